@@ -1,0 +1,131 @@
+# lua-perf: build, test, install.  `make help` lists the targets.
+#
+#   make                     build the module for LuaJIT (headers: luajit or luajit2)
+#   make LUA=lua5.4          ... for another interpreter: luajit lua5.1 lua5.2 lua5.3 lua5.4
+#   make SAN=1               ... with AddressSanitizer and UBSan, into build-san
+#
+# The core (csrc/core) knows nothing of Lua and is compiled once; the binding (csrc/binding) is
+# compiled for each interpreter.  A file csrc/ext/NAME.c is a Lua module of its own, perf.ext.NAME,
+# built where its library is found; csrc/ext/NAME_PART.c belongs to it.
+#
+#   $(BUILD)/core/*.o            the core, and libcore.a for the extensions
+#   $(BUILD)/$(LUA)/obj/*.o      the binding
+#   $(BUILD)/$(LUA)/perf/core.so, $(BUILD)/$(LUA)/perf/ext/NAME.so
+
+LUA     ?= luajit
+LUAS    := luajit lua5.1 lua5.2 lua5.3 lua5.4
+CFLAGS  ?= -O2 -g
+PREFIX  ?= /usr/local
+PKG_CONFIG ?= pkg-config
+
+ifdef SAN
+BUILD     ?= build-san
+SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else
+BUILD     ?= build
+endif
+OUT := $(BUILD)/$(LUA)
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wpointer-arith -Wwrite-strings -Wundef -Werror
+BASE := -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) -Icsrc/core
+
+# Headers of the interpreter: LUA_INCDIR when given (LuaRocks does), else pkg-config under the
+# names that distributions use.  -isystem, so that their macros do not trip our warnings.
+pc_luajit := luajit
+pc_lua5.1 := lua5.1 lua-5.1 lua51
+pc_lua5.2 := lua5.2 lua-5.2 lua52
+pc_lua5.3 := lua5.3 lua-5.3 lua53
+pc_lua5.4 := lua5.4 lua-5.4 lua54
+first_pc   = $(firstword $(foreach p,$(pc_$(1)),$(shell $(PKG_CONFIG) --exists $(p) && echo $(p))))
+ifdef LUA_INCDIR
+LUA_CPPFLAGS := -isystem $(LUA_INCDIR)
+else
+lua_pc := $(call first_pc,$(LUA))
+ifneq ($(lua_pc),)
+LUA_CPPFLAGS := $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(lua_pc)))
+endif
+endif
+
+CORE_C    := $(wildcard csrc/core/*.c)
+BINDING_C := $(wildcard csrc/binding/*.c)
+CORE_O    := $(CORE_C:csrc/core/%.c=$(BUILD)/core/%.o)
+BINDING_O := $(BINDING_C:csrc/binding/%.c=$(OUT)/obj/%.o)
+
+# Extensions and the library that each stands on.
+pkg_bpf := libbpf
+pkg_symbols := libdw
+pkg_tracefields := libtraceevent
+pkg_zstd := libzstd
+hdr_pfm := perfmon/pfmlib.h
+lib_pfm := -lpfm
+has_hdr    = $(shell printf '\#include <$(1)>\n' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
+ext_libs   = $(if $(hdr_$(1)),$(if $(call has_hdr,$(hdr_$(1))),$(lib_$(1))),\
+               $(shell $(PKG_CONFIG) --libs $(pkg_$(1)) 2>/dev/null))
+ext_cflags = $(if $(pkg_$(1)),$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(pkg_$(1)) 2>/dev/null)))
+EXT_ALL   := $(foreach n,$(patsubst csrc/ext/%.c,%,$(wildcard csrc/ext/*.c)),$(if $(findstring _,$(n)),,$(n)))
+$(foreach n,$(EXT_ALL),$(eval libs_$(n) := $(call ext_libs,$(n))))
+EXT       ?= $(foreach n,$(EXT_ALL),$(if $(strip $(libs_$(n))),$(n)))
+EXT_SO    := $(EXT:%=$(OUT)/perf/ext/%.so)
+EXT_LEFT  := $(filter-out $(EXT),$(EXT_ALL))
+
+.DEFAULT_GOAL := all
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDEXPANSION:
+.PHONY: all headers testkit env demo test spec lint gcstress san install uninstall rock doc \
+        check-version clean help
+
+all: headers $(OUT)/perf/core.so $(EXT_SO) ## build the module for $(LUA) (default)
+	$(if $(EXT_LEFT),@for e in $(EXT_LEFT); do echo "perf.ext.$$e is left out: its library was not found" >&2; done)
+
+headers:
+	$(if $(LUA_CPPFLAGS),@:,@echo "no headers for $(LUA): install them (make demo does, on Debian) or set LUA_INCDIR" >&2; exit 1)
+
+# A file is written beside its place and moved there, so that nobody sees half of one and no
+# running process has its mapped module changed under it.
+compile = @mkdir -p $(@D); echo "  CC    $@"; \
+	$(CC) $(BASE) $(CPPFLAGS) $(SAN_FLAGS) $(CFLAGS) $(1) -MMD -MP -MT $@ -MF $@.$$$$.d -c $< -o $@.$$$$.o \
+	&& mv $@.$$$$.d $(@:.o=.d) && mv $@.$$$$.o $@ || { rm -f $@.$$$$.*; exit 1; }
+link    = @mkdir -p $(@D); echo "  LD    $@"; \
+	$(CC) -shared -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now -o $@.$$$$ $(1) \
+	&& mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
+
+$(BUILD)/core/%.o: csrc/core/%.c Makefile
+	$(call compile,)
+$(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
+	$(call compile,$(LUA_CPPFLAGS) -Icsrc/binding)
+$(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
+	$(call compile,$(LUA_CPPFLAGS) -Icsrc/binding $(call ext_cflags,$(firstword $(subst _, ,$*))))
+$(OUT)/testkit.o: spec/support/testkit.c Makefile | headers
+	$(call compile,$(LUA_CPPFLAGS))
+
+$(OUT)/perf/core.so: $(CORE_O) $(BINDING_O)
+	$(call link,$^)
+$(OUT)/testkit.so: $(OUT)/testkit.o
+	$(call link,$^)
+# The extensions take what they need of the core and the binding out of archives.
+$(BUILD)/core/libcore.a: $(CORE_O)
+	@rm -f $@.$$$$; $(AR) rcs $@.$$$$ $^ && mv $@.$$$$ $@
+$(OUT)/obj/libbinding.a: $(BINDING_O)
+	@rm -f $@.$$$$; $(AR) rcs $@.$$$$ $^ && mv $@.$$$$ $@
+ext_objs = $(patsubst csrc/ext/%.c,$(OUT)/ext/%.o,$(wildcard csrc/ext/$(1).c csrc/ext/$(1)_*.c))
+$(EXT_SO): $(OUT)/perf/ext/%.so: $$(call ext_objs,$$*) $(OUT)/obj/libbinding.a $(BUILD)/core/libcore.a
+	$(call link,$^ $(libs_$*))
+
+testkit: headers $(OUT)/testkit.so
+
+env: ## print exports for LUA_PATH and LUA_CPATH: eval "$$(make -s env)"
+	@$(MAKE) -s all >&2
+	@printf "export LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;'\n" "$$PWD" "$$PWD"
+	@printf "export LUA_CPATH='%s/?.so;;'\n" "$(if $(filter /%,$(OUT)),,$$PWD/)$(OUT)"
+
+clean: ## remove what was built
+	rm -rf build build-*
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sed 's/\$$(LUA)/LUA/;s/\$$\$$/$$/' | \
+	 while IFS="$$(printf '\t')" read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
+
+-include $(wildcard $(BUILD)/core/*.d $(OUT)/obj/*.d $(OUT)/ext/*.d $(OUT)/*.d)
+-include mk/*.mk

@@ -1,0 +1,2 @@
+--- The version: the one place where it stands.
+return "0.1.0"
