@@ -97,12 +97,12 @@ $(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS) -Icsrc/binding)
 $(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS) -Icsrc/binding $(call ext_cflags,$(firstword $(subst _, ,$*))))
-$(OUT)/testkit.o: spec/support/testkit.c Makefile | headers
+$(OUT)/kit/%.o: spec/support/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS))
 
 $(OUT)/perf/core.so: $(CORE_O) $(BINDING_O)
 	$(call link,$^)
-$(OUT)/testkit.so: $(OUT)/testkit.o
+$(OUT)/testkit.so: $(patsubst spec/support/%.c,$(OUT)/kit/%.o,$(wildcard spec/support/*.c))
 	$(call link,$^)
 # The extensions take what they need of the core and the binding out of archives.
 $(BUILD)/core/libcore.a: $(CORE_O)
@@ -127,5 +127,5 @@ help: ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sed 's/\$$(LUA)/LUA/;s/\$$\$$/$$/' | \
 	 while IFS="$$(printf '\t')" read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
 
--include $(wildcard $(BUILD)/core/*.d $(OUT)/obj/*.d $(OUT)/ext/*.d $(OUT)/*.d)
+-include $(wildcard $(BUILD)/core/*.d $(OUT)/obj/*.d $(OUT)/ext/*.d $(OUT)/kit/*.d)
 -include mk/*.mk

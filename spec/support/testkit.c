@@ -1,0 +1,460 @@
+/* Triggers of exact size, and a look at what this process holds. See testkit.h. */
+#include "testkit.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void tk_register(lua_State *L, const luaL_Reg *list)
+{
+    for (; list->name != NULL; list++) {
+        lua_pushcfunction(L, list->func);
+        lua_setfield(L, -2, list->name);
+    }
+}
+
+void tk_metatable(lua_State *L, const char *name, const luaL_Reg *methods)
+{
+    if (luaL_newmetatable(L, name)) {
+        tk_register(L, methods);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -2, "__index");
+        lua_getfield(L, -1, "close");
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_pop(L, 1);
+}
+
+int tk_refused(lua_State *L, const char *what, int err)
+{
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: %s", what, strerror(err));
+    lua_pushinteger(L, err);
+    return 3;
+}
+
+void tk_push_u64(lua_State *L, uint64_t v)
+{
+#if LUA_VERSION_NUM >= 503
+    lua_pushinteger(L, (lua_Integer)v);
+#else
+    lua_pushnumber(L, (lua_Number)v);
+#endif
+}
+
+size_t tk_check_count(lua_State *L, int arg)
+{
+    lua_Number n = luaL_checknumber(L, arg);
+
+    luaL_argcheck(L, n >= 0 && n <= 9007199254740992.0, arg, "a count, 0 or more");
+    return (size_t)n;
+}
+
+/* --- work of exact size -------------------------------------------------------------------- */
+
+/* n minor faults: fresh private pages, never huge ones, each written once. */
+void tk_touch_pages(size_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    volatile char *p;
+
+    if (n == 0)
+        return;
+    p = mmap(NULL, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        abort();
+    madvise((void *)(uintptr_t)p, n * page, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < n; i++)
+        p[i * page] = 1;
+    munmap((void *)(uintptr_t)p, n * page);
+}
+
+/* n system calls that do nothing else (the C library caches getpid in places, never getppid). */
+void tk_syscalls(size_t n)
+{
+    while (n-- > 0)
+        syscall(SYS_getppid);
+}
+
+static uint64_t clock_now(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* At least ns of this thread's CPU time. */
+void tk_spin(uint64_t ns)
+{
+    uint64_t end = clock_now(CLOCK_THREAD_CPUTIME_ID) + ns;
+    volatile unsigned sink = 0;
+
+    do {
+        for (unsigned i = 0; i < 1000; i++)
+            sink = sink + i;
+    } while (clock_now(CLOCK_THREAD_CPUTIME_ID) < end);
+}
+
+/* touch_pages(n): n minor faults */
+static int kit_touch_pages(lua_State *L)
+{
+    tk_touch_pages(tk_check_count(L, 1));
+    return 0;
+}
+
+/* syscalls(n): n times getppid(2) */
+static int kit_syscalls(lua_State *L)
+{
+    tk_syscalls(tk_check_count(L, 1));
+    return 0;
+}
+
+/* spin(ns): burns at least that much CPU time in this thread */
+static int kit_spin(lua_State *L)
+{
+    tk_spin(tk_check_count(L, 1));
+    return 0;
+}
+
+/* sleeps(n [, ns]): n naps of ns (100 us), each one voluntary switch */
+static int kit_sleeps(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1);
+    size_t ns = lua_isnoneornil(L, 2) ? 100000u : tk_check_count(L, 2);
+    struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+
+    while (n-- > 0)
+        nanosleep(&t, NULL);
+    return 0;
+}
+
+/* map_exec(): maps and unmaps an executable page; its address (one mmap record) */
+static int kit_map_exec(lua_State *L)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return tk_refused(L, "mmap", errno);
+    munmap(p, page);
+    tk_push_u64(L, (uintptr_t)p);
+    return 1;
+}
+
+/* A function that a breakpoint or a uprobe can stand on; visible by this name in testkit.so. */
+__attribute__((visibility("default"), noinline, noclone)) void testkit_probe(void);
+void testkit_probe(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* probe(n): calls the exported function testkit_probe n times */
+static int kit_probe(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1);
+
+    while (n-- > 0)
+        testkit_probe();
+    return 0;
+}
+
+/* probe_place(): its address, the file it is in, its symbol's name */
+static int kit_probe_place(lua_State *L)
+{
+    Dl_info info;
+    void (*fn)(void) = testkit_probe;
+    void *addr;
+
+    memcpy(&addr, &fn, sizeof addr);
+    if (dladdr(addr, &info) == 0)
+        return luaL_error(L, "dladdr knows nothing of testkit_probe");
+    tk_push_u64(L, (uintptr_t)addr);
+    lua_pushstring(L, info.dli_fname);
+    lua_pushliteral(L, "testkit_probe");
+    return 3;
+}
+
+/* --- CPUs ---------------------------------------------------------------------------------- */
+
+static cpu_set_t all_cpus; /* the mask the process came with */
+
+/* cpus(): the CPUs this process may use, as an array */
+static int kit_cpus(lua_State *L)
+{
+    int n = 0;
+
+    lua_newtable(L);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all_cpus))
+            continue;
+        lua_pushinteger(L, (lua_Integer)cpu);
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
+}
+
+static int set_mask(lua_State *L, const cpu_set_t *set)
+{
+    if (sched_setaffinity(0, sizeof *set, set) != 0)
+        return tk_refused(L, "sched_setaffinity", errno);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* pin(cpu): this thread runs there until unpin() */
+static int kit_pin(lua_State *L)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(tk_check_count(L, 1), &set);
+    return set_mask(L, &set);
+}
+
+/* unpin(): the CPUs that the process came with */
+static int kit_unpin(lua_State *L)
+{
+    return set_mask(L, &all_cpus);
+}
+
+/* migrate(n): moves this thread to another CPU n times and leaves it pinned to the last one */
+static int kit_migrate(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1);
+
+    if (CPU_COUNT(&all_cpus) < 2)
+        return tk_refused(L, "migrate: one CPU only", EINVAL);
+    while (n-- > 0) {
+        size_t cpu = (size_t)sched_getcpu();
+        cpu_set_t set;
+
+        do
+            cpu = (cpu + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET(cpu, &all_cpus));
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        if (sched_setaffinity(0, sizeof set, &set) != 0)
+            return tk_refused(L, "sched_setaffinity", errno);
+    }
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* cpu(): the CPU this thread runs on now */
+static int kit_cpu(lua_State *L)
+{
+    lua_pushinteger(L, sched_getcpu());
+    return 1;
+}
+
+/* --- looking ------------------------------------------------------------------------------- */
+
+/* clock_ns([clock]): nanoseconds of "monotonic" (default), "raw", "boottime", "realtime", "tai", "thread", "process" */
+static int kit_clock_ns(lua_State *L)
+{
+    static const char *const names[] = { "monotonic", "raw", "boottime", "realtime",
+                                         "tai", "thread", "process", NULL };
+    static const clockid_t ids[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+                                     CLOCK_REALTIME, CLOCK_TAI, CLOCK_THREAD_CPUTIME_ID,
+                                     CLOCK_PROCESS_CPUTIME_ID };
+
+    tk_push_u64(L, clock_now(ids[luaL_checkoption(L, 1, "monotonic", names)]));
+    return 1;
+}
+
+/* rusage(): what the kernel's accounting has of this thread */
+static int kit_rusage(lua_State *L)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_THREAD, &u);
+    lua_newtable(L);
+#define FIELD(name, value) (tk_push_u64(L, (uint64_t)(value)), lua_setfield(L, -2, name))
+    FIELD("minflt", u.ru_minflt);
+    FIELD("majflt", u.ru_majflt);
+    FIELD("nvcsw", u.ru_nvcsw);
+    FIELD("nivcsw", u.ru_nivcsw);
+    FIELD("utime_ns", u.ru_utime.tv_sec * 1000000000L + u.ru_utime.tv_usec * 1000L);
+    FIELD("stime_ns", u.ru_stime.tv_sec * 1000000000L + u.ru_stime.tv_usec * 1000L);
+#undef FIELD
+    return 1;
+}
+
+/* fds(): {[fd] = what /proc/self/fd says it is}, without the one used for looking */
+static int kit_fds(lua_State *L)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *e;
+
+    if (dir == NULL)
+        return luaL_error(L, "/proc/self/fd: %s", strerror(errno));
+    lua_newtable(L); /* an error for want of memory would leak dir: tests do not fail this one */
+    while ((e = readdir(dir)) != NULL) {
+        char target[PATH_MAX];
+        int fd = atoi(e->d_name);
+        ssize_t len;
+
+        if (e->d_name[0] == '.' || fd == dirfd(dir))
+            continue;
+        len = readlinkat(dirfd(dir), e->d_name, target, sizeof target);
+        lua_pushlstring(L, target, len < 0 ? 0 : (size_t)len);
+        lua_rawseti(L, -2, fd);
+    }
+    closedir(dir);
+    return 1;
+}
+
+/* mappings(): array of the lines of /proc/self/maps that are rings or other anonymous inodes */
+static int kit_mappings(lua_State *L)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128];
+    int n = 0;
+
+    if (f == NULL)
+        return luaL_error(L, "/proc/self/maps: %s", strerror(errno));
+    lua_newtable(L);
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (strstr(line, "anon_inode:") == NULL && strstr(line, "[perf_event]") == NULL)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        lua_pushstring(L, line);
+        lua_rawseti(L, -2, ++n);
+    }
+    fclose(f);
+    return 1;
+}
+
+/* page_size() */
+static int kit_page_size(lua_State *L)
+{
+    lua_pushinteger(L, sysconf(_SC_PAGESIZE));
+    return 1;
+}
+
+/* --- allocations that fail ----------------------------------------------------------------- */
+
+struct failing_alloc {
+    lua_Alloc alloc;
+    void *ud;
+    size_t count; /* allocations and growths so far */
+    size_t limit; /* from this one on they fail; 0 = never */
+};
+
+static void *failing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    struct failing_alloc *f = ud;
+
+    /* Without a block osize is the kind of object (5.2+). Shrinking must not fail. */
+    if (nsize > (ptr != NULL ? osize : 0)) {
+        f->count++;
+        if (f->limit != 0 && f->count >= f->limit)
+            return NULL;
+    }
+    return f->alloc(f->ud, ptr, osize, nsize);
+}
+
+/*
+ * fail_alloc(n, fn, ...): calls fn with every allocation from the n-th on refused (0: none is, to
+ * count them). Returns how many there were, whether fn returned, and its first result or error.
+ */
+static int kit_fail_alloc(lua_State *L)
+{
+    struct failing_alloc f = { NULL, NULL, 0, tk_check_count(L, 1) };
+    int status;
+
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    luaL_checkstack(L, 20, "fail_alloc");
+    f.alloc = lua_getallocf(L, &f.ud);
+    lua_setallocf(L, failing_alloc, &f);
+    status = lua_pcall(L, lua_gettop(L) - 2, 1, 0);
+    lua_setallocf(L, f.alloc, f.ud);
+    tk_push_u64(L, f.count);
+    lua_pushboolean(L, status == 0);
+    lua_pushvalue(L, -3);
+    return 3;
+}
+
+/* set_comm(name): this thread's name */
+static int kit_set_comm(lua_State *L)
+{
+    prctl(PR_SET_NAME, luaL_checkstring(L, 1));
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    { "touch_pages", kit_touch_pages },
+    { "syscalls", kit_syscalls },
+    { "spin", kit_spin },
+    { "sleeps", kit_sleeps },
+    { "map_exec", kit_map_exec },
+    { "probe", kit_probe },
+    { "probe_place", kit_probe_place },
+    { "cpus", kit_cpus },
+    { "cpu", kit_cpu },
+    { "pin", kit_pin },
+    { "unpin", kit_unpin },
+    { "migrate", kit_migrate },
+    { "clock_ns", kit_clock_ns },
+    { "rusage", kit_rusage },
+    { "fds", kit_fds },
+    { "mappings", kit_mappings },
+    { "page_size", kit_page_size },
+    { "fail_alloc", kit_fail_alloc },
+    { "set_comm", kit_set_comm },
+    { NULL, NULL },
+};
+
+/*
+ * What would add a stray fault to a spec that counts: the first run of a trigger's own code, and
+ * malloc's heap that grows. So the code runs once here, and the heap is given 16 MB that were
+ * touched. (LuaJIT has a heap of its own: a spec there should not allocate while it counts.)
+ */
+static void settle(void)
+{
+    size_t size = (size_t)16 << 20;
+    void *p;
+
+    mallopt(M_MMAP_THRESHOLD, (int)size * 2);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    p = malloc(size);
+    if (p != NULL)
+        memset(p, 1, size);
+    free(p);
+    tk_touch_pages(1);
+    tk_syscalls(1);
+    tk_spin(1);
+    testkit_probe();
+}
+
+__attribute__((visibility("default"))) int luaopen_testkit(lua_State *L);
+int luaopen_testkit(lua_State *L)
+{
+    static bool opened;
+
+    if (!opened) {
+        opened = true;
+        sched_getaffinity(0, sizeof all_cpus, &all_cpus);
+        settle();
+    }
+    lua_newtable(L);
+    tk_register(L, functions);
+    tk_open_process(L);
+    tk_open_threads(L);
+    tk_open_probe(L);
+    return 1;
+}

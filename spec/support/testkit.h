@@ -1,0 +1,40 @@
+/*
+ * testkit: exact triggers for the specs, a Lua C module that only the tests load.
+ *
+ *   testkit.c          work that costs a known number of faults, calls, switches, moves; looking
+ *                      at this process's descriptors and mappings; failing the n-th allocation
+ *   testkit_process.c  child processes that run a Lua function; privileges, limits, seccomp
+ *   testkit_threads.c  threads that do a known amount of work; cells for breakpoints
+ *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
+ *
+ * It uses only what the C API has in Lua 5.1 to 5.4 and LuaJIT.
+ */
+#ifndef TESTKIT_H
+#define TESTKIT_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Adds the functions of list to the table on the top of the stack. */
+void tk_register(lua_State *L, const luaL_Reg *list);
+/* A metatable with these methods (and __index, __gc = its method close), once in a state. */
+void tk_metatable(lua_State *L, const char *name, const luaL_Reg *methods);
+/* nil, message, errno's number */
+int tk_refused(lua_State *L, const char *what, int err);
+/* An unsigned number as exactly as the interpreter has it. */
+void tk_push_u64(lua_State *L, uint64_t v);
+/* An argument that is a count: 0 or more. */
+size_t tk_check_count(lua_State *L, int arg);
+
+/* The triggers, for threads too. */
+void tk_touch_pages(size_t n);
+void tk_syscalls(size_t n);
+void tk_spin(uint64_t ns);
+
+void tk_open_process(lua_State *L);
+void tk_open_threads(lua_State *L);
+void tk_open_probe(lua_State *L);
+
+#endif

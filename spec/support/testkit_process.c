@@ -1,0 +1,363 @@
+/*
+ * Child processes that run a Lua function, and what a process can give up: user, limits, system
+ * calls. What cannot be taken back is meant for a child: kit.fork(function() kit.drop() ... end).
+ */
+#include "testkit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILD "testkit.child"
+
+/* A child that waits at its gate, then runs its function and sends its result through a pipe. */
+struct child {
+    pid_t pid; /* 0: waited for */
+    int gate;  /* a byte written here lets it go; -1: it went */
+    int out;   /* what it has to say; -1: closed */
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void write_all(int fd, const char *s, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, s, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        s += n;
+        len -= (size_t)n;
+    }
+}
+
+/* The child's life. The function is at 1 and its arguments follow. */
+static void run_child(lua_State *L, int gate, int out)
+{
+    int nargs = lua_gettop(L) - 2; /* the userdata stays on top */
+    int status;
+    char go;
+
+    if (read(gate, &go, 1) != 1)
+        _exit(254); /* the parent closed without letting it go */
+    close(gate);
+    lua_settop(L, nargs + 1);
+    status = lua_pcall(L, nargs, 1, 0);
+    if (!lua_isnil(L, -1)) {
+        size_t len = 0;
+        const char *s;
+
+        lua_getglobal(L, "tostring");
+        lua_insert(L, -2);
+        if (lua_pcall(L, 1, 1, 0) == 0 && (s = lua_tolstring(L, -1, &len)) != NULL)
+            write_all(out, s, len);
+    }
+    fflush(NULL);
+    _exit(status == 0 ? 0 : 255);
+}
+
+/* start(fn, ...): a child that will call fn after child:go() */
+static int kit_start(lua_State *L)
+{
+    struct child *c;
+    int gate[2], out[2], err;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    c = lua_newuserdata(L, sizeof *c);
+    *c = (struct child){ 0, -1, -1 };
+    luaL_getmetatable(L, CHILD);
+    lua_setmetatable(L, -2);
+    if (pipe2(gate, O_CLOEXEC) != 0)
+        return tk_refused(L, "pipe2", errno);
+    if (pipe2(out, O_CLOEXEC) != 0) {
+        err = errno;
+        close(gate[0]);
+        close(gate[1]);
+        return tk_refused(L, "pipe2", err);
+    }
+    fflush(NULL); /* or the child would print it again */
+    c->pid = fork();
+    if (c->pid == 0) {
+        close(gate[1]);
+        close(out[0]);
+        run_child(L, gate[0], out[1]);
+    }
+    err = errno;
+    close(gate[0]);
+    close(out[1]);
+    c->gate = gate[1];
+    c->out = out[0];
+    if (c->pid < 0) {
+        c->pid = 0;
+        close_fd(&c->gate);
+        close_fd(&c->out);
+        return tk_refused(L, "fork", err);
+    }
+    return 1;
+}
+
+static struct child *check_child(lua_State *L)
+{
+    return luaL_checkudata(L, 1, CHILD);
+}
+
+static int child_pid(lua_State *L)
+{
+    lua_pushinteger(L, check_child(L)->pid);
+    return 1;
+}
+
+static void let_go(struct child *c)
+{
+    if (c->gate >= 0)
+        write_all(c->gate, "g", 1);
+    close_fd(&c->gate);
+}
+
+static int child_go(lua_State *L)
+{
+    let_go(check_child(L));
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int reap(pid_t pid)
+{
+    int status;
+
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return -1;
+    }
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/*
+ * child:wait([seconds]): lets it go, waits until it ends (60 s, then it is killed). Returns its exit
+ * status (0: fn returned, 255: fn raised, -n: signal n) and fn's first result or error as a string.
+ */
+static int child_wait(lua_State *L)
+{
+    struct child *c = check_child(L);
+    int left_ms = (int)(luaL_optnumber(L, 2, 60.0) * 1000.0);
+    luaL_Buffer text;
+
+    luaL_argcheck(L, c->pid != 0, 1, "waited for already");
+    let_go(c);
+    luaL_buffinit(L, &text);
+    for (;;) {
+        struct pollfd p = { c->out, POLLIN, 0 };
+        int ready = poll(&p, 1, left_ms < 1000 ? left_ms : 1000);
+        char some[512];
+        ssize_t n;
+
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready == 0) {
+            left_ms -= 1000;
+            if (left_ms > 0)
+                continue;
+            kill(c->pid, SIGKILL);
+            luaL_addstring(&text, " [killed: it did not end in time]");
+            break;
+        }
+        n = read(c->out, some, sizeof some);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        luaL_addlstring(&text, some, (size_t)n);
+    }
+    luaL_pushresult(&text);
+    lua_pushinteger(L, reap(c->pid));
+    c->pid = 0;
+    close_fd(&c->out);
+    lua_insert(L, -2);
+    return 2;
+}
+
+/* child:close(): ends it if it still runs */
+static int child_close(lua_State *L)
+{
+    struct child *c = check_child(L);
+
+    close_fd(&c->gate);
+    close_fd(&c->out);
+    if (c->pid > 0) {
+        kill(c->pid, SIGKILL);
+        reap(c->pid);
+        c->pid = 0;
+    }
+    return 0;
+}
+
+/* fork(fn, ...): runs fn in a child; status, text as child:wait gives them */
+static int kit_fork(lua_State *L)
+{
+    int n = kit_start(L);
+
+    if (n != 1)
+        return n;
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+    return child_wait(L);
+}
+
+/* exit(status): ends this process at once */
+static int kit_exit(lua_State *L)
+{
+    fflush(NULL);
+    _exit((int)luaL_checkinteger(L, 1));
+}
+
+/* exec(argv...): becomes another program; returns only when refused */
+static int kit_exec(lua_State *L)
+{
+    char *argv[64];
+    int n = lua_gettop(L);
+
+    luaL_argcheck(L, n >= 1 && n < 64, 1, "1 to 63 words");
+    for (int i = 0; i < n; i++) {
+        luaL_checkstring(L, i + 1);
+        argv[i] = (char *)(uintptr_t)lua_tostring(L, i + 1);
+    }
+    argv[n] = NULL;
+    fflush(NULL);
+    execvp(argv[0], argv);
+    return tk_refused(L, argv[0], errno);
+}
+
+static int kit_getpid(lua_State *L)
+{
+    lua_pushinteger(L, getpid());
+    return 1;
+}
+
+static int kit_gettid(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)syscall(SYS_gettid));
+    return 1;
+}
+
+static int kit_geteuid(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)geteuid());
+    return 1;
+}
+
+/* kill(pid, signal's number) */
+static int kit_kill(lua_State *L)
+{
+    if (kill((pid_t)luaL_checkinteger(L, 1), (int)luaL_checkinteger(L, 2)) != 0)
+        return tk_refused(L, "kill", errno);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* drop([uid]): becomes an ordinary user (65534) for good; stays dumpable, so that /proc/self stays its own */
+static int kit_drop(lua_State *L)
+{
+    uid_t id = (uid_t)luaL_optinteger(L, 1, 65534);
+
+    if (setgroups(0, NULL) != 0 || setresgid(id, id, id) != 0 || setresuid(id, id, id) != 0)
+        return tk_refused(L, "setresuid", errno);
+    prctl(PR_SET_DUMPABLE, 1);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* refuse(call, errno): from now on the system call of this number (or "perf_event_open", "mmap" ...) fails so */
+static int kit_refuse(lua_State *L)
+{
+    static const struct { const char *name; long nr; } calls[] = {
+        { "perf_event_open", SYS_perf_event_open }, { "mmap", SYS_mmap },
+        { "ioctl", SYS_ioctl }, { "read", SYS_read }, { "bpf", SYS_bpf },
+        { "openat", SYS_openat }, { "fcntl", SYS_fcntl }, { "getrusage", SYS_getrusage },
+    };
+    long nr = -1;
+    int err = (int)luaL_checkinteger(L, 2);
+
+    if (lua_type(L, 1) == LUA_TNUMBER) {
+        nr = (long)lua_tointeger(L, 1);
+    } else {
+        const char *name = luaL_checkstring(L, 1);
+
+        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+            if (strcmp(name, calls[i].name) == 0)
+                nr = calls[i].nr;
+        }
+        luaL_argcheck(L, nr >= 0, 1, "a call that testkit_process.c lists, or a number");
+    }
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)nr, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((unsigned)err & SECCOMP_RET_DATA)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog prog = { sizeof code / sizeof code[0], code };
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) != 0)
+        return tk_refused(L, "seccomp", errno);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* rlimit("nofile" or "memlock", n [, hard]): sets the soft limit, and the hard one when given */
+static int kit_rlimit(lua_State *L)
+{
+    static const char *const names[] = { "nofile", "memlock", "nproc", "as", NULL };
+    static const int which[] = { RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_NPROC, RLIMIT_AS };
+    int i = luaL_checkoption(L, 1, NULL, names);
+    rlim_t n = (rlim_t)tk_check_count(L, 2);
+    struct rlimit r;
+
+    if (getrlimit((__rlimit_resource_t)which[i], &r) != 0)
+        return tk_refused(L, "getrlimit", errno);
+    r.rlim_cur = n;
+    if (!lua_isnoneornil(L, 3))
+        r.rlim_max = (rlim_t)tk_check_count(L, 3);
+    if (setrlimit((__rlimit_resource_t)which[i], &r) != 0)
+        return tk_refused(L, "setrlimit", errno);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
+    { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
+    { "kill", kit_kill },     { "drop", kit_drop },     { "refuse", kit_refuse },
+    { "rlimit", kit_rlimit }, { "geteuid", kit_geteuid },
+    { NULL, NULL },
+};
+
+static const luaL_Reg child_methods[] = {
+    { "pid", child_pid }, { "go", child_go }, { "wait", child_wait }, { "close", child_close },
+    { NULL, NULL },
+};
+
+void tk_open_process(lua_State *L)
+{
+    tk_metatable(L, CHILD, child_methods);
+    tk_register(L, functions);
+}

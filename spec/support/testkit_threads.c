@@ -1,0 +1,301 @@
+/* Threads that do a known amount of work, and cells of memory for breakpoints. See testkit.h. */
+#include "testkit.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WORKERS "testkit.workers"
+#define CELL "testkit.cell"
+
+struct job {
+    size_t pages, calls;
+    uint64_t spin_ns;
+};
+
+static void do_job(const struct job *job)
+{
+    tk_touch_pages(job->pages);
+    tk_syscalls(job->calls);
+    if (job->spin_ns > 0)
+        tk_spin(job->spin_ns);
+}
+
+/* {pages=, syscalls=, spin_ns=} at arg */
+static struct job check_job(lua_State *L, int arg)
+{
+    struct job job = { 0, 0, 0 };
+
+    luaL_checktype(L, arg, LUA_TTABLE);
+    lua_getfield(L, arg, "pages");
+    job.pages = (size_t)luaL_optinteger(L, -1, 0);
+    lua_getfield(L, arg, "syscalls");
+    job.calls = (size_t)luaL_optinteger(L, -1, 0);
+    lua_getfield(L, arg, "spin_ns");
+    job.spin_ns = (uint64_t)luaL_optinteger(L, -1, 0);
+    lua_pop(L, 3);
+    return job;
+}
+
+/*
+ * The threads wait for a round to begin; a round is over when all have done the job. Round 0 is
+ * their start, after which every tid is known.
+ */
+struct workers {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t count, done;
+    unsigned round;
+    bool stop, open;
+    struct job job;
+    struct worker {
+        pthread_t thread;
+        long tid;
+        struct workers *all;
+    } *list;
+};
+
+static void *work(void *arg)
+{
+    struct worker *self = arg;
+    struct workers *w = self->all;
+    unsigned seen = 0;
+
+    pthread_mutex_lock(&w->lock);
+    self->tid = syscall(SYS_gettid);
+    for (;;) {
+        struct job job;
+
+        w->done++;
+        pthread_cond_broadcast(&w->changed);
+        while (!w->stop && w->round == seen)
+            pthread_cond_wait(&w->changed, &w->lock);
+        if (w->stop)
+            break;
+        seen = w->round;
+        job = w->job;
+        pthread_mutex_unlock(&w->lock);
+        do_job(&job);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static void wait_all(struct workers *w)
+{
+    while (w->done < w->count)
+        pthread_cond_wait(&w->changed, &w->lock);
+}
+
+static struct workers *check_workers(lua_State *L)
+{
+    struct workers *w = luaL_checkudata(L, 1, WORKERS);
+
+    luaL_argcheck(L, w->open, 1, "closed workers");
+    return w;
+}
+
+/* workers:close(): they end and are joined */
+static int workers_close(lua_State *L)
+{
+    struct workers *w = luaL_checkudata(L, 1, WORKERS);
+
+    if (!w->open)
+        return 0;
+    w->open = false;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    for (size_t i = 0; i < w->count; i++)
+        pthread_join(w->list[i].thread, NULL);
+    free(w->list);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    return 0;
+}
+
+/* workers(n): n threads that wait for work */
+static int kit_workers(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1);
+    struct workers *w;
+
+    luaL_argcheck(L, n >= 1 && n <= 64, 1, "1 to 64 threads");
+    w = lua_newuserdata(L, sizeof *w);
+    memset(w, 0, sizeof *w);
+    luaL_getmetatable(L, WORKERS);
+    lua_setmetatable(L, -2);
+    w->list = calloc(n, sizeof *w->list);
+    if (w->list == NULL)
+        return luaL_error(L, "no memory");
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    w->open = true;
+    while (w->count < n) {
+        struct worker *one = &w->list[w->count];
+
+        one->all = w;
+        if (pthread_create(&one->thread, NULL, work, one) != 0)
+            return luaL_error(L, "no more threads");
+        w->count++; /* close and wait_all see only those that run */
+    }
+    pthread_mutex_lock(&w->lock);
+    wait_all(w);
+    pthread_mutex_unlock(&w->lock);
+    return 1;
+}
+
+/* workers:tids(): their thread ids */
+static int workers_tids(lua_State *L)
+{
+    struct workers *w = check_workers(L);
+
+    lua_newtable(L);
+    for (size_t i = 0; i < w->count; i++) {
+        lua_pushinteger(L, (lua_Integer)w->list[i].tid);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    return 1;
+}
+
+/* workers:work{pages=, syscalls=, spin_ns=}: each does that, and this returns when all have */
+static int workers_work(lua_State *L)
+{
+    struct workers *w = check_workers(L);
+    struct job job = check_job(L, 2);
+
+    pthread_mutex_lock(&w->lock);
+    w->job = job;
+    w->done = 0;
+    w->round++;
+    pthread_cond_broadcast(&w->changed);
+    wait_all(w);
+    pthread_mutex_unlock(&w->lock);
+    return 0;
+}
+
+static void *work_once(void *arg)
+{
+    do_job(arg);
+    return NULL;
+}
+
+/* threads(n, {pages=, syscalls=, spin_ns=}): n new threads do that each and end */
+static int kit_threads(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1);
+    struct job job = check_job(L, 2);
+    pthread_t list[64];
+    size_t made = 0;
+
+    luaL_argcheck(L, n <= 64, 1, "64 threads at most");
+    while (made < n && pthread_create(&list[made], NULL, work_once, &job) == 0)
+        made++;
+    for (size_t i = 0; i < made; i++)
+        pthread_join(list[i], NULL);
+    return made == n ? 0 : luaL_error(L, "no more threads");
+}
+
+/* --- cells --------------------------------------------------------------------------------- */
+
+/* Memory to watch: eight aligned bytes, far from anything else that is written. */
+struct cell {
+    _Alignas(64) unsigned char pad[64];
+};
+
+static unsigned char *cell_bytes(lua_State *L)
+{
+    /* Userdata is aligned to 8 or 16 only, so there is room for two cells. */
+    uintptr_t p = (uintptr_t)luaL_checkudata(L, 1, CELL);
+
+    return (unsigned char *)((p + 63) & ~(uintptr_t)63);
+}
+
+/* cell(): eight zero bytes at a multiple of 64 */
+static int kit_cell(lua_State *L)
+{
+    memset(lua_newuserdata(L, 2 * sizeof(struct cell)), 0, 2 * sizeof(struct cell));
+    luaL_getmetatable(L, CELL);
+    lua_setmetatable(L, -2);
+    return 1;
+}
+
+static int cell_addr(lua_State *L)
+{
+    tk_push_u64(L, (uintptr_t)cell_bytes(L));
+    return 1;
+}
+
+static size_t cell_offset(lua_State *L, int arg, size_t width)
+{
+    lua_Integer offset = luaL_optinteger(L, arg, 0);
+
+    luaL_argcheck(L, offset >= 0 && (size_t)offset + width <= 64, arg, "offset 0 to 56");
+    return (size_t)offset;
+}
+
+/* cell:poke(value [, times [, offset]]): writes eight bytes so many times (1) */
+static int cell_poke(lua_State *L)
+{
+    uint64_t v = (uint64_t)luaL_checkinteger(L, 2);
+    size_t times = lua_isnoneornil(L, 3) ? 1 : tk_check_count(L, 3);
+    volatile uint64_t *at = (volatile uint64_t *)(void *)(cell_bytes(L) + cell_offset(L, 4, 8));
+
+    while (times-- > 0)
+        *at = v;
+    return 0;
+}
+
+/* cell:poke8(value [, times [, offset]]): writes one byte so many times (1) */
+static int cell_poke8(lua_State *L)
+{
+    unsigned char v = (unsigned char)luaL_checkinteger(L, 2);
+    size_t times = lua_isnoneornil(L, 3) ? 1 : tk_check_count(L, 3);
+    volatile unsigned char *at = cell_bytes(L) + cell_offset(L, 4, 1);
+
+    while (times-- > 0)
+        *at = v;
+    return 0;
+}
+
+/* cell:peek([times [, offset]]): reads eight bytes so many times (1); the value */
+static int cell_peek(lua_State *L)
+{
+    size_t times = lua_isnoneornil(L, 2) ? 1 : tk_check_count(L, 2);
+    const volatile uint64_t *at = (volatile uint64_t *)(void *)(cell_bytes(L) + cell_offset(L, 3, 8));
+    uint64_t v = 0;
+
+    while (times-- > 0)
+        v = *at;
+    tk_push_u64(L, v);
+    return 1;
+}
+
+static int cell_close(lua_State *L)
+{
+    (void)L;
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    { "workers", kit_workers }, { "threads", kit_threads }, { "cell", kit_cell }, { NULL, NULL },
+};
+static const luaL_Reg workers_methods[] = {
+    { "tids", workers_tids }, { "work", workers_work }, { "close", workers_close }, { NULL, NULL },
+};
+static const luaL_Reg cell_methods[] = {
+    { "addr", cell_addr }, { "poke", cell_poke }, { "poke8", cell_poke8 }, { "peek", cell_peek },
+    { "close", cell_close }, { NULL, NULL },
+};
+
+void tk_open_threads(lua_State *L)
+{
+    tk_metatable(L, WORKERS, workers_methods);
+    tk_metatable(L, CELL, cell_methods);
+    tk_register(L, functions);
+}
