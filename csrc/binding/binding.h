@@ -1,0 +1,49 @@
+/* What the files of the binding share. Each userdata has a file, and each file one pb_open_* that luaopen_perf_core
+ * calls with the module's table on top of the stack. */
+#ifndef PB_BINDING_H
+#define PB_BINDING_H
+
+#include <stdint.h>
+
+#include "../core/attr.h"
+#include "../core/event.h"
+#include "../core/uapi.h"
+#include "compat.h"
+
+#define PB_EVENT "perf.Event"
+#define PB_GROUP "perf.Group"
+#define PB_METER "perf.Meter"
+#define PB_COUNTS "perf.Counts"
+
+/* error.c: nil, "what: reason", "ECODE" from a negative errno. Returns 3. */
+int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
+/* The errno's symbol, "E<number>" for one that errno.def lacks. */
+void pb_push_errno(lua_State *L, int err);
+/* true, or pb_fail. */
+int pb_result(lua_State *L, int r, const char *what);
+void pb_open_error(lua_State *L);
+
+/* int64.c: 64-bit values by the rule of the API: exact or not a number. */
+void pb_push_u64(lua_State *L, uint64_t v);
+void pb_push_i64(lua_State *L, int64_t v); /* also addresses: sign-extended */
+/* The value at i: an integer, a 64-bit cdata or a "0x" string. Negative numbers are two's complement and set *negative.
+ * Returns 0 when it is none of these. */
+int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);
+/* The same for argument i; raises. max bounds it; negative is refused. */
+uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
+void pb_open_int64(lua_State *L);
+
+/* attr.c */
+void pb_check_attr(lua_State *L, int i, struct pf_attr *out); /* raises on unknown fields; strings stay pinned by the table */
+void pb_push_attr(lua_State *L, const struct pf_attr *a);
+void pb_open_attr(lua_State *L);
+
+/* event.c */
+struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
+void pb_open_event(lua_State *L);
+
+void pb_open_meter(lua_State *L);
+void pb_open_defs(lua_State *L);
+void pb_open_host(lua_State *L);
+
+#endif

@@ -1,0 +1,17 @@
+/* The C surface of the module on one screen: each file adds its functions and classes. */
+#include "binding.h"
+
+__attribute__((visibility("default"))) int luaopen_perf_core(lua_State *L);
+
+int luaopen_perf_core(lua_State *L)
+{
+	lua_newtable(L);
+	pb_open_error(L);
+	pb_open_int64(L);
+	pb_open_attr(L);
+	pb_open_event(L);
+	pb_open_meter(L);
+	pb_open_defs(L);
+	pb_open_host(L);
+	return 1;
+}

@@ -1,0 +1,215 @@
+/* Event: one descriptor. The userdata is made before the descriptor, so no Lua error can leak one; its uservalue is
+ * the table `info` that the Lua layer gave (label, unit, leader ...), which pins the group's leader. */
+#include <errno.h>
+#include <string.h>
+
+#include "binding.h"
+
+static struct pf_event *to_event(lua_State *L, int i)
+{
+	struct pf_event *ev = pb_test(L, i, PB_EVENT);
+
+	if (!ev)
+		luaL_argerror(L, i, lua_pushfstring(L, "Event expected, got %s", luaL_typename(L, i)));
+	return ev;
+}
+
+struct pf_event *pb_check_event(lua_State *L, int i)
+{
+	struct pf_event *ev = to_event(L, i);
+
+	if (ev->fd < 0)
+		luaL_argerror(L, i, "Event is closed");
+	return ev;
+}
+
+/* core.open(attr, pid, cpu, leader or nil, flags, info): Event, or nil, message, code. */
+static int l_open(lua_State *L)
+{
+	struct pf_attr attr;
+	lua_Number pid = luaL_checknumber(L, 2), cpu = luaL_checknumber(L, 3);
+	int leader = lua_isnoneornil(L, 4) ? -1 : pb_check_event(L, 4)->fd;
+	unsigned long flags = (unsigned long)luaL_optinteger(L, 5, 0);
+	struct pf_event *ev;
+	uint32_t kernel_size;
+	int r;
+
+	pb_check_attr(L, 1, &attr);
+	lua_settop(L, 6);
+	if (lua_isnil(L, 6)) {
+		lua_newtable(L);
+		lua_replace(L, 6);
+	}
+	luaL_checktype(L, 6, LUA_TTABLE);
+	ev = pb_newuserdata(L, sizeof *ev);
+	ev->fd = -1;
+	luaL_getmetatable(L, PB_EVENT);
+	lua_setmetatable(L, -2);
+	lua_pushvalue(L, 6);
+	pb_setuservalue(L, -2);
+	r = pf_event_open(ev, &attr, (pid_t)pid, (int)cpu, leader, flags, &kernel_size);
+	if (r == -E2BIG && kernel_size)
+		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
+			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
+	if (r < 0)
+		return pb_fail(L, r, "perf_event_open");
+	return 1;
+}
+
+static int l_close(lua_State *L)
+{
+	pf_event_close(to_event(L, 1));
+	return 0;
+}
+
+static int simple_ioctl(lua_State *L, unsigned long request, unsigned long arg, const char *name)
+{
+	return pb_result(L, pf_event_ioctl(pb_check_event(L, 1), request, arg), name);
+}
+
+static int l_enable(lua_State *L)
+{
+	return simple_ioctl(L, PF_IOC_ENABLE, 0, "enable");
+}
+
+static int l_disable(lua_State *L)
+{
+	return simple_ioctl(L, PF_IOC_DISABLE, 0, "disable");
+}
+
+static int l_reset(lua_State *L)
+{
+	return simple_ioctl(L, PF_IOC_RESET, 0, "reset");
+}
+
+/* ev:refresh(n): enable until n more overflows. */
+static int l_refresh(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
+
+	return pb_result(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh");
+}
+
+static int l_set_period(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	uint64_t period = pb_check_u64(L, 2, INT64_MAX);
+
+	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period");
+}
+
+static int l_set_filter(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	size_t n;
+	const char *text = luaL_checklstring(L, 2, &n);
+
+	luaL_argcheck(L, strlen(text) == n, 2, "filter contains a zero byte");
+	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_SET_FILTER, (void *)(uintptr_t)text), "set_filter");
+}
+
+static int l_modify(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_attr attr;
+
+	pb_check_attr(L, 2, &attr);
+	attr.size = pf_attr_size(&attr);
+	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr), "modify");
+}
+
+static int l_id(lua_State *L)
+{
+	uint64_t id = 0;
+	int r = pf_event_ioctl_ptr(pb_check_event(L, 1), PF_IOC_ID, &id);
+
+	if (r < 0)
+		return pb_fail(L, r, "id");
+	pb_push_u64(L, id);
+	return 1;
+}
+
+static int l_fd(lua_State *L)
+{
+	lua_pushinteger(L, pb_check_event(L, 1)->fd);
+	return 1;
+}
+
+static int l_is_open(lua_State *L)
+{
+	lua_pushboolean(L, to_event(L, 1)->fd >= 0);
+	return 1;
+}
+
+static int l_info(lua_State *L)
+{
+	to_event(L, 1);
+	pb_getuservalue(L, 1);
+	return 1;
+}
+
+/* ev:scan(): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
+ * read_format has "group"; no entry at all when a pinned event lost its counter. */
+static int l_scan(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_reading rd;
+	uint64_t words[512];
+	ssize_t n = pf_event_read(ev, words, sizeof words / sizeof *words);
+
+	if (n >= 0) {
+		lua_newtable(L);
+		if (n == 0)
+			return 1;
+		n = pf_read_decode(ev->format, words, (size_t)n, &rd);
+	}
+	if (n < 0)
+		return pb_fail(L, (int)n, "read");
+	if (rd.format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
+		pb_push_u64(L, rd.enabled);
+		lua_setfield(L, -2, "enabled_ns");
+	}
+	if (rd.format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
+		pb_push_u64(L, rd.running);
+		lua_setfield(L, -2, "running_ns");
+	}
+	for (uint64_t i = 0; i < rd.nr; i++) {
+		const uint64_t *v = rd.values + i * rd.stride;
+
+		lua_createtable(L, 0, 3);
+		pb_push_u64(L, v[0]);
+		lua_setfield(L, -2, "value");
+		if (rd.id_at) {
+			pb_push_u64(L, v[rd.id_at]);
+			lua_setfield(L, -2, "id");
+		}
+		if (rd.lost_at) {
+			pb_push_u64(L, v[rd.lost_at]);
+			lua_setfield(L, -2, "lost");
+		}
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+	return 1;
+}
+
+void pb_open_event(lua_State *L)
+{
+	static const luaL_Reg methods[] = {
+		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
+		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
+		{"fd", l_fd},             {"is_open", l_is_open}, {"info", l_info},   {"scan", l_scan},
+		{"close", l_close},       {NULL, NULL}};
+
+	lua_pushcfunction(L, l_open);
+	lua_setfield(L, -2, "open");
+	luaL_newmetatable(L, PB_EVENT);
+	lua_pushcfunction(L, l_close);
+	lua_setfield(L, -2, "__gc");
+	lua_pushcfunction(L, l_close);
+	lua_setfield(L, -2, "__close");
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_setfield(L, -2, "Event"); /* the metatable; the Lua layer adds its own methods */
+}

@@ -1,0 +1,105 @@
+/* What Lua's own library cannot tell about the machine: directories, identity, limits. */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "binding.h"
+
+struct directory {
+	DIR *dir;
+};
+
+static int close_directory(lua_State *L)
+{
+	struct directory *d = lua_touserdata(L, 1);
+
+	if (d->dir)
+		closedir(d->dir);
+	d->dir = NULL;
+	return 0;
+}
+
+/* core.listdir(path): array of names without . and .., unsorted; or nil, message, code. */
+static int l_listdir(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	struct directory *d = pb_newuserdata(L, sizeof *d);
+	struct dirent *e;
+	int n = 0;
+
+	d->dir = NULL;
+	lua_createtable(L, 0, 1);
+	lua_pushcfunction(L, close_directory);
+	lua_setfield(L, -2, "__gc");
+	lua_setmetatable(L, -2);
+	lua_newtable(L);
+	d->dir = opendir(path);
+	if (!d->dir)
+		return pb_fail(L, errno, "%s", path);
+	while ((e = readdir(d->dir))) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		lua_pushstring(L, e->d_name);
+		lua_rawseti(L, -2, ++n);
+	}
+	closedir(d->dir);
+	d->dir = NULL;
+	return 1;
+}
+
+static int l_euid(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)geteuid());
+	return 1;
+}
+
+static int l_pid(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)getpid());
+	lua_pushinteger(L, (lua_Integer)syscall(SYS_gettid));
+	return 2;
+}
+
+/* core.rlimit(name): soft and hard limit of "nofile" or "memlock"; math.huge when there is none. */
+static int l_rlimit(lua_State *L)
+{
+	static const char *const names[] = {"nofile", "memlock", NULL};
+	static const int resources[] = {RLIMIT_NOFILE, RLIMIT_MEMLOCK};
+	struct rlimit r;
+
+	if (getrlimit((__rlimit_resource_t)resources[luaL_checkoption(L, 1, NULL, names)], &r) < 0)
+		return pb_fail(L, errno, "getrlimit");
+	lua_pushnumber(L, r.rlim_cur == RLIM_INFINITY ? (lua_Number)__builtin_inf() : (lua_Number)r.rlim_cur);
+	lua_pushnumber(L, r.rlim_max == RLIM_INFINITY ? (lua_Number)__builtin_inf() : (lua_Number)r.rlim_max);
+	return 2;
+}
+
+/* core.uname(): kernel release and machine. */
+static int l_uname(lua_State *L)
+{
+	struct utsname u;
+
+	if (uname(&u) < 0)
+		return pb_fail(L, errno, "uname");
+	lua_pushstring(L, u.release);
+	lua_pushstring(L, u.machine);
+	return 2;
+}
+
+static int l_page_size(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)sysconf(_SC_PAGESIZE));
+	return 1;
+}
+
+void pb_open_host(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"listdir", l_listdir}, {"euid", l_euid},   {"pid", l_pid},
+					     {"rlimit", l_rlimit},   {"uname", l_uname}, {"page_size", l_page_size},
+					     {NULL, NULL}};
+	pb_register(L, functions);
+}

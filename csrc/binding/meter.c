@@ -1,0 +1,236 @@
+/* Group and Meter: what measures by two reads; Counts: what comes out.
+ *
+ * A Group is one kernel group, a Meter several groups read together (or none: the kernel's accounting of the thread).
+ * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of Events or Groups that own
+ * them, so nothing here closes a descriptor.
+ *
+ * Counts is a userdata here; on LuaJIT the Lua layer makes it a cdata of the same layout and calls the core
+ * through the pointers that core.pointers() gives. */
+#include <errno.h>
+#include <string.h>
+
+#include "../core/meter.h"
+#include "../core/thread.h"
+#include "../core/usage.h"
+#include "binding.h"
+
+static struct pf_meter *to_meter(lua_State *L, int i)
+{
+	struct pf_meter *m = pb_test(L, i, PB_GROUP);
+
+	if (!m)
+		m = pb_test(L, i, PB_METER);
+	if (!m)
+		luaL_argerror(L, i, lua_pushfstring(L, "Group expected, got %s", luaL_typename(L, i)));
+	return m;
+}
+
+static struct pf_meter *new_meter(lua_State *L, size_t ngroups, const char *tname)
+{
+	struct pf_meter *m = pb_newuserdata(L, sizeof *m + ngroups * sizeof *m->group);
+
+	memset(m, 0, sizeof *m + ngroups * sizeof *m->group);
+	m->ngroups = (uint32_t)ngroups;
+	luaL_getmetatable(L, tname);
+	lua_setmetatable(L, -2);
+	return m;
+}
+
+/* core.group(events): a Group of Events that were opened with events[1] as leader. */
+static int l_group(lua_State *L)
+{
+	struct pf_meter *m;
+	size_t n;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	n = pb_rawlen(L, 1);
+	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
+	lua_settop(L, 1);
+	m = new_meter(L, 1, PB_GROUP);
+	lua_rawgeti(L, 1, 1);
+	m->group[0].fd = pb_check_event(L, -1)->fd;
+	lua_pop(L, 1);
+	m->group[0].n = m->nvalues = (uint32_t)n;
+	lua_pushvalue(L, 1);
+	pb_setuservalue(L, -2);
+	return 1;
+}
+
+/* core.meter(groups): several Groups read as one; none for the kernel's accounting of the thread. */
+static int l_meter(lua_State *L)
+{
+	struct pf_meter *m;
+	size_t n;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	n = pb_rawlen(L, 1);
+	m = new_meter(L, n, PB_METER);
+	if (n == 0)
+		m->nvalues = PF_USAGE_COUNT;
+	for (size_t i = 0; i < n; i++) {
+		const struct pf_meter *g;
+
+		lua_rawgeti(L, 1, (int)i + 1);
+		g = pb_test(L, -1, PB_GROUP);
+		luaL_argcheck(L, g, 1, "Groups expected");
+		m->group[i] = g->group[0];
+		m->nvalues += g->nvalues;
+		lua_pop(L, 1);
+	}
+	lua_pushvalue(L, 1);
+	pb_setuservalue(L, -2);
+	return 1;
+}
+
+static int l_members(lua_State *L)
+{
+	to_meter(L, 1);
+	pb_getuservalue(L, 1);
+	return 1;
+}
+
+/* m:forget(): the descriptors are about to be closed by their owners; every later use raises. */
+static int l_forget(lua_State *L)
+{
+	struct pf_meter *m = to_meter(L, 1);
+
+	for (uint32_t i = 0; i < m->ngroups; i++)
+		m->group[i].fd = -1;
+	return 0;
+}
+
+/* m:words(): the length of v in its Counts. */
+static int l_words(lua_State *L)
+{
+	lua_pushinteger(L, pf_meter_words(to_meter(L, 1)));
+	return 1;
+}
+
+static int failed(lua_State *L, int r)
+{
+	if (r == -EBADF)
+		return luaL_error(L, "Group is closed");
+	return luaL_error(L, "read: %s", strerror(-r));
+}
+
+/* core.begin(meter, layout): Counts holding the start; core.finish(meter, counts, ...): the same Counts, now the
+ * difference, and the rest of the arguments. core.snap(meter, layout): Counts since the events were opened. */
+static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
+{
+	struct pf_counts *c = pb_newuserdata(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);
+
+	memset(c, 0, sizeof *c + pf_meter_words(m) * sizeof *c->v);
+	c->layout = (uint32_t)lua_tointeger(L, 2);
+	c->n = pf_meter_words(m);
+	luaL_getmetatable(L, PB_COUNTS);
+	lua_setmetatable(L, -2);
+	return c;
+}
+
+static int l_begin(lua_State *L)
+{
+	const struct pf_meter *m = to_meter(L, 1);
+	int r = pf_meter_begin(m, new_counts(L, m));
+
+	return r < 0 ? failed(L, r) : 1;
+}
+
+static struct pf_counts *to_counts(lua_State *L, int i)
+{
+	struct pf_counts *c = pb_test(L, i, PB_COUNTS);
+
+	if (!c)
+		luaL_argerror(L, i, lua_pushfstring(L, "Counts expected, got %s", luaL_typename(L, i)));
+	return c;
+}
+
+static int l_finish(lua_State *L)
+{
+	const struct pf_meter *m = to_meter(L, 1);
+	struct pf_counts *c = to_counts(L, 2);
+	int r = c->n == pf_meter_words(m) ? pf_meter_end(m, c) : -EINVAL;
+
+	return r < 0 ? failed(L, r) : lua_gettop(L) - 1;
+}
+
+static int l_snap(lua_State *L)
+{
+	const struct pf_meter *m = to_meter(L, 1);
+	int r = pf_meter_begin(m, new_counts(L, m));
+
+	return r < 0 ? failed(L, r) : 1;
+}
+
+/* core.word(counts, i): v[i], counted from 0. */
+static int l_word(lua_State *L)
+{
+	const struct pf_counts *c = to_counts(L, 1);
+	lua_Integer i = luaL_checkinteger(L, 2);
+
+	luaL_argcheck(L, i >= 0 && i < (lua_Integer)c->n, 2, "out of range");
+	pb_push_u64(L, c->v[i]);
+	return 1;
+}
+
+static int l_layout(lua_State *L)
+{
+	lua_pushinteger(L, to_counts(L, 1)->layout);
+	return 1;
+}
+
+/* core.pointers(): the core's functions for LuaJIT's FFI, as light userdata by name. */
+static int l_pointers(lua_State *L)
+{
+#define POINTER(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&name), lua_setfield(L, -2, #name))
+	lua_newtable(L);
+	POINTER(pf_meter_begin);
+	POINTER(pf_meter_end);
+	POINTER(pf_thread_token);
+#undef POINTER
+	return 1;
+}
+
+static int l_thread_token(lua_State *L)
+{
+	lua_pushinteger(L, pf_thread_token());
+	return 1;
+}
+
+static int l_fork_generation(lua_State *L)
+{
+	lua_pushinteger(L, pf_fork_generation());
+	return 1;
+}
+
+static int l_wall_ns(lua_State *L)
+{
+	pb_push_u64(L, pf_wall_ns());
+	return 1;
+}
+
+static void new_class(lua_State *L, const char *tname, const char *field, const luaL_Reg *methods)
+{
+	luaL_newmetatable(L, tname);
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_setfield(L, -2, field);
+}
+
+void pb_open_meter(lua_State *L)
+{
+	static const luaL_Reg functions[] = {
+		{"group", l_group},     {"meter", l_meter},   {"begin", l_begin},
+		{"finish", l_finish},   {"snap", l_snap},     {"word", l_word},
+		{"layout", l_layout},   {"wall_ns", l_wall_ns}, {"pointers", l_pointers},
+		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {
+		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {NULL, NULL}};
+	static const luaL_Reg none[] = {{NULL, NULL}};
+
+	pb_register(L, functions);
+	new_class(L, PB_GROUP, "Group", methods);
+	new_class(L, PB_METER, "Meter", methods);
+	new_class(L, PB_COUNTS, "Counts", none);
+}

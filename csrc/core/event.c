@@ -1,0 +1,98 @@
+/* Reading formats (read_format decides; every field is a u64):
+ *
+ *   one event:  value [enabled] [running] [id] [lost]
+ *   GROUP:      nr [enabled] [running] { value [id] [lost] } x nr
+ */
+#include "event.h"
+
+#include <errno.h>
+
+#include "attr.h"
+#include "sys.h"
+
+int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags,
+		  uint32_t *kernel_size)
+{
+	uint32_t size = pf_attr_size(attr);
+	long fd;
+
+	attr->size = size;
+	*kernel_size = 0;
+	ev->format = attr->read_format;
+	fd = pf_sys->perf_event_open(attr, pid, cpu, group_fd, flags | PF_FLAG_FD_CLOEXEC);
+	if (fd == -E2BIG && attr->size != size)
+		*kernel_size = attr->size;
+	ev->fd = fd < 0 ? -1 : (int)fd;
+	return fd < 0 ? (int)fd : 0;
+}
+
+void pf_event_close(struct pf_event *ev)
+{
+	int fd = ev->fd;
+
+	ev->fd = -1;
+	if (fd >= 0)
+		pf_sys->close(fd);
+}
+
+int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *arg)
+{
+	return ev->fd < 0 ? -EBADF : pf_sys->ioctl(ev->fd, request, arg);
+}
+
+int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg)
+{
+	return pf_event_ioctl_ptr(ev, request, (void *)(uintptr_t)arg);
+}
+
+ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords)
+{
+	ssize_t got;
+
+	if (ev->fd < 0)
+		return -EBADF;
+	got = pf_sys->read(ev->fd, words, nwords * sizeof *words);
+	return got < 0 ? got : got / (ssize_t)sizeof *words;
+}
+
+ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct pf_reading *out)
+{
+	int group = (format & PF_FORMAT(GROUP)) != 0;
+	size_t at = 0, head = group ? 1 : 0;
+	unsigned stride = 1;
+
+	*out = (struct pf_reading){.format = format, .nr = 1};
+	head += (format & PF_FORMAT(TOTAL_TIME_ENABLED)) ? 1 : 0;
+	head += (format & PF_FORMAT(TOTAL_TIME_RUNNING)) ? 1 : 0;
+	if (format & PF_FORMAT(ID))
+		out->id_at = stride++;
+	if (format & PF_FORMAT(LOST))
+		out->lost_at = stride++;
+	out->stride = stride;
+
+	if (n < head + (group ? 0 : stride))
+		return -EBADMSG;
+	if (group) {
+		out->nr = words[at++];
+		if (format & PF_FORMAT(TOTAL_TIME_ENABLED))
+			out->enabled = words[at++];
+		if (format & PF_FORMAT(TOTAL_TIME_RUNNING))
+			out->running = words[at++];
+		if (out->nr > (n - head) / stride)
+			return -EBADMSG;
+		out->values = words + at;
+		return (ssize_t)(at + out->nr * stride);
+	}
+	/* The times stand between the value and its id: shift the offsets past them. */
+	out->values = words;
+	at = 1;
+	if (format & PF_FORMAT(TOTAL_TIME_ENABLED))
+		out->enabled = words[at++];
+	if (format & PF_FORMAT(TOTAL_TIME_RUNNING))
+		out->running = words[at++];
+	if (out->id_at)
+		out->id_at = (unsigned)at++;
+	if (out->lost_at)
+		out->lost_at = (unsigned)at++;
+	return (ssize_t)at;
+}

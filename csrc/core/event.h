@@ -1,0 +1,42 @@
+/* One perf event: opening, control, reading. */
+#ifndef PF_EVENT_H
+#define PF_EVENT_H
+
+#include <sys/types.h>
+
+#include "uapi.h"
+
+/* fd is -1 when closed. format is the read_format the event was opened with. */
+struct pf_event {
+	int fd;
+	uint64_t format;
+};
+
+/* What a read(2) of an event or group means: filled by pf_read_decode. Fields that the format lacks are 0 and
+ * their bit in format is clear. values points into the caller's words: value i is at values[i * stride]. */
+struct pf_reading {
+	uint64_t format, nr, enabled, running;
+	const uint64_t *values;
+	unsigned stride, id_at, lost_at; /* offsets of id and lost within a value's words; 0 = absent */
+};
+
+/* Open. attr->size is set here; on E2BIG *kernel_size gets the size the kernel knows (0 if it did not say).
+ * Every descriptor is close-on-exec. Returns 0 or -errno; ev is closed on failure. */
+int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags,
+		  uint32_t *kernel_size);
+
+/* Idempotent. */
+void pf_event_close(struct pf_event *ev);
+
+/* Any ioctl that takes a number or a pointer as its argument; -EBADF when closed. */
+int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg);
+int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *arg);
+
+/* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of
+ * file), or -errno. */
+ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords);
+
+/* Understand n words of the given format. Returns the words used, or -EBADMSG when there are too few. */
+ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct pf_reading *out);
+
+#endif

@@ -1,0 +1,74 @@
+/* An armed table forwards every call to the real one after asking whether its turn to fail has come. The table is
+ * swapped back on disarm. Not for concurrent use: the tests that arm a fault run on one thread. */
+#include "fault.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sys.h"
+
+static const char *armed;
+static int armed_err;
+static unsigned armed_skip, seen;
+
+static int turn(const char *call)
+{
+	if (!armed || strcmp(armed, call) != 0)
+		return 0;
+	return seen++ == armed_skip ? -armed_err : 0;
+}
+
+/* One line an entry: its type, name, parameters and the arguments passed on. */
+#define CALLS(X)                                                                                                  \
+	X(long, perf_event_open, (struct pf_attr * a, pid_t pid, int cpu, int group, unsigned long flags),        \
+	  (a, pid, cpu, group, flags))                                                                            \
+	X(int, ioctl, (int fd, unsigned long request, void *arg), (fd, request, arg))                             \
+	X(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size))                                       \
+	X(int, close, (int fd), (fd))                                                                             \
+	X(int, mmap, (void **out, size_t size, int prot, int flags, int fd, off_t at),                            \
+	  (out, size, prot, flags, fd, at))                                                                       \
+	X(int, munmap, (void *addr, size_t size), (addr, size))                                                   \
+	X(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))                             \
+	X(int, open, (const char *path, int flags, int mode), (path, flags, mode))                                \
+	X(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at))                        \
+	X(ssize_t, write, (int fd, const void *buf, size_t size), (fd, buf, size))                                \
+	X(int, fcntl, (int fd, int cmd, long arg), (fd, cmd, arg))
+
+#define WRAP(type, name, params, args)                                                                            \
+	static type fault_##name params                                                                           \
+	{                                                                                                         \
+		int err = turn(#name);                                                                            \
+		return err ? err : pf_sys_real.name args;                                                         \
+	}
+CALLS(WRAP)
+#undef WRAP
+
+static const struct pf_sys faulty = {
+#define ENTRY(type, name, params, args) .name = fault_##name,
+	CALLS(ENTRY)
+#undef ENTRY
+};
+
+int pf_fault_arm(const char *call, int err, unsigned skip)
+{
+	armed = 0;
+#define FIND(type, name, params, args) \
+	if (strcmp(call, #name) == 0)  \
+		armed = #name;
+	CALLS(FIND)
+#undef FIND
+	if (!armed)
+		return -ENOENT;
+	armed_err = err;
+	armed_skip = skip;
+	seen = 0;
+	pf_sys = &faulty;
+	return 0;
+}
+
+unsigned pf_fault_disarm(void)
+{
+	pf_sys = &pf_sys_real;
+	armed = 0;
+	return seen;
+}
