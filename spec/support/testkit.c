@@ -1,19 +1,16 @@
-/* Triggers of exact size, and a look at what this process holds. See testkit.h. */
+/* Triggers of exact size. See testkit.h. */
 #include "testkit.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,7 +86,7 @@ void tk_syscalls(size_t n)
         syscall(SYS_getppid);
 }
 
-static uint64_t clock_now(clockid_t id)
+uint64_t tk_clock(clockid_t id)
 {
     struct timespec t;
 
@@ -100,13 +97,13 @@ static uint64_t clock_now(clockid_t id)
 /* At least ns of this thread's CPU time. */
 void tk_spin(uint64_t ns)
 {
-    uint64_t end = clock_now(CLOCK_THREAD_CPUTIME_ID) + ns;
+    uint64_t end = tk_clock(CLOCK_THREAD_CPUTIME_ID) + ns;
     volatile unsigned sink = 0;
 
     do {
         for (unsigned i = 0; i < 1000; i++)
             sink = sink + i;
-    } while (clock_now(CLOCK_THREAD_CPUTIME_ID) < end);
+    } while (tk_clock(CLOCK_THREAD_CPUTIME_ID) < end);
 }
 
 /* touch_pages(n): n minor faults */
@@ -156,7 +153,7 @@ static int kit_map_exec(lua_State *L)
 }
 
 /* A function that a breakpoint or a uprobe can stand on; visible by this name in testkit.so. */
-__attribute__((visibility("default"), noinline, noclone)) void testkit_probe(void);
+__attribute__((visibility("default"), noinline)) void testkit_probe(void);
 void testkit_probe(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -261,139 +258,21 @@ static int kit_cpu(lua_State *L)
     return 1;
 }
 
-/* --- looking ------------------------------------------------------------------------------- */
-
-/* clock_ns([clock]): nanoseconds of "monotonic" (default), "raw", "boottime", "realtime", "tai", "thread", "process" */
-static int kit_clock_ns(lua_State *L)
-{
-    static const char *const names[] = { "monotonic", "raw", "boottime", "realtime",
-                                         "tai", "thread", "process", NULL };
-    static const clockid_t ids[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
-                                     CLOCK_REALTIME, CLOCK_TAI, CLOCK_THREAD_CPUTIME_ID,
-                                     CLOCK_PROCESS_CPUTIME_ID };
-
-    tk_push_u64(L, clock_now(ids[luaL_checkoption(L, 1, "monotonic", names)]));
-    return 1;
-}
-
-/* rusage(): what the kernel's accounting has of this thread */
-static int kit_rusage(lua_State *L)
-{
-    struct rusage u;
-
-    getrusage(RUSAGE_THREAD, &u);
-    lua_newtable(L);
-#define FIELD(name, value) (tk_push_u64(L, (uint64_t)(value)), lua_setfield(L, -2, name))
-    FIELD("minflt", u.ru_minflt);
-    FIELD("majflt", u.ru_majflt);
-    FIELD("nvcsw", u.ru_nvcsw);
-    FIELD("nivcsw", u.ru_nivcsw);
-    FIELD("utime_ns", u.ru_utime.tv_sec * 1000000000L + u.ru_utime.tv_usec * 1000L);
-    FIELD("stime_ns", u.ru_stime.tv_sec * 1000000000L + u.ru_stime.tv_usec * 1000L);
-#undef FIELD
-    return 1;
-}
-
-/* fds(): {[fd] = what /proc/self/fd says it is}, without the one used for looking */
-static int kit_fds(lua_State *L)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    struct dirent *e;
-
-    if (dir == NULL)
-        return luaL_error(L, "/proc/self/fd: %s", strerror(errno));
-    lua_newtable(L); /* an error for want of memory would leak dir: tests do not fail this one */
-    while ((e = readdir(dir)) != NULL) {
-        char target[PATH_MAX];
-        int fd = atoi(e->d_name);
-        ssize_t len;
-
-        if (e->d_name[0] == '.' || fd == dirfd(dir))
-            continue;
-        len = readlinkat(dirfd(dir), e->d_name, target, sizeof target);
-        lua_pushlstring(L, target, len < 0 ? 0 : (size_t)len);
-        lua_rawseti(L, -2, fd);
-    }
-    closedir(dir);
-    return 1;
-}
-
-/* mappings(): array of the lines of /proc/self/maps that are rings or other anonymous inodes */
-static int kit_mappings(lua_State *L)
-{
-    FILE *f = fopen("/proc/self/maps", "re");
-    char line[PATH_MAX + 128];
-    int n = 0;
-
-    if (f == NULL)
-        return luaL_error(L, "/proc/self/maps: %s", strerror(errno));
-    lua_newtable(L);
-    while (fgets(line, sizeof line, f) != NULL) {
-        if (strstr(line, "anon_inode:") == NULL && strstr(line, "[perf_event]") == NULL)
-            continue;
-        line[strcspn(line, "\n")] = '\0';
-        lua_pushstring(L, line);
-        lua_rawseti(L, -2, ++n);
-    }
-    fclose(f);
-    return 1;
-}
-
-/* page_size() */
-static int kit_page_size(lua_State *L)
-{
-    lua_pushinteger(L, sysconf(_SC_PAGESIZE));
-    return 1;
-}
-
-/* --- allocations that fail ----------------------------------------------------------------- */
-
-struct failing_alloc {
-    lua_Alloc alloc;
-    void *ud;
-    size_t count; /* allocations and growths so far */
-    size_t limit; /* from this one on they fail; 0 = never */
-};
-
-static void *failing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
-{
-    struct failing_alloc *f = ud;
-
-    /* Without a block osize is the kind of object (5.2+). Shrinking must not fail. */
-    if (nsize > (ptr != NULL ? osize : 0)) {
-        f->count++;
-        if (f->limit != 0 && f->count >= f->limit)
-            return NULL;
-    }
-    return f->alloc(f->ud, ptr, osize, nsize);
-}
-
-/*
- * fail_alloc(n, fn, ...): calls fn with every allocation from the n-th on refused (0: none is, to
- * count them). Returns how many there were, whether fn returned, and its first result or error.
- */
-static int kit_fail_alloc(lua_State *L)
-{
-    struct failing_alloc f = { NULL, NULL, 0, tk_check_count(L, 1) };
-    int status;
-
-    luaL_checktype(L, 2, LUA_TFUNCTION);
-    luaL_checkstack(L, 20, "fail_alloc");
-    f.alloc = lua_getallocf(L, &f.ud);
-    lua_setallocf(L, failing_alloc, &f);
-    status = lua_pcall(L, lua_gettop(L) - 2, 1, 0);
-    lua_setallocf(L, f.alloc, f.ud);
-    tk_push_u64(L, f.count);
-    lua_pushboolean(L, status == 0);
-    lua_pushvalue(L, -3);
-    return 3;
-}
-
 /* set_comm(name): this thread's name */
 static int kit_set_comm(lua_State *L)
 {
     prctl(PR_SET_NAME, luaL_checkstring(L, 1));
     return 0;
+}
+
+/* malloc gets 16 MB in one piece that it keeps, so that Lua's heap does not grow in a spec that counts. */
+static void grow_heap(void)
+{
+    size_t size = (size_t)16 << 20;
+
+    mallopt(M_MMAP_THRESHOLD, (int)size * 2);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    free(malloc(size));
 }
 
 static const luaL_Reg functions[] = {
@@ -409,37 +288,9 @@ static const luaL_Reg functions[] = {
     { "pin", kit_pin },
     { "unpin", kit_unpin },
     { "migrate", kit_migrate },
-    { "clock_ns", kit_clock_ns },
-    { "rusage", kit_rusage },
-    { "fds", kit_fds },
-    { "mappings", kit_mappings },
-    { "page_size", kit_page_size },
-    { "fail_alloc", kit_fail_alloc },
     { "set_comm", kit_set_comm },
     { NULL, NULL },
 };
-
-/*
- * What would add a stray fault to a spec that counts: the first run of a trigger's own code, and
- * malloc's heap that grows. So the code runs once here, and the heap is given 16 MB that were
- * touched. (LuaJIT has a heap of its own: a spec there should not allocate while it counts.)
- */
-static void settle(void)
-{
-    size_t size = (size_t)16 << 20;
-    void *p;
-
-    mallopt(M_MMAP_THRESHOLD, (int)size * 2);
-    mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    p = malloc(size);
-    if (p != NULL)
-        memset(p, 1, size);
-    free(p);
-    tk_touch_pages(1);
-    tk_syscalls(1);
-    tk_spin(1);
-    testkit_probe();
-}
 
 __attribute__((visibility("default"))) int luaopen_testkit(lua_State *L);
 int luaopen_testkit(lua_State *L)
@@ -449,10 +300,12 @@ int luaopen_testkit(lua_State *L)
     if (!opened) {
         opened = true;
         sched_getaffinity(0, sizeof all_cpus, &all_cpus);
-        settle();
+        grow_heap();
+        tk_populate();
     }
     lua_newtable(L);
     tk_register(L, functions);
+    tk_open_look(L);
     tk_open_process(L);
     tk_open_threads(L);
     tk_open_probe(L);

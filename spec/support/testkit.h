@@ -1,8 +1,8 @@
 /*
  * testkit: exact triggers for the specs, a Lua C module that only the tests load.
  *
- *   testkit.c          work that costs a known number of faults, calls, switches, moves; looking
- *                      at this process's descriptors and mappings; failing the n-th allocation
+ *   testkit.c          work that costs a known number of faults, calls, switches, moves
+ *   testkit_look.c     clocks, accounting, descriptors, mappings; the n-th allocation that fails
  *   testkit_process.c  child processes that run a Lua function; privileges, limits, seccomp
  *   testkit_threads.c  threads that do a known amount of work; cells for breakpoints
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
@@ -16,6 +16,7 @@
 #include <lua.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Adds the functions of list to the table on the top of the stack. */
 void tk_register(lua_State *L, const luaL_Reg *list);
@@ -32,7 +33,11 @@ size_t tk_check_count(lua_State *L, int arg);
 void tk_touch_pages(size_t n);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);
+uint64_t tk_clock(clockid_t id);
+/* Faults in all that is mapped; how many mappings that were. */
+int tk_populate(void);
 
+void tk_open_look(lua_State *L);
 void tk_open_process(lua_State *L);
 void tk_open_threads(lua_State *L);
 void tk_open_probe(lua_State *L);

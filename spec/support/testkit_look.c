@@ -1,0 +1,193 @@
+/*
+ * A look at this process: its clocks, its accounting, what it holds open and mapped; pages faulted
+ * in before a spec counts; and the n-th allocation that fails. See testkit.h.
+ */
+#include "testkit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* clock_ns([clock]): nanoseconds of "monotonic" (default), "raw", "boottime", "realtime", "tai", "thread", "process" */
+static int kit_clock_ns(lua_State *L)
+{
+    static const char *const names[] = { "monotonic", "raw", "boottime", "realtime",
+                                         "tai", "thread", "process", NULL };
+    static const clockid_t ids[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+                                     CLOCK_REALTIME, CLOCK_TAI, CLOCK_THREAD_CPUTIME_ID,
+                                     CLOCK_PROCESS_CPUTIME_ID };
+
+    tk_push_u64(L, tk_clock(ids[luaL_checkoption(L, 1, "monotonic", names)]));
+    return 1;
+}
+
+/* rusage(): what the kernel's accounting has of this thread */
+static int kit_rusage(lua_State *L)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_THREAD, &u);
+    lua_newtable(L);
+#define FIELD(name, value) (tk_push_u64(L, (uint64_t)(value)), lua_setfield(L, -2, name))
+    FIELD("minflt", u.ru_minflt);
+    FIELD("majflt", u.ru_majflt);
+    FIELD("nvcsw", u.ru_nvcsw);
+    FIELD("nivcsw", u.ru_nivcsw);
+    FIELD("utime_ns", u.ru_utime.tv_sec * 1000000000L + u.ru_utime.tv_usec * 1000L);
+    FIELD("stime_ns", u.ru_stime.tv_sec * 1000000000L + u.ru_stime.tv_usec * 1000L);
+#undef FIELD
+    return 1;
+}
+
+/* fds(): {[fd] = what /proc/self/fd says it is}, without the one used for looking */
+static int kit_fds(lua_State *L)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *e;
+
+    if (dir == NULL)
+        return luaL_error(L, "/proc/self/fd: %s", strerror(errno));
+    lua_newtable(L); /* an error for want of memory would leak dir: tests do not fail this one */
+    while ((e = readdir(dir)) != NULL) {
+        char target[PATH_MAX];
+        int fd = atoi(e->d_name);
+        ssize_t len;
+
+        if (e->d_name[0] == '.' || fd == dirfd(dir))
+            continue;
+        len = readlinkat(dirfd(dir), e->d_name, target, sizeof target);
+        lua_pushlstring(L, target, len < 0 ? 0 : (size_t)len);
+        lua_rawseti(L, -2, fd);
+    }
+    closedir(dir);
+    return 1;
+}
+
+/* mappings(): array of the lines of /proc/self/maps that are rings or other anonymous inodes */
+static int kit_mappings(lua_State *L)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128];
+    int n = 0;
+
+    if (f == NULL)
+        return luaL_error(L, "/proc/self/maps: %s", strerror(errno));
+    lua_newtable(L);
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (strstr(line, "anon_inode:") == NULL && strstr(line, "[perf_event]") == NULL)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        lua_pushstring(L, line);
+        lua_rawseti(L, -2, ++n);
+    }
+    fclose(f);
+    return 1;
+}
+
+/* page_size() */
+static int kit_page_size(lua_State *L)
+{
+    lua_pushinteger(L, sysconf(_SC_PAGESIZE));
+    return 1;
+}
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/*
+ * What would add a stray fault to a spec that counts: a page of code or data that is used for the
+ * first time. So every page that is mapped now is faulted in. Returns how many mappings that were.
+ */
+int tk_populate(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128];
+    int n = 0;
+
+    if (f == NULL)
+        return 0;
+    while (fgets(line, sizeof line, f) != NULL) {
+        uintptr_t from, to;
+        char r, w, x, p;
+
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c", &from, &to, &r, &w, &x, &p) != 6 ||
+            r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (uintptr_t)64 << 20)
+            continue;
+        if (madvise((void *)from, to - from, w == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+            n++;
+    }
+    fclose(f);
+    return n;
+}
+
+/* settle(): faults in all that is mapped now, so that what follows counts its own faults only */
+static int kit_settle(lua_State *L)
+{
+    lua_pushinteger(L, tk_populate());
+    return 1;
+}
+
+/* --- allocations that fail ----------------------------------------------------------------- */
+
+struct failing_alloc {
+    lua_Alloc alloc;
+    void *ud;
+    size_t count; /* allocations and growths so far */
+    size_t limit; /* from this one on they fail; 0 = never */
+};
+
+static void *failing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    struct failing_alloc *f = ud;
+
+    /* Without a block osize is the kind of object (5.2+). Shrinking must not fail. */
+    if (nsize > (ptr != NULL ? osize : 0)) {
+        f->count++;
+        if (f->limit != 0 && f->count >= f->limit)
+            return NULL;
+    }
+    return f->alloc(f->ud, ptr, osize, nsize);
+}
+
+/*
+ * fail_alloc(n, fn, ...): calls fn with every allocation from the n-th on refused (0: none is, to
+ * count them). Returns how many there were, whether fn returned, and its first result or error.
+ */
+static int kit_fail_alloc(lua_State *L)
+{
+    struct failing_alloc f = { NULL, NULL, 0, tk_check_count(L, 1) };
+    int status;
+
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    luaL_checkstack(L, 20, "fail_alloc");
+    f.alloc = lua_getallocf(L, &f.ud);
+    lua_setallocf(L, failing_alloc, &f);
+    status = lua_pcall(L, lua_gettop(L) - 2, 1, 0);
+    lua_setallocf(L, f.alloc, f.ud);
+    tk_push_u64(L, f.count);
+    lua_pushboolean(L, status == 0);
+    lua_pushvalue(L, -3);
+    return 3;
+}
+
+static const luaL_Reg functions[] = {
+    { "clock_ns", kit_clock_ns },   { "rusage", kit_rusage },       { "fds", kit_fds },
+    { "mappings", kit_mappings },   { "page_size", kit_page_size }, { "settle", kit_settle },
+    { "fail_alloc", kit_fail_alloc },
+    { NULL, NULL },
+};
+
+void tk_open_look(lua_State *L)
+{
+    tk_register(L, functions);
+}
