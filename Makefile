@@ -120,6 +120,9 @@ env: ## print exports for LUA_PATH and LUA_CPATH: eval "$$(make -s env)"
 	@printf "export LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;'\n" "$$PWD" "$$PWD"
 	@printf "export LUA_CPATH='%s/?.so;;'\n" "$(if $(filter /%,$(OUT)),,$$PWD/)$(OUT)"
 
+spec: all testkit ## run SPEC=path (a file or directory) on LUA, without set-up
+	@BUILD=$(BUILD) tools/suite.sh -l $(LUA) $(or $(SPEC),spec/unit spec/live spec/regress)
+
 clean: ## remove what was built
 	rm -rf build build-*
 

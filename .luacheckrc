@@ -1,0 +1,18 @@
+-- Code that runs unchanged on LuaJIT and Lua 5.1 to 5.4: what all of them have, and the names that
+-- some have and the code looks for.
+std = "min"
+max_line_length = 120
+read_globals = {
+  "jit", "unpack", "loadstring", "setfenv", "getfenv",
+  table = {fields = {"unpack"}},
+  math = {fields = {"type", "tointeger", "ult"}},
+  debug = {fields = {"setuservalue", "getuservalue"}},
+  coroutine = {fields = {"close", "isyieldable"}},
+  package = {fields = {"searchpath", "searchers"}},
+  _ENV = {},
+}
+exclude_files = {"build", "build-*"}
+files["spec"] = {std = "+busted", globals = {"requires", "arg"}}
+files["lua/resty"] = {std = "+ngx_lua"}
+files["spec/nginx"] = {std = "+ngx_lua"}
+files["examples"] = {ignore = {"212"}}

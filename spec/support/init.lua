@@ -1,0 +1,83 @@
+--- The helper that every busted run of this tree loads first (tools/suite.sh does).
+--
+-- It gives the specs a global:
+--
+--     requires{pmu = true, paranoid = 1, lua = "5.4", cmd = {"clang", "llc"}}
+--
+-- as the first statement of an `it` (or of a before_each, for all of a block): where a need is not
+-- met the spec ends there as pending, "needs: a PMU, perf_event_paranoid <= 1". The needs are the
+-- table `probes` in spec/support/needs.lua. It raises, so nothing after it runs, and no `if`
+-- around it can be forgotten; it must not stand inside pcall.
+--
+-- After each spec the same descriptors and event mappings must be open as before it: see leaks.lua.
+-- Exact triggers are in `require "testkit"` (spec/support/testkit*.c); `require "spec.support.util"`
+-- has what specs share beyond that.
+--
+-- PERF_GCSTRESS=1 runs the body of each spec with the collector at full pressure;
+-- PERF_SAN=1 says that this is a build with sanitizers; PERF_MUST: see needs.lua.
+local busted = require "busted"
+local kit = require "testkit"
+local needs = require "spec.support.needs"
+local leaks = require "spec.support.leaks"
+
+-- Sanitizers are for this process: what it starts may leak as it likes.
+if os.getenv("PERF_SAN") then
+  kit.setenv("ASAN_OPTIONS", "detect_leaks=0:" .. (os.getenv("ASAN_OPTIONS") or ""))
+end
+
+-- Raises what busted knows as pending, also where its own `pending` is another function (before_each).
+local raise_pending = require "busted.core"().pending
+
+function _G.requires(list)
+  local missing, failed = needs.unmet(list)
+  if failed then error("PERF_MUST promises what is not here: " .. failed, 2) end
+  if #missing > 0 then raise_pending("needs: " .. table.concat(missing, ", ")) end
+end
+
+-- LuaJIT's heap and the pages of modules that were just loaded, faulted in before anything counts.
+local settled
+local function settle()
+  if settled then return end
+  settled = true
+  if rawget(_G, "jit") then
+    local t = {}
+    for i = 1, 4000 do t[i] = string.rep("x", 200) .. i end
+    t = nil -- luacheck: ignore
+    collectgarbage()
+  end
+  kit.settle()
+end
+busted.subscribe({"file", "start"}, function() settled = false end)
+
+local function stress(on)
+  if not os.getenv("PERF_GCSTRESS") then return end
+  if on then
+    collectgarbage("setpause", 0)
+    collectgarbage("setstepmul", 1000000)
+  else
+    collectgarbage("setpause", 200)
+    collectgarbage("setstepmul", 200)
+  end
+end
+
+local name
+busted.subscribe({"test", "start"}, function(element, parent)
+  name = element.name
+  while parent and parent.descriptor ~= "file" and parent.name do
+    name = parent.name .. " " .. name
+    parent = busted.parent(parent)
+  end
+end)
+
+busted.before_each(function()
+  name = nil
+  settle()
+  leaks.start()
+  stress(true)
+end)
+
+busted.after_each(function()
+  stress(false)
+  local found = leaks.finish()
+  if found then error("leak in '" .. (name or "a before_each") .. "': " .. found, 0) end
+end)

@@ -1,0 +1,69 @@
+--- After each spec: the same descriptors and the same mappings of events as before it.
+--
+-- What changed gets a full collection first, so that objects which were only forgotten are closed
+-- by their __gc. A module that keeps events open between calls on purpose gives them up through a
+-- function `_release` in its table, which is called before looking: perf.* modules only.
+local kit = require "testkit"
+
+local leaks = {}
+local before
+
+local function release()
+  for name, module in pairs(package.loaded) do
+    if type(name) == "string" and name:find("^perf") and type(module) == "table" then
+      local fn = rawget(module, "_release")
+      if fn then fn() end
+    end
+  end
+end
+
+local function look()
+  local mappings = {}
+  for _, line in ipairs(kit.mappings()) do
+    mappings[line:match("^%S+")] = line
+  end
+  return {fds = kit.fds(), mappings = mappings}
+end
+
+local function added(old, new, what, list)
+  for key, value in pairs(new) do
+    if old[key] == nil or old[key] ~= value then
+      list[#list + 1] = what .. " " .. key .. " (" .. value .. ")"
+    end
+  end
+end
+
+local function removed(old, new, what, list)
+  for key, value in pairs(old) do
+    if new[key] == nil then
+      list[#list + 1] = what .. " " .. key .. " (" .. value .. "), which it did not open, is gone"
+    end
+  end
+end
+
+local function differences()
+  local now, list = look(), {}
+  added(before.fds, now.fds, "descriptor", list)
+  added(before.mappings, now.mappings, "mapping", list)
+  removed(before.fds, now.fds, "descriptor", list)
+  removed(before.mappings, now.mappings, "mapping", list)
+  table.sort(list)
+  return list
+end
+
+function leaks.start()
+  before = look()
+end
+
+--- nil, or what the spec left open or closed of others as one line.
+function leaks.finish()
+  if not before or #differences() == 0 then return nil end
+  release()
+  collectgarbage()
+  collectgarbage() -- objects with finalizers are freed by the second
+  local list = differences()
+  before = nil
+  if #list > 0 then return table.concat(list, ", ") end
+end
+
+return leaks

@@ -1,0 +1,216 @@
+--- What a spec can need of a machine, and how to find out whether it is there.
+--
+-- Each need is asked of the kernel (sysfs, proc, a probing system call), never of the module under
+-- test. A probe gets the value given to `requires` and returns nil where the need is met, or its
+-- name as the summary counts it. Answers are kept: a machine does not change during a run.
+local kit = require "testkit"
+
+local needs = {}
+
+local function readable(path)
+  local f = io.open(path, "r")
+  if not f then return nil end
+  local text = f:read(4096) -- nil for a directory: it opens, and does not read
+  f:close()
+  return text
+end
+
+local function exists(path)
+  local f = io.open(path, "r")
+  if f then f:close() end
+  return f ~= nil
+end
+
+local devices = "/sys/bus/event_source/devices/"
+
+function needs.is_root()
+  return kit.geteuid() == 0
+end
+
+--- Where tracefs is and can be read, or nil.
+function needs.tracefs_dir()
+  for _, dir in ipairs{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} do
+    if readable(dir .. "/events/header_page") then return dir end
+  end
+end
+
+--- Where a cgroup of this user can be made whose events the kernel counts, or nil.
+function needs.cgroup_dir()
+  local v2
+  for line in io.lines("/proc/self/mounts") do
+    local dir, fs, options = line:match("^%S+ (%S+) (%S+) (%S+)")
+    if fs == "cgroup" and ("," .. options .. ","):find(",perf_event,", 1, true) then return dir end
+    if fs == "cgroup2" then v2 = dir end
+  end
+  return v2
+end
+
+--- The name's path in $PERF_CORPUS, or nil.
+function needs.corpus_path(name)
+  local dir = os.getenv("PERF_CORPUS")
+  local path = dir and dir .. "/" .. name
+  return path and exists(path) and path or nil
+end
+
+local function command_exists(name)
+  for dir in (os.getenv("PATH") or ""):gmatch("[^:]+") do
+    if exists(dir .. "/" .. name) then return true end
+  end
+  return false
+end
+
+-- Whether a module is installed; one that is and does not load is an error of its own.
+local function module_exists(name)
+  local ok, err = pcall(require, name)
+  if ok then return true end
+  if tostring(err):find("module '" .. name .. "' not found", 1, true) then return false end
+  error(err, 0)
+end
+
+local function each(value)
+  return type(value) == "table" and value or {value}
+end
+
+-- The probe of a need that is only asked for with `true`.
+local function flag(name, probe)
+  return function()
+    if not probe() then return name end
+  end
+end
+
+-- The probe of a need that names things (one or a list), the first missing of which is reported.
+local function named(prefix, probe)
+  return function(value)
+    for _, v in ipairs(each(value)) do
+      if not probe(v) then return prefix .. v end
+    end
+  end
+end
+
+local probes = {}
+
+-- A PMU of the CPU's own: counters of cycles and instructions.
+probes.pmu = flag("a PMU", function()
+  for _, name in ipairs{"cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"} do
+    if exists(devices .. name .. "/type") then return true end
+  end
+  return kit.can_open{type = 0, config = 0}
+end)
+
+probes.perf_open = flag("perf_event_open", function() return kit.can_open{type = 1, config = 1} end)
+
+probes.root = flag("root", needs.is_root)
+
+probes.tracefs = flag("tracefs", needs.tracefs_dir)
+
+-- A tracepoint, "group:name".
+probes.tracepoint = named("tracepoint ", function(name)
+  local dir = needs.tracefs_dir()
+  return dir and readable(dir .. "/events/" .. name:gsub(":", "/") .. "/id")
+end)
+
+-- kernel.perf_event_paranoid at this level or lower (or a user whom it does not bind).
+probes.paranoid = function(level)
+  local now = tonumber(readable("/proc/sys/kernel/perf_event_paranoid") or "")
+  if not needs.is_root() and (now or 4) > level then
+    return "perf_event_paranoid <= " .. level
+  end
+end
+
+probes.kprobe = flag("kprobes", function()
+  return needs.is_root() and exists(devices .. "kprobe/type")
+end)
+
+probes.uprobe = flag("uprobes", function()
+  return needs.is_root() and exists(devices .. "uprobe/type")
+end)
+
+probes.breakpoint = flag("hardware breakpoints", function()
+  local cell = kit.cell()
+  return kit.can_open{type = 5, bp_type = 3, bp_addr = cell:addr(), bp_len = 8}
+end)
+
+probes.bpf = flag("bpf", kit.can_bpf)
+
+probes.cgroup = flag("a cgroup of its own", function()
+  return needs.is_root() and needs.cgroup_dir()
+end)
+
+probes.seccomp = flag("seccomp filters", function()
+  return kit.fork(function() assert(kit.refuse("getrusage", 1)) end) == 0
+end)
+
+probes.jit = flag("LuaJIT with its compiler on", function()
+  local jit = rawget(_G, "jit")
+  return jit and jit.status()
+end)
+
+-- "luajit", or a language version: that one or a newer (LuaJIT speaks 5.1).
+probes.lua = function(version)
+  if version == "luajit" then
+    return not rawget(_G, "jit") and "LuaJIT" or nil
+  end
+  local function number(text) return tonumber((text:gsub("^Lua ", ""))) end
+  if number(_VERSION) < number(version) then return "Lua " .. version end
+end
+
+probes.cmd = named("the command ", command_exists)
+
+probes.module = named("the module ", module_exists)
+
+-- A part of this module that is built only where its library is: "bpf" is perf.ext.bpf.
+probes.ext = named("perf.ext.", function(name) return module_exists("perf.ext." .. name) end)
+
+probes.file = named("the file ", exists)
+
+probes.corpus = function(value)
+  if not os.getenv("PERF_CORPUS") then return "a corpus of perf.data files ($PERF_CORPUS)" end
+  for _, name in ipairs(value == true and {} or each(value)) do
+    if not needs.corpus_path(name) then return "the corpus file " .. name end
+  end
+end
+
+probes.ncpu = function(n)
+  if #kit.cpus() < n then return n .. " CPUs" end
+end
+
+-- What the sanitizers' own allocator, descriptors or slowness would spoil.
+probes.nosan = flag("a build without sanitizers", function() return not os.getenv("PERF_SAN") end)
+
+-- What a collector at full pressure would spoil (exact counts of the interpreter's own work).
+probes.nostress = flag("a collector left alone", function() return not os.getenv("PERF_GCSTRESS") end)
+
+-- Needs that this machine is said to meet ($PERF_MUST, names with commas): there a spec that
+-- lacks one fails and is not skipped.
+local must = {}
+for key in (os.getenv("PERF_MUST") or ""):gmatch("[%w_]+") do
+  if not probes[key] then error("PERF_MUST: no such need: " .. key) end
+  must[key] = true
+end
+
+local kept = {}
+
+local function ask(key, value)
+  local id = key .. "=" .. table.concat(each(type(value) == "boolean" and "true" or value), ",")
+  if kept[id] == nil then kept[id] = probes[key](value) or false end
+  return kept[id] or nil
+end
+
+--- The needs of a list that are not met: an array of names, sorted, and whether one of them must be.
+-- Raises for a need that nobody knows.
+function needs.unmet(list)
+  local missing, failed = {}, nil
+  for key, value in pairs(list) do
+    if not probes[key] then error("requires: unknown need '" .. tostring(key) .. "'", 3) end
+    if value == false then error("requires: " .. key .. " = false says nothing", 3) end
+    local name = ask(key, value)
+    if name then
+      missing[#missing + 1] = name
+      if must[key] then failed = name end
+    end
+  end
+  table.sort(missing)
+  return missing, failed
+end
+
+return needs

@@ -1,0 +1,110 @@
+--- The output handler of this tree's busted runs: says what failed, and writes what happened into
+-- $PERF_RESULT, a line each, so that a run that dies still counts:
+--
+--     start NAME | pass | fail | skip NEED; NEED | done
+--
+-- A spec's line is written when its last after_each is over, since that may yet fail it.
+return function()
+  local busted = require "busted"
+  local handler = {}
+  local out = assert(io.open(os.getenv("PERF_RESULT") or "/dev/null", "a"))
+  local current, last -- the spec that runs; the one whose line is not written yet
+  local counts = {pass = 0, fail = 0, skip = 0}
+
+  local function write(...)
+    out:write(...)
+    out:write("\n")
+    out:flush()
+  end
+
+  local function flush()
+    if not last then return end
+    counts[last.status] = counts[last.status] + 1
+    write(last.status, last.needs and " " .. last.needs or "")
+    last = nil
+  end
+
+  local function full_name(element)
+    local names = {}
+    while element do
+      if element.descriptor ~= "suite" and element.name then table.insert(names, 1, element.name) end
+      element = busted.parent(element)
+    end
+    return table.concat(names, " > ")
+  end
+
+  local function say(kind, element, message, trace)
+    io.stdout:write("\n", kind, ": ", full_name(element), "\n    ",
+      (tostring(message):gsub("\n", "\n    ")), "\n")
+    if trace and trace.traceback and kind == "error" then
+      io.stdout:write("    ", (trace.traceback:gsub("^\n", ""):gsub("\n", "\n    ")), "\n")
+    end
+    io.stdout:flush()
+  end
+
+  local function needs_of(message)
+    local text = message and (message:match("needs: (.*)$") or message:gsub("^[^ ]+:%d+: ", ""))
+    return (text and text ~= "" and text:gsub("\n.*", "") or "no reason given"):gsub(", ", "; ")
+  end
+
+  function handler.start(element)
+    flush()
+    current = {}
+    write("start ", (full_name(element):gsub("\n", " ")))
+    return nil, true
+  end
+
+  function handler.finish(_, _, status)
+    last = {status = status == "success" and "pass" or status == "pending" and "skip" or "fail"}
+    if last.status == "skip" then last.needs = (needs_of(current.message)) end
+    current = nil
+    return nil, true
+  end
+
+  function handler.pending(element, _, message, trace)
+    if current then
+      current.message = message
+    elseif element.descriptor == "before_each" then
+      flush()
+      last = {status = "skip", needs = (needs_of(message))}
+    else
+      handler.bad(element, nil, "a need is asked for in `it` or `before_each` only: " .. message, trace)
+    end
+    return nil, true
+  end
+
+  function handler.bad(element, _, message, trace)
+    if element.descriptor == "it" then -- its end counts it
+      say("failure", element, message, trace)
+    else
+      say("error", element, message, trace)
+      if element.descriptor == "after_each" and last then
+        last.status, last.needs = "fail", nil
+      else
+        flush()
+        last = {status = "fail"}
+      end
+    end
+    return nil, true
+  end
+
+  function handler.suite_end()
+    flush()
+    write("done")
+    if not os.getenv("PERF_RESULT") then
+      io.stdout:write(("\n%d passed, %d failed, %d skipped\n"):format(counts.pass, counts.fail, counts.skip))
+    end
+    return nil, true
+  end
+
+  function handler.subscribe()
+    busted.subscribe({"test", "start"}, handler.start)
+    busted.subscribe({"test", "end"}, handler.finish)
+    busted.subscribe({"pending"}, handler.pending)
+    busted.subscribe({"failure"}, handler.bad)
+    busted.subscribe({"error"}, handler.bad)
+    busted.subscribe({"suite", "end"}, handler.suite_end)
+  end
+
+  return handler
+end

@@ -1,0 +1,64 @@
+--- What specs share beyond the triggers of testkit: children, temporary files, the corpus.
+local kit = require "testkit"
+local needs = require "spec.support.needs"
+
+local util = {}
+
+util.tracefs_dir = needs.tracefs_dir
+util.cgroup_dir = needs.cgroup_dir
+
+--- The path of a file of the corpus; the spec says requires{corpus = name} first.
+util.corpus_path = needs.corpus_path
+
+--- Runs fn(...) in a child process and returns its first result as a string.
+-- An error there, an assertion's too, is an error here.
+function util.in_child(fn, ...)
+  local status, text = kit.fork(fn, ...)
+  if status ~= 0 then
+    error("in the child (status " .. tostring(status) .. "): " .. tostring(text), 2)
+  end
+  return text
+end
+
+--- The whole of a file; raises when it cannot be read.
+function util.read_file(path)
+  local f = assert(io.open(path, "rb"))
+  local text = f:read("*a")
+  f:close()
+  return text
+end
+
+--- Writes a file anew.
+function util.write_file(path, text)
+  local f = assert(io.open(path, "wb"))
+  assert(f:write(text))
+  f:close()
+end
+
+--- Calls fn with a name for a temporary file, which is removed afterwards whatever happens.
+function util.with_tmpname(fn)
+  local path = os.tmpname()
+  local ok, err = pcall(fn, path)
+  os.remove(path)
+  if not ok then error(err, 0) end
+end
+
+--- A shell command's output (stdout and stderr) and exit status, -n for signal n.
+function util.shell(command)
+  local pipe = assert(io.popen("exec 2>&1; (" .. command .. "\n); printf '\\n%d' $?", "r"))
+  local text = pipe:read("*a")
+  pipe:close()
+  local output, status = text:match("^(.*)\n(%d+)$")
+  status = tonumber(status)
+  return output, status > 128 and 128 - status or status
+end
+
+--- The interpreter that runs this spec, as a word of a shell command. It finds the tree's modules
+-- by the environment.
+function util.lua()
+  local i = 0
+  while arg and arg[i - 1] do i = i - 1 end
+  return arg and arg[i] or "luajit"
+end
+
+return util

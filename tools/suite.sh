@@ -1,0 +1,93 @@
+#!/bin/bash
+# Runs busted specs on one interpreter after another and says how each went.
+#
+#   tools/suite.sh [-l "luajit lua5.4"] [-f FILTER] PATH...
+#
+# For each interpreter that was built: passed, failed, skipped, and for which needs how many were
+# skipped; at the end the total alone on a line. A run that crashes or does not end in time counts
+# as one failure more. Exit status 1 when anything failed.
+#
+#   BUILD=build          where the interpreters' modules are
+#   SUITE_TIMEOUT=900    seconds for one interpreter
+#   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
+#   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
+#   SUITE_NAME=suite     the NAME
+set -u
+ulimit -c 0
+lua_list="luajit lua5.1 lua5.2 lua5.3 lua5.4"
+filter=()
+while getopts l:f: opt; do
+    case $opt in
+    l) lua_list=$OPTARG ;;
+    f) filter=("--filter=$OPTARG") ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+paths=()
+for p in "$@"; do [ -e "$p" ] && paths+=("$p"); done
+[ ${#paths[@]} -gt 0 ] || { echo "no specs at: $*" >&2; exit 2; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# stdin: result lines. Prints "passed failed skipped", then "count need" lines, then the spec that
+# was running when the run died.
+tally() {
+    awk '
+        $1 == "start" { running = substr($0, 7) }
+        $1 == "pass" { pass++; running = "" }
+        $1 == "fail" { fail++; running = "" }
+        $1 == "skip" { skip++; running = ""; n = split(substr($0, 6), a, "; "); for (i = 1; i <= n; i++) need[a[i]]++ }
+        $1 == "done" { done = 1 }
+        END {
+            if (!done) fail++
+            printf "%d %d %d\n", pass, fail, skip
+            for (k in need) printf "need %d %s\n", need[k], k | "sort -k2,2nr -k3"
+            close("sort -k2,2nr -k3")
+            if (!done) printf "died %s\n", running == "" ? "(between specs)" : running
+        }' "$1"
+}
+
+total_pass=0 total_fail=0 total_skip=0 ran=0
+for lua in $lua_list; do
+    if [ ! -e "$build/$lua/testkit.so" ]; then
+        echo "$lua: not built here (no interpreter or no headers), left out"
+        continue
+    fi
+    ran=$((ran + 1))
+    result=$work/$lua
+    : >"$result"
+    start=$SECONDS
+    env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
+        PERF_RESULT="$result" ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} \
+        timeout -k 10 "${SUITE_TIMEOUT:-900}" \
+        "$lua" spec/support/run.lua --helper=spec/support/init.lua --output=spec/support/report.lua \
+        "${filter[@]}" "${paths[@]}" </dev/null
+    status=$?
+    tally "$result" >"$work/tally"
+    read -r pass fail skip <"$work/tally"
+    if grep -q '^died' "$work/tally"; then
+        echo "$lua: ended with status $status in: $(sed -n 's/^died //p' "$work/tally")"
+    elif [ "$status" -ne 0 ] && [ "$fail" -eq 0 ]; then
+        # A sanitizer's word at the exit, or an error of busted's own.
+        echo "$lua: ended with status $status after the last spec"
+        fail=1
+    fi
+    if [ $((pass + fail + skip)) -eq 0 ]; then
+        echo "$lua: no spec ran"
+        fail=1
+    fi
+    echo "$lua: $pass passed, $fail failed, $skip skipped, in $((SECONDS - start)) s"
+    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$work/tally"
+    total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
+done
+if [ "$ran" -eq 0 ]; then
+    echo "no interpreter of: $lua_list was built" >&2
+    total_fail=1
+fi
+[ -z "${PERF_TOTALS:-}" ] || echo "${SUITE_NAME:-suite} $total_pass $total_fail $total_skip" >>"$PERF_TOTALS"
+echo "$total_pass passed, $total_fail failed, $total_skip skipped"
+[ "$total_fail" -eq 0 ]
