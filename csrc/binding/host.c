@@ -1,13 +1,17 @@
 /* What Lua's own library cannot tell about the machine: directories, identity, limits. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "../core/sys.h"
 #include "binding.h"
+
+#define PB_DIRECTORY "perf.Directory"
 
 struct directory {
 	DIR *dir;
@@ -49,6 +53,37 @@ static int l_listdir(lua_State *L)
 	closedir(d->dir);
 	d->dir = NULL;
 	return 1;
+}
+
+/* core.opendir(path): an object that holds a descriptor of the directory (a cgroup's): :fd(), :close(). */
+static int l_dir_close(lua_State *L)
+{
+	struct pf_event *d = pb_test(L, 1, PB_DIRECTORY);
+
+	luaL_argcheck(L, d, 1, "Directory expected");
+	pf_event_close(d);
+	return 0;
+}
+
+static int l_dir_fd(lua_State *L)
+{
+	const struct pf_event *d = pb_test(L, 1, PB_DIRECTORY);
+
+	luaL_argcheck(L, d && d->fd >= 0, 1, "Directory expected");
+	lua_pushinteger(L, d->fd);
+	return 1;
+}
+
+static int l_opendir(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	struct pf_event *d = pb_newuserdata(L, sizeof *d);
+
+	d->fd = -1;
+	luaL_getmetatable(L, PB_DIRECTORY);
+	lua_setmetatable(L, -2);
+	d->fd = pf_sys->open(path, O_RDONLY | O_DIRECTORY, 0);
+	return d->fd < 0 ? pb_fail(L, d->fd, "%s", path) : 1;
 }
 
 static int l_euid(lua_State *L)
@@ -100,6 +135,15 @@ void pb_open_host(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"listdir", l_listdir}, {"euid", l_euid},   {"pid", l_pid},
 					     {"rlimit", l_rlimit},   {"uname", l_uname}, {"page_size", l_page_size},
-					     {NULL, NULL}};
+					     {"opendir", l_opendir}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"fd", l_dir_fd}, {"close", l_dir_close}, {NULL, NULL}};
+
 	pb_register(L, functions);
+	luaL_newmetatable(L, PB_DIRECTORY);
+	lua_pushcfunction(L, l_dir_close);
+	lua_setfield(L, -2, "__gc");
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_pop(L, 1);
 }

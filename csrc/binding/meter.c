@@ -31,12 +31,14 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, const char *tnam
 
 	memset(m, 0, sizeof *m + ngroups * sizeof *m->group);
 	m->ngroups = (uint32_t)ngroups;
+	m->since_ns = pf_wall_ns();
 	luaL_getmetatable(L, tname);
 	lua_setmetatable(L, -2);
 	return m;
 }
 
-/* core.group(events): a Group of Events that were opened with events[1] as leader. */
+/* core.group(events, asleep): a Group of Events that were opened with events[1] as leader and read_format
+ * core.group_format; asleep when the leader was opened disabled. */
 static int l_group(lua_State *L)
 {
 	struct pf_meter *m;
@@ -45,10 +47,12 @@ static int l_group(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
-	lua_settop(L, 1);
+	lua_settop(L, 2);
 	m = new_meter(L, 1, PB_GROUP);
+	m->asleep = (uint32_t)lua_toboolean(L, 2);
 	lua_rawgeti(L, 1, 1);
 	m->group[0].fd = pb_check_event(L, -1)->fd;
+	luaL_argcheck(L, pb_check_event(L, -1)->format == PF_METER_FORMAT, 1, "wrong read_format");
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
 	lua_pushvalue(L, 1);
@@ -83,6 +87,13 @@ static int l_meter(lua_State *L)
 	return 1;
 }
 
+static int failed(lua_State *L, int r)
+{
+	if (r == -EBADF)
+		return luaL_error(L, "Group is closed");
+	return luaL_error(L, "read: %s", strerror(-r));
+}
+
 static int l_members(lua_State *L)
 {
 	to_meter(L, 1);
@@ -100,18 +111,34 @@ static int l_forget(lua_State *L)
 	return 0;
 }
 
+static int meter_ioctl(lua_State *L, unsigned long request, const char *name)
+{
+	struct pf_meter *m = to_meter(L, 1);
+	int r = pf_meter_ioctl(m, request);
+
+	return r == -EBADF ? failed(L, r) : pb_result(L, r, name);
+}
+
+static int l_enable(lua_State *L)
+{
+	return meter_ioctl(L, PF_IOC_ENABLE, "enable");
+}
+
+static int l_disable(lua_State *L)
+{
+	return meter_ioctl(L, PF_IOC_DISABLE, "disable");
+}
+
+static int l_reset(lua_State *L)
+{
+	return meter_ioctl(L, PF_IOC_RESET, "reset");
+}
+
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
 	lua_pushinteger(L, pf_meter_words(to_meter(L, 1)));
 	return 1;
-}
-
-static int failed(lua_State *L, int r)
-{
-	if (r == -EBADF)
-		return luaL_error(L, "Group is closed");
-	return luaL_error(L, "read: %s", strerror(-r));
 }
 
 /* core.begin(meter, layout): Counts holding the start; core.finish(meter, counts, ...): the same Counts, now the
@@ -130,7 +157,7 @@ static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 
 static int l_begin(lua_State *L)
 {
-	const struct pf_meter *m = to_meter(L, 1);
+	struct pf_meter *m = to_meter(L, 1);
 	int r = pf_meter_begin(m, new_counts(L, m));
 
 	return r < 0 ? failed(L, r) : 1;
@@ -157,7 +184,7 @@ static int l_finish(lua_State *L)
 static int l_snap(lua_State *L)
 {
 	const struct pf_meter *m = to_meter(L, 1);
-	int r = pf_meter_begin(m, new_counts(L, m));
+	int r = pf_meter_snap(m, new_counts(L, m));
 
 	return r < 0 ? failed(L, r) : 1;
 }
@@ -226,10 +253,13 @@ void pb_open_meter(lua_State *L)
 		{"layout", l_layout},   {"wall_ns", l_wall_ns}, {"pointers", l_pointers},
 		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
-		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {NULL, NULL}};
+		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
+		{"disable", l_disable}, {"reset", l_reset},   {NULL, NULL}};
 	static const luaL_Reg none[] = {{NULL, NULL}};
 
 	pb_register(L, functions);
+	lua_pushinteger(L, (lua_Integer)PF_METER_FORMAT);
+	lua_setfield(L, -2, "group_format");
 	new_class(L, PB_GROUP, "Group", methods);
 	new_class(L, PB_METER, "Meter", methods);
 	new_class(L, PB_COUNTS, "Counts", none);

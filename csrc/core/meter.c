@@ -15,22 +15,24 @@ static int read_usage(uint64_t *times, uint64_t *values)
 	return r;
 }
 
-/* One group into words[3 + n]. A pinned group that lost its counter reads as end of file, and stays so until it is
+enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + STRIDE * PF_METER_MAX_GROUP }; /* nr enabled running {value id}... */
+
+/* One group into words[WORDS]. A pinned group that lost its counter reads as end of file, and stays so until it is
  * enabled again: times of UINT64_MAX stand for it at the start, so that no later reading seems to have run longer. */
 static int read_group(const struct pf_meter_group *g, uint64_t *words)
 {
-	const size_t size = (3 + g->n) * sizeof *words;
+	const size_t n = HEAD + STRIDE * (size_t)g->n;
 	ssize_t got;
 
 	if (g->fd < 0)
 		return -EBADF;
-	got = pf_sys->read(g->fd, words, size);
-	if (got == (ssize_t)size)
+	got = pf_sys->read(g->fd, words, n * sizeof *words);
+	if (got == (ssize_t)(n * sizeof *words))
 		return 0;
 	if (got < 0)
 		return (int)got;
 	words[1] = words[2] = UINT64_MAX;
-	for (size_t i = 3; i < 3 + g->n; i++)
+	for (size_t i = HEAD; i < n; i++)
 		words[i] = 0;
 	return 0;
 }
@@ -40,33 +42,58 @@ static uint64_t elapsed(uint64_t from, uint64_t to)
 	return from == UINT64_MAX || to == UINT64_MAX ? 0 : to - from;
 }
 
-int pf_meter_begin(const struct pf_meter *m, struct pf_counts *c)
+/* Where the parts of Counts stand. */
+struct parts {
+	uint64_t *times, *values, *ids;
+};
+
+static struct parts parts_of(const struct pf_meter *m, struct pf_counts *c)
 {
 	uint64_t *times = c->v + 1, *values = times + 2 * (m->ngroups ? m->ngroups : 1);
-	uint64_t words[3 + PF_METER_MAX_GROUP];
+
+	return (struct parts){times, values, values + m->nvalues};
+}
+
+static int read_all(const struct pf_meter *m, struct pf_counts *c)
+{
+	struct parts p = parts_of(m, c);
+	uint64_t words[WORDS];
 
 	c->n = pf_meter_words(m);
-	c->v[0] = pf_wall_ns();
 	if (m->ngroups == 0)
-		return read_usage(times, values);
+		return read_usage(p.times, p.values);
 	for (uint32_t i = 0; i < m->ngroups; i++) {
 		const struct pf_meter_group *g = &m->group[i];
 		int r = read_group(g, words);
 
 		if (r < 0)
 			return r;
-		*times++ = words[1];
-		*times++ = words[2];
-		for (uint32_t k = 0; k < g->n; k++)
-			*values++ = words[3 + k];
+		*p.times++ = words[1];
+		*p.times++ = words[2];
+		for (uint32_t k = 0; k < g->n; k++) {
+			*p.values++ = words[HEAD + STRIDE * k];
+			*p.ids++ = words[HEAD + STRIDE * k + 1];
+		}
 	}
 	return 0;
 }
 
+int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
+{
+	if (m->asleep) {
+		int r = pf_meter_ioctl(m, PF_IOC_ENABLE);
+
+		if (r < 0)
+			return r;
+	}
+	c->v[0] = pf_wall_ns();
+	return read_all(m, c);
+}
+
 int pf_meter_end(const struct pf_meter *m, struct pf_counts *c)
 {
-	uint64_t *times = c->v + 1, *values = times + 2 * (m->ngroups ? m->ngroups : 1);
-	uint64_t words[3 + PF_METER_MAX_GROUP];
+	struct parts p = parts_of(m, c);
+	uint64_t words[WORDS];
 
 	if (m->ngroups == 0) {
 		uint64_t now[PF_USAGE_COUNT], t[2];
@@ -74,23 +101,50 @@ int pf_meter_end(const struct pf_meter *m, struct pf_counts *c)
 
 		if (r < 0)
 			return r;
-		times[0] = t[0] - times[0];
-		times[1] = t[1] - times[1];
+		p.times[0] = t[0] - p.times[0];
+		p.times[1] = t[1] - p.times[1];
 		for (uint32_t k = 0; k < m->nvalues; k++)
-			values[k] = now[k] - values[k];
+			p.values[k] = now[k] - p.values[k];
 	}
-	for (uint32_t i = 0; i < m->ngroups; i++) {
+	for (uint32_t i = 0; i < m->ngroups; i++, p.times += 2) {
 		const struct pf_meter_group *g = &m->group[i];
 		int r = read_group(g, words);
 
 		if (r < 0)
 			return r;
-		times[0] = elapsed(times[0], words[1]);
-		times[1] = elapsed(times[1], words[2]);
-		times += 2;
-		for (uint32_t k = 0; k < g->n; k++, values++)
-			*values = words[3 + k] - *values;
+		p.times[0] = elapsed(p.times[0], words[1]);
+		p.times[1] = elapsed(p.times[1], words[2]);
+		for (uint32_t k = 0; k < g->n; k++, p.values++)
+			*p.values = words[HEAD + STRIDE * k] - *p.values;
 	}
 	c->v[0] = pf_wall_ns() - c->v[0];
+	return 0;
+}
+
+int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
+{
+	struct parts p = parts_of(m, c);
+	int r = read_all(m, c);
+
+	for (uint32_t i = 0; i < 2 * m->ngroups; i++)
+		p.times[i] = elapsed(0, p.times[i]);
+	c->v[0] = pf_wall_ns() - m->since_ns;
+	return r;
+}
+
+int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
+{
+	for (uint32_t i = 0; i < m->ngroups; i++) {
+		int r = m->group[i].fd < 0
+				? -EBADF
+				: pf_sys->ioctl(m->group[i].fd, request, (void *)(uintptr_t)PF_IOC_FLAG_GROUP);
+
+		if (r < 0)
+			return r;
+	}
+	if (request == PF_IOC_ENABLE)
+		m->asleep = 0;
+	if (request == PF_IOC_DISABLE)
+		m->asleep = 1;
 	return 0;
 }

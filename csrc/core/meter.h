@@ -4,9 +4,10 @@
 
 #include <stdint.h>
 
+#include "uapi.h"
+
 /* What is read: one or more kernel groups, each by a single read(2) of its leader. Groups are opened with read_format
- * GROUP | TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING exactly, so a read is 3 + n words. With ngroups == 0 the
- * kernel's accounting of the thread is read instead (usage.h). */
+ * PF_METER_FORMAT exactly. With ngroups == 0 the kernel's accounting of the thread is read instead (usage.h). */
 struct pf_meter_group {
 	int32_t fd;
 	uint32_t n;
@@ -15,15 +16,21 @@ struct pf_meter_group {
 struct pf_meter {
 	uint32_t ngroups;
 	uint32_t nvalues;
+	uint32_t asleep; /* group[0] is to be enabled before it is first measured */
+	uint32_t pad;
+	uint64_t since_ns; /* when the group was made, by CLOCK_MONOTONIC */
 	struct pf_meter_group group[];
 };
 
-/* The result: wall time, then {enabled, running} of each group, then every value, in the order of opening.
- * pf_meter_begin fills it with the start, pf_meter_end turns it into the difference: one object a measurement, and
- * nested, recursive or interleaved measurements never share one. layout belongs to the caller. */
+#define PF_METER_FORMAT \
+	(PF_FORMAT(GROUP) | PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
+
+/* The result: wall time, then {enabled, running} of each group, then every value, then every id, in the order of
+ * opening. pf_meter_begin fills it with the start, pf_meter_end turns it into the difference: one object a
+ * measurement, and nested, recursive or interleaved measurements never share one. layout belongs to the caller. */
 struct pf_counts {
 	uint32_t layout;
-	uint32_t n; /* words in v: 1 + 2 * max(ngroups, 1) + nvalues */
+	uint32_t n; /* words in v: 1 + 2 * max(ngroups, 1) + 2 * nvalues */
 	uint64_t v[];
 };
 
@@ -31,12 +38,19 @@ struct pf_counts {
 
 static inline uint32_t pf_meter_words(const struct pf_meter *m)
 {
-	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + m->nvalues;
+	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + 2 * m->nvalues;
 }
 
 /* Both return 0 or -errno: -EBADF when a group is closed. A pinned group that lost its counter (end of file)
- * reads as zero running time. */
-int pf_meter_begin(const struct pf_meter *m, struct pf_counts *c);
+ * reads as zero running time. Beginning enables a group that is asleep and leaves it so: a disable and an enable would
+ * cost more than the two reads. */
+int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
 int pf_meter_end(const struct pf_meter *m, struct pf_counts *c);
+
+/* Counts since the groups were made: begin without a start. */
+int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
+
+/* An ioctl on every event of every group; keeps asleep in step. */
+int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 
 #endif
