@@ -48,6 +48,7 @@ endif
 endif
 
 CORE_C    := $(wildcard csrc/core/*.c)
+SUITE     := $(wildcard spec/unit spec/live spec/regress)
 BINDING_C := $(wildcard csrc/binding/*.c)
 CORE_O    := $(CORE_C:csrc/core/%.c=$(BUILD)/core/%.o)
 BINDING_O := $(BINDING_C:csrc/binding/%.c=$(OUT)/obj/%.o)
@@ -73,8 +74,8 @@ EXT_LEFT  := $(filter-out $(EXT),$(EXT_ALL))
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
-.PHONY: all headers testkit env demo test spec lint gcstress san install uninstall rock doc \
-        check-version clean help
+.PHONY: all headers testkit env demo test spec lint gcstress san check-version install uninstall \
+        rock doc clean help
 
 all: headers $(OUT)/perf/core.so $(EXT_SO) ## build the module for $(LUA) (default)
 	$(if $(EXT_LEFT),@for e in $(EXT_LEFT); do echo "perf.ext.$$e is left out: its library was not found" >&2; done)
@@ -115,13 +116,63 @@ $(EXT_SO): $(OUT)/perf/ext/%.so: $$(call ext_objs,$$*) $(OUT)/obj/libbinding.a $
 
 testkit: headers $(OUT)/testkit.so
 
+demo: ## install what is missing (Debian), build, run the demonstration
+	@tools/setup.sh demo
+	@$(MAKE) -s all
+	@eval "$$($(MAKE) -s env)" && $(LUA) examples/demo.lua
+
 env: ## print exports for LUA_PATH and LUA_CPATH: eval "$$(make -s env)"
 	@$(MAKE) -s all >&2
 	@printf "export LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;'\n" "$$PWD" "$$PWD"
 	@printf "export LUA_CPATH='%s/?.so;;'\n" "$(if $(filter /%,$(OUT)),,$$PWD/)$(OUT)"
 
-spec: all testkit ## run SPEC=path (a file or directory) on LUA, without set-up
-	@BUILD=$(BUILD) tools/suite.sh -l $(LUA) $(or $(SPEC),spec/unit spec/live spec/regress)
+# --- tests: each is a script in tools/, which says what it does -----------------------------------
+
+test: ## install what is missing (Debian), lint, the whole suite on every interpreter found
+	@MAKE="$(MAKE)" BUILD=$(BUILD) tools/test.sh
+
+spec: all testkit ## run SPEC=path (a file or a directory) on LUA, without set-up
+	@BUILD=$(BUILD) tools/suite.sh -l $(LUA) $(or $(SPEC),$(SUITE))
+
+lint: ## the checks that need no kernel
+	@MAKE="$(MAKE)" tools/lint.sh
+
+gcstress: all testkit ## the suite on LUA with the collector at full pressure
+	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l $(LUA) $(SUITE)
+
+san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
+	@MAKE="$(MAKE)" CC="$(CC)" tools/san.sh
+
+check-version: ## the rockspec and the changelog name the version of lua/perf/version.lua
+	@tools/check-version.sh
+
+# --- to install -----------------------------------------------------------------------------------
+
+V      := $(if $(filter lua%.1 lua%.2 lua%.3 lua%.4,$(LUA)),$(LUA:lua%=%),5.1)
+LUADIR ?= $(PREFIX)/share/lua/$(V)
+LIBDIR ?= $(PREFIX)/lib/lua/$(V)
+BINDIR ?= $(PREFIX)/bin
+LUA_FILES := $(patsubst lua/%,%,$(shell find lua -name '*.lua' | sort))
+BIN_FILES := $(wildcard bin/luaperf)
+
+install: all ## install under PREFIX (DESTDIR) for LUA
+	@set -e; for f in $(LUA_FILES); do install -D -m 644 "lua/$$f" "$(DESTDIR)$(LUADIR)/$$f"; done
+	@set -e; for f in core $(EXT:%=ext/%); do install -D -m 755 "$(OUT)/perf/$$f.so" "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done
+	@set -e; for f in $(BIN_FILES); do install -D -m 755 "$$f" "$(DESTDIR)$(BINDIR)/$${f##*/}"; done
+
+uninstall: ## remove what install put there
+	@for f in $(LUA_FILES); do rm -f "$(DESTDIR)$(LUADIR)/$$f"; done
+	@for f in core $(EXT_ALL:%=ext/%); do rm -f "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done
+	@for f in $(BIN_FILES); do rm -f "$(DESTDIR)$(BINDIR)/$${f##*/}"; done
+	@for d in $(sort $(dir $(LUA_FILES))); do rmdir -p --ignore-fail-on-non-empty "$(DESTDIR)$(LUADIR)/$$d" 2>/dev/null; done; \
+	 rmdir -p --ignore-fail-on-non-empty "$(DESTDIR)$(LIBDIR)/perf/ext" "$(DESTDIR)$(LIBDIR)/perf" 2>/dev/null; true
+
+rock: ## luarocks make, from this tree into an empty one, for Lua 5.1 and 5.4
+	@tools/setup.sh rock
+	@tools/rock.sh
+
+doc: ## the reference of the Lua modules as HTML in build/doc
+	@ldoc -q -c config.ld -d build/doc .
 
 clean: ## remove what was built
 	rm -rf build build-*

@@ -1,0 +1,98 @@
+#!/bin/bash
+# Checks that need no kernel: each is one line, "ok", "FAILED" or "skipped" with the reason.
+#
+# PERF_TOTALS=FILE gets "lint passed failed skipped", for make test.
+set -u
+make=${MAKE:-make}
+pass=0 fail=0 skip=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# check NAME COMMAND...: the command's output is shown when it fails
+check() {
+    local name=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        pass=$((pass + 1))
+        echo "lint: ok: $name"
+    else
+        fail=$((fail + 1))
+        echo "lint: FAILED: $name"
+        sed 's/^/    /' "$log" | head -n 60
+    fi
+}
+
+# tool COMMAND NAME COMMAND...: the check, where the command is there
+tool() {
+    local need=$1
+    shift
+    if command -v "$need" >/dev/null; then
+        check "$@"
+    else
+        skip=$((skip + 1))
+        echo "lint: skipped: $1 (for want of $need)"
+    fi
+}
+
+lua_clean() {
+    local dirs=()
+    for d in lua spec examples bench bin; do [ -d "$d" ] && dirs+=("$d"); done
+    luacheck --no-color -q "${dirs[@]}"
+}
+
+core_sees_no_lua() {
+    ! grep -rnE '#[[:space:]]*include[[:space:]]*[<"](lua|lauxlib|lualib|luajit)' csrc/core
+}
+
+no_marks() {
+    ! grep -rnE '\b(TODO|FIXME|XXX)\b' csrc lua spec tools bench examples 2>/dev/null | grep -v 'tools/lint.sh'
+}
+
+short_files() {
+    local long
+    long=$(find csrc lua spec tools bench examples \( -name '*.[ch]' -o -name '*.lua' -o -name '*.sh' \) \
+        -exec wc -l {} + 2>/dev/null | awk '$1 > 500 && $2 != "total"')
+    [ -z "$long" ] || { echo "$long"; return 1; }
+}
+
+compiles() { # compiler
+    $make -s -j2 CC="$1" BUILD="build-lint/$1" LUA=luajit all testkit &&
+        $make -s -j2 CC="$1" BUILD="build-lint/$1" LUA=lua5.4 all testkit
+}
+
+exports_only_open() {
+    local so others
+    for so in build-lint/*/*/perf/*.so build-lint/*/*/perf/ext/*.so; do
+        [ -e "$so" ] || continue
+        others=$(nm -D --defined-only "$so" | awk '$2 ~ /[A-Z]/ && $3 !~ /^luaopen_perf/ { print $3 }')
+        [ -z "$others" ] || { echo "$so: $others"; return 1; }
+    done
+}
+
+scripts_clean() {
+    find tools .ci \( -name '*.sh' -o -path .ci/run \) -exec shellcheck -S warning {} +
+}
+
+# shiftNegative: cppcheck 2.10 forgets _Noreturn there; UBSan looks for these.
+cppcheck_clean() {
+    mkdir -p build-lint/cppcheck
+    cppcheck -q -j2 --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
+        --suppress=missingIncludeSystem --suppress=shiftNegative \
+        --library=tools/cppcheck-lua.cfg --cppcheck-build-dir=build-lint/cppcheck \
+        -Icsrc/core -Icsrc/binding csrc spec/support
+}
+
+tool luacheck "luacheck is silent" lua_clean
+check "the core sees nothing of Lua" core_sees_no_lua
+check "nothing is marked as unfinished" no_marks
+check "no file is far over 450 lines" short_files
+tool gcc "gcc has no warning" compiles gcc
+tool clang "clang has no warning" compiles clang
+tool nm "only luaopen_ functions are exported" exports_only_open
+tool cppcheck "cppcheck is silent" cppcheck_clean
+tool shellcheck "shellcheck is silent" scripts_clean
+check "the version is one" $make -s check-version
+
+[ -z "${PERF_TOTALS:-}" ] || echo "lint $pass $fail $skip" >>"$PERF_TOTALS"
+echo "lint: $pass passed, $fail failed, $skip skipped"
+[ "$fail" -eq 0 ]

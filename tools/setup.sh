@@ -1,0 +1,123 @@
+#!/bin/bash
+# Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
+# says what is missing and stops.
+#
+#   tools/setup.sh demo|test|rock
+#
+# Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
+set -u
+purpose=${1:?demo, test or rock}
+
+debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+wanted=() # packages
+reasons=()
+missing=() # commands, for systems without apt-get
+
+# want WHY PACKAGE...: the packages of these that are not installed
+want() {
+    local why=$1 p
+    shift
+    debian || return 0
+    for p in "$@"; do
+        installed "$p" && continue
+        wanted+=("$p")
+        reasons+=("$p: $why")
+    done
+}
+
+# command NAME WHY PACKAGE...: the packages unless the command is there
+command_or() {
+    local name=$1
+    shift
+    command -v "$name" >/dev/null && return 0
+    missing+=("$name: $1")
+    want "$@"
+}
+
+# Debian has two LuaJITs that conflict: take the one that is there, with its own headers.
+luajit() {
+    local pkg=luajit2 dev=libluajit2-5.1-dev
+    if debian; then
+        installed luajit && pkg=luajit dev=libluajit-5.1-dev
+        installed luajit2 && pkg=luajit2 dev=libluajit2-5.1-dev
+        # Headers of the other branch do as well: the interface is one.
+        if installed libluajit-5.1-dev || installed libluajit2-5.1-dev; then dev=; fi
+        if command -v luajit >/dev/null && pkg-config --exists luajit 2>/dev/null; then return; fi
+        want "the interpreter" "$pkg"
+        [ -z "$dev" ] || want "its headers" "$dev"
+    else
+        command_or luajit "the interpreter, with its headers"
+    fi
+}
+
+command_or cc "the C compiler" gcc libc6-dev
+command_or pkg-config "finds headers and libraries" pkg-config
+[ -e /usr/include/linux/perf_event.h ] || want "the kernel's headers for programs" libc6-dev
+luajit
+case $purpose in
+demo)
+    want "the JSON libraries that the demonstration measures" lua-cjson lua-dkjson
+    ;;
+test)
+    command_or busted "runs the specs" lua-busted
+    command_or luacheck "checks Lua code" lua-check
+    command_or cppcheck "checks C code" cppcheck
+    command_or shellcheck "checks shell scripts" shellcheck
+    command_or clang "the second compiler, and the one for BPF" clang llvm
+    for v in 5.1 5.2 5.3 5.4; do
+        dev=liblua$v-dev
+        [ $v != 5.1 ] || dev=liblua5.1-0-dev
+        want "another interpreter" lua$v
+        want "its headers" "$dev"
+    done
+    want "specs and examples use it" lua-cjson lua-dkjson lua-argparse
+    want "an optional part of the module stands on it" libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev \
+        zlib1g-dev libzstd-dev
+    ;;
+rock)
+    command_or luarocks "makes the rock" luarocks
+    for v in 5.1 5.4; do
+        dev=liblua$v-dev
+        [ $v != 5.1 ] || dev=liblua5.1-0-dev
+        want "an interpreter to install for" lua$v
+        want "its headers" "$dev"
+    done
+    ;;
+*)
+    echo "tools/setup.sh: demo, test or rock" >&2
+    exit 2
+    ;;
+esac
+
+if ! debian; then
+    [ ${#missing[@]} -eq 0 ] && exit 0
+    echo "This is no Debian, so nothing is installed here. Missing:" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    exit 1
+fi
+[ ${#wanted[@]} -eq 0 ] && exit 0
+
+echo "To be installed with apt-get:"
+printf '  %s\n' "${reasons[@]}"
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "Not root, and no sudo: as root, apt-get install ${wanted[*]}" >&2
+        exit 1
+    }
+    as_root=(sudo)
+fi
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
+        -o Dpkg::Use-Pty=0 "$@"
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { apt update && apt install -y --no-remove --no-install-recommends "${wanted[@]}"; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "apt-get could not install: ${wanted[*]}" >&2
+    exit 1
+fi
+echo "Installed."

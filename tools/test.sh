@@ -1,0 +1,47 @@
+#!/bin/bash
+# make test: installs what the tests need, builds for every interpreter found, runs the lint and the
+# whole suite on each, and ends with the total alone on a line.
+#
+# PERF_TOTALS=FILE gets "test passed failed skipped", for .ci/run. PERF_NO_SETUP=1 installs nothing.
+set -u
+make=${MAKE:-make}
+if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh test || exit 1; fi
+
+if [ "$(id -u)" -eq 0 ] && [ ! -e /sys/kernel/tracing/events/header_page ]; then
+    if mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; then
+        echo "tracefs was not mounted: mounted at /sys/kernel/tracing"
+    else
+        echo "tracefs is not mounted and cannot be"
+    fi
+fi
+
+totals=$(mktemp)
+trap 'rm -f "$totals"' EXIT
+built=()
+for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
+    if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then
+        echo "$lua: not here, or without headers: left out"
+    elif $make -s -j2 LUA=$lua all testkit; then
+        built+=("$lua")
+    else
+        echo "$lua: the build failed"
+        echo "build 0 1 0" >>"$totals"
+    fi
+done
+
+dirs=()
+for d in spec/unit spec/live spec/regress; do
+    if [ -n "$(find $d -name '*_spec.lua' 2>/dev/null)" ]; then dirs+=("$d"); fi
+done
+PERF_TOTALS=$totals MAKE=$make tools/lint.sh
+# What checks the sources is the same on each interpreter: once is enough.
+if [ -n "$(find spec/lint -name '*_spec.lua' 2>/dev/null)" ]; then
+    PERF_TOTALS=$totals tools/suite.sh -l "${built[0]:-luajit}" spec/lint
+fi
+PERF_TOTALS=$totals tools/suite.sh -l "${built[*]}" "${dirs[@]}" || [ -s "$totals" ] || echo "suite 0 1 0" >>"$totals"
+
+read -r p f s < <(awk '{ p += $2; f += $3; s += $4 } END { print p + 0, f + 0, s + 0 }' "$totals")
+[ -z "${PERF_TOTALS:-}" ] || echo "test $p $f $s" >>"$PERF_TOTALS"
+echo
+echo "$p passed, $f failed, $s skipped"
+[ "$f" -eq 0 ] && [ "$p" -gt 0 ]
