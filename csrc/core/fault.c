@@ -32,6 +32,9 @@ static int turn(const char *call)
 	X(int, open, (const char *path, int flags, int mode), (path, flags, mode))                                \
 	X(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at))                        \
 	X(ssize_t, write, (int fd, const void *buf, size_t size), (fd, buf, size))                                \
+	X(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at), (fd, buf, size, at))                 \
+	X(int, fstat, (int fd, struct stat * out), (fd, out))                                                     \
+	X(int, unlink, (const char *path), (path))                                                                \
 	X(int, fcntl, (int fd, int cmd, long arg), (fd, cmd, arg))
 
 #define WRAP(type, name, params, args)                                                                            \

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,6 +70,22 @@ static ssize_t real_write(int fd, const void *buf, size_t size)
 	return r < 0 ? -errno : r;
 }
 
+static ssize_t real_pwrite(int fd, const void *buf, size_t size, off_t offset)
+{
+	ssize_t r = pwrite(fd, buf, size, offset);
+	return r < 0 ? -errno : r;
+}
+
+static int real_fstat(int fd, struct stat *out)
+{
+	return fstat(fd, out) < 0 ? -errno : 0;
+}
+
+static int real_unlink(const char *path)
+{
+	return unlink(path) < 0 ? -errno : 0;
+}
+
 static int real_fcntl(int fd, int cmd, long arg)
 {
 	int r = fcntl(fd, cmd, arg);
@@ -86,6 +103,9 @@ const struct pf_sys pf_sys_real = {
 	.open = real_open,
 	.pread = real_pread,
 	.write = real_write,
+	.pwrite = real_pwrite,
+	.fstat = real_fstat,
+	.unlink = real_unlink,
 	.fcntl = real_fcntl,
 };
 

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 struct pf_attr;
+struct stat;
 
 struct pf_sys {
 	long (*perf_event_open)(struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags);
@@ -22,6 +23,9 @@ struct pf_sys {
 	int (*open)(const char *path, int flags, int mode);
 	ssize_t (*pread)(int fd, void *buf, size_t size, off_t offset);
 	ssize_t (*write)(int fd, const void *buf, size_t size);
+	ssize_t (*pwrite)(int fd, const void *buf, size_t size, off_t offset);
+	int (*fstat)(int fd, struct stat *out);
+	int (*unlink)(const char *path);
 	int (*fcntl)(int fd, int cmd, long arg);
 };
 
