@@ -70,6 +70,7 @@ static int l_meter(lua_State *L)
 	lua_settop(L, 1);
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, PB_METER);
+	m->asleep = n > 0; /* pf_meter_begin enables the groups; those that run already do not mind */
 	if (n == 0)
 		m->nvalues = PF_USAGE_COUNT;
 	for (size_t i = 0; i < n; i++) {
@@ -213,6 +214,7 @@ static int l_pointers(lua_State *L)
 	lua_newtable(L);
 	POINTER(pf_meter_begin);
 	POINTER(pf_meter_end);
+	POINTER(pf_meter_snap);
 	POINTER(pf_thread_token);
 #undef POINTER
 	return 1;

@@ -1,0 +1,286 @@
+--- Counts: what a measurement found.
+--
+-- A measurement must cost two reads, so what it leaves is only numbers: a block of 64-bit words (struct pf_counts of
+-- csrc/core/meter.h) and the number of a layout, which says what the words mean. Entries, scaling and text are
+-- made when somebody looks. There are two representations with the same behaviour:
+--
+--   packed   the words themselves: a cdata on LuaJIT, a userdata on Lua 5.2 and later
+--   plain    a table of entries: the results of arithmetic, and everything on Lua 5.1, whose ipairs takes nothing
+--            but tables
+--
+-- Layouts are interned by their content and kept: there are as many as different event lists.
+-- @module perf.counts
+local core = require "perf.core"
+local json = require "perf.json"
+local format = require "perf.format"
+
+local M = {}
+
+local methods = {}
+
+---------------------------------------------------------------------------------------------------------------------
+-- Layouts
+
+local layouts, by_key = {}, {}
+
+-- The name without its modifiers: "cycles:u" -> "cycles", "cpu/event=1/u" -> "cpu/event=1/", "sched:sched_switch" as it is.
+local function base_name(label)
+  local head, tail = label:match "^(.*):(%a+)$"
+  if head and head ~= "" and (not tail:find "[^ukhGHIpPDSWebR]") then return head end
+  head = label:match "^(.*/)[%a]+$"
+  return head or label
+end
+
+-- rows: array of {label=, unit=, scale=, why=, slots={{group, value}, ...}}: group and value count from 0.
+-- Returns the layout's number.
+function M.layout(rows, ngroups, source)
+  local parts = { source, ngroups }
+  for _, row in ipairs(rows) do
+    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "" }, "\1")
+    for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
+  end
+  local key = table.concat(parts, "\2")
+  local id = by_key[key]
+  if id then return id end
+  local layout = { rows = rows, ngroups = ngroups, source = source, index = {}, nvalues = 0 }
+  for i, row in ipairs(rows) do
+    local base = base_name(row.label)
+    if base ~= row.label then layout.index[base] = layout.index[base] == nil and i end
+    layout.nvalues = layout.nvalues + #row.slots
+  end
+  for i, row in ipairs(rows) do layout.index[row.label] = i end
+  id = #layouts + 1
+  layouts[id], by_key[key] = layout, id
+  return id
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Entries
+
+local floor = math.floor
+local tointeger = math.tointeger or function(v) return v end
+
+-- The estimate for the whole time from the part of it that was counted.
+local function scaled(raw, enabled, running)
+  if running == enabled then return raw end
+  local v = floor(tonumber(raw) / running * enabled + 0.5)
+  return tointeger(v) or v
+end
+
+--- One entry from its numbers: the rule of what is a count and what is not.
+-- @param row {label=, unit=, scale=, why=}
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}
+function M.entry(row, raw, enabled, running, id)
+  local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
+  if row.why then
+    e.why = row.why
+  elseif running == 0 then
+    e.why = enabled == 0 and "not enabled, or its task did not run" or "it never got a counter: others used them all"
+  else
+    e.value = enabled and running and scaled(raw, enabled, running) or raw
+    if row.scale then e.value = e.value * row.scale end
+  end
+  return e
+end
+
+local word, layout_of -- set below: by the kind of packed Counts this interpreter has
+
+local function unpack_entry(c, layout, i)
+  local row = layout.rows[i]
+  local times, values = 1, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups)
+  local raw, enabled, running, id
+  for _, slot in ipairs(row.slots) do
+    local en, run = word(c, times + 2 * slot[1]), word(c, times + 2 * slot[1] + 1)
+    local count = word(c, values + slot[2])
+    raw = raw and raw + count or count
+    -- Several slots are the same event on the core types of a hybrid CPU: it ran on one or the other.
+    enabled = enabled and math.max(enabled, en) or en
+    running = (running or 0) + run
+    id = id or word(c, values + layout.nvalues + slot[2])
+  end
+  if layout.source == "rusage" then id = nil end
+  return M.entry(row, raw, enabled, running, id)
+end
+
+-- Arrays of all entries, by representation.
+local function entries(c)
+  if type(c) == "table" then return c end
+  local layout, list = layouts[layout_of(c)], {}
+  for i = 1, #layout.rows do list[i] = unpack_entry(c, layout, i) end
+  return list
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Plain Counts
+
+local Plain = { __name = "perf.Counts" }
+
+--- Counts from entries.
+function M.plain(list, wall_ns, source)
+  list.wall_ns, list.source = wall_ns, source
+  return setmetatable(list, Plain)
+end
+
+function Plain.__index(t, key)
+  local method = methods[key]
+  if method ~= nil or type(key) ~= "string" then return method end
+  local found
+  for _, e in ipairs(t) do
+    if e.label == key then return e.value end
+    if base_name(e.label) == key then
+      if found then return nil end
+      found = e
+    end
+  end
+  return found and found.value
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Packed Counts
+
+-- What both kinds of packed Counts answer; words 0 is the wall time.
+local function packed_index(c, key)
+  local method = methods[key]
+  if method then return method end
+  local layout = layouts[layout_of(c)]
+  if key == "wall_ns" then return word(c, 0) end
+  if key == "source" then return layout.source end
+  if type(key) == "number" then return layout.rows[key] and unpack_entry(c, layout, key) end
+  local i = layout.index[key]
+  return i and unpack_entry(c, layout, i).value
+end
+
+local function packed_len(c) return #layouts[layout_of(c)].rows end
+
+local function step(c, i)
+  i = i + 1
+  local layout = layouts[layout_of(c)]
+  if layout.rows[i] then return i, unpack_entry(c, layout, i) end
+end
+
+local packed_class = {
+  __index = packed_index,
+  __len = packed_len,
+  __ipairs = function(c) return step, c, 0 end,
+}
+
+--- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.
+-- @param get_word function(c, i): word i, counted from 0
+-- @param get_layout function(c): the layout's number
+-- @return the class's metamethods
+function M.define(get_word, get_layout)
+  word, layout_of = get_word, get_layout
+  return packed_class
+end
+
+--- A packed Counts as a plain one.
+function M.unpack(c)
+  return M.plain(entries(c), c.wall_ns, c.source)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- What users call
+
+local function is_counts(v)
+  if type(v) == "table" then return getmetatable(v) == Plain end
+  return M.is_packed(v)
+end
+
+local function check(v, what)
+  if not is_counts(v) then error(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 3) end
+  return entries(v)
+end
+
+-- Entry by entry; labels that the other side lacks keep what they have.
+local function combine(a, b, what, op)
+  local left, right, list = check(a, what), check(b, what), {}
+  local other = {}
+  for _, e in ipairs(right) do other[e.label] = e end
+  for i, e in ipairs(left) do
+    local o = other[e.label]
+    local r = { label = e.label, unit = e.unit, why = e.why or (o and o.why) }
+    for _, f in ipairs { "value", "raw", "enabled_ns", "running_ns" } do
+      local x, y = e[f], o and o[f]
+      if not o then r[f] = x elseif x and y then r[f] = op(x, y) end
+    end
+    list[i] = r
+  end
+  return M.plain(list, op(a.wall_ns, b.wall_ns), a.source)
+end
+
+local function sub(a, b) return combine(a, b, "-", function(x, y) return x - y end) end
+
+local function add(a, b)
+  local sum = combine(a, b, "+", function(x, y) return x + y end)
+  local seen = {}
+  for _, e in ipairs(sum) do seen[e.label] = true end
+  for _, e in ipairs(entries(b)) do
+    if not seen[e.label] then
+      sum[#sum + 1] = { label = e.label, unit = e.unit, why = e.why, value = e.value, raw = e.raw,
+        enabled_ns = e.enabled_ns, running_ns = e.running_ns }
+    end
+  end
+  return sum
+end
+
+local function div(a, n)
+  local list = {}
+  if type(n) ~= "number" then
+    error(("bad argument to '/' (number expected, got %s)"):format(type(n)), 2)
+  end
+  for i, e in ipairs(check(a, "/")) do
+    local r = { label = e.label, unit = e.unit, why = e.why }
+    for _, f in ipairs { "value", "raw", "enabled_ns", "running_ns" } do r[f] = e[f] and e[f] / n end
+    list[i] = r
+  end
+  return M.plain(list, a.wall_ns / n, a.source)
+end
+
+--- Ratios that the counted events allow.
+-- @return table with those of these that can be told: `ipc` (instructions per cycle), `branch_miss_rate` and
+-- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table
+-- of each event's rate by label, over the CPU time where that was counted and the wall time otherwise
+function methods:metrics()
+  local m, per_second = {}, {}
+  local function ratio(a, b) return a and b and b ~= 0 and a / b or nil end
+  local clock = self["task-clock"] or self["cpu-clock"]
+  local cycles = self["cycles"] or self["cpu-cycles"]
+  m.ipc = ratio(self["instructions"], cycles)
+  m.branch_miss_rate = ratio(self["branch-misses"], self["branches"] or self["branch-instructions"])
+  m.cache_miss_rate = ratio(self["cache-misses"], self["cache-references"])
+  m.cpus_utilized = ratio(clock, self.wall_ns)
+  m.ghz = ratio(cycles, clock)
+  local time = clock and clock ~= 0 and clock or self.wall_ns
+  for _, e in ipairs(entries(self)) do
+    if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = e.value / time * 1e9 end
+  end
+  m.per_second = per_second
+  return m
+end
+
+--- Everything as plain tables.
+-- @return {wall_ns=, source=, counts={[label]=value}, events={entry, ...}}
+function methods:totable()
+  local t = { wall_ns = self.wall_ns, source = self.source, counts = {}, events = {} }
+  for i, e in ipairs(entries(self)) do
+    t.events[i] = e
+    t.counts[e.label] = e.value
+  end
+  return t
+end
+
+--- The table of `totable` as JSON text; integers keep all their digits.
+function methods:json()
+  return json.encode(self:totable())
+end
+
+local function tostring_counts(self)
+  return format.counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
+end
+
+for _, class in ipairs { Plain, packed_class } do
+  class.__tostring = tostring_counts
+  class.__sub, class.__add, class.__div = sub, add, div
+end
+
+return M

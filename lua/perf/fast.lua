@@ -1,0 +1,102 @@
+--- The two reads around a measured function, by the quickest way this interpreter has.
+--
+--   LuaJIT         the core's functions through FFI, which the compiler can put into a trace; Counts is a cdata
+--   Lua 5.2-5.4    the C API; Counts is a userdata
+--   Lua 5.1        the same, then a table of entries: its ipairs takes nothing else
+--
+-- begin(meter, layout, words) reads the start into a new Counts; finish(meter, counts, ...) turns it into the difference
+-- and returns it before the rest of its arguments, so that a measurement is
+-- `return finish(meter, begin(meter, layout, words), fn(...))`: no table of results, every nil kept, an error passes
+-- through as it was raised, and the function may yield. There is nothing to undo when it does not return.
+-- @module perf.fast
+local core = require "perf.core"
+local counts = require "perf.counts"
+
+local M = {}
+
+local function by_c_api()
+  local class = counts.define(core.word, core.layout)
+  for name, f in pairs(class) do core.Counts[name] = f end
+  core.Counts.__name = "perf.Counts"
+  function counts.is_packed(v)
+    return type(v) == "userdata" and getmetatable(v) == core.Counts
+  end
+  M.begin, M.finish, M.snap = core.begin, core.finish, core.snap
+  M.thread_token = core.thread_token
+
+  if _VERSION == "Lua 5.1" then
+    local unpack_counts, finish, snap = counts.unpack, core.finish, core.snap
+    local function wrap(c, ...) return unpack_counts(c), ... end
+    function M.finish(...) return wrap(finish(...)) end
+    function M.snap(...) return unpack_counts(snap(...)) end
+  end
+end
+
+local function by_ffi(ffi)
+  local pointers = core.pointers()
+  local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_begin)
+  local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_end)
+  local snap = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_snap)
+  local token = ffi.cast("uint32_t (*)(void)", pointers.pf_thread_token)
+
+  local exact = 2 ^ 53
+  local class = counts.define(function(c, i)
+    local v = c._v[i]
+    local n = tonumber(v)
+    return n < exact and n or v
+  end, function(c) return c._layout end)
+  class.__name = "perf.Counts"
+
+  -- A type for each number of words: allocations of a fixed size are compiled, and vanish where nobody keeps them.
+  local types = {}
+  local function type_of(words)
+    local ct = ffi.typeof("struct { uint32_t _layout, _n; uint64_t _v[" .. words .. "]; }")
+    ct = ffi.metatype(ct, class)
+    types[words] = ct
+    return ct
+  end
+  function counts.is_packed(v)
+    if type(v) ~= "cdata" then return false end
+    for _, ct in pairs(types) do
+      if ffi.istype(ct, v) then return true end
+    end
+    return false
+  end
+
+  local function failed(r)
+    if r == -9 then error("Group is closed", 3) end -- EBADF
+    error("read: errno " .. -r, 3)
+  end
+
+  function M.begin(meter, layout, words)
+    local c = (types[words] or type_of(words))(layout)
+    local r = begin(meter, c)
+    if r ~= 0 then failed(r) end
+    return c
+  end
+
+  function M.finish(meter, c, ...)
+    local r = finish(meter, c)
+    if r ~= 0 then failed(r) end
+    return c, ...
+  end
+
+  function M.snap(meter, layout, words)
+    local c = (types[words] or type_of(words))(layout)
+    local r = snap(meter, c)
+    if r ~= 0 then failed(r) end
+    return c
+  end
+
+  function M.thread_token() return token() end
+end
+
+local has_ffi, ffi = pcall(require, "ffi")
+-- PERF_NO_FFI=1 chooses the C API on LuaJIT too: the specs run both ways, and it shows what FFI is worth.
+if has_ffi and type(jit) == "table" and os.getenv "PERF_NO_FFI" ~= "1" then
+  by_ffi(ffi)
+else
+  by_c_api()
+end
+
+return M

@@ -1,0 +1,93 @@
+--- Numbers and tables as text.
+-- @module perf.format
+local M = {}
+
+--- 1234567 -> "1,234,567"; fractions keep two digits.
+function M.commas(v)
+  local s = type(v) == "cdata" and tostring(v):gsub("U?LL$", "") or nil
+  if not s then
+    s = v == math.floor(v) and ("%.0f"):format(v) or ("%.2f"):format(v)
+  end
+  local sign, int, frac = s:match "^(-?)(%d+)(.*)$"
+  if not int then return s end
+  int = int:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
+  return sign .. int .. frac
+end
+
+--- A rate with its prefix: 1234567 -> "1.23 M".
+function M.si(v)
+  for _, p in ipairs { { 1e9, "G" }, { 1e6, "M" }, { 1e3, "K" } } do
+    if v >= p[1] then return ("%.2f %s"):format(v / p[1], p[2]) end
+  end
+  return ("%.2f "):format(v)
+end
+
+--- Nanoseconds in the unit that reads best: 1234567 -> "1.235 ms".
+function M.ns(v)
+  for _, p in ipairs { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } } do
+    if v >= p[1] then return ("%.3f %s"):format(v / p[1], p[2]) end
+  end
+  return ("%.0f ns"):format(v)
+end
+
+--- Rows of cells as aligned text.
+-- @param rows array of arrays of strings
+-- @param right set of columns to align right: {[1]=true}
+function M.align(rows, right)
+  local width, lines = {}, {}
+  right = right or {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do width[i] = math.max(width[i] or 0, #cell) end
+  end
+  for n, row in ipairs(rows) do
+    local cells = {}
+    for i, cell in ipairs(row) do
+      local pad = (" "):rep(width[i] - #cell)
+      cells[i] = right[i] and pad .. cell or cell .. pad
+    end
+    lines[n] = (table.concat(cells, "  "):gsub("%s+$", ""))
+  end
+  return table.concat(lines, "\n")
+end
+
+-- The comment beside one event, as perf stat has it.
+local function remark(e, m)
+  local base = e.label:gsub(":%a+$", "")
+  if base == "instructions" and m.ipc then return ("%.2f insn per cycle"):format(m.ipc) end
+  if base == "branch-misses" and m.branch_miss_rate then
+    return ("%.2f%% of all branches"):format(100 * m.branch_miss_rate)
+  end
+  if base == "cache-misses" and m.cache_miss_rate then
+    return ("%.2f%% of all cache refs"):format(100 * m.cache_miss_rate)
+  end
+  if (base == "cycles" or base == "cpu-cycles") and m.ghz then return ("%.3f GHz"):format(m.ghz) end
+  if base == "task-clock" and m.cpus_utilized then return ("%.3f CPUs utilized"):format(m.cpus_utilized) end
+  local rate = m.per_second[e.label]
+  return rate and rate ~= 0 and M.si(rate) .. "/sec" or ""
+end
+
+--- A table like perf stat's.
+function M.counts(entries, wall_ns, source, metrics)
+  local rows = {}
+  for i, e in ipairs(entries) do
+    local value, unit, note = nil, e.unit or "", ""
+    if e.value == nil then
+      value, note = "<not counted>", e.why or ""
+    elseif e.unit == "ns" then
+      value, unit, note = M.commas(e.value / 1e6), "msec", remark(e, metrics)
+      if not value:find("%.") then value = value .. ".00" end
+    else
+      value, note = M.commas(e.value), remark(e, metrics)
+    end
+    if e.value and e.enabled_ns and e.running_ns and e.running_ns < e.enabled_ns then
+      note = note .. ("%s(counted %.1f%% of the time)"):format(note == "" and "" or "  ",
+        100 * e.running_ns / e.enabled_ns)
+    end
+    rows[i] = { value, unit, e.label, note ~= "" and "# " .. note or "" }
+  end
+  local text = M.align(rows, { true })
+  local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""
+  return text .. ("\n\n%s elapsed%s"):format(M.ns(wall_ns), from)
+end
+
+return M

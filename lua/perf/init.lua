@@ -1,0 +1,57 @@
+--- lua-perf: Linux perf_event_open for Lua.
+--
+--     local perf = require "perf"
+--     print((perf.measure(function() return ("x"):rep(1e6):find "y" end)))
+--
+-- Errors: a programmer's mistake raises; what the machine refuses returns nil, message, code, where code is the errno's
+-- symbol. `perf.measure`, whose results are the function's, raises instead.
+--
+-- Only what measuring needs is loaded at once; the rest comes when it is first asked for.
+-- @module perf
+local core = require "perf.core"
+local measure = require "perf.measure"
+local open = require "perf.open"
+
+local perf = { _VERSION = require "perf.version" }
+
+perf.measure = measure.measure
+perf.open = open.open
+perf.group = open.group
+
+--- Any 64-bit value that this module gives, as "0x...".
+perf.hex = core.hex
+
+-- Functions by the module that has them.
+local functions = {
+  events = "attr tracepoint kprobe uprobe breakpoint hardware_cache all_hardware all_software all_cache list pmus pmu_type "
+    .. "tracepoint_id tracepoints",
+  set = "set probe_cycles",
+  features = "supported paranoid max_stack features",
+  doctor = "doctor",
+  bench = "bench compare",
+  recorder = "record",
+  msr = "msr",
+}
+-- Modules that are reached as perf.NAME.
+local modules = { bpf = true, symbols = true, pfm = true, tracefields = true, data = true }
+
+local home = {}
+for module, names in pairs(functions) do
+  for name in names:gmatch "%S+" do home[name] = module end
+end
+
+setmetatable(perf, {
+  __index = function(t, name)
+    local value
+    if home[name] then
+      value = require("perf." .. home[name])[name]
+    elseif modules[name] then
+      value = require("perf." .. name)
+    end
+    t[name] = value
+    return value
+  end,
+  __tostring = function() return "lua-perf " .. perf._VERSION end,
+})
+
+return perf

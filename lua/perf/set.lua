@@ -1,0 +1,260 @@
+--- Sets: the same event on each CPU, or thread, or cgroup.
+-- @module perf.set
+local core = require "perf.core"
+local counts = require "perf.counts"
+local open = require "perf.open"
+
+local M = {}
+
+local Set = {}
+Set.__index = function(s, key)
+  local method = Set[key]
+  if method ~= nil or type(key) ~= "number" then return method end
+  return s.events[key]
+end
+
+--- "0-3,6" -> {0, 1, 2, 3, 6}, the kernel's list format.
+function M.parse_cpus(text)
+  local cpus = {}
+  for range in text:gmatch "[^,%s]+" do
+    local from, to = range:match "^(%d+)-(%d+)$"
+    for cpu = tonumber(from or range), tonumber(to or range) do cpus[#cpus + 1] = cpu end
+  end
+  return cpus
+end
+
+local function cpus_of(file)
+  local f = io.open("/sys/devices/system/cpu/" .. file)
+  if not f then return {} end
+  local text = f:read "*a"
+  f:close()
+  return M.parse_cpus(text)
+end
+
+local function set_of(list)
+  local s = {}
+  for _, v in ipairs(list) do s[v] = true end
+  return s
+end
+
+-- The CPUs to open on: those asked for that are online, and only where the PMU counts.
+local function choose_cpus(asked, spec)
+  local online = cpus_of "online"
+  if asked == nil or asked == "online" then asked = spec.cpus or online end
+  if type(asked) ~= "table" then
+    error(("bad argument #2 (option 'cpus': \"online\" or an array of numbers expected, got %s)"):format(
+      type(asked) == "string" and '"' .. asked .. '"' or type(asked)), 3)
+  end
+  local is_online, is_possible, chosen = set_of(online), set_of(cpus_of "possible"), {}
+  for _, cpu in ipairs(asked) do
+    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+      error(("bad argument #2 (option 'cpus': CPU number expected, got %s)"):format(tostring(cpu)), 3)
+    end
+    if not is_possible[cpu] then
+      return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #cpus_of "possible" - 1),
+        "EINVAL"
+    end
+    if is_online[cpu] then chosen[#chosen + 1] = cpu end
+  end
+  if #chosen == 0 then
+    return nil, spec.label .. ": none of the CPUs asked for is online", "ENODEV"
+  end
+  return chosen
+end
+
+local function threads_of(pid)
+  local names, message, code = core.listdir(("/proc/%d/task"):format(pid))
+  if not names then return nil, message, code == "ENOENT" and "ESRCH" or code end
+  local tids = {}
+  for i, name in ipairs(names) do tids[i] = tonumber(name) end
+  table.sort(tids)
+  return tids
+end
+
+-- Whom each event of the set counts: array of {pid=, cpu=, cgroup=}.
+local function targets(spec, opts)
+  local list = {}
+  if opts.threads then
+    local tids, message, code = threads_of(opts.threads)
+    if not tids then return nil, message, code end
+    for i, tid in ipairs(tids) do list[i] = { pid = tid } end
+    return list
+  end
+  local cpus, message, code = choose_cpus(opts.cpus, spec)
+  if not cpus then return nil, message, code end
+  local cgroups = opts.cgroups or { opts.cgroup or false }
+  for _, cgroup in ipairs(cgroups) do
+    for _, cpu in ipairs(cpus) do
+      list[#list + 1] = { pid = not cgroup and (opts.pid or -1) or nil, cpu = cpu, cgroup = cgroup or nil }
+    end
+  end
+  return list
+end
+
+local options = { cpus = true, bpf = "number", deferred_enable = "boolean", threads = "number", cgroups = "table" }
+
+--- Open one event on each CPU.
+-- @param event a name or attr table, as for `open`
+-- @param[opt] opts `cpus` ("online", the default, or an array of numbers), `pid` (-1: everyone, the default), `cgroup` or
+-- `cgroups` (each on each CPU), `threads` (a pid: one event on each of its threads, instead of CPUs), `bpf` (descriptor of a
+-- program, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
+-- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out.
+function M.set(event, opts)
+  opts = open.check_target(opts, 2, options)
+  local spec, message, code = require "perf.names".resolve(event)
+  if not spec then return nil, message, code end
+  local list
+  list, message, code = targets(spec, opts)
+  if not list then return nil, message, code end
+
+  local s = setmetatable({ events = {}, targets = {}, spec = spec }, Set)
+  local function abandon(m, c)
+    s:close()
+    return nil, m, c
+  end
+  local formats = { "total_time_enabled", "total_time_running", "id" }
+  for _, target in ipairs(list) do
+    for _, attr in ipairs(spec.attrs) do
+      local a = open.copy(attr)
+      a.disabled = true
+      a.read_format = a.read_format or formats
+      local ev, m, c = open.attr(spec, a, target)
+      if ev then
+        s.events[#s.events + 1], s.targets[#s.targets + 1] = ev, target
+      elseif #spec.attrs == 1 or c ~= "EINVAL" and c ~= "ENOENT" and c ~= "ENODEV" then
+        return abandon(m, c) -- on a hybrid CPU, each PMU counts on its own CPUs only
+      end
+    end
+  end
+  if #s.events == 0 then return abandon(spec.label .. ": no CPU of those asked for counts it", "ENODEV") end
+  for _, ev in ipairs(s.events) do
+    if opts.bpf then
+      local ok, m, c = ev:set_bpf(opts.bpf)
+      if not ok then return abandon(m, c) end
+    end
+  end
+  if not opts.deferred_enable then
+    local ok, m, c = s:enable()
+    if not ok then return abandon(m, c) end
+  end
+  return s
+end
+
+local function each(s, method)
+  for _, ev in ipairs(s.events) do
+    local ok, message, code = ev[method](ev)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+--- Start counting on every CPU. @return true, or nil, message, code
+function Set:enable() return each(self, "enable") end
+
+--- Stop counting on every CPU. @return true, or nil, message, code
+function Set:disable() return each(self, "disable") end
+
+--- The counts of each CPU.
+-- @return array of {cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}; or nil, message, code
+function Set:per_cpu()
+  local list = {}
+  for i, ev in ipairs(self.events) do
+    local e, message, code = ev:read()
+    if not e then return nil, message, code end
+    local target = self.targets[i]
+    e.cpu, e.pid, e.cgroup = target.cpu, target.pid, target.cgroup
+    list[i] = e
+  end
+  return list
+end
+
+--- The sum over all CPUs.
+-- @return Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...); or nil, message, code
+function Set:read()
+  local list, message, code = self:per_cpu()
+  if not list then return nil, message, code end
+  local sum = { label = self.spec.label, unit = self.spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
+  for _, e in ipairs(list) do
+    sum.raw = sum.raw + e.raw
+    sum.enabled_ns = sum.enabled_ns + (e.enabled_ns or 0)
+    sum.running_ns = sum.running_ns + (e.running_ns or 0)
+    if e.value then sum.value = (sum.value or 0) + e.value end
+    sum.why = sum.why or e.why
+  end
+  if sum.value then sum.why = nil end
+  local c = counts.plain({ sum }, sum.enabled_ns / #list,
+    open.is_hardware(self.spec.attrs[1]) and "hardware" or "software")
+  for k, v in pairs(sum) do c[k] = v end
+  return c
+end
+
+local function reader(s)
+  if not s.merged then s.merged = require "perf.merge".reader(s.events) end
+  return s.merged
+end
+
+--- Map every event's ring; options as for Event:map. @return true, or nil, message, code
+function Set:map(opts)
+  for _, ev in ipairs(self.events) do
+    local ok, message, code = ev:map(opts)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+--- The records of all events in time order; options as for Event:records.
+function Set:records(opts) return reader(self):records(opts) end
+
+--- The next record of any event, as Event:read_record.
+function Set:read_record(timeout) return reader(self):read_record(timeout) end
+
+--- Wait until one of the events has records, as Event:poll.
+function Set:poll(timeout) return reader(self):poll(timeout) end
+
+--- Close every event. Idempotent.
+function Set:close()
+  for i = #self.events, 1, -1 do self.events[i]:close() end
+end
+
+Set.__gc, Set.__close = Set.close, Set.close
+Set.__len = function(s) return #s.events end
+Set.__name = "perf.Set"
+
+function Set.__tostring(s)
+  if not s.events[1]:is_open() then return ("Set(%s, closed)"):format(s.spec.label) end
+  local list, message = s:per_cpu()
+  if not list then return ("Set(%s, %s)"):format(s.spec.label, message) end
+  local rows = {}
+  for i, e in ipairs(list) do
+    rows[i] = { e.cpu and "cpu " .. e.cpu or "thread " .. e.pid,
+      e.value and require "perf.format".commas(e.value) or "<not counted>", e.label }
+  end
+  return ("Set of %d events\n%s"):format(#list, require "perf.format".align(rows, { false, true }))
+end
+
+--- What to sample CPU time with: cycles where the machine counts them, else the CPU clock.
+-- @param[opt] hz samples a second of CPU time (999)
+-- @return attr table for `open`, `set` or `group`
+function M.probe_cycles(hz)
+  if hz == nil then hz = 999 end
+  if type(hz) ~= "number" or hz ~= math.floor(hz) or hz < 1 then
+    error(("bad argument #1 to 'probe_cycles' (positive integer expected, got %s)"):format(tostring(hz)), 2)
+  end
+  for _, name in ipairs { "cycles", "cpu-clock" } do
+    local spec = require "perf.names".resolve(name)
+    local attr = open.copy(spec.attrs[1])
+    local ev, _, code = core.open(attr, 0, -1)
+    if not ev and code == "EACCES" then
+      attr.exclude_kernel = true
+      ev = core.open(attr, 0, -1)
+    end
+    attr.label, attr.sample_freq = spec.label, hz
+    if ev then
+      ev:close()
+      return attr
+    end
+    if name == "cpu-clock" then return attr end -- opening it will say why it is refused
+  end
+end
+
+return M
