@@ -70,6 +70,7 @@ EXT       ?= $(foreach n,$(EXT_ALL),$(if $(strip $(libs_$(n))),$(n)))
 EXT_SO    := $(EXT:%=$(OUT)/perf/ext/%.so)
 EXT_LEFT  := $(filter-out $(EXT),$(EXT_ALL))
 
+export MAKE
 .DEFAULT_GOAL := all
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -129,19 +130,19 @@ env: ## print exports for LUA_PATH and LUA_CPATH: eval "$$(make -s env)"
 # --- tests: each is a script in tools/, which says what it does -----------------------------------
 
 test: ## install what is missing (Debian), lint, the whole suite on every interpreter found
-	@MAKE="$(MAKE)" BUILD=$(BUILD) tools/test.sh
+	@BUILD=$(BUILD) tools/test.sh
 
 spec: all testkit ## run SPEC=path (a file or a directory) on LUA, without set-up
 	@BUILD=$(BUILD) tools/suite.sh -l $(LUA) $(or $(SPEC),$(SUITE))
 
 lint: ## the checks that need no kernel
-	@MAKE="$(MAKE)" tools/lint.sh
+	@tools/lint.sh
 
 gcstress: all testkit ## the suite on LUA with the collector at full pressure
 	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l $(LUA) $(SUITE)
 
 san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
-	@MAKE="$(MAKE)" CC="$(CC)" tools/san.sh
+	@CC="$(CC)" tools/san.sh
 
 check-version: ## the rockspec and the changelog name the version of lua/perf/version.lua
 	@tools/check-version.sh

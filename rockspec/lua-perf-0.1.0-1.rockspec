@@ -21,14 +21,14 @@ build = {
   install_target = "install",
   build_variables = {
     LUA = "rock",
-    BUILD = "build-rock/$(LUA_INCDIR)", -- one for each version of Lua
+    BUILD = "build-rock$(LUA_INCDIR)", -- one for each version of Lua
     LUA_INCDIR = "$(LUA_INCDIR)",
     CFLAGS = "$(CFLAGS)",
     CC = "$(CC)",
   },
   install_variables = {
     LUA = "rock",
-    BUILD = "build-rock/$(LUA_INCDIR)", -- one for each version of Lua
+    BUILD = "build-rock$(LUA_INCDIR)", -- one for each version of Lua
     LUA_INCDIR = "$(LUA_INCDIR)",
     CFLAGS = "$(CFLAGS)",
     CC = "$(CC)",

@@ -33,7 +33,7 @@ dirs=()
 for d in spec/unit spec/live spec/regress; do
     if [ -n "$(find $d -name '*_spec.lua' 2>/dev/null)" ]; then dirs+=("$d"); fi
 done
-PERF_TOTALS=$totals MAKE=$make tools/lint.sh
+PERF_TOTALS=$totals tools/lint.sh
 # What checks the sources is the same on each interpreter: once is enough.
 if [ -n "$(find spec/lint -name '*_spec.lua' 2>/dev/null)" ]; then
     PERF_TOTALS=$totals tools/suite.sh -l "${built[0]:-luajit}" spec/lint
