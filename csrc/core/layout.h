@@ -39,7 +39,7 @@ struct pf_layouts {
 	} *slot; /* open addressing, a power of two */
 	uint32_t nslots, nids;
 	uint16_t sample_id_at, other_id_at; /* where every layout has the id; 0 = they do not agree */
-	uint8_t mixed;                      /* some layouts differ: the id is needed */
+	uint8_t mixed, mixed_trailer;       /* some layouts differ, in samples or in the rest: the id is needed */
 };
 
 /* Adds a copy; returns its index or -ENOMEM. */
@@ -52,7 +52,8 @@ void pf_layouts_free(struct pf_layouts *ls);
 const struct pf_layout *pf_layouts_by_id(const struct pf_layouts *ls, uint64_t id);
 
 /* The layout of one whole record in native byte order: by its id; the first where it has none or one that nobody
- * bound (what a tool wrote itself has id 0). NULL when there is no layout at all, or when the bytes are too few. */
+ * bound (what a tool wrote itself has id 0). NULL when there is no layout, the bytes are too few, or layouts differ and
+ * have no common place for the id. */
 const struct pf_layout *pf_layouts_find(const struct pf_layouts *ls, const unsigned char *bytes, size_t n);
 
 /* The same for a record of the other byte order. */
