@@ -21,6 +21,7 @@ PKG_CONFIG ?= pkg-config
 ifdef SAN
 BUILD     ?= build-san
 SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_LINK  := -Wl,-z,nodelete # what is unloaded has no names in a report
 else
 BUILD     ?= build
 endif
@@ -90,7 +91,7 @@ compile = @mkdir -p $(@D); echo "  CC    $@"; \
 	$(CC) $(BASE) $(CPPFLAGS) $(SAN_FLAGS) $(CFLAGS) $(1) -MMD -MP -MT $@ -MF $@.$$$$.d -c $< -o $@.$$$$.o \
 	&& mv $@.$$$$.d $(@:.o=.d) && mv $@.$$$$.o $@ || { rm -f $@.$$$$.*; exit 1; }
 link    = @mkdir -p $(@D); echo "  LD    $@"; \
-	$(CC) -shared -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now -o $@.$$$$ $(1) \
+	$(CC) -shared -pthread $(SAN_FLAGS) $(SAN_LINK) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now -o $@.$$$$ $(1) \
 	&& mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
 
 $(BUILD)/core/%.o: csrc/core/%.c Makefile
@@ -173,6 +174,7 @@ rock: ## luarocks make, from this tree into an empty one, for Lua 5.1 and 5.4
 	@tools/rock.sh
 
 doc: ## the reference of the Lua modules as HTML in build/doc
+	@tools/setup.sh doc
 	@ldoc -q -c config.ld -d build/doc .
 
 clean: ## remove what was built

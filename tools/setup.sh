@@ -2,11 +2,11 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|rock
+#   tools/setup.sh demo|test|rock|doc
 #
 # Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
 set -u
-purpose=${1:?demo, test or rock}
+purpose=${1:?demo, test, rock or doc}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -85,8 +85,11 @@ rock)
         want "its headers" "$dev"
     done
     ;;
+doc)
+    command_or ldoc "makes the reference" lua-ldoc
+    ;;
 *)
-    echo "tools/setup.sh: demo, test or rock" >&2
+    echo "tools/setup.sh: demo, test, rock or doc" >&2
     exit 2
     ;;
 esac
