@@ -1,10 +1,8 @@
 /* The other byte order. Every field is swapped by its own width. Three kinds need more than that:
  *
- * - C bit fields (perf_event_attr's flags, a branch's) are laid out from the other end of their word on a machine of the
- *   other order, so the word's bits are mirrored, and then the bits within each field that is wider than one are mirrored
- *   back. perf_mem_data_src and the parts of a weight are declared per byte order by the kernel: these are plain words.
- * - Byte arrays stay: names, build ids, raw data (a tracepoint's fields keep the order of the machine that recorded),
- *   stacks, auxtrace data.
+ * - C bit fields (perf_event_attr's flags) are laid out from the other end of their word on a machine of the other order,
+ *   so the word's bits are mirrored, and then the bits within each field that is wider than one are mirrored back.
+ * - Byte arrays stay: names, build ids, auxtrace data.
  * - Lengths are read before what they measure, and bound it. */
 #include "data_swap.h"
 
@@ -112,17 +110,6 @@ static uint64_t mirror_field(uint64_t v, unsigned at, unsigned width)
 	return (v & ~mask) | mirror((v & mask) >> at, width) << at;
 }
 
-static void branch_flags(unsigned char *p)
-{
-	/* mispred predicted in_tx abort, cycles:16, type:4, spec:2, new_type:4, priv:3 */
-	static const unsigned char wide[][2] = {{4, 16}, {20, 4}, {24, 2}, {26, 4}, {30, 3}};
-	uint64_t v = mirror(get64(p), 64);
-
-	for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-		v = mirror_field(v, wide[i][0], wide[i][1]);
-	memcpy(p, &v, sizeof v);
-}
-
 void pf_swap_header(struct pf_header *h)
 {
 	h->type = __builtin_bswap32(h->type);
@@ -158,114 +145,6 @@ void pf_swap_attr(struct pf_attr *a)
 _Static_assert(offsetof(struct pf_attr, read_format) == 32 && offsetof(struct pf_attr, wakeup_events) == 48 &&
 		       offsetof(struct pf_attr, sample_stack_user) == 88 && offsetof(struct pf_attr, sig_data) == 120,
 	       "the offsets of pf_swap_attr");
-
-static unsigned popcount(uint64_t v)
-{
-	return (unsigned)__builtin_popcountll(v);
-}
-
-size_t pf_sample_id_size(const struct pf_attr *attr)
-{
-	const uint64_t words = PF_SAMPLE(TID) | PF_SAMPLE(TIME) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID) |
-			       PF_SAMPLE(CPU) | PF_SAMPLE(IDENTIFIER);
-
-	return attr->sample_id_all ? 8u * popcount(attr->sample_type & words) : 0;
-}
-
-static int sample_id(struct span *s, uint64_t type)
-{
-	return (!(type & PF_SAMPLE(TID)) || s32(s, 2)) &&
-	       s64(s, popcount(type & (PF_SAMPLE(TIME) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID)))) &&
-	       (!(type & PF_SAMPLE(CPU)) || s32(s, 2)) && (!(type & PF_SAMPLE(IDENTIFIER)) || s64(s, 1));
-}
-
-static int swap_read(struct span *s, uint64_t format)
-{
-	uint64_t nr = 1, times = popcount(format & (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING)));
-	uint64_t words = 1 + popcount(format & (PF_FORMAT(ID) | PF_FORMAT(LOST)));
-
-	if ((format & PF_FORMAT(GROUP)) && !take(s, &nr))
-		return 0;
-	return nr < PF_RECORD_MAX && s64(s, times) && s64(s, nr * words);
-}
-
-static int swap_branches(struct span *s, uint64_t branch_type)
-{
-	uint64_t nr;
-
-	if (!take(s, &nr) || nr > PF_RECORD_MAX)
-		return 0;
-	if ((branch_type & PF_BRANCH(HW_INDEX)) && !s64(s, 1))
-		return 0;
-	if (!s64(s, nr * 3))
-		return 0;
-	for (uint64_t i = 0; i < nr; i++)
-		branch_flags(s->at - 8 - i * 24);
-	return !(branch_type & PF_BRANCH(COUNTERS)) || s64(s, nr);
-}
-
-static int swap_regs(struct span *s, uint64_t mask)
-{
-	uint64_t abi;
-
-	return take(s, &abi) && (abi == 0 || s64(s, popcount(mask)));
-}
-
-static int swap_chain(struct span *s)
-{
-	uint64_t nr;
-
-	return take(s, &nr) && s64(s, nr);
-}
-
-static int swap_raw(struct span *s)
-{
-	uint32_t size;
-
-	if (!s32(s, 1))
-		return 0;
-	memcpy(&size, s->at - 4, sizeof size);
-	return skip(s, size);
-}
-
-/* {u64 size, bytes}, and for a stack its used size when there is any. */
-static int swap_dump(struct span *s, int is_stack)
-{
-	uint64_t size;
-
-	return take(s, &size) && skip(s, size) && (!is_stack || size == 0 || s64(s, 1));
-}
-
-static int swap_sample(struct span *s, const struct pf_attr *a)
-{
-	uint64_t type = a->sample_type;
-#define HAS(sym) (type & PF_SAMPLE(sym))
-
-	return (!HAS(IDENTIFIER) || s64(s, 1)) && (!HAS(IP) || s64(s, 1)) && (!HAS(TID) || s32(s, 2)) &&
-	       s64(s, popcount(type & (PF_SAMPLE(TIME) | PF_SAMPLE(ADDR) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID)))) &&
-	       (!HAS(CPU) || s32(s, 2)) && (!HAS(PERIOD) || s64(s, 1)) &&
-	       (!HAS(READ) || swap_read(s, a->read_format)) && (!HAS(CALLCHAIN) || swap_chain(s)) &&
-	       (!HAS(RAW) || swap_raw(s)) && (!HAS(BRANCH_STACK) || swap_branches(s, a->branch_sample_type)) &&
-	       (!HAS(REGS_USER) || swap_regs(s, a->sample_regs_user)) && (!HAS(STACK_USER) || swap_dump(s, 1)) &&
-	       (!(type & (PF_SAMPLE(WEIGHT) | PF_SAMPLE(WEIGHT_STRUCT))) || s64(s, 1)) &&
-	       (!HAS(DATA_SRC) || s64(s, 1)) && (!HAS(TRANSACTION) || s64(s, 1)) &&
-	       (!HAS(REGS_INTR) || swap_regs(s, a->sample_regs_intr)) &&
-	       s64(s, popcount(type & (PF_SAMPLE(PHYS_ADDR) | PF_SAMPLE(CGROUP) | PF_SAMPLE(DATA_PAGE_SIZE) |
-				       PF_SAMPLE(CODE_PAGE_SIZE)))) &&
-	       (!HAS(AUX) || swap_dump(s, 0));
-#undef HAS
-}
-
-#define MISC_BUILD_ID (1u << 14) /* PERF_RECORD_MISC_MMAP_BUILD_ID */
-
-static int swap_mmap2(struct span *s, uint16_t misc)
-{
-	if (!s32(s, 2) || !s64(s, 3))
-		return 0;
-	if (misc & MISC_BUILD_ID)
-		return skip(s, 24) && s32(s, 2);
-	return s32(s, 2) && s64(s, 2) && s32(s, 2);
-}
 
 /* A CPU map: u16 type, then {u16 nr, cpus} or {u16 nr, u16 long_size, words} or {u8 any, u8, u16 first, u16 last}. */
 static int swap_cpu_map(struct span *s)
@@ -328,8 +207,7 @@ static int swap_header_attr(struct span *s)
 	return s64(s, (uint64_t)(s->end - s->at) / 8);
 }
 
-/* The body of a record that the perf tool made. */
-static int swap_user(struct span *s, uint32_t type)
+static int swap_body(struct span *s, uint32_t type)
 {
 	uint64_t nr, left = (uint64_t)(s->end - s->at) / 8;
 
@@ -373,64 +251,11 @@ static int swap_user(struct span *s, uint32_t type)
 	}
 }
 
-/* The body of a kernel's record other than a sample, up to its name or other bytes. */
-static int swap_kernel(struct span *s, const struct pf_header *h)
+int pf_swap_user(unsigned char *record, size_t size)
 {
-	uint64_t nr;
-
-	switch (h->type) {
-	case PF_RECORD_MMAP:
-		return s32(s, 2) && s64(s, 3);
-	case PF_RECORD_MMAP2:
-		return swap_mmap2(s, h->misc);
-	case PF_RECORD_COMM:
-	case PF_RECORD_ITRACE_START:
-	case PF_RECORD_SWITCH_CPU_WIDE:
-		return s32(s, 2);
-	case PF_RECORD_FORK:
-	case PF_RECORD_EXIT:
-		return s32(s, 4) && s64(s, 1);
-	case PF_RECORD_READ:
-		return s32(s, 2) && s64(s, (uint64_t)(s->end - s->at) / 8);
-	case PF_RECORD_LOST:
-	case PF_RECORD_THROTTLE:
-	case PF_RECORD_UNTHROTTLE:
-	case PF_RECORD_AUX:
-	case PF_RECORD_LOST_SAMPLES:
-	case PF_RECORD_AUX_OUTPUT_HW_ID:
-		return s64(s, (uint64_t)(s->end - s->at) / 8);
-	case PF_RECORD_NAMESPACES:
-		return s32(s, 2) && take(s, &nr) && nr < PF_RECORD_MAX && s64(s, nr * 2);
-	case PF_RECORD_KSYMBOL:
-		return s64(s, 1) && s32(s, 1) && s16(s, 2);
-	case PF_RECORD_BPF_EVENT:
-		return s16(s, 2) && s32(s, 1);
-	case PF_RECORD_CGROUP:
-		return s64(s, 1);
-	case PF_RECORD_TEXT_POKE:
-		return s64(s, 1) && s16(s, 2);
-	case PF_RECORD_CALLCHAIN_DEFERRED:
-		return s64(s, 1) && swap_chain(s);
-	default:
-		return 1;
-	}
-}
-
-int pf_swap_record(unsigned char *record, size_t size, const struct pf_attr *attr)
-{
-	struct span body = {record + sizeof(struct pf_header), record + size}, id;
+	struct span body = {record + sizeof(struct pf_header), record + size};
 	struct pf_header h;
-	size_t tail;
 
 	memcpy(&h, record, sizeof h);
-	if (h.type >= PF_USER_FIRST)
-		return swap_user(&body, h.type) ? 0 : -EBADMSG;
-	if (h.type == PF_RECORD_SAMPLE)
-		return attr && swap_sample(&body, attr) ? 0 : -EBADMSG;
-	tail = attr ? pf_sample_id_size(attr) : 0;
-	if (tail > size - sizeof h)
-		tail = 0;
-	id = (struct span){record + size - tail, record + size};
-	body.end = id.at;
-	return swap_kernel(&body, &h) && (tail == 0 || sample_id(&id, attr->sample_type)) ? 0 : -EBADMSG;
+	return swap_body(&body, h.type) ? 0 : -EBADMSG;
 }

@@ -1,4 +1,4 @@
-/* Records and attrs that a machine of the other byte order made, turned into this machine's own, in place. */
+/* Attrs and the perf tool's records that a machine of the other byte order made, turned around in place. */
 #ifndef PF_DATA_SWAP_H
 #define PF_DATA_SWAP_H
 
@@ -10,12 +10,9 @@ void pf_swap_header(struct pf_header *h);
 /* All of a struct pf_attr; what lies beyond attr->size must be zero. */
 void pf_swap_attr(struct pf_attr *a);
 
-/* A whole record of size bytes whose header is already this machine's. attr is the event it belongs to, for the layout of a
- * sample and of the sample id behind other records; NULL when that is unknown. Returns 0, or -EBADMSG when its
- * inner lengths do not fit: the rest of it is then as it was. */
-int pf_swap_record(unsigned char *record, size_t size, const struct pf_attr *attr);
-
-/* The bytes that sample_id_all adds behind a record of this event. */
-size_t pf_sample_id_size(const struct pf_attr *attr);
+/* A whole record of the perf tool (types 64 and more; record.h has the kernel's), its header already this machine's.
+ * Returns 0, or -EBADMSG when its inner lengths do not fit: the rest of it is then as it was. What a header_feature
+ * holds stays as it is: see data_feature.h. */
+int pf_swap_user(unsigned char *record, size_t size);
 
 #endif
