@@ -38,7 +38,7 @@ pc_lua5.1 := lua5.1 lua-5.1 lua51
 pc_lua5.2 := lua5.2 lua-5.2 lua52
 pc_lua5.3 := lua5.3 lua-5.3 lua53
 pc_lua5.4 := lua5.4 lua-5.4 lua54
-first_pc   = $(firstword $(foreach p,$(pc_$(1)),$(shell $(PKG_CONFIG) --exists $(p) && echo $(p))))
+first_pc   = $(firstword $(foreach p,$(pc_$(1)),$(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo $(p))))
 ifdef LUA_INCDIR
 LUA_CPPFLAGS := -isystem $(LUA_INCDIR)
 else

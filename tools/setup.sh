@@ -21,19 +21,32 @@ want() {
     shift
     debian || return 0
     for p in "$@"; do
-        installed "$p" && continue
+        if installed "$p" || [[ " ${wanted[*]} " == *" $p "* ]]; then continue; fi
         wanted+=("$p")
         reasons+=("$p: $why")
     done
 }
 
-# command NAME WHY PACKAGE...: the packages unless the command is there
+# command_or NAME WHY PACKAGE...: the packages unless the command is there
 command_or() {
     local name=$1
     shift
     command -v "$name" >/dev/null && return 0
     missing+=("$name: $1")
     want "$@"
+}
+
+# The same for what is done without elsewhere: the lint skips its check and says so.
+nice_to_have() {
+    local name=$1
+    shift
+    command -v "$name" >/dev/null || want "$@"
+}
+
+# lua_module NAME WHY PACKAGE: the package, or where there are none the module of that name
+lua_module() {
+    debian || luajit -e "require '$1'" >/dev/null 2>&1 || missing+=("the Lua module $1: $2")
+    want "$2" "$3"
 }
 
 # Debian has two LuaJITs that conflict: take the one that is there, with its own headers.
@@ -58,14 +71,15 @@ command_or pkg-config "finds headers and libraries" pkg-config
 luajit
 case $purpose in
 demo)
-    want "the JSON libraries that the demonstration measures" lua-cjson lua-dkjson
+    lua_module cjson "the demonstration measures it" lua-cjson
+    lua_module dkjson "the demonstration measures it" lua-dkjson
     ;;
 test)
     command_or busted "runs the specs" lua-busted
     command_or luacheck "checks Lua code" lua-check
-    command_or cppcheck "checks C code" cppcheck
-    command_or shellcheck "checks shell scripts" shellcheck
-    command_or clang "the second compiler, and the one for BPF" clang llvm
+    nice_to_have cppcheck "checks C code" cppcheck
+    nice_to_have shellcheck "checks shell scripts" shellcheck
+    nice_to_have clang "the second compiler, and the one for BPF" clang llvm
     for v in 5.1 5.2 5.3 5.4; do
         dev=liblua$v-dev
         [ $v != 5.1 ] || dev=liblua5.1-0-dev
