@@ -9,6 +9,7 @@
 -- @module perf.tracefs
 
 local core = require "perf.core"
+local files = require "perf.names.files"
 
 local tracefs = {}
 local Tracefs = {}
@@ -23,18 +24,6 @@ local REMEDY = {
 -- @tparam[opt] {string,...} roots
 function tracefs.new(roots)
   return setmetatable({roots = roots or {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}, ids = {}}, Tracefs)
-end
-
---- May text be one part of a path below the root?
-function tracefs.is_name(text)
-  return text ~= "" and text ~= "." and text ~= ".." and not text:find("[/%c]")
-end
-
-local function read(path)
-  local f = io.open(path, "r")
-  local text = f and f:read("*a")
-  if f then f:close() end
-  return text
 end
 
 --- The root that can be read.
@@ -58,9 +47,9 @@ end
 function Tracefs:id(group, name)
   local key = group .. ":" .. name
   if self.ids[key] then return self.ids[key] end
-  if tracefs.is_name(group) and tracefs.is_name(name) then
+  if files.is_name(group) and files.is_name(name) then
     for _, root in ipairs(self.roots) do
-      local id = tonumber((read(("%s/events/%s/%s/id"):format(root, group, name)) or ""):match("^%d+"))
+      local id = tonumber((files.read(("%s/events/%s/%s/id"):format(root, group, name)) or ""):match("^%d+"))
       if id then
         self.ids[key] = id
         return id
@@ -78,13 +67,13 @@ end
 function Tracefs:names()
   local root, message, code = self:root()
   if not root then return nil, message, code end
-  local out, text = {}, read(root .. "/available_events")
+  local out, text = {}, files.read(root .. "/available_events")
   if text then
     for name in text:gmatch("[^\n]+") do out[#out + 1] = name end
   else
     for _, group in ipairs(core.listdir(root .. "/events") or {}) do
       for _, name in ipairs(core.listdir(("%s/events/%s"):format(root, group)) or {}) do
-        if read(("%s/events/%s/%s/id"):format(root, group, name)) then out[#out + 1] = group .. ":" .. name end
+        if files.read(("%s/events/%s/%s/id"):format(root, group, name)) then out[#out + 1] = group .. ":" .. name end
       end
     end
   end

@@ -67,9 +67,21 @@ function cache.name(c, op, result)
   return c.name .. "-" .. op.name .. "-" .. result.name
 end
 
+local LONG = {
+  L1D = "the first-level data cache", L1I = "the first-level instruction cache", LL = "the last-level cache",
+  DTLB = "the data TLB", ITLB = "the instruction TLB", BPU = "the branch predictor", NODE = "the NUMA node's memory",
+}
+
+local function describe(c, op, result)
+  local what = result.value == 0 and op.plural or op.name .. " " .. result.name
+  return ("%s of %s"):format(what:gsub("^%l", string.upper), LONG[c.sym] or c.name)
+end
+
 --- Parse a name.
 -- @string text
--- @return config and the canonical name; or nil; or nil and a reason when the name is one but the cache has no such operation
+-- @return[1] config and a description
+-- @return[2] nil
+-- @return[3] nil and a reason, when the name is one but the cache has no such operation
 function cache.parse(text)
   local t = get()
   local c, rest = take(t.cache.by, text:lower())
@@ -88,19 +100,20 @@ function cache.parse(text)
   end
   op, result = op or t.op.rows[1], result or t.result.rows[1]
   if not valid(c, op) then return nil, ("%s has no %s"):format(c.name, op.plural) end
-  return c.value + op.value * 256 + result.value * 65536, cache.name(c, op, result)
+  return c.value + op.value * 256 + result.value * 65536, describe(c, op, result)
 end
 
 --- Every valid combination, in the kernel's order.
 -- @tparam[opt] {row,...} caches @tparam[opt] {row,...} ops @tparam[opt] {row,...} results
--- @return array of {name, config}
+-- @return array of {name=, config=, description=}
 function cache.all(caches, ops, results)
   local t, out = get(), {}
   for _, c in ipairs(caches or t.cache.rows) do
     for _, op in ipairs(ops or t.op.rows) do
       for _, result in ipairs(results or t.result.rows) do
         if valid(c, op) then
-          out[#out + 1] = {name = cache.name(c, op, result), config = c.value + op.value * 256 + result.value * 65536}
+          out[#out + 1] = {name = cache.name(c, op, result), description = describe(c, op, result),
+            config = c.value + op.value * 256 + result.value * 65536}
         end
       end
     end

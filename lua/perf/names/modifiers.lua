@@ -3,16 +3,22 @@
 --     u k h   count user space, the kernel, the hypervisor: naming some excludes the others
 --     G H     count guests, the host: naming one excludes the other
 --     I       not while the CPU idles
---     p pp ppp  precise_ip 1, 2, 3;  P  the highest that the PMU has
+--     p pp ppp  precise_ip 1, 2, 3;  P  the highest that the PMU says it takes
 --     D e     pinned to its counter, alone on its PMU: of a group's leader only
 --     S       samples carry the group's counts
 --     W b     weak group, BPF counter: not attr fields; they are marks on the resolved event
+--
+-- A group's modifier is added to those of its members, which then read as if written after their own.
 --
 -- @module perf.names.modifiers
 
 local modifiers = {}
 
 modifiers.letters = "ukhGHIpPDeSWb"
+
+-- The first to be named excludes all others, each to be named is counted again.
+local LEVELS = {u = "exclude_user", k = "exclude_kernel", h = "exclude_hv"}
+local WORLDS = {G = "exclude_guest", H = "exclude_host"}
 
 --- The first character of text that is no modifier.
 -- @string text
@@ -22,10 +28,19 @@ function modifiers.bad(text)
   if i then return i, text:sub(i, i) end
 end
 
-local function exclude(attr, text, letters, fields)
-  if not text:find("[" .. letters .. "]") then return end
-  for i, field in ipairs(fields) do
-    if not text:find(letters:sub(i, i), 1, true) then attr[field] = true end
+local function only(attr, text, fields)
+  local any, excluded = false, false
+  for letter, field in pairs(fields) do
+    any = any or text:find(letter, 1, true) ~= nil
+    excluded = excluded or attr[field] == true
+  end
+  if not any then return end
+  for letter, field in pairs(fields) do
+    if text:find(letter, 1, true) then
+      attr[field] = nil
+    elseif not excluded then
+      attr[field] = true
+    end
   end
 end
 
@@ -33,13 +48,14 @@ end
 -- @tparam table attr attr fields, changed
 -- @string text only letters of modifiers.letters
 -- @int[opt=0] max_precise what P stands for
--- @return marks: a table with weak or bpf set
--- @return nil, or what is wrong
+-- @return[1] marks: {weak=true or nil, bpf=true or nil}
+-- @return[2] nil and what is wrong
 function modifiers.apply(attr, text, max_precise)
-  exclude(attr, text, "ukh", {"exclude_user", "exclude_kernel", "exclude_hv"})
-  exclude(attr, text, "HG", {"exclude_host", "exclude_guest"})
+  only(attr, text, LEVELS)
+  only(attr, text, WORLDS)
   local _, precise = text:gsub("p", "")
-  if precise > 3 then return nil, "more than three p" end
+  precise = precise + (attr.precise_ip or 0)
+  if precise > 3 then return nil, "precise_ip is at most 3 (ppp)" end
   if text:find("P", 1, true) then precise = math.max(precise, max_precise or 0) end
   if precise > 0 then attr.precise_ip = precise end
   if text:find("I", 1, true) then attr.exclude_idle = true end
@@ -48,7 +64,7 @@ function modifiers.apply(attr, text, max_precise)
   if text:find("S", 1, true) then
     attr.sample_type, attr.read_format = {"read", "id"}, {"id", "group"}
   end
-  return {weak = text:find("W", 1, true) and true, bpf = text:find("b", 1, true) and true}
+  return {weak = text:find("W", 1, true) and true or nil, bpf = text:find("b", 1, true) and true or nil}
 end
 
 --- The letters of a group's modifier that its members other than the leader take.

@@ -1,159 +1,318 @@
---- Event names, as perf(1) spells them, into attr fields.
+--- The text of an event into attr fields.
 --
 --     HEAD [/TERM,TERM.../] [:]MODIFIERS
 --
--- HEAD is a hardware, software or cache event, rNNN, TYPE:CONFIG, GROUP:TRACEPOINT, mem:ADDRESS[/LENGTH][:rwx] or a PMU.
--- The order of looking is from what needs no file system to what does: tables, then sysfs, then tracefs, then libpfm4.
+-- HEAD is a hardware, software or cache event, rNNN, TYPE:CONFIG, GROUP:TRACEPOINT, mem:ADDRESS[/LENGTH][:rwx], a PMU
+-- or an event that a PMU's sysfs directory lists.  The order of looking is from what needs no file to what does: tables,
+-- then sysfs, then tracefs, then libpfm4.
 --
--- A resolved event is {label=, unit=, scale=, description=, kind=, attrs={attr, ...}}: more than one attr when the
--- same event is on several PMUs (the core types of a hybrid CPU, the boxes of an uncore family), to be added up.
---
--- A mistake in a name raises; what the machine lacks (tracefs, a PMU) returns nil, message, code.
---
--- @module perf.names
+-- @module perf.names.parser
 
 local core = require "perf.core"
 local blame = require "perf.names.blame"
-local cache = require "perf.names.cache"
+local breakpoint = require "perf.names.breakpoint"
+local config = require "perf.names.config"
+local files = require "perf.names.files"
+local generic = require "perf.names.generic"
+local lists = require "perf.names.lists"
 local modifiers = require "perf.names.modifiers"
 local suggest = require "perf.names.suggest"
-local tracefs = require "perf.tracefs"
+local terms = require "perf.names.terms"
 local u64 = require "perf.names.u64"
 
-local names = {}
+local parser = {}
 
-local HARDWARE, SOFTWARE, TRACEPOINT, HW_CACHE, RAW = 0, 1, 2, 3, 4
+local Parser = {}
+Parser.__index = Parser
 
-local plain -- lower-case name -> {type=, config=, row=, kind=}
-
-local function plain_event(text)
-  if not plain then
-    plain = {}
-    local defs = core.defs()
-    for kind, type in pairs{hardware = HARDWARE, software = SOFTWARE} do
-      for _, row in ipairs(defs[kind]) do
-        local entry = {type = type, config = row.value, row = row, kind = kind}
-        plain[row.name] = entry
-        if row.alias then plain[row.alias] = entry end
-      end
-    end
-  end
-  return plain[text:lower()]
+--- A parser for a machine.
+-- @tparam Pmus pmus @tparam Tracefs tracefs
+function parser.new(pmus, tracefs)
+  return setmetatable({pmus = pmus, tracefs = tracefs}, Parser)
 end
 
--- What needs no file system: a result without its label, or nil.
-local function from_tables(head)
-  local entry = plain_event(head)
-  if entry then
-    return {kind = entry.kind, unit = entry.row.unit, description = entry.row.description,
-      attrs = {{type = entry.type, config = entry.config}}}
-  end
-  local digits = head:match("^r0?x?(%x+)$")
-  if digits then
-    local config, why = u64.parse_hex(digits)
-    if not config then blame.raisef("'%s' %s", head, why) end
-    return {kind = "raw", attrs = {{type = RAW, config = config}}}
-  end
-  local config, name = cache.parse(head)
-  if config then
-    return {kind = "cache", description = name, attrs = {{type = HW_CACHE, config = config}}}
-  elseif name then
-    blame.raisef("unknown event '%s': %s", head, name)
+-- fail(at, format, ...): raise "TEXT: MESSAGE at character N"; "@@" in format is where the position goes.
+local function failure(text)
+  return function(at, format, ...)
+    local where = at and (" at character %d"):format(at) or ""
+    if format:find("@@", 1, true) then format = format:gsub("@@", where) else format = format .. where end
+    blame.raise(("%s: %s"):format(text, format:format(...)))
   end
 end
 
-local function all_names(with_tracepoints)
-  local out = {}
-  plain_event("")
-  for name in pairs(plain) do out[#out + 1] = name end
-  for _, event in ipairs(cache.all()) do out[#out + 1] = event.name end
-  if with_tracepoints then
-    for _, name in ipairs(tracefs.here:names() or {}) do out[#out + 1] = name end
-  end
-  return out
+-- On a hybrid CPU a generic event is one of each core PMU, named in the high half of config.
+local function extended(event, owner)
+  return {type = event.type, config = core.u64(core.halves(event.config), owner.type)}
 end
 
-local function from_string(text)
-  local head, letters = text, nil
-  local found = from_tables(head)
-  if not found then
-    head, letters = text:match("^(.*):([^:]*)$")
-    found = head and from_tables(head)
+local function result_of(event)
+  return {kind = event.kind, unit = event.unit, description = event.description, attrs = {}, owners = {}}
+end
+
+function Parser:from_generic(event)
+  local found = result_of(event)
+  local cores = (event.type == generic.HARDWARE or event.type == generic.HW_CACHE) and event.kind ~= "raw"
+    and self.pmus:cores() or {}
+  if #cores > 1 then
+    for i, owner in ipairs(cores) do found.attrs[i], found.owners[i] = extended(event, owner), owner end
+  else
+    found.attrs[1] = {type = event.type, config = event.config}
+    found.owners[1] = event.type ~= generic.SOFTWARE and self.pmus:cores()[1] or nil
   end
-  if not found then
-    local group, name, rest = text:match("^([^:]+):([^:]+):?([^:]*)$")
-    if group then
-      local id, message, code, unknown = tracefs.here:id(group, name)
-      if unknown then blame.raise("unknown event: " .. message .. suggest.hint(group .. ":" .. name, all_names(true))) end
-      if not id then return nil, message, code end
-      letters = rest
-      found = {kind = "tracepoint", attrs = {{type = TRACEPOINT, config = id}}}
-    end
-  end
-  if not found then blame.raisef("unknown event '%s'%s", text, suggest.hint(text, all_names())) end
-  if letters then
-    local at, letter = modifiers.bad(letters)
-    if at then blame.raisef("'%s': unknown modifier '%s'; there are %s", text, letter, modifiers.letters) end
-    for _, attr in ipairs(found.attrs) do
-      local marks, why = modifiers.apply(attr, letters)
-      if not marks then blame.raisef("'%s': %s", text, why) end
-      found.weak, found.bpf = marks.weak, marks.bpf
-    end
-  end
-  found.label = text
   return found
 end
 
-local OURS = {event = true, label = true, unit = true, scale = true}
+-- The generic events that may stand between a PMU's slashes.
+function Parser:generic_of(owner, name)
+  local event = generic.find(name)
+  if not event then return nil end
+  if event.type == generic.SOFTWARE then return owner.type == generic.SOFTWARE and event or nil end
+  if not owner:is_core() then return nil end
+  if #self.pmus:cores() < 2 then return event end
+  local attr = extended(event, owner)
+  return {type = attr.type, config = attr.config, unit = event.unit, description = event.description}
+end
 
-local function from_table(spec)
-  if spec.attrs then return spec end
-  local found = {attrs = {{}}, kind = "attr"}
-  if spec.event then
-    local message, code
-    found, message, code = from_string(spec.event)
-    if not found then return nil, message, code end
+-- One event of each of some PMUs.
+function Parser:from_pmus(owners, list, fail)
+  local found = {kind = "pmu", attrs = {}, owners = owners}
+  for i, owner in ipairs(owners) do
+    local attr, facts = config.build(owner, list, fail, function(p, name) return self:generic_of(p, name) end)
+    found.attrs[i] = attr
+    if i == 1 then
+      for key, value in pairs(facts) do found[key] = value end
+    end
   end
-  found.label, found.unit, found.scale = spec.label or found.label, spec.unit or found.unit, spec.scale or found.scale
+  return found
+end
+
+-- Terms after an event that is not a PMU's.
+local function with_common(found, list, fail)
+  local fields = {}
+  for _, term in ipairs(list) do
+    local set = terms.common[term.key]
+    if not set then
+      local known = {}
+      for key in pairs(terms.common) do known[#known + 1] = key end
+      fail(term.at, "unknown term '%s'@@%s", term.key, suggest.hint(term.key, known))
+    end
+    set(fields, term, fail)
+  end
+  found.label, fields.label = fields.label, nil
   for _, attr in ipairs(found.attrs) do
-    for field, value in pairs(spec) do
-      if not OURS[field] then attr[field] = value end
-    end
+    for field, value in pairs(fields) do attr[field] = value end
   end
-  found.label = found.label or ("%s:%s"):format(tostring(spec.type), tostring(spec.config or 0))
   return found
 end
 
---- Resolve an event.
--- @tparam string|table spec a name, a table of attr fields, or what this function returned
--- @return[1] {label=, unit=, scale=, description=, kind=, attrs={attr, ...}}
--- @return[2] nil, message, code when the machine lacks what the name needs
--- @raise for a name or a field that there is not
-function names.resolve(spec)
-  if type(spec) == "string" then return from_string(spec:match("^%s*(.-)%s*$")) end
-  if type(spec) == "table" then return from_table(spec) end
-  blame.raisef("event name or table expected, got %s", type(spec))
+local function apply_modifiers(found, letters, at, fail)
+  local i, letter = modifiers.bad(letters)
+  if i then fail(at + i - 1, "unknown modifier '%s'@@; there are %s", letter, modifiers.letters) end
+  for n, attr in ipairs(found.attrs) do
+    local owner = found.owners and found.owners[n]
+    local marks, why = modifiers.apply(attr, letters, owner and owner:max_precise())
+    if not marks then fail(at, "%s", why) end
+    found.weak, found.bpf = found.weak or marks.weak, found.bpf or marks.bpf
+  end
+  return found
 end
 
---- Split a list at the commas that are outside of slashes, braces and quotes.
--- @string list such as "cycles,cpu/event=0x3c,umask=1/,{a,b}:u"
--- @return array of strings, trimmed
-function names.split(list)
-  local out, from, slash, brace = {}, 1, false, 0
-  for i = 1, #list + 1 do
-    local c = list:sub(i, i)
-    if c == "/" then
-      slash = not slash
-    elseif c == "{" then
-      brace = brace + 1
-    elseif c == "}" then
-      brace = brace - 1
-    elseif c == "" or c == "," and not slash and brace <= 0 then
-      out[#out + 1] = list:sub(from, i - 1):match("^%s*(.-)%s*$")
-      from = i + 1
+function Parser:all(text)
+  local out = generic.names()
+  for _, name in ipairs(self.pmus:names()) do
+    local owner = self.pmus:get(name)
+    for _, event in ipairs(owner and owner:events() or {}) do
+      out[#out + 1] = event
+      out[#out + 1] = ("%s/%s/"):format(name, event)
     end
+  end
+  if text:find(":", 1, true) then
+    for _, name in ipairs(self.tracefs:names() or {}) do out[#out + 1] = name end
   end
   return out
 end
 
-return names
+-- What libpfm4 knows, where it is installed.
+local function from_pfm(text)
+  local ok, pfm = pcall(require, "perf.pfm")
+  if not ok or type(pfm) ~= "table" then return nil end
+  local attr = pfm.encode(text)
+  return attr and {kind = "pfm", attrs = {attr}}
+end
+
+function Parser:unknown(text)
+  local fail = failure(text)
+  if self.pmus:get(text) then fail(nil, "a PMU, not an event: %s/EVENT/ or %s/TERM=VALUE,.../", text, text) end
+  fail(nil, "unknown event%s", suggest.hint(text, self:all(text)))
+end
+
+-- A head without slashes and modifiers; nil when it is none, nil and a reason when it is a bad one.
+function Parser:head(text)
+  local event, why = generic.find(text)
+  if not event and not why then event, why = generic.numeric(text) end
+  if event then return self:from_generic(event) end
+  if why then return nil, why end
+  local owners = not text:find(":", 1, true) and self.pmus:with_event(text) or {}
+  if #owners > 0 then
+    return self:from_pmus(owners, {{key = text, at = 1}}, failure(text))
+  end
+end
+
+-- group:name; the second result is a message when tracefs refuses.
+function Parser:tracepoint(group, name)
+  local id, message, code, unknown = self.tracefs:id(group, name)
+  if not id then return nil, message, code, unknown end
+  return {kind = "tracepoint", attrs = {{type = generic.TRACEPOINT, config = id}}}
+end
+
+-- GROUP:NAME, with or without modifiers after another colon.
+function Parser:colons(text, fail)
+  local group, name, at, letters = text:match("^([^:]+):([^:]+):?()([^:]*)$")
+  if not group then return nil end
+  if group:find("[*?]") or name:find("[*?]") then
+    fail(nil, "a pattern is not one event; perf.tracepoints('%s:%s') lists what it matches", group, name)
+  end
+  local found, message, code, unknown = self:tracepoint(group, name)
+  if found then return apply_modifiers(found, letters, at, fail) end
+  return nil, message, code, unknown
+end
+
+-- A text without slashes.
+function Parser:plain(text, fail)
+  local found, why = self:head(text)
+  if why then fail(nil, "%s", why) end
+  if found then return found end
+  local head, at, letters = text:match("^(.*):()([^:]*)$")
+  if head then
+    found, why = self:head(head)
+    if why then fail(nil, "%s", why) end
+    if found then return apply_modifiers(found, letters, at, fail) end
+  end
+  local message, code, unknown
+  found, message, code, unknown = self:colons(text, fail)
+  found = found or from_pfm(text)
+  if found then return found end
+  if message and not unknown then return nil, message, code end
+  self:unknown(text)
+end
+
+-- mem:ADDRESS[/LENGTH][:ACCESS]: the event and where the text goes on.
+local function memory(text, fail)
+  local address, at = text:match("^mem:([%w]*)()")
+  local addr, why = u64.parse(address)
+  if not addr then fail(5, "the address '%s' %s", address, why) end
+  local len, bits
+  local length, after = text:match("^/(%d%w*)()", at)
+  if length then
+    len, why = u64.parse(length)
+    if not len then fail(at + 1, "the length '%s' %s", length, why) end
+    if len == 0 then fail(at + 1, "the length is 0") end
+    at = after
+  end
+  local access, stop = text:match("^:([rwx]+)()", at)
+  if access and (stop > #text or text:find("^[:/]", stop)) then
+    bits = breakpoint.access(access)
+    if not bits then fail(at + 1, "the access '%s' names a letter twice", access) end
+    at = stop
+  end
+  return {kind = "breakpoint", attrs = {breakpoint.attr(addr, len, bits)}}, at
+end
+
+-- The list of terms between slashes from `at` on, and where the text goes on.
+local function slashes(text, at, fail)
+  local quoted = false
+  for i = at + 1, #text do
+    local c = text:sub(i, i)
+    if c == "'" then quoted = not quoted end
+    if c == "/" and not quoted then return terms.parse(text:sub(at + 1, i - 1), at + 1, fail), i + 1 end
+  end
+  fail(at, "no second '/' for the one@@")
+end
+
+-- What may follow: nothing, :modifiers, or after a slash also modifiers.
+local function tail(found, text, at, fail)
+  local letters_at = text:match("^:()", at) or at
+  if at > 1 and letters_at == at and at <= #text and text:sub(at - 1, at - 1) ~= "/" then
+    fail(at, "unexpected '%s'", text:sub(at))
+  end
+  return apply_modifiers(found, text:sub(letters_at), letters_at, fail)
+end
+
+-- HEAD/TERMS/
+function Parser:with_terms(text, at, fail)
+  local head = text:sub(1, at - 1)
+  local list, after = slashes(text, at, fail)
+  if head == "" then fail(1, "a name expected before '/'") end
+  local event, why = generic.find(head)
+  if not event and not why then event, why = generic.numeric(head) end
+  if why then fail(1, "%s", why) end
+  if event then return with_common(self:from_generic(event), list, fail), after end
+  if head:find(":", 1, true) then
+    local found, message, code, unknown = self:tracepoint(head:match("^([^:]*):(.*)$"))
+    if unknown then self:unknown(head) end
+    if not found then return nil, message, code end
+    return with_common(found, list, fail), after
+  end
+  if not files.is_name(head) then fail(1, "'%s' cannot be a PMU's name", head) end
+  local owners, message, code = self.pmus:match(head)
+  if not owners then
+    owners = self.pmus:with_event(head)
+    if #owners == 0 then return nil, ("%s: %s"):format(text, message), code end
+    table.insert(list, 1, {key = head, at = 1})
+  end
+  return self:from_pmus(owners, list, fail), after
+end
+
+-- mem:... with terms or without
+local function watched(text, fail)
+  local found, at = memory(text, fail)
+  if not text:find("^/", at) then return found, at end
+  local list, after = slashes(text, at, fail)
+  return with_common(found, list, fail), after
+end
+
+-- Owners are objects of sysfs; what goes out is plain.
+local function finish(found, text)
+  local owners = found.owners
+  found.owners = nil
+  found.label = found.label or text
+  if owners and #owners == #found.attrs then
+    found.pmus = {}
+    for i, owner in ipairs(owners) do
+      found.pmus[i] = owner.name
+      found.cpumask = found.cpumask or owner:text("cpumask")
+    end
+  end
+  return found
+end
+
+--- Parse one event.
+-- @string text
+-- @return[1] the resolved event
+-- @return[2] nil, message, code
+-- @raise for what is no event
+function Parser:parse(text)
+  local fail = failure(text)
+  if text == "" then blame.raise("empty event name") end
+  if text:find("%c") then failure(text:gsub("%c", "?"))(text:find("%c"), "control character") end
+  if text:find("^{") then fail(nil, "a group, where one event is expected") end
+  local several = #lists.split(text)
+  if several > 1 then fail(nil, "%d events, where one is expected", several) end
+  local found, at, code
+  local slash = text:find("/", 1, true)
+  if text:find("^mem:") then
+    found, at = watched(text, fail)
+  elseif slash then
+    found, at, code = self:with_terms(text, slash, fail)
+  else
+    found, at, code = self:plain(text, fail)
+  end
+  if not found then return nil, at, code end
+  if slash or at then tail(found, text, at, fail) end
+  for _, attr in ipairs(found.attrs) do
+    if attr.sample_period and attr.sample_freq then fail(nil, "both a period and a freq") end
+  end
+  return finish(found, text)
+end
+
+return parser

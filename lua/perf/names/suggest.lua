@@ -6,10 +6,10 @@ local suggest = {}
 -- Edits (insert, delete, replace, swap of neighbours) from a to b, or limit + 1 when there are more.
 local function distance(a, b, limit)
   if math.abs(#a - #b) > limit then return limit + 1 end
-  local older, old, new = nil, {}, nil
+  local older, old = nil, {}
   for j = 0, #b do old[j] = j end
   for i = 1, #a do
-    new = {[0] = i}
+    local new = {[0] = i}
     local least = i
     for j = 1, #b do
       local cost = a:byte(i) == b:byte(j) and 0 or 1
@@ -26,7 +26,7 @@ local function distance(a, b, limit)
   return old[#b]
 end
 
---- The nearest names.
+--- The nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
 -- @string text what was asked for
 -- @tparam {string,...} names what there is
 -- @int[opt=3] most at most so many
@@ -39,6 +39,12 @@ function suggest.nearest(text, names, most)
       seen[name] = true
       local d = distance(wanted, name:lower(), limit)
       if d <= limit then found[#found + 1] = {name = name, d = d} end
+    end
+  end
+  if #found == 0 then
+    local part = wanted:match("[^:]*$")
+    for name in pairs(#part > 3 and seen or {}) do
+      if name:lower():find(part, 1, true) then found[#found + 1] = {name = name, d = #name} end
     end
   end
   table.sort(found, function(a, b)

@@ -34,6 +34,14 @@ function u64.parse_hex(digits)
   return core.u64(tonumber(digits:sub(-8), 16) or 0, tonumber(digits:sub(1, -9), 16) or 0)
 end
 
+--- The sum of two values, modulo 2^64.
+function u64.add(a, b)
+  local alo, ahi = core.halves(a)
+  local blo, bhi = core.halves(b)
+  local lo = alo + blo
+  return core.u64(lo % HALF, (ahi + bhi + math.floor(lo / HALF)) % HALF)
+end
+
 --- Does a value fit into so many bits?
 -- @param v a 64-bit value
 -- @int width 1 to 64

@@ -1,0 +1,76 @@
+--- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
+-- @module perf.names.lists
+
+local blame = require "perf.names.blame"
+local modifiers = require "perf.names.modifiers"
+
+local lists = {}
+
+local function trim(text)
+  return text:match("^%s*(.-)%s*$")
+end
+
+--- Split a list at the commas that are outside of slashes, braces and quotes.
+-- @string list
+-- @return array of strings, trimmed; a group stays one string with its braces and modifiers
+-- @raise for an empty name, or a brace or slash that has no second
+function lists.split(list)
+  local out, from, brace, slash, quote = {}, 1, nil, nil, nil
+  local i, n = 1, #list
+  while i <= n + 1 do
+    local c = list:sub(i, i)
+    -- The slash of mem:ADDRESS/LENGTH has no second.
+    local length = c == "m" and not slash and list:match("^mem:%w+/%d%w*()", i)
+    if length and trim(list:sub(from, i - 1)):match("^{?$") then
+      i = length - 1
+    elseif c == "'" and slash then
+      quote = not quote and i or nil
+    elseif c == "/" and not quote then
+      slash = not slash and i or nil
+    elseif slash and c ~= "" then
+      i = (list:find("[/']", i + 1) or n + 1) - 1 -- terms
+    elseif c == "{" then
+      if brace then blame.raise(("%s: a group within a group at character %d"):format(list, i)) end
+      brace = i
+    elseif c == "}" then
+      if not brace then blame.raise(("%s: '}' without '{' at character %d"):format(list, i)) end
+      brace = nil
+    elseif c == "" or c == "," and not brace then
+      local item = trim(list:sub(from, i - 1))
+      if brace then blame.raise(("%s: '{' without '}' at character %d"):format(list, brace)) end
+      if item == "" then blame.raise(("%s: empty event name at character %d"):format(list, from)) end
+      out[#out + 1] = item
+      from = i + 1
+    end
+    i = i + 1
+  end
+  return out
+end
+
+--- The groups of a list: an event that stands alone is a group of one.
+-- @string list
+-- @return array of groups, each an array of specs for resolve: strings, or {event=, modifiers=} where the group has
+-- modifiers of its own; a group in braces has braces = true
+function lists.expand(list)
+  local out = {}
+  for _, item in ipairs(lists.split(list)) do
+    local inner, letters = item:match("^{(.*)}:?([^}]*)$")
+    if not inner then
+      out[#out + 1] = {item}
+    else
+      local at, letter = modifiers.bad(letters)
+      if at then
+        blame.raise(("%s: unknown modifier '%s'; there are %s"):format(item, letter, modifiers.letters))
+      end
+      local group = {braces = true}
+      for i, member in ipairs(lists.split(inner)) do
+        local own = i == 1 and letters or modifiers.of_member(letters)
+        group[i] = own == "" and member or {event = member, modifiers = own}
+      end
+      out[#out + 1] = group
+    end
+  end
+  return out
+end
+
+return lists
