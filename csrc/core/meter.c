@@ -134,10 +134,11 @@ int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
 
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 {
+	/* Members count when their leader does, so switching it is enough; but they keep their counts to themselves. */
+	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
+
 	for (uint32_t i = 0; i < m->ngroups; i++) {
-		int r = m->group[i].fd < 0
-				? -EBADF
-				: pf_sys->ioctl(m->group[i].fd, request, (void *)(uintptr_t)PF_IOC_FLAG_GROUP);
+		int r = m->group[i].fd < 0 ? -EBADF : pf_sys->ioctl(m->group[i].fd, request, (void *)flag);
 
 		if (r < 0)
 			return r;

@@ -50,7 +50,7 @@ int pf_meter_end(const struct pf_meter *m, struct pf_counts *c);
 /* Counts since the groups were made: begin without a start. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
-/* An ioctl on every event of every group; keeps asleep in step. */
+/* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep in step. */
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 
 #endif

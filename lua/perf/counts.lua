@@ -85,20 +85,24 @@ end
 
 local word, layout_of -- set below: by the kind of packed Counts this interpreter has
 
+-- What slot s of a packed Counts holds: raw count, enabled, running, id.
+local function slot_words(c, layout, s)
+  local times, values = 1 + 2 * s[1], 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + s[2]
+  local id
+  if layout.source ~= "rusage" then id = word(c, values + layout.nvalues) end
+  return word(c, values), word(c, times), word(c, times + 1), id
+end
+
 local function unpack_entry(c, layout, i)
   local row = layout.rows[i]
-  local times, values = 1, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups)
-  local raw, enabled, running, id
-  for _, slot in ipairs(row.slots) do
-    local en, run = word(c, times + 2 * slot[1]), word(c, times + 2 * slot[1] + 1)
-    local count = word(c, values + slot[2])
-    raw = raw and raw + count or count
-    -- Several slots are the same event on the core types of a hybrid CPU: it ran on one or the other.
-    enabled = enabled and math.max(enabled, en) or en
-    running = (running or 0) + run
-    id = id or word(c, values + layout.nvalues + slot[2])
+  local slots = row.slots
+  local raw, enabled, running, id = slot_words(c, layout, slots[1])
+  for k = 2, #slots do
+    -- The same event on the core types of a hybrid CPU: it ran on one or the other.
+    local more, en, run = slot_words(c, layout, slots[k])
+    raw, running = raw + more, running + run
+    if en > enabled then enabled = en end
   end
-  if layout.source == "rusage" then id = nil end
   return M.entry(row, raw, enabled, running, id)
 end
 

@@ -69,7 +69,8 @@ local function by_ffi(ffi)
   end
 
   function M.begin(meter, layout, words)
-    local c = (types[words] or type_of(words))(layout)
+    local c = (types[words] or type_of(words))()
+    c._layout = layout -- not as an initializer: those of structs that hold arrays are not compiled
     local r = begin(meter, c)
     if r ~= 0 then failed(r) end
     return c
@@ -82,7 +83,8 @@ local function by_ffi(ffi)
   end
 
   function M.snap(meter, layout, words)
-    local c = (types[words] or type_of(words))(layout)
+    local c = (types[words] or type_of(words))()
+    c._layout = layout
     local r = snap(meter, c)
     if r ~= 0 then failed(r) end
     return c

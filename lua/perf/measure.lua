@@ -336,6 +336,14 @@ function M.measure(...)
   return measure_list(...)
 end
 
+--- Close the lists that the calling thread has open; the next use opens them again.
+function M._release()
+  for _, set in pairs(sets or {}) do
+    for _, group in ipairs(set.groups) do group:close() end
+  end
+  by_thread, current_token, sets, tables = {}, nil, nil, nil
+end
+
 --- Like `measure`'s look-up, for those who bracket by hand: the default list's set.
 function M.default() return find(DEFAULT) end
 

@@ -6,12 +6,9 @@ local open = require "perf.open"
 
 local M = {}
 
+-- A Set is the array of its events, so that #s and s[i] need no metamethods, which tables do not have everywhere.
 local Set = {}
-Set.__index = function(s, key)
-  local method = Set[key]
-  if method ~= nil or type(key) ~= "number" then return method end
-  return s.events[key]
-end
+Set.__index = Set
 
 --- "0-3,6" -> {0, 1, 2, 3, 6}, the kernel's list format.
 function M.parse_cpus(text)
@@ -107,7 +104,7 @@ function M.set(event, opts)
   list, message, code = targets(spec, opts)
   if not list then return nil, message, code end
 
-  local s = setmetatable({ events = {}, targets = {}, spec = spec }, Set)
+  local s = setmetatable({ targets = {}, spec = spec }, Set)
   local function abandon(m, c)
     s:close()
     return nil, m, c
@@ -120,14 +117,14 @@ function M.set(event, opts)
       a.read_format = a.read_format or formats
       local ev, m, c = open.attr(spec, a, target)
       if ev then
-        s.events[#s.events + 1], s.targets[#s.targets + 1] = ev, target
+        s[#s + 1], s.targets[#s.targets + 1] = ev, target
       elseif #spec.attrs == 1 or c ~= "EINVAL" and c ~= "ENOENT" and c ~= "ENODEV" then
         return abandon(m, c) -- on a hybrid CPU, each PMU counts on its own CPUs only
       end
     end
   end
-  if #s.events == 0 then return abandon(spec.label .. ": no CPU of those asked for counts it", "ENODEV") end
-  for _, ev in ipairs(s.events) do
+  if #s == 0 then return abandon(spec.label .. ": no CPU of those asked for counts it", "ENODEV") end
+  for _, ev in ipairs(s) do
     if opts.bpf then
       local ok, m, c = ev:set_bpf(opts.bpf)
       if not ok then return abandon(m, c) end
@@ -141,7 +138,7 @@ function M.set(event, opts)
 end
 
 local function each(s, method)
-  for _, ev in ipairs(s.events) do
+  for _, ev in ipairs(s) do
     local ok, message, code = ev[method](ev)
     if not ok then return nil, message, code end
   end
@@ -158,7 +155,7 @@ function Set:disable() return each(self, "disable") end
 -- @return array of {cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}; or nil, message, code
 function Set:per_cpu()
   local list = {}
-  for i, ev in ipairs(self.events) do
+  for i, ev in ipairs(self) do
     local e, message, code = ev:read()
     if not e then return nil, message, code end
     local target = self.targets[i]
@@ -189,13 +186,13 @@ function Set:read()
 end
 
 local function reader(s)
-  if not s.merged then s.merged = require "perf.merge".reader(s.events) end
+  if not s.merged then s.merged = require "perf.merge".reader(s) end
   return s.merged
 end
 
 --- Map every event's ring; options as for Event:map. @return true, or nil, message, code
 function Set:map(opts)
-  for _, ev in ipairs(self.events) do
+  for _, ev in ipairs(self) do
     local ok, message, code = ev:map(opts)
     if not ok then return nil, message, code end
   end
@@ -213,15 +210,14 @@ function Set:poll(timeout) return reader(self):poll(timeout) end
 
 --- Close every event. Idempotent.
 function Set:close()
-  for i = #self.events, 1, -1 do self.events[i]:close() end
+  for i = #self, 1, -1 do self[i]:close() end
 end
 
-Set.__gc, Set.__close = Set.close, Set.close
-Set.__len = function(s) return #s.events end
+Set.__close = Set.close
 Set.__name = "perf.Set"
 
 function Set.__tostring(s)
-  if not s.events[1]:is_open() then return ("Set(%s, closed)"):format(s.spec.label) end
+  if not s[1]:is_open() then return ("Set(%s, closed)"):format(s.spec.label) end
   local list, message = s:per_cpu()
   if not list then return ("Set(%s, %s)"):format(s.spec.label, message) end
   local rows = {}

@@ -1,0 +1,352 @@
+local kit = require "testkit"
+local perf = require "perf"
+local measure = require "perf.measure"
+local util = require "spec.support.util"
+
+local function faults(n) return function() kit.touch_pages(n) end end
+
+describe("perf.measure", function()
+  describe("counts exactly", function()
+    it("page faults", function()
+      for _, n in ipairs { 1, 64, 1000 } do
+        assert.equal(n, perf.measure("page-faults", kit.touch_pages, n)["page-faults"])
+        assert.equal(n, perf.measure({ "minor-faults" }, kit.touch_pages, n)["minor-faults"])
+        assert.equal(n, perf.measure("page-faults:u", kit.touch_pages, n)["page-faults"])
+      end
+      assert.equal(0, perf.measure("major-faults", kit.touch_pages, 64)["major-faults"])
+    end)
+
+    it("nothing, when nothing happens", function()
+      local c = perf.measure("page-faults,context-switches,cpu-migrations,alignment-faults,emulation-faults,dummy", function() end)
+      for _, e in ipairs(c) do assert.equal(0, e.value, e.label) end
+    end)
+
+    it("context switches of a task that sleeps", function()
+      local c = perf.measure("context-switches", kit.sleeps, 20)
+      assert.equal(20, c["context-switches"])
+    end)
+
+    it("migrations", function()
+      requires { ncpu = 2 }
+      local function move()
+        for _ = 1, 5 do
+          kit.pin(0)
+          kit.pin(1)
+        end
+      end
+      kit.pin(1)
+      local c = perf.measure("cpu-migrations", move)
+      kit.unpin()
+      assert.equal(10, c["cpu-migrations"])
+    end)
+
+    it("system calls by tracepoint", function()
+      requires { tracefs = true }
+      local c = perf.measure("raw_syscalls:sys_enter", kit.syscalls, 100)
+      -- the second read(2) of the measurement is one of them
+      assert.equal(101, c["raw_syscalls:sys_enter"])
+      c = perf.measure("syscalls:sys_enter_getppid", kit.syscalls, 100)
+      assert.equal(100, c["syscalls:sys_enter_getppid"])
+    end)
+
+    it("accesses of an address", function()
+      requires { breakpoint = true }
+      local cell = kit.cell()
+      local name = ("mem:%s/8:w"):format(perf.hex(cell:addr()))
+      local c = perf.measure(name, function() for i = 1, 50 do cell:poke(i) end end)
+      assert.equal(50, c[name])
+    end)
+
+    it("CPU time", function()
+      local c = perf.measure("task-clock,cpu-clock", kit.spin, 20e6)
+      assert.is_true(c["task-clock"] >= 20e6)
+      assert.is_true(c["cpu-clock"] >= 20e6)
+      assert.is_true(c.wall_ns >= 20e6)
+      assert.equal("ns", c[1].unit)
+    end)
+  end)
+
+  it("returns the function's results, every nil kept", function()
+    assert.equal(1, select("#", perf.measure("dummy", function() end)))
+    assert.equal(4, select("#", perf.measure("dummy", function() return nil, 2, nil end)))
+    local _, a, b, c = perf.measure("dummy", function(...) return select("#", ...), ... end, nil, nil)
+    assert.same({ 2, nil, nil }, { a, b, c })
+    local _, n = perf.measure(function(...) return select("#", ...) end)
+    assert.equal(0, n)
+    _, n = perf.measure(function(...) return select("#", ...) end, nil)
+    assert.equal(1, n)
+  end)
+
+  it("raises the function's error unchanged", function()
+    local err = {}
+    local ok, got = pcall(perf.measure, "page-faults", function() error(err) end)
+    assert.is_false(ok)
+    assert.equal(err, got)
+    ok, got = pcall(perf.measure, function() error("text", 0) end)
+    assert.is_false(ok)
+    assert.equal("text", got)
+    assert.equal(3, perf.measure("page-faults", kit.touch_pages, 3)["page-faults"])
+  end)
+
+  it("takes callable objects", function()
+    local callable = setmetatable({}, { __call = function(_, n) kit.touch_pages(n) return "x" end })
+    local c, r = perf.measure("page-faults", callable, 5)
+    assert.equal(5, c["page-faults"])
+    assert.equal("x", r)
+  end)
+
+  it("nests: every call sees its own counts and those within", function()
+    local inner, innermost
+    local outer = perf.measure("page-faults", function()
+      kit.touch_pages(1)
+      inner = perf.measure("page-faults", function()
+        kit.touch_pages(10)
+        innermost = perf.measure({ "page-faults" }, kit.touch_pages, 100)
+      end)
+      kit.touch_pages(1000)
+    end)
+    assert.equal(100, innermost["page-faults"])
+    assert.equal(110, inner["page-faults"])
+    assert.equal(1111, outer["page-faults"])
+  end)
+
+  it("recurses", function()
+    local seen = {}
+    local function f(depth)
+      kit.touch_pages(1)
+      if depth > 0 then seen[depth] = perf.measure("page-faults", f, depth - 1)["page-faults"] end
+    end
+    f(20)
+    for depth = 1, 20 do assert.equal(depth, seen[depth]) end
+  end)
+
+  it("lets the function yield", function()
+    local co = coroutine.wrap(function()
+      local c, r = perf.measure("page-faults", function()
+        kit.touch_pages(2)
+        local got = coroutine.yield "first"
+        kit.touch_pages(3)
+        return got
+      end)
+      return c["page-faults"], r
+    end)
+    assert.equal("first", co())
+    kit.touch_pages(10) -- what else the thread runs is counted with it
+    local n, r = co "second"
+    assert.equal(15, n)
+    assert.equal("second", r)
+  end)
+
+  it("keeps interleaved coroutines apart", function()
+    local function task(n)
+      return coroutine.wrap(function()
+        return perf.measure("page-faults", function()
+          kit.touch_pages(n)
+          coroutine.yield()
+        end)["page-faults"]
+      end)
+    end
+    local a, b = task(1), task(2)
+    a()
+    b()
+    assert.equal(3, a()) -- its own 1 and b's 2
+    assert.equal(2, b())
+  end)
+
+  describe("finds an open list again", function()
+    local function opened(fn)
+      local before = kit.fds()
+      fn()
+      local n = 0
+      for fd in pairs(kit.fds()) do n = n + (before[fd] and 0 or 1) end
+      return n
+    end
+
+    it("by its text, its table and its content", function()
+      assert.equal(2, opened(function() perf.measure("page-faults,dummy", faults(1)) end))
+      assert.equal(0, opened(function() perf.measure("page-faults,dummy", faults(1)) end))
+      local list = { "minor-faults" }
+      assert.equal(1, opened(function() perf.measure(list, faults(1)) end))
+      assert.equal(0, opened(function() perf.measure(list, faults(1)) end))
+      assert.equal(0, opened(function() perf.measure({ "minor-faults" }, faults(1)) end))
+    end)
+
+    it("and notices that a table has changed", function()
+      local list = { "page-faults" }
+      perf.measure(list, faults(1))
+      list[1] = "minor-faults"
+      assert.equal("minor-faults", perf.measure(list, faults(1))[1].label)
+      list[2] = "dummy"
+      assert.equal(2, #perf.measure(list, faults(1)))
+    end)
+
+    it("but keeps no more than 64 lists", function()
+      for i = 1, 200 do perf.measure({ { event = "page-faults", sample_period = 1000 + i } }, faults(1)) end
+      collectgarbage()
+      collectgarbage()
+      local n = 0
+      for _ in pairs(kit.fds()) do n = n + 1 end
+      assert.is_true(n < 100, n .. " descriptors")
+    end)
+  end)
+
+  it("opens its own events after a fork", function()
+    assert.equal(5, perf.measure("page-faults", kit.touch_pages, 5)["page-faults"])
+    local text = util.in_child(function()
+      kit.settle()
+      perf.measure("page-faults", kit.touch_pages, 1)
+      return tostring(perf.measure("page-faults", kit.touch_pages, 7)["page-faults"])
+    end)
+    assert.equal("7", text)
+    kit.settle() -- the fork made pages copy-on-write
+    assert.equal(5, perf.measure("page-faults", kit.touch_pages, 5)["page-faults"])
+  end)
+
+  it("survives a fork inside the measured function", function()
+    local c = perf.measure("page-faults", function()
+      util.in_child(function()
+        kit.settle()
+        perf.measure("page-faults", kit.touch_pages, 1)
+        assert(perf.measure("page-faults", kit.touch_pages, 9)["page-faults"] == 9)
+      end)
+    end)
+    assert.is_true(c["page-faults"] >= 0)
+  end)
+
+  describe("without a list", function()
+    it("has the software events at least, in the documented order", function()
+      local c = perf.measure(kit.touch_pages, 64)
+      local labels = {}
+      for i, e in ipairs(c) do labels[i] = e.label end
+      local text = table.concat(labels, ",")
+      assert.matches("task%-clock,page%-faults,context%-switches,cpu%-migrations$", text)
+      assert.equal(64, c["page-faults"])
+      assert.is_true(c["task-clock"] > 0)
+      assert.is_true(c.wall_ns > 0)
+    end)
+
+    it("counts in software where there is no PMU", function()
+      if kit.can_open { type = 0, config = 0 } then pending "this machine has a PMU" end
+      local c = perf.measure(function() end)
+      assert.equal("software", c.source)
+      assert.equal(4, #c)
+    end)
+
+    it("counts in hardware where there is one", function()
+      requires { pmu = true }
+      local c = perf.measure(kit.spin, 1e6)
+      assert.equal("hardware", c.source)
+      assert.is_true(c.cycles > 1000)
+    end)
+  end)
+
+  it("refuses what is no list and no function", function()
+    local function refuses(message, ...)
+      local ok, err = pcall(perf.measure, ...)
+      assert.is_false(ok)
+      assert.matches(message, err, 1, true)
+    end
+    refuses("bad argument #2 to 'measure' (function expected, got nil)", "page-faults")
+    refuses("bad argument #2 to 'measure' (function expected, got number)", "page-faults", 1)
+    refuses("bad argument #1 to 'measure' (list of events or function expected, got number)", 1, print)
+    refuses("bad argument #1 to 'measure' (list of events or function expected, got nil)", nil, print)
+    refuses("the list has no event", {}, print)
+    refuses("page-fautls", "page-fautls", print)
+  end)
+
+  it("raises what the machine refuses, with its code", function()
+    if kit.can_open { type = 0, config = 0 } then pending "this machine has a PMU" end
+    local ok, err = pcall(perf.measure, "cycles", print)
+    assert.is_false(ok)
+    assert.matches("^cycles: perf_event_open: .*%[EN%u+%]$", err)
+  end)
+
+  it("takes 500 events as a clear error and leaves nothing open", function()
+    local list = {}
+    for i = 1, 500 do list[i] = "page-faults" end
+    local ok, err = pcall(perf.measure, list, print)
+    assert.is_false(ok)
+    assert.matches("500 events; a list has at most 256", err, 1, true)
+  end)
+
+  it("counts 200 events at once, in several groups", function()
+    local list = {}
+    for i = 1, 200 do list[i] = "page-faults" end
+    local c = perf.measure(list, kit.touch_pages, 3)
+    assert.equal(200, #c)
+    for _, e in ipairs(c) do assert.equal(3, e.value) end
+  end)
+
+  it("leaves nothing open when descriptors run out", function()
+    local text = util.in_child(function()
+      local before = kit.fds()
+      local limit, free = 0, 0
+      while free < 3 do
+        if not before[limit] then free = free + 1 end
+        limit = limit + 1
+      end
+      assert(kit.rlimit("nofile", limit))
+      local ok, err = pcall(perf.measure, "page-faults,minor-faults,major-faults,dummy,task-clock", print)
+      assert(not ok)
+      assert(err:find("EMFILE", 1, true), err)
+      for fd in pairs(kit.fds()) do assert(before[fd], "left open: " .. fd) end
+      return "done"
+    end)
+    assert.equal("done", text)
+  end)
+
+  it("gives entries in the order asked, whatever the groups", function()
+    requires { tracefs = true }
+    local c = perf.measure("raw_syscalls:sys_exit,page-faults,task-clock,minor-faults", kit.touch_pages, 2)
+    local labels = {}
+    for i, e in ipairs(c) do labels[i] = e.label end
+    assert.same({ "raw_syscalls:sys_exit", "page-faults", "task-clock", "minor-faults" }, labels)
+    assert.equal(2, c["page-faults"])
+    assert.equal(2, c["minor-faults"])
+    local ids = {}
+    for _, e in ipairs(c) do
+      assert.is_nil(ids[e.id])
+      ids[e.id] = true
+    end
+  end)
+
+  it("says why an event that cannot count has no value", function()
+    local c = perf.measure("context-switches:u,page-faults:u", kit.sleeps, 3)
+    assert.is_nil(c["context-switches"])
+    assert.matches("happen in the kernel", c[1].why, 1, true)
+    assert.equal(0, c[1].raw)
+  end)
+
+  it("is still right after its events were released", function()
+    assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
+    measure._release()
+    assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
+  end)
+
+  it("does not stop LuaJIT from compiling the loop around it", function()
+    requires { jit = true, nosan = true, nostress = true }
+    if os.getenv "PERF_NO_FFI" == "1" then pending "the C API is chosen" end
+    local aborts, traces = {}, 0
+    local function watch(what, _, _, _, why)
+      if what == "abort" then
+        -- To leave an inner loop while recording it is the compiler's everyday life; what it cannot compile is not.
+        local reason = require "jit.vmdef".traceerr[why]
+        if reason ~= "leaving loop in root trace" then aborts[#aborts + 1] = reason end
+      elseif what == "stop" then
+        traces = traces + 1
+      end
+    end
+    local sum = 0
+    local function fn(x) sum = sum + x return x end
+    perf.measure("page-faults", fn, 1)
+    jit.flush()
+    jit.attach(watch, "trace")
+    for i = 1, 500 do
+      local c, r = perf.measure("page-faults", fn, i)
+      sum = sum + r + c["page-faults"]
+    end
+    jit.attach(watch)
+    assert.same({}, aborts)
+    assert.is_true(traces > 0)
+  end)
+end)
