@@ -74,8 +74,8 @@ function M.counts(entries, wall_ns, source, metrics)
     if e.value == nil then
       value, note = "<not counted>", e.why or ""
     elseif e.unit == "ns" then
-      value, unit, note = M.commas(e.value / 1e6), "msec", remark(e, metrics)
-      if not value:find("%.") then value = value .. ".00" end
+      value, unit = M.ns(e.value):match "^(%S+) (%S+)$"
+      note = remark(e, metrics)
     else
       value, note = M.commas(e.value), remark(e, metrics)
     end
@@ -83,11 +83,11 @@ function M.counts(entries, wall_ns, source, metrics)
       note = note .. ("%s(counted %.1f%% of the time)"):format(note == "" and "" or "  ",
         100 * e.running_ns / e.enabled_ns)
     end
-    rows[i] = { value, unit, e.label, note ~= "" and "# " .. note or "" }
+    rows[i] = { "  " .. value, unit, e.label, note ~= "" and "# " .. note or "" }
   end
   local text = M.align(rows, { true })
   local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""
-  return text .. ("\n\n%s elapsed%s"):format(M.ns(wall_ns), from)
+  return text .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
 end
 
 return M

@@ -42,21 +42,19 @@ end
 
 local allowed = { pid = "number", cpu = "number", group = "userdata", cgroup = true }
 
---- Check the table of options that says whom to count.
-function M.check_target(opts, arg, extra)
-  if opts == nil then return {} end
-  if type(opts) ~= "table" then
-    error(("bad argument #%d (table of options expected, got %s)"):format(arg, type(opts)), 3)
+--- Check the table of options that says whom to count: the second argument of the public function `name`.
+-- @param[opt] extra more options: {name = type, or true for any}
+function M.check_target(opts, name, extra)
+  local function bad(text, ...)
+    error(("bad argument #2 to '%s' (%s)"):format(name, text:format(...)), 4)
   end
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
   for k, v in pairs(opts) do
     local want = allowed[k] or (extra and extra[k])
-    if not want then error(("bad argument #%d (unknown option '%s')"):format(arg, tostring(k)), 3) end
-    if want ~= true and type(v) ~= want then
-      error(("bad argument #%d (option '%s': %s expected, got %s)"):format(arg, k, want, type(v)), 3)
-    end
-    if want == "number" and v ~= math.floor(v) then
-      error(("bad argument #%d (option '%s': integer expected)"):format(arg, k), 3)
-    end
+    if not want then bad("unknown option '%s'", tostring(k)) end
+    if want ~= true and type(v) ~= want then bad("option '%s': %s expected, got %s", k, want, type(v)) end
+    if want == "number" and v ~= math.floor(v) then bad("option '%s': integer expected", k) end
   end
   return opts
 end
@@ -117,7 +115,7 @@ end
 -- @return Event, disabled unless its attr says `disabled=false`; or nil, message, code.
 -- Raises for an unknown name, field or option.
 function M.open(event, opts)
-  opts = M.check_target(opts, 2)
+  opts = M.check_target(opts, "open")
   local spec, message, code = names().resolve(event)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then
@@ -178,13 +176,13 @@ M.group_format = group_format
 -- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
 -- @return Group, disabled; or nil, message, code, and nothing left open
 function M.group(list, opts)
-  opts = copy(M.check_target(opts, 2))
+  opts = copy(M.check_target(opts, "group"))
   if type(list) == "string" then list = names().split(list) end
   if type(list) ~= "table" then
-    error(("bad argument #1 (array of events expected, got %s)"):format(type(list)), 2)
+    error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
   end
-  if #list == 0 then error("bad argument #1 (a group needs an event)", 2) end
-  if #list > 128 then error("bad argument #1 (a group has at most 128 events)", 2) end
+  if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
+  if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
   local events, asleep = {}, true
   local function abandon(message, code)
     for i = #events, 1, -1 do events[i]:close() end
@@ -341,15 +339,25 @@ function core.Event.__tostring(ev)
   local e, message = ev:read()
   if not e then return ("Event(%s, %s)"):format(info.label, message) end
   local format = require "perf.format"
-  return ("Event(%s: %s)"):format(info.label,
-    e.value and (e.unit == "ns" and format.ns(e.value) or format.commas(e.value) .. (e.unit and " " .. e.unit or ""))
-    or "not counted: " .. e.why)
+  local text
+  if e.value then
+    text = e.unit == "ns" and format.ns(e.value) or format.commas(e.value) .. (e.unit and " " .. e.unit or "")
+  else
+    text = e.enabled_ns == 0 and not info.why and "not enabled yet" or "not counted: " .. e.why
+  end
+  return ("Event(%s: %s)"):format(info.label, text)
 end
 
 function core.Group.__tostring(g)
   local events = g:members()
   if not events[1]:is_open() then return ("Group(%d events, closed)"):format(#events) end
-  return ("Group of %d events\n%s"):format(#events, tostring(g:read()))
+  local c = g:read()
+  if c[1].enabled_ns == 0 then
+    local labels = {}
+    for i, ev in ipairs(events) do labels[i] = ev:label() end
+    return ("Group(%s: not enabled yet)"):format(table.concat(labels, ", "))
+  end
+  return ("Group of %d events\n%s"):format(#events, tostring(c))
 end
 
 return M

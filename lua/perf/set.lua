@@ -39,13 +39,13 @@ local function choose_cpus(asked, spec)
   local online = cpus_of "online"
   if asked == nil or asked == "online" then asked = spec.cpus or online end
   if type(asked) ~= "table" then
-    error(("bad argument #2 (option 'cpus': \"online\" or an array of numbers expected, got %s)"):format(
+    error(("bad argument #2 to 'set' (option 'cpus': \"online\" or an array of numbers expected, got %s)"):format(
       type(asked) == "string" and '"' .. asked .. '"' or type(asked)), 3)
   end
   local is_online, is_possible, chosen = set_of(online), set_of(cpus_of "possible"), {}
   for _, cpu in ipairs(asked) do
     if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
-      error(("bad argument #2 (option 'cpus': CPU number expected, got %s)"):format(tostring(cpu)), 3)
+      error(("bad argument #2 to 'set' (option 'cpus': CPU number expected, got %s)"):format(tostring(cpu)), 3)
     end
     if not is_possible[cpu] then
       return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #cpus_of "possible" - 1),
@@ -97,7 +97,7 @@ local options = { cpus = true, bpf = "number", deferred_enable = "boolean", thre
 -- program, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
 -- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out.
 function M.set(event, opts)
-  opts = open.check_target(opts, 2, options)
+  opts = open.check_target(opts, "set", options)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end
   local list

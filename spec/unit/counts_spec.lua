@@ -126,7 +126,7 @@ describe("Counts", function()
     assert.matches("3,000%s+instructions:u%s+# 1.50 insn per cycle", text)
     assert.matches("5.00%% of all branches", text)
     assert.matches("20.00%% of all cache refs", text)
-    assert.matches("0.00%s+msec%s+task%-clock%s+# 0.500 CPUs utilized", text)
+    assert.matches("1.000%s+us%s+task%-clock%s+# 0.500 CPUs utilized", text)
     assert.matches("2.000 us elapsed", text, 1, true)
     text = tostring(counts.plain({ counts.entry({ label = "x" }, 0, 100, 0),
       counts.entry({ label = "y" }, 10, 100, 25) }, 100, "rusage"))
