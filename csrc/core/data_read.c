@@ -124,6 +124,12 @@ static int unpack(struct pf_data *d)
 	return r;
 }
 
+static void skipped(struct pf_data *d, uint32_t type)
+{
+	d->skipped++;
+	d->skipped_type = type;
+}
+
 /* A whole compressed record is at the front of src: leave it there, past its header. */
 static int begin_packed(struct pf_data *d, const struct pf_header *h)
 {
@@ -131,6 +137,8 @@ static int begin_packed(struct pf_data *d, const struct pf_header *h)
 	uint64_t size = h->size - sizeof *h;
 	size_t head = sizeof *h;
 
+	if (!d->inflate && !d->no_inflate)
+		return PF_DATA_NEEDS_INFLATE;
 	d->packed_offset = d->src.offset;
 	if (h->type == PF_USER_COMPRESSED2) {
 		head += sizeof size;
@@ -148,17 +156,10 @@ static int begin_packed(struct pf_data *d, const struct pf_header *h)
 	}
 	d->packed_at = d->src.at + head;
 	pf_source_skip(&d->src, h->size);
-	if (!d->inflate) {
-		d->skipped++;
-		d->skipped_type = h->type;
-		if (d->no_inflate)
-			return 0;
-		d->no_inflate = 1;
-		d->why = "its records are compressed with zstd, and this build cannot read that";
-		d->where = d->packed_offset;
-		return -ENOSYS;
-	}
-	d->packed = (size_t)size;
+	if (d->inflate)
+		d->packed = (size_t)size;
+	else
+		skipped(d, h->type);
 	return 0;
 }
 
@@ -199,7 +200,7 @@ static int next_framed(struct pf_data *d, struct pf_source **from, struct pf_hea
 		if (r <= 0 || (h->type != PF_USER_COMPRESSED && h->type != PF_USER_COMPRESSED2))
 			return r;
 		r = begin_packed(d, h);
-		if (r < 0)
+		if (r != 0)
 			return r;
 	}
 }
@@ -246,7 +247,7 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 		struct pf_header h;
 		int size = next_framed(d, &s, &h);
 
-		if (size <= 0) {
+		if (size <= 0 || size == PF_DATA_NEEDS_INFLATE) {
 			d->stopped |= size == 0;
 			return size;
 		}
@@ -256,8 +257,7 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 		r->offset = s == &d->src ? s->offset : d->packed_offset;
 		pf_source_skip(s, (size_t)size);
 		if (!known(h.type) || (s == &d->plain && (h.type == PF_USER_COMPRESSED || h.type == PF_USER_COMPRESSED2))) {
-			d->skipped++;
-			d->skipped_type = h.type;
+			skipped(d, h.type);
 			continue;
 		}
 		if ((uintptr_t)r->bytes % 8 != 0)

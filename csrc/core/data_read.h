@@ -26,7 +26,7 @@ struct pf_data {
 	int swapped, pipe;
 	int unfinished;      /* the recorder did not write the size of the data: it goes on to the end of the file */
 	int stopped;         /* nothing can be read after this */
-	int no_inflate;      /* compressed records were met without an inflater */
+	int no_inflate;      /* there is none: pass over compressed records */
 	uint64_t end;        /* offset of the end of the data */
 	uint64_t payload;    /* unread bytes that belong to the last record */
 	size_t packed, packed_at; /* the compressed record at the front of src: unread bytes, and where they are */
@@ -58,9 +58,11 @@ static inline int pf_data_bad(struct pf_data *d, uint64_t where, const char *why
 	return -EBADMSG;
 }
 
-/* The next record. Returns 1, 0 at the end, or a negative number: -EBADMSG with d->why and d->where for bytes that nobody
- * writes, -ENOSYS once where records are compressed and d->inflate is not set, or -errno. After an error the next call goes
- * on behind it; when that is not possible it returns 0. */
+enum { PF_DATA_NEEDS_INFLATE = 2 };
+
+/* The next record. Returns 1, 0 at the end, PF_DATA_NEEDS_INFLATE, or a negative number: -EBADMSG with d->why and d->where
+ * for bytes that nobody writes, or -errno. After an error the next call goes on behind it; when that is not possible it
+ * returns 0. PF_DATA_NEEDS_INFLATE: a compressed record comes next; set d->inflate or d->no_inflate and call again. */
 int pf_data_next(struct pf_data *d, struct pf_data_record *r);
 
 /* Up to n bytes of what follows the last record (auxtrace, header_tracing_data). Returns how many, 0 at its end, or

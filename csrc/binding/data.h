@@ -1,0 +1,32 @@
+/* What the files of the binding that know perf.data share. */
+#ifndef PB_DATA_H
+#define PB_DATA_H
+
+#include "../core/data_feature.h"
+#include "binding.h"
+
+#define PB_DATA "perf.Data"
+#define PB_INFLATE "perf.Inflate" /* a userdata that begins with a struct pf_inflate */
+
+/* data_feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */
+void pb_push_feature(lua_State *L, struct pf_cursor *c, enum pf_feature_shape shape, uint64_t ncpus);
+
+/* Lower-case hexadecimal of at most 20 bytes. */
+void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n);
+
+/* The body of a header_build_id record as a table. */
+void pb_push_build_id_record(lua_State *L, const unsigned char *body, size_t n, uint16_t misc, int swapped);
+
+void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
+
+/* data_user.c: the fields of a record that the perf tool made (types 64 and more), in native order, set in the table on
+ * top of the stack. What a damaged record does not hold is left out. */
+void pb_user_fields(lua_State *L, const unsigned char *record, size_t size);
+
+/* The type's name, or NULL. */
+const char *pb_user_type(uint32_t type);
+
+void pb_open_data(lua_State *L);
+void pb_open_data_write(lua_State *L);
+
+#endif

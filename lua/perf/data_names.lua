@@ -1,0 +1,75 @@
+--- Names for events that a perf.data file does not name: as perf itself spells them.
+local core = require "perf.core"
+
+local data_names = {}
+
+local function by_value(rows, field)
+  local t = {}
+  for _, row in ipairs(rows) do
+    t[row.value] = t[row.value] or row[field or "name"]
+  end
+  return t
+end
+
+local tables
+
+local function load_tables()
+  local defs = core.defs()
+  tables = {
+    hardware = by_value(defs.hardware),
+    software = by_value(defs.software),
+    cache = by_value(defs.cache),
+    op = by_value(defs.cache_op),
+    plural = by_value(defs.cache_op, "plural"),
+    result = by_value(defs.cache_result),
+  }
+end
+
+local function cache_name(config)
+  local low = core.halves(config)
+  local cache = tables.cache[low % 256]
+  local op = math.floor(low / 256) % 256
+  local result = tables.result[math.floor(low / 65536) % 256]
+  if not (cache and tables.op[op] and result) then return nil end
+  if result == "access" then return cache .. "-" .. tables.plural[op] end
+  return cache .. "-" .. tables.op[op] .. "-" .. result
+end
+
+local function modifiers(attr)
+  local text = ""
+  if attr.exclude_user or attr.exclude_kernel or attr.exclude_hv then
+    if not attr.exclude_user then text = text .. "u" end
+    if not attr.exclude_kernel then text = text .. "k" end
+    if not attr.exclude_hv then text = text .. "h" end
+    if text == "uk" then text = "" end -- without the hypervisor is how most events are opened
+  end
+  return text .. ("p"):rep(attr.precise_ip or 0)
+end
+
+--- The name of an event by its attr.
+-- @param attr table of perf_event_attr fields, as core.unpack gives
+-- @return string
+function data_names.of(attr)
+  if not tables then load_tables() end
+  local config, name = attr.config or 0, nil
+  local low, high = core.halves(config)
+  if attr.type == "hardware" then
+    -- the upper half of a hybrid CPU's config is the PMU
+    name = tables.hardware[low]
+  elseif attr.type == "software" then
+    name = high == 0 and tables.software[low]
+  elseif attr.type == "hw_cache" then
+    name = cache_name(config)
+  elseif attr.type == "tracepoint" then
+    name = "tracepoint:" .. low
+  elseif attr.type == "breakpoint" then
+    name = "mem:" .. core.hex(attr.bp_addr or 0)
+  elseif attr.type == "raw" then
+    name = "r" .. core.hex(config):sub(3)
+  end
+  name = name or ("type=%s,config=%s"):format(tostring(attr.type), core.hex(config))
+  local suffix = modifiers(attr)
+  return suffix == "" and name or name .. ":" .. suffix
+end
+
+return data_names
