@@ -13,9 +13,14 @@ local function explain() return require "perf.explain" end
 local SOFTWARE = 1
 local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
 
+-- The config of a software event, or nil.
+local function software_config(attr)
+  if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
+end
+
 --- Why an event that opens can count nothing, or nil.
 function M.silent(attr)
-  local what = (attr.type == SOFTWARE or attr.type == "software") and in_kernel[attr.config]
+  local what = in_kernel[software_config(attr) or -1]
   if what and attr.exclude_kernel and attr.exclude_kernel ~= 0 then
     return what .. " happen in the kernel, which exclude_kernel (:u) leaves out"
   end
@@ -86,7 +91,7 @@ function M.attr(spec, attr, opts)
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
     why = M.silent(attr), pid = pid, cpu = opts.cpu or -1 }
   local ev, message, code = core.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
-  if not ev and code == "EACCES" and attr.type == "software" and clock[attr.config] and not attr.exclude_kernel then
+  if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
     local user = copy(attr)
     user.exclude_kernel = true

@@ -1,0 +1,90 @@
+-- What perf.measure without a list falls back to: user space alone where the kernel may not be counted, the kernel's
+-- accounting where perf_event_open is refused.
+local kit = require "testkit"
+local perf = require "perf"
+local util = require "spec.support.util"
+
+local function paranoid() return tonumber(util.read_file "/proc/sys/kernel/perf_event_paranoid") end
+
+describe("perf.measure without a list", function()
+  it("counts user space alone where no more is allowed", function()
+    requires { root = true }
+    if paranoid() ~= 2 then pending "needs: perf_event_paranoid of 2" end
+    local text = util.in_child(function()
+      kit.drop()
+      perf.measure(kit.touch_pages, 64)
+      local c = perf.measure(kit.touch_pages, 64)
+      assert(c.source == "software")
+      assert(c["page-faults"] == 64, c["page-faults"])
+      assert(c["task-clock"] > 0)
+      assert(c["context-switches"] == nil and c[3].why:find("happen in the kernel", 1, true))
+      assert(c["cpu-migrations"] == nil and c[4].why:find("happen in the kernel", 1, true))
+      return tostring(c)
+    end)
+    assert.matches("64%s+page%-faults", text)
+    assert.matches("<not counted>%s+context%-switches%s+# context switches happen in the kernel", text)
+  end)
+
+  it("lets clocks run for everyone, and names what else may not be counted", function()
+    requires { root = true }
+    if paranoid() ~= 2 then pending "needs: perf_event_paranoid of 2" end
+    local text = util.in_child(function()
+      kit.drop()
+      assert(perf.measure("task-clock", kit.spin, 1e6)["task-clock"] >= 1e6)
+      local ok, err = pcall(perf.measure, "page-faults", print)
+      assert(not ok)
+      return err
+    end)
+    assert.matches("^page%-faults: perf_event_open: Permission denied", text)
+    assert.matches("kernel.perf_event_paranoid is 2", text, 1, true)
+    assert.matches("page-faults:u", text, 1, true)
+    assert.matches("[EACCES]", text, 1, true)
+  end)
+
+  for _, code in ipairs { "EPERM", "ENOSYS", "EACCES" } do
+    it("asks the kernel's accounting under a filter that gives " .. code, function()
+      requires { seccomp = true }
+      local errnos = { EPERM = 1, ENOSYS = 38, EACCES = 13 }
+      local text = util.in_child(function()
+        kit.refuse("perf_event_open", errnos[code])
+        local before = kit.fds()
+        local inner
+        local c = perf.measure(function()
+          kit.touch_pages(10)
+          inner = perf.measure(kit.touch_pages, 64)
+          kit.spin(5e6)
+          kit.sleeps(3)
+          return "x"
+        end)
+        assert(c.source == "rusage", c.source)
+        assert(#c == 4)
+        assert(inner["page-faults"] == 64, inner["page-faults"])
+        assert(c["page-faults"] >= 74)
+        assert(c["context-switches"] >= 3)
+        assert(c["task-clock"] >= 5e6 and c.wall_ns >= c["task-clock"])
+        assert(c[2].raw == c[2].value and c[2].id == nil)
+        assert(c["cpu-migrations"] == nil and c[4].why)
+        assert(select(2, perf.measure(function() return "x" end)) == "x")
+        for fd in pairs(kit.fds()) do assert(before[fd], "left open: " .. fd) end
+        local ok, err = pcall(perf.measure, "page-faults", print)
+        assert(not ok and err:find(code, 1, true), err)
+        return tostring(c)
+      end)
+      assert.matches("from the kernel's accounting", text, 1, true)
+    end)
+  end
+
+  it("does not take a full table of descriptors for a refusal", function()
+    require "perf.names" -- what is loaded on first use needs a descriptor for its file
+    local text = util.in_child(function()
+      local before = kit.fds()
+      local limit = 0
+      while before[limit] do limit = limit + 1 end
+      assert(kit.rlimit("nofile", limit))
+      local ok, err = pcall(perf.measure, print)
+      assert(not ok)
+      return err
+    end)
+    assert.matches("[EMFILE]", text, 1, true)
+  end)
+end)
