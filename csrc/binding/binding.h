@@ -7,6 +7,7 @@
 
 #include "../core/attr.h"
 #include "../core/event.h"
+#include "../core/ring.h"
 #include "../core/uapi.h"
 #include "compat.h"
 
@@ -14,6 +15,8 @@
 #define PB_GROUP "perf.Group"
 #define PB_METER "perf.Meter"
 #define PB_COUNTS "perf.Counts"
+#define PB_RECORD "perf.Record"
+#define PB_LAYOUTS "perf.Layouts"
 
 /* error.c: nil, "what: reason", "ECODE" from a negative errno. Returns 3. */
 int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
@@ -38,9 +41,28 @@ void pb_check_attr(lua_State *L, int i, struct pf_attr *out); /* raises on unkno
 void pb_push_attr(lua_State *L, const struct pf_attr *a);
 void pb_open_attr(lua_State *L);
 
-/* event.c */
+/* event.c: the userdata is a struct pb_event, of which most files need the first member only */
+struct pb_event {
+	struct pf_event ev;
+	struct pf_layout layout;   /* of the records it writes */
+	struct pf_ring ring;       /* its own, when it is mapped */
+	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
+	int backward;              /* attr.write_backward */
+};
+
 struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
+/* What a read means, as a table: see ev:scan(). */
+void pb_push_reading(lua_State *L, const struct pf_reading *rd);
 void pb_open_event(lua_State *L);
+
+/* ring.c, after event.c: adds to its methods */
+void pb_event_begin(struct pb_event *e, const struct pf_attr *attr);
+void pb_event_end(struct pb_event *e); /* idempotent; the descriptor is still open */
+void pb_open_ring(lua_State *L);
+
+/* record.h has the rest */
+void pb_open_record(lua_State *L);
+void pb_open_layouts(lua_State *L);
 
 void pb_open_meter(lua_State *L);
 void pb_open_defs(lua_State *L);

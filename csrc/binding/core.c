@@ -10,6 +10,9 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_int64(L);
 	pb_open_attr(L);
 	pb_open_event(L);
+	pb_open_ring(L);
+	pb_open_record(L);
+	pb_open_layouts(L);
 	pb_open_meter(L);
 	pb_open_defs(L);
 	pb_open_host(L);

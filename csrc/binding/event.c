@@ -30,7 +30,7 @@ static int l_open(lua_State *L)
 	lua_Number pid = luaL_checknumber(L, 2), cpu = luaL_checknumber(L, 3);
 	int leader = lua_isnoneornil(L, 4) ? -1 : pb_check_event(L, 4)->fd;
 	unsigned long flags = (unsigned long)luaL_optinteger(L, 5, 0);
-	struct pf_event *ev;
+	struct pb_event *e;
 	uint32_t kernel_size;
 	int r;
 
@@ -41,13 +41,15 @@ static int l_open(lua_State *L)
 		lua_replace(L, 6);
 	}
 	luaL_checktype(L, 6, LUA_TTABLE);
-	ev = pb_newuserdata(L, sizeof *ev);
-	ev->fd = -1;
+	e = pb_newuserdata(L, sizeof *e);
+	memset(e, 0, sizeof *e);
+	e->ev.fd = -1;
 	luaL_getmetatable(L, PB_EVENT);
 	lua_setmetatable(L, -2);
 	lua_pushvalue(L, 6);
 	pb_setuservalue(L, -2);
-	r = pf_event_open(ev, &attr, (pid_t)pid, (int)cpu, leader, flags, &kernel_size);
+	pb_event_begin(e, &attr);
+	r = pf_event_open(&e->ev, &attr, (pid_t)pid, (int)cpu, leader, flags, &kernel_size);
 	if (r == -E2BIG && kernel_size)
 		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
 			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
@@ -58,7 +60,10 @@ static int l_open(lua_State *L)
 
 static int l_close(lua_State *L)
 {
-	pf_event_close(to_event(L, 1));
+	struct pf_event *ev = to_event(L, 1);
+
+	pb_event_end((struct pb_event *)(void *)ev);
+	pf_event_close(ev);
 	return 0;
 }
 
@@ -149,6 +154,41 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
+/* Fills the table on top of the stack. */
+static void fill_reading(lua_State *L, const struct pf_reading *rd)
+{
+	if (rd->format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
+		pb_push_u64(L, rd->enabled);
+		lua_setfield(L, -2, "enabled_ns");
+	}
+	if (rd->format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
+		pb_push_u64(L, rd->running);
+		lua_setfield(L, -2, "running_ns");
+	}
+	for (uint64_t i = 0; i < rd->nr; i++) {
+		const uint64_t *v = rd->values + i * rd->stride;
+
+		lua_createtable(L, 0, 3);
+		pb_push_u64(L, v[0]);
+		lua_setfield(L, -2, "value");
+		if (rd->id_at) {
+			pb_push_u64(L, v[rd->id_at]);
+			lua_setfield(L, -2, "id");
+		}
+		if (rd->lost_at) {
+			pb_push_u64(L, v[rd->lost_at]);
+			lua_setfield(L, -2, "lost");
+		}
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+}
+
+void pb_push_reading(lua_State *L, const struct pf_reading *rd)
+{
+	lua_newtable(L);
+	fill_reading(L, rd);
+}
+
 /* ev:scan(): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
  * read_format has "group"; no entry at all when a pinned event lost its counter. */
 static int l_scan(lua_State *L)
@@ -166,30 +206,7 @@ static int l_scan(lua_State *L)
 	}
 	if (n < 0)
 		return pb_fail(L, (int)n, "read");
-	if (rd.format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
-		pb_push_u64(L, rd.enabled);
-		lua_setfield(L, -2, "enabled_ns");
-	}
-	if (rd.format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
-		pb_push_u64(L, rd.running);
-		lua_setfield(L, -2, "running_ns");
-	}
-	for (uint64_t i = 0; i < rd.nr; i++) {
-		const uint64_t *v = rd.values + i * rd.stride;
-
-		lua_createtable(L, 0, 3);
-		pb_push_u64(L, v[0]);
-		lua_setfield(L, -2, "value");
-		if (rd.id_at) {
-			pb_push_u64(L, v[rd.id_at]);
-			lua_setfield(L, -2, "id");
-		}
-		if (rd.lost_at) {
-			pb_push_u64(L, v[rd.lost_at]);
-			lua_setfield(L, -2, "lost");
-		}
-		lua_rawseti(L, -2, (int)i + 1);
-	}
+	fill_reading(L, &rd);
 	return 1;
 }
 

@@ -270,6 +270,7 @@ PF_INLINE int parse(const struct pf_layout *l, unsigned char *bytes, size_t n, s
 	out->has = 0;
 	if (pf_record_is_user(out->type)) {
 		pf_take_bytes(&w, pf_left(&w), &out->body);
+		out->has = PF_HAS_OTHER;
 		return PF_RECORD_UNKNOWN;
 	}
 	if (!l || n % 8 || pf_left(&w) < l->trailer_size)
@@ -279,6 +280,7 @@ PF_INLINE int parse(const struct pf_layout *l, unsigned char *bytes, size_t n, s
 		r = body(l, &w, out);
 	} else {
 		pf_take_bytes(&w, pf_left(&w), &out->body);
+		out->has = PF_HAS_OTHER;
 		r = PF_RECORD_UNKNOWN;
 	}
 	if (r < 0)

@@ -30,12 +30,14 @@ enum {
 	PF_HAS_BUILD_ID_BIT,      /* mmap2: build_id */
 	PF_HAS_HW_INDEX_BIT,      /* branch_hw_index */
 	PF_HAS_COUNTERS_BIT,      /* branch_counters */
+	PF_HAS_OTHER_BIT,         /* body: a type that this module does not know */
 };
 #define PF_HAS_EVENT_ID PF_BIT(PF_HAS_EVENT_ID_BIT)
 #define PF_HAS_INODE PF_BIT(PF_HAS_INODE_BIT)
 #define PF_HAS_BUILD_ID PF_BIT(PF_HAS_BUILD_ID_BIT)
 #define PF_HAS_HW_INDEX PF_BIT(PF_HAS_HW_INDEX_BIT)
 #define PF_HAS_COUNTERS PF_BIT(PF_HAS_COUNTERS_BIT)
+#define PF_HAS_OTHER PF_BIT(PF_HAS_OTHER_BIT)
 
 struct pf_record {
 	uint32_t type;

@@ -30,7 +30,11 @@
 /* Bit fields of the other byte order lie the other way round within their word. */
 static uint64_t turn_branch_flags(uint64_t v)
 {
-	static const unsigned char widths[] = {1, 1, 1, 1, 16, 4, 2, 4, 3};
+	static const unsigned char widths[] = {
+#define BITS(member, width) width,
+#include "defs/branch_entry.def"
+#undef BITS
+	};
 	unsigned at = 0;
 	uint64_t out = 0;
 

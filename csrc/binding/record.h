@@ -1,0 +1,45 @@
+/* Record: a userdata that holds a record's own bytes, and what pf_record_parse made of them. */
+#ifndef PB_RECORD_H
+#define PB_RECORD_H
+
+#include "../core/record.h"
+#include "binding.h"
+
+/* The uservalue is the info table of the event that wrote it (label, attr ...), or an empty one. */
+struct pb_record {
+	uint32_t room; /* of bytes */
+	struct pf_record rec;
+	unsigned char bytes[];
+};
+
+/* record_parts.c: the fields that are not one number or one string. Each pushes one value; the Record is at index 1. */
+#define DECLARE_PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r);
+#define DECLARE_U64(name)
+#define DECLARE_U32(name)
+#define DECLARE_I64(name)
+#define DECLARE_I32(name)
+#define DECLARE_TEXT(name)
+#define DECLARE_HEX(name)
+#define DECLARE_BYTES(name)
+#define DECLARE_MISC(name)
+#define DECLARE_FLAG(name)
+#define F(name, kind, mask, member) DECLARE_##kind(name)
+#include "../core/defs/fields.def"
+#undef F
+
+void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
+
+/* Push a Record of a copy of the bytes; info is the index of its info table, absolute, or 0. Returns what
+ * pf_record_parse does; when that is negative nothing is pushed. */
+int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info);
+/* The same into the Record at index into when it has room; pushes it, or a new one. */
+int pb_refill_record(lua_State *L, int into, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
+/* nil, message, code for what these two refuse. */
+int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
+
+/* layouts.c: a table of layouts with the id of each event, for records that come from anywhere but a ring. */
+struct pf_layouts *pb_check_layouts(lua_State *L, int i);
+/* One whole record by the Layouts at index i, absolute: Record, or nil, message, "EBADMSG". Returns how many it pushed. */
+int pb_layouts_record(lua_State *L, int i, const unsigned char *bytes, size_t n, int swapped);
+
+#endif

@@ -1,0 +1,27 @@
+/* What the files of Event's ring methods share: ring.c reads, ring_wait.c waits, ring_output.c redirects and counts what
+ * was lost. */
+#ifndef PB_RING_H
+#define PB_RING_H
+
+#include "binding.h"
+
+struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed */
+struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped, or mapped before a fork */
+
+/* Seconds at i, none = 0, to a time of pf_wall_ns, or 0 = now. */
+uint64_t pb_check_deadline(lua_State *L, int i);
+/* Raises on a key that is not in known, which ends with NULL. */
+void pb_check_options(lua_State *L, int i, const char *const *known);
+
+/* 1: there is something to read; -ETIMEDOUT; -EPIPE: the watched process is gone; -EIO: a pinned event lost its counter. */
+int pb_await_one(struct pb_event *e, uint64_t deadline);
+int pb_wait_failed(lua_State *L, int r);
+
+/* Push the array of the info tables of those that write into the ring of the event whose uservalue is at i, by the index
+ * of their layouts. */
+void pb_push_joined(lua_State *L, int i);
+
+void pb_open_ring_wait(lua_State *L);
+void pb_open_ring_output(lua_State *L);
+
+#endif

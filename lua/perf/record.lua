@@ -1,0 +1,123 @@
+--- Records: what the kernel writes into an event's ring, or perf into a file.
+--
+--     for rec in ev:records{ timeout = 1 } do print(rec) end
+--
+-- A Record has the fields of its type under the kernel's names (`rec.type`, `rec.ip` ...); one that it does not have is
+-- nil. A field is made when it is asked for: take one that is a table once, not in a loop. Beside what the manual page
+-- lists there are
+--
+-- * `type` the type's name, "unknown" for one newer than this module (then `type_id`, `body` and what sample_id_all adds)
+-- * `event` the label of the event that wrote it, `event_id` its id where sample_type has "id" or "identifier"
+-- * `cpu_mode` "kernel", "user", "hypervisor", "guest_kernel", "guest_user" or "unknown"; `exact_ip`
+-- * `callchain` addresses only; `callchain_contexts` says from which index on they are whose
+-- * `build_id` and `tag` in hexadecimal digits; `raw`, `user_stack`, `aux`, `old`, `new` as strings of bytes
+--
+-- This module has the methods that are Lua; the core loads it when one is first used.
+-- @module perf.record
+local core = require "perf.core"
+
+local M = {}
+
+local fields = core.record_fields()
+fields[#fields + 1] = "raw_fields"
+
+--- The fields of a record as a plain table.
+-- @param rec Record
+-- @return {name = value, ...}, only those it has
+function M.totable(rec)
+  local t = {}
+  for i = 1, #fields do
+    t[fields[i]] = rec[fields[i]]
+  end
+  return t
+end
+
+--- A tracepoint's fields by name: `rec.raw_fields`. nil when the record has no raw bytes, is of no tracepoint, or there is
+-- nothing here that knows its format (libtraceevent, see `perf.features()`).
+-- @param rec Record
+-- @return {name = value, ...} or nil
+function M.raw_fields(rec)
+  local raw = rec.raw
+  local info = rec:info()
+  if not raw then return nil end
+  if info.decode_raw then return info.decode_raw(raw) end
+  local attr = info.attr
+  if not attr or (attr.type ~= "tracepoint" and attr.type ~= 2) or #raw < 8 then return nil end
+  local ok, tracefields = pcall(require, "perf.tracefields")
+  if not ok then return nil end
+  return (tracefields.decode(attr.config, raw))
+end
+
+local hexadecimal = { ip = true, addr = true, phys_addr = true, pgoff = true, len = true, misc = true, cookie = true }
+-- Told before the rest, or in other words.
+local head = { type = true, type_id = true, size = true, misc = true, cpu_mode = true, event = true, pid = true, tid = true,
+  cpu = true, time = true, event_id = true, callchain = true, callchain_contexts = true, raw_fields = true, comm = true,
+  branch_stack = true, raw = true, user_stack = true, aux = true, old = true, new = true, body = true }
+local sized = { "raw", "user_stack", "aux", "old", "new", "body" }
+
+-- Nanoseconds as seconds, without going through a number that would round them.
+local function seconds(time)
+  local digits = tostring(time):gsub("U?LL$", "")
+  if digits:sub(1, 2) == "0x" then return digits end
+  digits = digits:gsub("%.0$", "")
+  digits = ("0"):rep(10 - #digits) .. digits
+  return digits:sub(1, -10) .. "." .. digits:sub(-9)
+end
+
+local function number(v)
+  return (tostring(v):gsub("U?LL$", ""):gsub("%.0$", ""))
+end
+
+local function flat(name, value)
+  if type(value) == "table" then
+    local parts = {}
+    for k, v in pairs(value) do
+      if type(k) == "string" and v ~= true and name ~= "namespaces" then parts[#parts + 1] = k .. "=" .. flat(k, v) end
+    end
+    table.sort(parts)
+    for i, v in ipairs(value) do
+      table.insert(parts, i, type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v))
+    end
+    return "{" .. table.concat(parts, " ") .. "}"
+  end
+  if hexadecimal[name] then return core.hex(value) end
+  if type(value) == "number" or type(value) == "cdata" then return number(value) end
+  return tostring(value)
+end
+
+--- One line, as perf script prints it: who, where, when, which event, and every other field by name.
+-- @param rec Record
+-- @return string
+function M.tostring(rec)
+  local out = {}
+  local function add(...)
+    out[#out + 1] = (...):format(select(2, ...))
+  end
+  if rec.pid then add("%d/%d", rec.pid, rec.tid) end
+  if rec.cpu then add("[%03d]", rec.cpu) end
+  if rec.time then add("%s:", seconds(rec.time)) end
+  if rec.event then add("%s:", rec.event) end
+  add("%s", rec.type == "unknown" and "type " .. number(rec.type_id) or rec.type)
+  if rec.comm then add("%s", rec.comm) end
+  for i = 1, #fields do
+    local name = fields[i]
+    local value = not head[name] and rec[name]
+    if value then add("%s%s", name, value == true and "" or "=" .. flat(name, value)) end
+  end
+  for _, name in ipairs(sized) do
+    local value = rec[name]
+    if value then add("%s=%d bytes", name, #value) end
+  end
+  if rec.cpu_mode ~= "unknown" then add("(%s)", rec.cpu_mode) end
+  local chain = rec.callchain
+  if chain then
+    for i = 1, #chain do chain[i] = core.hex(chain[i]) end
+    add("callchain={%s}", table.concat(chain, " "))
+  end
+  for _, b in ipairs(rec.branch_stack or {}) do
+    add("%s->%s", core.hex(b.from), core.hex(b.to))
+  end
+  return table.concat(out, " ")
+end
+
+return M
