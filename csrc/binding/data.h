@@ -23,10 +23,15 @@ void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
  * top of the stack. What a damaged record does not hold is left out. */
 void pb_user_fields(lua_State *L, const unsigned char *record, size_t size);
 
+/* One of them, whose name is at index 2: pushes it and returns 1; 0 when it has none of that name. */
+int pb_user_field(lua_State *L, const unsigned char *record, size_t size);
+
 /* The type's name, or NULL. */
 const char *pb_user_type(uint32_t type);
 
-void pb_open_data(lua_State *L);
+/* data_encode.c: replaces the value on top of the stack by the bytes of a feature's section. Raises on what does not fit. */
+void pb_encode_feature(lua_State *L, const char *name, enum pf_feature_shape shape);
+
 void pb_open_data_write(lua_State *L);
 
 #endif

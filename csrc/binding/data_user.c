@@ -322,3 +322,15 @@ void pb_user_fields(lua_State *L, const unsigned char *record, size_t size)
 		break;
 	}
 }
+
+int pb_user_field(lua_State *L, const unsigned char *record, size_t size)
+{
+	lua_newtable(L);
+	pb_user_fields(L, record, size);
+	lua_pushvalue(L, 2);
+	lua_rawget(L, -2);
+	if (!lua_isnil(L, -1))
+		return 1;
+	lua_pop(L, 2);
+	return 0;
+}

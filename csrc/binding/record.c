@@ -5,6 +5,8 @@
  * are Lua (perf.record), loaded when first needed. */
 #include "record.h"
 
+#include "data.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -122,6 +124,8 @@ static int l_index(lua_State *L)
 	const struct pb_record *r = check_record(L, 1);
 
 	lua_settop(L, 2);
+	if (pf_record_is_user(r->rec.type) && pb_user_field(L, r->bytes, r->rec.size))
+		return 1;
 	lua_pushvalue(L, 2);
 	lua_rawget(L, lua_upvalueindex(1));
 	switch (lua_type(L, -1)) {
@@ -246,6 +250,18 @@ int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n)
 	return pb_fail(L, err, "record of type %u (%s), %u bytes: its inner lengths do not fit", h.type, name, h.size);
 }
 
+/* core.user_fields(rec): a table of what a record of the perf tool has beyond the common fields; nil for the kernel's. */
+static int l_user_fields(lua_State *L)
+{
+	const struct pb_record *r = check_record(L, 1);
+
+	if (!pf_record_is_user(r->rec.type))
+		return 0;
+	lua_newtable(L);
+	pb_user_fields(L, r->bytes, r->rec.size);
+	return 1;
+}
+
 /* core.record_fields(): the names of all fields, in the order in which they print. */
 static int l_record_fields(lua_State *L)
 {
@@ -266,7 +282,7 @@ static void push_in_lua(lua_State *L, const char *name)
 void pb_open_record(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{"record_fields", l_record_fields}, {"earlier", l_earlier}, {NULL, NULL}};
+		{"record_fields", l_record_fields}, {"user_fields", l_user_fields}, {"earlier", l_earlier}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"bytes", l_bytes}, {"info", l_info}, {NULL, NULL}};
 
 	pb_register(L, functions);

@@ -1,6 +1,7 @@
 /* The fields of a Record that are tables or need a look at more than one member. Each function pushes one value. */
 #include <string.h>
 
+#include "data.h"
 #include "record.h"
 
 #define PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r)
@@ -33,7 +34,10 @@ PART(type)
 			lua_pushstring(L, t->name);
 			return 1;
 		}
-	lua_pushliteral(L, "unknown");
+	if (pb_user_type(r->rec.type))
+		lua_pushstring(L, pb_user_type(r->rec.type));
+	else
+		lua_pushliteral(L, "unknown");
 	return 1;
 }
 

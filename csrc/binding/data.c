@@ -1,0 +1,440 @@
+/* Data: an open perf.data file. The userdata holds the descriptor and the reader; its uservalue is a table:
+ *
+ *   attrs       array of {attr =, ids =, name = ...}, one for each event, which is also its records' info
+ *   handler     called with each record that tells about the file itself (attr, name, feature, build id)
+ *   inflater    called once for what unpacks compressed records
+ *   inflate     what it gave, held here
+ *   message, code, count   of the first error, and how many there were
+ *
+ * each is a loop's own function, `for rec in data.each, data do`; next is the same, but stops at each damaged record. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../core/data_read.h"
+#include "../core/sys.h"
+#include "data.h"
+#include "record.h"
+
+struct pb_data {
+	struct pf_data d;
+	int fd, own, open;
+	uint32_t nattrs; /* entries of attrs */
+	uint64_t nerrors;
+};
+
+static struct pb_data *to_data(lua_State *L, int i)
+{
+	struct pb_data *p = pb_test(L, i, PB_DATA);
+
+	if (!p)
+		luaL_argerror(L, i, lua_pushfstring(L, "perf.data file expected, got %s", luaL_typename(L, i)));
+	return p;
+}
+
+static struct pb_data *check_data(lua_State *L, int i)
+{
+	struct pb_data *p = to_data(L, i);
+
+	if (!p->open)
+		luaL_argerror(L, i, "the perf.data file is closed");
+	return p;
+}
+
+static int l_close(lua_State *L)
+{
+	struct pb_data *p = to_data(L, 1);
+
+	if (!p->open)
+		return 0;
+	p->open = 0;
+	pf_data_close(&p->d);
+	if (p->own)
+		pf_sys->close(p->fd);
+	p->own = 0;
+	return 0;
+}
+
+/* Append what the reader has come to know of events since to the table attrs, which is on top of the stack. */
+static void add_attrs(lua_State *L, struct pb_data *p)
+{
+	for (; p->nattrs < p->d.events.n; p->nattrs++) {
+		const struct pf_data_event *e = &p->d.events.list[p->nattrs];
+
+		lua_createtable(L, 0, 4);
+		pb_push_attr(L, &e->attr);
+		lua_setfield(L, -2, "attr");
+		pb_push_ids(L, e->ids, e->nids);
+		lua_setfield(L, -2, "ids");
+		lua_rawseti(L, -2, (int)p->nattrs + 1);
+	}
+}
+
+static void push_state(lua_State *L, const char *field)
+{
+	pb_getuservalue(L, 1);
+	lua_getfield(L, -1, field);
+	lua_remove(L, -2);
+}
+
+/* nil, message, code; kept for error(). */
+static int failed(lua_State *L, struct pb_data *p, int err)
+{
+	int n;
+
+	if (err == -EBADMSG)
+		n = pb_fail(L, err, "%s, at offset %" PRIu64, p->d.why, p->d.where);
+	else if (err == -ENOSYS || err == -ESPIPE)
+		n = pb_fail(L, err, "%s", p->d.why);
+	else
+		n = pb_fail(L, err, "perf.data");
+	if (p->nerrors++ == 0) {
+		pb_getuservalue(L, 1);
+		lua_pushvalue(L, -3);
+		lua_setfield(L, -2, "message");
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "code");
+		lua_pop(L, 1);
+	}
+	return n;
+}
+
+/* core.data_open(path or nil for standard input): Data, or nil, message, code. */
+static int l_open(lua_State *L)
+{
+	const char *path = luaL_optstring(L, 1, NULL);
+	struct pb_data *p = pb_newuserdata(L, sizeof *p);
+	int r;
+
+	memset(p, 0, sizeof *p);
+	luaL_getmetatable(L, PB_DATA);
+	lua_setmetatable(L, -2);
+	lua_newtable(L);
+	lua_newtable(L);
+	lua_setfield(L, -2, "attrs");
+	pb_setuservalue(L, -2);
+	lua_replace(L, 1);
+	lua_settop(L, 1);
+	if (path) { /* without O_NONBLOCK: a fifo waits for its writer */
+		p->fd = pf_sys->open(path, O_RDONLY | O_NOCTTY, 0);
+		if (p->fd < 0)
+			return pb_fail(L, p->fd, "open");
+		p->own = 1;
+	}
+	p->open = 1;
+	r = pf_data_open(&p->d, p->fd);
+	if (r < 0) {
+		r = failed(L, p, r);
+		lua_pushcfunction(L, l_close);
+		lua_pushvalue(L, 1);
+		lua_call(L, 1, 0);
+		return r;
+	}
+	push_state(L, "attrs");
+	add_attrs(L, p);
+	lua_settop(L, 1);
+	return 1;
+}
+
+/* Ask the Lua side for what unpacks. */
+static int load_inflate(lua_State *L, struct pb_data *p)
+{
+	push_state(L, "inflater");
+	if (!lua_isnil(L, -1)) {
+		lua_call(L, 0, 1);
+		p = check_data(L, 1);
+		p->d.inflate = pb_test(L, -1, PB_INFLATE);
+		pb_getuservalue(L, 1);
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "inflate");
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+	if (p->d.inflate)
+		return 1;
+	p->d.no_inflate = 1;
+	p->d.why = "its records are compressed, and perf.ext.zstd, which reads these, is not built here (it needs libzstd)";
+	return 0;
+}
+
+static int about_file(uint32_t type)
+{
+	return type == PF_USER_HEADER_ATTR || type == PF_USER_HEADER_EVENT_TYPE || type == PF_USER_EVENT_UPDATE ||
+	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
+}
+
+static void tell(lua_State *L, struct pb_data *p, uint32_t type)
+{
+	if (type == PF_USER_HEADER_ATTR) {
+		push_state(L, "attrs");
+		add_attrs(L, p);
+		lua_pop(L, 1);
+	}
+	push_state(L, "handler");
+	if (lua_isnil(L, -1)) {
+		lua_pop(L, 1);
+		return;
+	}
+	lua_pushvalue(L, -2);
+	lua_call(L, 1, 0);
+}
+
+/* The Data is at 1. Pushes a Record and returns 1, or nil and 0 at the end, or nil, message, code and -errno. */
+static int read_next(lua_State *L, struct pb_data *p)
+{
+	struct pf_data_record r;
+	int n, info = 0;
+
+	do {
+		n = pf_data_next(&p->d, &r);
+		if (n == PF_DATA_NEEDS_INFLATE && !load_inflate(L, p))
+			n = -ENOSYS;
+	} while (n == PF_DATA_NEEDS_INFLATE);
+	if (n < 0) {
+		failed(L, p, n);
+		return n;
+	}
+	if (n == 0) {
+		lua_pushnil(L);
+		return 0;
+	}
+	if (r.layout) {
+		push_state(L, "attrs");
+		lua_rawgeti(L, -1, (int)r.layout->index + 1);
+		info = lua_gettop(L);
+	}
+	n = pb_push_record(L, r.layout, r.bytes, r.size, 0, info);
+	if (n < 0) {
+		failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
+		return -EBADMSG;
+	}
+	if (about_file(r.type))
+		tell(L, p, r.type);
+	return 1;
+}
+
+/* data:next(): the next Record; nil at the end; nil, message, code for one that is damaged. */
+static int l_next(lua_State *L)
+{
+	struct pb_data *p = check_data(L, 1);
+
+	lua_settop(L, 1);
+	return read_next(L, p) < 0 ? 3 : 1;
+}
+
+/* The same, going on behind what is damaged: data:state() tells of it. */
+static int l_each(lua_State *L)
+{
+	struct pb_data *p = check_data(L, 1);
+	int r;
+
+	do {
+		lua_settop(L, 1);
+		r = read_next(L, p);
+	} while (r < 0 && p->open);
+	return 1;
+}
+
+/* data:state(): the uservalue, and how many errors there were. */
+static int l_state(lua_State *L)
+{
+	const struct pb_data *p = to_data(L, 1);
+
+	pb_getuservalue(L, 1);
+	pb_push_u64(L, p->nerrors);
+	return 2;
+}
+
+static void set_number(lua_State *L, const char *field, uint64_t v)
+{
+	pb_push_u64(L, v);
+	lua_setfield(L, -2, field);
+}
+
+/* data:header(): what the front of the file says. */
+static int l_header(lua_State *L)
+{
+	const struct pb_data *p = check_data(L, 1);
+	const struct pf_data *d = &p->d;
+	int little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+	lua_createtable(L, 0, 10);
+	lua_pushinteger(L, (lua_Integer)d->version);
+	lua_setfield(L, -2, "version");
+	lua_pushstring(L, d->swapped != little ? "little" : "big");
+	lua_setfield(L, -2, "endian");
+	lua_pushboolean(L, d->pipe);
+	lua_setfield(L, -2, "pipe");
+	lua_pushboolean(L, d->unfinished);
+	lua_setfield(L, -2, "unfinished");
+	if (!d->pipe) {
+		set_number(L, "data_offset", d->header.data.offset);
+		set_number(L, "data_size", d->header.data.size);
+		set_number(L, "attr_size", d->header.attr_size);
+	}
+	return 1;
+}
+
+/* data:skipped(): how many records of types that nobody knows were passed over, and the last such type. */
+static int l_skipped(lua_State *L)
+{
+	const struct pf_data *d = &check_data(L, 1)->d;
+
+	pb_push_u64(L, d->skipped);
+	if (d->skipped == 0)
+		return 1;
+	lua_pushnumber(L, (lua_Number)d->skipped_type);
+	return 2;
+}
+
+/* data:payload(n): up to n bytes of what follows the last record; nil when there is no more. */
+static int l_payload(lua_State *L)
+{
+	struct pb_data *p = check_data(L, 1);
+	size_t n = (size_t)pb_check_u64(L, 2, PF_DATA_WINDOW);
+	void *buf;
+	ssize_t got;
+
+	if (n > p->d.payload)
+		n = (size_t)p->d.payload;
+	if (n == 0) {
+		lua_pushnil(L);
+		return 1;
+	}
+	buf = pb_newuserdata(L, n);
+	got = pf_data_payload(&p->d, buf, n);
+	if (got < 0)
+		return failed(L, p, (int)got);
+	lua_pushlstring(L, buf, (size_t)got);
+	return 1;
+}
+
+static const struct pf_feature *check_feature(lua_State *L, int i)
+{
+	const char *name = luaL_checkstring(L, i);
+	const struct pf_feature *f = pf_features;
+
+	while (f->name && strcmp(f->name, name) != 0)
+		f++;
+	if (!f->name)
+		luaL_argerror(L, i, lua_pushfstring(L, "unknown feature '%s'", name));
+	return f;
+}
+
+#define MAX_FEATURE ((uint64_t)1 << 30)
+
+/* data:feature(name, ncpus): its value; nil when the file has none; nil, message, code when it is damaged. */
+static int l_feature(lua_State *L)
+{
+	struct pb_data *p = check_data(L, 1);
+	const struct pf_feature *f = check_feature(L, 2);
+	uint64_t ncpus = (uint64_t)luaL_optnumber(L, 3, 0);
+	struct pf_section s;
+	struct pf_cursor c = {NULL, NULL, p->d.swapped, 0};
+	unsigned char *buf;
+	ssize_t got;
+	int r = pf_data_feature(&p->d, f->bit, &s);
+
+	if (r == 0 || (r > 0 && s.size == 0 && f->shape != PF_SHAPE_FLAG)) { /* an old recorder that found nothing out */
+		lua_pushnil(L);
+		return 1;
+	}
+	if (r < 0)
+		return pb_fail(L, r, "feature %s", f->name);
+	if (s.size > MAX_FEATURE)
+		return pb_fail(L, -EFBIG, "feature %s", f->name);
+	buf = pb_newuserdata(L, s.size ? (size_t)s.size : 1);
+	got = pf_source_copy(&p->d.src, s.offset, buf, (size_t)s.size);
+	if (got < 0)
+		return pb_fail(L, (int)got, "feature %s", f->name);
+	c.at = buf;
+	c.end = buf + got;
+	pb_push_feature(L, &c, f->shape, ncpus);
+	return c.bad ? pb_fail(L, -EBADMSG, "feature %s", f->name) : 1;
+}
+
+/* data:decode(name, bytes, ncpus): the same for the bytes of a header_feature record. */
+static int l_decode(lua_State *L)
+{
+	struct pb_data *p = check_data(L, 1);
+	const struct pf_feature *f = check_feature(L, 2);
+	size_t n;
+	const char *bytes = luaL_checklstring(L, 3, &n);
+	struct pf_cursor c = {(const unsigned char *)bytes, (const unsigned char *)bytes + n, p->d.swapped, 0};
+
+	pb_push_feature(L, &c, f->shape, (uint64_t)luaL_optnumber(L, 4, 0));
+	return c.bad ? pb_fail(L, -EBADMSG, "feature %s", f->name) : 1;
+}
+
+/* data:arch(machine): whose registers the samples have. */
+static int l_arch(lua_State *L)
+{
+	pf_data_events_arch(&check_data(L, 1)->d.events, pf_arch_named(luaL_checkstring(L, 2)));
+	return 0;
+}
+
+/* data:types(): the event names of a file from before Linux 3.11, {[config] = name}, keyed as core.hex does. */
+static int l_types(lua_State *L)
+{
+	const struct pf_data *d = &check_data(L, 1)->d;
+	const struct pf_section *s = &d->header.types;
+	struct {
+		uint64_t config;
+		char name[64];
+	} t;
+
+	lua_newtable(L);
+	if (d->pipe || s->offset > d->src.size || s->size > d->src.size - s->offset)
+		return 1;
+	for (uint64_t at = 0; at + sizeof t <= s->size && at < 65536 * sizeof t; at += sizeof t) {
+		char key[24];
+
+		if (pf_source_copy(&d->src, s->offset + at, &t, sizeof t) < (ssize_t)sizeof t)
+			break;
+		if (d->swapped)
+			t.config = __builtin_bswap64(t.config);
+		snprintf(key, sizeof key, "0x%" PRIx64, t.config);
+		lua_pushlstring(L, t.name, strnlen(t.name, sizeof t.name));
+		lua_setfield(L, -2, key);
+	}
+	return 1;
+}
+
+/* core.features(): array of every feature's name, in the order of their bits. */
+static int l_features(lua_State *L)
+{
+	lua_newtable(L);
+	for (int i = 0; pf_features[i].name; i++) {
+		lua_createtable(L, 0, 3);
+		lua_pushstring(L, pf_features[i].name);
+		lua_setfield(L, -2, "name");
+		lua_pushinteger(L, (lua_Integer)pf_features[i].bit);
+		lua_setfield(L, -2, "bit");
+		lua_pushboolean(L, pf_features[i].shape == PF_SHAPE_BYTES);
+		lua_setfield(L, -2, "raw");
+		lua_rawseti(L, -2, i + 1);
+	}
+	return 1;
+}
+
+void pb_open_data(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {
+		{"next", l_next},       {"each", l_each},       {"state", l_state},     {"header", l_header}, {"skipped", l_skipped},
+		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch},
+		{"types", l_types},     {"close", l_close},     {NULL, NULL}};
+
+	pb_register(L, functions);
+	luaL_newmetatable(L, PB_DATA);
+	lua_pushcfunction(L, l_close);
+	lua_setfield(L, -2, "__gc");
+	lua_pushcfunction(L, l_close);
+	lua_setfield(L, -2, "__close");
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_setfield(L, -2, "Data");
+}
