@@ -1,0 +1,82 @@
+-- Events that a machine does not have, and how explain says so.
+local machine = require "spec.support.machine"
+
+local why, with, cycles = machine.why, machine.with, machine.cycles
+
+local here
+
+after_each(function()
+  if here then
+    assert.equal(0, here.opened)
+    here:close()
+  end
+  here = nil
+end)
+
+describe("unavailable", function()
+  local function none(attr)
+    if attr.type == "software" then return nil end
+    return "ENOENT"
+  end
+
+  it("says that a virtual machine has no PMU, whatever the errno", function()
+    here = machine.new { files = { ["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n" } }
+    here:answer(none)
+    for _, code in ipairs { "ENOENT", "EOPNOTSUPP", "ENODEV", "ENXIO", "EINVAL" } do
+      assert.equal("this virtual machine has no hardware counters; use cpu-clock or task-clock, or let its host pass the PMU "
+        .. "on (QEMU: -cpu host,pmu=on)", why("cycles", cycles, code))
+    end
+    assert.matches("^this virtual machine has no hardware counters; use what perf.list%(%) shows",
+      why("cache-misses", { type = "hardware", config = 3 }, "ENOENT"))
+  end)
+
+  it("does not speak of a host where there is none", function()
+    here = machine.new()
+    here:answer(none)
+    assert.equal("this machine has no hardware counters that the kernel knows; use cpu-clock or task-clock",
+      why("cycles", cycles, "ENOENT"))
+  end)
+
+  it("tells a missing event from a missing PMU", function()
+    here = machine.new()
+    here:answer(function(attr) return attr.config ~= 0 and attr.type ~= "software" and "ENOENT" or nil end)
+    assert.equal("this CPU's PMU does not count this event; use what perf.list() shows",
+      why("bus-cycles", { type = "hardware", config = 6 }, "ENOENT"))
+  end)
+
+  it("names the PMUs where a type is unknown", function()
+    here = machine.new()
+    here:answer(none)
+    assert.equal("no PMU here has type 99; the PMUs are breakpoint=5 software=1 tracepoint=2 uprobe=7",
+      why("x", { type = 99 }, "ENOENT"))
+  end)
+
+  it("knows offline CPUs", function()
+    here = machine.new { files = { ["sys/devices/system/cpu/online"] = "0-1,3" } }
+    here:answer(function() end)
+    assert.equal("CPU 2 is offline; online are 0-1,3; run: echo 1 > /sys/devices/system/cpu/cpu2/online",
+      why("cycles", cycles, "ENODEV", { pid = -1, cpu = 2 }))
+  end)
+
+  it("knows software events that are newer, functions and files that are not there", function()
+    here = machine.new { files = { ["sys/bus/event_source/devices/kprobe/type"] = "6" } }
+    here:answer(function() end)
+    assert.equal("this kernel has no software event 11", why("cgroup-switches", { type = "software", config = 11 }, "ENOENT"))
+    assert.equal("the kernel has no function 'nope' that a kprobe may stand on; available_filter_functions in tracefs lists "
+      .. "some that may", why("p", { type = 6, kprobe_func = "nope" }, "ENOENT"))
+    assert.equal("there is no file '/nope'", why("u", { type = 7, uprobe_path = "/nope" }, "ENOENT"))
+  end)
+
+  it("knows branch stacks, precise_ip and PMUs without an interrupt", function()
+    here = machine.new { files = { ["sys/bus/event_source/devices/cpu/type"] = "4",
+      ["sys/bus/event_source/devices/cpu/caps/max_precise"] = "1" } }
+    here:answer(function(attr) return (attr.sample_period or attr.precise_ip) and "EOPNOTSUPP" or nil end)
+    assert.equal("branch stacks come with hardware events only; sample cycles",
+      why("cpu-clock", { type = "software", config = 0, sample_type = { "branch_stack" }, branch_sample_type = { "any" } },
+        "EOPNOTSUPP"))
+    assert.equal("precise_ip is 2, and this CPU's PMU has 1 at most; use precise_ip=1",
+      why("cycles:pp", with(cycles, { precise_ip = 2, sample_period = 1000 }), "EOPNOTSUPP"))
+    assert.equal("this PMU counts and cannot sample, for want of an interrupt; count without sample_period and sample_freq, "
+      .. "or sample cpu-clock", why("cycles", with(cycles, { sample_period = 1000 }), "EOPNOTSUPP"))
+  end)
+end)
