@@ -149,8 +149,8 @@ function Names:table(spec)
   local found, overrides, code = self:base(spec)
   if not found then return nil, overrides, code end
   if spec.modifiers then
-    local at, letter = modifiers.bad(spec.modifiers)
-    if at then blame.raisef("field 'modifiers': unknown modifier '%s'; there are %s", letter, modifiers.letters) end
+    local at, wrong = modifiers.check(spec.modifiers)
+    if at then blame.raise("field 'modifiers': " .. wrong:gsub("@@", "")) end
   end
   for i, attr in ipairs(found.attrs) do
     if spec.modifiers then

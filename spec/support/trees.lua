@@ -93,7 +93,8 @@ end
 function trees.hybrid()
   local files = kernels_own()
   add(files, "cpu_core", 4, with(INTEL, {cpus = "0-15"}))
-  add(files, "cpu_atom", 10, with(INTEL, {cpus = "16-23", ["caps/max_precise"] = "2", ["events/mem-loads"] = "event=0xd0,umask=0x5"}))
+  add(files, "cpu_atom", 10, with(INTEL, {cpus = "16-23", ["caps/max_precise"] = "2",
+    ["events/mem-loads"] = "event=0xd0,umask=0x5"}))
   return trees.make(files)
 end
 

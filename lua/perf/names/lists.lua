@@ -58,10 +58,8 @@ function lists.expand(list)
     if not inner then
       out[#out + 1] = {item}
     else
-      local at, letter = modifiers.bad(letters)
-      if at then
-        blame.raise(("%s: unknown modifier '%s'; there are %s"):format(item, letter, modifiers.letters))
-      end
+      local at, wrong = modifiers.check(letters)
+      if at then blame.raise(item .. ": " .. wrong:gsub("@@", "")) end
       local group = {braces = true}
       for i, member in ipairs(lists.split(inner)) do
         local own = i == 1 and letters or modifiers.of_member(letters)

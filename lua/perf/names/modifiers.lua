@@ -20,12 +20,16 @@ modifiers.letters = "ukhGHIpPDeSWb"
 local LEVELS = {u = "exclude_user", k = "exclude_kernel", h = "exclude_hv"}
 local WORLDS = {G = "exclude_guest", H = "exclude_host"}
 
---- The first character of text that is no modifier.
+--- What is wrong with the letters of one event or group.
 -- @string text
--- @return its index and itself, or nil when all are
-function modifiers.bad(text)
+-- @return[1] nil when nothing is
+-- @return[2] the index of the letter and a message
+function modifiers.check(text)
   local i = text:find("[^" .. modifiers.letters .. "]")
-  if i then return i, text:sub(i, i) end
+  if i then return i, ("unknown modifier '%s'@@; there are %s"):format(text:sub(i, i), modifiers.letters) end
+  for n, letter in text:gmatch("()([^p])") do
+    if text:find(letter, n + 1, true) then return text:find(letter, n + 1, true), ("modifier '%s' twice@@"):format(letter) end
+  end
 end
 
 local function only(attr, text, fields)
@@ -62,7 +66,8 @@ function modifiers.apply(attr, text, max_precise)
   if text:find("D", 1, true) then attr.pinned = true end
   if text:find("e", 1, true) then attr.exclusive = true end
   if text:find("S", 1, true) then
-    attr.sample_type, attr.read_format = {"read", "id"}, {"id", "group"}
+    attr.sample_type = {"read", "id"}
+    attr.read_format = {"total_time_enabled", "total_time_running", "id", "group"}
   end
   return {weak = text:find("W", 1, true) and true or nil, bpf = text:find("b", 1, true) and true or nil}
 end

@@ -106,8 +106,8 @@ local function with_common(found, list, fail)
 end
 
 local function apply_modifiers(found, letters, at, fail)
-  local i, letter = modifiers.bad(letters)
-  if i then fail(at + i - 1, "unknown modifier '%s'@@; there are %s", letter, modifiers.letters) end
+  local i, wrong = modifiers.check(letters)
+  if i then fail(at + i - 1, wrong:gsub("%%", "%%%%")) end
   for n, attr in ipairs(found.attrs) do
     local owner = found.owners and found.owners[n]
     local marks, why = modifiers.apply(attr, letters, owner and owner:max_precise())

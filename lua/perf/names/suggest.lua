@@ -26,6 +26,20 @@ local function distance(a, b, limit)
   return old[#b]
 end
 
+-- The names of a set that contain the text; of GROUP:NAME those of the group that contain the NAME.
+local function containing(wanted, set)
+  local group, part = wanted:match("^(.*:)([^:]*)$")
+  part = part or wanted
+  local found = {}
+  for name in pairs(#part > 3 and set or {}) do
+    local low = name:lower()
+    if low:find(part, 1, true) and (not group or low:sub(1, #group) == group) then
+      found[#found + 1] = {name = name, d = #name}
+    end
+  end
+  return found
+end
+
 --- The nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
 -- @string text what was asked for
 -- @tparam {string,...} names what there is
@@ -41,12 +55,7 @@ function suggest.nearest(text, names, most)
       if d <= limit then found[#found + 1] = {name = name, d = d} end
     end
   end
-  if #found == 0 then
-    local part = wanted:match("[^:]*$")
-    for name in pairs(#part > 3 and seen or {}) do
-      if name:lower():find(part, 1, true) then found[#found + 1] = {name = name, d = #name} end
-    end
-  end
+  if #found == 0 then found = containing(wanted, seen) end
   table.sort(found, function(a, b)
     if a.d ~= b.d then return a.d < b.d end
     return a.name < b.name
