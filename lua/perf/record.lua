@@ -55,34 +55,42 @@ local head = { type = true, type_id = true, size = true, misc = true, cpu_mode =
   branch_stack = true, raw = true, user_stack = true, aux = true, old = true, new = true, body = true }
 local sized = { "raw", "user_stack", "aux", "old", "new", "body" }
 
--- Nanoseconds as seconds, without going through a number that would round them.
-local function seconds(time)
-  local digits = tostring(time):gsub("U?LL$", "")
-  if digits:sub(1, 2) == "0x" then return digits end
-  digits = digits:gsub("%.0$", "")
-  digits = ("0"):rep(10 - #digits) .. digits
-  return digits:sub(1, -10) .. "." .. digits:sub(-9)
-end
-
+-- All digits of a 64-bit value, on every interpreter.
 local function number(v)
-  return (tostring(v):gsub("U?LL$", ""):gsub("%.0$", ""))
+  if type(v) == "number" then return (math.type and math.type(v) == "integer" and "%d" or "%.0f"):format(v) end
+  return (tostring(v):gsub("U?LL$", ""))
 end
 
+-- Nanoseconds as seconds: divided in pieces of 16 bits, so that no digit is rounded.
+local function seconds(time)
+  local low, high = core.halves(time)
+  local whole, rest = 0, 0
+  for _, half in ipairs { high, low } do
+    for _, piece in ipairs { math.floor(half / 65536), half % 65536 } do
+      local v = rest * 65536 + piece
+      rest = v % 1e9
+      whole = whole * 65536 + (v - rest) / 1e9
+    end
+  end
+  return ("%.0f.%09.0f"):format(whole, rest)
+end
+
+-- {1, 2, name=..., n=...} in one line: the array's part first.
 local function flat(name, value)
   if type(value) == "table" then
-    local parts = {}
+    local parts, keyed = {}, {}
+    for _, v in ipairs(value) do
+      parts[#parts + 1] = type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v)
+    end
     for k, v in pairs(value) do
-      if type(k) == "string" and v ~= true and name ~= "namespaces" then parts[#parts + 1] = k .. "=" .. flat(k, v) end
+      if type(k) == "string" and v ~= true and name ~= "namespaces" then keyed[#keyed + 1] = k .. "=" .. flat(k, v) end
     end
-    table.sort(parts)
-    for i, v in ipairs(value) do
-      table.insert(parts, i, type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v))
-    end
+    table.sort(keyed)
+    for _, v in ipairs(keyed) do parts[#parts + 1] = v end
     return "{" .. table.concat(parts, " ") .. "}"
   end
-  if hexadecimal[name] then return core.hex(value) end
-  if type(value) == "number" or type(value) == "cdata" then return number(value) end
-  return tostring(value)
+  if type(value) == "string" and not value:find "^0x" or type(value) == "boolean" then return tostring(value) end
+  return hexadecimal[name] and core.hex(value) or number(value)
 end
 
 --- One line, as perf script prints it: who, where, when, which event, and every other field by name.

@@ -1,0 +1,173 @@
+--- One reader for the rings of several events, in time order.
+--
+-- Each ring is in order by itself; a record may stand in one ring while an earlier one is still being written into
+-- another. So reading goes in rounds: a round takes what every ring has, and gives out what is no later than the latest
+-- record of the round before, for by now everything before that has been written. When a round finds nothing new, all
+-- that is held can go. What is held is bounded: a round takes at most `ahead` records of each ring, and nothing later
+-- than the last one taken of a ring that has more is given out before the rest of that ring was seen. (Of a ring in
+-- overwrite mode, which is read from its latest record back, a round takes all.)
+--
+-- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
+-- the one before it in its ring.
+-- @module perf.merge
+local core = require "perf.core"
+
+local M = {}
+
+local Reader = {}
+Reader.__index = Reader
+
+-- Entries are {record, key, n}: key is the Record whose time counts (nil: before all), n the order of reading.
+local function before(a, b)
+  local ka, kb = a[2], b[2]
+  if ka ~= kb then
+    if not (ka and kb) then return kb ~= nil end
+    if core.earlier(ka, kb) then return true end
+    if core.earlier(kb, ka) then return false end
+  end
+  return a[3] < b[3]
+end
+
+local function push(heap, entry)
+  local i = #heap + 1
+  while i > 1 do
+    local up = (i - i % 2) / 2
+    if not before(entry, heap[up]) then break end
+    heap[i] = heap[up]
+    i = up
+  end
+  heap[i] = entry
+end
+
+local function pop(heap)
+  local first, n = heap[1], #heap
+  local last = heap[n]
+  heap[n] = nil
+  n = n - 1
+  if n == 0 then return first end
+  local i = 1
+  while true do
+    local down = 2 * i
+    if down > n then break end
+    if down < n and before(heap[down + 1], heap[down]) then down = down + 1 end
+    if not before(heap[down], last) then break end
+    heap[i] = heap[down]
+    i = down
+  end
+  heap[i] = last
+  return first
+end
+
+-- Take what the rings have. Sets what may be given out: all that is no later than the latest seen before this round, and
+-- than the last one of each ring that has more.
+function Reader:round()
+  local heap, bound, found = self.heap, self.latest, false
+  local whole = true
+  for i, ev in ipairs(self.events) do
+    local taken = 0
+    while taken < self.limit[i] and ev:has_record() do
+      local rec, message, code = ev:read_record(0)
+      if not rec and code ~= "EBADMSG" then
+        if code ~= "ETIMEDOUT" and code ~= "EPIPE" then self.failed = { message, code } end
+        break
+      end
+      taken = taken + 1
+      if rec then
+        if rec.time ~= nil then self.key[i] = rec end
+        self.n = self.n + 1
+        local key = self.key[i]
+        push(heap, { rec, key, self.n })
+        if key and (not self.latest or core.earlier(self.latest, key)) then self.latest = key end
+      else
+        self.bad = { message, code }
+      end
+    end
+    found = found or taken > 0
+    if taken == self.limit[i] then
+      whole = false
+      local key = self.key[i]
+      if bound and key and core.earlier(key, bound) then bound = key end
+    end
+  end
+  self.bound = bound
+  self.flush = whole and not found
+  return found
+end
+
+-- The earliest record that may go, or nil.
+function Reader:ripe()
+  local first = self.heap[1]
+  if not first then return nil end
+  local key, bound = first[2], self.bound
+  if self.flush or not key or (bound and not core.earlier(bound, key)) then return pop(self.heap)[1] end
+end
+
+--- Whether a record can be read without waiting.
+function Reader:has_record()
+  if self.heap[1] then return true end
+  for _, ev in ipairs(self.events) do
+    if ev:has_record() then return true end
+  end
+  return false
+end
+
+--- Wait until a record is there.
+-- @param[opt=0] timeout seconds
+-- @return true; or nil, message, "ETIMEDOUT", or "EPIPE" when every watched process has ended
+function Reader:poll(timeout)
+  if self.heap[1] then return true end
+  return core.wait(self.events, timeout)
+end
+
+--- The next record of all rings, in time order.
+-- @param[opt=0] timeout seconds to wait for one
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when every watched process has ended, "EBADMSG" for a
+-- damaged one, after which reading goes on
+function Reader:read_record(timeout)
+  while true do
+    local rec = self:ripe()
+    if rec then return rec end
+    local found = self:round()
+    local bad = self.bad or self.failed
+    if bad then
+      self.bad, self.failed = nil, nil
+      return nil, bad[1], bad[2]
+    end
+    if not found and not self.heap[1] then
+      local ok, message, code = core.wait(self.events, timeout)
+      if not ok then return nil, message, code end
+    end
+  end
+end
+
+--- Iterate over the records.
+-- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given
+-- @return iterator, which ends also when every watched process has ended
+function Reader:records(opts)
+  for name in pairs(opts or {}) do
+    if name ~= "timeout" then error(("bad argument #1 (unknown option '%s')"):format(tostring(name)), 2) end
+  end
+  local timeout = opts and opts.timeout
+  return function()
+    while true do
+      local rec, _, code = self:read_record(timeout)
+      if rec then return rec end
+      if code ~= "EBADMSG" then return nil end
+    end
+  end
+end
+
+--- A reader of mapped events.
+-- @param events array of Events, each with a ring of its own
+-- @param[opt] opts `ahead`: how many records of one ring may be held, 512
+-- @return reader with `read_record`, `records`, `poll`, `has_record`
+function M.reader(events, opts)
+  local limit = {}
+  for i, ev in ipairs(events) do
+    local attr = ev:info().attr
+    limit[i] = attr and attr.write_backward and math.huge or opts and opts.ahead or 512
+  end
+  return setmetatable({ events = events, limit = limit, heap = {}, key = {}, n = 0 }, Reader)
+end
+
+return M
