@@ -48,7 +48,7 @@ end
 describe("a record", function()
   it("mmap", function()
     every_way(function(o)
-      return T.MMAP, 2, o.u32(11) .. o.u32(12) .. o.u64 "0xffffffff81000000" .. o.u64(0x2000) .. o.u64(0x3000) .. o.text "/bin/true"
+      return T.MMAP, 2, o.u32(11) .. o.u32(12) .. o.u64s("0xffffffff81000000", 0x2000, 0x3000) .. o.text "/bin/true"
     end, function(rec, id)
       assert.equal("mmap", rec.type)
       assert.equal("user", rec.cpu_mode)
@@ -134,7 +134,9 @@ describe("a record", function()
 
   it("fork and exit, whose own time and task stand", function()
     for _, type in ipairs { "FORK", "EXIT" } do
-      every_way(function(o) return T[type], 0, o.u32(1) .. o.u32(2) .. o.u32(3) .. o.u32 "0xffffffff" .. o.u64(99) end, function(rec)
+      every_way(function(o)
+        return T[type], 0, o.u32(1) .. o.u32(2) .. o.u32(3) .. o.u32 "0xffffffff" .. o.u64(99)
+      end, function(rec)
         assert.equal(type:lower(), rec.type)
         assert.equal(1, rec.pid)
         assert.equal(2, rec.ppid)
@@ -317,7 +319,7 @@ describe("a record", function()
 
   it("callchain_deferred", function()
     every_way(function(o)
-      return T.CALLCHAIN_DEFERRED, 2, o.u64(0x100000001) .. o.u64(3) .. o.u64 "0xfffffffffffffe00" .. o.u64(0x1000) .. o.u64(0x2000)
+      return T.CALLCHAIN_DEFERRED, 2, o.u64s(0x100000001, 3, "0xfffffffffffffe00", 0x1000, 0x2000)
     end, function(rec)
       assert.equal("callchain_deferred", rec.type)
       assert.equal(0x100000001, rec.cookie)
@@ -503,8 +505,8 @@ end)
 describe("Record", function()
   it("gives all it has as a table", function()
     local rec = plain:record(b.record(T.COMM, 0x2000, b.u32(1), b.u32(2), b.text "sh"))
-    assert.same({ type = "comm", type_id = 3, size = 24, misc = 0x2000, cpu_mode = "unknown", event = "dummy", comm = "sh", pid = 1,
-      tid = 2, exec = true }, rec:totable())
+    assert.same({ type = "comm", type_id = 3, size = 24, misc = 0x2000, cpu_mode = "unknown", event = "dummy", comm = "sh",
+      pid = 1, tid = 2, exec = true }, rec:totable())
   end)
 
   it("prints as one line", function()
