@@ -139,8 +139,9 @@ spec: all testkit ## run SPEC=path (a file or a directory) on LUA, without set-u
 lint: ## the checks that need no kernel
 	@tools/lint.sh
 
-gcstress: all testkit ## the suite on LUA with the collector at full pressure
-	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l $(LUA) $(SUITE)
+gcstress: ## the suite with the collector at full pressure, on luajit and lua5.4
+	@for l in luajit lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
+	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l "luajit lua5.4" $(SUITE)
 
 san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
 	@CC="$(CC)" tools/san.sh
