@@ -7,6 +7,7 @@
 -- @module perf.list
 
 local core = require "perf.core"
+local blame = require "perf.names.blame"
 local cache = require "perf.names.cache"
 local files = require "perf.names.files"
 local format = require "perf.format"
@@ -20,6 +21,8 @@ local function matcher(pattern)
   if not pattern then return function() return true end end
   local lower = pattern:lower()
   if pattern:find("[%^%$%%%[]") then
+    local ok, why = pcall(string.find, "", pattern)
+    if not ok then blame.raisef("'%s': %s", pattern, (tostring(why):gsub("^.-:%d+: ", ""))) end
     return function(name) return name:find(pattern) ~= nil or name:lower():find(pattern) ~= nil end
   end
   return function(name) return files.matches(name:lower(), lower) end
