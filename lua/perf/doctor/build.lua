@@ -1,0 +1,38 @@
+--- The interpreter, and the parts of this module that stand on a library.
+-- @module perf.doctor.build
+local features = require "perf.features"
+
+local function interpreter(add)
+  local i = features.interpreter()
+  if not i.jit then
+    return add("interpreter", nil, i.version .. ": the profiler works by debug hooks, a measurement costs some more")
+  end
+  local text = ("%s, %s, compiler %s"):format(i.version, i.ffi and "FFI" or "no FFI", i.compiler and "on" or "off")
+  add("interpreter", i.ffi and i.compiler, text, not i.compiler and "jit.on()  -- in the program"
+    or "a LuaJIT built with its FFI")
+end
+
+local function libraries(add)
+  local names, missing, fix = {}, {}, {}
+  local modules = features.modules()
+  for name in pairs(modules) do names[#names + 1] = name end
+  table.sort(names)
+  local has = {}
+  for _, name in ipairs(names) do
+    local value = modules[name]
+    if value == true then
+      has[#has + 1] = name
+    else
+      missing[#missing + 1] = name
+      local package = value:match "apt%-get install (%S+),"
+      fix[#fix + 1] = package
+      if not package then add("library of " .. name, false, value) end
+    end
+  end
+  local text = #has > 0 and "built: " .. table.concat(has, " ") or "none is built"
+  if #missing > 0 then text = text .. "; not: " .. table.concat(missing, " ") end
+  add("optional parts", #missing == 0, text,
+    #fix > 0 and ("apt-get install %s && make"):format(table.concat(fix, " ")) or nil)
+end
+
+return { interpreter, libraries }

@@ -1,0 +1,72 @@
+-- perf.features and perf.doctor on the machine at hand: their answers are held to what the kernel does when asked for it.
+local core = require "perf.core"
+local kit = require "testkit"
+local perf = require "perf"
+local util = require "spec.support.util"
+
+describe("perf.features here", function()
+  before_each(function() requires { perf_open = true } end)
+
+  it("agrees with the kernel on every ordinary bit", function()
+    local f = perf.features { refresh = true }
+    assert.is_true(f.supported)
+    assert.is_true((perf.supported()))
+    for _, name in ipairs { "ip", "tid", "time", "addr", "read", "callchain", "id", "cpu", "period", "stream_id", "raw" } do
+      assert.is_true(f.sample_type[name], name) -- since the system call began
+    end
+    for _, name in ipairs { "total_time_enabled", "total_time_running", "id", "group" } do
+      assert.is_true(f.read_format[name], name)
+    end
+    for _, row in ipairs(core.defs().attr) do
+      local value = f.attr[row.name]
+      if row.kind == "bit" then assert.is_not_nil(value, row.name) end
+    end
+    for _, method in ipairs { "enable", "disable", "reset", "set_period", "set_filter", "id" } do
+      assert.is_true(f.ioctl[method], method)
+    end
+  end)
+
+  it("says of the PMU, breakpoints and the level what others find", function()
+    local f = perf.features { refresh = true }
+    assert.equal(tonumber(util.read_file "/proc/sys/kernel/perf_event_paranoid"), f.paranoid)
+    assert.equal(f.paranoid, perf.paranoid())
+    assert.equal(tonumber(util.read_file "/proc/sys/kernel/perf_event_max_stack"), perf.max_stack())
+    assert.equal(kit.can_open { type = 0, config = 0 } or kit.can_open { type = 0, config = 1 } or false, f.pmu.present)
+    assert.equal(util.tracefs_dir() or "none", f.tracefs:match "^/.*" or "none")
+    local cell = kit.cell()
+    assert.equal(kit.can_open { type = 5, bp_type = 2, bp_addr = cell:addr(), bp_len = 8 } or false, f.breakpoints)
+  end)
+
+  it("says of BPF what the kernel does", function()
+    assert.equal(kit.can_bpf() or false, perf.features { refresh = true }.bpf == true)
+  end)
+
+  it("has as many counters as a group that opens", function()
+    requires { pmu = true }
+    local n = perf.features().pmu.counters
+    local list = {}
+    for i = 1, n do list[i] = "cycles:u" end
+    assert(perf.group(list)):close()
+    list[n + 1] = "cycles:u"
+    assert.is_nil((perf.group(list)))
+  end)
+end)
+
+describe("perf.doctor here", function()
+  it("examines everything and leaves nothing open", function()
+    requires { perf_open = true }
+    local report = perf.doctor()
+    assert.equal("perf_event_open", report[1].check)
+    assert.is_true(report[1].ok)
+    local seen = {}
+    for _, row in ipairs(report) do seen[row.check] = true end
+    for _, check in ipairs { "perf_event_paranoid", "capabilities", "seccomp", "software events", "hardware counters", "tracefs",
+      "kprobes", "uprobes", "breakpoints", "BPF", "descriptors", "memory for rings", "sampling", "callchains",
+      "kernel symbols", "interpreter", "optional parts" } do
+      assert.is_true(seen[check], check)
+    end
+    for line in tostring(report):gmatch "[^\n]+" do
+      assert.is_true(#line <= 100 or line:find "^     %->" ~= nil, line)
+    end
+  end)
+end)
