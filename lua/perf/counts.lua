@@ -36,7 +36,7 @@ end
 function M.layout(rows, ngroups, source)
   local parts = { source, ngroups }
   for _, row in ipairs(rows) do
-    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "" }, "\1")
+    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.bound and "b" or "" }, "\1")
     for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
   end
   local key = table.concat(parts, "\2")
@@ -60,15 +60,16 @@ end
 local floor = math.floor
 local tointeger = math.tointeger or function(v) return v end
 
--- The estimate for the whole time from the part of it that was counted.
+--- The estimate for the whole time from the part of it that was counted.
 local function scaled(raw, enabled, running)
   if running == enabled then return raw end
   local v = floor(tonumber(raw) / running * enabled + 0.5)
   return tointeger(v) or v
 end
+M.scaled = scaled
 
 --- One entry from its numbers: the rule of what is a count and what is not.
--- @param row {label=, unit=, scale=, why=}
+-- @param row {label=, unit=, scale=, why=, bound=}: bound when it counts one task on one CPU
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
@@ -77,7 +78,8 @@ function M.entry(row, raw, enabled, running, id)
   elseif running == 0 then
     e.why = enabled == 0 and "not enabled, or its task did not run" or "it never got a counter: others used them all"
   else
-    e.value = enabled and running and scaled(raw, enabled, running) or raw
+    -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
+    e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
     if row.scale then e.value = e.value * row.scale end
   end
   return e

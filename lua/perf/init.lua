@@ -9,14 +9,16 @@
 -- Only what measuring needs is loaded at once; the rest comes when it is first asked for.
 -- @module perf
 local core = require "perf.core"
+local group = require "perf.group"
 local measure = require "perf.measure"
 local open = require "perf.open"
+require "perf.event"
 
 local perf = { _VERSION = require "perf.version" }
 
 perf.measure = measure.measure
 perf.open = open.open
-perf.group = open.group
+perf.group = group.group
 
 --- Any 64-bit value that this module gives, as "0x...".
 perf.hex = core.hex

@@ -9,6 +9,7 @@
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
+local kernel_group = require "perf.group"
 local open = require "perf.open"
 
 local M = {}
@@ -37,7 +38,7 @@ local function open_member(spec, attr, leader)
   local a = open.copy(attr)
   -- The leader waits until its group is complete. Linux 6.18 leaves a clock that joins a running group of another
   -- software PMU unscheduled until the next context switch: it would count nothing.
-  a.read_format, a.disabled = open.group_format, leader == nil
+  a.read_format, a.disabled = kernel_group.format, leader == nil
   return open.attr(spec, a, { group = leader })
 end
 
@@ -131,7 +132,7 @@ local function open_set(specs, source)
       table.insert(part.row.slots, { g - 1, value })
       value = value + 1
     end
-    members[g] = open.gather(events, true)
+    members[g] = kernel_group.gather(events, true)
     source = source or (open.source(events) == "hardware" and "hardware") or nil
   end
   local meter = core.meter(members)
@@ -263,7 +264,7 @@ local function find_table(list)
     for i = 1, #list do same = same and known.items[i] == list[i] end
     if same then return known.set end
   end
-  local items, set = {}, nil
+  local items, set = {}
   for i = 1, #list do items[i] = list[i] end
   local names, plain = {}, true
   for i, v in ipairs(items) do

@@ -1,8 +1,6 @@
---- Opening events and groups.
+--- Opening events: from a name or attr to a descriptor, with what is refused explained.
 -- @module perf.open
 local core = require "perf.core"
-local counts = require "perf.counts"
-local fast = require "perf.fast"
 
 local M = {}
 
@@ -89,7 +87,7 @@ function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
-    why = M.silent(attr), pid = pid, cpu = opts.cpu or -1 }
+    why = M.silent(attr), bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
   local ev, message, code = core.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
@@ -105,12 +103,36 @@ end
 
 local single_format = { "total_time_enabled", "total_time_running", "id" }
 
--- The attr to open from the attr a name stands for: disabled until enabled, times and id with the count.
-local function prepared(attr, format)
+--- The attr to open from the attr a name stands for: disabled until enabled, times and id with the count.
+-- @param attr plain attr fields
+-- @param[opt] format the read_format; the attr's own, or times and id
+function M.prepared(attr, format)
   local a = copy(attr)
   if a.disabled == nil then a.disabled = true end
   a.read_format = format or a.read_format or single_format
   return a
+end
+
+-- What makes an event write records.
+local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
+  "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
+
+--- Make an attr's records fit to be merged with others': a time to order them by, an id to tell whose they are.
+function M.mergeable(attr)
+  local records = false
+  for _, field in ipairs(writes) do records = records or (attr[field] and attr[field] ~= 0) end
+  if not records then return attr end
+  local sampled = attr.sample_type or {}
+  if type(sampled) ~= "table" then
+    sampled = core.unpack(core.pack { sample_type = sampled }).sample_type or {}
+  end
+  local list, has = {}, {}
+  for i, name in ipairs(sampled) do list[i], has[name] = name, true end
+  for _, name in ipairs { "time", "identifier" } do
+    if not has[name] then list[#list + 1] = name end
+  end
+  attr.sample_type, attr.sample_id_all = list, true
+  return attr
 end
 
 --- Open an event.
@@ -127,23 +149,7 @@ function M.open(event, opts)
     return nil, ("%s: is counted by %d PMUs of this machine, and an Event is one of them: name it with its PMU, or use "
       .. "perf.measure or perf.set, which add them up"):format(spec.label, #spec.attrs), "EINVAL"
   end
-  return M.attr(spec, prepared(spec.attrs[1]), opts)
-end
-
---- Build a Group around opened events: its layout and its behaviour.
--- @param events Events, the leader first
--- @param asleep whether the leader was opened disabled
--- @return Group
-function M.gather(events, asleep)
-  local rows = {}
-  for i, ev in ipairs(events) do
-    local info = ev:info()
-    rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, slots = { { 0, i - 1 } } }
-  end
-  local g = core.group(events, asleep)
-  events.layout = counts.layout(rows, 1, M.source(events))
-  events.words = g:words()
-  return g
+  return M.attr(spec, M.prepared(spec.attrs[1]), opts)
 end
 
 --- "hardware" when any of the events is counted by a PMU of the CPU.
@@ -171,198 +177,6 @@ function M.is_hardware(attr)
     end
   end
   return not soft_pmus[attr.type]
-end
-
-local group_format = { "total_time_enabled", "total_time_running", "id", "group" }
-M.group_format = group_format
-
---- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
--- @param list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
--- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
--- @return Group, disabled; or nil, message, code, and nothing left open
-function M.group(list, opts)
-  opts = copy(M.check_target(opts, "group"))
-  if type(list) == "string" then list = names().split(list) end
-  if type(list) ~= "table" then
-    error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
-  end
-  if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
-  if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
-  local events, asleep = {}, true
-  local function abandon(message, code)
-    for i = #events, 1, -1 do events[i]:close() end
-    return nil, message, code
-  end
-  for i, event in ipairs(list) do
-    local spec, message, code = names().resolve(event)
-    if not spec then return abandon(message, code) end
-    if #spec.attrs > 1 then
-      return abandon(("%s: is counted by %d PMUs of this machine, which one group cannot span: name it with its PMU")
-        :format(spec.label, #spec.attrs), "EINVAL")
-    end
-    local attr = prepared(spec.attrs[1], group_format)
-    if i == 1 then
-      asleep = attr.disabled ~= false and attr.disabled ~= 0
-    elseif spec.attrs[1].disabled == nil then
-      attr.disabled = false -- it follows its leader
-    end
-    local ev, m, c = M.attr(spec, attr, opts)
-    if not ev then
-      return abandon(m, c)
-    end
-    events[i] = ev
-    opts.group = events[1]
-  end
-  return M.gather(events, asleep)
-end
-
-local function check_group(g, method)
-  if getmetatable(g) ~= core.Group then
-    error(("bad argument #1 to '%s' (Group expected, got %s)"):format(method, type(g)), 3)
-  end
-  return g:members()
-end
-
----------------------------------------------------------------------------------------------------------------------
--- Event and Group: the methods that are Lua
-
-local Event, Group = core.Event.__index, core.Group.__index
-local begin, finish, snap, entry = fast.begin, fast.finish, fast.snap, counts.entry
-
---- The name the event was asked for by.
-function Event:label() return self:info().label end
-
---- The attr it was opened with: a table of perf_event_attr fields.
-function Event:attr() return copy(self:info().attr) end
-
-local function event_entry(info, scan)
-  local v = scan[1]
-  if not v then return entry(info, 0, 0, 0, nil) end
-  return entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id)
-end
-
---- Read the count.
--- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
--- reads its whole group has the others' counts in `members`. Or nil, message, code
-function Event:read()
-  local scan, message, code = self:scan()
-  if not scan then return nil, message, code end
-  local e = event_entry(self:info(), scan)
-  if e.id == nil and scan[1] then e.id = self:id() end
-  if scan[1] and scan[1].lost then e.lost = scan[1].lost end
-  if #scan > 1 then e.members = scan end
-  return e
-end
-
-local function event_finish(ev, before, ...)
-  local after, message = ev:scan()
-  if not after then error(message, 3) end
-  local info, a, b = ev:info(), before[1], after[1]
-  if not (a and b) then return entry(info, 0, 0, 0, nil), ... end
-  local function diff(x, y) return x and y and y - x end
-  return entry(info, b.value - a.value, diff(before.enabled_ns, after.enabled_ns),
-    diff(before.running_ns, after.running_ns), b.id or ev:id()), ...
-end
-
---- Count while a function runs. Enables the event and leaves it so.
--- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
-function Event:measure(fn, ...)
-  local ok, message = self:enable()
-  if not ok then error(message, 2) end
-  local before
-  before, message = self:scan()
-  if not before then error(message, 2) end
-  return event_finish(self, before, fn(...))
-end
-
--- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
--- context switch if the two belong to different software PMUs.
-local function each_member(g, method)
-  local events = check_group(g, method)
-  for i = 2, #events do
-    local ok, message, code = events[i][method](events[i])
-    if not ok then return nil, message, code end
-  end
-  return true
-end
-
-local enable_leader, disable_leader = Group.enable, Group.disable
-
---- Start all members. @return true, or nil, message, code
-function Group:enable()
-  local ok, message, code = each_member(self, "enable")
-  if not ok then return nil, message, code end
-  return enable_leader(self)
-end
-
---- Stop all members: one does not count while its leader stands still. @return true, or nil, message, code
-function Group:disable()
-  return disable_leader(self)
-end
-
---- Set the counts of all members to zero. @return true, or nil, message, code
--- @function Group:reset
-
---- Count while a function runs: two reads. A disabled group is enabled first and left so.
--- @return Counts, then the function's results. Raises its errors unchanged.
-function Group:measure(fn, ...)
-  local events = check_group(self, "measure")
-  return finish(self, begin(self, events.layout, events.words), fn(...))
-end
-
---- Counts since the group was opened or last reset, from one read(2).
-function Group:read()
-  local events = check_group(self, "read")
-  return snap(self, events.layout, events.words)
-end
-
---- The leader's id.
-function Group:id() return check_group(self, "id")[1]:id() end
-
---- The leader's descriptor, for other event loops.
-function Group:fd() return check_group(self, "fd")[1]:fd() end
-
---- Close every event of the group. Idempotent.
-function Group:close()
-  local events = check_group(self, "close")
-  self:forget()
-  for i = #events, 1, -1 do events[i]:close() end
-end
-
-core.Group.__close = Group.close
-core.Group.__len = function(g) return #g:members() end
-core.Group.__index = function(g, key)
-  local method = Group[key]
-  if method ~= nil or type(key) ~= "number" then return method end
-  return g:members()[key]
-end
-core.Group.__name, core.Event.__name = "perf.Group", "perf.Event"
-
-function core.Event.__tostring(ev)
-  local info = ev:info()
-  if not ev:is_open() then return ("Event(%s, closed)"):format(info.label) end
-  local e, message = ev:read()
-  if not e then return ("Event(%s, %s)"):format(info.label, message) end
-  local format = require "perf.format"
-  local text
-  if e.value then
-    text = e.unit == "ns" and format.ns(e.value) or format.commas(e.value) .. (e.unit and " " .. e.unit or "")
-  else
-    text = e.enabled_ns == 0 and not info.why and "not enabled yet" or "not counted: " .. e.why
-  end
-  return ("Event(%s: %s)"):format(info.label, text)
-end
-
-function core.Group.__tostring(g)
-  local events = g:members()
-  if not events[1]:is_open() then return ("Group(%d events, closed)"):format(#events) end
-  local c = g:read()
-  if c[1].enabled_ns == 0 then
-    local labels = {}
-    for i, ev in ipairs(events) do labels[i] = ev:label() end
-    return ("Group(%s: not enabled yet)"):format(table.concat(labels, ", "))
-  end
-  return ("Group of %d events\n%s"):format(#events, tostring(c))
 end
 
 return M

@@ -109,12 +109,10 @@ function M.set(event, opts)
     s:close()
     return nil, m, c
   end
-  local formats = { "total_time_enabled", "total_time_running", "id" }
   for _, target in ipairs(list) do
     for _, attr in ipairs(spec.attrs) do
-      local a = open.copy(attr)
+      local a = open.mergeable(open.prepared(attr))
       a.disabled = true
-      a.read_format = a.read_format or formats
       local ev, m, c = open.attr(spec, a, target)
       if ev then
         s[#s + 1], s.targets[#s.targets + 1] = ev, target
@@ -171,16 +169,25 @@ function Set:read()
   local list, message, code = self:per_cpu()
   if not list then return nil, message, code end
   local sum = { label = self.spec.label, unit = self.spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
+  local longest = 0
   for _, e in ipairs(list) do
     sum.raw = sum.raw + e.raw
     sum.enabled_ns = sum.enabled_ns + (e.enabled_ns or 0)
     sum.running_ns = sum.running_ns + (e.running_ns or 0)
+    longest = math.max(longest, e.enabled_ns or 0)
     if e.value then sum.value = (sum.value or 0) + e.value end
     sum.why = sum.why or e.why
   end
   if sum.value then sum.why = nil end
-  local c = counts.plain({ sum }, sum.enabled_ns / #list,
-    open.is_hardware(self.spec.attrs[1]) and "hardware" or "software")
+  local hardware = open.is_hardware(self.spec.attrs[1])
+  if self[1]:info().bound then
+    -- One task on every CPU: all its events are enabled for as long as it runs, and one at a time does.
+    sum.enabled_ns = longest
+    if hardware and sum.value and sum.running_ns < longest then
+      sum.value = counts.scaled(sum.raw, longest, sum.running_ns) * (self.spec.scale or 1)
+    end
+  end
+  local c = counts.plain({ sum }, longest, hardware and "hardware" or "software")
   for k, v in pairs(sum) do c[k] = v end
   return c
 end
@@ -204,6 +211,9 @@ function Set:records(opts) return reader(self):records(opts) end
 
 --- The next record of any event, as Event:read_record.
 function Set:read_record(timeout) return reader(self):read_record(timeout) end
+
+--- Whether a record can be read at once.
+function Set:has_record() return reader(self):has_record() end
 
 --- Wait until one of the events has records, as Event:poll.
 function Set:poll(timeout) return reader(self):poll(timeout) end

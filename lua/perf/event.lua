@@ -1,0 +1,73 @@
+--- Event: the methods that are Lua. Those of the kernel's calls are in csrc/binding/event.c and ring.c.
+-- @classmod Event
+local core = require "perf.core"
+local counts = require "perf.counts"
+local open = require "perf.open"
+
+local Event = core.Event.__index
+local entry, copy = counts.entry, open.copy
+
+--- The name the event was asked for by.
+function Event:label() return self:info().label end
+
+--- The attr it was opened with: a table of perf_event_attr fields.
+function Event:attr() return copy(self:info().attr) end
+
+local function event_entry(info, scan)
+  local v = scan[1]
+  if not v then return entry(info, 0, 0, 0, nil) end
+  return entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id)
+end
+
+--- Read the count.
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
+-- reads its whole group has the others' counts in `members`. Or nil, message, code
+function Event:read()
+  local scan, message, code = self:scan()
+  if not scan then return nil, message, code end
+  local e = event_entry(self:info(), scan)
+  if e.id == nil and scan[1] then e.id = self:id() end
+  if scan[1] and scan[1].lost then e.lost = scan[1].lost end
+  if #scan > 1 then e.members = scan end
+  return e
+end
+
+local function event_finish(ev, before, ...)
+  local after, message = ev:scan()
+  if not after then error(message, 3) end
+  local info, a, b = ev:info(), before[1], after[1]
+  if not (a and b) then return entry(info, 0, 0, 0, nil), ... end
+  local function diff(x, y) return x and y and y - x end
+  return entry(info, b.value - a.value, diff(before.enabled_ns, after.enabled_ns),
+    diff(before.running_ns, after.running_ns), b.id or ev:id()), ...
+end
+
+--- Count while a function runs. Enables the event and leaves it so.
+-- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
+function Event:measure(fn, ...)
+  local ok, message = self:enable()
+  if not ok then error(message, 2) end
+  local before
+  before, message = self:scan()
+  if not before then error(message, 2) end
+  return event_finish(self, before, fn(...))
+end
+
+core.Event.__name = "perf.Event"
+
+function core.Event.__tostring(ev)
+  local info = ev:info()
+  if not ev:is_open() then return ("Event(%s, closed)"):format(info.label) end
+  local e, message = ev:read()
+  if not e then return ("Event(%s, %s)"):format(info.label, message) end
+  local format = require "perf.format"
+  local text
+  if e.value then
+    text = e.unit == "ns" and format.ns(e.value) or format.commas(e.value) .. (e.unit and " " .. e.unit or "")
+  else
+    text = e.enabled_ns == 0 and not info.why and "not enabled yet" or "not counted: " .. e.why
+  end
+  return ("Event(%s: %s)"):format(info.label, text)
+end
+
+return Event

@@ -1,0 +1,184 @@
+--- Group: events that the kernel counts over the same instants.
+-- @classmod Group
+local core = require "perf.core"
+local counts = require "perf.counts"
+local fast = require "perf.fast"
+local open = require "perf.open"
+
+local M = {}
+
+local function names() return require "perf.names" end
+
+--- Build a Group around opened events: its layout and its behaviour.
+-- @param events Events, the leader first
+-- @param asleep whether the leader was opened disabled
+-- @return Group
+function M.gather(events, asleep)
+  local rows = {}
+  for i, ev in ipairs(events) do
+    local info = ev:info()
+    rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, bound = info.bound,
+      slots = { { 0, i - 1 } } }
+  end
+  local g = core.group(events, asleep)
+  events.layout = counts.layout(rows, 1, open.source(events))
+  events.words = g:words()
+  return g
+end
+
+--- The read_format of every member.
+M.format = { "total_time_enabled", "total_time_running", "id", "group" }
+
+--- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
+-- @param list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
+-- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
+-- @return Group, disabled; or nil, message, code, and nothing left open
+function M.group(list, opts)
+  opts = open.copy(open.check_target(opts, "group"))
+  if type(list) == "string" then list = names().split(list) end
+  if type(list) ~= "table" then
+    error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
+  end
+  if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
+  if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
+  local events, asleep = {}, true
+  local function abandon(message, code)
+    for i = #events, 1, -1 do events[i]:close() end
+    return nil, message, code
+  end
+  for i, event in ipairs(list) do
+    local spec, message, code = names().resolve(event)
+    if not spec then return abandon(message, code) end
+    if #spec.attrs > 1 then
+      return abandon(("%s: is counted by %d PMUs of this machine, which one group cannot span: name it with its PMU")
+        :format(spec.label, #spec.attrs), "EINVAL")
+    end
+    local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
+    if i == 1 then
+      asleep = attr.disabled ~= false and attr.disabled ~= 0
+    elseif spec.attrs[1].disabled == nil then
+      attr.disabled = false -- it follows its leader
+    end
+    local ev, m, c = open.attr(spec, attr, opts)
+    if not ev then
+      return abandon(m, c)
+    end
+    events[i] = ev
+    opts.group = events[1]
+  end
+  return M.gather(events, asleep)
+end
+
+local Group = core.Group.__index
+local begin, finish, snap = fast.begin, fast.finish, fast.snap
+
+local function check_group(g, method)
+  if getmetatable(g) ~= core.Group then
+    error(("bad argument #1 to '%s' (Group expected, got %s)"):format(method, type(g)), 3)
+  end
+  return g:members()
+end
+
+-- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
+-- context switch if the two belong to different software PMUs.
+local function each_member(g, method)
+  local events = check_group(g, method)
+  for i = 2, #events do
+    local ok, message, code = events[i][method](events[i])
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+local enable_leader, disable_leader = Group.enable, Group.disable
+
+--- Start all members. @return true, or nil, message, code
+function Group:enable()
+  local ok, message, code = each_member(self, "enable")
+  if not ok then return nil, message, code end
+  return enable_leader(self)
+end
+
+--- Stop all members: one does not count while its leader stands still. @return true, or nil, message, code
+function Group:disable()
+  return disable_leader(self)
+end
+
+--- Set the counts of all members to zero. @return true, or nil, message, code
+-- @function Group:reset
+
+--- Count while a function runs: two reads. A disabled group is enabled first and left so.
+-- @return Counts, then the function's results. Raises its errors unchanged.
+function Group:measure(fn, ...)
+  local events = check_group(self, "measure")
+  return finish(self, begin(self, events.layout, events.words), fn(...))
+end
+
+--- Counts since the group was opened or last reset, from one read(2).
+function Group:read()
+  local events = check_group(self, "read")
+  return snap(self, events.layout, events.words)
+end
+
+--- The leader's id.
+function Group:id() return check_group(self, "id")[1]:id() end
+
+--- The leader's descriptor, for other event loops.
+function Group:fd() return check_group(self, "fd")[1]:fd() end
+
+--- Close every event of the group. Idempotent.
+function Group:close()
+  local events = check_group(self, "close")
+  self:forget()
+  for i = #events, 1, -1 do events[i]:close() end
+end
+
+--- Map every member's ring; options as for Event:map. @return true, or nil, message, code
+function Group:map(opts)
+  for _, ev in ipairs(check_group(self, "map")) do
+    local ok, message, code = ev:map(opts)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+local function reader(g, method)
+  local events = check_group(g, method)
+  events.reader = events.reader or require "perf.merge".reader(events)
+  return events.reader
+end
+
+--- The records of all members in time order; options as for Event:records.
+function Group:records(opts) return reader(self, "records"):records(opts) end
+
+--- The next record of any member, as Event:read_record.
+function Group:read_record(timeout) return reader(self, "read_record"):read_record(timeout) end
+
+--- Wait until a member has records, as Event:poll.
+function Group:poll(timeout) return reader(self, "poll"):poll(timeout) end
+
+--- Whether a record can be read at once.
+function Group:has_record() return reader(self, "has_record"):has_record() end
+
+core.Group.__close = Group.close
+core.Group.__len = function(g) return #g:members() end
+core.Group.__index = function(g, key)
+  local method = Group[key]
+  if method ~= nil or type(key) ~= "number" then return method end
+  return g:members()[key]
+end
+core.Group.__name = "perf.Group"
+
+function core.Group.__tostring(g)
+  local events = g:members()
+  if not events[1]:is_open() then return ("Group(%d events, closed)"):format(#events) end
+  local c = g:read()
+  if c[1].enabled_ns == 0 then
+    local labels = {}
+    for i, ev in ipairs(events) do labels[i] = ev:label() end
+    return ("Group(%s: not enabled yet)"):format(table.concat(labels, ", "))
+  end
+  return ("Group of %d events\n%s"):format(#events, tostring(c))
+end
+
+return M
