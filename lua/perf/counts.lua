@@ -10,7 +10,6 @@
 --
 -- Layouts are interned by their content and kept: there are as many as different event lists.
 -- @module perf.counts
-local core = require "perf.core"
 local json = require "perf.json"
 local format = require "perf.format"
 
