@@ -3,6 +3,17 @@ local perf = require "perf"
 local measure = require "perf.measure"
 local util = require "spec.support.util"
 
+-- Lua's own heap may grow inside a measured function that makes tables and closures: a stray fault or two. Such specs get ten
+-- attempts, of which one must be exact; what is wrong is wrong ten times.
+local function attempts(fn)
+  local ok, err
+  for _ = 1, 10 do
+    ok, err = pcall(fn)
+    if ok then return end
+  end
+  error(err, 0)
+end
+
 local function faults(n) return function() kit.touch_pages(n) end end
 
 describe("perf.measure", function()
@@ -90,68 +101,78 @@ describe("perf.measure", function()
   end)
 
   it("takes callable objects", function()
-    local callable = setmetatable({}, { __call = function(_, n) kit.touch_pages(n) return "x" end })
-    local c, r = perf.measure("page-faults", callable, 5)
-    assert.equal(5, c["page-faults"])
-    assert.equal("x", r)
+    attempts(function()
+      local callable = setmetatable({}, { __call = function(_, n) kit.touch_pages(n) return "x" end })
+      local c, r = perf.measure("page-faults", callable, 5)
+      assert.equal(5, c["page-faults"])
+      assert.equal("x", r)
+    end)
   end)
 
   it("nests: every call sees its own counts and those within", function()
-    local inner, innermost
-    local outer = perf.measure("page-faults", function()
-      kit.touch_pages(1)
-      inner = perf.measure("page-faults", function()
-        kit.touch_pages(10)
-        innermost = perf.measure({ "page-faults" }, kit.touch_pages, 100)
+    attempts(function()
+      local inner, innermost
+      local outer = perf.measure("page-faults", function()
+        kit.touch_pages(1)
+        inner = perf.measure("page-faults", function()
+          kit.touch_pages(10)
+          innermost = perf.measure({ "page-faults" }, kit.touch_pages, 100)
+        end)
+        kit.touch_pages(1000)
       end)
-      kit.touch_pages(1000)
+      assert.equal(100, innermost["page-faults"])
+      assert.equal(110, inner["page-faults"])
+      assert.equal(1111, outer["page-faults"])
     end)
-    assert.equal(100, innermost["page-faults"])
-    assert.equal(110, inner["page-faults"])
-    assert.equal(1111, outer["page-faults"])
   end)
 
   it("recurses", function()
-    local seen = {}
-    local function f(depth)
-      kit.touch_pages(1)
-      if depth > 0 then seen[depth] = perf.measure("page-faults", f, depth - 1)["page-faults"] end
-    end
-    f(20)
-    for depth = 1, 20 do assert.equal(depth, seen[depth]) end
+    attempts(function()
+      local seen = {}
+      local function f(depth)
+        kit.touch_pages(1)
+        if depth > 0 then seen[depth] = perf.measure("page-faults", f, depth - 1)["page-faults"] end
+      end
+      f(20)
+      for depth = 1, 20 do assert.equal(depth, seen[depth]) end
+    end)
   end)
 
   it("lets the function yield", function()
-    local co = coroutine.wrap(function()
-      local c, r = perf.measure("page-faults", function()
-        kit.touch_pages(2)
-        local got = coroutine.yield "first"
-        kit.touch_pages(3)
-        return got
+    attempts(function()
+      local co = coroutine.wrap(function()
+        local c, r = perf.measure("page-faults", function()
+          kit.touch_pages(2)
+          local got = coroutine.yield "first"
+          kit.touch_pages(3)
+          return got
+        end)
+        return c["page-faults"], r
       end)
-      return c["page-faults"], r
+      assert.equal("first", co())
+      kit.touch_pages(10) -- what else the thread runs is counted with it
+      local n, r = co "second"
+      assert.equal(15, n)
+      assert.equal("second", r)
     end)
-    assert.equal("first", co())
-    kit.touch_pages(10) -- what else the thread runs is counted with it
-    local n, r = co "second"
-    assert.equal(15, n)
-    assert.equal("second", r)
   end)
 
   it("keeps interleaved coroutines apart", function()
-    local function task(n)
-      return coroutine.wrap(function()
-        return perf.measure("page-faults", function()
-          kit.touch_pages(n)
-          coroutine.yield()
-        end)["page-faults"]
-      end)
-    end
-    local a, b = task(1), task(2)
-    a()
-    b()
-    assert.equal(3, a()) -- its own 1 and b's 2
-    assert.equal(2, b())
+    attempts(function()
+      local function task(n)
+        return coroutine.wrap(function()
+          return perf.measure("page-faults", function()
+            kit.touch_pages(n)
+            coroutine.yield()
+          end)["page-faults"]
+        end)
+      end
+      local a, b = task(1), task(2)
+      a()
+      b()
+      assert.equal(3, a()) -- its own 1 and b's 2
+      assert.equal(2, b())
+    end)
   end)
 
   describe("finds an open list again", function()
