@@ -1,0 +1,65 @@
+/*
+ * Reading and writing this process's own memory, to damage what the kernel wrote into a ring. See
+ * testkit.h.
+ */
+#include "testkit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* rings(): array of {addr=, size=} of the mapped rings, in the order of their addresses */
+static int kit_rings(lua_State *L)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[512];
+    int n = 0;
+
+    if (f == NULL)
+        return luaL_error(L, "/proc/self/maps cannot be read");
+    lua_newtable(L);
+    while (fgets(line, sizeof line, f) != NULL) {
+        unsigned long long from, to;
+
+        if (strstr(line, "[perf_event]") == NULL || sscanf(line, "%llx-%llx", &from, &to) != 2)
+            continue;
+        lua_createtable(L, 0, 2);
+        tk_push_u64(L, from);
+        lua_setfield(L, -2, "addr");
+        tk_push_u64(L, to - from);
+        lua_setfield(L, -2, "size");
+        lua_rawseti(L, -2, ++n);
+    }
+    fclose(f);
+    return 1;
+}
+
+static char *address(lua_State *L, int arg)
+{
+    return (char *)(uintptr_t)(uint64_t)luaL_checknumber(L, arg);
+}
+
+/* peek(addr, n): n bytes of memory */
+static int kit_peek(lua_State *L)
+{
+    lua_pushlstring(L, address(L, 1), tk_check_count(L, 2));
+    return 1;
+}
+
+/* poke(addr, bytes): writes them there */
+static int kit_poke(lua_State *L)
+{
+    size_t n;
+    const char *bytes = luaL_checklstring(L, 2, &n);
+
+    memcpy(address(L, 1), bytes, n);
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    { "rings", kit_rings }, { "peek", kit_peek }, { "poke", kit_poke }, { NULL, NULL },
+};
+
+void tk_open_memory(lua_State *L)
+{
+    tk_register(L, functions);
+}
