@@ -58,7 +58,7 @@ end
 local sysctl_or_cap = "run: sysctl kernel.perf_event_paranoid=%d, or give the program CAP_PERFMON)"
 
 describe("an ordinary user", function()
-  before_each(function() requires { root = true, perf_open = true } end)
+  before_each(function() requires { root = true, perf_open = true, nostress = true } end) -- the level is everyone's
 
   it("is told at level 2 that the kernel is left out", function()
     assert.equal("EACCES page-faults: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space "
