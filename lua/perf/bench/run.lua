@@ -1,0 +1,181 @@
+--- The runs behind perf.bench and perf.compare.
+--
+-- A run is one measurement of a batch of calls; its length is found by trying. Candidates take turns, in another random order
+-- each round, and with them an empty function in batches of the same size: what that costs is what measuring, the loop
+-- and a call cost, and is taken off. Drift and disturbances meet all of them alike.
+--
+-- The loop must not let the work be optimized away. Plain Lua does nothing of the kind. LuaJIT would inline the function, move
+-- what is the same each time out of the loop and drop what nobody uses; so there every result goes to a C function,
+-- which ends the trace: the function is compiled as in a hot loop, but each call of it works. A loop with its
+-- compilation off would not do: side traces of the function that return to it could not be compiled.
+-- Each function gets a loop of its own, or the first to be compiled would be the fast one.
+-- @module perf.bench.run
+local core = require "perf.core"
+local fast = require "perf.fast"
+local stats = require "perf.stats"
+
+local M = {}
+
+local begin, finish = fast.begin, fast.finish
+local compiled = type(jit) == "table"
+
+local LOOP = compiled
+  and "local keep = ... return function(fn, n) for _ = 1, n do keep(fn()) end end"
+  or "return function(fn, n) for _ = 1, n do fn() end end"
+local load_text = loadstring or load
+
+-- A C function that the compiler knows nothing of; it does next to nothing.
+local keep = core.thread_token
+
+local function new_loop() return load_text(LOOP, "=(perf.bench)")(keep) end
+
+local function measured(set, loop, fn, n)
+  local meter = set.meter
+  return finish(meter, begin(meter, set.layout, set.words), loop(fn, n))
+end
+-- Measuring must cost the same in the last run as in the first.
+if compiled then jit.off(measured) end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Calibration
+
+local MOST_CALLS = 2 ^ 30
+
+local function elapsed(candidate, n)
+  local from = core.wall_ns()
+  candidate.loop(candidate.fn, n)
+  return tonumber(core.wall_ns() - from)
+end
+
+-- The number of calls that lasts min_ns, from the candidate's present one on.
+local function calibrate(candidate, min_ns)
+  local n = candidate.batch
+  while true do
+    local t = elapsed(candidate, n)
+    candidate.run_ns = t
+    if t >= min_ns or n >= MOST_CALLS then break end
+    -- The first calls are slower than the later ones, so an estimate from few is not trusted far.
+    n = math.min(MOST_CALLS, math.max(2 * n, math.min(16 * n, math.ceil(1.1 * n * min_ns / math.max(t, 1)))))
+  end
+  candidate.batch = n
+end
+
+-- In pieces first: what the compiler still has to do where the loop ends is then done.
+local function warm_up(set, candidate, runs)
+  local batch = candidate.batch
+  if runs > 0 and batch >= 32 then
+    local piece = math.ceil(batch / 32)
+    for _ = 1, 32 do measured(set, candidate.loop, candidate.fn, piece) end
+  end
+  for _ = 1, runs do measured(set, candidate.loop, candidate.fn, batch) end
+end
+
+-- Candidates of like speed get batches of one size, so that nothing but themselves differs.
+local function even_out(candidates, min_ns)
+  local sorted = {}
+  for i, c in ipairs(candidates) do sorted[i] = c end
+  table.sort(sorted, function(a, b) return a.batch > b.batch end)
+  local size = sorted[1].batch
+  for _, c in ipairs(sorted) do
+    local longer = c.run_ns * size / c.batch
+    if longer > math.max(8 * min_ns, c.run_ns) then size, longer = c.batch, c.run_ns end
+    c.run_ns, c.batch = longer, size
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Rounds
+
+--- Run candidates against each other.
+-- @tparam table set what measure.find gives
+-- @tparam {function,...} fns
+-- @tparam table opts warmup (runs), min_ns, seed, rounds(ns) -> how many rounds, from what one takes
+-- @treturn table candidates, an array of {batch=, counts={Counts, ...}, idle={Counts, ...}} in the order of fns, where idle
+-- are the runs of the empty function in batches of that size
+-- @treturn int how many rounds there were
+function M.rounds(set, fns, opts)
+  local random = stats.rng(opts.seed)
+  local candidates, all, idle = {}, {}, {}
+  for i, fn in ipairs(fns) do
+    candidates[i] = { fn = fn, loop = new_loop(), batch = 1, counts = {} }
+    all[i] = candidates[i]
+  end
+  collectgarbage()
+  for _, c in ipairs(candidates) do calibrate(c, opts.min_ns) end
+  for _, c in ipairs(candidates) do
+    warm_up(set, c, opts.warmup)
+    calibrate(c, opts.min_ns)
+  end
+  even_out(candidates, opts.min_ns)
+
+  local round_ns = 0
+  for _, c in ipairs(candidates) do
+    round_ns = round_ns + c.run_ns
+    local empty = idle[c.batch]
+    if not empty then
+      empty = { fn = function() end, loop = new_loop(), batch = c.batch, counts = {} }
+      warm_up(set, empty, math.max(1, opts.warmup))
+      idle[c.batch] = empty
+      all[#all + 1] = empty
+    end
+    c.idle = empty.counts
+  end
+
+  local rounds = opts.rounds(round_ns)
+  for round = 1, rounds do
+    for _, c in ipairs(stats.shuffle(all, random)) do
+      c.counts[round] = measured(set, c.loop, c.fn, c.batch)
+    end
+  end
+  return candidates, rounds
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- From runs to values per call
+
+-- One event, or the wall time, of every run: values per call, with false where it was not counted.
+local function column(counts, row, batch)
+  local values, entry, share = {}, nil, 1
+  for i, c in ipairs(counts) do
+    if row == "wall" then
+      values[i] = tonumber(c.wall_ns) / batch
+    else
+      local e = c[row]
+      values[i] = e.value ~= nil and tonumber(e.value) / batch or false
+      if not entry or e.value == nil then entry = e end
+      local enabled, running = tonumber(e.enabled_ns or 0), tonumber(e.running_ns or 0)
+      if enabled ~= 0 then share = math.min(share, running / enabled) end
+    end
+  end
+  return values, entry, share
+end
+
+local function counted(values)
+  local t = {}
+  for _, v in ipairs(values) do
+    if v then t[#t + 1] = v end
+  end
+  return t
+end
+
+--- What a candidate found of one event.
+-- @tparam table candidate of `rounds`
+-- @tparam int|string row the event's place in the list, or "wall"
+-- @treturn table label, unit, values (a round each, per call, with the overhead taken off; false where not counted), known
+-- (the same without the false), overhead (per call), share (the least part of a run that it was counted for), why (when it was
+-- never counted)
+function M.samples(candidate, row)
+  local batch = candidate.batch
+  local values, entry, share = column(candidate.counts, row, batch)
+  local idle = counted((column(candidate.idle, row, batch)))
+  local overhead = #idle > 0 and stats.median(idle) or 0
+  for i, v in ipairs(values) do values[i] = v and v - overhead end
+  local known = counted(values)
+  return {
+    label = entry and entry.label or "wall", unit = entry and entry.unit or (row == "wall" and "ns" or nil),
+    values = values, known = known, overhead = overhead, share = share,
+    why = #known == 0 and entry.why or nil,
+  }
+end
+
+return M
