@@ -60,6 +60,7 @@ describe("damaged names", function()
 
   local open, opened = io.open, nil
   before_each(function()
+    requires { nostress = true }
     opened = {}
     io.open = function(path, mode) -- luacheck: ignore 122
       opened[path] = true

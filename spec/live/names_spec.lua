@@ -19,7 +19,7 @@ end
 
 describe("software events", function()
   it("open by every name", function()
-    requires { perf_open = true }
+    requires { perf_open = true, nostress = true }
     for _, row in ipairs(core.defs().software) do
       opens(row.name)
       if row.alias then opens(row.alias) end
@@ -77,7 +77,7 @@ describe("tracepoints", function()
   end)
 
   it("are listed as tracefs does", function()
-    requires { tracefs = true }
+    requires { tracefs = true, nostress = true }
     local all, count = perf.tracepoints(), 0
     for _ in util.read_file(util.tracefs_dir() .. "/available_events"):gmatch("[^\n]+") do count = count + 1 end
     assert.equal(count, #all)
@@ -87,7 +87,7 @@ describe("tracepoints", function()
   end)
 
   it("are mistakes when there is none of the name", function()
-    requires { tracefs = true }
+    requires { tracefs = true, nostress = true }
     local id, message, code = perf.tracepoint_id("sched", "sched_swtich")
     assert.is_nil(id)
     assert.matches("no tracepoint 'sched:sched_swtich'", message, 1, true)
@@ -239,7 +239,7 @@ end)
 
 describe("perf.list", function()
   it("has names that resolve", function()
-    requires { tracefs = true }
+    requires { tracefs = true, nostress = true }
     local kinds = {}
     for _, row in ipairs(perf.list()) do
       kinds[row.kind] = (kinds[row.kind] or 0) + 1
@@ -292,7 +292,7 @@ describe("perf(1)", function()
   end
 
   it("reads the same names the same", function()
-    requires { cmd = "perf", tracefs = true, root = true, file = "/sys/bus/event_source/devices/msr/events/tsc" }
+    requires { cmd = "perf", nostress = true, tracefs = true, root = true, file = "/sys/bus/event_source/devices/msr/events/tsc" }
     local script = {}
     for name in spelled:gmatch("%S+") do
       script[#script + 1] = ("echo 'NAME %s'; perf stat -vv -e '%s' true 2>&1"):format(name, name)
@@ -313,6 +313,7 @@ end)
 
 describe("a name", function()
   it("is blamed on the line of the caller, through every function that takes one", function()
+    requires { nostress = true }
     for name, call in pairs{
       open = function() return (perf.open("cylces")) end,
       group = function() return (perf.group{"page-faults", "cylces"}) end,

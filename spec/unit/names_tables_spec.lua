@@ -8,6 +8,8 @@ local m
 
 setup(function() m = golden.machines() end)
 teardown(function() golden.remove(m) end)
+-- Hundreds of names: at full pressure of the collector minutes, and no C in them that it could find out.
+before_each(function() requires { nostress = true } end)
 
 describe("a table", function()
   -- Offset and width of each field of struct perf_event_attr in bytes, and the order of the bits of the word at 40.
