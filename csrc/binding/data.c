@@ -6,7 +6,7 @@
  *   inflate     what it gave, held here
  *   message, code, count   of the first error, and how many there were
  *
- * each is a loop's own function, `for rec in data.each, data do`; next is the same, but stops at each damaged record. */
+ * records() makes a loop's function, which leaves out damaged records; next() stops at each of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,13 +18,6 @@
 #include "data.h"
 #include "record.h"
 
-struct pb_data {
-	struct pf_data d;
-	int fd, own, open;
-	uint32_t nattrs; /* entries of attrs */
-	uint64_t nerrors;
-};
-
 static struct pb_data *to_data(lua_State *L, int i)
 {
 	struct pb_data *p = pb_test(L, i, PB_DATA);
@@ -34,7 +27,7 @@ static struct pb_data *to_data(lua_State *L, int i)
 	return p;
 }
 
-static struct pb_data *check_data(lua_State *L, int i)
+struct pb_data *pb_check_data(lua_State *L, int i)
 {
 	struct pb_data *p = to_data(L, i);
 
@@ -80,7 +73,7 @@ static void push_state(lua_State *L, const char *field)
 }
 
 /* nil, message, code; kept for error(). */
-static int failed(lua_State *L, struct pb_data *p, int err)
+int pb_data_failed(lua_State *L, struct pb_data *p, int err)
 {
 	int n;
 
@@ -126,7 +119,7 @@ static int l_open(lua_State *L)
 	p->open = 1;
 	r = pf_data_open(&p->d, p->fd);
 	if (r < 0) {
-		r = failed(L, p, r);
+		r = pb_data_failed(L, p, r);
 		lua_pushcfunction(L, l_close);
 		lua_pushvalue(L, 1);
 		lua_call(L, 1, 0);
@@ -144,7 +137,7 @@ static int load_inflate(lua_State *L, struct pb_data *p)
 	push_state(L, "inflater");
 	if (!lua_isnil(L, -1)) {
 		lua_call(L, 0, 1);
-		p = check_data(L, 1);
+		p = pb_check_data(L, 1);
 		p->d.inflate = pb_test(L, -1, PB_INFLATE);
 		pb_getuservalue(L, 1);
 		lua_pushvalue(L, -2);
@@ -159,13 +152,13 @@ static int load_inflate(lua_State *L, struct pb_data *p)
 	return 0;
 }
 
-static int about_file(uint32_t type)
+int pb_data_tells(uint32_t type)
 {
 	return type == PF_USER_HEADER_ATTR || type == PF_USER_HEADER_EVENT_TYPE || type == PF_USER_EVENT_UPDATE ||
 	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
 }
 
-static void tell(lua_State *L, struct pb_data *p, uint32_t type)
+void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
 {
 	if (type == PF_USER_HEADER_ATTR) {
 		push_state(L, "attrs");
@@ -181,19 +174,24 @@ static void tell(lua_State *L, struct pb_data *p, uint32_t type)
 	lua_call(L, 1, 0);
 }
 
-/* The Data is at 1. Pushes a Record and returns 1, or nil and 0 at the end, or nil, message, code and -errno. */
-static int read_next(lua_State *L, struct pb_data *p)
+int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
+{
+	int n = pf_data_next(&p->d, r);
+
+	while (n == PF_DATA_NEEDS_INFLATE)
+		n = load_inflate(L, p) ? pf_data_next(&p->d, r) : -ENOSYS;
+	return n;
+}
+
+/* The Data is at 1, attrs at index attrs, Record's metatable at index metatable. Pushes a Record and returns 1, or nil
+ * and 0 at the end, or nil, message, code and -errno. */
+static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
 {
 	struct pf_data_record r;
-	int n, info = 0;
+	int n = pb_data_step(L, p, &r), info = 0;
 
-	do {
-		n = pf_data_next(&p->d, &r);
-		if (n == PF_DATA_NEEDS_INFLATE && !load_inflate(L, p))
-			n = -ENOSYS;
-	} while (n == PF_DATA_NEEDS_INFLATE);
 	if (n < 0) {
-		failed(L, p, n);
+		pb_data_failed(L, p, n);
 		return n;
 	}
 	if (n == 0) {
@@ -201,39 +199,54 @@ static int read_next(lua_State *L, struct pb_data *p)
 		return 0;
 	}
 	if (r.layout) {
-		push_state(L, "attrs");
-		lua_rawgeti(L, -1, (int)r.layout->index + 1);
+		lua_rawgeti(L, attrs, (int)r.layout->index + 1);
 		info = lua_gettop(L);
 	}
-	n = pb_push_record(L, r.layout, r.bytes, r.size, 0, info);
+	n = pb_push_record_as(L, metatable, r.layout, r.bytes, r.size, info);
 	if (n < 0) {
-		failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
+		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
 		return -EBADMSG;
 	}
-	if (about_file(r.type))
-		tell(L, p, r.type);
+	if (pb_data_tells(r.type))
+		pb_data_tell(L, p, r.type);
 	return 1;
 }
 
 /* data:next(): the next Record; nil at the end; nil, message, code for one that is damaged. */
 static int l_next(lua_State *L)
 {
-	struct pb_data *p = check_data(L, 1);
+	struct pb_data *p = pb_check_data(L, 1);
 
 	lua_settop(L, 1);
-	return read_next(L, p) < 0 ? 3 : 1;
+	push_state(L, "attrs");
+	luaL_getmetatable(L, PB_RECORD);
+	return read_next(L, p, 2, 3) < 0 ? 3 : 1;
 }
 
-/* The same, going on behind what is damaged: data:state() tells of it. */
+/* Upvalues: the Data, attrs, Record's metatable. */
 static int l_each(lua_State *L)
 {
-	struct pb_data *p = check_data(L, 1);
+	struct pb_data *p = lua_touserdata(L, lua_upvalueindex(1));
 	int r;
 
 	do {
-		lua_settop(L, 1);
-		r = read_next(L, p);
-	} while (r < 0 && p->open);
+		lua_settop(L, 0);
+		if (!p->open)
+			return luaL_error(L, "the perf.data file is closed");
+		lua_pushvalue(L, lua_upvalueindex(1));
+		r = read_next(L, p, lua_upvalueindex(2), lua_upvalueindex(3));
+	} while (r < 0);
+	return 1;
+}
+
+/* data:records(): a loop's function. */
+static int l_records(lua_State *L)
+{
+	pb_check_data(L, 1);
+	lua_settop(L, 1);
+	push_state(L, "attrs");
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_each, 3);
 	return 1;
 }
 
@@ -256,7 +269,7 @@ static void set_number(lua_State *L, const char *field, uint64_t v)
 /* data:header(): what the front of the file says. */
 static int l_header(lua_State *L)
 {
-	const struct pb_data *p = check_data(L, 1);
+	const struct pb_data *p = pb_check_data(L, 1);
 	const struct pf_data *d = &p->d;
 	int little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
@@ -280,7 +293,7 @@ static int l_header(lua_State *L)
 /* data:skipped(): how many records of types that nobody knows were passed over, and the last such type. */
 static int l_skipped(lua_State *L)
 {
-	const struct pf_data *d = &check_data(L, 1)->d;
+	const struct pf_data *d = &pb_check_data(L, 1)->d;
 
 	pb_push_u64(L, d->skipped);
 	if (d->skipped == 0)
@@ -292,7 +305,7 @@ static int l_skipped(lua_State *L)
 /* data:payload(n): up to n bytes of what follows the last record; nil when there is no more. */
 static int l_payload(lua_State *L)
 {
-	struct pb_data *p = check_data(L, 1);
+	struct pb_data *p = pb_check_data(L, 1);
 	size_t n = (size_t)pb_check_u64(L, 2, PF_DATA_WINDOW);
 	void *buf;
 	ssize_t got;
@@ -306,7 +319,7 @@ static int l_payload(lua_State *L)
 	buf = pb_newuserdata(L, n);
 	got = pf_data_payload(&p->d, buf, n);
 	if (got < 0)
-		return failed(L, p, (int)got);
+		return pb_data_failed(L, p, (int)got);
 	lua_pushlstring(L, buf, (size_t)got);
 	return 1;
 }
@@ -328,7 +341,7 @@ static const struct pf_feature *check_feature(lua_State *L, int i)
 /* data:feature(name, ncpus): its value; nil when the file has none; nil, message, code when it is damaged. */
 static int l_feature(lua_State *L)
 {
-	struct pb_data *p = check_data(L, 1);
+	struct pb_data *p = pb_check_data(L, 1);
 	const struct pf_feature *f = check_feature(L, 2);
 	uint64_t ncpus = (uint64_t)luaL_optnumber(L, 3, 0);
 	struct pf_section s;
@@ -358,7 +371,7 @@ static int l_feature(lua_State *L)
 /* data:decode(name, bytes, ncpus): the same for the bytes of a header_feature record. */
 static int l_decode(lua_State *L)
 {
-	struct pb_data *p = check_data(L, 1);
+	struct pb_data *p = pb_check_data(L, 1);
 	const struct pf_feature *f = check_feature(L, 2);
 	size_t n;
 	const char *bytes = luaL_checklstring(L, 3, &n);
@@ -371,14 +384,14 @@ static int l_decode(lua_State *L)
 /* data:arch(machine): whose registers the samples have. */
 static int l_arch(lua_State *L)
 {
-	pf_data_events_arch(&check_data(L, 1)->d.events, pf_arch_named(luaL_checkstring(L, 2)));
+	pf_data_events_arch(&pb_check_data(L, 1)->d.events, pf_arch_named(luaL_checkstring(L, 2)));
 	return 0;
 }
 
 /* data:types(): the event names of a file from before Linux 3.11, {[config] = name}, keyed as core.hex does. */
 static int l_types(lua_State *L)
 {
-	const struct pf_data *d = &check_data(L, 1)->d;
+	const struct pf_data *d = &pb_check_data(L, 1)->d;
 	const struct pf_section *s = &d->header.types;
 	struct {
 		uint64_t config;
@@ -423,7 +436,7 @@ void pb_open_data(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
-		{"next", l_next},       {"each", l_each},       {"state", l_state},     {"header", l_header}, {"skipped", l_skipped},
+		{"next", l_next},       {"records", l_records}, {"state", l_state},     {"header", l_header}, {"skipped", l_skipped},
 		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch},
 		{"types", l_types},     {"close", l_close},     {NULL, NULL}};
 
@@ -437,4 +450,5 @@ void pb_open_data(lua_State *L)
 	pb_register(L, methods);
 	lua_setfield(L, -2, "__index");
 	lua_setfield(L, -2, "Data");
+	pb_open_data_each(L);
 }

@@ -3,10 +3,32 @@
 #define PB_DATA_H
 
 #include "../core/data_feature.h"
+#include "../core/data_read.h"
 #include "binding.h"
 
 #define PB_DATA "perf.Data"
 #define PB_INFLATE "perf.Inflate" /* a userdata that begins with a struct pf_inflate */
+
+/* data.c */
+struct pb_data {
+	struct pf_data d;
+	int fd, own, open;
+	uint32_t nattrs; /* entries of the state's attrs */
+	uint64_t nerrors;
+};
+
+struct pb_data *pb_check_data(lua_State *L, int i); /* raises when closed */
+/* pf_data_next, with what unpacks compressed records loaded when it is needed. The Data is at 1. */
+int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r);
+/* nil, message, code; kept for the state. The Data is at 1. */
+int pb_data_failed(lua_State *L, struct pb_data *p, int err);
+/* Does a record of that type tell about the file itself? */
+int pb_data_tells(uint32_t type);
+/* Let its Record, on top of the stack, do so. The Data is at 1. */
+void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
+
+/* data_each.c */
+void pb_open_data_each(lua_State *L);
 
 /* data_feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */
 void pb_push_feature(lua_State *L, struct pf_cursor *c, enum pf_feature_shape shape, uint64_t ncpus);

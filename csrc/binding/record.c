@@ -73,18 +73,18 @@ void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
 	luaL_pushresult(&b);
 }
 
-static int push_field(lua_State *L, const struct pb_record *r, const struct field *f)
+static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, const struct field *f)
 {
-	const void *member = (const char *)&r->rec + f->offset;
+	const void *member = (const char *)rec + f->offset;
 	const struct pf_view *v = member;
 
-	if (f->mask && !(r->rec.has & f->mask)) {
+	if (f->mask && !(rec->has & f->mask)) {
 		lua_pushnil(L);
 		return 1;
 	}
 	switch (f->kind) {
 	case KIND_PART:
-		return f->part(L, r);
+		return 0;
 	case KIND_U64:
 		pb_push_u64(L, *(const uint64_t *)member);
 		return 1;
@@ -99,31 +99,64 @@ static int push_field(lua_State *L, const struct pb_record *r, const struct fiel
 		return 1;
 	case KIND_TEXT:
 	case KIND_BYTES:
-		lua_pushlstring(L, (const char *)r->bytes + v->at, v->n);
+		lua_pushlstring(L, (const char *)bytes + v->at, v->n);
 		return 1;
 	case KIND_HEX:
-		pb_push_hex(L, r->bytes + v->at, v->n);
+		pb_push_hex(L, bytes + v->at, v->n);
 		return 1;
 	case KIND_MISC:
 		for (size_t i = 0; i < sizeof misc_bits / sizeof *misc_bits; i++)
 			if (strcmp(misc_bits[i].name, f->name) == 0)
-				lua_pushboolean(L, r->rec.misc >> misc_bits[i].bit & 1);
+				lua_pushboolean(L, rec->misc >> misc_bits[i].bit & 1);
 		return 1;
 	case KIND_FLAG:
 		for (size_t i = 0; i < sizeof aux_bits / sizeof *aux_bits; i++)
 			if (strcmp(aux_bits[i].name, f->name) == 0)
-				lua_pushboolean(L, r->rec.aux_flags >> aux_bits[i].bit & 1);
+				lua_pushboolean(L, rec->aux_flags >> aux_bits[i].bit & 1);
 		return 1;
 	}
 	return 0;
 }
 
-/* Upvalue: names to rows, to methods, and {function} for a field that Lua makes of the Record. */
+static int push_field(lua_State *L, const struct pb_record *r, const struct field *f)
+{
+	if (f->kind != KIND_PART)
+		return push_plain(L, &r->rec, r->bytes, f);
+	if (!f->mask || (r->rec.has & f->mask))
+		return f->part(L, r);
+	lua_pushnil(L);
+	return 1;
+}
+
+int pb_plain_field(const char *name)
+{
+	for (int i = 0; i < NFIELDS; i++)
+		if (fields[i].kind != KIND_PART && strcmp(fields[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field)
+{
+	push_plain(L, rec, bytes, &fields[field]);
+}
+
+/* The Record at 1 by its metatable in upvalue 2: a look-up by name would cost as much as the rest. */
+static const struct pb_record *self(lua_State *L)
+{
+	const struct pb_record *r = lua_touserdata(L, 1);
+
+	if (!r || !lua_getmetatable(L, 1) || !lua_rawequal(L, -1, lua_upvalueindex(2)))
+		return check_record(L, 1);
+	lua_settop(L, 2);
+	return r;
+}
+
+/* Upvalues: names to rows, to methods, and {function} for a field that Lua makes of the Record; the metatable. */
 static int l_index(lua_State *L)
 {
-	const struct pb_record *r = check_record(L, 1);
+	const struct pb_record *r = self(L);
 
-	lua_settop(L, 2);
 	if (pf_record_is_user(r->rec.type) && pb_user_field(L, r->bytes, r->rec.size))
 		return 1;
 	lua_pushvalue(L, 2);
@@ -182,12 +215,12 @@ static int l_earlier(lua_State *L)
 	return 1;
 }
 
-static struct pb_record *new_record(lua_State *L, size_t n)
+static struct pb_record *new_record(lua_State *L, size_t n, int metatable)
 {
 	struct pb_record *r = pb_newuserdata(L, sizeof *r + n);
 
 	r->room = (uint32_t)n;
-	luaL_getmetatable(L, PB_RECORD);
+	lua_pushvalue(L, metatable);
 	lua_setmetatable(L, -2);
 	return r;
 }
@@ -213,11 +246,25 @@ static int fill(lua_State *L, struct pb_record *r, const struct pf_layout *l, co
 	return e;
 }
 
+int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info)
+{
+	struct pb_record *r = new_record(L, n, metatable);
+	int e = fill(L, r, l, bytes, n, 0, info);
+
+	if (e < 0)
+		lua_pop(L, 1);
+	return e;
+}
+
 int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info)
 {
-	struct pb_record *r = new_record(L, n);
-	int e = fill(L, r, l, bytes, n, swapped, info);
+	struct pb_record *r;
+	int e;
 
+	luaL_getmetatable(L, PB_RECORD);
+	r = new_record(L, n, lua_gettop(L));
+	lua_remove(L, -2);
+	e = fill(L, r, l, bytes, n, swapped, info);
 	if (e < 0)
 		lua_pop(L, 1);
 	return e;
@@ -303,7 +350,8 @@ void pb_open_record(lua_State *L)
 		lua_pushinteger(L, i);
 		lua_setfield(L, -2, fields[i].name);
 	}
-	lua_pushcclosure(L, l_index, 1);
+	lua_pushvalue(L, -2);
+	lua_pushcclosure(L, l_index, 2);
 	lua_setfield(L, -2, "__index");
 	push_in_lua(L, "tostring");
 	lua_setfield(L, -2, "__tostring");

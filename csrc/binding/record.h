@@ -32,9 +32,15 @@ void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
 /* Push a Record of a copy of the bytes; info is the index of its info table, absolute, or 0. Returns what
  * pf_record_parse does; when that is negative nothing is pushed. */
 int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info);
+/* The same in native byte order, with Record's metatable at hand, at an absolute or pseudo-index: for loops. */
+int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
 /* The same into the Record at index into when it has room; pushes it, or a new one. */
 int pb_refill_record(lua_State *L, int into, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
-/* nil, message, code for what these two refuse. */
+/* The number of a field that is one number, text or string of bytes, -1 for any other name; and its value of a parsed
+ * record, for who needs no Record. */
+int pb_plain_field(const char *name);
+void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field);
+/* nil, message, code for what the first two refuse. */
 int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
 
 /* layouts.c: a table of layouts with the id of each event, for records that come from anywhere but a ring. */

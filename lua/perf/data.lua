@@ -24,8 +24,8 @@ local File = {}
 --- What was wrong with the file so far: nil when nothing was.
 -- A loop over `file:records()` leaves out damaged records where the place of the next one is known, and ends where it is
 -- not: this tells of both.
--- @return the first error's message, its code ("EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built; another
---   errno's symbol), and how many errors there were
+-- @return the first error's message, its code ("EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built;
+--   another errno's symbol), and how many errors there were
 function File:error()
   local state, count = self._data:state()
   if count == 0 then return nil end
@@ -36,7 +36,16 @@ end
 -- @usage for rec in file:records() do ... end
 --   assert(not file:error())
 function File:records()
-  return self._data.each, self._data
+  return self._data:records()
+end
+
+--- Iterates over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
+-- fast as `records`, for files of millions of samples.
+-- @param type a Record's type: "sample", "mmap2" ...
+-- @param ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
+-- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
+function File:each(type, ...)
+  return self._data:each(type, ...)
 end
 
 --- The next record.

@@ -25,7 +25,12 @@ fields[#fields + 1] = "raw_fields"
 -- @param rec Record
 -- @return {name = value, ...}, only those it has
 function M.totable(rec)
-  local t = {}
+  local t = core.user_fields(rec)
+  if t then -- the perf tool's own: see perf.data
+    t.type, t.type_id, t.size, t.misc = rec.type, rec.type_id, rec.size, rec.misc
+    return t
+  end
+  t = {}
   for i = 1, #fields do
     t[fields[i]] = rec[fields[i]]
   end
@@ -93,10 +98,33 @@ local function flat(name, value)
   return hexadecimal[name] and core.hex(value) or number(value)
 end
 
+-- One of the perf tool's own: its plain fields by name, of the others how much there is.
+local function user_tostring(rec)
+  local out, parts = {rec.type}, {}
+  for name, value in pairs(core.user_fields(rec)) do
+    if name == "attr" then
+      value = "{...}"
+    elseif name == "data" then
+      value = #value .. " bytes"
+    elseif type(value) == "table" then
+      value = "{" .. #value .. "}"
+    elseif type(value) == "number" and value % 1 ~= 0 then
+      value = tostring(value)
+    elseif type(value) ~= "string" and type(value) ~= "boolean" then
+      value = number(value)
+    end
+    parts[#parts + 1] = name .. "=" .. tostring(value)
+  end
+  table.sort(parts)
+  out[#out + 1] = table.concat(parts, " ")
+  return table.concat(out, #parts > 0 and " " or "")
+end
+
 --- One line, as perf script prints it: who, where, when, which event, and every other field by name.
 -- @param rec Record
 -- @return string
 function M.tostring(rec)
+  if core.user_fields(rec) then return user_tostring(rec) end
   local out = {}
   local function add(...)
     out[#out + 1] = (...):format(select(2, ...))
