@@ -57,7 +57,8 @@ void pf_ring_release(struct pf_ring *r);
  * one, after which the next call goes on. Types that this module does not know have PF_HAS_OTHER. */
 int pf_ring_next(struct pf_ring *r, struct pf_record *out, const unsigned char **bytes);
 
-/* Whole records, as they are, into dst: as many as are there and fit. Returns the bytes, or -EBADMSG as peek. */
+/* Whole records, as they are, into dst: as many as are there and fit, up to damage if there is any. Returns the bytes, or
+ * -EBADMSG as peek does when damage comes first. */
 ptrdiff_t pf_ring_drain(struct pf_ring *r, unsigned char *dst, size_t room);
 
 /* aux data that an AUX record told of. aux_copy: -ENODATA when it is not (or no longer) there. aux_release gives the

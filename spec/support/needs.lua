@@ -136,6 +136,19 @@ probes.cgroup = flag("a cgroup of its own", function()
   return needs.is_root() and needs.cgroup_dir()
 end)
 
+-- Cgroups that are made now: on some machines the kernel's perf_event controller stands by the root alone.
+probes.new_cgroup = flag("a new cgroup whose events are counted", function()
+  local top = needs.is_root() and needs.cgroup_dir()
+  if not top then return nil end
+  local function cgroups() return tonumber((readable("/proc/cgroups") or ""):match("perf_event%s+%d+%s+(%d+)")) end
+  local dir = ("'%s/lua-perf-need-%d'"):format(top, kit.getpid())
+  local before = cgroups()
+  os.execute("mkdir " .. dir)
+  local after = cgroups()
+  os.execute("rmdir " .. dir)
+  return before and after and after > before
+end)
+
 probes.seccomp = flag("seccomp filters", function()
   return kit.fork(function() assert(kit.refuse("getrusage", 1)) end) == 0
 end)

@@ -1,11 +1,13 @@
 /*
- * Reading and writing this process's own memory, to damage what the kernel wrote into a ring. See
- * testkit.h.
+ * Reading and writing this process's own memory, and rings that are no longer the kernel's, so that
+ * something can stand in them that the kernel would not write. See testkit.h.
  */
 #include "testkit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* rings(): array of {addr=, size=} of the mapped rings, in the order of their addresses */
 static int kit_rings(lua_State *L)
@@ -55,8 +57,19 @@ static int kit_poke(lua_State *L)
     return 0;
 }
 
+/* take(addr, size): zero bytes of one's own in place of what is mapped there */
+static int kit_take(lua_State *L)
+{
+    if (mmap(address(L, 1), tk_check_count(L, 2), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return tk_refused(L, "mmap", errno);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
-    { "rings", kit_rings }, { "peek", kit_peek }, { "poke", kit_poke }, { NULL, NULL },
+    { "rings", kit_rings }, { "peek", kit_peek }, { "poke", kit_poke }, { "take", kit_take },
+    { NULL, NULL },
 };
 
 void tk_open_memory(lua_State *L)

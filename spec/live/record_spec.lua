@@ -1,0 +1,519 @@
+-- Records that this machine's kernel writes: each type and each field of a sample that software events have. The bytes
+-- of all the others are in spec/unit/record_spec.lua and sample_spec.lua.
+local core = require "perf.core"
+local kit = require "testkit"
+local perf = require "perf"
+local util = require "spec.support.util"
+
+local PAGE = core.page_size()
+local jit = rawget(_G, "jit")
+jit = jit and jit.status() and jit
+
+local opened = {}
+local function open(attr, opts)
+  local ev = assert(perf.open(attr, opts))
+  opened[#opened + 1] = ev
+  assert(ev:map { pages = 64 })
+  return ev
+end
+
+-- An event that counts nothing and carries other records, with all that sample_id_all adds.
+local function dummy(attr, opts)
+  attr.event = "dummy"
+  attr.sample_id_all = true
+  attr.sample_type = { "tid", "time", "id", "stream_id", "cpu", "identifier" }
+  return open(attr, opts)
+end
+
+-- Every record that fn makes.
+local function records_of(ev, fn, ...)
+  assert(ev:enable())
+  fn(...)
+  assert(ev:disable())
+  local list = {}
+  for rec in ev:records() do list[#list + 1] = rec end
+  return list
+end
+
+local function of_type(list, ...)
+  local found = {}
+  for _, rec in ipairs(list) do
+    for _, type in ipairs { ... } do
+      if rec.type == type then found[#found + 1] = rec end
+    end
+  end
+  return found
+end
+
+-- What sample_id_all says of a record of this thread.
+local function check_id(ev, rec, tid)
+  assert.equal(tid or kit.gettid(), rec.tid)
+  assert.equal(ev:id(), rec.event_id)
+  assert.equal("dummy", rec.event)
+  assert.is_truthy(rec.cpu >= 0 and rec.cpu < 4096)
+  assert.is_truthy(rec.time > 0)
+  assert.is_string(tostring(rec))
+end
+
+describe("the kernel's record", function()
+  setup(function() if jit then jit.off() end end)
+  teardown(function() if jit then jit.on() end end)
+  after_each(function()
+    for i = #opened, 1, -1 do
+      opened[i]:close()
+      opened[i] = nil
+    end
+  end)
+
+  it("mmap", function()
+    local ev = dummy { mmap = true }
+    local addr
+    local list = records_of(ev, function() addr = kit.map_exec() end)
+    assert.equal(1, #list)
+    local rec = list[1]
+    assert.equal("mmap", rec.type)
+    assert.equal(kit.getpid(), rec.pid)
+    assert.equal(addr, rec.addr)
+    assert.equal(PAGE, rec.len)
+    assert.equal("//anon", rec.filename)
+    assert.is_true(rec.executable)
+    assert.equal("user", rec.cpu_mode)
+    check_id(ev, rec)
+  end)
+
+  it("mmap2 with the file's inode", function()
+    local child = assert(kit.start(function() kit.exec("/bin/true") end))
+    local pid = child:pid()
+    local ev = dummy({ mmap = true, mmap2 = true, comm = true, comm_exec = true }, { pid = pid })
+    ev:enable()
+    child:go()
+    child:wait()
+    local list = {}
+    for rec in ev:records { timeout = 30 } do list[#list + 1] = rec end
+    local maps, file = of_type(list, "mmap2"), nil
+    for _, rec in ipairs(maps) do
+      assert.equal(pid, rec.pid)
+      assert.is_true(rec.executable)
+      assert.equal(5, rec.prot)
+      assert.is_nil(rec.build_id)
+      if rec.filename:find "/true$" then file = rec end
+    end
+    local stat = util.shell("stat -L -c '%i %s' /bin/true")
+    assert.equal(stat:match "^%d+", ("%.0f"):format(file.ino))
+    assert.is_number(file.maj)
+    assert.is_number(file.min)
+    assert.is_number(file.ino_generation)
+    assert.is_truthy(file.len > 0 and file.len % PAGE == 0)
+    local comm = of_type(list, "comm")
+    assert.equal(1, #comm)
+    assert.equal("true", comm[1].comm)
+    assert.is_true(comm[1].exec)
+    check_id(ev, comm[1], pid)
+  end)
+
+  it("mmap2 with the file's build id", function()
+    requires { cmd = "readelf" }
+    local child = assert(kit.start(function() kit.exec("/bin/true") end))
+    local ev = dummy({ mmap = true, mmap2 = true, build_id = true }, { pid = child:pid() })
+    ev:enable()
+    child:go()
+    child:wait()
+    local file
+    for rec in ev:records { timeout = 30 } do
+      if rec.type == "mmap2" and rec.filename:find "/true$" then file = rec end
+    end
+    local id = util.shell("readelf -n /bin/true"):match "Build ID: (%x+)"
+    assert.equal(id, file.build_id)
+    assert.is_nil(file.ino)
+    assert.is_nil(file.maj)
+  end)
+
+  it("comm", function()
+    local ev = dummy { comm = true }
+    local list = records_of(ev, function()
+      kit.set_comm("one name")
+      kit.set_comm("another")
+    end)
+    kit.set_comm("spec")
+    assert.equal(2, #list)
+    assert.equal("one name", list[1].comm)
+    assert.equal("another", list[2].comm)
+    assert.is_false(list[1].exec)
+    check_id(ev, list[2])
+  end)
+
+  it("fork, with the namespaces of the child", function()
+    local ev = dummy { task = true, namespaces = true }
+    local list = records_of(ev, function()
+      for _ = 1, 3 do kit.fork(function() end) end
+    end)
+    local forks, namespaces = of_type(list, "fork"), of_type(list, "namespaces")
+    assert.equal(3, #forks)
+    assert.equal(3, #namespaces)
+    for i, rec in ipairs(forks) do
+      assert.equal(kit.getpid(), rec.ppid)
+      assert.equal(kit.gettid(), rec.ptid)
+      assert.equal(rec.pid, rec.tid)
+      assert.equal(rec.pid, namespaces[i].pid)
+      assert.is_string(tostring(namespaces[i]))
+    end
+    local ns = namespaces[1].namespaces
+    for name, key in pairs { net = "net", uts = "uts", ipc = "ipc", user = "user", mnt = "mnt", cgroup = "cgroup" } do
+      local ino = util.shell("readlink /proc/self/ns/" .. name):match "%[(%d+)%]"
+      assert.equal(ino, ("%.0f"):format(ns[key].ino), name)
+    end
+  end)
+
+  it("exit, and read by inherit_stat", function()
+    local cpu = kit.cpus()[1]
+    kit.pin(cpu)
+    local ev = open({ event = "page-faults:u", sample_period = 1000000, task = true, sample_id_all = true, inherit = true,
+      inherit_stat = true, sample_type = { "tid", "time", "id" }, read_format = { "id" } }, { cpu = cpu })
+    local reads = {}
+    -- Where parent and child switched to one another in between, the kernel may leave the read record out.
+    for _ = 1, 20 do
+      local pid
+      local list = records_of(ev, function()
+        local child = assert(kit.start(function() kit.touch_pages(64) end))
+        pid = child:pid()
+        child:go()
+        child:wait()
+      end)
+      local exits = of_type(list, "exit")
+      assert.equal(1, #exits)
+      assert.equal(pid, exits[1].pid)
+      assert.equal(pid, exits[1].tid)
+      assert.equal(kit.getpid(), exits[1].ppid)
+      reads = of_type(list, "read")
+      if #reads > 0 then
+        assert.equal(pid, reads[1].pid)
+        break
+      end
+    end
+    kit.unpin()
+    assert.equal(1, #reads)
+    assert.is_truthy(reads[1].counts[1].value >= 64)
+    assert.equal(ev:id(), reads[1].counts[1].id)
+  end)
+
+  it("lost", function()
+    local ev = assert(perf.open { event = "page-faults:u", sample_period = 1, sample_type = { "addr" } })
+    opened[1] = ev
+    ev:map { pages = 1 }
+    records_of(ev, kit.touch_pages, 1000)
+    local list = records_of(ev, kit.touch_pages, 1)
+    assert.equal("lost", list[1].type)
+    assert.equal(1000 - 255, list[1].lost)
+    assert.equal(ev:id(), list[1].id)
+  end)
+
+  it("throttle and unthrottle", function()
+    -- The limit is the machine's: 10,000 samples a second for as long as this takes.
+    requires { root = true, nosan = true }
+    local path = "/proc/sys/kernel/perf_event_max_sample_rate"
+    local rate = util.read_file(path)
+    local ev = open { event = "cpu-clock", sample_period = 20000, sample_id_all = true, sample_type = { "tid", "time", "id",
+      "stream_id" } }
+    local ok, list = pcall(function()
+      util.write_file(path, "10000\n")
+      return records_of(ev, kit.spin, 30000000)
+    end)
+    util.write_file(path, rate)
+    assert.is_true(ok, list)
+    local throttle, unthrottle = of_type(list, "throttle"), of_type(list, "unthrottle")
+    assert.is_truthy(#throttle > 0 and #unthrottle > 0)
+    assert.is_truthy(#throttle - #unthrottle <= 1 and #throttle >= #unthrottle)
+    for i, rec in ipairs(throttle) do
+      assert.equal(ev:id(), rec.id)
+      assert.equal(ev:id(), rec.stream_id)
+      assert.equal(kit.gettid(), rec.tid)
+      if unthrottle[i] then assert.is_truthy(unthrottle[i].time > rec.time) end
+    end
+  end)
+
+  it("switch, out and in", function()
+    local ev = dummy { context_switch = true }
+    local list = records_of(ev, kit.sleeps, 20)
+    assert.equal(0, #list - #of_type(list, "switch"))
+    local out, preempted = 0, 0
+    for i, rec in ipairs(list) do
+      assert.equal(i % 2 == 1, rec.out)
+      if rec.out then out = out + 1 end
+      if rec.preempted then preempted = preempted + 1 end
+      check_id(ev, rec)
+    end
+    assert.equal(20, out - preempted)
+    assert.equal(2 * out, #list)
+  end)
+
+  it("switch_cpu_wide", function()
+    requires { paranoid = 0 }
+    local cpu = kit.cpus()[1]
+    kit.pin(cpu)
+    local ev = dummy({ context_switch = true }, { pid = -1, cpu = cpu })
+    local list = records_of(ev, kit.sleeps, 20)
+    kit.unpin()
+    local out = 0
+    for _, rec in ipairs(list) do
+      assert.equal("switch_cpu_wide", rec.type)
+      assert.equal(cpu, rec.cpu)
+      if rec.tid == kit.gettid() and rec.out and not rec.preempted then
+        out = out + 1
+        assert.is_truthy(rec.next_prev_tid ~= rec.tid)
+      end
+    end
+    assert.equal(20, out)
+  end)
+
+  it("ksymbol and bpf_event, of a program that comes and goes", function()
+    requires { bpf = true, root = true }
+    local ev = dummy { ksymbol = true, bpf_event = true }
+    local list = records_of(ev, function() assert(kit.can_bpf()) end)
+    -- It may be unloaded a little later.
+    ev:enable()
+    while #of_type(list, "bpf_event") < 2 do
+      local rec = ev:read_record(30)
+      assert.is_truthy(rec, "the program was not unloaded in 30 seconds")
+      list[#list + 1] = rec
+    end
+    ev:disable()
+    local events, symbols = of_type(list, "bpf_event"), of_type(list, "ksymbol")
+    assert.equal("prog_load", events[1].kind)
+    assert.equal("prog_unload", events[2].kind)
+    assert.is_truthy(events[1].id > 0 and events[1].id == events[2].id)
+    assert.equal(ev:id(), events[1].event_id)
+    assert.is_truthy(events[1].tag:find "^%x+$" and #events[1].tag == 16)
+    if util.read_file "/proc/sys/net/core/bpf_jit_enable" == "0\n" then return end
+    assert.equal("bpf_prog_" .. events[1].tag, symbols[1].name)
+    assert.equal("bpf", symbols[1].ksym_type)
+    assert.is_false(symbols[1].unregister)
+    assert.is_true(symbols[2].unregister)
+    assert.equal(symbols[1].addr, symbols[2].addr)
+    assert.is_truthy(symbols[1].len > 0)
+    assert.is_truthy(core.hex(symbols[1].addr):find "^0xf")
+  end)
+
+  it("cgroup", function()
+    requires { new_cgroup = true }
+    local dir = util.cgroup_dir() .. "/lua-perf-spec-" .. kit.getpid()
+    -- The kernel keeps no list of events that have nothing but cgroup: comm puts this one on it.
+    local ev = dummy({ cgroup = true, comm = true }, { pid = -1, cpu = kit.cpus()[1] })
+    kit.pin(kit.cpus()[1])
+    local list = records_of(ev, function() assert.equal(0, select(2, util.shell("mkdir " .. dir))) end)
+    util.shell("rmdir " .. dir)
+    kit.unpin()
+    local found
+    for _, rec in ipairs(of_type(list, "cgroup")) do
+      if dir:sub(-#rec.path) == rec.path then found = rec end
+    end
+    assert.is_truthy(found)
+    assert.is_truthy(found.id > 0)
+    assert.equal(ev:id(), found.event_id)
+  end)
+end)
+
+describe("the kernel's sample has", function()
+  setup(function() if jit then jit.off() end end)
+  teardown(function() if jit then jit.on() end end)
+  after_each(function()
+    for i = #opened, 1, -1 do
+      opened[i]:close()
+      opened[i] = nil
+    end
+  end)
+
+  -- 64 samples of page faults with these fields.
+  local function samples(sample_type, more)
+    local attr = { event = "page-faults:u", sample_period = 1, sample_type = sample_type }
+    for k, v in pairs(more or {}) do attr[k] = v end
+    local ev = open(attr)
+    local list = records_of(ev, kit.touch_pages, 64)
+    assert.equal(64, #list)
+    for _, rec in ipairs(list) do
+      assert.equal("sample", rec.type)
+      assert.is_string(tostring(rec))
+    end
+    return list, ev
+  end
+
+  it("ip, tid, time, addr, cpu, period, id, stream_id, identifier", function()
+    kit.pin(kit.cpus()[1])
+    local list, ev = samples({ "ip", "tid", "time", "addr", "cpu", "period", "id", "stream_id", "identifier" },
+      { clockid = "monotonic" })
+    kit.unpin()
+    local now = kit.clock_ns()
+    for i, rec in ipairs(list) do
+      assert.equal(list[1].ip, rec.ip)
+      assert.equal(kit.getpid(), rec.pid)
+      assert.equal(kit.gettid(), rec.tid)
+      assert.is_truthy(rec.time < now and now - rec.time < 60e9)
+      assert.equal(list[1].addr + (i - 1) * PAGE, rec.addr)
+      assert.equal(kit.cpus()[1], rec.cpu)
+      assert.equal(1, rec.period)
+      assert.equal(ev:id(), rec.id)
+      assert.equal(ev:id(), rec.stream_id)
+      assert.is_false(rec.exact_ip)
+    end
+  end)
+
+  it("read values", function()
+    local list, ev = samples({ "read" }, { read_format = { "total_time_enabled", "total_time_running", "id", "lost" } })
+    for i, rec in ipairs(list) do
+      local c = rec.counts
+      assert.equal(i, c[1].value)
+      assert.equal(ev:id(), c[1].id)
+      assert.equal(0, c[1].lost)
+      assert.is_truthy(c.enabled_ns >= c.running_ns and c.running_ns > 0)
+    end
+  end)
+
+  it("read values of a group", function()
+    local g = assert(perf.group { { event = "page-faults:u", sample_period = 1, sample_type = { "read" } }, "minor-faults:u",
+      "dummy" })
+    opened[1] = g
+    g[1]:map()
+    g:enable()
+    kit.touch_pages(64)
+    g:disable()
+    local n = 0
+    for rec in g[1]:records() do
+      n = n + 1
+      local c = rec.counts
+      assert.equal(3, #c)
+      assert.equal(n, c[1].value)
+      assert.equal(g[1]:id(), c[1].id)
+      assert.equal(g[2]:id(), c[2].id)
+      assert.equal(0, c[3].value)
+    end
+    assert.equal(64, n)
+  end)
+
+  it("a callchain", function()
+    for _, rec in ipairs((samples({ "callchain", "ip" }))) do
+      assert.equal(rec.ip, rec.callchain[1])
+      assert.same({ { index = 1, context = "user" } }, rec.callchain_contexts)
+    end
+    for _, rec in ipairs((samples({ "callchain", "ip" }, { sample_max_stack = 1 }))) do
+      assert.same({ rec.ip }, rec.callchain)
+    end
+  end)
+
+  it("a callchain of both sides", function()
+    requires { paranoid = 1 }
+    local ev = open { event = "context-switches", sample_period = 1, sample_type = { "callchain" } }
+    local list = records_of(ev, kit.sleeps, 10)
+    assert.is_truthy(#list >= 10)
+    for _, rec in ipairs(list) do
+      local c = rec.callchain_contexts
+      assert.equal("kernel", c[1].context)
+      assert.equal("user", c[#c].context)
+      for i = 1, c[#c].index - 1 do assert.is_truthy(core.hex(rec.callchain[i]):find "^0xf") end
+      for i = c[#c].index, #rec.callchain do assert.is_falsy(core.hex(rec.callchain[i]):find "^0xffffffff") end
+    end
+  end)
+
+  it("a tracepoint's raw bytes", function()
+    requires { tracepoint = "syscalls:sys_enter_getppid" }
+    local ev = open { event = "syscalls:sys_enter_getppid", sample_period = 1, sample_type = { "raw" } }
+    local list = records_of(ev, kit.syscalls, 100)
+    assert.equal(100, #list)
+    local id = tonumber((util.read_file(util.tracefs_dir() .. "/events/syscalls/sys_enter_getppid/id")))
+    for _, rec in ipairs(list) do
+      assert.equal(id, rec.raw:byte(1) + 256 * rec.raw:byte(2))
+    end
+  end)
+
+  it("registers of user space and of the interrupt", function()
+    requires { paranoid = 2 }
+    local name, all = select(2, core.uname()), { x86_64 = { 0xff0fff, "ip", "sp", 20 }, aarch64 = { 0x1ffffffff, "pc", "sp",
+      33 } }
+    local arch = all[name]
+    if not arch then return requires { file = "a spec of the registers of " .. name } end
+    for _, kind in ipairs { "user", "intr" } do
+      for _, rec in ipairs((samples({ "ip", "regs_" .. kind }, { ["sample_regs_" .. kind] = arch[1] }))) do
+        local regs, n = rec[kind .. "_regs"], 0
+        assert.equal(2, regs.abi)
+        assert.equal(rec.ip, regs[arch[2]])
+        assert.is_truthy(regs[arch[3]] > 0)
+        for _ in pairs(regs) do n = n + 1 end
+        assert.equal(arch[4] + 1, n)
+      end
+    end
+  end)
+
+  it("the user's stack", function()
+    for _, rec in ipairs((samples({ "stack_user", "regs_user" }, { sample_stack_user = 512, sample_regs_user = 0x80 }))) do
+      assert.equal(512, #rec.user_stack)
+    end
+  end)
+
+  it("physical addresses and page sizes", function()
+    requires { paranoid = 1 }
+    for _, rec in ipairs((samples({ "addr", "phys_addr", "data_page_size", "code_page_size" }))) do
+      -- At the time of the fault the page is not there yet.
+      assert.equal(0, rec.phys_addr)
+      assert.is_truthy(rec.data_page_size == 0 or rec.data_page_size == PAGE)
+      assert.is_truthy(rec.code_page_size % PAGE == 0)
+    end
+  end)
+
+  it("the physical address of what a breakpoint watches", function()
+    requires { breakpoint = true, root = true }
+    local cell = kit.cell()
+    local ev = open { type = "breakpoint", bp_type = { "w" }, bp_addr = cell:addr(), bp_len = 8, exclude_kernel = true,
+      sample_period = 1, sample_type = { "addr", "phys_addr", "data_page_size", "ip", "code_page_size" } }
+    local list = records_of(ev, function() cell:poke(1, 10) end)
+    assert.equal(10, #list)
+    for _, rec in ipairs(list) do
+      assert.equal(cell:addr(), rec.addr)
+      assert.is_truthy(rec.phys_addr > 0)
+      assert.equal(cell:addr() % PAGE, rec.phys_addr % PAGE)
+      assert.equal(PAGE, rec.data_page_size)
+      assert.equal(PAGE, rec.code_page_size)
+    end
+    cell:close()
+  end)
+
+  it("its cgroup", function()
+    requires { cgroup = true }
+    for _, rec in ipairs((samples { "cgroup" })) do assert.is_truthy(rec.cgroup > 0) end
+  end)
+
+  it("weight, data source and transaction, which software does not tell", function()
+    for _, rec in ipairs((samples { "weight", "data_src", "transaction" })) do
+      assert.equal(0, rec.weight)
+      assert.equal("na", rec.data_src.op[1])
+      assert.equal("na", rec.data_src.lvl[1])
+      assert.same({ abort_code = 0, value = 0 }, rec.transaction)
+    end
+    for _, rec in ipairs((samples { "weight_struct" })) do
+      assert.equal(0, rec.var1_dw)
+      assert.equal(0, rec.var2_w)
+      assert.equal(0, rec.var3_w)
+    end
+  end)
+
+  it("everything at once", function()
+    local names, left_out = {}, { branch_stack = true, aux = true, weight_struct = true, phys_addr = kit.geteuid() ~= 0 }
+    for _, row in ipairs(core.defs().sample) do
+      if not left_out[row.name] then names[#names + 1] = row.name end
+    end
+    local list, ev = samples(names, { sample_regs_user = 3, sample_regs_intr = 5, sample_stack_user = 256,
+      read_format = { "group", "id", "lost", "total_time_enabled", "total_time_running" } })
+    for i, rec in ipairs(list) do
+      assert.equal(ev:id(), rec.id)
+      assert.equal(rec.ip, rec.callchain[1])
+      assert.equal(i, rec.counts[1].value)
+      assert.equal(256, #rec.user_stack)
+      assert.is_number(rec.intr_regs.cx)
+      assert.equal(rec.user_regs.ax, rec.intr_regs.ax)
+      assert.equal(0, rec.weight)
+    end
+  end)
+
+  it("no more than that", function()
+    local rec = samples { "ip", "addr", "tid" }[1]
+    assert.same({ type = "sample", type_id = 9, size = 32, misc = 2, cpu_mode = "user", exact_ip = false, event = "page-faults:u",
+      ip = rec.ip, addr = rec.addr, pid = kit.getpid(), tid = kit.gettid() }, rec:totable())
+  end)
+end)
