@@ -88,7 +88,8 @@ local function check_tracepoint(group, name)
 end
 
 --- A tracepoint's id: attr.config of its events.
--- @string group such as "sched" @string name such as "sched_switch"
+-- @string group such as "sched"
+-- @string name such as "sched_switch"
 -- @return[1] integer
 -- @return[2] nil, message, code: "ENOENT" no such tracepoint or tracefs is not mounted, "EACCES" tracefs is not readable
 function events.tracepoint_id(group, name)
@@ -99,7 +100,8 @@ function events.tracepoint_id(group, name)
 end
 
 --- The event of a tracepoint.
--- @string group @string name
+-- @string group
+-- @string name
 -- @return[1] table of attr fields
 -- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 -- @raise when tracefs has no such tracepoint
@@ -177,8 +179,9 @@ function events.uprobe(t)
   if t.symbol then
     local ok, symbols = pcall(require, "perf.symbols")
     if not ok or type(symbols) ~= "table" or not symbols.offset then
-      return nil, label .. ": looking up a symbol needs perf.symbols, which is not built (it needs elfutils' libdw): " ..
-        "give the offset in the file", "EOPNOTSUPP"
+      local why = tostring(symbols):match("perf%.symbols: ([^\n]*)") or "not built"
+      return nil, ("%s: looking up a symbol needs perf.symbols: %s; or give the offset in the file"):format(label, why),
+        "EOPNOTSUPP"
     end
     local start, message, code = symbols.offset(t.path, t.symbol)
     if not start then return nil, message, code end

@@ -29,7 +29,8 @@ local function matcher(pattern)
 end
 
 --- The names that a pattern selects.
--- @tparam {string,...} all @string[opt] pattern
+-- @tparam {string,...} all
+-- @string[opt] pattern
 function list.select(all, pattern)
   local out, matches = {}, matcher(pattern)
   for _, name in ipairs(all) do
@@ -87,7 +88,9 @@ local function descriptors(pmus, add)
 end
 
 --- The events of a machine.
--- @tparam Pmus pmus @tparam Tracefs tracepoints @string[opt] pattern
+-- @tparam Pmus pmus
+-- @tparam Tracefs tracepoints
+-- @string[opt] pattern
 -- @treturn table see perf.list
 function list.of(pmus, tracepoints, pattern)
   local out, matches = setmetatable({}, Rows), matcher(pattern)

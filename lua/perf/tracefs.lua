@@ -41,7 +41,8 @@ function Tracefs:root()
 end
 
 --- A tracepoint's id.
--- @string group @string name both without a slash
+-- @string group
+-- @string name both without a slash
 -- @return[1] integer
 -- @return[2] nil, message, code; and true as a fourth result when tracefs can be read and has no such tracepoint
 function Tracefs:id(group, name)

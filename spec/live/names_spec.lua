@@ -175,6 +175,30 @@ describe("probes", function()
     ev:close()
   end)
 
+  it("say what a symbol needs", function()
+    local kept = package.loaded["perf.symbols"]
+    package.loaded["perf.symbols"] = nil
+    package.preload["perf.symbols"] = function() error("perf.symbols: not built (apt-get install it)", 0) end
+    local attr, message, code = perf.uprobe{path = "/bin/sh", symbol = "main", ret = true}
+    package.preload["perf.symbols"] = function()
+      return {offset = function(_, symbol) return symbol == "main" and 0x1000 or nil, "no such symbol", "ENOENT" end}
+    end
+    package.loaded["perf.symbols"] = nil
+    local found = perf.uprobe{path = "/bin/sh", symbol = "main", offset = 4}
+    local missing = {perf.uprobe{path = "/bin/sh", symbol = "nosuch"}}
+    package.preload["perf.symbols"], package.loaded["perf.symbols"] = nil, kept
+    assert.is_nil(attr)
+    assert.equal("uretprobe:/bin/sh:main: looking up a symbol needs perf.symbols: not built (apt-get install it); "
+      .. "or give the offset in the file", message)
+    assert.equal("EOPNOTSUPP", code)
+    assert.is_nil(missing[1])
+    assert.equal("no such symbol", missing[2])
+    assert.equal("ENOENT", missing[3])
+    requires { uprobe = true }
+    assert.equal(0x1004, found.probe_offset)
+    assert.equal("uprobe:/bin/sh:main+0x4", found.label)
+  end)
+
   it("count calls of a kernel function", function()
     requires { kprobe = true, nosan = true }
     local attr = assert(perf.kprobe{func = "__x64_sys_getppid"})

@@ -104,7 +104,9 @@ function cache.parse(text)
 end
 
 --- Every valid combination, in the kernel's order.
--- @tparam[opt] {row,...} caches @tparam[opt] {row,...} ops @tparam[opt] {row,...} results
+-- @tparam[opt] {row,...} caches
+-- @tparam[opt] {row,...} ops
+-- @tparam[opt] {row,...} results
 -- @return array of {name=, config=, description=}
 function cache.all(caches, ops, results)
   local t, out = get(), {}

@@ -27,7 +27,8 @@ function files.pattern(glob)
 end
 
 --- Does text have the glob's shape, or, without * and ?, contain it?
--- @string text @string[opt] glob every text when nil
+-- @string text
+-- @string[opt] glob every text when nil
 function files.matches(text, glob)
   if not glob then return true end
   if glob:find("[*?]") then return text:find(files.pattern(glob)) ~= nil end

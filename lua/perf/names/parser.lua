@@ -26,7 +26,8 @@ local Parser = {}
 Parser.__index = Parser
 
 --- A parser for a machine.
--- @tparam Pmus pmus @tparam Tracefs tracefs
+-- @tparam Pmus pmus
+-- @tparam Tracefs tracefs
 function parser.new(pmus, tracefs)
   return setmetatable({pmus = pmus, tracefs = tracefs}, Parser)
 end
