@@ -63,6 +63,7 @@ void pb_open_ring(lua_State *L);
 /* record.h has the rest */
 void pb_open_record(lua_State *L);
 void pb_open_layouts(lua_State *L);
+void pb_open_record_defs(lua_State *L);
 /* data.h has the rest */
 void pb_open_data(lua_State *L);
 

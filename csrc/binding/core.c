@@ -13,6 +13,7 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_ring(L);
 	pb_open_record(L);
 	pb_open_layouts(L);
+	pb_open_record_defs(L);
 	pb_open_data(L);
 	pb_open_meter(L);
 	pb_open_defs(L);
