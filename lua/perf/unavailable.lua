@@ -64,6 +64,18 @@ local function sampling(v)
     { "count without sample_period and sample_freq", "sample cpu-clock" }
 end
 
+-- The one field without which the event opens, and what may be known of it.
+local function field_refused(v, attr, ctx)
+  local field, name = probe.culprit(attr, v.kind, ctx)
+  local reason, remedies
+  if field == "precise_ip" or not field then reason, remedies = precise(v) end
+  if field == "sample_period" or field == "sample_freq" or not field then
+    if not reason then reason, remedies = sampling(v) end
+  end
+  if reason or not field then return reason, remedies end
+  return ("without %s it opens"):format(name and ("'%s' in %s"):format(name, field) or field), {}
+end
+
 local function offline(ctx)
   local cpu = ctx.cpu or -1
   local online, text = host.cpus "online"
@@ -127,21 +139,19 @@ function M.reason(v, code, ctx, _, attr)
     local counts = probe.cpu_pmu()
     if counts == false then return no_counters(v) end
     if code == "EOPNOTSUPP" then
-      local reason, remedies = precise(v)
-      if not reason then reason, remedies = sampling(v) end
+      local reason, remedies = field_refused(v, attr, ctx)
       if reason then return reason, remedies end
     end
     if counts then return "this CPU's PMU does not count this event", { "use what perf.list() shows" } end
   elseif v.pmu then
-    local reason, remedies = sampling(v)
-    if code == "EOPNOTSUPP" and reason then return reason, remedies end
+    if code == "EOPNOTSUPP" then
+      local reason, remedies = field_refused(v, attr, ctx)
+      if reason then return reason, remedies end
+    end
     return ("the PMU %s has no such event"):format(v.pmu.name),
       { ("its events are those of perf.list '%s/*'"):format(v.pmu.name) }
   end
-  if code == "EOPNOTSUPP" then
-    local field, name = probe.culprit(attr, v.kind, ctx)
-    if field then return ("without %s it opens"):format(name and ("'%s' in %s"):format(name, field) or field), {} end
-  end
+  if code == "EOPNOTSUPP" then return field_refused(v, attr, ctx) end
   return nil
 end
 

@@ -67,6 +67,8 @@ describe("perf.doctor", function()
     local row = examine({ uid = 0, cap = "000001ffffffffff" }).perf_event_paranoid
     assert.is_true(row.ok)
     assert.matches("^2, which does not bind this program: it has CAP_SYS_ADMIN; an ordinary user may count own", row.detail)
+    row = examine({ paranoid = 3, uid = 0, cap = "000001ffffffffff" }).perf_event_paranoid
+    assert.matches("an ordinary user may count nothing where the kernel is Debian's or Ubuntu's, else what 2 allows", row.detail)
     row = examine { cap = "0000004000000000" }.perf_event_paranoid
     assert.matches("it has CAP_PERFMON", row.detail)
     -- root of a user namespace is an ordinary user

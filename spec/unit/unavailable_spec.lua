@@ -70,12 +70,17 @@ describe("unavailable", function()
   it("knows branch stacks, precise_ip and PMUs without an interrupt", function()
     here = machine.new { files = { ["sys/bus/event_source/devices/cpu/type"] = "4",
       ["sys/bus/event_source/devices/cpu/caps/max_precise"] = "1" } }
-    here:answer(function(attr) return (attr.sample_period or attr.precise_ip) and "EOPNOTSUPP" or nil end)
+    local refused = "exclude_idle"
+    here:answer(function(attr) return attr.config ~= 9 and attr[refused] and "EOPNOTSUPP" or nil end)
     assert.equal("branch stacks come with hardware events only; sample cycles",
       why("cpu-clock", { type = "software", config = 0, sample_type = { "branch_stack" }, branch_sample_type = { "any" } },
         "EOPNOTSUPP"))
+    assert.equal("without exclude_idle it opens", why("cycles:I", with(cycles, { exclude_idle = true, sample_period = 1000 }),
+      "EOPNOTSUPP"))
+    refused = "precise_ip"
     assert.equal("precise_ip is 2, and this CPU's PMU has 1 at most; use precise_ip=1",
       why("cycles:pp", with(cycles, { precise_ip = 2, sample_period = 1000 }), "EOPNOTSUPP"))
+    refused = "sample_period"
     assert.equal("this PMU counts and cannot sample, for want of an interrupt; count without sample_period and sample_freq, "
       .. "or sample cpu-clock", why("cycles", with(cycles, { sample_period = 1000 }), "EOPNOTSUPP"))
   end)
