@@ -29,13 +29,22 @@ end
 --- The read_format of every member.
 M.format = { "total_time_enabled", "total_time_running", "id", "group" }
 
+--- The events of a list in text, those in braces too: "{a,b}:u,c" is a:u, b:u and c.
+function M.events_of(text)
+  local list = {}
+  for _, group in ipairs(names().expand(text)) do
+    for _, event in ipairs(group) do list[#list + 1] = event end
+  end
+  return list
+end
+
 --- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
 -- @param list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
 -- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
 -- @return Group, disabled; or nil, message, code, and nothing left open
 function M.group(list, opts)
   opts = open.copy(open.check_target(opts, "group"))
-  if type(list) == "string" then list = names().split(list) end
+  if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
     error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
   end

@@ -288,7 +288,7 @@ function M.find(events)
   if token ~= current_token then new_thread(token) end
   local set = sets[events]
   if set then return set end
-  if type(events) == "string" then return open_list(events, require "perf.names".split(events)) end
+  if type(events) == "string" then return open_list(events, kernel_group.events_of(events)) end
   if type(events) == "table" and events ~= DEFAULT then return find_table(events) end
   if events ~= DEFAULT then
     error(("bad argument #1 to 'measure' (list of events or function expected, got %s)"):format(type(events)), 3)

@@ -37,7 +37,10 @@ end
 -- The CPUs to open on: those asked for that are online, and only where the PMU counts.
 local function choose_cpus(asked, spec)
   local online = cpus_of "online"
-  if asked == nil or asked == "online" then asked = spec.cpus or online end
+  if asked == nil or asked == "online" then
+    -- A PMU that several CPUs share names those that speak for it.
+    asked = spec.cpumask and M.parse_cpus(spec.cpumask) or online
+  end
   if type(asked) ~= "table" then
     error(("bad argument #2 to 'set' (option 'cpus': \"online\" or an array of numbers expected, got %s)"):format(
       type(asked) == "string" and '"' .. asked .. '"' or type(asked)), 3)

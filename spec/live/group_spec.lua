@@ -230,6 +230,17 @@ describe("perf.group", function()
     g:close()
   end)
 
+  it("takes a list in text, with braces and modifiers", function()
+    local g = assert(perf.group "{page-faults,minor-faults}:u")
+    assert.equal("page-faults:u", g[1]:label())
+    assert.is_true(g[2]:attr().exclude_kernel)
+    assert.equal(3, g:measure(kit.touch_pages, 3)["minor-faults"])
+    g:close()
+    local c = perf.measure("{page-faults,dummy}:u,minor-faults", kit.touch_pages, 3)
+    assert.equal(3, c["page-faults:u"])
+    assert.equal(3, c["minor-faults"])
+  end)
+
   it("resets every member, not the leader alone", function()
     -- PERF_EVENT_IOC_RESET on a leader leaves its siblings as they are unless it carries PERF_IOC_FLAG_GROUP.
     local g = assert(perf.group "task-clock,page-faults")
