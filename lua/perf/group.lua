@@ -33,7 +33,14 @@ M.format = { "total_time_enabled", "total_time_running", "id", "group" }
 function M.events_of(text)
   local list = {}
   for _, group in ipairs(names().expand(text)) do
-    for _, event in ipairs(group) do list[#list + 1] = event end
+    for _, event in ipairs(group) do
+      if type(event) == "table" then -- modifiers of the braces: the label has them as if they stood at the name
+        local name = event.event
+        local joint = (name:find "/$" or name:find ":[%a]+$") and "" or ":"
+        event.label = name .. joint .. event.modifiers
+      end
+      list[#list + 1] = event
+    end
   end
   return list
 end
