@@ -71,9 +71,10 @@ describe("perf.measure", function()
 
     it("CPU time", function()
       local c = perf.measure("task-clock,cpu-clock", kit.spin, 20e6)
-      assert.is_true(c["task-clock"] >= 20e6)
-      assert.is_true(c["cpu-clock"] >= 20e6)
-      assert.is_true(c.wall_ns >= 20e6)
+      -- the scheduler's clock, which the trigger reads, and perf's differ by a little
+      assert.is_true(c["task-clock"] >= 19e6, c["task-clock"])
+      assert.is_true(c["cpu-clock"] >= 19e6, c["cpu-clock"])
+      assert.is_true(c.wall_ns >= 19e6, c.wall_ns)
       assert.equal("ns", c[1].unit)
     end)
   end)
