@@ -177,6 +177,26 @@ describe("an ordinary user", function()
       as_nobody(-1, try, { type = "breakpoint", bp_type = { "w" }, bp_addr = -4096, bp_len = 8 }))
   end)
 
+  it("has memory for as many rings as the doctor says", function()
+    requires { nosan = true }
+    local said, mapped = as_nobody(2, function()
+      assert(kit.rlimit("memlock", 2 ^ 20))
+      local text
+      for _, row in ipairs(perf.doctor()) do
+        if row.check == "memory for rings" then text = row.detail:match ": (%d+) rings of 128 pages$" end
+      end
+      local events, pages = {}, 128
+      while pages == 128 do
+        local ev = assert(perf.open "dummy:u")
+        events[#events + 1] = ev
+        pages = select(2, ev:map { pages = 128 }) -- fewer, or a message, where memory is short
+      end
+      for _, ev in ipairs(events) do ev:close() end
+      return ("%s %d"):format(text, #events - 1)
+    end):match "^(%d+) (%d+)$"
+    assert.equal(said, mapped)
+  end)
+
   it("has features and a doctor that say the same", function()
     assert.equal("true 2 unreadable needs CAP_SYS_ADMIN", as_nobody(2, function()
       local f = perf.features { refresh = true }
