@@ -10,6 +10,7 @@
 #   BUILD=build          where the interpreters' modules are
 #   SUITE_TIMEOUT=900    seconds for one interpreter
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
+#   SUITE_SLOW=1         names the specs that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
 #   SUITE_NAME=suite     the NAME
 set -u
@@ -63,7 +64,7 @@ for lua in $lua_list; do
     start=$SECONDS
     env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
         PERF_RESULT="$result" ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} \
-        timeout -k 10 "${SUITE_TIMEOUT:-900}" \
+        timeout --foreground -k 10 "${SUITE_TIMEOUT:-900}" \
         "$lua" spec/support/run.lua --helper=spec/support/init.lua --output=spec/support/report.lua \
         "${filter[@]}" "${paths[@]}" </dev/null
     status=$?
@@ -82,6 +83,7 @@ for lua in $lua_list; do
     fi
     echo "$lua: $pass passed, $fail failed, $skip skipped, in $((SECONDS - start)) s"
     sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$work/tally"
+    [ -z "${SUITE_SLOW:-}" ] || sed -n 's/^slow /    slow: /p' "$result"
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 done
 if [ "$ran" -eq 0 ]; then

@@ -1,7 +1,7 @@
 --- The output handler of this tree's busted runs: says what failed, and writes what happened into
 -- $PERF_RESULT, a line each, so that a run that dies still counts:
 --
---     start NAME | pass | fail | skip NEED; NEED | done
+--     start NAME | pass | fail | skip NEED; NEED | slow SECONDS NAME | done
 --
 -- A spec's line is written when its last after_each is over, since that may yet fail it.
 return function()
@@ -54,7 +54,10 @@ return function()
     return nil, true
   end
 
-  function handler.finish(_, _, status)
+  function handler.finish(element, _, status)
+    if (element.duration or 0) > 1 then
+      write(("slow %.1f "):format(element.duration), (full_name(element):gsub("\n", " ")))
+    end
     last = {status = status == "success" and "pass" or status == "pending" and "skip" or "fail"}
     if last.status == "skip" then last.needs = (needs_of(current.message)) end
     current = nil

@@ -118,6 +118,19 @@ static int kit_page_size(lua_State *L)
 #endif
 
 /*
+ * LuaJIT's machine code. To read it in would map the page of zeros, and the next trace would fault
+ * where it is written; nothing of it runs while a C function does.
+ */
+static int populate_code(uintptr_t at, size_t size)
+{
+    if (mprotect((void *)at, size, PROT_READ | PROT_WRITE) != 0)
+        return 0;
+    madvise((void *)at, size, MADV_POPULATE_WRITE);
+    mprotect((void *)at, size, PROT_READ | PROT_EXEC);
+    return 1;
+}
+
+/*
  * What would add a stray fault to a spec that counts: a page of code or data that is used for the
  * first time. So every page that is mapped now is faulted in. Returns how many mappings that were.
  */
@@ -131,13 +144,16 @@ int tk_populate(void)
         return 0;
     while (fgets(line, sizeof line, f) != NULL) {
         uintptr_t from, to;
+        unsigned long inode;
         char r, w, x, p;
 
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c", &from, &to, &r, &w, &x, &p) != 6 ||
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c %*s %*s %lu", &from, &to, &r, &w, &x, &p, &inode) != 7 ||
             r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (uintptr_t)64 << 20)
             continue;
-        if (madvise((void *)from, to - from, w == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
-            n++;
+        if (w == '-' && x == 'x' && inode == 0)
+            n += populate_code(from, to - from);
+        else
+            n += madvise((void *)from, to - from, w == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
     }
     fclose(f);
     return n;
