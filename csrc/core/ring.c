@@ -184,7 +184,7 @@ static int peek(struct pf_ring *r, const unsigned char **bytes)
 		if (left == 0)
 			return 0;
 	}
-	if (left > r->data_size || left % 8)
+	if (left > r->data_size || (r->head | r->tail) % 8)
 		return drop(r);
 	from = (size_t)(r->tail & (r->data_size - 1));
 	p = r->data + from;

@@ -143,6 +143,19 @@ describe("a damaged ring", function()
     end
   end)
 
+  -- Found by ring_fuzz: the tail stood at an odd place from then on, and a header was read across the end of the mapping.
+  it("has a head between two places of records, and later one that is right", function()
+    for odd = 1, 7 do
+      publish(head + PAGE - 8 + odd)
+      bad()
+      head = head + PAGE
+      publish()
+      bad()
+      assert.equal(head, tail())
+      good "after"
+    end
+  end)
+
   it("has records that wrap around its end at every place", function()
     local long = ("n"):rep(200)
     for _ = 1, 3 * PAGE / 8 do

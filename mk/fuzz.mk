@@ -1,0 +1,29 @@
+# The parsers of what others wrote, under sanitizers: each spec/fuzz/NAME_fuzz.c is a program that links the core and the
+# other files there, takes a number of runs and a seed, and aborts when something is wrong. The same seed gives the same
+# runs.
+FUZZ_RUNS ?= 1000000
+FUZZ_SEED ?= 1
+FUZZ_C    := $(wildcard spec/fuzz/*_fuzz.c)
+FUZZ_O    := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%.o,$(filter-out $(FUZZ_C),$(wildcard spec/fuzz/*.c)))
+FUZZ_BIN  := $(FUZZ_C:spec/fuzz/%.c=$(BUILD)/fuzz/%)
+
+.PHONY: fuzz fuzz-short fuzz-run
+
+fuzz: ## the parsers of rings, records and files under sanitizers: FUZZ_RUNS=1000000 FUZZ_SEED=1
+	@$(MAKE) --no-print-directory SAN=1 fuzz-run
+
+fuzz-short: ## the same, briefly
+	@$(MAKE) --no-print-directory SAN=1 fuzz-run FUZZ_RUNS=200000
+
+$(BUILD)/fuzz/%.o: spec/fuzz/%.c Makefile mk/fuzz.mk
+	$(call compile,-Ispec/fuzz)
+$(FUZZ_BIN): %: %.o $(FUZZ_O) $(BUILD)/core/libcore.a
+	@echo "  LD    $@"
+	@$(CC) -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lm
+
+fuzz-run: $(FUZZ_BIN)
+	@set -e; for f in $(FUZZ_BIN); do \
+	   ASAN_OPTIONS=$${ASAN_OPTIONS:-allocator_may_return_null=0} $$f $(FUZZ_RUNS) $(FUZZ_SEED); \
+	   [ -z "$$PERF_TOTALS" ] || echo "$${f##*/} 1 0 0" >>"$$PERF_TOTALS"; done
+
+-include $(wildcard $(BUILD)/fuzz/*.d)
