@@ -33,6 +33,8 @@ local functions = {
   bench = "bench compare",
   recorder = "record",
   msr = "msr",
+  profilers = "hardware_profiler software_profiler cache_profiler",
+  tracing = "available_events subsystems tracers current_tracer mounts",
 }
 -- Modules that are reached as perf.NAME.
 local modules = { bpf = true, symbols = true, pfm = true, tracefields = true, data = true }
