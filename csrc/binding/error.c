@@ -14,6 +14,7 @@ static const struct {
 #define X(sym) {sym, #sym},
 #include "../core/defs/errno.def"
 #undef X
+	{524, "ENOTSUPP"}, /* the kernel's own, which no header of the C library has */
 };
 
 void pb_push_errno(lua_State *L, int err)
@@ -36,7 +37,7 @@ int pb_fail(lua_State *L, int err, const char *what, ...)
 	vsnprintf(text, sizeof text, what, ap);
 	va_end(ap);
 	lua_pushnil(L);
-	lua_pushfstring(L, "%s: %s", text, strerror(err));
+	lua_pushfstring(L, "%s: %s", text, err == 524 ? "Operation is not supported" : strerror(err));
 	pb_push_errno(L, err);
 	return 3;
 }

@@ -34,18 +34,6 @@ static size_t option_pages(lua_State *L, const char *name, size_t otherwise)
 	return (size_t)v;
 }
 
-static int map_failed(lua_State *L, int r, size_t pages)
-{
-	const char *hint = "";
-
-	if (r == -EPERM)
-		hint = " (the user's allowance is used up: kernel.perf_event_mlock_kb for each CPU, and RLIMIT_MEMLOCK)";
-	else if (r == -EINVAL)
-		hint = " (an event with inherit is mapped only when opened for one CPU; one that writes into another's ring has "
-		       "none of its own)";
-	return pb_fail(L, r, "map %d pages%s", (int)pages, hint);
-}
-
 /* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and how many pages. When the allowance is too small for that many
  * it maps fewer and says so in a third value. */
 static int l_map(lua_State *L)
@@ -86,7 +74,7 @@ static int l_map(lua_State *L)
 	while ((r = pf_ring_map(&e->ring, e->ev.fd, pages, aux, e->backward)) == -EPERM && pages > 1)
 		pages /= 2;
 	if (r < 0)
-		return map_failed(L, r, wanted);
+		return pb_fail(L, r, "mmap of %d pages", (int)wanted);
 	e->ring.layouts = &e->layouts;
 	lua_pushvalue(L, 1);
 	lua_pushinteger(L, (lua_Integer)pages);

@@ -7,11 +7,36 @@ local open = require "perf.open"
 local Event = core.Event.__index
 local entry, copy = counts.entry, open.copy
 
+local explain = require "perf.explain"
+
 --- The name the event was asked for by.
 function Event:label() return self:info().label end
 
 --- The attr it was opened with: a table of perf_event_attr fields.
 function Event:attr() return copy(self:info().attr) end
+
+local map, set_filter = Event.map, Event.set_filter
+
+--- Map the event's ring.
+-- @param[opt] opts `pages` (a power of two, 128), `aux_pages` (0), `overwrite` (true for an event opened with write_backward)
+-- @return the Event, how many pages; and where the allowance of locked memory was too small for those asked for, a text that says
+-- so. Or nil, message, code
+function Event:map(opts)
+  local ev, pages, code = map(self, opts)
+  if ev then return ev, pages, code end
+  local info = self:info()
+  return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
+    { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts and opts.aux_pages ~= nil })
+end
+
+--- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses for a PMU that has those.
+-- @return true, or nil, message, code
+function Event:set_filter(text)
+  local ok, message, code = set_filter(self, text)
+  if ok then return true end
+  local info = self:info()
+  return explain.filter(info.label, text, message, code, info.attr)
+end
 
 local function event_entry(info, scan)
   local v = scan[1]

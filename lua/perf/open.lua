@@ -4,9 +4,9 @@ local core = require "perf.core"
 
 local M = {}
 
--- Loaded on the first open: names reads sysfs, explain reads /proc, and require should do neither.
-local function names() return require "perf.names" end
-local function explain() return require "perf.explain" end
+local explain = require "perf.explain"
+
+local function names() return require "perf.names" end -- large, and not needed to load the module
 
 local SOFTWARE = 1
 local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
@@ -87,7 +87,8 @@ function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
-    why = M.silent(attr), bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
+    why = M.silent(attr), cpu = opts.cpu,
+    bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
   local ev, message, code = core.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
@@ -98,7 +99,7 @@ function M.attr(spec, attr, opts)
   end
   if keep then keep:close() end
   if ev then return ev end
-  return explain()(spec.label, attr, message, code, opts)
+  return explain(spec.label, attr, message, code, opts)
 end
 
 local single_format = { "total_time_enabled", "total_time_running", "id" }

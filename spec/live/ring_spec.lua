@@ -133,7 +133,7 @@ describe("an Event's ring", function()
         core.fault()
         assert.is_nil(ok)
         assert.equal(code, got)
-        assert.is_truthy(message:find("map 8 pages", 1, true))
+        assert.is_truthy(message:find("mmap of 8 pages", 1, true))
         assert(ev:map { pages = 8 })
       end
     end)
