@@ -137,7 +137,8 @@ end
 local tells = {}
 
 function tells.header_attr(file)
-  name_attr(file.attrs[#file.attrs])
+  local n = #file.attrs
+  name_attr(file.attrs[n], described(rawget(file.features, "event_desc"), file.attrs[n], n))
 end
 
 function tells.header_event_type(file, rec)

@@ -13,6 +13,9 @@ end
 
 local tables
 
+-- Where perf shows the shorter of two names.
+local shown = {["cpu-cycles"] = "cycles", ["branch-instructions"] = "branches"}
+
 local function load_tables()
   local defs = core.defs()
   tables = {
@@ -56,6 +59,7 @@ function data_names.of(attr)
   if attr.type == "hardware" then
     -- the upper half of a hybrid CPU's config is the PMU
     name = tables.hardware[low]
+    name = shown[name] or name
   elseif attr.type == "software" then
     name = high == 0 and tables.software[low]
   elseif attr.type == "hw_cache" then

@@ -1,5 +1,6 @@
 -- Files from real hardware against what another decoder read from them (google/perf_data_converter's quipper, as text):
 -- every event in the file's order and every field that both have, the attrs with their ids, and the features.
+local core = require "perf.core"
 local data = require "perf.data"
 local decimal = require "spec.support.decimal"
 local textproto = require "spec.support.textproto"
@@ -40,18 +41,44 @@ local function compare(message, rec, fields)
   end
 end
 
--- What sample_id_all adds. A record's own pid, tid and time hide these: they are told from the record's body then.
-local function compare_sample_info(message, rec, own)
+-- What sample_id_all adds, from the end of the record's bytes: its own pid, tid and time have these names in a Record.
+local function trailer(rec)
+  local attr = rec:info().attr
+  if not attr or not attr.sample_id_all or rec.type == "sample" then return {} end
+  local has = {}
+  for _, name in ipairs(attr.sample_type) do has[name] = true end
+  local words, out = {}, {}
+  local bytes = rec:bytes()
+  for at = #bytes - 7, 1, -8 do
+    local b = {bytes:byte(at, at + 7)}
+    table.insert(words, 1, {lo = b[1] + b[2] * 256 + b[3] * 65536 + b[4] * 16777216,
+      hi = b[5] + b[6] * 256 + b[7] * 65536 + b[8] * 16777216})
+  end
+  local function take(name)
+    return has[name] and table.remove(words)
+  end
+  local function whole(word)
+    return word and decimal(core.u64(word.lo, word.hi))
+  end
+  local identifier, cpu = take("identifier"), take("cpu")
+  out.stream_id, out.id = whole(take("stream_id")), whole(take("id"))
+  out.id = out.id or whole(identifier)
+  out.sample_time_ns = whole(take("time"))
+  local tid = take("tid")
+  out.cpu = cpu and text_of(cpu.lo)
+  out.pid, out.tid = tid and text_of(tid.lo), tid and text_of(tid.hi)
+  return out
+end
+
+local function compare_sample_info(message, rec)
   local info = one(message, "sample_info")
   if not info then return end
-  if not own.pid then
-    same(one(info, "pid"), pid_of(rec.pid), "sample_info pid")
-    same(one(info, "tid"), pid_of(rec.tid), "sample_info tid")
+  local got = trailer(rec)
+  for field, values in pairs(info) do same(values[1], got[field], "sample_info " .. field) end
+  if rec.event_id then same(one(info, "id"), text_of(rec.event_id), "event_id") end
+  if not rec.type:find("^[fe]") and not rec.type:find("throttle$") then
+    same(one(info, "sample_time_ns"), text_of(rec.time), "time")
   end
-  if not own.time then same(one(info, "sample_time_ns"), text_of(rec.time), "sample_info time") end
-  same(one(info, "id"), text_of(rec.event_id), "sample_info id")
-  same(one(info, "cpu"), text_of(rec.cpu), "sample_info cpu")
-  if not own.stream_id then same(one(info, "stream_id"), text_of(rec.stream_id), "sample_info stream_id") end
 end
 
 local function compare_sample(message, rec)
@@ -60,7 +87,7 @@ local function compare_sample(message, rec)
     physical_addr = "phys_addr", cgroup = "cgroup", data_page_size = "data_page_size", code_page_size = "code_page_size"})
   if message.raw_size then same(one(message, "raw_size"), text_of(#rec.raw), "raw size") end
 
-  local chain = {}
+  local chain, at = {}, {}
   local contexts, k = rec.callchain_contexts or {}, 1
   local values = {kernel = "18446744073709551488", user = "18446744073709551104"}
   for i, ip in ipairs(rec.callchain or {}) do
@@ -68,9 +95,16 @@ local function compare_sample(message, rec)
       chain[#chain + 1], k = values[contexts[k].context], k + 1
     end
     chain[#chain + 1] = text_of(ip)
+    at[#chain] = i
   end
   for _ = k, #contexts do chain[#chain + 1], k = values[contexts[k].context], k + 1 end
-  same(table.concat(message.callchain or {}, " "), table.concat(chain, " "), "callchain")
+  same(#(message.callchain or {}), #chain, "length of the callchain")
+  for i, expected in ipairs(message.callchain or {}) do
+    -- It sets the highest bit of an address that no map holds.
+    local lo, hi = core.halves(rec.callchain[at[i]] or 0)
+    if expected ~= chain[i] and hi < 2147483648 then chain[i] = decimal(core.u64(lo, hi + 2147483648)) end
+    same(expected, chain[i], "callchain")
+  end
 
   local branches = rec.branch_stack or {}
   same(#(message.branch_stack or {}), #branches, "branches")
@@ -96,12 +130,12 @@ end
 local function compare_mmap(message, rec)
   compare(message, rec, {pid = "pid", tid = "tid", start = "addr", len = "len", pgoff = "pgoff", filename = "filename",
     maj = "maj", min = "min", ino = "ino", ino_generation = "ino_generation", prot = "prot", flags = "flags"})
-  compare_sample_info(message, rec, {pid = true})
+  compare_sample_info(message, rec)
 end
 
 local function compare_task(message, rec)
   compare(message, rec, {pid = "pid", ppid = "ppid", tid = "tid", ptid = "ptid", fork_time_ns = "time"})
-  compare_sample_info(message, rec, {pid = true, time = true})
+  compare_sample_info(message, rec)
 end
 
 local compares = {
@@ -111,32 +145,32 @@ local compares = {
   exit_event = compare_task,
   comm_event = function(message, rec)
     compare(message, rec, {pid = "pid", tid = "tid", comm = "comm"})
-    compare_sample_info(message, rec, {pid = true})
+    compare_sample_info(message, rec)
   end,
   throttle_event = function(message, rec)
     compare(message, rec, {time_ns = "time", id = "id", stream_id = "stream_id"})
-    compare_sample_info(message, rec, {time = true, stream_id = true})
+    compare_sample_info(message, rec)
   end,
   lost_event = function(message, rec)
     compare(message, rec, {id = "id", lost = "lost"})
-    compare_sample_info(message, rec, {})
+    compare_sample_info(message, rec)
   end,
   lost_samples_event = function(message, rec)
     compare(message, rec, {num_lost = "lost"})
-    compare_sample_info(message, rec, {})
+    compare_sample_info(message, rec)
   end,
   aux_event = function(message, rec)
     compare(message, rec, {aux_offset = "aux_offset", aux_size = "aux_size", is_truncated = "truncated",
       is_overwrite = "overwrite", is_partial = "partial"})
-    compare_sample_info(message, rec, {})
+    compare_sample_info(message, rec)
   end,
   itrace_start_event = function(message, rec)
     compare(message, rec, {pid = "pid", tid = "tid"})
-    compare_sample_info(message, rec, {pid = true})
+    compare_sample_info(message, rec)
   end,
   context_switch_event = function(message, rec)
     compare(message, rec, {is_out = "out", next_prev_pid = "next_prev_pid", next_prev_tid = "next_prev_tid"})
-    compare_sample_info(message, rec, {})
+    compare_sample_info(message, rec)
   end,
   namespaces_event = function(message, rec)
     compare(message, rec, {pid = "pid", tid = "tid"})
@@ -144,12 +178,12 @@ local compares = {
     for i, link in ipairs(message.link_info) do
       compare(link, rec.namespaces[i], {dev = "dev", ino = "ino"})
     end
-    compare_sample_info(message, rec, {pid = true})
+    compare_sample_info(message, rec)
   end,
   ksymbol_event = function(message, rec)
     compare(message, rec, {addr = "addr", len = "len", name = "name", flags = "flags"})
     same(({["0"] = "unknown", ["1"] = "bpf", ["2"] = "ool"})[one(message, "ksym_type")], rec.ksym_type, "ksym_type")
-    compare_sample_info(message, rec, {})
+    compare_sample_info(message, rec)
   end,
   thread_map_event = function(message, rec)
     same(#message.entries, #rec.threads, "threads")
@@ -163,14 +197,10 @@ local compares = {
     compare(message, rec, {type = "kind"})
     for i, v in ipairs(message.unparsed_binary_blob_priv_data) do same(v, text_of(rec.priv[i]), "priv") end
   end,
-  auxtrace_event = function(message, rec, file)
+  auxtrace_event = function(message, rec, entry)
     compare(message, rec, {size = "data_size", offset = "offset", reference = "reference", idx = "idx", tid = "tid",
       cpu = "cpu"})
-    local parts = {}
-    repeat
-      parts[#parts + 1] = file:payload(1000)
-    until #parts == 0 or #parts[#parts] < 1000
-    same(one(message, "trace_data"), table.concat(parts), "trace data")
+    same(one(message, "trace_data"), entry.payload, "trace data")
   end,
 }
 
@@ -178,43 +208,82 @@ local compares = {
 local left_out = {header_attr = true, header_event_type = true, header_feature = true, event_update = true, id_index = true,
   cpu_map = true, bpf_event = true}
 
-local function compare_event(event, file)
-  local header = one(event, "header")
-  local rec
-  repeat
-    rec = assert(file:read_record(), "the text has more events than the file")
-    -- It takes maps of no length and empty name for a mistake of perf's.
-  until not left_out[rec.type] and not (rec.type == "mmap" and rec.len == 0)
-  place = ("%s at %s"):format(rec.type, text_of(rec.time))
+local function payload(file)
+  local parts = {}
+  for part in function() return file:payload(1000) end do parts[#parts + 1] = part end
+  return table.concat(parts)
+end
+
+-- The records that are compared: {rec =, payload =, time = of the trailer}.
+local function read_records(file)
+  local list = {}
+  for rec in file:records() do
+    if not left_out[rec.type] then
+      local time = rec.type == "sample" and rec.time or tonumber(trailer(rec).sample_time_ns or 0)
+      list[#list + 1] = {rec = rec, n = #list, time = time, payload = rec.type == "auxtrace" and payload(file) or nil}
+    end
+  end
+  return list
+end
+
+local function compare_event(event, list, at)
+  local header, entry = one(event, "header"), list[at]
+  local rec = entry.rec
+  place = ("event %d, %s at %s"):format(at, rec.type, text_of(rec.time))
   same(one(header, "type"), text_of(rec.type_id), "type")
   same(one(header, "misc"), text_of(rec.misc), "misc")
+  local map, rest = one(event, "mmap_event"), list[at + 1]
+  if map and one(map, "len") ~= text_of(rec.len) and rest and rest.rec.filename == "//anon" then
+    -- It puts together what Chrome mapped in two parts.
+    assert.equal(text_of(rec.addr), one(map, "start"))
+    assert.equal(text_of(rec.len + rest.rec.len), one(map, "len"))
+    return 2
+  end
   for name, values in pairs(event) do
     if compares[name] then
-      compares[name](values[1], rec, file)
+      compares[name](values[1], rec, entry)
     elseif name ~= "header" and name ~= "timestamp" then
       error(("%s: nothing compares '%s'"):format(place, name), 0)
     end
   end
+  return 1
 end
 
-local attr_names = {type = "type", config = "config", sample_type = "sample_type", read_format = "read_format"}
+-- The text's events are in time order, or in the file's where that puts a finished_round last.
+local function compare_events(events, list)
+  local last = 0
+  for _, event in ipairs(events) do
+    local time = tonumber(one(event, "timestamp"))
+    last = time < last and math.huge or time
+    if last == math.huge then break end
+  end
+  if last ~= math.huge then
+    table.sort(list, function(a, b)
+      if a.time ~= b.time then return a.time < b.time end
+      return a.n < b.n
+    end)
+  end
+  local at = 1
+  for _, event in ipairs(events) do
+    if not list[at] then error("the text has more events than the file") end
+    at = at + compare_event(event, list, at)
+  end
+  assert.equal(#list + 1, at)
+end
 
 local function compare_attr(message, entry)
-  local core = require "perf.core"
   local theirs, ours = one(message, "attr"), entry.attr
   place = "attr " .. entry.name
-  -- By the attr's bytes: names are for people.
-  local packed = core.unpack(core.pack(ours))
   local types = {hardware = "0", software = "1", tracepoint = "2", hw_cache = "3", raw = "4", breakpoint = "5"}
+  theirs.size = nil -- of the struct that they read into
   for field, values in pairs(theirs) do
-    local got, value = packed[field], values[1]
-    if field == "size" then
-      got = nil
-    elseif field == "type" then
+    local got, value = ours[field], values[1]
+    if field == "type" then
       same(value, types[got] or text_of(got), field)
     elseif type(got) == "table" then
       local mask = 0
-      for _, row in ipairs(core.defs()[field == "sample_type" and "sample" or field == "read_format" and "format" or "branch"]) do
+      local rows = {sample_type = "sample", read_format = "format", branch_sample_type = "branch"}
+      for _, row in ipairs(core.defs()[rows[field]]) do
         for _, name in ipairs(got) do
           if name == row.name then mask = mask + 2 ^ row.value end
         end
@@ -223,7 +292,7 @@ local function compare_attr(message, entry)
     elseif field == "sample_period" and ours.freq then
       same(value, text_of(ours.sample_freq), field)
     else
-      same(value, value == "true" and text_of(got) or value == "false" and (got and "true" or "false") or text_of(got or 0), field)
+      same(value, value == "false" and tostring(got or false) or text_of(got or 0), field)
     end
   end
   same(table.concat(message.ids or {}, " "), (function()
@@ -289,32 +358,40 @@ local function compare_top(name, message, file, seen)
   elseif name == "group_desc" then
     compare(message, features.group_desc[n], {name = "name", leader_idx = "leader", num_members = "members"})
   elseif name == "hybrid_topology" then
-    compare(message, features.hybrid_topology[n], {pmu_name = "pmu", cpus = "cpus", cpu_list = "cpus"})
-  elseif name ~= "stats" and name ~= "metadata_mask" and name ~= "timestamp_sec" then
+    compare(message, features.hybrid_topology[n], {pmu_name = "pmu", cpus = "cpus"})
+  elseif name == "metadata_mask" then
+    if file.header.pipe then return end
+    local mask = tonumber(message)
+    for _, f in ipairs(core.data_features()) do
+      -- An ARM of that time has a section for its CPU's name, and nothing in it.
+      local got = features[f.name] ~= nil or f.name == "cpudesc" and features.arch == "armv7l"
+      same(tostring(math.floor(mask / 2 ^ f.bit) % 2 == 1), tostring(got), "feature " .. f.name)
+    end
+  elseif name ~= "stats" and name ~= "timestamp_sec" then
     error("nothing compares '" .. name .. "'", 0)
   end
 end
 
 local function compare_file(name)
-  local file = assert(data.open(util.corpus_path(name)))
   local pipe = assert(io.popen("gzip -dc '" .. util.corpus_path(name .. ".pb_text.gz") .. "'", "r"))
   local text = pipe:read("*a")
   pipe:close()
-  local top, seen, events = {}, {}, 0
+  local top, seen, events = {}, {}, {}
   textproto.each(text:gmatch("[^\n]+"), function(field, message)
     if field == "events" then
-      events = events + 1
-      compare_event(message, file)
+      events[#events + 1] = message
     else
-      top[#top + 1] = {field, message} -- a pipe's attrs and features come with its records
+      top[#top + 1] = {field, message}
     end
   end)
+  local file = assert(data.open(util.corpus_path(name)))
+  compare_events(events, read_records(file))
   for _, t in ipairs(top) do compare_top(t[1], t[2], file, seen) end
   assert.is_nil(next(file.damaged))
   assert.is_nil(file:error())
   assert.equal(seen.file_attrs, #file.attrs)
   file:close()
-  return events
+  return #events
 end
 
 describe("the corpus", function()
