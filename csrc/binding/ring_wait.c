@@ -142,6 +142,12 @@ static int l_has_record(lua_State *L)
 	return 1;
 }
 
+static int l_is_mapped(lua_State *L)
+{
+	lua_pushboolean(L, pb_ring_event(L, 1)->ring.map != NULL);
+	return 1;
+}
+
 /* core.wait(events [, timeout]): true when any of the mapped Events has a record; "EPIPE" when all of them have ended. */
 static int l_wait(lua_State *L)
 {
@@ -164,7 +170,8 @@ static int l_wait(lua_State *L)
 
 void pb_open_ring_wait(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"poll", l_poll}, {"has_record", l_has_record}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {
+		{"poll", l_poll}, {"has_record", l_has_record}, {"is_mapped", l_is_mapped}, {NULL, NULL}};
 
 	lua_pushcfunction(L, l_wait);
 	lua_setfield(L, -2, "wait");

@@ -65,7 +65,8 @@ function Reader:round()
   local whole = true
   for i, ev in ipairs(self.events) do
     local taken = 0
-    while taken < self.limit[i] and ev:has_record() do
+    local mapped = ev:is_mapped()
+    while mapped and taken < self.limit[i] and ev:has_record() do
       local rec, message, code = ev:read_record(0)
       if not rec and code ~= "EBADMSG" then
         if code ~= "ETIMEDOUT" and code ~= "EPIPE" then self.failed = { message, code } end
@@ -102,10 +103,20 @@ function Reader:ripe()
   if self.flush or not key or (bound and not core.earlier(bound, key)) then return pop(self.heap)[1] end
 end
 
+-- The events that have a ring: a group may have members that only count.
+function Reader:mapped()
+  local list = {}
+  for _, ev in ipairs(self.events) do
+    if ev:is_mapped() then list[#list + 1] = ev end
+  end
+  if not list[1] then error("no event is mapped: call map() first", 3) end
+  return list
+end
+
 --- Whether a record can be read without waiting.
 function Reader:has_record()
   if self.heap[1] then return true end
-  for _, ev in ipairs(self.events) do
+  for _, ev in ipairs(self:mapped()) do
     if ev:has_record() then return true end
   end
   return false
@@ -115,8 +126,8 @@ end
 -- @param[opt=0] timeout seconds
 -- @return true; or nil, message, "ETIMEDOUT", or "EPIPE" when every watched process has ended
 function Reader:poll(timeout)
-  if self.heap[1] then return true end
-  return core.wait(self.events, timeout)
+  if self:has_record() then return true end
+  return core.wait(self:mapped(), timeout)
 end
 
 --- The next record of all rings, in time order.
@@ -134,7 +145,7 @@ function Reader:read_record(timeout)
       return nil, bad[1], bad[2]
     end
     if not found and not self.heap[1] then
-      local ok, message, code = core.wait(self.events, timeout)
+      local ok, message, code = core.wait(self:mapped(), timeout)
       if not ok then return nil, message, code end
     end
   end
@@ -157,8 +168,8 @@ function Reader:records(opts)
   end
 end
 
---- A reader of mapped events.
--- @param events array of Events, each with a ring of its own
+--- A reader of several events.
+-- @param events array of Events; those that are not mapped when a record is read are passed over
 -- @param[opt] opts `ahead`: how many records of one ring may be held, 512
 -- @return reader with `read_record`, `records`, `poll`, `has_record`
 function M.reader(events, opts)
