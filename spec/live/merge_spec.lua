@@ -1,61 +1,83 @@
+-- One reader for the rings of several live events.
 local kit = require "testkit"
+local merge = require "perf.merge"
 local perf = require "perf"
 
-local function in_order(records)
-  for i = 2, #records do assert.is_true(records[i - 1].time <= records[i].time) end
-end
+describe("a reader of several events", function()
+  local opened = {}
+  local function open(name, opts, more)
+    local attr = { event = name, sample_period = 1, sample_type = { "time", "tid" }, sample_id_all = true }
+    for k, v in pairs(more or {}) do attr[k] = v end
+    local ev = assert(perf.open(attr, opts))
+    opened[#opened + 1] = ev
+    assert(ev:map { pages = 64 })
+    return ev
+  end
+  after_each(function()
+    for i = #opened, 1, -1 do
+      opened[i]:close()
+      opened[i] = nil
+    end
+  end)
 
-describe("the records of a group", function()
-  it("come from all members, in time order, each with its event", function()
-    local g = assert(perf.group {
-      { event = "page-faults", sample_period = 1, sample_type = { "tid", "addr" } },
-      { event = "context-switches", sample_period = 1 },
-    })
-    assert(g:map { pages = 16 })
-    g:enable()
-    for _ = 1, 5 do
-      kit.touch_pages(3)
+  it("gives this thread's records in the order in which they happened", function()
+    local faults, switches = open "page-faults:u", open "context-switches"
+    faults:enable()
+    switches:enable()
+    for _ = 1, 20 do
+      kit.touch_pages(10)
       kit.sleeps(1)
     end
-    g:disable()
-    local list, seen = {}, {}
-    for rec in g:records() do
-      assert.equal("sample", rec.type)
-      list[#list + 1] = rec
-      seen[rec.event] = (seen[rec.event] or 0) + 1
+    faults:disable()
+    switches:disable()
+    local wanted = faults:read().value + switches:read().value
+    local n, last, runs, event = 0, 0, 0, nil
+    for rec in merge.reader({ faults, switches }):records() do
+      n = n + 1
+      assert.is_true(rec.time >= last)
+      last = rec.time
+      if rec.event ~= event then runs = runs + 1 end
+      event = rec.event
     end
-    in_order(list)
-    assert.equal(5, seen["context-switches"])
-    assert.is_true(seen["page-faults"] >= 15)
-    assert.is_false(g:has_record())
-    local rec, message, code = g:read_record(0)
-    assert.is_nil(rec)
-    assert.equal("ETIMEDOUT", code, message)
-    g:close()
+    assert.equal(wanted, n)
+    assert.is_true(runs >= 40) -- the two in turn, and not first one and then the other
   end)
-end)
 
-describe("the records of a set", function()
-  it("come from all CPUs, in time order", function()
-    requires { ncpu = 2 }
-    local s = assert(perf.set({ event = "page-faults", sample_period = 1, sample_type = { "tid", "cpu" } },
-      { pid = kit.getpid(), deferred_enable = true }))
-    assert(s:map { pages = 64 })
-    s:enable()
-    for cpu = 0, 1 do
-      kit.pin(cpu)
-      kit.touch_pages(100)
+  it("gives the records of several processes to the end of all", function()
+    local children, events = {}, {}
+    for i = 1, 3 do
+      children[i] = assert(kit.start(function()
+        for _ = 1, 20 do
+          kit.touch_pages(5)
+          kit.sleeps(1)
+        end
+      end))
+      events[i] = open("page-faults:u", { pid = children[i]:pid() }, { disabled = false })
     end
-    kit.unpin()
-    s:disable()
-    local list, by_cpu = {}, { [0] = 0, [1] = 0 }
-    for rec in s:records() do
-      list[#list + 1] = rec
-      by_cpu[rec.cpu] = by_cpu[rec.cpu] + 1
+    local reader = merge.reader(events)
+    for _, child in ipairs(children) do child:go() end
+    local n, last, own = 0, 0, {}
+    for rec in reader:records { timeout = 30 } do
+      n = n + 1
+      assert.is_true(rec.time >= last)
+      last = rec.time
+      own[rec.pid] = (own[rec.pid] or 0) + 1
     end
-    in_order(list)
-    assert.is_true(by_cpu[0] >= 100 and by_cpu[1] >= 100)
-    assert.equal(s:read().value, #list)
-    s:close()
+    assert.equal("EPIPE", select(3, reader:read_record(30)))
+    local all = 0
+    for i, child in ipairs(children) do
+      all = all + events[i]:read().value
+      assert.is_true(own[child:pid()] >= 100)
+      child:wait()
+    end
+    assert.equal(all, n)
+  end)
+
+  it("waits no longer than it is told", function()
+    local reader = merge.reader { open "page-faults:u", open "dummy" }
+    assert.equal("ETIMEDOUT", select(3, reader:read_record()))
+    assert.equal("ETIMEDOUT", select(3, reader:read_record(0.01)))
+    assert.equal("ETIMEDOUT", select(3, reader:poll(0.01)))
+    assert.is_false(reader:has_record())
   end)
 end)
