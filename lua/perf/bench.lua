@@ -28,8 +28,7 @@ local M = {}
 
 local CHANCE = 0.01 -- how often a comparison may call something different that is not
 
----------------------------------------------------------------------------------------------------------------------
--- Arguments
+-- Arguments -----------------------------------------------------------------------------------------------------------
 
 local function whole(v) return v == math.floor(v) and math.abs(v) < 2 ^ 53 end
 
@@ -96,8 +95,7 @@ local function settings(opts, few, seconds)
     rounds = rounds_of(opts, few, seconds) }
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Results
+-- Results -------------------------------------------------------------------------------------------------------------
 
 -- A row by its label; a modifier may be left off when that is unambiguous.
 local function row_of(list, key)
@@ -211,8 +209,7 @@ function M.bench(...)
   return setmetatable(result, Stats_class)
 end
 
----------------------------------------------------------------------------------------------------------------------
--- compare
+-- compare -------------------------------------------------------------------------------------------------------------
 
 local BASELINES = { "baseline", "base", "old", "before" }
 

@@ -24,8 +24,7 @@ local TAIL = (1 - M.LEVEL) / 2
 local MOST_EXACT = 50  -- pairs whose scores are counted out
 local MOST_PAIRS = 200 -- more are first taken together in blocks
 
----------------------------------------------------------------------------------------------------------------------
--- One sample
+-- One sample ----------------------------------------------------------------------------------------------------------
 
 local function sorted(values)
   local t = {}
@@ -95,8 +94,7 @@ function M.summary(values)
   }
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Pairs
+-- Pairs ---------------------------------------------------------------------------------------------------------------
 
 -- The probability of a standard normal value below z, to 1e-7 (Abramowitz and Stegun 26.2.17).
 local function normal_below(z)
@@ -293,8 +291,7 @@ function M.holm(ps)
   return adjusted
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Chance
+-- Chance --------------------------------------------------------------------------------------------------------------
 
 --- Random numbers that are the same on every interpreter: two multiplicative generators combined (L'Ecuyer 1988), whose
 -- products stay below 2^53. Period 2.3e18.

@@ -36,8 +36,7 @@ end
 -- Measuring must cost the same in the last run as in the first.
 if compiled then jit.off(measured) end
 
----------------------------------------------------------------------------------------------------------------------
--- Calibration
+-- Calibration ---------------------------------------------------------------------------------------------------------
 
 local MOST_CALLS = 2 ^ 30
 
@@ -83,8 +82,7 @@ local function even_out(candidates, min_ns)
   end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Rounds
+-- Rounds --------------------------------------------------------------------------------------------------------------
 
 --- Run candidates against each other.
 -- @tparam table set what measure.find gives
@@ -130,8 +128,7 @@ function M.rounds(set, fns, opts)
   return candidates, rounds
 end
 
----------------------------------------------------------------------------------------------------------------------
--- From runs to values per call
+-- From runs to values per call ----------------------------------------------------------------------------------------
 
 -- One event, or the wall time, of every run: values per call, with false where it was not counted.
 local function column(counts, row, batch)

@@ -70,8 +70,6 @@ local function finish(lines, rows, right, notes)
   return table.concat(lines, "\n")
 end
 
----------------------------------------------------------------------------------------------------------------------
-
 --- perf.bench's result as a table.
 -- @tparam table s
 -- @treturn string
