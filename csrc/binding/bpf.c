@@ -34,7 +34,8 @@ static const char *set_hint(int err)
 }
 
 /* ev:set_bpf(fd): run the program at each hit. fd is its descriptor, or a table that has it as fd (perf.bpf's programs).
- * The kernel keeps the program until the event is closed. */
+ * The kernel keeps the program until the event is closed, and on tracepoints and probes runs it until then, for every task
+ * and though the event is disabled. */
 static int l_set_bpf(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);

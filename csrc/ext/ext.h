@@ -3,6 +3,9 @@
 #ifndef PX_EXT_H
 #define PX_EXT_H
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "binding.h"
 
 #define PX_EXPORT __attribute__((visibility("default")))
@@ -13,6 +16,21 @@ static inline void px_open(lua_State *L)
 	lua_newtable(L);
 	pb_open_int64(L);
 	lua_pop(L, 1);
+}
+
+/* nil, message, code, like pb_fail, where the message says it all and errno's words would only mislead. */
+__attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, int err, const char *format, ...)
+{
+	char text[5000]; /* room for a path */
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	lua_pushnil(L);
+	lua_pushstring(L, text);
+	pb_push_errno(L, err < 0 ? -err : err);
+	return 3;
 }
 
 /* A metatable whose __gc, __close and method "close" are one function; it must be idempotent. */
@@ -57,6 +75,17 @@ static inline void *px_check(lua_State *L, int i, const char *tname, const char 
 	if (!p)
 		luaL_argerror(L, i, lua_pushfstring(L, "%s expected, got %s", what, luaL_typename(L, i)));
 	return p;
+}
+
+/* An address, which may be a negative number: sign-extended ones of the kernel are. */
+static inline uint64_t px_check_addr(lua_State *L, int i)
+{
+	uint64_t v = 0;
+	int negative;
+
+	if (!pb_to_u64(L, i, &v, &negative))
+		luaL_argerror(L, i, lua_pushfstring(L, "address expected, got %s", luaL_typename(L, i)));
+	return v;
 }
 
 /* A string without zero bytes, as C takes it. */

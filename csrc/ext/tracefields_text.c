@@ -170,18 +170,18 @@ int px_format_text(lua_State *L)
 	int r;
 
 	if (n > (1u << 20))
-		return pb_fail(L, -EMSGSIZE, "%s: record of %zu bytes", f->name, n);
+		return px_refuse(L, -EMSGSIZE, "%s: record of %zu bytes", f->name, n);
 	if (!f->trusted)
-		return pb_fail(L, -EPERM,
+		return px_refuse(L, -EPERM,
 			       "%s: this format is not known to be a kernel's own, and libtraceevent's parser may crash on "
 			       "others: parse it with trusted = true to have it printed",
 			       f->name);
 	r = prepare(f);
 	if (r < 0)
-		return pb_fail(L, r, "%s: libtraceevent does not understand the format", f->name);
+		return px_refuse(L, r, "%s: libtraceevent does not understand the format", f->name);
 	event = f->event;
 	if (event->flags & (TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT))
-		return pb_fail(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
+		return px_refuse(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
 	text = px_new(L, sizeof *text, TEXT);
 	raw = lua_newuserdata(L, n * 16 + SLACK);
 	memcpy(raw, given, n);
@@ -190,17 +190,17 @@ int px_format_text(lua_State *L)
 		uint32_t offset, size;
 
 		if (px_locate(f, &f->fields[i], raw, n, &offset, &size) < 0)
-			return pb_fail(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
+			return px_refuse(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
 				       f->fields[i].name, n);
 	}
 	if (!type || type->shape != PX_INT || type->size > 4)
-		return pb_fail(L, -EOPNOTSUPP, "%s: the format has no common_type", f->name);
+		return px_refuse(L, -EOPNOTSUPP, "%s: the format has no common_type", f->name);
 	/* The record's event is found by its type, and there is no other here. */
 	for (uint32_t i = 0; i < type->size; i++)
 		raw[type->offset + (f->big_endian ? type->size - 1 - i : i)] =
 			(unsigned char)((uint32_t)f->id >> (i * 8));
 	if (!((unsigned)event->flags & TEP_EVENT_FL_FAILED) && !is_safe(f, event->print_fmt.args, raw, n, 0))
-		return pb_fail(L, -EBADMSG, "%s: the record cannot be printed: a length in it goes beyond its %zu bytes",
+		return px_refuse(L, -EBADMSG, "%s: the record cannot be printed: a length in it goes beyond its %zu bytes",
 			       f->name, n);
 	memset(&record, 0, sizeof record);
 	record.data = raw;

@@ -10,7 +10,10 @@
 --
 -- What kind of event a program is for is said by its section: `SEC("perf_event")` for counters and clocks (it runs at
 -- each overflow, so the event needs a sample_period or sample_freq), `SEC("tracepoint")` for tracepoints,
--- `SEC("kprobe")` for kprobes and uprobes.
+-- `SEC("kprobe")` for kprobes and uprobes. A program that returns 0 keeps the hit from being counted or recorded. On counters
+-- and clocks it runs while the event is enabled, for whom the event counts. On tracepoints and probes the kernel hangs it on
+-- the point itself: it runs from `set_bpf` until the event is closed, enabled or not, and on tracepoints and kprobes for
+-- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`).
 --
 -- Object: `program(name)`, `programs()`, `map(name)`, `maps()`, `global(name)`, `set_global(name, value)`, `is_open()`,
 -- `close()`. A program is a table `{name=, type=, section=, fd=, id=, object=}` without `fd` once the object is closed;

@@ -1,0 +1,300 @@
+-- perf.symbols on this process and this kernel: offsets that uprobes hit, stacks that samples have, maps of a JIT.
+local kit = require "testkit"
+local util = require "spec.support.util"
+local core = require "perf.core"
+
+local symbols
+
+local function need(more)
+  more = more or {}
+  more.ext = "symbols"
+  requires(more)
+  symbols = require "perf.symbols"
+end
+
+-- The path as the kernel has it.
+local function real(path)
+  return (util.shell("realpath " .. path):gsub("\n", ""))
+end
+
+-- Hits of a uprobe while fn runs in this thread.
+local function hits(path, offset, fn)
+  local uprobe = tonumber(util.read_file("/sys/bus/event_source/devices/uprobe/type"))
+  local ev = assert(core.open({type = uprobe, uprobe_path = path, probe_offset = offset, disabled = true}, 0, -1))
+  assert(ev:enable())
+  fn()
+  assert(ev:disable())
+  local n = ev:scan()[1].value
+  ev:close()
+  return n
+end
+
+local program = [[
+#include <stdlib.h>
+__attribute__((noinline)) void target(void) { __asm__ volatile(""); }
+static __attribute__((noinline)) void hidden(void) { __asm__ volatile(""); }
+int main(int argc, char **argv)
+{
+  for (int i = 0; i < atoi(argv[1]); i++) target();
+  for (int i = 0; i < atoi(argv[2]); i++) hidden();
+  return 0;
+}
+]]
+
+-- Calls fn with the path of the program, built with these flags.
+local function with_program(flags, fn)
+  local path = os.tmpname()
+  util.write_file(path .. ".c", program)
+  local out, status = util.shell(("gcc -O1 -g %s -o %s.bin %s.c"):format(flags, path, path))
+  local ok, err = pcall(function()
+    assert(status == 0, out)
+    fn(path .. ".bin")
+  end)
+  for _, suffix in ipairs{"", ".c", ".bin"} do os.remove(path .. suffix) end
+  if not ok then error(err, 0) end
+end
+
+describe("perf.symbols.offset", function()
+  it("is where a uprobe counts 41 calls of 41", function()
+    need{uprobe = true}
+    local _, path, name = kit.probe_place()
+    local offset, addr = symbols.offset(path, name)
+    assert.is_number(addr)
+    assert.equal(41, hits(path, assert(offset), function() kit.probe(41) end))
+  end)
+
+  for _, flags in ipairs{"-no-pie -fno-pie", "-pie -fPIE", "-pie -fPIE -s -Wl,--export-dynamic", "-no-pie -static"} do
+    it("is right in a program built with " .. flags, function()
+      need{uprobe = true, cmd = "gcc"}
+      with_program(flags, function(path)
+        local uprobe = tonumber(util.read_file("/sys/bus/event_source/devices/uprobe/type"))
+        local stripped = flags:find("-s ", 1, true)
+        local function count(name)
+          local offset = assert(symbols.offset(path, name))
+          -- Not by inheriting: the kernel reads uprobe_path anew, out of the memory of who forks after an exec.
+          local list, n = {}, 0
+          for i, cpu in ipairs(kit.cpus()) do
+            list[i] = assert(core.open({type = uprobe, uprobe_path = path, probe_offset = offset}, -1, cpu))
+          end
+          util.shell(path .. " 17 23")
+          for _, ev in ipairs(list) do
+            n = n + ev:scan()[1].value
+            ev:close()
+          end
+          return n
+        end
+        assert.equal(17, count("target"))
+        if stripped then
+          assert.equal("ENOENT", select(3, symbols.offset(path, "hidden")))
+        else
+          assert.equal(23, count("hidden"))
+        end
+      end)
+    end)
+  end
+
+  it("finds versions of a symbol of the C library", function()
+    need()
+    local libc
+    for line in io.lines("/proc/self/maps") do libc = libc or line:match("(/%S*/libc%.so%S*)") end
+    if not libc then return pending("needs: glibc as a shared library") end
+    assert.is_number((symbols.offset(libc, "malloc")))
+    local new, old = symbols.offset(libc, "posix_spawn"), symbols.offset(libc, "posix_spawn@GLIBC_2.2.5")
+    if old then assert.is_true(new ~= old) end -- machines newer than 2012 have one version
+    assert.equal("ENOENT", select(3, symbols.offset(libc, "posix_spawn@GLIBC_1.0")))
+  end)
+end)
+
+describe("perf.symbols.build_id", function()
+  it("is what readelf prints", function()
+    need{cmd = "readelf"}
+    local _, path = kit.probe_place()
+    local printed = util.shell("readelf -n " .. path):match("Build ID: (%x+)")
+    assert.equal(printed, symbols.build_id(path))
+  end)
+
+  it("of the kernel is in its notes", function()
+    need{file = "/sys/kernel/notes"}
+    local id = assert(symbols.build_id("[kernel]"))
+    assert.matches("^%x+$", id)
+    local bytes = id:gsub("%x%x", function(two) return string.char(tonumber(two, 16)) end)
+    assert.is_truthy(util.read_file("/sys/kernel/notes"):find(bytes, 1, true))
+  end)
+end)
+
+describe("a resolver of this process", function()
+  it("knows its functions, files and lines", function()
+    need()
+    local addr, path, name = kit.probe_place()
+    local r = assert(symbols.open{pid = 0})
+    local frame = assert(r:resolve(addr))
+    assert.same({addr, name, 0, real(path)}, {frame.addr, frame.symbol, frame.offset, frame.module})
+    local number, found = 0, nil
+    for line in io.lines("spec/support/testkit.c") do
+      number = number + 1
+      if line == "void testkit_probe(void)" then found = number end
+    end
+    assert.matches("testkit%.c$", frame.file)
+    assert.is_true(frame.line >= found and frame.line <= found + 3) -- up to its first statement
+    local mine
+    for _, m in ipairs(r:modules()) do if m.file == real(path) then mine = m end end
+    assert.equal(symbols.build_id(path), mine.build_id)
+    assert.equal(addr - mine.start, frame.module_offset)
+    r:close()
+  end)
+
+  it("is the same by the mappings of a recording", function()
+    need()
+    local addr, path, name = kit.probe_place()
+    local maps = {}
+    for line in io.lines("/proc/self/maps") do
+      local from, to, x, offset, file = line:match("^(%x+)%-(%x+) ..(.). (%x+) %S+ %d+%s+(/.*)$")
+      if x == "x" then
+        maps[#maps + 1] = {addr = tonumber(from, 16), len = tonumber(to, 16) - tonumber(from, 16),
+          pgoff = tonumber(offset, 16), filename = file}
+      end
+    end
+    local r = assert(symbols.open{maps = maps})
+    assert.same({}, r.problems)
+    local frame = assert(r:resolve(addr))
+    assert.same({name, real(path)}, {frame.symbol, frame.module})
+    assert.matches("testkit%.c$", frame.file)
+    r:close()
+  end)
+
+  it("sees a library that was loaded since", function()
+    need()
+    local r = assert(symbols.open{pid = 0})
+    local before = #r:modules()
+    assert.is_true(r:refresh())
+    assert.equal(before, #r:modules())
+    r:close()
+  end)
+
+  it("has symbols that a JIT left in /tmp/perf-PID.map", function()
+    need()
+    local path = ("/tmp/perf-%d.map"):format(kit.getpid())
+    local cell = kit.cell()
+    local addr = cell:addr()
+    local r = assert(symbols.open{pid = 0, kernel = false})
+    assert.is_nil(r:resolve(addr))
+    util.write_file(path, ("%x 40 jitted function\n"):format(addr))
+    util.shell("chmod 600 " .. path)
+    assert.is_true(r:refresh())
+    local ok, err = pcall(function()
+      local frame = assert(r:resolve(addr + 5))
+      assert.same({"jitted function", 5, "[jit]"}, {frame.symbol, frame.offset, frame.module})
+      assert.is_nil(r:resolve(addr + 0x40))
+      -- One that others may write to is none.
+      util.shell("chmod 666 " .. path)
+      r:refresh()
+      assert.is_nil(r:resolve(addr + 6))
+    end)
+    os.remove(path)
+    r:close()
+    assert(ok, err)
+  end)
+
+  it("says when there is no such process, or none of ours", function()
+    need()
+    assert.same({nil, "no process 2147483646", "ESRCH"}, {symbols.open{pid = 2147483646}})
+    requires{root = true}
+    assert.equal("EACCES", util.in_child(function()
+      assert(kit.drop())
+      local r, message, code = symbols.open{pid = 1}
+      assert(not r and message:find("ptrace_scope", 1, true), message)
+      return code
+    end))
+  end)
+end)
+
+describe("unwinding a sample's stack", function()
+  -- All general registers, as the machine numbers them.
+  local masks = {x86_64 = 0xff01ff, aarch64 = 0x1ffffffff}
+
+  it("gives the functions that were called, from the fault to the program's start", function()
+    need{perf_open = true}
+    local mask = masks[select(2, core.uname())]
+    local r = assert(symbols.open{pid = 0})
+    if not mask then return pending("needs: a machine whose stacks are unwound") end
+    local perf = require "perf"
+    local ev = assert(perf.open({event = "page-faults:u", sample_period = 1, sample_regs_user = mask,
+      sample_stack_user = 16384, sample_type = {"ip", "tid", "regs_user", "stack_user"}}))
+    assert(ev:map{pages = 64})
+    assert(ev:enable())
+    kit.touch_pages(3)
+    assert(ev:disable())
+    local seen = 0
+    while ev:has_record() do
+      local rec = assert(ev:read_record(0))
+      if rec.type == "sample" then
+        seen = seen + 1
+        local frames = assert(r:unwind{regs = rec.user_regs, stack = rec.user_stack})
+        assert.equal(rec.ip, frames[1].addr)
+        assert.equal("tk_touch_pages", frames[1].symbol)
+        assert.equal("kit_touch_pages", frames[2].symbol)
+        assert.matches("testkit%.c$", frames[2].file)
+        -- Beyond these is the interpreter, whose symbols may be stripped.
+        assert.matches("lua", frames[3].module or "lua")
+        assert.is_true(#frames > 5)
+      end
+    end
+    assert.equal(3, seen)
+    ev:close()
+    r:close()
+  end)
+end)
+
+describe("the running kernel's symbols", function()
+  it("are those of /proc/kallsyms", function()
+    need{root = true}
+    local k = assert(symbols.kernel())
+    local lines, checked = 0, 0
+    for line in io.lines("/proc/kallsyms") do
+      local addr, kind, name = line:match("^(%x+) (%a) (%S+)")
+      if not kind:find("[AaU]") then
+        lines = lines + 1
+        if kind == "T" and lines % 500 == 0 then
+          local value = core.u64(tonumber(addr:sub(9), 16), tonumber(addr:sub(1, 8), 16))
+          local frame = assert(k:resolve(value))
+          -- Several names may stand for one address.
+          assert.equal(0, frame.offset)
+          assert.equal(core.hex(value), core.hex((assert(k:address(frame.symbol)))))
+          assert.is_truthy(frame.symbol == name or name:find("^_") or core.hex(k:address(name)) == core.hex(value))
+          checked = checked + 1
+        end
+      end
+    end
+    -- BPF programs come and go meanwhile.
+    assert.is_true(math.abs(k:count() - lines) < 50)
+    assert.is_true(checked > 20)
+    k:close()
+  end)
+
+  it("are hidden from others, and that is said", function()
+    need{root = true}
+    local restrict = util.read_file("/proc/sys/kernel/kptr_restrict"):match("%d+")
+    local level = util.read_file("/proc/sys/kernel/perf_event_paranoid"):match("%-?%d+")
+    if tonumber(restrict) == 0 and tonumber(level) <= 1 then
+      return pending("needs: a kernel that hides its addresses from users")
+    end
+    assert.equal("EPERM", util.in_child(function()
+      assert(kit.drop())
+      local k, message, code = symbols.kernel()
+      assert(not k and message:find("the kernel hides its addresses (kernel.kptr_restrict is " .. restrict, 1, true), message)
+      return code
+    end))
+  end)
+
+  it("name the kernel's part of a call chain", function()
+    need{root = true, perf_open = true}
+    local r = assert(symbols.open{pid = 0})
+    local k = assert(symbols.kernel())
+    local addr = k:address("__x64_sys_getppid") or k:address("__arm64_sys_getppid")
+    if not addr then return pending("needs: a kernel whose getppid is known by name") end
+    assert.matches("sys_getppid$", r:resolve(addr).symbol)
+    assert.equal("[kernel.kallsyms]", r:resolve(addr).module)
+    k:close()
+    r:close()
+  end)
+end)
