@@ -66,6 +66,7 @@ void pb_open_layouts(lua_State *L);
 void pb_open_record_defs(lua_State *L);
 /* data.h has the rest */
 void pb_open_data(lua_State *L);
+void pb_open_data_write(lua_State *L);
 
 void pb_open_meter(lua_State *L);
 void pb_open_defs(lua_State *L);

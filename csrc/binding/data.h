@@ -54,6 +54,5 @@ const char *pb_user_type(uint32_t type);
 /* data_encode.c: replaces the value on top of the stack by the bytes of a feature's section. Raises on what does not fit. */
 void pb_encode_feature(lua_State *L, const char *name, enum pf_feature_shape shape);
 
-void pb_open_data_write(lua_State *L);
 
 #endif

@@ -293,6 +293,78 @@ static void put_cache(struct out *o)
 	field_string(o, "cpus");
 }
 
+/* {block, ...} as a bitmap, whose last bit is the last block's. */
+static void put_mem_node(struct out *o)
+{
+	uint64_t top = 0, *words;
+	size_t n;
+
+	field64(o, "node");
+	field64(o, "size");
+	lua_getfield(o->L, -1, "blocks");
+	n = check_array(o, "blocks");
+	for (size_t i = 1; i <= n; i++) {
+		uint64_t block;
+
+		lua_rawgeti(o->L, -1, (int)i);
+		block = to_number(o, "blocks");
+		if (block >= 1u << 24)
+			bad_value(o, "blocks", "number of a block of memory");
+		if (block >= top)
+			top = block + 1;
+		lua_pop(o->L, 1);
+	}
+	put64(o, top);
+	words = pb_newuserdata(o->L, (size_t)(top / 64 + 1) * sizeof *words);
+	memset(words, 0, (size_t)(top / 64 + 1) * sizeof *words);
+	for (size_t i = 1; i <= n; i++) {
+		uint64_t block;
+
+		lua_rawgeti(o->L, -2, (int)i);
+		block = to_number(o, "blocks");
+		words[block / 64] |= PF_BIT(block % 64);
+		lua_pop(o->L, 1);
+	}
+	put(o, words, (size_t)((top + 63) / 64) * sizeof *words);
+	lua_pop(o->L, 2);
+}
+
+static void put_mem_topology(struct out *o)
+{
+	check_array(o, "value");
+	field64(o, "version");
+	field64(o, "block_size");
+	lua_getfield(o->L, -1, "nodes");
+	put64(o, check_array(o, "nodes"));
+	each(o, put_mem_node);
+	lua_pop(o->L, 1);
+}
+
+/* {name = value, ...} */
+static void put_caps(struct out *o)
+{
+	uint32_t n = 0;
+
+	check_array(o, "value");
+	for (lua_pushnil(o->L); lua_next(o->L, -2); lua_pop(o->L, 1))
+		n++;
+	put32(o, n);
+	for (lua_pushnil(o->L); lua_next(o->L, -2); lua_pop(o->L, 1)) {
+		lua_pushvalue(o->L, -2);
+		put_string(o, "name of a capability");
+		lua_pop(o->L, 1);
+		put_string(o, "capability");
+	}
+}
+
+static void put_pmu_caps(struct out *o)
+{
+	lua_getfield(o->L, -1, "caps");
+	put_caps(o);
+	lua_pop(o->L, 1);
+	field_string(o, "name");
+}
+
 static void put_counted(struct out *o, void (*element)(struct out *o))
 {
 	put32(o, (uint32_t)check_array(o, "value"));
@@ -378,10 +450,16 @@ static void put_feature(struct out *o, enum pf_feature_shape shape)
 		put_fields(o, machine, 0);
 		return;
 	case PF_SHAPE_MEM_TOPOLOGY:
-	case PF_SHAPE_COMPRESSED:
-	case PF_SHAPE_CAPS:
-	case PF_SHAPE_PMU_CAPS:
+		put_mem_topology(o);
+		return;
+	case PF_SHAPE_COMPRESSED: /* what is written here is not */
 		break;
+	case PF_SHAPE_CAPS:
+		put_caps(o);
+		return;
+	case PF_SHAPE_PMU_CAPS:
+		put_counted(o, put_pmu_caps);
+		return;
 	}
 	luaL_error(o->L, "feature '%s' cannot be written", o->feature);
 }

@@ -5,6 +5,7 @@
 #include "../core/data_format.h"
 #include "../core/data_swap.h"
 #include "data.h"
+#include "record.h"
 
 static void set_u32(lua_State *L, struct pf_cursor *c, const char *field)
 {
@@ -52,14 +53,7 @@ static void push_nrcpus(lua_State *L, struct pf_cursor *c)
 
 void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n)
 {
-	char text[41];
-
-	n = n < 20 ? n : 20;
-	for (size_t i = 0; i < n; i++) {
-		text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-		text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-	}
-	lua_pushlstring(L, text, 2 * n);
+	pb_push_hex(L, bytes, n < 20 ? n : 20);
 }
 
 #define BUILD_ID_SIZE_SET (1u << 15) /* misc: the byte behind the id says how much of it counts */

@@ -218,4 +218,9 @@ function data.open(path)
   return file
 end
 
+data.create = function(...) -- luacheck: ignore
+  data.create = require("perf.data_create").create
+  return data.create(...)
+end
+
 return data
