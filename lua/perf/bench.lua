@@ -71,17 +71,6 @@ local function callable(v)
   return type(mt) == "table" and mt.__call ~= nil
 end
 
--- The open set of a list, or nil, message, code when the machine refuses it. A mistake in the list raises.
-local function find(events)
-  local ok, set
-  if events == nil then ok, set = pcall(measure.default) else ok, set = pcall(measure.find, events) end
-  if ok then return set end
-  local message, code
-  if type(set) == "string" then message, code = set:match "^(.*) %[(E%w+)%]$" end
-  if not code then error(set, 0) end
-  return nil, message, code
-end
-
 -- Enough rounds to say something, fewer of what takes long.
 local function rounds_of(opts, few, seconds)
   return function(round_ns)
@@ -194,7 +183,7 @@ function M.bench(...)
   if wrong then blame.raise(wrong, 1) end
   if not callable(fn) then blame.raise("function expected, got " .. type(fn), at) end
   opts = check_options(opts, at + 1)
-  local set, message, code = find(events)
+  local set, message, code = measure.lookup(events)
   if not set then return nil, message, code end
 
   local candidates, rounds = run.rounds(set, { fn }, settings(opts, 7, 3))
@@ -377,7 +366,7 @@ end
 function M.compare(candidates, opts)
   opts = check_options(opts, 2, COMPARE)
   local names, fns = check_candidates(candidates, opts.baseline)
-  local set, message, code = find(opts.events)
+  local set, message, code = measure.lookup(opts.events)
   if not set then return nil, message, code end
 
   local list = {}

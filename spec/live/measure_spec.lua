@@ -201,6 +201,14 @@ describe("perf.measure", function()
       assert.equal("minor-faults", perf.measure(list, faults(1))[1].label)
       list[2] = "dummy"
       assert.equal(2, #perf.measure(list, faults(1)))
+      list[1], list[2] = perf.attr "dummy", nil
+      assert.equal("dummy", perf.measure(list, faults(1))[1].label)
+      list[1] = perf.attr "page-faults"
+      assert.equal("page-faults", perf.measure(list, faults(1))[1].label)
+      local attr = { event = "page-faults" }
+      assert.equal("page-faults", perf.measure(attr, faults(1))[1].label)
+      attr.event = "dummy"
+      assert.equal("dummy", perf.measure(attr, faults(1))[1].label)
     end)
 
     it("but keeps no more than 64 lists", function()
@@ -338,6 +346,12 @@ describe("perf.measure", function()
     assert.is_nil(c["context-switches"])
     assert.matches("happen in the kernel", c[1].why, 1, true)
     assert.equal(0, c[1].raw)
+  end)
+
+  it("takes one event's attr for a list", function()
+    assert.equal(4, perf.measure({ event = "page-faults" }, kit.touch_pages, 4)["page-faults"])
+    assert.equal(4, perf.measure(perf.attr "page-faults:u", kit.touch_pages, 4)["page-faults"])
+    assert.equal(4, perf.measure({ perf.attr "page-faults" }, kit.touch_pages, 4)["page-faults"])
   end)
 
   it("is still right after its events were released", function()

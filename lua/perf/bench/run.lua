@@ -85,7 +85,7 @@ end
 -- Rounds --------------------------------------------------------------------------------------------------------------
 
 --- Run candidates against each other.
--- @tparam table set what measure.find gives
+-- @tparam table set what measure.lookup gives
 -- @tparam {function,...} fns
 -- @tparam table opts warmup (runs), min_ns, seed, rounds(ns) -> how many rounds, from what one takes
 -- @treturn table candidates, an array of {batch=, counts={Counts, ...}, idle={Counts, ...}} in the order of fns, where idle
