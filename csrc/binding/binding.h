@@ -67,6 +67,8 @@ void pb_open_record_defs(lua_State *L);
 /* data.h has the rest */
 void pb_open_data(lua_State *L);
 void pb_open_data_write(lua_State *L);
+void pb_open_synth(lua_State *L);
+void pb_open_process(lua_State *L);
 
 void pb_open_meter(lua_State *L);
 void pb_open_defs(lua_State *L);

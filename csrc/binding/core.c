@@ -16,6 +16,8 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_record_defs(L);
 	pb_open_data(L);
 	pb_open_data_write(L);
+	pb_open_synth(L);
+	pb_open_process(L);
 	pb_open_meter(L);
 	pb_open_defs(L);
 	pb_open_host(L);

@@ -35,6 +35,10 @@ static int turn(const char *call)
 	X(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at), (fd, buf, size, at))                 \
 	X(int, fstat, (int fd, struct stat * out), (fd, out))                                                     \
 	X(int, unlink, (const char *path), (path))                                                                \
+	X(int, pipe, (int fds[2]), (fds))                                                                         \
+	X(pid_t, fork, (void), ())                                                                                \
+	X(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))                          \
+	X(int, kill, (pid_t pid, int signal), (pid, signal))                                                      \
 	X(int, fcntl, (int fd, int cmd, long arg), (fd, cmd, arg))
 
 #define WRAP(type, name, params, args)                                                                            \

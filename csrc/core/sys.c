@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static long real_perf_event_open(struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags)
@@ -86,6 +88,28 @@ static int real_unlink(const char *path)
 	return unlink(path) < 0 ? -errno : 0;
 }
 
+static int real_pipe(int fds[2])
+{
+	return pipe2(fds, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+static pid_t real_fork(void)
+{
+	pid_t pid = fork();
+	return pid < 0 ? -errno : pid;
+}
+
+static pid_t real_waitpid(pid_t pid, int *status, int options)
+{
+	pid_t r = waitpid(pid, status, options);
+	return r < 0 ? -errno : r;
+}
+
+static int real_kill(pid_t pid, int signal)
+{
+	return kill(pid, signal) < 0 ? -errno : 0;
+}
+
 static int real_fcntl(int fd, int cmd, long arg)
 {
 	int r = fcntl(fd, cmd, arg);
@@ -106,6 +130,10 @@ const struct pf_sys pf_sys_real = {
 	.pwrite = real_pwrite,
 	.fstat = real_fstat,
 	.unlink = real_unlink,
+	.pipe = real_pipe,
+	.fork = real_fork,
+	.waitpid = real_waitpid,
+	.kill = real_kill,
 	.fcntl = real_fcntl,
 };
 

@@ -1,0 +1,181 @@
+/* Two pipes lead to the child: it reads the gate, where a byte means go on and the end means give up, and writes the errno of a
+ * failed exec into fault, which exec itself closes. The parent keeps the gate's read end too, so that writing into it is
+ * no SIGPIPE should the child be gone. Between fork and exec the child calls what a signal handler may call and
+ * nothing else: the parent may have threads. */
+#include "process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+static void close_pipe(int fds[2])
+{
+	pf_sys->close(fds[0]);
+	pf_sys->close(fds[1]);
+}
+
+static _Noreturn void child(char *const argv[], int gate, int fault)
+{
+	struct sigaction plain;
+	sigset_t none;
+	ssize_t n;
+	int err;
+	char go;
+
+	memset(&plain, 0, sizeof plain);
+	plain.sa_handler = SIG_DFL;
+	sigaction(SIGINT, &plain, NULL);
+	sigaction(SIGTERM, &plain, NULL);
+	sigaction(SIGPIPE, &plain, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	do {
+		n = read(gate, &go, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(0);
+	execvp(argv[0], argv);
+	err = errno;
+	n = write(fault, &err, sizeof err);
+	_exit(n == sizeof err ? 127 : 126);
+}
+
+static void close_gate(struct pf_process *p)
+{
+	if (p->gate[0] >= 0)
+		close_pipe(p->gate);
+	p->gate[0] = p->gate[1] = -1;
+}
+
+int pf_process_spawn(struct pf_process *p, char *const argv[])
+{
+	int fault[2], r;
+
+	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1};
+	r = pf_sys->pipe(p->gate);
+	if (r < 0)
+		return r;
+	r = pf_sys->pipe(fault);
+	if (r < 0) {
+		close_gate(p);
+		return r;
+	}
+	p->pid = pf_sys->fork();
+	if (p->pid == 0) {
+		/* Its own copy of the gate's other end would keep it from seeing the end. */
+		close(p->gate[1]);
+		close(fault[0]);
+		child(argv, p->gate[0], fault[1]);
+	}
+	if (p->pid < 0) {
+		r = (int)p->pid;
+		close_gate(p);
+		close_pipe(fault);
+		p->pid = 0;
+		return r;
+	}
+	pf_sys->close(fault[1]);
+	p->fault = fault[0];
+	return 0;
+}
+
+int pf_process_start(struct pf_process *p)
+{
+	ssize_t n;
+	int err = 0;
+
+	if (p->gate[1] < 0)
+		return -EINVAL;
+	do {
+		n = pf_sys->write(p->gate[1], "g", 1);
+	} while (n == -EINTR);
+	close_gate(p);
+	if (n < 0)
+		return (int)n;
+	do {
+		n = pf_sys->read(p->fault, &err, sizeof err);
+	} while (n == -EINTR);
+	pf_sys->close(p->fault);
+	p->fault = -1;
+	if (n < 0)
+		return (int)n;
+	return n == sizeof err ? -err : 0;
+}
+
+int pf_process_wait(struct pf_process *p, int block)
+{
+	pid_t r;
+
+	if (p->ended)
+		return 1;
+	if (p->pid <= 0)
+		return -ECHILD;
+	do {
+		r = pf_sys->waitpid(p->pid, &p->status, block ? 0 : WNOHANG);
+	} while (r == -EINTR);
+	if (r < 0)
+		return (int)r;
+	p->ended = r == p->pid;
+	return p->ended;
+}
+
+int pf_process_kill(const struct pf_process *p, int signal)
+{
+	/* An ended child's number may be another's by now. */
+	return p->pid > 0 && !p->ended ? pf_sys->kill(p->pid, signal) : -ESRCH;
+}
+
+void pf_process_release(struct pf_process *p)
+{
+	int waiting = p->gate[1] >= 0;
+
+	close_gate(p);
+	if (p->fault >= 0)
+		pf_sys->close(p->fault);
+	p->fault = -1;
+	if (p->pid > 0)
+		pf_process_wait(p, waiting);
+	p->pid = 0;
+}
+
+static volatile sig_atomic_t caught, catching;
+static struct sigaction before[2];
+
+static void remember(int signal)
+{
+	caught = signal;
+}
+
+int pf_interrupts_catch(void)
+{
+	struct sigaction a;
+
+	if (catching)
+		return -EBUSY;
+	catching = 1;
+	caught = 0;
+	memset(&a, 0, sizeof a);
+	a.sa_handler = remember; /* without SA_RESTART: a wait ends at once */
+	sigemptyset(&a.sa_mask);
+	sigaction(SIGINT, &a, &before[0]);
+	sigaction(SIGTERM, &a, &before[1]);
+	return 0;
+}
+
+int pf_interrupts_caught(void)
+{
+	return caught;
+}
+
+void pf_interrupts_release(void)
+{
+	if (!catching)
+		return;
+	sigaction(SIGINT, &before[0], NULL);
+	sigaction(SIGTERM, &before[1], NULL);
+	catching = 0;
+}

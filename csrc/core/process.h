@@ -1,0 +1,38 @@
+/* A child process that waits, already forked, until it may become its program: so events can be opened on it that begin with
+ * the program's first instruction (enable_on_exec). And signals that are to end a recording, not the process. */
+#ifndef PF_PROCESS_H
+#define PF_PROCESS_H
+
+#include <sys/types.h>
+
+struct pf_process {
+	pid_t pid; /* 0: none */
+	int gate[2]; /* its write end is written to when the child may go on; -1 = it was told */
+	int fault;   /* tells why the program could not be run */
+	int status;  /* of waitpid, once ended */
+	int ended;
+};
+
+/* argv ends with NULL; argv[0] is looked for in PATH. The child has the caller's environment and directory, and default
+ * actions for SIGINT, SIGTERM and SIGPIPE. Returns 0 or -errno; then p holds nothing. */
+int pf_process_spawn(struct pf_process *p, char *const argv[]);
+
+/* Let it run. Waits until the program runs: returns 0, or -errno of why it cannot (-ENOENT ...). */
+int pf_process_start(struct pf_process *p);
+
+/* Has it ended? With block: wait until it has. Returns 1 (p->status is set), 0 or -errno. */
+int pf_process_wait(struct pf_process *p, int block);
+
+int pf_process_kill(const struct pf_process *p, int signal);
+
+/* A child that was not started ends now; one that runs is left alone. */
+void pf_process_release(struct pf_process *p);
+
+/* From now on SIGINT and SIGTERM are only remembered, for one caller at a time in the process (-EBUSY). */
+int pf_interrupts_catch(void);
+/* The signal that came, 0 = none. */
+int pf_interrupts_caught(void);
+/* As before. */
+void pf_interrupts_release(void);
+
+#endif

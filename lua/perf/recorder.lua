@@ -1,0 +1,345 @@
+--- Recording a whole process, with its threads and children, into a perf.data file.
+--
+-- On each CPU every event has a ring in common, into which it writes for the process and all that it starts (inherit). One of
+-- the events also writes what perf needs to know whose samples they are: programs started, files mapped, processes made and
+-- ended. The rings are emptied when one is half full, ten times a second otherwise; a finished_round behind each such pass
+-- tells readers up to where they can sort.
+--
+-- A command waits, already forked, until its events are open (enable_on_exec), so its first instruction is recorded. What
+-- runs already is described by records made here (perf.recorder_state).
+local core = require "perf.core"
+local host = require "perf.host"
+local open = require "perf.open"
+local set = require "perf.set"
+local data_create = require "perf.data_create"
+local state = require "perf.recorder_state"
+
+local recorder = {}
+
+local TICK = 0.1 -- seconds between two looks at rings that are not half full
+
+local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
+  timeout = "number", pages = "number", inherit = "boolean", build_ids = "boolean"}
+
+local function bad(arg, text, ...)
+  error(("bad argument #%d to 'record' (%s)"):format(arg, text:format(...)), 4)
+end
+
+local function check_options(opts)
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then bad(2, "table of options expected, got %s", type(opts)) end
+  for key, value in pairs(opts) do
+    local want = options[key]
+    if not want then bad(2, "unknown option '%s'", tostring(key)) end
+    if want ~= true and type(value) ~= want then bad(2, "option '%s': %s expected, got %s", key, want, type(value)) end
+    if want == "number" and key ~= "timeout" and (value ~= math.floor(value) or value < 1) then
+      bad(2, "option '%s': positive integer expected", key)
+    end
+  end
+  if opts.timeout and opts.timeout <= 0 then bad(2, "option 'timeout': seconds expected") end
+  if opts.freq and opts.period then bad(2, "option 'freq': not with 'period'") end
+  local g = opts.call_graph
+  if g ~= nil and type(g) ~= "boolean" and g ~= "fp" and g ~= "dwarf" then
+    bad(2, "option 'call_graph': true, \"fp\" or \"dwarf\" expected")
+  end
+  return opts
+end
+
+-- What is to be recorded: an argument vector, or a process id.
+local function check_target(what)
+  if type(what) == "string" then return {"/bin/sh", "-c", what} end
+  if type(what) == "number" and what == math.floor(what) and what > 0 then return nil, what end
+  if type(what) ~= "table" then bad(1, "command or process id expected, got %s", type(what)) end
+  local argv = {}
+  for i, word in ipairs(what) do
+    if type(word) ~= "string" or word:find("%z") then bad(1, "argument %d: string expected", i) end
+    argv[i] = word
+  end
+  if #argv == 0 then bad(1, "an empty command") end
+  return argv
+end
+
+-- The events as {label =, attrs =}: those asked for, or cycles where there are any.
+local function resolve(events)
+  local names = require "perf.names"
+  if events == nil then
+    local probe = set.probe_cycles(999)
+    local found = names.resolve(probe.label)
+    local attrs = {}
+    for i, attr in ipairs(found.attrs) do
+      attrs[i] = open.copy(attr)
+      attrs[i].exclude_kernel = probe.exclude_kernel
+    end
+    return {{label = probe.label .. (probe.exclude_kernel and ":u" or ""), attrs = attrs}}
+  end
+  if type(events) == "string" then events = names.split(events) end
+  if type(events) ~= "table" then bad(2, "option 'events': a list expected, got %s", type(events)) end
+  local list = {}
+  for i, event in ipairs(events.type == nil and events.event == nil and events or {events}) do
+    local found, msg, code = names.resolve(event)
+    if not found then return nil, msg, code end
+    list[i] = {label = found.label, attrs = found.attrs}
+  end
+  if #list == 0 then bad(2, "option 'events': none given") end
+  return list
+end
+
+local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all that user code has, without segments
+
+local function sample_fields(attr, opts, several)
+  local fields, has = {}, {}
+  local function add(name)
+    if not has[name] then fields[#fields + 1], has[name] = name, true end
+  end
+  if several then add "identifier" end
+  for _, name in ipairs{"ip", "tid", "time", "cpu", "period"} do add(name) end
+  for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do add(name) end
+  if attr.type == "tracepoint" or attr.type == 2 then add "raw" end
+  if opts.call_graph then add "callchain" end
+  if opts.call_graph == "dwarf" then
+    local mask = registers[select(2, core.uname())]
+    if not mask then return nil, "call_graph = \"dwarf\": the registers of this machine are not known here", "ENOSYS" end
+    add "regs_user"
+    add "stack_user"
+    attr.sample_regs_user, attr.sample_stack_user, attr.exclude_callchain_user = mask, 8192, true
+  end
+  return fields
+end
+
+-- The attrs to open, each {spec = {label}, attr =, ids = {}, name =}: the first also tells of processes and maps.
+local function prepare(list, opts, command)
+  local prepared = {}
+  local several = #list > 1 or #list[1].attrs > 1
+  for _, event in ipairs(list) do
+    for _, given in ipairs(event.attrs) do
+      local attr = open.copy(given)
+      if opts.period then
+        attr.sample_period, attr.sample_freq = opts.period, nil
+      elseif opts.freq then
+        attr.sample_freq, attr.sample_period = opts.freq, nil
+      elseif not (attr.sample_period or attr.sample_freq) then
+        if attr.type == "tracepoint" or attr.type == 2 then attr.sample_period = 1 else attr.sample_freq = 999 end
+      end
+      if attr.sample_period then attr.freq = nil end
+      local fields, msg, code = sample_fields(attr, opts, several)
+      if not fields then return nil, msg, code end
+      attr.sample_type, attr.sample_id_all, attr.read_format = fields, true, {"id"}
+      attr.inherit, attr.disabled, attr.enable_on_exec = opts.inherit ~= false, true, command
+      if #prepared == 0 then
+        for _, name in ipairs{"mmap", "mmap2", "comm", "comm_exec", "task"} do attr[name] = true end
+      end
+      prepared[#prepared + 1] = {spec = {label = event.label}, attr = attr, ids = {}, name = event.label}
+    end
+  end
+  return prepared
+end
+
+local Session = {}
+Session.__index = Session
+
+function Session:close()
+  for _, ev in ipairs(self.events) do ev:close() end
+  self.events, self.leaders, self.fds = {}, {}, {}
+  if self.process then self.process:close() end
+end
+
+-- One event for one thread on one CPU. "gone" where the thread or the event is not there.
+function Session:open_one(entry, tid, cpu, leader)
+  local ev, msg, code = open.attr(entry.spec, entry.attr, {pid = tid, cpu = cpu})
+  if not ev then
+    local elsewhere = self.hybrid and (code == "EINVAL" or code == "ENOENT" or code == "ENODEV")
+    if elsewhere or (code == "ESRCH" and not self.process) then return nil, "gone" end
+    return nil, msg, code
+  end
+  self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
+  entry.ids[#entry.ids + 1] = ev:id()
+  local ok
+  if leader then
+    ok, msg, code = ev:set_output(leader)
+  else
+    ok, msg, code = ev:map{pages = self.opts.pages or 128}
+    self.leaders[#self.leaders + 1] = ok and ev or nil
+  end
+  if not ok then return nil, entry.name .. ": " .. msg, code end
+  return ev
+end
+
+function Session:open(tids)
+  local _, online = host.cpus "online"
+  self.hybrid = false
+  for _, entry in ipairs(self.prepared) do
+    for _, other in ipairs(self.prepared) do
+      self.hybrid = self.hybrid or entry ~= other and entry.name == other.name
+    end
+  end
+  for _, cpu in ipairs(set.parse_cpus(online or "0")) do
+    local leader
+    for _, tid in ipairs(tids) do
+      for _, entry in ipairs(self.prepared) do
+        local ev, msg, code = self:open_one(entry, tid, cpu, leader)
+        if not ev and msg ~= "gone" then return nil, msg, code end
+        leader = leader or ev
+      end
+    end
+  end
+  if #self.leaders == 0 then return nil, "the process has ended, or no CPU counts these events", "ESRCH" end
+  return true
+end
+
+-- Empties every ring into the file.
+function Session:drain()
+  local any = false
+  for _, ev in ipairs(self.leaders) do
+    local bytes, msg, code = ev:drain()
+    if not bytes and code ~= "EBADMSG" then return nil, msg, code end
+    if bytes and #bytes > 0 then
+      local ok
+      ok, msg, code = self.writer:write(bytes)
+      if not ok then return nil, msg, code end
+      any = true
+    end
+  end
+  return not any or self.writer:write(core.synth{type = "round"})
+end
+
+-- Until the process ends, the time is over, or a signal asks for the end.
+function Session:run()
+  local deadline = self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
+  while true do
+    local live = core.watch(self.fds, TICK)
+    local ok, msg, code = self:drain()
+    if not ok then return nil, msg, code end
+    local ended = self.process and self.process:wait()
+    if ended or live == 0 then return true end
+    if core.caught_interrupt() then
+      self.interrupted = core.caught_interrupt()
+      return true
+    end
+    if deadline and core.wall_ns() >= deadline then
+      self.timed_out = true
+      return true
+    end
+  end
+end
+
+-- A command is asked to end, and given a second for it.
+function Session:finish()
+  local status
+  if self.process then
+    status = self.process:wait()
+    if not status and not (self.interrupted or self.timed_out) then status = self.process:wait(true) end
+    for i = 1, not status and 20 or 0 do
+      if i == 1 then self.process:kill() end
+      core.watch({}, 0.05)
+      status = self.process:wait()
+      if status then break end
+    end
+  end
+  for _, ev in ipairs(self.events) do ev:disable() end
+  local ok, msg, code = self:drain()
+  if not ok then return nil, msg, code end
+  return status or nil, nil, nil, true
+end
+
+local function features_of(prepared)
+  local tracepoints = {}
+  for _, entry in ipairs(prepared) do
+    if entry.attr.type == "tracepoint" or entry.attr.type == 2 then tracepoints[#tracepoints + 1] = entry.name end
+  end
+  if #tracepoints == 0 then return nil end
+  return require("perf.recorder_tracing").data(tracepoints)
+end
+
+function Session:create()
+  local path, opts = self.opts.output or "perf.data", {events = self.prepared, mode = self.opts.mode}
+  opts.build_ids, opts.tracing_data = self.opts.build_ids, features_of(self.prepared)
+  local writer, msg, code = data_create.create(path, opts)
+  if not writer then return nil, msg, code end
+  self.writer, self.path = writer, path
+  local function write(bytes) return writer:write(bytes) end
+  local trailer = core.trailer(self.prepared[1].attr)
+  local ok
+  ok, msg, code = state.kernel(write, trailer)
+  if ok and self.pid then ok, msg, code = state.process(write, self.pid, trailer) end
+  if not ok then return nil, msg, code end
+  return true
+end
+
+-- Everything between opening and the result; the caller closes what is open.
+local function record(self, argv)
+  local tids, msg, code
+  if argv then
+    self.process, msg, code = core.spawn(argv)
+    if not self.process then return nil, msg, code end
+    tids = {self.process:pid()}
+  else
+    tids, msg, code = state.threads(self.pid)
+    if not tids then return nil, ("process %d: %s"):format(self.pid, msg), code end
+  end
+  local ok
+  ok, msg, code = self:open(tids)
+  if ok then ok, msg, code = self:create() end
+  if not ok then return nil, msg, code end
+  if argv then
+    ok, msg, code = self.process:start()
+    if not ok then
+      os.remove(self.path)
+      return nil, ("%s: %s"):format(argv[1], msg), code
+    end
+  else
+    for _, ev in ipairs(self.events) do
+      ok, msg, code = ev:enable()
+      if not ok then return nil, msg, code end
+    end
+  end
+  ok, msg, code = self:run()
+  if not ok then return nil, self.path .. ": " .. msg, code end
+  local status, finished
+  status, msg, code, finished = self:finish()
+  if not finished then return nil, self.path .. ": " .. msg, code end
+  ok, msg, code = self.writer:close()
+  if not ok then return nil, msg, code end
+  local stats = self.writer:stats()
+  return {path = self.path, samples = stats.samples, lost = stats.lost, bytes = stats.bytes,
+    status = status and (status.exit or 128 + status.signal), signal = status and status.signal,
+    interrupted = self.interrupted, timed_out = self.timed_out}
+end
+
+--- Records a command from its first instruction, or a process that runs already, with all threads and children, into a
+-- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT and SIGTERM
+-- end the recording and not the caller, with the file whole.
+-- @param what an array of a program and its arguments, a string for the shell, or a process id
+-- @param[opt] opts
+--
+-- * `events` names or attr tables; cycles, or cpu-clock without a PMU
+-- * `freq` samples a second, 999 (an event's own period or freq stands; of tracepoints each is recorded), or `period`, for
+--   every event
+-- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
+-- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
+-- * `timeout` seconds, after which the recording ends and a command is asked to
+-- * `pages` of each CPU's ring, 128; `inherit` false: not the children
+-- @return {path, samples, lost, bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number),
+--   timed_out}; or nil, message, code
+-- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
+function recorder.record(what, opts)
+  local argv, pid = check_target(what)
+  opts = check_options(opts)
+  local list, msg, code = resolve(opts.events)
+  if not list then return nil, msg, code end
+  local prepared
+  prepared, msg, code = prepare(list, opts, argv ~= nil)
+  if not prepared then return nil, msg, code end
+
+  local self = setmetatable({opts = opts, prepared = prepared, pid = pid, events = {}, leaders = {}, fds = {}}, Session)
+  local caught
+  caught, msg, code = core.catch_interrupts()
+  if not caught then return nil, "perf.record: another recording of this process is running: " .. msg, code end
+  local ok, result, why, errno = pcall(record, self, argv)
+  core.release_interrupts()
+  self:close()
+  if self.writer and not (ok and result) then self.writer._writer:close() end
+  if not ok then error(result, 0) end
+  return result, why, errno
+end
+
+return recorder
