@@ -52,7 +52,8 @@ describe("a reader of several events", function()
           kit.sleeps(1)
         end
       end))
-      events[i] = open("page-faults:u", { pid = children[i]:pid() }, { disabled = false })
+      events[i] = open("page-faults:u", { pid = children[i]:pid() })
+      events[i]:enable()
     end
     local reader = merge.reader(events)
     for _, child in ipairs(children) do child:go() end

@@ -301,8 +301,8 @@ describe("an Event's ring", function()
       local child = assert(kit.start(function()
         for _ = 1, 10 do kit.touch_pages(100) end
       end))
-      local ev = faults({ sample_type = { "addr", "tid" }, enable_on_exec = false, disabled = false }, { pages = 64 },
-        { pid = child:pid() })
+      local ev = faults({ sample_type = { "addr", "tid" } }, { pages = 64 }, { pid = child:pid() })
+      ev:enable() -- now that it has a ring
       child:go()
       local own = 0
       for rec in ev:records { timeout = 30 } do
@@ -655,6 +655,50 @@ describe("an Event's ring", function()
       collectgarbage()
       collectgarbage()
       assert.equal(0, #kit.rings())
+    end)
+  end)
+
+  describe("when memory runs out", function()
+    it("leaves nothing open, and keeps the record that was being read", function()
+      local failed = 0
+      local function use()
+        local ev = core.open({ type = "software", config = 2, sample_period = 1, sample_type = { "addr", "callchain", "read" },
+          exclude_kernel = true }, 0, -1, nil, 0, { label = "x" })
+        ev:map { pages = 1 }
+        ev:enable()
+        kit.touch_pages(3)
+        ev:disable()
+        local rec = ev:read_record()
+        local parts = { rec.addr, rec.callchain, rec.counts, rec:bytes() }
+        if #parts ~= 4 then error "parts" end
+        for _ in ev:records() do rec = ev:read_raw() end
+        ev:drain()
+        return rec
+      end
+      local total = kit.fail_alloc(0, use)
+      for n = 1, total do
+        local _, ok = kit.fail_alloc(n, use)
+        if not ok then failed = failed + 1 end
+      end
+      collectgarbage()
+      collectgarbage()
+      assert.is_true(failed > 10)
+      assert.same({}, kit.rings())
+    end)
+
+    it("gives the same record at the next try", function()
+      local ev = faults()
+      touch(ev, 3)
+      local first = kit.fail_alloc(0, ev.read_record, ev)
+      assert.is_true(first > 0)
+      local seen = {}
+      for n = 1, 10 do
+        local _, ok, rec = kit.fail_alloc(n, ev.read_record, ev)
+        if ok and rec then seen[#seen + 1] = rec.addr end
+      end
+      for rec in ev:records() do seen[#seen + 1] = rec.addr end
+      assert.equal(2, #seen)
+      assert.equal(PAGE, seen[2] - seen[1])
     end)
   end)
 
