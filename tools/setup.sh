@@ -2,11 +2,11 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|rock|doc
+#   tools/setup.sh demo|test|rock|doc|vm-arm64|vm-amd64
 #
 # Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
 set -u
-purpose=${1:?demo, test, rock or doc}
+purpose=${1:?demo, test, rock, doc, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -102,8 +102,19 @@ rock)
 doc)
     command_or ldoc "makes the reference" lua-ldoc
     ;;
+vm-arm64 | vm-amd64)
+    if [ "$purpose" = vm-arm64 ]; then
+        command_or qemu-system-aarch64 "emulates the machine" qemu-system-arm
+        command_or aarch64-linux-gnu-gcc "compiles for it" gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    else
+        command_or qemu-system-x86_64 "emulates the machine" qemu-system-x86
+        command_or x86_64-linux-gnu-gcc "compiles for it" gcc-x86-64-linux-gnu libc6-dev-amd64-cross
+    fi
+    command_or cpio "packs its root" cpio
+    nice_to_have clang "compiles its BPF programs" clang llvm
+    ;;
 *)
-    echo "tools/setup.sh: demo, test, rock or doc" >&2
+    echo "tools/setup.sh: demo, test, rock, doc, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac

@@ -193,6 +193,11 @@ probes.nosan = flag("a build without sanitizers", function() return not os.geten
 -- What a collector at full pressure would spoil (exact counts of the interpreter's own work).
 probes.nostress = flag("a collector left alone", function() return not os.getenv("PERF_GCSTRESS") end)
 
+-- What tools/vm/test.sh says of the emulated machine that it started: "arm64", "icount", "smp", "amd64".
+probes.vm = named("an emulated machine: ", function(word)
+  return ((" " .. (os.getenv("PERF_VM") or "") .. " "):find(" " .. word .. " ", 1, true))
+end)
+
 -- Needs that this machine is said to meet ($PERF_MUST, names with commas): there a spec that
 -- lacks one fails and is not skipped.
 local must = {}

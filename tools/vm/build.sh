@@ -1,0 +1,43 @@
+#!/bin/bash
+# The module, its extensions and testkit for a guest, against the packages in its sysroot.
+#
+#   tools/vm/build.sh arm64|amd64 DIR        into DIR/out
+#
+# DIR is what tools/vm/root.sh made. The BPF programs of spec/vm are compiled here too, where there is clang: a guest
+# has no compiler.
+set -eu
+arch=${1:?arm64 or amd64}
+dir=$(cd "${2:?directory}" && pwd)
+make=${MAKE:-make}
+case $arch in
+arm64) triplet=aarch64-linux-gnu target=arm64 ;;
+amd64) triplet=x86_64-linux-gnu target=x86 ;;
+*) exit 2 ;;
+esac
+sys=$dir/sysroot
+lib=$sys/usr/lib/$triplet
+out=$dir/out
+
+# Their libraries by path, and not by pkg-config, which knows the host's.
+extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd")
+[ -e csrc/ext/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
+for lua in luajit lua5.4; do
+    include=$sys/usr/include/$lua
+    [ $lua != luajit ] || include=$sys/usr/include/luajit-2.1
+    # The compiler's own C library stands first: the sysroot's is the same one, and has no headers.
+    $make -s -j2 CC=$triplet-gcc AR=$triplet-ar BUILD="$out" LUA=$lua LUA_INCDIR="$include" \
+        CPPFLAGS="-idirafter $sys/usr/include -idirafter $sys/usr/include/$triplet -idirafter $sys/usr/include/traceevent" \
+        LDFLAGS="-L$lib -L$sys/lib/$triplet -Wl,-rpath-link,$lib -Wl,-rpath-link,$sys/lib/$triplet" \
+        "${extensions[@]}" all testkit
+done
+
+mkdir -p "$out/bpf"
+command -v clang >/dev/null || exit 0
+for c in spec/vm/*.bpf.c; do
+    [ -e "$c" ] || continue
+    o=$out/bpf/$(basename "${c%.c}").o
+    if [ "$c" -nt "$o" ]; then
+        clang -O2 -g -target bpf -D__TARGET_ARCH_$target -idirafter "$sys/usr/include" \
+            -idirafter "$sys/usr/include/$triplet" -c "$c" -o "$o"
+    fi
+done

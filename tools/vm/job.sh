@@ -1,0 +1,12 @@
+#!/bin/sh
+# Inside the guest: runs the specs that it was told to, and says the totals in a form that tools/vm/test.sh finds in
+# what the console printed. /job/settings sets LUAS, SPECS and PERF_VM.
+cd /job/tree || exit 1
+. /job/settings
+export PERF_VM
+export BUILD=/job/out PERF_TOTALS=/tmp/totals SUITE_TIMEOUT SUITE_SLOW PERF_MUST
+[ -z "${ARM_USER_ACCESS:-}" ] || echo 1 >/proc/sys/kernel/perf_user_access
+tools/suite.sh -l "$LUAS" $SPECS
+status=$?
+echo "totals: $(cat /tmp/totals)"
+exit $status

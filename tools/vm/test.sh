@@ -1,0 +1,153 @@
+#!/bin/bash
+# make test-vm: the specs that need hardware counters, kprobes or BPF, in emulated machines.
+#
+#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-icount amd64
+#
+#   arm64           two CPUs with an Arm PMUv3 that counts; time passes as it does outside
+#   arm64-icount    one CPU whose clock is its instructions: every count is the same in each run
+#   amd64           kprobes, BPF and unprivileged users on x86-64, without a PMU
+#
+# What a guest is made of is kept in build/vm (tools/vm/root.sh), so only the first run loads anything. Each guest runs
+# the project's own suite (tools/suite.sh); one that does not get to its end counts as a failure. Where QEMU is not
+# there and cannot be installed, the guest is skipped by name.
+#
+#   VM_SPECS="spec/vm/x_spec.lua"    instead of the usual ones
+#   VM_LUA="luajit lua5.4"           instead of luajit
+#   VM_KEEP=1                        shows the whole console, also of a guest that went well
+#   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
+#   PERF_NO_SETUP=1                  installs nothing
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+guests=("$@")
+[ ${#guests[@]} -gt 0 ] || guests=(arm64-icount amd64 arm64)
+state=build/vm
+mkdir -p "$state"
+work=$(mktemp -d "$PWD/$state/run.XXXXXX")
+pids=()
+trap 'rm -rf "$work"' EXIT
+trap 'kill "${pids[@]}" 2>/dev/null; exit 1' INT TERM
+
+arch_of() { echo "${1%%-*}"; }
+
+# What a guest runs, and how: sets specs, words, options, limit. `words` is what requires{vm=} knows of it.
+plan() {
+    case $1 in
+    arm64)
+        specs="spec/vm spec/live spec/regress" words="arm64 smp pmu" limit=240
+        options=(-smp 2)
+        ;;
+    arm64-icount)
+        specs="spec/vm" words="arm64 icount pmu" limit=200
+        options=(-smp 1 -icount shift=0)
+        ;;
+    amd64)
+        specs="spec/vm spec/live spec/regress" words="amd64 smp" limit=240
+        options=(-smp 2)
+        ;;
+    *)
+        echo "tools/vm/test.sh: no guest $1" >&2
+        return 1
+        ;;
+    esac
+}
+
+# The archive laid over a guest's root: the tree, what was built for it, and its orders.
+pack() { # name arch
+    local top=$work/$1
+    mkdir -p "$top/job/tree"
+    cp -r lua spec tools examples doc "$top/job/tree"
+    cp -r "$state/$2/out" "$top/job/out"
+    find "$top/job/out" \( -name '*.o' -o -name '*.d' -o -name '*.a' \) -delete
+    [ ! -d "$top/job/out/bpf" ] || cp -r "$state/$2/out/bpf" "$top/job/out"
+    cp tools/vm/job.sh "$top/job/run.sh"
+    printf 'LUAS="%s"\nSPECS="%s"\nPERF_VM="%s"\nPERF_MUST="%s"\nSUITE_TIMEOUT=%d\nSUITE_SLOW=%s\n' "${VM_LUA:-luajit}" "${VM_SPECS:-$specs}" \
+        "$words" "root,kprobe,uprobe,tracefs,perf_open,bpf" "$((limit - 20))" "${SUITE_SLOW:-}" >"$top/job/settings"
+    (cd "$top" && find job | cpio --quiet -o -H newc -R 0:0) >"$work/$1.cpio"
+    rm -rf "$top"
+}
+
+# Its root and its module. Says why not, with status 2 where that is for want of QEMU or a network.
+prepare() { # arch
+    if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh "vm-$1" || return 2; fi
+    local qemu=qemu-system-aarch64
+    [ "$1" != amd64 ] || qemu=qemu-system-x86_64
+    command -v $qemu >/dev/null || { echo "$qemu is not here" >&2; return 2; }
+    tools/vm/root.sh "$1" "$state/$1" || return 2
+    tools/vm/build.sh "$1" "$state/$1" >"$work/build.$1" 2>&1 || {
+        tail -n 30 "$work/build.$1"
+        return 1
+    }
+}
+
+launch() { # name
+    local name=$1 arch start=$SECONDS
+    arch=$(arch_of "$name")
+    plan "$name" || return 1
+    pack "$name" "$arch"
+    VM_TIMEOUT=$limit tools/vm/run.sh "$arch" "$state/$arch" "$work/$name.cpio" "${options[@]}" >"$work/$name.log" 2>&1
+    echo "$? $((SECONDS - start))" >"$work/$name.status"
+}
+
+total_pass=0 total_fail=0 total_skip=0
+count() { # name passed failed skipped
+    total_pass=$((total_pass + $2)) total_fail=$((total_fail + $3)) total_skip=$((total_skip + $4))
+    [ -z "${PERF_TOTALS:-}" ] || echo "vm-$1 $2 $3 $4" >>"$PERF_TOTALS"
+}
+
+report() { # name
+    local name=$1 status seconds pass=0 fail=0 skip=0
+    read -r status seconds <"$work/$name.status"
+    echo
+    echo "--- $name, $seconds s"
+    grep -v '^totals:' "$work/$name.log"
+    read -r _ _ pass fail skip < <(grep '^totals: ' "$work/$name.log" | tail -n 1)
+    if [ -z "${skip:-}" ]; then
+        pass=0 fail=1 skip=0
+        case $status in
+        124) echo "$name: not done in time" ;;
+        *) echo "$name: ended without totals, status $status" ;;
+        esac
+    elif [ "$status" -ne 0 ] && [ "$fail" -eq 0 ]; then
+        fail=1
+        echo "$name: ended with status $status"
+    fi
+    count "$name" "$pass" "$fail" "$skip"
+}
+
+ready=()
+declare -A prepared
+for name in "${guests[@]}"; do
+    plan "$name" || exit 2
+    arch=$(arch_of "$name")
+    if [ -z "${prepared[$arch]:-}" ]; then
+        prepare "$arch"
+        prepared[$arch]=$?
+    fi
+    case ${prepared[$arch]} in
+    0) ready+=("$name") ;;
+    2)
+        echo "$name: skipped, for want of what it is made of"
+        count "$name" 0 0 1
+        ;;
+    *)
+        echo "$name: the build failed"
+        count "$name" 0 1 0
+        ;;
+    esac
+done
+
+# The two of one CPU side by side, the one of two alone.
+for name in "${ready[@]}"; do
+    if [ "$name" = arm64 ] && [ ${#pids[@]} -gt 0 ]; then
+        wait "${pids[@]}"
+        pids=()
+    fi
+    launch "$name" &
+    pids+=($!)
+done
+[ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"
+for name in "${ready[@]}"; do report "$name"; done
+
+echo
+echo "$total_pass passed, $total_fail failed, $total_skip skipped"
+[ "$total_fail" -eq 0 ]
