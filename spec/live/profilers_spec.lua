@@ -34,7 +34,7 @@ local software = { "cpu-clock", "task-clock", "page-faults", "context-switches",
   "major-faults", "alignment-faults", "emulation-faults", "cgroup-switches" }
 
 describe("perf.software_profiler", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = true, paranoid = 1 } end)
 
   it("counts every software event that counts anything", function()
     local p = assert(perf.software_profiler())
@@ -88,7 +88,7 @@ describe("perf.software_profiler", function()
   end)
 
   it("counts another process, and with inherit its children", function()
-    requires { paranoid = 2, nosan = true }
+    requires { nosan = true }
     local function faults(inherit)
       return tonumber(util.in_child(function()
         local p = assert(perf.software_profiler { events = "page-faults", inherit = inherit })
