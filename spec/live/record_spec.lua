@@ -423,6 +423,20 @@ describe("the kernel's sample has", function()
     end
   end)
 
+  it("a tracepoint's fields by name", function()
+    requires { tracepoint = "syscalls:sys_enter_getppid", ext = "tracefields" }
+    local ev = open { event = "syscalls:sys_enter_getppid", sample_period = 1, sample_type = { "raw" } }
+    local list = records_of(ev, kit.syscalls, 3)
+    for _, rec in ipairs(list) do
+      assert.equal(kit.gettid(), rec.raw_fields.common_pid)
+      assert.is_number(rec.raw_fields.__syscall_nr)
+      assert.equal(kit.gettid(), rec:totable().raw_fields.common_pid)
+    end
+    assert.equal(3, #list)
+    -- No other event's samples have any.
+    assert.is_nil(samples { "raw" }[1].raw_fields)
+  end)
+
   it("registers of user space and of the interrupt", function()
     requires { paranoid = 2 }
     local name, all = select(2, core.uname()), { x86_64 = { 0xff0fff, "ip", "sp", 20 }, aarch64 = { 0x1ffffffff, "pc", "sp",
