@@ -20,7 +20,8 @@ packages=(busybox-static bash coreutils mawk sed grep findutils diffutils procps
     luajit lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse
     libbpf1 libtraceevent1 libdw1 libzstd1)
 # For the compiler only.
-headers=(libluajit-5.1-dev liblua5.4-dev libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev zlib1g-dev)
+headers=(libluajit-5.1-dev liblua5.4-dev libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev zlib1g-dev
+    linux-libc-dev)
 
 stamp=$(cat "$0" "$here/init" "$here/exit.c" | cksum)
 if [ -e "$dir/stamp" ] && [ "$(cat "$dir/stamp")" = "$stamp" ]; then exit 0; fi

@@ -38,7 +38,7 @@ plan() {
         ;;
     arm64-icount)
         specs="spec/vm" words="arm64 icount pmu" limit=200
-        options=(-smp 1 -icount shift=0)
+        options=(-smp 1 -icount "shift=0,sleep=off")
         ;;
     amd64)
         specs="spec/vm spec/live spec/regress" words="amd64 smp" limit=240
