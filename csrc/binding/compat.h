@@ -20,10 +20,13 @@
 #endif
 #endif
 
+/* A userdata with a uservalue, and one without. */
 #if LUA_VERSION_NUM < 504
 #define pb_newuserdata(L, size) lua_newuserdata(L, size)
+#define pb_newplain(L, size) lua_newuserdata(L, size)
 #else
 #define pb_newuserdata(L, size) lua_newuserdatauv(L, size, 1)
+#define pb_newplain(L, size) lua_newuserdatauv(L, size, 0)
 #endif
 
 /* Add functions to the table on top of the stack. */

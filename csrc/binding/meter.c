@@ -135,6 +135,13 @@ static int l_reset(lua_State *L)
 	return meter_ioctl(L, PF_IOC_RESET, "reset");
 }
 
+/* m:own(): from now on the meter serves the calling thread alone; for others core.begin gives nil. */
+static int l_own(lua_State *L)
+{
+	to_meter(L, 1)->owner = pf_thread_token();
+	return 0;
+}
+
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
@@ -142,52 +149,80 @@ static int l_words(lua_State *L)
 	return 1;
 }
 
-/* core.begin(meter, layout): Counts holding the start; core.finish(meter, counts, ...): the same Counts, now the
- * difference, and the rest of the arguments. core.snap(meter, layout): Counts since the events were opened. */
+/* What begin, finish and snap know their arguments by: the metatables, kept as upvalues since a look-up in the registry costs
+ * as much as the rest of the binding together. */
+enum { UP_GROUP = 1, UP_METER, UP_COUNTS, UPVALUES = 3 };
+
+/* The userdata at i if its metatable is upvalue first or last, else NULL. */
+static void *known(lua_State *L, int i, int first, int last)
+{
+	void *p = lua_touserdata(L, i);
+
+	if (!p || !lua_getmetatable(L, i))
+		return NULL;
+	while (first <= last && !lua_rawequal(L, -1, lua_upvalueindex(first)))
+		first++;
+	lua_pop(L, 1);
+	return first <= last ? p : NULL;
+}
+
+/* Not cleared: either every word of it is filled in, or it is never seen. */
 static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 {
-	struct pf_counts *c = pb_newuserdata(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);
+	struct pf_counts *c = pb_newplain(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);
 
-	memset(c, 0, sizeof *c + pf_meter_words(m) * sizeof *c->v);
 	c->layout = (uint32_t)lua_tointeger(L, 2);
-	c->n = pf_meter_words(m);
-	luaL_getmetatable(L, PB_COUNTS);
+	lua_pushvalue(L, lua_upvalueindex(UP_COUNTS));
 	lua_setmetatable(L, -2);
 	return c;
 }
 
+/* core.begin(meter, layout, words, fn): Counts holding the start; nil, and nothing done, when the meter serves another
+ * thread, is no meter, or fn, if it is given, is no function: the caller finds out which. core.finish(meter, counts, ...):
+ * the same Counts, now the difference, and the rest of the arguments. core.snap(meter, layout): Counts since the events
+ * were opened. */
 static int l_begin(lua_State *L)
 {
-	struct pf_meter *m = to_meter(L, 1);
-	int r = pf_meter_begin(m, new_counts(L, m));
+	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
+	int r;
 
+	if (!m || !(lua_isfunction(L, 4) || lua_isnone(L, 4)))
+		return 0;
+	r = pf_meter_begin(m, new_counts(L, m));
+	if (r == -ESRCH)
+		return 0;
 	return r < 0 ? failed(L, r) : 1;
-}
-
-static struct pf_counts *to_counts(lua_State *L, int i)
-{
-	struct pf_counts *c = pb_test(L, i, PB_COUNTS);
-
-	if (!c)
-		luaL_argerror(L, i, lua_pushfstring(L, "Counts expected, got %s", luaL_typename(L, i)));
-	return c;
 }
 
 static int l_finish(lua_State *L)
 {
-	const struct pf_meter *m = to_meter(L, 1);
-	struct pf_counts *c = to_counts(L, 2);
-	int r = c->n == pf_meter_words(m) ? pf_meter_end(m, c) : -EINVAL;
+	const struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
+	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
+	int r;
 
+	luaL_argcheck(L, m, 1, "Group expected");
+	luaL_argcheck(L, c, 2, "Counts expected");
+	r = c->n == pf_meter_words(m) ? pf_meter_end(m, c) : -EINVAL;
 	return r < 0 ? failed(L, r) : lua_gettop(L) - 1;
 }
 
 static int l_snap(lua_State *L)
 {
-	const struct pf_meter *m = to_meter(L, 1);
-	int r = pf_meter_snap(m, new_counts(L, m));
+	const struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
+	int r;
 
+	luaL_argcheck(L, m, 1, "Group expected");
+	r = pf_meter_snap(m, new_counts(L, m));
 	return r < 0 ? failed(L, r) : 1;
+}
+
+static struct pf_counts *to_counts(lua_State *L, int i)
+{
+	struct pf_counts *c = known(L, i, UP_COUNTS, UP_COUNTS);
+
+	if (!c)
+		luaL_argerror(L, i, lua_pushfstring(L, "Counts expected, got %s", luaL_typename(L, i)));
+	return c;
 }
 
 /* core.word(counts, i): v[i], counted from 0. */
@@ -250,13 +285,14 @@ static void new_class(lua_State *L, const char *tname, const char *field, const 
 void pb_open_meter(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{"group", l_group},     {"meter", l_meter},   {"begin", l_begin},
-		{"finish", l_finish},   {"snap", l_snap},     {"word", l_word},
-		{"layout", l_layout},   {"wall_ns", l_wall_ns}, {"pointers", l_pointers},
+		{"group", l_group},       {"meter", l_meter},
+		{"wall_ns", l_wall_ns},   {"pointers", l_pointers},
 		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
+	static const luaL_Reg quick[] = {
+		{"begin", l_begin}, {"finish", l_finish}, {"snap", l_snap}, {"word", l_word}, {"layout", l_layout}};
 	static const luaL_Reg methods[] = {
 		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
-		{"disable", l_disable}, {"reset", l_reset},   {NULL, NULL}};
+		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {NULL, NULL}};
 	static const luaL_Reg none[] = {{NULL, NULL}};
 
 	pb_register(L, functions);
@@ -265,4 +301,11 @@ void pb_open_meter(lua_State *L)
 	new_class(L, PB_GROUP, "Group", methods);
 	new_class(L, PB_METER, "Meter", methods);
 	new_class(L, PB_COUNTS, "Counts", none);
+	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
+		luaL_getmetatable(L, PB_GROUP);
+		luaL_getmetatable(L, PB_METER);
+		luaL_getmetatable(L, PB_COUNTS);
+		lua_pushcclosure(L, quick[i].func, UPVALUES);
+		lua_setfield(L, -2, quick[i].name);
+	}
 }

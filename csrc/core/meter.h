@@ -16,8 +16,8 @@ struct pf_meter_group {
 struct pf_meter {
 	uint32_t ngroups;
 	uint32_t nvalues;
-	uint32_t asleep; /* group[0] is to be enabled before it is first measured */
-	uint32_t pad;
+	uint32_t asleep; /* the groups are to be enabled before they are next measured */
+	uint32_t owner;  /* the pf_thread_token of the only thread it serves; 0 = any */
 	uint64_t since_ns; /* when the group was made, by CLOCK_MONOTONIC */
 	struct pf_meter_group group[];
 };
@@ -41,7 +41,7 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + 2 * m->nvalues;
 }
 
-/* Both return 0 or -errno: -EBADF when a group is closed. A pinned group that lost its counter (end of file)
+/* Both return 0 or -errno: -EBADF when a group is closed, beginning -ESRCH when another thread is the owner. A pinned group that lost its counter (end of file)
  * reads as zero running time. Beginning enables a group that is asleep and leaves it so: a disable and an enable would
  * cost more than the two reads. */
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);

@@ -8,11 +8,23 @@
 -- and returns it before the rest of its arguments, so that a measurement is
 -- `return finish(meter, begin(meter, layout, words), fn(...))`: no table of results, every nil kept, an error passes
 -- through as it was raised, and the function may yield. There is nothing to undo when it does not return.
+--
+-- try(meter, layout, words, fn) is begin with the checks that must come before, where they cost least: nil, and nothing
+-- done, when the meter belongs to another thread or fn is no function. Callers find out which on their slow path.
 -- @module perf.fast
 local core = require "perf.core"
 local counts = require "perf.counts"
+local blame = require "perf.names.blame"
 
 local M = {}
+
+--- Raise unless fn can be called.
+function M.check_callable(fn, arg)
+  if type(fn) == "function" then return end
+  local mt = getmetatable(fn)
+  if type(mt) == "table" and mt.__call then return end
+  blame.raise(("bad argument #%d to 'measure' (function expected, got %s)"):format(arg, type(fn)), 0)
+end
 
 local function by_c_api()
   local class = counts.define(core.word, core.layout)
@@ -21,7 +33,7 @@ local function by_c_api()
   function counts.is_packed(v)
     return type(v) == "userdata" and getmetatable(v) == core.Counts
   end
-  M.begin, M.finish, M.snap = core.begin, core.finish, core.snap
+  M.begin, M.try, M.finish, M.snap = core.begin, core.begin, core.finish, core.snap
   M.thread_token = core.thread_token
 
   if _VERSION == "Lua 5.1" then
@@ -63,9 +75,9 @@ local function by_ffi(ffi)
     return false
   end
 
+  local EBADF, ESRCH = -9, -3
   local function failed(r)
-    if r == -9 then error("Group is closed", 3) end -- EBADF
-    error("read: errno " .. -r, 3)
+    blame.raise(r == EBADF and "Group is closed" or "read: errno " .. -r, 0)
   end
 
   function M.begin(meter, layout, words)
@@ -74,6 +86,15 @@ local function by_ffi(ffi)
     local r = begin(meter, c)
     if r ~= 0 then failed(r) end
     return c
+  end
+
+  function M.try(meter, layout, words, fn)
+    if type(fn) ~= "function" then return nil end
+    local c = (types[words] or type_of(words))()
+    c._layout = layout
+    local r = begin(meter, c)
+    if r == 0 then return c end
+    if r ~= ESRCH then failed(r) end
   end
 
   function M.finish(meter, c, ...)

@@ -3,6 +3,7 @@
 -- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
 -- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
 -- @module perf.measure
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local fast = require "perf.fast"
 local kernel_group = require "perf.group"
@@ -11,14 +12,15 @@ local open = require "perf.open"
 
 local M = {}
 
-local begin, finish, thread_token = fast.begin, fast.finish, fast.thread_token
+local begin, try, finish, thread_token = fast.begin, fast.try, fast.finish, fast.thread_token
 
 local MOST_SETS = 64 -- lists kept open in one thread: a program that invents names must not run out of descriptors
 
 local DEFAULT = {} -- the key of the default list
 
 local by_thread, generation = {}, core.fork_generation()
-local current_token, sets, tables -- the calling thread's
+local current_token -- the thread that measured last
+local sets = {} -- its open lists: by text, by the table that was passed, and the default one
 
 local function new_thread(token)
   local g = core.fork_generation()
@@ -29,15 +31,21 @@ local function new_thread(token)
   end
   local mine = by_thread[token]
   if not mine then
-    mine = { sets = {}, order = {}, tables = setmetatable({}, { __mode = "k" }) }
+    mine = { sets = setmetatable({}, { __mode = "k" }), order = {} }
     by_thread[token] = mine
   end
-  current_token, sets, tables = token, mine.sets, mine.tables
+  current_token, sets = token, mine.sets
+end
+
+local function forget(key)
+  local set = sets[key]
+  for list in pairs(set and set.lists or {}) do sets[list] = nil end
+  sets[key] = nil
 end
 
 local function remember(key, set)
   local order = by_thread[current_token].order
-  if #order >= MOST_SETS then sets[table.remove(order, 1)] = nil end
+  if #order >= MOST_SETS then forget(table.remove(order, 1)) end
   order[#order + 1] = key
   sets[key] = set
   return set
@@ -54,9 +62,11 @@ local function resolve_list(list)
   return specs
 end
 
+local function bad_list(why) blame.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
+
 local function open_list(key, list)
-  if #list == 0 then error("bad argument #1 to 'measure' (the list has no event)", 0) end
-  if #list > 256 then error(("bad argument #1 to 'measure' (%d events; a list has at most 256)"):format(#list), 0) end
+  if #list == 0 then bad_list "the list has no event" end
+  if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
   local specs, message, code = resolve_list(list)
   if not specs then return nil, message, code end
   local set
@@ -65,7 +75,20 @@ local function open_list(key, list)
   return remember(key, set)
 end
 
-local function same(a, b)
+-- Does an array still say what it said? Without a loop where it is short: one within the caller's would be compiled apart
+-- from it.
+local function same_items(items, list)
+  if items[1] ~= list[1] or items[2] ~= list[2] or items[3] ~= list[3] or items[4] ~= list[4] or items[5] ~= list[5] then
+    return false
+  end
+  for i = 6, items[5] == nil and 5 or #items + 1 do
+    if items[i] ~= list[i] then return false end
+  end
+  return true
+end
+
+-- And one event's attr?
+local function same_fields(a, b)
   for k, v in pairs(a) do
     if b[k] ~= v then return false end
   end
@@ -78,20 +101,31 @@ end
 -- A table's set, as long as the table says what it said when it was first seen. (A field changed within an attr of an array
 -- is not noticed: put another table in its place.)
 local function find_table(list)
-  local known = tables[list]
-  if known and same(known.copy, list) then return known.set end
+  local known = sets[list]
+  if known and known.fields and same_fields(known.fields, list) then return known end
   local copy, items, plain = open.copy(list), {}, #list > 0
   for i = 1, #list do
     items[i] = list[i]
     plain = plain and type(list[i]) == "string"
   end
-  if #list == 0 and next(list) ~= nil then items[1] = copy end -- one event's attr
+  local one = #list == 0 and next(list) ~= nil
+  if one then items[1] = copy end
   local key = plain and table.concat(items, ",") or copy
   local set, message, code = sets[key]
   if not set then set, message, code = open_list(key, items) end
   if not set then return nil, message, code end
-  tables[list] = { copy = copy, set = set }
-  return set
+  local mine = open.copy(set)
+  if one then mine.fields = copy else mine.items = items end
+  set.lists = set.lists or setmetatable({}, { __mode = "k" })
+  set.lists[list] = true
+  sets[list] = mine
+  return mine
+end
+
+-- The set of a list that is open and is what it was, by one look-up and no call.
+local function known_set(events)
+  local set = sets[events]
+  if set and not set.fields and (not set.items or same_items(set.items, events)) then return set end
 end
 
 --- The open set of a list of events: meter, layout, words, groups.
@@ -101,7 +135,8 @@ function M.lookup(events)
   local token = thread_token()
   if token ~= current_token then new_thread(token) end
   if events == nil then events = DEFAULT end
-  if sets[events] then return sets[events] end
+  local known = known_set(events)
+  if known then return known end
   if type(events) == "string" then return open_list(events, kernel_group.events_of(events)) end
   if events == DEFAULT then
     local set, message, code = meters.open_default()
@@ -109,42 +144,28 @@ function M.lookup(events)
     return remember(DEFAULT, set)
   end
   if type(events) == "table" then return find_table(events) end
-  error(("bad argument #1 to 'measure' (list of events or function expected, got %s)"):format(type(events)), 0)
+  bad_list("list of events or function expected, got " .. type(events))
 end
 
 -- The same for measuring, which raises: the code stands at the end, so that who catches it can tell EACCES from ENOENT.
 local function find(events)
-  if thread_token() == current_token then
-    local set = sets[events]
-    if set then return set end
-  end
   local set, message, code = M.lookup(events)
   if not set then error(("%s [%s]"):format(message, code), 0) end
   return set
 end
 
-local function check_function(fn)
-  if type(fn) ~= "function" then
-    local mt = getmetatable(fn)
-    if not (type(mt) == "table" and mt.__call) then
-      error(("bad argument #2 to 'measure' (function expected, got %s)"):format(type(fn)), 4)
-    end
+local function call(fn, ...) return fn(...) end
+
+-- What M.measure does not do at once: a list that is not open here, a callable object, a mistake.
+local function measure_slowly(first, ...)
+  if type(first) == "function" then
+    local set = find(DEFAULT)
+    return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
   end
-  return fn
-end
-
-local function measure_default(fn, ...)
-  local set = find(DEFAULT)
-  local meter = set.meter
-  return finish(meter, begin(meter, set.layout, set.words), fn(...))
-end
-
-local function measure_list(events, fn, ...)
-  if type(fn) ~= "function" then check_function(fn) end
-  if events == nil then error("bad argument #1 to 'measure' (list of events or function expected, got nil)", 3) end
-  local set = find(events)
-  local meter = set.meter
-  return finish(meter, begin(meter, set.layout, set.words), fn(...))
+  fast.check_callable((...), 2)
+  if first == nil then bad_list "list of events or function expected, got nil" end
+  local set = find(first)
+  return finish(set.meter, begin(set.meter, set.layout, set.words), call(...))
 end
 
 --- Count events while a function runs.
@@ -155,18 +176,27 @@ end
 -- @param ... its arguments
 -- @return Counts, then the function's results. Raises the function's error unchanged, and raises when an event is unknown or
 -- the machine refuses it.
-function M.measure(...)
-  local first = ...
-  if type(first) == "function" then return measure_default(...) end
-  return measure_list(...)
+function M.measure(first, ...)
+  -- Nothing here but look-ups: `try` says whether the set is this thread's, and whether there is a function. A function is
+  -- no key of `sets`, so what is found there is a list.
+  local set = sets[first]
+  if not set then
+    set = sets[DEFAULT]
+    local c = set and try(set.meter, set.layout, set.words, first)
+    if c then return finish(set.meter, c, first(...)) end
+  elseif not set.fields and (not set.items or same_items(set.items, first)) then
+    local c = try(set.meter, set.layout, set.words, (...))
+    if c then return finish(set.meter, c, call(...)) end
+  end
+  return measure_slowly(first, ...)
 end
 
 --- Close the lists that the calling thread has open; the next use opens them again.
 function M._release()
-  for _, set in pairs(sets or {}) do
+  for _, set in pairs(sets) do
     for _, group in ipairs(set.groups) do group:close() end
   end
-  by_thread, current_token, sets, tables = {}, nil, nil, nil
+  by_thread, current_token, sets = {}, nil, {}
 end
 
 return M

@@ -127,6 +127,7 @@ function M.open(specs, source)
     source = source or (open.source(events) == "hardware" and "hardware") or nil
   end
   local meter = core.meter(members)
+  meter:own() -- they count this thread
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source or "software"),
     groups = members }
 end
@@ -142,6 +143,7 @@ local function usage_set()
     { label = "cpu-migrations", slots = { { 0, 2 } }, why = "the kernel's accounting of a thread does not have it" },
   }
   local meter = core.meter {}
+  meter:own()
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, 0, "rusage"), groups = {} }
 end
 

@@ -219,6 +219,20 @@ describe("perf.measure", function()
       for _ in pairs(kit.fds()) do n = n + 1 end
       assert.is_true(n < 100, n .. " descriptors")
     end)
+
+    it("nor more of tables that the caller keeps", function()
+      local kept = {}
+      for i = 1, 200 do
+        kept[i] = { "page-faults", { event = "page-faults", sample_period = 1000 + i } }
+        perf.measure(kept[i], faults(1))
+      end
+      collectgarbage()
+      collectgarbage()
+      local n = 0
+      for _ in pairs(kit.fds()) do n = n + 1 end
+      assert.is_true(n < 180, n .. " descriptors")
+      assert.equal(7, perf.measure(kept[1], kit.touch_pages, 7)["page-faults"])
+    end)
   end)
 
   it("opens its own events after a fork", function()
