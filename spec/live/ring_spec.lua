@@ -212,6 +212,7 @@ describe("an Event's ring", function()
     end)
 
     it("around its end, again and again", function()
+      requires { nostress = true }
       -- 24 bytes do not divide a page, so records of every phase wrap around.
       for _, pages in ipairs { 1, 2, 8 } do
         local ev = faults({ sample_type = { "addr", "time" } }, { pages = pages })
@@ -427,7 +428,7 @@ describe("an Event's ring", function()
     end)
 
     it("so that a million system calls are all accounted for", function()
-      requires { tracepoint = "syscalls:sys_enter_getppid" }
+      requires { tracepoint = "syscalls:sys_enter_getppid", nostress = true }
       local ev = open({ event = "syscalls:sys_enter_getppid", sample_period = 1, sample_type = { "time" },
         read_format = { "lost" } },
         nil, { pages = 8 })
@@ -660,6 +661,7 @@ describe("an Event's ring", function()
 
   describe("when memory runs out", function()
     it("leaves nothing open, and keeps the record that was being read", function()
+      requires { nostress = true }
       local failed = 0
       local function use()
         local ev = core.open({ type = "software", config = 2, sample_period = 1, sample_type = { "addr", "callchain", "read" },
