@@ -175,7 +175,23 @@ PART(var3_w)
 	return 1;
 }
 
-/* {value=, id=, lost=} in the order of the group, with enabled_ns and running_ns of the whole. */
+/* The label of entry i, from 0, of an event whose info is on top of the stack: pushed, or nil. A group's info has the
+ * labels of all its members, in order; an event's own its label. */
+static void push_label(lua_State *L, uint64_t nr, uint64_t i)
+{
+	lua_getfield(L, -1, "labels");
+	if (lua_istable(L, -1) && pb_rawlen(L, -1) == nr) {
+		lua_rawgeti(L, -1, (int)i + 1);
+	} else if (nr == 1) {
+		lua_getfield(L, -2, "label");
+	} else {
+		lua_pushnil(L);
+	}
+	lua_remove(L, -2);
+}
+
+/* {value=, id=, lost=, label=} in the order of the group, with enabled_ns and running_ns of the whole; also the values by
+ * label. */
 PART(counts)
 {
 	struct pf_reading rd;
@@ -185,6 +201,21 @@ PART(counts)
 		return 1;
 	}
 	pb_push_reading(L, &rd);
+	pb_getuservalue(L, 1);
+	for (uint64_t i = 0; i < rd.nr; i++) {
+		push_label(L, rd.nr, i);
+		if (lua_type(L, -1) == LUA_TSTRING) {
+			lua_rawgeti(L, -3, (int)i + 1);
+			lua_pushvalue(L, -2);
+			lua_setfield(L, -2, "label");
+			lua_getfield(L, -1, "value");
+			lua_remove(L, -2);
+			lua_settable(L, -4);
+		} else {
+			lua_pop(L, 1);
+		}
+	}
+	lua_pop(L, 1);
 	return 1;
 }
 

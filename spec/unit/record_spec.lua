@@ -163,14 +163,15 @@ describe("a record", function()
     local rec = values:record(b.record(T.READ, 0, b.u32(1), b.u32(2), b.u64s(1000, 20, 10, 5, 7)))
     assert.equal("read", rec.type)
     assert.equal(1, rec.pid)
-    assert.same({ enabled_ns = 20, running_ns = 10, { value = 1000, id = 5, lost = 7 } }, rec.counts)
+    local one = { value = 1000, id = 5, lost = 7, label = "dummy" }
+    assert.same({ enabled_ns = 20, running_ns = 10, dummy = 1000, one }, rec.counts)
     every_way(function(o)
       return T.READ, 0, o.u32(1) .. o.u32(2) .. o.u64(1000) .. o.u64(20) .. o.u64(5) .. o.u64(7)
     end, function(r, id)
       if id then
-        assert.same({ enabled_ns = 20, { value = 1000, id = 5, lost = 7 } }, r.counts)
+        assert.same({ enabled_ns = 20, dummy = 1000, one }, r.counts)
       else
-        assert.same({ { value = 1000 } }, r.counts)
+        assert.same({ dummy = 1000, { value = 1000, label = "dummy" } }, r.counts)
       end
     end)
   end)
@@ -179,6 +180,11 @@ describe("a record", function()
     local values = layouts { read_format = { "group", "total_time_enabled", "id" } }
     local rec = values:record(b.record(T.READ, 0, b.u32(1), b.u32(2), b.u64s(2, 50, 1000, 5, 2000, 6)))
     assert.same({ enabled_ns = 50, { value = 1000, id = 5 }, { value = 2000, id = 6 } }, rec.counts)
+    local named = core.layouts()
+    named:add({ read_format = { "group", "total_time_enabled", "id" } }, { label = "a", labels = { "a", "b" } })
+    rec = named:record(b.record(T.READ, 0, b.u32(1), b.u32(2), b.u64s(2, 50, 1000, 5, 2000, 6)))
+    assert.same({ enabled_ns = 50, a = 1000, b = 2000, { value = 1000, id = 5, label = "a" },
+      { value = 2000, id = 6, label = "b" } }, rec.counts)
     assert.is_nil(values:record(b.record(T.READ, 0, b.u32(1), b.u32(2), b.u64s(3, 50, 1000, 5, 2000, 6))))
     assert.is_nil(values:record(b.record(T.READ, 0, b.u32(1), b.u32(2), b.u64s("0xffffffffffffffff", 50, 1, 2))))
   end)

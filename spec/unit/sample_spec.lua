@@ -237,6 +237,10 @@ describe("a sample's", function()
         body[#body + 1] = b.u64(i * 10)
         if not has(3) then times() end
         expected[i] = { value = i * 10, id = has(2) and i or nil, lost = has(4) and i + 5 or nil }
+        if entries == 1 then
+          expected[i].label = "x"
+          expected.x = i * 10
+        end
         if has(2) then body[#body + 1] = b.u64(i) end
         if has(4) then body[#body + 1] = b.u64(i + 5) end
       end
