@@ -13,12 +13,13 @@
 -- Exact triggers are in `require "testkit"` (spec/support/testkit*.c); `require "spec.support.util"`
 -- has what specs share beyond that.
 --
--- PERF_GCSTRESS=1 runs the body of each spec with the collector at full pressure;
+-- PERF_GCSTRESS=1 runs each spec with the collector under pressure: see stress.lua;
 -- PERF_SAN=1 says that this is a build with sanitizers; PERF_MUST: see needs.lua.
 local busted = require "busted"
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 local leaks = require "spec.support.leaks"
+local stress = require "spec.support.stress"
 
 -- Sanitizers are for this process: what it starts may leak as it likes.
 if os.getenv("PERF_SAN") then
@@ -40,33 +41,17 @@ function _G.requires(list)
 end
 
 -- LuaJIT gives free pages back and takes fresh ones, which would be faults in a spec that counts.
--- So its heap is grown once, and one string in 500 kept, that all of it stays; and machine code gets
+-- So its heap is grown once, and one table in 500 kept, that all of it stays; and machine code gets
 -- one area that lasts. What malloc has, testkit has grown.
 kit.ballast = {}
 if rawget(_G, "jit") then
   require("jit.opt").start("sizemcode=1024", "maxmcode=8192")
   local t = {}
-  for i = 1, 60000 do t[i] = string.rep("x", 200) .. i end
+  for i = 1, 60000 do t[i] = {i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i} end
   for i = 500, 60000, 500 do kit.ballast[i / 500] = t[i] end
 end
 collectgarbage()
 collectgarbage()
-
--- A pause of 0 begins a collection as soon as one has ended, and a step this large runs all of it.
--- LuaJIT's compiler is off then: a trace that begins with a check of the collector leaves at once for
--- the interpreter when a collection has just ended, which is always, and enters again, for ever.
-if os.getenv("PERF_GCSTRESS") and rawget(_G, "jit") then jit.off() end
-
-local function stress(on)
-  if not os.getenv("PERF_GCSTRESS") then return end
-  collectgarbage("setpause", on and 0 or 200)
-  if _VERSION == "Lua 5.4" then
-    collectgarbage("incremental", 0, on and 1000 or 100, on and 24 or 13)
-  else
-    collectgarbage("setstepmul", on and 1000000 or 200)
-  end
-  if on then collectgarbage() end -- or the last one's pause would go on
-end
 
 local name
 busted.subscribe({"test", "start"}, function(element, parent)
@@ -81,11 +66,11 @@ busted.before_each(function()
   name = nil
   kit.settle() -- what was loaded since, and what a fork made copy-on-write
   leaks.start()
-  stress(true)
+  stress.start()
 end)
 
 busted.after_each(function()
-  stress(false)
+  stress.stop()
   local found = leaks.finish()
   if found then error("leak in '" .. (name or "a before_each") .. "': " .. found, 0) end
 end)
