@@ -37,7 +37,7 @@ static struct pb_writer *check_writer(lua_State *L, int i)
 	struct pb_writer *p = to_writer(L, i);
 
 	if (!p->open)
-		luaL_argerror(L, i, "the perf.data writer is closed");
+		luaL_error(L, "the perf.data writer is closed");
 	return p;
 }
 

@@ -75,8 +75,11 @@ end
 
 -- What the file says of itself ---------------------------------------------------------------
 
+local is_feature = {}
 local raw_feature = {} -- plain bytes, which can be large: read when they are asked for
-for _, f in ipairs(core.data_features()) do raw_feature[f.name] = f.raw or nil end
+for _, f in ipairs(core.data_features()) do
+  is_feature[f.name], raw_feature[f.name] = true, f.raw or nil
+end
 
 local function ncpus(features)
   local nr = rawget(features, "nrcpus")
@@ -162,7 +165,7 @@ end
 
 function tells.header_feature(file, rec)
   local name = rec.feature
-  if type(name) ~= "string" then return end
+  if not is_feature[name] then return end -- one of a newer perf's, by its number
   local value, msg = file._data:decode(name, rec.data, ncpus(file.features))
   file.features[name] = value
   if msg then file.damaged[name] = msg end

@@ -21,8 +21,8 @@ local TICK = 0.1 -- seconds between two looks at rings that are not half full
 local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
   timeout = "number", pages = "number", inherit = "boolean", build_ids = "boolean"}
 
-local function bad(arg, text, ...)
-  error(("bad argument #%d to 'record' (%s)"):format(arg, text:format(...)), 4)
+local function bad(index, text, ...)
+  error(("bad argument #%d to 'record' (%s)"):format(index, text:format(...)), 4)
 end
 
 local function check_options(opts)

@@ -74,19 +74,34 @@ local function module_files()
   return files
 end
 
+-- The digits of the first and last address of the kernel's code: nil where this user may not know them. Kept, for they do not
+-- change and the kernel takes a tenth of a second to list its symbols.
+local text_first, text_last
+
+local function kernel_text()
+  local f = not text_last and io.open("/proc/kallsyms")
+  if not f then return text_first, text_last end
+  f:setvbuf("full", 65536)
+  local first, last
+  for line in f:lines() do
+    local addr, name = line:match("^(%x+) %a (_%w+)$")
+    if name == "_text" or name == "_stext" and not first then first = addr end
+    if first and not first:find("[^0]") then break end
+    if name == "_etext" then
+      last = addr
+      break
+    end
+  end
+  f:close()
+  if first and last then text_first, text_last = first, last end
+  return text_first, text_last
+end
+
 --- Writes where the kernel and its modules are, as far as this user may know that (kernel.kptr_restrict).
 -- @return true; or nil, message, code
 function recorder_state.kernel(write, trailer)
-  local first, last
-  local f = io.open("/proc/kallsyms")
-  for line in f and f:lines() or function() end do
-    local addr, name = line:match("^(%x+) %a (_%w+)$")
-    if name == "_text" or name == "_stext" and not first then first = addr end
-    if name == "_etext" then last = addr end
-    if first and last then break end
-  end
-  if f then f:close() end
-  if not (first and last) or not first:find("[^0]") then return true end
+  local first, last = kernel_text()
+  if not last then return true end
   local start = address(first)
   local ok, msg, code = write(core.synth{type = "kernel_map", trailer = trailer, addr = start,
     len = distance(address(last), start), pgoff = start, filename = "[kernel.kallsyms]_text"})
