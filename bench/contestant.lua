@@ -1,0 +1,293 @@
+--- This module as a contestant: contestant.lua ROW. Prints "ready", then for each number N on its input what N
+-- repetitions took, in the row's unit; 0 ends it. Nothing is open but what the row names.
+local row = arg[1]
+
+local function none(why)
+  print("none " .. why)
+  os.exit(0)
+end
+
+io.stdout:setvbuf "line"
+local core = require "perf.core"
+local now = core.wall_ns
+
+local LIST = { "task-clock", "page-faults", "context-switches", "cpu-migrations" }
+local function empty() end
+
+-- A row that times n calls of a function, where a call more does not matter.
+local function timed(body)
+  return function(n)
+    local start = now()
+    for _ = 1, n do body() end
+    return now() - start
+  end
+end
+
+-- Bytes of garbage that n repetitions leave.
+local function garbage(loop)
+  return function(n)
+    loop(200) -- the compiler's own memory
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count"
+    loop(n)
+    local bytes = (collectgarbage "count" - before) * 1024
+    collectgarbage "restart"
+    return bytes
+  end
+end
+
+local rows = {}
+
+local function measure_method(open)
+  return function(perf)
+    local object = assert(open(perf))
+    return function(n)
+      local start = now()
+      for _ = 1, n do object:measure(empty) end
+      return now() - start
+    end
+  end
+end
+
+rows["measure-event"] = measure_method(function(perf) return perf.open "task-clock" end)
+rows["measure-group"] = measure_method(function(perf) return perf.group(LIST) end)
+
+local function measure_list(list)
+  return function(perf)
+    local measure = perf.measure
+    return function(n)
+      local start = now()
+      for _ = 1, n do measure(list, empty) end
+      return now() - start
+    end
+  end
+end
+
+rows["measure-one"] = measure_list "task-clock"
+rows["measure-faults"] = measure_list "page-faults"
+rows["measure-list"] = measure_list(LIST)
+
+rows["measure-kept"] = function(perf)
+  local kept, measure = {}, perf.measure
+  return function(n)
+    local start = now()
+    for i = 1, n do kept[i] = measure(LIST, empty) end
+    return now() - start, kept
+  end
+end
+
+rows["measure-default"] = function(perf)
+  local measure = perf.measure
+  return function(n)
+    local start = now()
+    for _ = 1, n do measure(empty) end
+    return now() - start
+  end
+end
+
+rows["measure-interpreted"] = function(perf)
+  if type(jit) ~= "table" then none "there is no compiler to turn off" end
+  jit.off()
+  jit.flush()
+  return rows["measure-list"](perf)
+end
+
+rows["read-event"] = function(perf)
+  local ev = assert(perf.open "task-clock")
+  ev:enable()
+  return timed(function() return ev:read() end)
+end
+
+rows["read-group"] = function(perf)
+  local group = assert(perf.group(LIST))
+  group:enable()
+  return timed(function() return group:read() end)
+end
+
+rows["first-event"] = function(perf)
+  return timed(function()
+    local ev = perf.open "task-clock"
+    ev:enable()
+    empty()
+    ev:read()
+    ev:close()
+  end)
+end
+
+-- The lists are released after each measurement, which closes them.
+local function first(list, kept)
+  return function(perf)
+    if type(list) == "string" and list:find ":" and not perf.measure(list, empty) then none "no such tracepoint" end
+    local other = kept and assert(perf.open(list))
+    local release = require "perf.measure"._release
+    release()
+    return timed(function()
+      perf.measure(list, empty)
+      release()
+      return other
+    end)
+  end
+end
+
+rows["first-list"] = first "task-clock"
+rows["first-list4"] = first(LIST)
+rows["first-faults"] = first "page-faults"
+rows["first-faults-kept"] = first("page-faults", true)
+rows["first-tracepoint"] = first "syscalls:sys_enter_getppid"
+rows["first-tracepoint-kept"] = first("syscalls:sys_enter_getppid", true)
+
+local function mapped(perf, pages)
+  local ev = assert(perf.open { event = "page-faults", sample_period = 1, sample_type = { "ip", "tid", "time", "addr" },
+    wakeup_events = 2 ^ 30 })
+  assert(ev:map { pages = pages })
+  return ev
+end
+
+-- n samples in batches that the ring holds; only reading them is timed.
+local function ring(drain)
+  return function(perf)
+    local kit = require "testkit"
+    local ev = mapped(perf, 256)
+    kit.touch_pages(64)
+    return function(n)
+      local spent = 0
+      while n > 0 do
+        local batch = math.min(n, 4000)
+        ev:enable()
+        kit.touch_pages(batch)
+        ev:disable()
+        local start = now()
+        local seen = drain(ev)
+        spent = spent + (now() - start)
+        assert(seen >= batch, "samples are missing")
+        n = n - batch
+      end
+      return spent
+    end
+  end
+end
+
+local drain_sum = 0
+local function drain_fresh(ev)
+  local seen = 0
+  for rec in ev:records { timeout = 0 } do
+    drain_sum = drain_sum + rec.ip + rec.tid + rec.time + rec.addr
+    seen = seen + 1
+  end
+  return seen
+end
+
+local function drain_reused(ev)
+  local seen, rec = 0, nil
+  while true do
+    rec = ev:read_record(0, rec)
+    if not rec then return seen end
+    drain_sum = drain_sum + rec.ip + rec.tid + rec.time + rec.addr
+    seen = seen + 1
+  end
+end
+
+rows.ring = ring(drain_reused)
+rows["ring-fresh"] = ring(drain_fresh)
+
+rows["many-events"] = function(perf)
+  return function(n)
+    local events = {}
+    local start = now()
+    for i = 1, n do events[i] = perf.open { event = "task-clock", disabled = false } end
+    local spent = now() - start
+    for i = 1, n do events[i]:close() end
+    return spent
+  end
+end
+
+rows["many-rings"] = function(perf)
+  return function(n)
+    local events = {}
+    local start = now()
+    for i = 1, n do events[i] = mapped(perf, 8) end
+    local spent = now() - start
+    for i = 1, n do events[i]:close() end
+    return spent
+  end
+end
+
+-- A process of its own each time: the module is loaded once a process.
+local function load_row(then_measure)
+  return function()
+    local command = ("%s bench/load.lua%s"):format(os.getenv "BENCH_LUA", then_measure and " measure" or "")
+    return function(n)
+      local spent = 0
+      for _ = 1, n do
+        local p = io.popen(command)
+        spent = spent + tonumber(p:read "*l")
+        p:close()
+      end
+      return spent
+    end
+  end
+end
+
+rows.load = load_row(false)
+rows["load-measure"] = load_row(true)
+
+rows.garbage = function(perf)
+  return garbage(function(n)
+    for _ = 1, n do perf.measure(LIST, empty) end
+  end)
+end
+
+rows["garbage-group"] = function(perf)
+  local group = assert(perf.group(LIST))
+  return garbage(function(n)
+    for _ = 1, n do group:measure(empty) end
+  end)
+end
+
+rows["garbage-ring"] = function(perf)
+  local kit = require "testkit"
+  local ev = mapped(perf, 256)
+  local rec
+  local function drain(n)
+    for _ = 1, n do
+      rec = ev:read_record(0, rec)
+      drain_sum = drain_sum + rec.ip + rec.tid + rec.time + rec.addr
+    end
+  end
+  local bytes = garbage(drain)
+  return function(n)
+    ev:enable()
+    kit.touch_pages(n + 200)
+    ev:disable()
+    local result = bytes(n)
+    drain_reused(ev)
+    return result
+  end
+end
+
+rows["memory-event"] = function(perf)
+  return function(n)
+    local events = {}
+    for i = 1, n do events[i] = false end
+    perf.open("task-clock"):close()
+    collectgarbage()
+    collectgarbage()
+    local before = collectgarbage "count"
+    for i = 1, n do events[i] = perf.open "task-clock" end
+    collectgarbage()
+    collectgarbage()
+    local bytes = (collectgarbage "count" - before) * 1024
+    for i = 1, n do events[i]:close() end
+    return bytes
+  end
+end
+
+if not rows[row] then none "not measured for this module" end
+local run = rows[row](require "perf")
+print "ready"
+for line in io.lines() do
+  if line == "0" then break end
+  local value = run(tonumber(line))
+  print(("%.0f"):format(tonumber(value)))
+end

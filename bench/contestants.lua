@@ -1,0 +1,62 @@
+--- Who takes part: array of {id, title, command = function(row, groups) -> shell command, why = what is missing, ours,
+-- inner = a second way inside this module, which only the table shows}.
+--
+-- A contestant is a program that takes the row's id and the groups (floor.c says how they are written), prints "ready" or
+-- "none WHY", and then answers each number N on its input with what N repetitions took; 0 ends it. BENCH_EXTRA="NAME=COMMAND;..."
+-- adds more of them.
+local M = {}
+
+local function exists(path)
+  local f = io.open(path)
+  if f then f:close() end
+  return f ~= nil
+end
+
+local function first_line(path)
+  local f = io.open(path)
+  local line = f and f:read "*l"
+  if f then f:close() end
+  return line
+end
+
+-- This module on one interpreter.
+local function ours(id, title, build, lua, extra)
+  local dir = build .. "/" .. lua
+  local path = "LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='" .. dir .. "/?.so;;' BENCH_LUA=" .. lua
+  return {
+    id = id, title = title, ours = true, inner = extra ~= nil,
+    why = not exists(dir .. "/perf/core.so") and ("make LUA=" .. lua .. " failed") or nil,
+    command = function(row) return ("env %s %s %s bench/contestant.lua %s"):format(path, extra or "", lua, row) end,
+  }
+end
+
+-- A program that mk/bench.mk builds; where it could not, NAME.why says why.
+local function peer(id, title, build)
+  local program = build .. "/bench/" .. id
+  return {
+    id = id, title = title,
+    why = not exists(program) and (first_line(program .. ".why") or "not built") or nil,
+    command = function(row, groups) return ("%s %s '%s'"):format(program, row, groups or "") end,
+  }
+end
+
+--- All contestants, the floor first.
+-- @param build the directory of builds
+function M.all(build)
+  local list = {
+    peer("floor", "C, bare system calls", build),
+    ours("luajit", "lua-perf, LuaJIT, FFI", build, "luajit"),
+    ours("luajit-capi", "lua-perf, LuaJIT, C API", build, "luajit", "PERF_NO_FFI=1"),
+    ours("lua5.4", "lua-perf, Lua 5.4", build, "lua5.4"),
+    peer("papi", "PAPI (C)", build),
+    peer("perf-event2", "perf-event2 (Rust)", build),
+    peer("perf-utils", "perf-utils (Go)", build),
+  }
+  for id, command in (os.getenv "BENCH_EXTRA" or ""):gmatch "([^=;]+)=([^;]+)" do
+    list[#list + 1] = { id = id, title = id,
+      command = function(row, groups) return ("%s %s '%s'"):format(command, row, groups or "") end }
+  end
+  return list
+end
+
+return M

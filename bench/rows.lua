@@ -1,0 +1,75 @@
+--- What the benchmark measures. A row:
+--
+--   id         what the contestants know it by
+--   title      for the table
+--   n          repetitions a sample
+--   events     the groups that the floor works on, by name; nil where there is no floor
+--   target     {contestant = the ratio to the floor, or with `absolute` the value, that is aimed at}
+--   unit       "ns" unless said
+--   group      heading
+--   picture    its title in the picture, where it is in it
+local rows = {}
+local heading
+
+local function row(t)
+  t.group, t.unit = heading, t.unit or "ns"
+  rows[#rows + 1] = t
+end
+
+local FOUR = "task-clock,page-faults,context-switches,cpu-migrations"
+
+heading = "Measure an empty function, events open"
+row { id = "measure-event", title = "one event, task-clock: event:measure(fn)", n = 500, events = "task-clock" }
+row { id = "measure-one", title = "the same by its name: perf.measure(name, fn)", n = 500, events = "task-clock",
+  picture = "One event, measured", target = { luajit = 1.05, ["lua5.4"] = 1.3 } }
+row { id = "measure-faults", title = "page-faults: perf.measure(name, fn)", n = 500, events = "page-faults" }
+row { id = "measure-group", title = "a group of 4: group:measure(fn)", n = 500, events = FOUR,
+  picture = "A group of 4 events, measured", target = { luajit = 1.05, ["lua5.4"] = 1.3 } }
+row { id = "measure-list", title = "a list of 4: perf.measure(list, fn)", n = 500, events = FOUR,
+  picture = "A list of 4: perf.measure(list, fn)", target = { luajit = 1.05, ["lua5.4"] = 1.3 } }
+row { id = "measure-kept", title = "the same, every Counts kept", n = 500, events = FOUR,
+  target = { luajit = 1.15, ["lua5.4"] = 1.3 } }
+row { id = "measure-default", title = "no list: perf.measure(fn)", n = 500, events = "default",
+  picture = "No list: perf.measure(fn)", target = { luajit = 1.15, ["lua5.4"] = 1.3 } }
+row { id = "measure-interpreted", title = "a list of 4, LuaJIT's compiler off", n = 500, events = FOUR }
+
+heading = "Read without measuring"
+row { id = "read-event", title = "one event: event:read()", n = 500, events = "task-clock" }
+row { id = "read-group", title = "a group of 4: group:read()", n = 500, events = FOUR,
+  picture = "A group of 4 events, read" }
+
+heading = "First use: open, read, close"
+row { id = "first-event", title = "an Event: task-clock", n = 100, events = "task-clock", target = { luajit = 1.3 } }
+row { id = "first-list", title = "perf.measure of a new list: task-clock", n = 100, events = "task-clock",
+  target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
+row { id = "first-list4", title = "perf.measure of a new list of 4", n = 20, events = FOUR,
+  target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
+row { id = "first-faults", title = "perf.measure of a new list: page-faults", n = 10, events = "page-faults",
+  target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
+row { id = "first-faults-kept", title = "the same, another of the kind open", n = 100, events = "page-faults",
+  target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
+row { id = "first-tracepoint", title = "the same: a system call's tracepoint", n = 1, rounds = 9,
+  events = "syscalls:sys_enter_getppid" }
+row { id = "first-tracepoint-kept", title = "the same, another of the kind open", n = 20,
+  events = "syscalls:sys_enter_getppid" }
+
+heading = "Records out of a ring, four fields read"
+row { id = "ring", title = "a sample: read_record(0, record), one Record reused", n = 4000, events = "page-faults" }
+row { id = "ring-fresh", title = "a sample: for record in event:records()", n = 4000, events = "page-faults" }
+
+heading = "Many at once"
+row { id = "many-events", title = "each of 1,000 open events", n = 1000, rounds = 9, events = "task-clock" }
+row { id = "many-rings", title = "each of 64 rings of 8 pages", n = 64, rounds = 15, events = "page-faults" }
+
+heading = "Loading"
+row { id = "load", title = "require \"perf\", in CPU time", n = 1, rounds = 15, target = { luajit = 5e6, ["lua5.4"] = 5e6 },
+  absolute = true }
+row { id = "load-measure", title = "the same, and the first perf.measure(fn)", n = 1, rounds = 15 }
+
+heading = "Memory"
+row { id = "garbage", title = "garbage of perf.measure(list, fn)", n = 1000, rounds = 9, unit = "bytes" }
+row { id = "garbage-group", title = "garbage of group:measure(fn)", n = 1000, rounds = 9, unit = "bytes" }
+row { id = "garbage-ring", title = "garbage of a sample, one Record reused", n = 1000, rounds = 9, unit = "bytes" }
+row { id = "memory-event", title = "Lua memory of an open Event", n = 1000, rounds = 9, unit = "bytes" }
+
+return rows

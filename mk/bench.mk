@@ -1,0 +1,43 @@
+# make bench: this module, the bare system calls and other libraries side by side, on one CPU (doc/performance.md).
+#
+# The peers are fetched by their own package managers and built into build/bench; one that cannot be had is named with
+# its reason and left out. BENCH_PEERS=0 leaves all of them out.
+#
+#   build/bench/NAME          a contestant: floor papi perf-event2 perf-utils
+#   build/bench/NAME.why      why there is none
+#   build/bench/NAME.version  its version
+
+BENCH      := $(BUILD)/bench
+BENCH_CPU  ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) - 1 )))
+BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils)
+BENCH_LUA  := luajit lua5.4
+
+# attempt COMMANDS, REASON: run them; when they fail, the peer is left out for that reason and the last line they wrote.
+attempt = @mkdir -p $(BENCH); rm -f $@ $@.why; echo "  PEER  $(@F)"; \
+	{ $(1); } >$@.log 2>&1 && [ -x $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
+
+.PHONY: bench bench-build
+bench: bench-build ## speed against C and other libraries, min and median of many rounds; BENCH_ROWS, BENCH_ONLY choose
+	@LUA_PATH='./?.lua;./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' BUILD=$(BUILD) \
+		taskset -c $(BENCH_CPU) luajit bench/run.lua
+
+bench-build: $(BENCH)/floor
+	@for l in $(BENCH_LUA); do $(MAKE) -s LUA=$$l all testkit || echo "$$l is left out" >&2; done
+	@for p in $(BENCH_PEER); do $(MAKE) -s $(BENCH)/$$p; done
+
+$(BENCH)/floor: bench/floor.c mk/bench.mk
+	@mkdir -p $(@D); echo "  CC    $@"; $(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARN) -o $@ $<
+
+$(BENCH)/papi: bench/peers/papi.c mk/bench.mk
+	$(call attempt,$(CC) -std=c11 -D_GNU_SOURCE -O2 -o $@ $< -lpapi && \
+		printf '%s\n' "$$(dpkg-query -W -f '$${Version}' libpapi-dev 2>/dev/null || echo found)" >$@.version,libpapi-dev is not installed)
+
+$(BENCH)/perf-event2: bench/peers/perf-event2/src/main.rs bench/peers/perf-event2/Cargo.toml mk/bench.mk
+	$(call attempt,rm -rf $(BENCH)/crate && cp -r bench/peers/perf-event2 $(BENCH)/crate && \
+		cargo build -q --release --manifest-path $(BENCH)/crate/Cargo.toml --target-dir $(BENCH)/cargo && \
+		cp $(BENCH)/cargo/release/perf-event2-contestant $@ && \
+		sed -n 's/^perf-event2 = "=\(.*\)"/\1/p' bench/peers/perf-event2/Cargo.toml >$@.version,no cargo or no crates)
+
+$(BENCH)/perf-utils: bench/peers/perf-utils/main.go bench/peers/perf-utils/go.mod mk/bench.mk
+	$(call attempt,out=$$PWD/$@ && (cd bench/peers/perf-utils && GOTOOLCHAIN=local go build -o "$$out" .) && \
+		sed -n 's/.*perf-utils v/v/p' bench/peers/perf-utils/go.mod >$@.version,no go or no modules)
