@@ -27,7 +27,8 @@ describe("two Lua states in one process", function()
           assert.equal("5 7", text)
         end
       end)
-      assert.is_true(c["page-faults"] > 0)
+      -- what another thread touches is not counted here
+      if not threaded then assert.is_true(c["page-faults"] >= 3 * 12) end
       local n
       for _ = 1, 10 do
         n = perf.measure("page-faults", kit.touch_pages, 9)["page-faults"]
