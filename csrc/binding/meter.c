@@ -49,7 +49,7 @@ static int l_group(lua_State *L)
 	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
 	lua_settop(L, 2);
 	m = new_meter(L, 1, PB_GROUP);
-	m->asleep = (uint32_t)lua_toboolean(L, 2);
+	m->asleep = lua_toboolean(L, 2) ? PF_METER_ASLEEP : PF_METER_AWAKE;
 	lua_rawgeti(L, 1, 1);
 	m->group[0].fd = pb_check_event(L, -1)->fd;
 	luaL_argcheck(L, pb_check_event(L, -1)->format == PF_METER_FORMAT, 1, "wrong read_format");
@@ -60,9 +60,11 @@ static int l_group(lua_State *L)
 	return 1;
 }
 
-/* core.meter(groups): several Groups read as one; none for the kernel's accounting of the thread. */
+/* core.meter(groups, new): several Groups read as one; none for the kernel's accounting of the thread. new says that none
+ * of their events was ever enabled, nor will be but by measuring. */
 static int l_meter(lua_State *L)
 {
+	int new = lua_toboolean(L, 2);
 	struct pf_meter *m;
 	size_t n;
 
@@ -70,7 +72,8 @@ static int l_meter(lua_State *L)
 	lua_settop(L, 1);
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, PB_METER);
-	m->asleep = n > 0; /* pf_meter_begin enables the groups; those that run already do not mind */
+	/* pf_meter_begin enables the groups; those that run already do not mind. */
+	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
 	if (n == 0)
 		m->nvalues = PF_USAGE_COUNT;
 	for (size_t i = 0; i < n; i++) {

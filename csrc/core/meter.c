@@ -3,6 +3,7 @@
 #include "meter.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "sys.h"
 #include "thread.h"
@@ -88,10 +89,18 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 	if (m->owner != 0 && m->owner != pf_thread_token())
 		return -ESRCH;
 	if (m->asleep) {
-		int r = pf_meter_ioctl(m, PF_IOC_ENABLE);
+		int new = m->asleep == PF_METER_NEW, r;
 
+		m->asleep = PF_METER_ASLEEP; /* whatever comes of it */
+		c->v[0] = pf_wall_ns();
+		r = pf_meter_ioctl(m, PF_IOC_ENABLE);
 		if (r < 0)
 			return r;
+		if (new) { /* nothing to read: the first use of a list is an ioctl cheaper than it would be */
+			c->n = pf_meter_words(m);
+			memset(c->v + 1, 0, (c->n - 1) * sizeof *c->v);
+			return 0;
+		}
 	}
 	c->v[0] = pf_wall_ns();
 	return read_all(m, c);
@@ -121,8 +130,11 @@ int pf_meter_end(const struct pf_meter *m, struct pf_counts *c)
 			return r;
 		p.times[0] = elapsed(p.times[0], words[1]);
 		p.times[1] = elapsed(p.times[1], words[2]);
-		for (uint32_t k = 0; k < g->n; k++, p.values++)
+		for (uint32_t k = 0; k < g->n; k++, p.values++, p.ids++) {
 			*p.values = words[HEAD + STRIDE * k] - *p.values;
+			if (*p.ids == 0) /* the start was not read */
+				*p.ids = words[HEAD + STRIDE * k + 1];
+		}
 	}
 	c->v[0] = pf_wall_ns() - c->v[0];
 	return 0;
@@ -151,8 +163,8 @@ int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 			return r;
 	}
 	if (request == PF_IOC_ENABLE)
-		m->asleep = 0;
+		m->asleep = PF_METER_AWAKE;
 	if (request == PF_IOC_DISABLE)
-		m->asleep = 1;
+		m->asleep = PF_METER_ASLEEP;
 	return 0;
 }

@@ -13,10 +13,12 @@ struct pf_meter_group {
 	uint32_t n;
 };
 
+enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* asleep, and never enabled: all counts are 0 */ };
+
 struct pf_meter {
 	uint32_t ngroups;
 	uint32_t nvalues;
-	uint32_t asleep; /* the groups are to be enabled before they are next measured */
+	uint32_t asleep; /* the groups are to be enabled before they are next measured: a pf_meter_sleep */
 	uint32_t owner;  /* the pf_thread_token of the only thread it serves; 0 = any */
 	uint64_t since_ns; /* when the group was made, by CLOCK_MONOTONIC */
 	struct pf_meter_group group[];

@@ -88,9 +88,8 @@ end
 
 --- Open a list of events.
 -- @param specs what names.resolve gives, in the order asked
--- @param[opt] source "hardware" or "software"; told from the events when not given
 -- @return {meter=, words=, layout=, groups=}; or nil, message, code, and nothing left open
-function M.open(specs, source)
+function M.open(specs)
   local keys, parts, groups, rows = {}, {}, {}, {}
   for i, spec in ipairs(specs) do
     rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why }
@@ -114,7 +113,7 @@ function M.open(specs, source)
   local ok, message, code = split_starving(groups)
   if not ok then return abandon(message, code) end
 
-  local members, value = {}, 0
+  local members, value, source = {}, 0, "software"
   for g, group in ipairs(groups) do
     local events = {}
     for i, part in ipairs(group) do
@@ -123,12 +122,13 @@ function M.open(specs, source)
       table.insert(part.row.slots, { g - 1, value })
       value = value + 1
     end
-    members[g] = kernel_group.gather(events, true)
-    source = source or (open.source(events) == "hardware" and "hardware") or nil
+    members[g] = core.group(events, true)
+    if open.source(events) == "hardware" then source = "hardware" end
   end
-  local meter = core.meter(members)
+  -- What the kernel counts in software has not run yet; a PMU's group was tried whether it ever gets its turn.
+  local meter = core.meter(members, source ~= "hardware")
   meter:own() -- they count this thread
-  return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source or "software"),
+  return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
     groups = members }
 end
 
@@ -185,11 +185,10 @@ function M.open_default()
     if not spec and name == "cycles" then break end -- a machine that cannot count cycles counts none of them
     specs[#specs + 1] = spec
   end
-  local source = #specs > 0 and "hardware" or "software"
   for _, name in ipairs(SOFTWARE) do
     specs[#specs + 1] = probe(resolve(name))
   end
-  return M.open(specs, source)
+  return M.open(specs)
 end
 
 return M
