@@ -137,7 +137,10 @@ function M.lookup(events)
   if events == nil then events = DEFAULT end
   local known = known_set(events)
   if known then return known end
-  if type(events) == "string" then return open_list(events, kernel_group.events_of(events)) end
+  if type(events) == "string" then
+    -- A plain name is a list of itself: taking texts apart costs as much as finding out what a name means.
+    return open_list(events, events:find "^[%w_:.-]+$" and { events } or kernel_group.events_of(events))
+  end
   if events == DEFAULT then
     local set, message, code = meters.open_default()
     if not set then return nil, message, code end
