@@ -12,7 +12,9 @@ struct pb_record {
 	unsigned char bytes[];
 };
 
-/* record_parts.c: the fields that are not one number or one string. Each pushes one value; the Record is at index 1. */
+/* record_parts.c, record_sample.c: the fields that are not one number or one string. Each pushes one value; the Record is at
+ * index 1. */
+#define PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r)
 #define DECLARE_PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r);
 #define DECLARE_U64(name)
 #define DECLARE_U32(name)
@@ -28,6 +30,9 @@ struct pb_record {
 #undef F
 
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
+/* Set a key of the table on top of the stack. */
+void pb_set_u64(lua_State *L, const char *key, uint64_t v);
+void pb_set_text(lua_State *L, const char *key, const char *v);
 
 /* Push a Record of a copy of the bytes; info is the index of its info table, absolute, or 0. Returns what
  * pf_record_parse does; when that is negative nothing is pushed. */
