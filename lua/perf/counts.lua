@@ -35,7 +35,8 @@ end
 function M.layout(rows, ngroups, source)
   local parts = { source, ngroups }
   for _, row in ipairs(rows) do
-    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.bound and "b" or "" }, "\1")
+    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.bound and "b" or "",
+      row.pinned and "p" or "" }, "\1")
     for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
   end
   local key = table.concat(parts, "\2")
@@ -68,14 +69,17 @@ end
 M.scaled = scaled
 
 --- One entry from its numbers: the rule of what is a count and what is not.
--- @param row {label=, unit=, scale=, why=, bound=}: bound when it counts one task on one CPU
+-- @param row {label=, unit=, scale=, why=, bound=, pinned=}: bound when it counts one task on one CPU
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
   if row.why then
     e.why = row.why
   elseif running == 0 then
-    e.why = enabled == 0 and "not enabled, or its task did not run" or "it never got a counter: others used them all"
+    -- A pinned event that finds no counter free is switched off, and has no times then.
+    e.why = enabled ~= 0 and "it never got a counter: others used them all"
+      or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
+      or "not enabled, or its task did not run"
   else
     -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
     e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw

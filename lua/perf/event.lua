@@ -38,9 +38,16 @@ function Event:set_filter(text)
   return explain.filter(info.label, text, message, code, info.attr)
 end
 
+-- The entry of a pinned event that found no counter free: the kernel switches it off, and a read gives nothing.
+local function off(info)
+  local e = entry(info, 0, 0, 0, nil)
+  e.why = "it is pinned and found no counter free, which switches it off until it is enabled again"
+  return e
+end
+
 local function event_entry(info, scan)
   local v = scan[1]
-  if not v then return entry(info, 0, 0, 0, nil) end
+  if not v then return off(info) end
   return entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id)
 end
 
@@ -61,7 +68,7 @@ local function event_finish(ev, before, ...)
   local after, message = ev:scan()
   if not after then error(message, 3) end
   local info, a, b = ev:info(), before[1], after[1]
-  if not (a and b) then return entry(info, 0, 0, 0, nil), ... end
+  if not (a and b) then return off(info), ... end
   local function diff(x, y) return x and y and y - x end
   return entry(info, b.value - a.value, diff(before.enabled_ns, after.enabled_ns),
     diff(before.running_ns, after.running_ns), b.id or ev:id()), ...
@@ -90,7 +97,7 @@ function core.Event.__tostring(ev)
   if e.value then
     text = e.unit == "ns" and format.ns(e.value) or format.commas(e.value) .. (e.unit and " " .. e.unit or "")
   else
-    text = e.enabled_ns == 0 and not info.why and "not enabled yet" or "not counted: " .. e.why
+    text = e.why:find "^not enabled" and "not enabled yet" or "not counted: " .. e.why
   end
   return ("Event(%s: %s)"):format(info.label, text)
 end

@@ -21,6 +21,7 @@ function M.gather(events, asleep)
   for i, ev in ipairs(events) do
     local info = ev:info()
     rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, bound = info.bound,
+      pinned = info.attr.pinned,
       slots = { { 0, i - 1 } } }
   end
   local g = core.group(events, asleep)

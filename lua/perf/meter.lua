@@ -59,31 +59,52 @@ local function close_group(group)
   end
 end
 
--- A kernel may accept a group that its counters cannot hold together; it then never runs. Such a group is opened again
--- in halves.
+-- Whether the counters hold a group when no other takes them: one like it is pinned, which gets them first or not at all.
+local function fits(group)
+  local trial, scan = {}, nil
+  for i, part in ipairs(group) do
+    local a = open.copy(part.attr)
+    a.read_format, a.disabled, a.pinned = kernel_group.format, i == 1, i == 1 or nil
+    trial[i] = core.open(a, 0, -1, trial[1], 0, {})
+    if not trial[i] then break end
+  end
+  if #trial == #group then
+    trial[1]:enable()
+    scan = trial[1]:scan()
+  end
+  for i = #trial, 1, -1 do trial[i]:close() end
+  return scan and scan[1] and scan.running_ns ~= 0
+end
+
+-- A kernel may accept a group that its counters cannot hold together; it then never runs. Or others have them just now.
 local function starves(group)
   if #group < 2 or not open.is_hardware(group[1].attr) then return false end
   local leader = group[1].event
   leader:enable()
   local scan = leader:scan()
   leader:disable()
-  return scan and scan[1] and scan.running_ns == 0 and scan.enabled_ns ~= 0
+  return scan and scan[1] and scan.running_ns == 0 and scan.enabled_ns ~= 0 and not fits(group)
 end
 
-local function split_starving(groups)
-  local i = 1
-  while i <= #groups do
-    local group = groups[i]
-    if starves(group) then
-      close_group(group)
-      table.remove(groups, i)
-      local ok, message, code = open_groups(group, groups, math.ceil(#group / 2))
-      if not ok then return nil, message, code end
-    else
-      i = i + 1
+-- Open all parts of one key as the fewest groups that run: with one event less where a group does not run, since it is
+-- mostly one counter that the kernel did not reckon with (a watchdog's; Arm's drivers leave a disabled leader out), and then
+-- with half as many. Appends to groups, also those of a failure.
+local function open_running(parts, groups)
+  local most, first = 128, #groups + 1
+  while true do
+    local ok, message, code = open_groups(parts, groups, most)
+    if not ok then return nil, message, code end
+    local starving
+    for i = first, #groups do
+      if starves(groups[i]) then starving = math.max(starving or 0, #groups[i]) end
+    end
+    if not starving then return true end
+    most = most == 128 and starving - 1 or math.floor(math.min(most, starving) / 2)
+    for i = #groups, first, -1 do
+      close_group(groups[i])
+      groups[i] = nil
     end
   end
-  return true
 end
 
 --- Open a list of events.
@@ -92,7 +113,8 @@ end
 function M.open(specs)
   local keys, parts, groups, rows = {}, {}, {}, {}
   for i, spec in ipairs(specs) do
-    rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why }
+    rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
+      pinned = spec.attrs[1].pinned }
     for _, attr in ipairs(spec.attrs) do
       local key = group_key(attr)
       if not parts[key] then
@@ -107,11 +129,9 @@ function M.open(specs)
     return nil, message, code
   end
   for _, key in ipairs(keys) do
-    local ok, message, code = open_groups(parts[key], groups, 128)
+    local ok, message, code = open_running(parts[key], groups)
     if not ok then return abandon(message, code) end
   end
-  local ok, message, code = split_starving(groups)
-  if not ok then return abandon(message, code) end
 
   local members, value, source = {}, 0, "software"
   for g, group in ipairs(groups) do

@@ -48,7 +48,13 @@ describe("perf.features here", function()
     for i = 1, n do list[i] = "cycles:u" end
     assert(perf.group(list)):close()
     list[n + 1] = "cycles:u"
-    assert.is_nil((perf.group(list)))
+    -- Refused, or by some kernels opened and never run.
+    local more = perf.group(list)
+    if more then
+      local c = more:measure(kit.spin, 1e6)
+      more:close()
+      for _, e in ipairs(c) do assert.is_nil(e.value) end
+    end
   end)
 end)
 

@@ -30,13 +30,10 @@ describe("an Arm PMUv3", function()
   it("is what perf.features and perf.doctor say", function()
     local f = perf.features { refresh = true }
     assert.is_true(f.pmu.present)
-    -- Seven counters, one of them the cycle counter; an event that several groups need is counted in turn.
-    assert.is_true(f.pmu.counters >= 6 and f.pmu.counters <= 8, f.pmu.counters)
-    local ok
-    for _, row in ipairs(perf.doctor()) do
-      if row.check == "hardware counters" then ok = row.ok end
-    end
-    assert.is_true(ok)
+    assert.equal(7, f.pmu.counters) -- six, and the cycle counter
+    local text = tostring(perf.doctor())
+    assert.matches("hardware counters", text, 1, true)
+    assert.matches("7 at once; count: cpu-cycles", text, 1, true)
   end)
 
   it("counts a thread's cycles: 1,000 a microsecond", function()
@@ -86,9 +83,6 @@ describe("an Arm PMUv3", function()
     assert.is_nil(ev)
     assert.matches("^cache%-misses: perf_event_open: ", message)
     assert.matches("^E%u+$", code)
-    local labels = {}
-    for i, s in ipairs(perf.supported()) do labels[i] = type(s) == "table" and s.name or s end
-    assert.is_nil(table.concat(labels, ","):find("cache%-misses"))
   end)
 
   it("counts zero for a raw code that it does not implement", function()
@@ -108,16 +102,21 @@ end)
 describe("instructions of an emulated CPU", function()
   before_each(function() requires { vm = "icount", pmu = true } end)
 
-  local function instructions(n)
-    return counted("instructions:u", kit.syscalls, n).value
-  end
-
   it("are the same for the same work", function()
-    local jit = rawget(_G, "jit")
-    if jit then jit.off() end
-    for _ = 1, 3 do instructions(10) end
+    local ev = assert(perf.open "instructions:u")
+    -- The least of some: now and then the allocator takes another path.
+    local function instructions(n)
+      local least = math.huge
+      for _ = 1, 5 do least = math.min(least, (ev:measure(kit.syscalls, n)).value) end
+      return least
+    end
+    if rawget(_G, "jit") then jit.off() end
+    collectgarbage "stop"
+    instructions(10)
     local a, b, c = instructions(1000), instructions(2000), instructions(3000)
-    if jit then jit.on() end
+    collectgarbage "restart"
+    if rawget(_G, "jit") then jit.on() end
+    ev:close()
     assert.equal(b - a, c - b)
     assert.equal(0, (b - a) % 1000)
   end)

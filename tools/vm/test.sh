@@ -1,11 +1,11 @@
 #!/bin/bash
 # make test-vm: the specs that need hardware counters, kprobes or BPF, in emulated machines.
 #
-#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-icount amd64
+#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-smp amd64
 #
-#   arm64           two CPUs with an Arm PMUv3 that counts; time passes as it does outside
-#   arm64-icount    one CPU whose clock is its instructions: every count is the same in each run
-#   amd64           kprobes, BPF and unprivileged users on x86-64, without a PMU
+#   arm64        a CPU with an Arm PMUv3 that counts; its clock is its instructions, so that no overflow is lost
+#   arm64-smp    two of them
+#   amd64        kprobes, BPF and unprivileged users on x86-64, without a PMU
 #
 # What a guest is made of is kept in build/vm (tools/vm/root.sh), so only the first run loads anything. Each guest runs
 # the project's own suite (tools/suite.sh); one that does not get to its end counts as a failure. Where QEMU is not
@@ -13,19 +13,24 @@
 #
 #   VM_SPECS="spec/vm/x_spec.lua"    instead of the usual ones
 #   VM_LUA="luajit lua5.4"           instead of luajit
-#   VM_KEEP=1                        shows the whole console, also of a guest that went well
 #   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
 #   PERF_NO_SETUP=1                  installs nothing
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 guests=("$@")
-[ ${#guests[@]} -gt 0 ] || guests=(arm64-icount amd64 arm64)
+[ ${#guests[@]} -gt 0 ] || guests=(arm64 amd64 arm64-smp)
 state=build/vm
 mkdir -p "$state"
 work=$(mktemp -d "$PWD/$state/run.XXXXXX")
 pids=()
 trap 'rm -rf "$work"' EXIT
-trap 'kill "${pids[@]}" 2>/dev/null; exit 1' INT TERM
+set -m # a guest is a process group of its own, so that all of it ends with us
+stopped() {
+    local pid
+    for pid in "${pids[@]}"; do kill -- "-$pid" 2>/dev/null; done
+    exit 1
+}
+trap stopped INT TERM HUP
 
 arch_of() { echo "${1%%-*}"; }
 
@@ -33,16 +38,21 @@ arch_of() { echo "${1%%-*}"; }
 plan() {
     case $1 in
     arm64)
-        specs="spec/vm spec/live spec/regress" words="arm64 smp pmu" limit=240
-        options=(-smp 2)
-        ;;
-    arm64-icount)
-        specs="spec/vm" words="arm64 icount pmu" limit=200
+        specs="spec/vm/bpf_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua spec/vm/sampling_spec.lua
+            spec/vm/sharing_spec.lua spec/vm/users_spec.lua spec/live/features_spec.lua spec/live/group_spec.lua
+            spec/live/measure_spec.lua spec/live/profilers_spec.lua spec/live/ring_spec.lua"
+        words="arm64 icount" limit=240
         options=(-smp 1 -icount "shift=0,sleep=off")
         ;;
+    arm64-smp)
+        specs="spec/vm/cpus_spec.lua" words="arm64 icount smp" limit=120
+        options=(-smp 2 -icount "shift=0,sleep=off")
+        ;;
     amd64)
-        specs="spec/vm spec/live spec/regress" words="amd64 smp" limit=240
-        options=(-smp 2)
+        specs="spec/vm/bpf_spec.lua spec/vm/probes_spec.lua spec/vm/users_spec.lua spec/live/names_spec.lua
+            spec/live/privileges_spec.lua"
+        words="amd64" limit=180
+        options=(-smp 1)
         ;;
     *)
         echo "tools/vm/test.sh: no guest $1" >&2
@@ -70,7 +80,7 @@ pack() { # name arch
 prepare() { # arch
     if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh "vm-$1" || return 2; fi
     local qemu=qemu-system-aarch64
-    [ "$1" != amd64 ] || qemu=qemu-system-x86_64
+    [ "$1" != amd64 ] || qemu="qemu-system-x86_64"
     command -v $qemu >/dev/null || { echo "$qemu is not here" >&2; return 2; }
     tools/vm/root.sh "$1" "$state/$1" || return 2
     tools/vm/build.sh "$1" "$state/$1" >"$work/build.$1" 2>&1 || {
@@ -136,11 +146,11 @@ for name in "${guests[@]}"; do
     esac
 done
 
-# The two of one CPU side by side, the one of two alone.
+# Two at a time: each emulates on one CPU of the host's.
 for name in "${ready[@]}"; do
-    if [ "$name" = arm64 ] && [ ${#pids[@]} -gt 0 ]; then
-        wait "${pids[@]}"
-        pids=()
+    if [ ${#pids[@]} -eq 2 ]; then
+        wait "${pids[0]}"
+        pids=("${pids[1]}")
     fi
     launch "$name" &
     pids+=($!)
