@@ -35,7 +35,7 @@ function Event:set_filter(text)
   local ok, message, code = set_filter(self, text)
   if ok then return true end
   local info = self:info()
-  return explain.filter(info.label, text, message, code, info.attr)
+  return explain.filter(info.label or "event", text, message, code, info.attr)
 end
 
 -- The entry of a pinned event that found no counter free: the kernel switches it off, and a read gives nothing.
