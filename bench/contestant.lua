@@ -191,6 +191,25 @@ end
 rows.ring = ring(drain_reused)
 rows["ring-fresh"] = ring(drain_fresh)
 
+-- The file that mk/bench.mk recorded, from opening to closing; n samples as a share of those that are in it.
+rows.data = function(perf)
+  local path = (os.getenv "BUILD" or "build") .. "/bench/samples.data"
+  if not io.open(path) then none "no perf.data file was recorded" end
+  return function(n)
+    local start, seen = now(), 0
+    local file = assert(perf.data.open(path))
+    for rec in file:records() do
+      if rec.type == "sample" then
+        drain_sum = drain_sum + rec.ip + rec.tid + rec.time + rec.addr
+        seen = seen + 1
+      end
+    end
+    assert(not file:error())
+    file:close()
+    return (now() - start) * n / seen
+  end
+end
+
 rows["many-events"] = function(perf)
   return function(n)
     local events = {}

@@ -51,6 +51,12 @@ function M.all(build)
     peer("papi", "PAPI (C)", build),
     peer("perf-event2", "perf-event2 (Rust)", build),
     peer("perf-utils", "perf-utils (Go)", build),
+    {
+      id = "perf-script", title = "perf script",
+      why = not exists(build .. "/bench/samples.data") and
+        (first_line(build .. "/bench/samples.data.why") or "nothing was recorded") or nil,
+      command = function(row) return ("bench/peers/perf-script.sh '%s/bench/samples.data' %s"):format(build, row) end,
+    },
   }
   for id, command in (os.getenv "BENCH_EXTRA" or ""):gmatch "([^=;]+)=([^;]+)" do
     list[#list + 1] = { id = id, title = id,

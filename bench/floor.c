@@ -1,6 +1,7 @@
 /* The floor of the benchmark: the bare system calls, with nothing around them.
  *
- *     floor ROW [GROUPS] [COUNT]
+ *     floor ROW [GROUPS]
+ *     floor faults N       touches N fresh pages, for a perf.data file with as many samples
  *
  * GROUPS are the kernel groups to work on, as "type:config,type:config;type:config": members of one group are separated
  * by commas, groups by semicolons; ":u" after a config leaves the kernel out. Prints "ready", then for each number N on
@@ -274,6 +275,18 @@ static uint64_t run_rings(unsigned n)
 	return end - start;
 }
 
+static int touch(size_t n)
+{
+	char *p = mmap(NULL, n * (size_t)page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return 1;
+	madvise(p, n * (size_t)page_size, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < n; i++)
+		p[i * (size_t)page_size] = 1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *row = argc > 1 ? argv[1] : "";
@@ -282,6 +295,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	page_size = sysconf(_SC_PAGESIZE);
+	if (argc > 2 && strcmp(row, "faults") == 0)
+		return touch(strtoul(argv[2], NULL, 10));
 	if (argc > 2)
 		parse(argv[2]);
 	if (strncmp(row, "measure", 7) == 0 || strncmp(row, "read", 4) == 0) {

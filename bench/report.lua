@@ -14,6 +14,14 @@ end
 
 local function ratio(v, floor) return floor and floor > 0 and v / floor or nil end
 
+-- What a target is held against: the ratio of the minima; of the medians where a row says so; or the value itself.
+local function reached(row, r, floor)
+  if not r then return nil end
+  if row.absolute then return r.min end
+  if not floor then return nil end
+  return ratio(r[row.by or "min"], floor[row.by or "min"])
+end
+
 local function against(r, floor)
   if not floor then return "", "" end
   return ("%.2fx"):format(ratio(r.min, floor.min)), ("%.2fx"):format(ratio(r.median, floor.median))
@@ -42,8 +50,8 @@ function M.row(row, result, all)
       local low, middle = against(r, c.id ~= "floor" and floor or nil)
       local target, mark = row.target and row.target[c.id], ""
       if target then
-        local reached = row.absolute and r.min or ratio(r.min, floor and floor.min)
-        if reached and reached > target then
+        local value = reached(row, r, floor)
+        if value and value > target then
           mark = "  above " .. (row.absolute and number(target, row.unit) or ("%.2fx"):format(target))
         end
       end
@@ -61,13 +69,12 @@ local function targets(done)
   local met, missed = 0, {}
   for _, d in ipairs(done) do
     for id, target in pairs(d.row.target or {}) do
-      local r, floor = d.result.results[id], d.result.results.floor
-      local reached = r and (d.row.absolute and r.min or ratio(r.min, floor and floor.min))
-      if reached and reached <= target then
+      local value = reached(d.row, d.result.results[id], d.result.results.floor)
+      if value and value <= target then
         met = met + 1
-      elseif reached then
+      elseif value then
         missed[#missed + 1] = ("%s, %s: %s, aimed at %s"):format(d.row.id, id,
-          d.row.absolute and number(reached, d.row.unit) or ("%.2fx"):format(reached),
+          d.row.absolute and number(value, d.row.unit) or ("%.2fx"):format(value),
           d.row.absolute and number(target, d.row.unit) or ("%.2fx"):format(target))
       end
     end

@@ -5,6 +5,7 @@
 --   n          repetitions a sample
 --   events     the groups that the floor works on, by name; nil where there is no floor
 --   target     {contestant = the ratio to the floor, or with `absolute` the value, that is aimed at}
+--   by         "median" where the minimum would be that of a moment when another process had events of the kind open
 --   unit       "ns" unless said
 --   group      heading
 --   picture    its title in the picture, where it is in it
@@ -42,13 +43,13 @@ heading = "First use: open, read, close"
 row { id = "first-event", title = "an Event: task-clock", n = 100, events = "task-clock", target = { luajit = 1.3 } }
 row { id = "first-list", title = "perf.measure of a new list: task-clock", n = 100, events = "task-clock",
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
-row { id = "first-list4", title = "perf.measure of a new list of 4", n = 20, events = FOUR,
+row { id = "first-list4", by = "median", title = "perf.measure of a new list of 4", n = 20, events = FOUR,
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
-row { id = "first-faults", title = "perf.measure of a new list: page-faults", n = 10, events = "page-faults",
+row { id = "first-faults", by = "median", title = "perf.measure of a new list: page-faults", n = 10, events = "page-faults",
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
 row { id = "first-faults-kept", title = "the same, another of the kind open", n = 100, events = "page-faults",
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
-row { id = "first-tracepoint", title = "the same: a system call's tracepoint", n = 1, rounds = 9,
+row { id = "first-tracepoint", by = "median", title = "the same: a system call's tracepoint", n = 1, rounds = 9,
   events = "syscalls:sys_enter_getppid" }
 row { id = "first-tracepoint-kept", title = "the same, another of the kind open", n = 20,
   events = "syscalls:sys_enter_getppid" }
@@ -56,6 +57,9 @@ row { id = "first-tracepoint-kept", title = "the same, another of the kind open"
 heading = "Records out of a ring, four fields read"
 row { id = "ring", title = "a sample: read_record(0, record), one Record reused", n = 4000, events = "page-faults" }
 row { id = "ring-fresh", title = "a sample: for record in event:records()", n = 4000, events = "page-faults" }
+
+heading = "perf.data files, four fields of each sample read"
+row { id = "data", title = "a sample: perf.data.open(path):records(); perf script as a process", n = 50000, rounds = 9 }
 
 heading = "Many at once"
 row { id = "many-events", title = "each of 1,000 open events", n = 1000, rounds = 9, events = "task-clock" }

@@ -6,15 +6,16 @@
 #   build/bench/NAME          a contestant: floor papi perf-event2 perf-utils
 #   build/bench/NAME.why      why there is none
 #   build/bench/NAME.version  its version
+#   build/bench/samples.data  what perf recorded, to be decoded
 
 BENCH      := $(BUILD)/bench
 BENCH_CPU  ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) - 1 )))
-BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils)
+BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils samples.data)
 BENCH_LUA  := luajit lua5.4
 
 # attempt COMMANDS, REASON: run them; when they fail, the peer is left out for that reason and the last line they wrote.
 attempt = @mkdir -p $(BENCH); rm -f $@ $@.why; echo "  PEER  $(@F)"; \
-	{ $(1); } >$@.log 2>&1 && [ -x $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
+	{ $(1); } >$@.log 2>&1 && [ -e $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
 
 .PHONY: bench bench-build
 bench: bench-build ## speed against C and other libraries, min and median of many rounds; BENCH_ROWS, BENCH_ONLY choose
@@ -41,3 +42,6 @@ $(BENCH)/perf-event2: bench/peers/perf-event2/src/main.rs bench/peers/perf-event
 $(BENCH)/perf-utils: bench/peers/perf-utils/main.go bench/peers/perf-utils/go.mod mk/bench.mk
 	$(call attempt,out=$$PWD/$@ && (cd bench/peers/perf-utils && GOTOOLCHAIN=local go build -o "$$out" .) && \
 		sed -n 's/.*perf-utils v/v/p' bench/peers/perf-utils/go.mod >$@.version,no go or no modules)
+
+$(BENCH)/samples.data: mk/bench.mk | $(BENCH)/floor
+	$(call attempt,perf record -q -o $@ -e page-faults -c 1 -d -m 4096 -- $(BENCH)/floor faults 50000,perf record failed)
