@@ -8,7 +8,7 @@
 --   BENCH_ROUNDS=31     rounds of a row, unless it says fewer
 --   BENCH_ROWS=PATTERN  only rows whose id matches
 --   BENCH_ONLY=a,b      only these contestants, by id
---   BENCH_WRITE=0       write no results
+--   BENCH_WRITE=0       write no results; 1: write them, though only a part was run
 package.path = "./?.lua;./lua/?.lua;./lua/?/init.lua;" .. package.path
 local Child = require "bench.child"
 local contestants = require "bench.contestants"
@@ -40,8 +40,9 @@ local known = {}
 local function groups_of(events)
   if not events then return nil end
   if known[events] == nil then
-    local p = io.popen(("env LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/luajit/?.so;;' luajit bench/groups.lua '%s' 2>&1")
-      :format(build, events))
+    local lua = os.getenv "BENCH_RUN" or "luajit"
+    local p = io.popen(("env LUA_PATH='lua/?.lua;lua/?/init.lua' LUA_CPATH='%s/%s/?.so;;' %s bench/groups.lua '%s' 2>&1")
+      :format(build, lua, lua, events))
     known[events] = p:read "*l" or ""
     p:close()
   end
@@ -114,5 +115,6 @@ for _, row in ipairs(require "bench.rows") do
   end
 end
 report.foot(done, all)
-if os.getenv "BENCH_WRITE" ~= "0" then report.write(host, done, all) end
+local part = os.getenv "BENCH_ROWS" or os.getenv "BENCH_ONLY"
+if (os.getenv "BENCH_WRITE" or (part and "0" or "1")) ~= "0" then report.write(host, done, all) end
 os.execute("rmdir '" .. dir .. "' 2>/dev/null")

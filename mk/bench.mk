@@ -12,15 +12,16 @@ BENCH      := $(BUILD)/bench
 BENCH_CPU  ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) - 1 )))
 BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils samples.data)
 BENCH_LUA  := luajit lua5.4
+BENCH_RUN  ?= $(firstword $(foreach l,$(BENCH_LUA),$(shell command -v $(l) >/dev/null && echo $(l)))) # drives the rest
 
 # attempt COMMANDS, REASON: run them; when they fail, the peer is left out for that reason and the last line they wrote.
-attempt = @mkdir -p $(BENCH); rm -f $@ $@.why; echo "  PEER  $(@F)"; \
+attempt = @mkdir -p $(BENCH); rm -f $@ $@.why $@.version; echo "  PEER  $(@F)"; \
 	{ $(1); } >$@.log 2>&1 && [ -e $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
 
 .PHONY: bench bench-build
 bench: bench-build ## speed against C and other libraries, min and median of many rounds; BENCH_ROWS, BENCH_ONLY choose
-	@LUA_PATH='./?.lua;./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' BUILD=$(BUILD) \
-		taskset -c $(BENCH_CPU) luajit bench/run.lua
+	@LUA_PATH='./?.lua;./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/$(strip $(BENCH_RUN))/?.so;;' \
+		BUILD=$(BUILD) BENCH_RUN=$(strip $(BENCH_RUN)) taskset -c $(BENCH_CPU) $(BENCH_RUN) bench/run.lua
 
 bench-build: $(BENCH)/floor
 	@for l in $(BENCH_LUA); do $(MAKE) -s LUA=$$l all testkit || echo "$$l is left out" >&2; done
