@@ -97,17 +97,19 @@ static int load(struct kernel *k, int fd)
 {
 	size_t size, lines = 0;
 	int r = px_read_all(fd, &k->text, &size), visible = 0;
+	char *last;
 
 	if (r < 0) {
 		k->text = NULL;
 		return r;
 	}
-	for (char *p = k->text; (p = strchr(p, '\n')); p++)
+	last = k->text + size;
+	for (char *p = k->text; (p = memchr(p, '\n', (size_t)(last - p))); p++)
 		lines++;
 	k->list = malloc((lines + 1) * sizeof *k->list);
 	if (!k->list)
 		return -ENOMEM;
-	for (char *p = k->text, *end; (end = strchr(p, '\n')); p = end + 1)
+	for (char *p = k->text, *end; (end = memchr(p, '\n', (size_t)(last - p))); p = end + 1)
 		if (take_line(k, p, end))
 			visible |= k->list[k->n - 1].addr != 0;
 	if (!k->n)

@@ -41,14 +41,14 @@ static int same_run(const struct line *a, const struct line *b)
 }
 
 /* Keep of the text, in its place, the runs that have code, zero bytes for newlines; *vdso gets that one's line. */
-static size_t filter(char *text, struct line *vdso)
+static size_t filter(char *text, size_t size, struct line *vdso)
 {
 	char *out = text, *run = text;
 	struct line last = {.inode = 0};
 	int code = 0;
 
 	memset(vdso, 0, sizeof *vdso);
-	for (char *p = text, *end; (end = strchr(p, '\n')); p = end + 1) {
+	for (char *p = text, *end; (end = memchr(p, '\n', (size_t)(text + size - p))); p = end + 1) {
 		struct line now;
 		size_t n = (size_t)(end - p) + 1;
 
@@ -92,7 +92,7 @@ int px_report_process(Dwfl *dwfl, int pid)
 	close(fd);
 	if (r < 0)
 		return r;
-	n = filter(text, &vdso);
+	n = filter(text, size, &vdso);
 	for (size_t i = 0; i < n; i++)
 		if (text[i] == '\0')
 			text[i] = '\n';

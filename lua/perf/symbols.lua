@@ -309,12 +309,13 @@ local unwind_options = { regs = "table", stack = "string", abi = "string|number"
 -- (`rec.user_stack`); `abi`: 2 or "64" (the default, or what regs.abi says), 1 or "32" for 32-bit code of an x86 machine;
 -- `machine`: "x86_64" or "aarch64", this machine's when not given; `max`: frames at most, 127
 -- @return array of Frames, the innermost first; one of no known module has `addr` alone. Then why it ends there, nil
--- at the outermost. Or nil, message, code: "EOPNOTSUPP" for other machines
+-- at the outermost. Or nil, message, code: "EOPNOTSUPP" for other machines, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
   if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
   t = extension.options(unwind_options, t, 2)
   if not t.regs or not t.stack then error("bad argument #2 (options 'regs' and 'stack' expected)", 2) end
   local abi = tostring(t.abi or t.regs.abi or 2)
+  if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
   local bits = (abi == "64" or abi == "2") and 2 or (abi == "32" or abi == "1") and 1
   local machine = t.machine or select(2, core.uname())
   local name = machines[machine] and machines[machine][bits]

@@ -173,6 +173,7 @@ describe("a BPF object", function()
   end)
 
   it("leaks nothing when an allocation fails", function()
+    requires{nostress = true} -- a finalizer that finds no memory to be called with is lost
     local path = object_path
     local function use()
       local obj = assert(bpf.load(path, {programs = {"on_call"}}))

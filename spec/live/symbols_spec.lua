@@ -231,12 +231,12 @@ describe("unwinding a sample's stack", function()
         seen = seen + 1
         local frames = assert(r:unwind{regs = rec.user_regs, stack = rec.user_stack})
         assert.equal(rec.ip, frames[1].addr)
-        assert.equal("tk_touch_pages", frames[1].symbol)
-        assert.equal("kit_touch_pages", frames[2].symbol)
-        assert.matches("testkit%.c$", frames[2].file)
+        local at = frames[1].symbol == "tk_touch_pages" and 1 or 2 -- or in what it calls
+        assert.equal("tk_touch_pages", frames[at].symbol)
+        assert.equal("kit_touch_pages", frames[at + 1].symbol)
+        assert.matches("testkit%.c$", frames[at + 1].file)
         -- Beyond these is the interpreter, whose symbols may be stripped.
-        assert.matches("lua", frames[3].module or "lua")
-        assert.is_true(#frames > 5)
+        assert.is_true(#frames > at + 5)
       end
     end
     assert.equal(3, seen)
@@ -247,7 +247,7 @@ end)
 
 describe("the running kernel's symbols", function()
   it("are those of /proc/kallsyms", function()
-    need{root = true}
+    need{root = true, nostress = true}
     local k = assert(symbols.kernel())
     local lines, checked = 0, 0
     for line in io.lines("/proc/kallsyms") do

@@ -118,6 +118,7 @@ describe("perf.tracefields", function()
 
   it("finds a tracepoint by its id as by its name", function()
     need("sched:sched_switch")
+    requires{nostress = true} -- thousands of files
     local id = tonumber(util.read_file(util.tracefs_dir() .. "/events/sched/sched_switch/id"))
     tf.forget()
     local by_id = assert(tf.format(id))
@@ -129,6 +130,7 @@ describe("perf.tracefields", function()
 
   it("understands every format of this kernel", function()
     need("sched:sched_switch")
+    requires{nostress = true} -- thousands of files
     local root = util.tracefs_dir() .. "/events"
     local n, zeros = 0, ("\0"):rep(4096)
     for _, group in ipairs(assert(core.listdir(root))) do
