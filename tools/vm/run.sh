@@ -33,7 +33,7 @@ esac
 initrd=$(mktemp "$dir/initrd.XXXXXX")
 trap 'rm -f "$initrd"' EXIT
 cat "$dir/base.cpio" "$job" >"$initrd"
-timeout -k 5 "${VM_TIMEOUT:-120}" "${machine[@]}" "${common[@]}" -initrd "$initrd" "$@" -append "$append" </dev/null |
+timeout --foreground -k 5 "${VM_TIMEOUT:-120}" "${machine[@]}" "${common[@]}" -initrd "$initrd" "$@" -append "$append" </dev/null |
     sed -u 's/\r$//'
 status=${PIPESTATUS[0]}
 case $status in
