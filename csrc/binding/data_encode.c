@@ -46,15 +46,20 @@ static void put64(struct out *o, uint64_t v)
 	put(o, &v, sizeof v);
 }
 
+static const char *to_text(struct out *o, const char *field, size_t *n)
+{
+	if (lua_type(o->L, -1) != LUA_TSTRING)
+		bad_value(o, field, "string");
+	return lua_tolstring(o->L, -1, n);
+}
+
 /* A string is padded to 64 bytes, as perf does, its final zero included. */
 static void put_string(struct out *o, const char *field)
 {
 	static const char zeros[64];
 	size_t n;
-	const char *text = lua_type(o->L, -1) == LUA_TSTRING ? lua_tolstring(o->L, -1, &n) : NULL;
+	const char *text = to_text(o, field, &n);
 
-	if (!text)
-		bad_value(o, field, "string");
 	if (n > 0xffff)
 		n = 0xffff;
 	put32(o, (uint32_t)((n + 64) & ~(size_t)63));
@@ -127,11 +132,11 @@ static void each(struct out *o, void (*element)(struct out *o))
 
 static unsigned nibble(struct out *o, char c)
 {
-	const char *digits = "0123456789abcdef", *p = c ? strchr(digits, c) : NULL;
-
-	if (!p)
+	if (c >= '0' && c <= '9')
+		return (unsigned)(c - '0');
+	if (c < 'a' || c > 'f')
 		bad_value(o, "build_id", "lower-case hexadecimal string");
-	return (unsigned)(p - digits);
+	return (unsigned)(c - 'a') + 10;
 }
 
 static void put_build_id(struct out *o)
@@ -160,9 +165,9 @@ static void put_build_id(struct out *o)
 	h.misc |= 1u << 15;                                                 /* the size is there */
 	lua_pop(o->L, 1);
 	lua_getfield(o->L, -1, "filename");
-	text = lua_tolstring(o->L, -1, &n);
-	if (!text || n > 4096)
-		bad_value(o, "filename", "string");
+	text = to_text(o, "filename", &n);
+	if (n > 4096)
+		bad_value(o, "filename", "string of at most 4096 bytes");
 	h.size = (uint16_t)(sizeof h + sizeof body + ((n + 8) & ~(size_t)7));
 	/* the body ends 4 bytes off a multiple of 8, the name's padding makes up for it */
 	h.size = (uint16_t)((h.size + 7) & ~7);

@@ -108,11 +108,12 @@ static int put(struct pf_writer *w, const void *bytes, size_t n)
 
 int pf_writer_begin(struct pf_writer *w, const struct pf_writer_event *events, uint32_t n)
 {
+	static const uint64_t magic = UINT64_C(0x32454c4946524550); /* "PERFILE2" in this machine's order */
 	struct pf_section ids = {sizeof w->header, 0};
 	struct pf_data_header *h = &w->header;
 	uint32_t size = PF_ATTR_SIZE_VER0;
 
-	memcpy(h->magic, &(uint64_t){UINT64_C(0x32454c4946524550)}, sizeof h->magic);
+	memcpy(h->magic, &magic, sizeof h->magic);
 	h->size = sizeof *h;
 	/* The smallest attr that holds what is set: an older perf refuses a larger one than it knows. */
 	for (uint32_t i = 0; i < n; i++)

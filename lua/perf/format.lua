@@ -70,7 +70,7 @@ end
 function M.counts(entries, wall_ns, source, metrics)
   local rows = {}
   for i, e in ipairs(entries) do
-    local value, unit, note = nil, e.unit or "", ""
+    local unit, value, note = e.unit or ""
     if e.value == nil then
       value, note = "<not counted>", e.why or ""
     elseif e.unit == "ns" then
