@@ -396,9 +396,7 @@ static void put_feature(struct out *o, enum pf_feature_shape shape)
 
 	switch (shape) {
 	case PF_SHAPE_BYTES:
-		text = lua_tolstring(o->L, -1, &n);
-		if (!text)
-			bad_value(o, "value", "string");
+		text = to_text(o, "value", &n);
 		put(o, text, n);
 		return;
 	case PF_SHAPE_FLAG:
