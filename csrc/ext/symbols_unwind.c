@@ -7,7 +7,7 @@
 
 #define MOST_FRAMES 1024
 
-/* DWARF's numbers of the registers that perf names, as the ABI of each machine says. */
+/* 64-bit code only. DWARF's numbers of the registers that perf names, as the ABI of each machine says. */
 struct reg {
 	const char *name;
 	int number;
@@ -16,8 +16,6 @@ struct reg {
 static const struct reg x86_64[] = {{"ax", 0},  {"dx", 1},   {"cx", 2},   {"bx", 3},   {"si", 4},   {"di", 5},
 				    {"bp", 6},  {"sp", 7},   {"r8", 8},   {"r9", 9},   {"r10", 10}, {"r11", 11},
 				    {"r12", 12}, {"r13", 13}, {"r14", 14}, {"r15", 15}, {"ip", 16},  {NULL, 0}};
-static const struct reg i386[] = {{"ax", 0}, {"cx", 1}, {"dx", 2}, {"bx", 3}, {"sp", 4},
-				  {"bp", 5}, {"si", 6}, {"di", 7}, {"ip", 8}, {NULL, 0}};
 static const struct reg arm64[] = {
 	{"x0", 0},   {"x1", 1},   {"x2", 2},   {"x3", 3},   {"x4", 4},   {"x5", 5},   {"x6", 6},   {"x7", 7},   {"x8", 8},
 	{"x9", 9},   {"x10", 10}, {"x11", 11}, {"x12", 12}, {"x13", 13}, {"x14", 14}, {"x15", 15}, {"x16", 16}, {"x17", 17},
@@ -26,13 +24,10 @@ static const struct reg arm64[] = {
 
 static const struct machine {
 	const char *name;
-	int elf, word; /* e_machine, bytes of an address */
 	const struct reg *regs;
 	const char *sp, *pc;
 	int pc_is_register; /* DWARF has a number for it */
-} machines[] = {{"x86_64", EM_X86_64, 8, x86_64, "sp", "ip", 1},
-		{"i386", EM_386, 4, i386, "sp", "ip", 1},
-		{"aarch64", EM_AARCH64, 8, arm64, "sp", "pc", 0}};
+} machines[] = {{"x86_64", x86_64, "sp", "ip", 1}, {"aarch64", arm64, "sp", "pc", 0}};
 
 struct frame {
 	uint64_t pc;
@@ -66,14 +61,14 @@ static bool get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread)
 static bool read_memory(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *out, void *arg)
 {
 	const struct px_sample *s = ((const struct px_resolver *)arg)->sample;
-	size_t word = (size_t)s->machine->word, at;
 	uint64_t v = 0;
+	size_t at;
 
 	(void)dwfl;
-	if (addr < s->sp || addr - s->sp > s->stack_size || s->stack_size - (addr - s->sp) < word)
+	if (addr < s->sp || addr - s->sp > s->stack_size || s->stack_size - (addr - s->sp) < sizeof v)
 		return false;
 	at = addr - s->sp;
-	for (size_t i = word; i-- > 0;) /* these machines are little-endian */
+	for (size_t i = sizeof v; i-- > 0;) /* these machines are little-endian */
 		v = v << 8 | s->stack[at + i];
 	*out = v;
 	return true;
@@ -109,8 +104,6 @@ static int take_frame(Dwfl_Frame *state, void *arg)
 
 	if (!dwfl_frame_pc(state, &pc, &activation))
 		return DWARF_CB_ABORT;
-	if (s->machine->word == 4)
-		pc &= UINT32_MAX;
 	s->frames[s->n].pc = pc;
 	s->frames[s->n++].is_call = !activation;
 	return s->n < s->most ? DWARF_CB_OK : DWARF_CB_ABORT;

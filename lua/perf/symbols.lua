@@ -301,28 +301,28 @@ end
 
 Resolver.__call = Resolver.resolve
 
-local machines = { x86_64 = { [2] = "x86_64", [1] = "i386" }, aarch64 = { [2] = "aarch64" } }
+local machines = { x86_64 = true, aarch64 = true }
 local unwind_options = { regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
 
 --- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
 -- @tab t `regs`: the registers by perf's names (`rec.user_regs`); `stack`: the bytes from the stack pointer on
--- (`rec.user_stack`); `abi`: 2 or "64" (the default, or what regs.abi says), 1 or "32" for 32-bit code of an x86 machine;
--- `machine`: "x86_64" or "aarch64", this machine's when not given; `max`: frames at most, 127
+-- (`rec.user_stack`); `abi`: 2 or "64", which is the default, or what regs.abi says; `machine`: "x86_64" or "aarch64", this
+-- machine's when not given; `max`: frames at most, 127
 -- @return array of Frames, the innermost first; one of no known module has `addr` alone. Then why it ends there, nil
--- at the outermost. Or nil, message, code: "EOPNOTSUPP" for other machines, "ENODATA" for a sample without registers
+-- at the outermost. Or nil, message, code: "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without
+-- registers
 function Resolver:unwind(t)
   if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
   t = extension.options(unwind_options, t, 2)
   if not t.regs or not t.stack then error("bad argument #2 (options 'regs' and 'stack' expected)", 2) end
   local abi = tostring(t.abi or t.regs.abi or 2)
   if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
-  local bits = (abi == "64" or abi == "2") and 2 or (abi == "32" or abi == "1") and 1
+  local wide = abi == "64" or abi == "2"
   local machine = t.machine or select(2, core.uname())
-  local name = machines[machine] and machines[machine][bits]
-  if not name then
-    return nil, ("stacks of %s%s cannot be unwound here"):format(machine, bits == 1 and " (32-bit)" or ""), "EOPNOTSUPP"
+  if not (machines[machine] and wide) then
+    return nil, ("stacks of %s%s cannot be unwound here"):format(machine, wide and "" or " (32-bit)"), "EOPNOTSUPP"
   end
-  local list, why = self.ext:frames(name, t.regs, t.stack, t.max or 127)
+  local list, why = self.ext:frames(machine, t.regs, t.stack, t.max or 127)
   if not list then return nil, why, "ENOEXEC" end
   for i, pair in ipairs(list) do
     list[i] = self:resolve(pair[1], pair[2]) or setmetatable({ addr = pair[1] }, Frame)

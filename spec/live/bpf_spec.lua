@@ -526,3 +526,16 @@ describe("ev:set_bpf", function()
     assert.error_matches(function() ev:query_bpf() end, "Event is closed")
   end)
 end)
+
+describe("the examples", function()
+  for name, what in pairs{bpf_syscalls = "raw_syscalls:sys_enter", bpf_oncpu = "sched:sched_switch"} do
+    it(name .. " runs", function()
+      prepare()
+      requires{root = true, tracepoint = what}
+      local out, status = util.shell(("%s examples/%s.lua 0.3"):format(util.lua(), name))
+      assert.equal(0, status, out)
+      assert.matches("^ +pid  command", out)
+      assert.matches("\n +%d+  %S+", out)
+    end)
+  end
+end)

@@ -329,6 +329,7 @@ describe("a resolver of mappings", function()
       local frames, message, code = r:unwind{regs = {}, stack = "", machine = "riscv64"}
       assert.same({nil, "stacks of riscv64 cannot be unwound here", "EOPNOTSUPP"}, {frames, message, code})
       assert.equal("EOPNOTSUPP", select(3, r:unwind{regs = {abi = 1}, stack = "", machine = "aarch64"}))
+      assert.equal("EOPNOTSUPP", select(3, r:unwind{regs = {}, abi = "32", stack = "", machine = "x86_64"}))
       assert.equal("ENODATA", select(3, r:unwind{regs = {abi = 0}, stack = "", machine = "x86_64"}))
       assert.error_matches(function() r:unwind{regs = {}} end, "options 'regs' and 'stack' expected")
       assert.error_matches(function() r:unwind{regs = {sp = 1}, stack = "", machine = "x86_64"} end, "register 'ip' expected")
