@@ -57,7 +57,7 @@ local function branches(f)
 end
 
 -- Arguments with which a method asks for its ioctl and changes nothing; any answer but ENOTTY says that the kernel has it.
-local harmless = { set_period = 1, set_filter = "", set_bpf = -1, query_bpf = 1, refresh = 1, modify = probe.dummy() }
+local harmless = { set_period = 1, set_filter = "", set_bpf = 2 ^ 31 - 1, query_bpf = 1, refresh = 1, modify = probe.dummy() }
 
 local function ioctls(f)
   f.ioctl = {}

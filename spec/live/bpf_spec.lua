@@ -1,100 +1,8 @@
--- BPF programs on events: clang compiles them, libbpf loads them, and what their maps hold is exact.
+-- BPF programs as objects: clang compiles them, libbpf loads them, and what their maps hold is exact.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"
-
-local source = [[
-#include <linux/bpf.h>
-#include <linux/bpf_perf_event.h>
-#include <linux/ptrace.h>
-#include <bpf/bpf_helpers.h>
-
-#define MAP(NAME, TYPE, N, KEY, VALUE) \
-  struct { __uint(type, TYPE); __uint(max_entries, N); __type(key, KEY); __type(value, VALUE); } NAME SEC(".maps")
-
-struct triple { __u32 a, b, c; };
-struct name { char text[16]; };
-
-MAP(by_call, BPF_MAP_TYPE_HASH, 1024, __u64, __u64);
-MAP(counts, BPF_MAP_TYPE_ARRAY, 4, __u32, __u64);
-MAP(words, BPF_MAP_TYPE_ARRAY, 2, __u32, __u32);
-MAP(per_cpu, BPF_MAP_TYPE_PERCPU_ARRAY, 2, __u32, __u64);
-MAP(per_cpu_words, BPF_MAP_TYPE_PERCPU_HASH, 8, __u32, __u32);
-MAP(structs, BPF_MAP_TYPE_HASH, 8, struct name, struct triple);
-struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 4096); } ring SEC(".maps");
-struct { __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY); __uint(max_entries, 4); __type(key, int); __type(value, int); }
-  events SEC(".maps");
-
-const volatile char wanted[16];
-const volatile __u32 limit = 7;
-__u64 hits;
-__u8 small;
-__u16 medium = 300;
-
-static int is_wanted(void)
-{
-  char comm[16];
-  bpf_get_current_comm(comm, sizeof comm);
-  for (int i = 0; i < 16; i++) {
-    if (comm[i] != wanted[i]) return 0;
-    if (!comm[i]) break;
-  }
-  return 1;
-}
-
-static void bump(void *map, __u32 key)
-{
-  __u64 *n = bpf_map_lookup_elem(map, &key);
-  if (n) __sync_fetch_and_add(n, 1);
-}
-
-struct sys_enter { __u64 common; long id; unsigned long args[6]; };
-
-SEC("tracepoint/raw_syscalls/sys_enter") int on_call(struct sys_enter *ctx)
-{
-  __u64 id = ctx->id, one = 1, *n;
-  if (!is_wanted()) return 0;
-  n = bpf_map_lookup_elem(&by_call, &id);
-  if (n) __sync_fetch_and_add(n, 1); else bpf_map_update_elem(&by_call, &id, &one, BPF_ANY);
-  return 1;
-}
-
-SEC("perf_event") int on_overflow(struct bpf_perf_event_data *ctx)
-{
-  bump(&counts, 0);
-  bump(&per_cpu, 1);
-  __sync_fetch_and_add(&hits, 1);
-  return 1;
-}
-
-SEC("kprobe/testkit_probe") int on_probe(struct pt_regs *ctx)
-{
-  bump(&counts, 1);
-  return 1;
-}
-
-char LICENSE[] SEC("license") = "GPL";
-]]
-
-local refused_source = [[
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-SEC("perf_event") int bad(void *ctx) { return *(int *)((char *)ctx + 4096); }
-char LICENSE[] SEC("license") = "GPL";
-]]
-
-local GETPPID = ({x86_64 = 110, aarch64 = 173, i686 = 64})[select(2, core.uname())]
-
-local function compile(text)
-  local path = os.tmpname()
-  util.write_file(path .. ".c", text)
-  local out, status = util.shell(("clang -O2 -g -target bpf -I/usr/include/$(uname -m)-linux-gnu -c %s.c -o %s.o")
-    :format(path, path))
-  os.remove(path .. ".c")
-  os.remove(path)
-  assert(status == 0, out)
-  return path .. ".o"
-end
+local sample = require "spec.support.bpf"
 
 local bpf, object_path, refused_path
 
@@ -102,7 +10,7 @@ local bpf, object_path, refused_path
 local function prepare()
   requires{ext = "bpf", bpf = true, cmd = "clang", file = "/usr/include/bpf/bpf_helpers.h"}
   bpf = require "perf.bpf"
-  object_path = object_path or compile(source)
+  object_path = object_path or sample.compile(sample.source)
 end
 
 local function load(opts)
@@ -113,14 +21,6 @@ teardown(function()
   if object_path then os.remove(object_path) end
   if refused_path then os.remove(refused_path) end
 end)
-
-local function with_comm(name, fn)
-  local before = util.read_file("/proc/thread-self/comm"):gsub("\n", "")
-  kit.set_comm(name)
-  local ok, err = pcall(fn)
-  kit.set_comm(before)
-  if not ok then error(err, 0) end
-end
 
 describe("a BPF object", function()
   before_each(prepare)
@@ -228,7 +128,7 @@ describe("a BPF object", function()
   end)
 
   it("gives the verifier's words when it is refused, and prints nothing", function()
-    refused_path = refused_path or compile(refused_source)
+    refused_path = refused_path or sample.compile(sample.refused_source)
     local obj, message, code = bpf.load(refused_path)
     assert.is_nil(obj)
     assert.equal("EACCES", code)
@@ -390,152 +290,4 @@ describe("a BPF map", function()
     assert.equal("ringbuf", names.ring)
     obj:close()
   end)
-end)
-
-describe("ev:set_bpf", function()
-  before_each(prepare)
-
-  it("counts 100 system calls as 100, on a tracepoint", function()
-    requires{tracepoint = "raw_syscalls:sys_enter"}
-    local id = tonumber(util.read_file(util.tracefs_dir() .. "/events/raw_syscalls/sys_enter/id"))
-    local comm = "luaperf" .. kit.getpid()
-    local obj = load{globals = {wanted = comm .. ("\0"):rep(16 - #comm)}}
-    local ev = assert(core.open({type = 2, config = id, disabled = true, sample_period = 1}, 0, -1))
-    local program = obj:program("on_call")
-    assert.is_true(ev:set_bpf(program.fd))
-    with_comm(comm, function()
-      assert(ev:enable())
-      kit.syscalls(100)
-      assert(ev:disable())
-    end)
-    assert.equal(100, obj:map("by_call"):get(GETPPID))
-    local ids, total = ev:query_bpf()
-    local found = 0
-    for _, i in ipairs(ids) do if i == program.id then found = found + 1 end end
-    assert.equal(1, found)
-    assert.equal(#ids, total)
-    -- A bound that is too small gives as many, and how many there are.
-    assert.same({{}, total}, {ev:query_bpf(0)})
-    assert.equal(1, #ev:query_bpf(1))
-    assert.same({total, total}, {#ev:query_bpf(1000000), select(2, ev:query_bpf(1000000))})
-    ev:close()
-    obj:close()
-  end)
-
-  it("runs at each of 64 page faults, by a program's table", function()
-    requires{perf_open = true}
-    local obj = load()
-    local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1, exclude_kernel = false}, 0, -1))
-    assert.is_true(ev:set_bpf(obj:program("on_overflow")))
-    kit.touch_pages(1)
-    assert(ev:enable())
-    kit.touch_pages(64)
-    assert(ev:disable())
-    assert.equal(64, ev:scan()[1].value)
-    assert.equal(64, obj:map("counts"):get(0))
-    assert.equal(64, obj:global("hits"))
-    local sum = 0
-    for _, v in ipairs(obj:map("per_cpu"):get(1)) do sum = sum + v end
-    assert.equal(64, sum)
-    ev:close()
-    obj:close()
-  end)
-
-  it("runs on a CPU's clock, as often as the event overflows", function()
-    requires{root = true}
-    local cpu = kit.cpus()[1]
-    local obj = load()
-    -- 20 overflows of 1 ms of CPU time each, wherever they come from, and then no more.
-    local ev = assert(core.open({type = 1, config = 0, disabled = true, sample_period = 1000000}, -1, cpu))
-    assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
-    kit.pin(cpu)
-    assert(ev:refresh(20))
-    local rounds = 0
-    while obj:global("hits") < 20 and rounds < 100 do
-      kit.spin(5000000)
-      rounds = rounds + 1
-    end
-    kit.spin(5000000)
-    kit.unpin()
-    local values = obj:map("per_cpu"):get(1)
-    for i, v in ipairs(values) do assert.equal(i == cpu + 1 and 20 or 0, v) end
-    assert.equal(20, obj:map("counts"):get(0))
-    ev:close()
-    obj:close()
-  end)
-
-  it("runs on a uprobe", function()
-    requires{uprobe = true, ext = "symbols"}
-    local _, path, symbol = kit.probe_place()
-    local obj = load()
-    local uprobe = tonumber(util.read_file("/sys/bus/event_source/devices/uprobe/type"))
-    local offset = assert(require("perf.symbols").offset(path, symbol))
-    local ev = assert(core.open({type = uprobe, uprobe_path = path, probe_offset = offset, disabled = true,
-      sample_period = 1}, 0, -1))
-    assert.is_true(ev:set_bpf(obj:program("on_probe").fd))
-    assert(ev:enable())
-    kit.probe(37)
-    assert(ev:disable())
-    assert.equal(37, obj:map("counts"):get(1))
-    -- On a probe or tracepoint the program runs as long as the event is open, enabled or not.
-    kit.probe(5)
-    assert.equal(42, obj:map("counts"):get(1))
-    assert.equal(37, ev:scan()[1].value)
-    ev:close()
-    obj:close()
-  end)
-
-  it("keeps the program for the event when the object is closed", function()
-    requires{perf_open = true}
-    local obj = load()
-    local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1}, 0, -1))
-    assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
-    obj:close()
-    assert(ev:enable())
-    kit.touch_pages(8)
-    assert(ev:disable())
-    assert.equal(8, ev:scan()[1].value)
-    ev:close()
-  end)
-
-  it("explains what the kernel refuses", function()
-    requires{perf_open = true}
-    local obj = load()
-    local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1}, 0, -1))
-    local function refused(what, code, pattern)
-      local ok, message, got = ev:set_bpf(what)
-      assert.is_nil(ok)
-      assert.equal(code, got)
-      assert.matches(pattern, message)
-    end
-    refused(obj:program("on_call").fd, "EINVAL", "of a type that this event does not run")
-    refused(obj:map("counts"):fd(), "EINVAL", "not a BPF program's descriptor")
-    refused(1000000, "EBADF", "the descriptor is not open")
-    assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
-    refused(obj:program("on_overflow").fd, "EEXIST", "has a program already")
-    local ids, message, code = ev:query_bpf()
-    assert.is_nil(ids)
-    assert.equal("EINVAL", code)
-    assert.matches("only tracepoints", message)
-    obj:close()
-    assert.error_matches(function() ev:set_bpf(obj) end, "#1 .*integer expected, got userdata")
-    assert.error_matches(function() ev:set_bpf(-1) end, "out of range")
-    assert.error_matches(function() ev:set_bpf({}) end, "table without fd")
-    ev:close()
-    assert.error_matches(function() ev:set_bpf(1) end, "Event is closed")
-    assert.error_matches(function() ev:query_bpf() end, "Event is closed")
-  end)
-end)
-
-describe("the examples", function()
-  for name, what in pairs{bpf_syscalls = "raw_syscalls:sys_enter", bpf_oncpu = "sched:sched_switch"} do
-    it(name .. " runs", function()
-      prepare()
-      requires{root = true, tracepoint = what}
-      local out, status = util.shell(("%s examples/%s.lua 0.3"):format(util.lua(), name))
-      assert.equal(0, status, out)
-      assert.matches("^ +pid  command", out)
-      assert.matches("\n +%d+  %S+", out)
-    end)
-  end
 end)

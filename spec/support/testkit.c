@@ -138,11 +138,11 @@ static int kit_spin(lua_State *L)
     return 0;
 }
 
-/* sleeps(n [, ns]): n naps of ns (100 us), each one voluntary switch */
+/* sleeps(n [, ns]): n naps of ns (1 ms: a shorter timer may expire before the task is off its CPU), each a switch */
 static int kit_sleeps(lua_State *L)
 {
     size_t n = tk_check_count(L, 1);
-    size_t ns = lua_isnoneornil(L, 2) ? 100000u : tk_check_count(L, 2);
+    size_t ns = lua_isnoneornil(L, 2) ? 1000000u : tk_check_count(L, 2);
     struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
 
     while (n-- > 0)

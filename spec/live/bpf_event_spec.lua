@@ -1,0 +1,170 @@
+-- BPF programs on events: what they count is exact.
+local kit = require "testkit"
+local util = require "spec.support.util"
+local core = require "perf.core"
+local sample = require "spec.support.bpf"
+
+local bpf, object_path
+
+-- The object file, compiled once.
+local function prepare()
+  requires{ext = "bpf", bpf = true, cmd = "clang", file = "/usr/include/bpf/bpf_helpers.h"}
+  bpf = require "perf.bpf"
+  object_path = object_path or sample.compile(sample.source)
+end
+
+local function load(opts)
+  return assert(bpf.load(object_path, opts))
+end
+
+teardown(function()
+  if object_path then os.remove(object_path) end
+end)
+
+describe("ev:set_bpf", function()
+  before_each(prepare)
+
+  it("counts 100 system calls as 100, on a tracepoint", function()
+    requires{tracepoint = "raw_syscalls:sys_enter"}
+    local id = tonumber(util.read_file(util.tracefs_dir() .. "/events/raw_syscalls/sys_enter/id"))
+    local comm = "luaperf" .. kit.getpid()
+    local obj = load{globals = {wanted = comm .. ("\0"):rep(16 - #comm)}}
+    local ev = assert(core.open({type = 2, config = id, disabled = true, sample_period = 1}, 0, -1))
+    local program = obj:program("on_call")
+    assert.is_true(ev:set_bpf(program.fd))
+    sample.with_comm(comm, function()
+      assert(ev:enable())
+      kit.syscalls(100)
+      assert(ev:disable())
+    end)
+    assert.equal(100, obj:map("by_call"):get(sample.GETPPID))
+    local ids, total = ev:query_bpf()
+    local found = 0
+    for _, i in ipairs(ids) do if i == program.id then found = found + 1 end end
+    assert.equal(1, found)
+    assert.equal(#ids, total)
+    -- A bound that is too small gives as many, and how many there are.
+    assert.same({{}, total}, {ev:query_bpf(0)})
+    assert.equal(1, #ev:query_bpf(1))
+    assert.same({total, total}, {#ev:query_bpf(1000000), select(2, ev:query_bpf(1000000))})
+    ev:close()
+    obj:close()
+  end)
+
+  it("runs at each of 64 page faults, by a program's table", function()
+    requires{perf_open = true}
+    local obj = load()
+    local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1, exclude_kernel = false}, 0, -1))
+    assert.is_true(ev:set_bpf(obj:program("on_overflow")))
+    kit.touch_pages(1)
+    assert(ev:enable())
+    kit.touch_pages(64)
+    assert(ev:disable())
+    assert.equal(64, ev:scan()[1].value)
+    assert.equal(64, obj:map("counts"):get(0))
+    assert.equal(64, obj:global("hits"))
+    local sum = 0
+    for _, v in ipairs(obj:map("per_cpu"):get(1)) do sum = sum + v end
+    assert.equal(64, sum)
+    ev:close()
+    obj:close()
+  end)
+
+  it("runs on a CPU's clock, as often as the event overflows", function()
+    requires{root = true}
+    local cpu = kit.cpus()[1]
+    local obj = load()
+    -- 20 overflows of 1 ms of CPU time each, wherever they come from, and then no more.
+    local ev = assert(core.open({type = 1, config = 0, disabled = true, sample_period = 1000000}, -1, cpu))
+    assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
+    kit.pin(cpu)
+    assert(ev:refresh(20))
+    local rounds = 0
+    while obj:global("hits") < 20 and rounds < 100 do
+      kit.spin(5000000)
+      rounds = rounds + 1
+    end
+    kit.spin(5000000)
+    kit.unpin()
+    local values = obj:map("per_cpu"):get(1)
+    for i, v in ipairs(values) do assert.equal(i == cpu + 1 and 20 or 0, v) end
+    assert.equal(20, obj:map("counts"):get(0))
+    ev:close()
+    obj:close()
+  end)
+
+  it("runs on a uprobe", function()
+    requires{uprobe = true, ext = "symbols"}
+    local _, path, symbol = kit.probe_place()
+    local obj = load()
+    local uprobe = tonumber(util.read_file("/sys/bus/event_source/devices/uprobe/type"))
+    local offset = assert(require("perf.symbols").offset(path, symbol))
+    local ev = assert(core.open({type = uprobe, uprobe_path = path, probe_offset = offset, disabled = true,
+      sample_period = 1}, 0, -1))
+    assert.is_true(ev:set_bpf(obj:program("on_probe").fd))
+    assert(ev:enable())
+    kit.probe(37)
+    assert(ev:disable())
+    assert.equal(37, obj:map("counts"):get(1))
+    -- On a probe or tracepoint the program runs as long as the event is open, enabled or not.
+    kit.probe(5)
+    assert.equal(42, obj:map("counts"):get(1))
+    assert.equal(37, ev:scan()[1].value)
+    ev:close()
+    obj:close()
+  end)
+
+  it("keeps the program for the event when the object is closed", function()
+    requires{perf_open = true}
+    local obj = load()
+    local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1}, 0, -1))
+    assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
+    obj:close()
+    assert(ev:enable())
+    kit.touch_pages(8)
+    assert(ev:disable())
+    assert.equal(8, ev:scan()[1].value)
+    ev:close()
+  end)
+
+  it("explains what the kernel refuses", function()
+    requires{perf_open = true}
+    local obj = load()
+    local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1}, 0, -1))
+    local function refused(what, code, pattern)
+      local ok, message, got = ev:set_bpf(what)
+      assert.is_nil(ok)
+      assert.equal(code, got)
+      assert.matches(pattern, message)
+    end
+    refused(obj:program("on_call").fd, "EINVAL", "of a type that this event does not run")
+    refused(obj:map("counts"):fd(), "EINVAL", "not a BPF program's descriptor")
+    refused(1000000, "EBADF", "the descriptor is not open")
+    assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
+    refused(obj:program("on_overflow").fd, "EEXIST", "has a program already")
+    local ids, message, code = ev:query_bpf()
+    assert.is_nil(ids)
+    assert.equal("EINVAL", code)
+    assert.matches("only tracepoints", message)
+    obj:close()
+    assert.error_matches(function() ev:set_bpf(obj) end, "#1 .*integer expected, got userdata")
+    assert.error_matches(function() ev:set_bpf(-1) end, "out of range")
+    assert.error_matches(function() ev:set_bpf({}) end, "table without fd")
+    ev:close()
+    assert.error_matches(function() ev:set_bpf(1) end, "Event is closed")
+    assert.error_matches(function() ev:query_bpf() end, "Event is closed")
+  end)
+end)
+
+describe("the examples", function()
+  for name, what in pairs{bpf_syscalls = "raw_syscalls:sys_enter", bpf_oncpu = "sched:sched_switch"} do
+    it(name .. " runs", function()
+      prepare()
+      requires{root = true, tracepoint = what}
+      local out, status = util.shell(("%s examples/%s.lua 0.3"):format(util.lua(), name))
+      assert.equal(0, status, out)
+      assert.matches("^ +pid  command", out)
+      assert.matches("\n +%d+  %S+", out)
+    end)
+  end
+end)
