@@ -131,16 +131,17 @@ static int open_file(struct pf_data *d, const unsigned char *bytes, size_t n)
 
 int pf_data_open(struct pf_data *d, int fd)
 {
-	size_t windows = PF_DATA_WINDOW * 2 + PF_RECORD_MAX;
 	ssize_t n;
 	int r;
 
-	d->memory = malloc(windows);
+	if (d->window == 0)
+		d->window = PF_DATA_WINDOW;
+	d->memory = malloc(d->window * 2 + PF_RECORD_MAX);
 	if (!d->memory)
 		return -ENOMEM;
 	d->events.arch = pf_arch_native();
-	d->plain = (struct pf_source){.fd = -1, .buf = d->memory + PF_DATA_WINDOW, .cap = PF_DATA_WINDOW};
-	r = pf_source_init(&d->src, fd, d->memory, PF_DATA_WINDOW);
+	d->plain = (struct pf_source){.fd = -1, .buf = d->memory + d->window, .cap = d->window};
+	r = pf_source_init(&d->src, fd, d->memory, d->window);
 	if (r < 0)
 		return r;
 	n = pf_source_need(&d->src, PF_DATA_PIPE_HEADER);

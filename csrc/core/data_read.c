@@ -35,12 +35,12 @@ ssize_t pf_data_payload(struct pf_data *d, void *out, size_t n)
 
 static int skip_payload(struct pf_data *d)
 {
-	uint64_t to = d->src.offset + d->payload;
+	uint64_t from = d->src.offset, to = from + d->payload;
 	int r = pf_source_seek(&d->src, to);
 
 	d->payload = 0;
 	if (r == -ENODATA || to > d->end || to > d->src.size)
-		return lost(d, d->src.offset, "the data that follows a record is cut off");
+		return lost(d, from, "the data that follows a record is cut off");
 	if (r < 0)
 		d->stopped = 1;
 	return r;
@@ -261,7 +261,7 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 			continue;
 		}
 		if ((uintptr_t)r->bytes % 8 != 0)
-			r->bytes = memcpy(d->memory + PF_DATA_WINDOW * 2, r->bytes, r->size);
+			r->bytes = memcpy(d->memory + d->window * 2, r->bytes, r->size);
 		if (understand(d, r, &h) < 0)
 			return pf_data_bad(d, r->offset, "a record's parts do not fit into it");
 		if (h.type == PF_USER_HEADER_ATTR) {

@@ -22,6 +22,7 @@ struct pf_data {
 	struct pf_data_events events;
 	struct pf_inflate *inflate;
 	unsigned char *memory; /* the windows of src and plain, a record's own place */
+	size_t window;         /* of each; 0 before opening: PF_DATA_WINDOW. At least PF_RECORD_MAX */
 	unsigned version;      /* of the magic: 1 or 2 */
 	int swapped, pipe;
 	int unfinished;      /* the recorder did not write the size of the data: it goes on to the end of the file */
@@ -45,7 +46,7 @@ struct pf_data_record {
 	const struct pf_layout *layout;
 };
 
-/* d is all zero. fd stays the caller's. Allocates its windows. Returns 0, -EBADMSG with d->why, or -errno; in any case
+/* d is all zero, but for window. fd stays the caller's. Allocates its windows. Returns 0, -EBADMSG with d->why, or -errno; in any case
  * pf_data_close is to be called. */
 int pf_data_open(struct pf_data *d, int fd);
 void pf_data_close(struct pf_data *d);
