@@ -76,7 +76,7 @@ export MAKE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
-.PHONY: all headers testkit env demo test spec lint gcstress san check-version install uninstall \
+.PHONY: all headers testkit env demo test spec lint gcstress gcstress-short san check-version install uninstall \
         rock doc clean help
 
 all: headers $(OUT)/perf/core.so $(EXT_SO) ## build the module for $(LUA) (default)
@@ -142,6 +142,13 @@ lint: ## the checks that need no kernel
 gcstress: ## the suite with the collector at full pressure, on luajit and lua5.4
 	@for l in luajit lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
 	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l "luajit lua5.4" $(SUITE)
+
+# Where C allocates while the collector may run: what a machine with minutes to spare does.
+STRESS := $(addprefix spec/unit/,counts_spec.lua record_spec.lua) spec/regress \
+          $(addprefix spec/live/,measure_spec.lua group_spec.lua fallback_spec.lua merge_spec.lua states_spec.lua \
+            ring_spec.lua ring_modes_spec.lua record_spec.lua bpf_event_spec.lua)
+gcstress-short: ## the same for the specs of measuring, rings and records
+	@$(MAKE) -s gcstress SUITE="$(STRESS)"
 
 san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
 	@CC="$(CC)" tools/san.sh
