@@ -86,7 +86,7 @@ test)
         want "another interpreter" lua$v
         want "its headers" "$dev"
     done
-    want "specs and examples use it" lua-cjson lua-dkjson lua-argparse
+    want "specs and examples use it" lua-cjson lua-dkjson lua-argparse lua-luv lua-cqueues
     want "an optional part of the module stands on it" libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev \
         zlib1g-dev libzstd-dev
     ;;

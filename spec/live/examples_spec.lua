@@ -1,6 +1,8 @@
 -- The examples run to their end, and print what they promise.
 local util = require "spec.support.util"
 
+pcall(require, "luv") -- that it is asked for below opens its loop's descriptors: here no spec is charged with them
+
 local function run(name, arguments)
   local output, status = util.shell(("%s examples/%s.lua %s"):format(util.lua(), name, arguments or ""))
   assert.equal(0, status, output)
@@ -26,6 +28,57 @@ describe("examples", function()
 
   it("explore", function()
     assert.matches("did you mean 'page%-faults'%?", run "explore")
+  end)
+
+  it("luv", function()
+    requires { module = "luv" }
+    local output = run "luv"
+    assert.matches("%d ms: +%d+ faults more\n", output)
+    local counted, read, lost = output:match "The child ended with status 0%. (%d+) faults counted, (%d+) read %((%d+) lost%)"
+    assert.is_truthy(counted, output)
+    assert.equal("0", lost)
+    assert.equal(counted, read)
+    assert.is_true(tonumber(read) >= 8 * 400000 / 65536, output) -- what the child touches, where pages are largest
+  end)
+
+  it("cqueues", function()
+    requires { module = "cqueues" }
+    local output = run "cqueues"
+    for i = 1, 4 do assert.matches("command " .. i .. "\n", output) end
+    local _, started = output:gsub("  %d+ started %d+\n", "")
+    local _, programs = output:gsub("  %d+ runs ls\n", "")
+    assert.same({ 4, 4 }, { started, programs }, output)
+    assert.matches("8 programs were run, 4 processes ended; %d+ ticks meanwhile%.", output) -- each command a shell, then ls
+  end)
+
+  it("ring", function()
+    local output = run "ring"
+    local read, counted, lost = output:match "%.%.%. (%d+) records of (%d+) faults, between 0x%x+ and 0x%x+; (%d+) lost"
+    assert.same({ counted, "0" }, { read, lost }, output)
+    read, counted, lost = output:match "One page: the first (%d+) records of (%d+) faults, (%d+) lost"
+    assert.is_true(tonumber(lost) > 0, output)
+    assert.equal(tonumber(counted), read + lost)
+    local latest, of, last = output:match "Written backwards: the latest (%d+) of (%d+); the very last:\n(%C+)"
+    assert.equal(read, latest)
+    assert.is_true(tonumber(of) > tonumber(latest), output)
+    assert.matches("page%-faults:u: sample ip=0x%x+ addr=0x%x+ %(user%)$", last)
+  end)
+
+  it("record", function()
+    local output = run "record"
+    local n, lost = output:match "^(%d+) samples of sh, (%d+) lost, %d+ KB; it ended with status 0\n"
+    assert.is_truthy(n, output)
+    assert.equal("0", lost)
+    assert.is_truthy(output:find "events:\n  cpu%-clock" or output:find "events:\n  cycles", output)
+    assert.matches(" %%  gzip +/[%w/]*bin/gzip\n", output)
+  end)
+
+  it("record of another command", function()
+    util.with_tmpname(function(path)
+      local output = run("record", path .. " sh -c 'exit 3'")
+      assert.matches("samples of sh, 0 lost, %d+ KB; it ended with status 3\n", output)
+      assert.matches("^PERFILE2", util.read_file(path))
+    end)
   end)
 
   it("demo", function()
