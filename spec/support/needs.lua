@@ -169,7 +169,10 @@ end
 
 probes.cmd = named("the command ", command_exists)
 
-probes.module = named("the module ", module_exists)
+-- Asked in a child: an event loop's module opens descriptors when it is loaded, and closes them when it is collected.
+probes.module = named("the module ", function(name)
+  return package.loaded[name] ~= nil or kit.fork(function() assert(module_exists(name)) end) == 0
+end)
 
 -- A part of this module that is built only where its library is: "bpf" is perf.ext.bpf.
 probes.ext = named("perf.ext.", function(name) return module_exists("perf.ext." .. name) end)
