@@ -1,8 +1,6 @@
 -- The examples run to their end, and print what they promise.
 local util = require "spec.support.util"
 
-pcall(require, "luv") -- that it is asked for below opens its loop's descriptors: here no spec is charged with them
-
 local function run(name, arguments)
   local output, status = util.shell(("%s examples/%s.lua %s"):format(util.lua(), name, arguments or ""))
   assert.equal(0, status, output)
