@@ -12,10 +12,12 @@ describe("perf.measure without a list", function()
     if paranoid() ~= 2 then pending "needs: perf_event_paranoid of 2" end
     local text = util.in_child(function()
       kit.drop()
-      perf.measure(kit.touch_pages, 64)
-      local c = perf.measure(kit.touch_pages, 64)
+      local c
+      util.exactly(64, function()
+        c = perf.measure(kit.touch_pages, 64)
+        return c["page-faults"]
+      end)
       assert(c.source == "software")
-      assert(c["page-faults"] == 64, c["page-faults"])
       assert(c["task-clock"] > 0)
       assert(c["context-switches"] == nil and c[3].why:find("happen in the kernel", 1, true))
       assert(c["cpu-migrations"] == nil and c[4].why:find("happen in the kernel", 1, true))
@@ -48,17 +50,20 @@ describe("perf.measure without a list", function()
       local text = util.in_child(function()
         kit.refuse("perf_event_open", errnos[code])
         local before = kit.fds()
-        local inner
-        local c = perf.measure(function()
-          kit.touch_pages(10)
-          inner = perf.measure(kit.touch_pages, 64)
-          kit.spin(5e6)
-          kit.sleeps(3)
-          return "x"
+        local c
+        util.exactly(64, function()
+          local inner
+          c = perf.measure(function()
+            kit.touch_pages(10)
+            inner = perf.measure(kit.touch_pages, 64)
+            kit.spin(5e6)
+            kit.sleeps(3)
+            return "x"
+          end)
+          return inner["page-faults"]
         end)
         assert(c.source == "rusage", c.source)
         assert(#c == 4)
-        assert(inner["page-faults"] == 64, inner["page-faults"])
         assert(c["page-faults"] >= 74)
         assert(c["context-switches"] >= 3)
         assert(c["task-clock"] >= 5e6 and c.wall_ns >= c["task-clock"])

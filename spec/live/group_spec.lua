@@ -2,17 +2,7 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
--- A count that should be n may be more by what Lua's heap grew meanwhile, since an Event's readings make tables: some attempt
--- gives n exactly, and none less.
-local function exactly(n, attempt)
-  local got
-  for _ = 1, 10 do
-    got = attempt()
-    assert.is_true(got >= n, got .. " of " .. n)
-    if got == n then return end
-  end
-  assert.equal(n, got)
-end
+local exactly = util.exactly
 
 describe("perf.open", function()
   it("gives an event that is disabled until enabled", function()

@@ -3,16 +3,7 @@ local perf = require "perf"
 local measure = require "perf.measure"
 local util = require "spec.support.util"
 
--- Lua's own heap may grow inside a measured function: a stray fault or system call. Such specs get ten attempts, of which one
--- must be exact; what is wrong is wrong ten times.
-local function attempts(fn)
-  local ok, err
-  for _ = 1, 10 do
-    ok, err = pcall(fn)
-    if ok then return end
-  end
-  error(err, 0)
-end
+local attempts = util.attempts
 
 local function faults(n) return function() kit.touch_pages(n) end end
 

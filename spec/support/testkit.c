@@ -270,14 +270,13 @@ static int kit_set_comm(lua_State *L)
     return 0;
 }
 
-/* malloc gets 16 MB in one piece that it keeps, so that Lua's heap does not grow in a spec that counts. */
+/* malloc gets 48 MB in one piece that it keeps, so that Lua's heap does not grow in a spec that counts. */
 static void grow_heap(void)
 {
-    size_t size = (size_t)16 << 20;
-
-    mallopt(M_MMAP_THRESHOLD, (int)size * 2);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most that glibc takes */
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    free(malloc(size));
+    mallopt(M_TOP_PAD, 48 << 20);
+    free(malloc(4096));
 }
 
 static const luaL_Reg functions[] = {

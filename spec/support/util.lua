@@ -20,6 +20,36 @@ function util.in_child(fn, ...)
   return text
 end
 
+-- Memory that is there and has room: what is counted next finds no page of Lua's own heap to fault in.
+local function settle()
+  collectgarbage()
+  kit.settle()
+end
+
+--- Calls fn until it raises nothing, at most ten times. For exact counts: Lua's own heap may grow meanwhile, which is a stray
+-- fault or system call; what is wrong is wrong ten times.
+function util.attempts(fn)
+  local ok, err
+  for _ = 1, 10 do
+    ok, err = pcall(fn)
+    if ok then return end
+    settle()
+  end
+  error(err, 0)
+end
+
+--- Calls attempt, which returns a count, until that is n, at most ten times; less than n it may never be.
+function util.exactly(n, attempt)
+  local got
+  for _ = 1, 10 do
+    got = attempt()
+    if got == n then return end
+    if got < n then break end
+    settle()
+  end
+  error(("counted %s, not %d"):format(tostring(got), n), 2)
+end
+
 --- The whole of a file; raises when it cannot be read.
 function util.read_file(path)
   local f = assert(io.open(path, "rb"))
