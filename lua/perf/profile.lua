@@ -1,0 +1,51 @@
+--- Profile: what a profiler found, by stack.
+--
+-- A plain table, made once and not changed afterwards:
+--
+--     event, unit        the event's name; "ns" for times, "" for counts
+--     total              the event's exact count in the profiled thread while it was profiled, without what profiling itself
+--                        did; the weights of all samples add up to it
+--     lost               samples that found no room
+--     sample_count       samples that were taken
+--     freq or period     samples a second that were asked for, or the event's count from one to the next
+--     started            when, in seconds of Unix time;  duration_ns: for how long
+--     pid, tid, comm     of the thread
+--
+-- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
+-- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;
+-- "native" and "kernel", code that the call chain met, with `module` and `address`; "jit", compiled Lua code in a call chain;
+-- "state", what is none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(unsampled)".
+-- @classmod Profile
+local Profile = {}
+Profile.__index = Profile
+Profile.__name = "perf.Profile"
+
+--- Make one.
+-- @tab fields see above
+-- @tab samples what `samples` gives
+function Profile.new(fields, samples)
+  local prof = {}
+  for k, v in pairs(fields) do prof[k] = v end
+  prof.list = samples
+  return setmetatable(prof, Profile)
+end
+
+--- Whether a value is a Profile.
+function Profile.is(v) return type(v) == "table" and getmetatable(v) == Profile end
+
+--- Every different stack, the heaviest first: an array of `{stack=, weight=, count=, zone=}`. `stack` is an array of frames, the
+-- innermost first; `weight` what of the event fell on it, in the profile's unit; `count` its samples; `zone` the label of
+-- `perf.zone` that it ran under, or nil.
+function Profile:samples() return self.list end
+
+--- Reports, each a module perf.report.NAME whose function NAME takes the profile and what else the method is given.
+local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
+  perf_data = "perf_data", diff = "diff" }
+for method, name in pairs(reports) do
+  Profile[method] = function(self, ...) return require("perf.report." .. name)[name](self, ...) end
+end
+
+--- The table of `top`.
+function Profile:__tostring() return tostring(self:top()) end
+
+return Profile
