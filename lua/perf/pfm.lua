@@ -17,10 +17,13 @@ local M = { available = true, version = ext.version }
 
 local NOTFOUND, UMASK, ATTR, ATTR_VAL = -4, -6, -8, -9
 
+-- Asked once: libpfm4 looks for the machine's PMUs when it starts.
+local here
 local function present()
+  if here then return here end
   local pmus, message, code = ext.pmus()
   if not pmus then return nil, message, code end
-  local here = {}
+  here = {}
   for _, pmu in ipairs(pmus) do
     if pmu.present then here[#here + 1] = pmu end
   end
@@ -35,16 +38,18 @@ local function names_of(rows, field)
   return table.concat(out, ", ")
 end
 
--- The names of events alike, with and without their PMU, of which some may be meant.
-local function similar(name)
-  local all = {}
+-- The names of events with and without their PMU; libpfm4's tables do not change.
+local all
+local function known()
+  if all then return all end
+  all = {}
   for _, pmu in ipairs(present() or {}) do
     for _, event in ipairs(ext.events(pmu.index) or {}) do
       all[#all + 1] = event.name
       all[#all + 1] = pmu.name .. "::" .. event.name
     end
   end
-  return require "perf.names.suggest".hint(name, all)
+  return all
 end
 
 -- What to do about it, to follow libpfm4's own words.
@@ -53,9 +58,9 @@ local function hint(name, number)
   local pmu, event = name:match "^(.-)::([^:]+)"
   event = pmu and pmu .. "::" .. event or name:match "^[^:]+" or name
   if number == NOTFOUND then
-    local here = names_of(present() or {})
-    if here == "" then return " (it has the tables of no PMU of this machine)" end
-    return (" (it has the tables of %s)%s"):format(here, similar(event))
+    local tables = names_of(present() or {})
+    if tables == "" then return " (it has the tables of no PMU of this machine)" end
+    return (" (it has the tables of %s)%s"):format(tables, require "perf.names.suggest".hint(event, known()))
   end
   local attributes = (number == UMASK or number == ATTR or number == ATTR_VAL) and ext.attributes(event)
   if not attributes then return "" end
@@ -80,13 +85,19 @@ function M.encode(name)
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end
 
+--- The attr fields of an event, or nil: encode for who has words of his own for what is not known.
+-- @string name
+function M.find(name)
+  return (ext.encode(name))
+end
+
 --- The PMUs whose events libpfm4 encodes here.
 -- @treturn {table,...} `{name=, description=, events=}`; or nil, message, code
 function M.pmus()
-  local here, message, code = present()
-  if not here then return nil, "libpfm4: " .. message, code end
+  local pmus, message, code = present()
+  if not pmus then return nil, "libpfm4: " .. message, code end
   local out = {}
-  for i, pmu in ipairs(here) do
+  for i, pmu in ipairs(pmus) do
     out[i] = { name = pmu.name, description = pmu.description, events = pmu.events }
   end
   return out
@@ -99,15 +110,15 @@ function M.list(pattern)
   if pattern ~= nil and type(pattern) ~= "string" then
     error(("bad argument #1 to 'list' (string expected, got %s)"):format(type(pattern)), 2)
   end
-  local here, message, code = present()
-  if not here then return nil, "libpfm4: " .. message, code end
+  local pmus, message, code = present()
+  if not pmus then return nil, "libpfm4: " .. message, code end
   local names, rows = {}, {}
   local function add(pmu, name, description)
     if rows[name] then return end
     names[#names + 1] = name
     rows[name] = { name = name, kind = "pfm", pmu = pmu.name, description = description }
   end
-  for _, pmu in ipairs(here) do
+  for _, pmu in ipairs(pmus) do
     for _, event in ipairs(ext.events(pmu.index) or {}) do
       local whole, masks = pmu.name .. "::" .. event.name, 0
       for _, attribute in ipairs(event.attributes) do

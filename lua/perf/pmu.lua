@@ -33,7 +33,9 @@ local function natural(name)
 end
 
 local function sorted(list)
-  table.sort(list, function(a, b) return natural(a) < natural(b) end)
+  local keys = {}
+  for _, name in ipairs(list) do keys[name] = natural(name) end
+  table.sort(list, function(a, b) return keys[a] < keys[b] end)
   return list
 end
 

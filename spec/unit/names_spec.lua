@@ -242,7 +242,7 @@ describe("unknown names", function()
     local asked = {}
     local kept = package.loaded["perf.pfm"]
     package.loaded["perf.pfm"] = {
-      encode = function(name)
+      find = function(name)
         asked[#asked + 1] = name
         if name == "INST_RETIRED:ANY_P:u" then return {type = 4, config = 0xc0, exclude_kernel = true} end
         return nil, "no such event"

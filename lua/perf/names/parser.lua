@@ -137,7 +137,7 @@ end
 local function from_pfm(text)
   local ok, pfm = pcall(require, "perf.pfm")
   if not ok or type(pfm) ~= "table" then return nil end
-  local attr = pfm.encode(text)
+  local attr = pfm.find(text)
   return attr and {kind = "pfm", attrs = {attr}}
 end
 
