@@ -1,7 +1,8 @@
 # The parsers of what others wrote, under sanitizers: each spec/fuzz/NAME_fuzz.c is a program that links the core and the
 # other files there, takes a number of runs and a seed, and aborts when something is wrong. The same seed gives the same
-# runs.
+# runs. Each spec/fuzz/NAME_spec.lua does the same from Lua, FUZZ_ROUNDS times: names of events, and whole files.
 FUZZ_RUNS ?= 1000000
+FUZZ_ROUNDS ?= 100000
 FUZZ_SEED ?= 1
 FUZZ_C    := $(wildcard spec/fuzz/*_fuzz.c)
 FUZZ_O    := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%.o,$(filter-out $(FUZZ_C),$(wildcard spec/fuzz/*.c)))
@@ -9,11 +10,12 @@ FUZZ_BIN  := $(FUZZ_C:spec/fuzz/%.c=$(BUILD)/fuzz/%)
 
 .PHONY: fuzz fuzz-short fuzz-run
 
-fuzz: ## the parsers of rings, records and files under sanitizers: FUZZ_RUNS=1000000 FUZZ_SEED=1
+fuzz: ## the parsers of rings, records, files and names under sanitizers: FUZZ_RUNS=1000000 FUZZ_ROUNDS=100000 FUZZ_SEED=1
 	@$(MAKE) --no-print-directory SAN=1 fuzz-run
+	@FUZZ_ROUNDS=$(FUZZ_ROUNDS) FUZZ_SEED=$(FUZZ_SEED) SUITE_TIMEOUT=36000 SAN_LUAS=luajit SUITE_NAME=fuzz CC="$(CC)" tools/san.sh spec/fuzz
 
 fuzz-short: ## the same, briefly
-	@$(MAKE) --no-print-directory SAN=1 fuzz-run FUZZ_RUNS=200000
+	@$(MAKE) --no-print-directory fuzz FUZZ_RUNS=200000 FUZZ_ROUNDS=3000
 
 $(BUILD)/fuzz/%.o: spec/fuzz/%.c Makefile mk/fuzz.mk
 	$(call compile,-Ispec/fuzz)

@@ -90,7 +90,8 @@ describe("damaged names", function()
   it("are answered", function()
     local machines = {m.server, m.hybrid, m.bare, m.deaf}
     local count = {event = 0, refused = 0, mistake = 0}
-    for round = 1, tonumber(os.getenv("FUZZ_ROUNDS") or 2000) do
+    local rounds = tonumber(os.getenv("FUZZ_ROUNDS") or 2000)
+    for round = 1, rounds do
       local s = text()
       local machine = machines[1 + round % #machines]
       local ok, found, message = pcall(machine.resolve, machine, s)
@@ -110,7 +111,7 @@ describe("damaged names", function()
       fine, parts = pcall(names.expand, s)
       check(fine and #parts > 0 or blamed(parts), s, parts)
     end
-    assert.is_true(count.event > 100 and count.refused > 10 and count.mistake > 1000,
+    assert.is_true(count.event > rounds / 40 and count.refused > rounds / 200 and count.mistake > rounds / 2,
       ("%d events, %d refused, %d mistakes"):format(count.event, count.refused, count.mistake))
     for path in pairs(opened) do
       local below = false
