@@ -7,6 +7,9 @@
 -- than the last one taken of a ring that has more is given out before the rest of that ring was seen. (Of a ring in
 -- overwrite mode, which is read from its latest record back, a round takes all.)
 --
+-- What no reader can know: a virtual CPU that its host stops between taking a record's time and writing it, for longer than
+-- two rounds, writes into the past; that record is given out when it comes. perf's own ordering has the same limit.
+--
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
 -- the one before it in its ring.
 -- @module perf.merge

@@ -91,16 +91,28 @@ local function targets(spec, opts)
   return list
 end
 
-local options = { cpus = true, bpf = "number", deferred_enable = "boolean", threads = "number", cgroups = "table" }
+local options = { cpus = true, bpf = true, deferred_enable = "boolean", threads = "number", cgroups = "table" }
+
+-- The descriptor of a program, from option bpf.
+local function program_of(bpf)
+  local fd = bpf
+  if type(bpf) == "table" then fd = bpf.fd end
+  if type(fd) ~= "number" or fd ~= math.floor(fd) then
+    error(("bad argument #2 to 'set' (option 'bpf': a program's descriptor expected, got %s)"):format(
+      type(bpf) == "table" and "a table without fd" or type(fd)), 3)
+  end
+  return fd
+end
 
 --- Open one event on each CPU.
 -- @param event a name or attr table, as for `open`
 -- @param[opt] opts `cpus` ("online", the default, or an array of numbers), `pid` (-1: everyone, the default), `cgroup` or
--- `cgroups` (each on each CPU), `threads` (a pid: one event on each of its threads, instead of CPUs), `bpf` (descriptor of a
--- program, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
+-- `cgroups` (each on each CPU), `threads` (a pid: one event on each of its threads, instead of CPUs), `bpf` (a program of
+-- `perf.bpf` or its descriptor, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
 -- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out.
 function M.set(event, opts)
   opts = open.check_target(opts, "set", options)
+  local bpf = opts.bpf and program_of(opts.bpf)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end
   local list
@@ -126,8 +138,8 @@ function M.set(event, opts)
   end
   if #s == 0 then return abandon(spec.label .. ": no CPU of those asked for counts it", "ENODEV") end
   for _, ev in ipairs(s) do
-    if opts.bpf then
-      local ok, m, c = ev:set_bpf(opts.bpf)
+    if bpf then
+      local ok, m, c = ev:set_bpf(bpf)
       if not ok then return abandon(m, c) end
     end
   end

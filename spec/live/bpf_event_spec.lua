@@ -70,6 +70,34 @@ describe("ev:set_bpf", function()
     obj:close()
   end)
 
+  it("runs on each event of a set, for the CPU where it happens", function()
+    requires{perf_open = true, ncpu = 2}
+    local perf = require "perf"
+    local obj = load()
+    local cpus = kit.cpus()
+    local set = assert(perf.set({event = "page-faults", sample_period = 1}, {pid = 0, bpf = obj:program("on_overflow"),
+      deferred_enable = true}))
+    kit.pin(cpus[1])
+    kit.touch_pages(1)
+    assert(set:enable())
+    kit.touch_pages(64)
+    kit.pin(cpus[2])
+    kit.touch_pages(32)
+    assert(set:disable())
+    kit.unpin()
+    local faults = {}
+    for _, e in ipairs(set:per_cpu()) do faults[e.cpu] = e.raw end
+    local ran = obj:map("per_cpu"):get(1)
+    assert.is_true(faults[cpus[1]] >= 64 and faults[cpus[2]] >= 32)
+    for cpu, n in pairs(faults) do assert.equal(n, ran[cpu + 1]) end
+    set:close()
+    obj:close()
+    for _, bad in ipairs{"x", {}, {fd = "3"}, 1.5, true} do
+      assert.error_matches(function() perf.set("dummy", {bpf = bad}) end,
+        "argument #2 to 'set' %(option 'bpf': a program's descriptor expected")
+    end
+  end)
+
   it("runs on a CPU's clock, as often as the event overflows", function()
     requires{root = true}
     local cpu = kit.cpus()[1]
