@@ -151,6 +151,8 @@ local function at_offset(text, offset)
 end
 
 --- The event of a kernel function being called, or returning.
+-- (Not for `inherit`: the kernel reads the function's name from the memory of whoever forks, and where a child has executed
+-- another program its forks fail. By `addr` it can be inherited.)
 -- @tparam table t `func` its name (or `addr` an address instead), `offset` bytes into it, `ret` true for its return
 -- @return[1] table of attr fields
 -- @return[2] nil, message, "ENODEV" when the kernel has no kprobe PMU
@@ -164,6 +166,8 @@ function events.kprobe(t)
 end
 
 --- The event of an instruction of a program or library being reached, or a function returning.
+-- (Not for `inherit`: the kernel reads the path from the memory of whoever forks, and where a child has executed another
+-- program its forks fail.)
 -- @tparam table t `path` of the file, `offset` in it or `symbol` (looked up in it; `offset` is then added), `ret` true for
 -- its return, `ref_ctr_offset` of a semaphore that the kernel counts up while the event is open
 -- @return[1] table of attr fields

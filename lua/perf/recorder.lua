@@ -106,6 +106,12 @@ local function sample_fields(attr, opts, several)
   return fields
 end
 
+-- The kernel reads the name of such a probe from the memory of whoever opens it. For a child that inherits it that is the
+-- memory of the process that forks; once that has executed another program the name is not there, and its fork fails.
+local function inherits(attr)
+  return not (attr.uprobe_path or attr.kprobe_func)
+end
+
 -- The attrs to open, each {spec = {label}, attr =, ids = {}, name =}: the first also tells of processes and maps.
 local function prepare(list, opts, command)
   local prepared = {}
@@ -113,6 +119,10 @@ local function prepare(list, opts, command)
   for _, event in ipairs(list) do
     for _, given in ipairs(event.attrs) do
       local attr = open.copy(given)
+      if opts.inherit ~= false and not inherits(attr) then
+        return nil, event.label .. ": a probe is not inherited by children that execute another program, whose forks would "
+          .. "fail: record with inherit = false", "EOPNOTSUPP"
+      end
       if opts.period then
         attr.sample_period, attr.sample_freq = opts.period, nil
       elseif opts.freq then
@@ -317,7 +327,7 @@ end
 -- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
 -- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
 -- * `timeout` seconds, after which the recording ends and a command is asked to
--- * `pages` of each CPU's ring, 128; `inherit` false: not the children
+-- * `pages` of each CPU's ring, 128; `inherit` false: not the children (which a uprobe or a kprobe by name needs)
 -- @return {path, samples, lost, bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number),
 --   timed_out}; or nil, message, code
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
