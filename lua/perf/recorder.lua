@@ -106,6 +106,12 @@ local function sample_fields(attr, opts, several)
   return fields
 end
 
+-- What happens, and is not a measure of time or work: each is recorded.
+local single = {tracepoint = true, breakpoint = true, [2] = true, [5] = true}
+local function happens(attr)
+  return single[attr.type] or attr.uprobe_path or attr.kprobe_func or attr.kprobe_addr
+end
+
 -- The kernel reads the name of such a probe from the memory of whoever opens it. For a child that inherits it that is the
 -- memory of the process that forks; once that has executed another program the name is not there, and its fork fails.
 local function inherits(attr)
@@ -128,7 +134,7 @@ local function prepare(list, opts, command)
       elseif opts.freq then
         attr.sample_freq, attr.sample_period = opts.freq, nil
       elseif not (attr.sample_period or attr.sample_freq) then
-        if attr.type == "tracepoint" or attr.type == 2 then attr.sample_period = 1 else attr.sample_freq = 999 end
+        if happens(attr) then attr.sample_period = 1 else attr.sample_freq = 999 end
       end
       if attr.sample_period then attr.freq = nil end
       local fields, msg, code = sample_fields(attr, opts, several)
@@ -322,7 +328,8 @@ end
 -- @param[opt] opts
 --
 -- * `events` names or attr tables; cycles, or cpu-clock without a PMU
--- * `freq` samples a second, 999 (an event's own period or freq stands; of tracepoints each is recorded), or `period`, for
+-- * `freq` samples a second, 999 (an event's own period or freq stands; of tracepoints, probes and breakpoints each is
+--   recorded), or `period`, for
 --   every event
 -- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
 -- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
