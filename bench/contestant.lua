@@ -188,27 +188,48 @@ local function drain_reused(ev)
   end
 end
 
+local function drain_fields(source)
+  local seen = 0
+  for _, ip, tid, time, addr in source:each("sample", "ip", "tid", "time", "addr") do
+    drain_sum = drain_sum + ip + tid + time + addr
+    seen = seen + 1
+  end
+  return seen
+end
+
 rows.ring = ring(drain_reused)
 rows["ring-fresh"] = ring(drain_fresh)
+rows["ring-each"] = ring(drain_fields)
+
+local function drain_file(file)
+  local seen = 0
+  for rec in file:records() do
+    if rec.type == "sample" then
+      drain_sum = drain_sum + rec.ip + rec.tid + rec.time + rec.addr
+      seen = seen + 1
+    end
+  end
+  return seen
+end
 
 -- The file that mk/bench.mk recorded, from opening to closing; n samples as a share of those that are in it.
-rows.data = function(perf)
-  local path = (os.getenv "BUILD" or "build") .. "/bench/samples.data"
-  if not io.open(path) then none "no perf.data file was recorded" end
-  return function(n)
-    local start, seen = now(), 0
-    local file = assert(perf.data.open(path))
-    for rec in file:records() do
-      if rec.type == "sample" then
-        drain_sum = drain_sum + rec.ip + rec.tid + rec.time + rec.addr
-        seen = seen + 1
-      end
+local function decode(drain)
+  return function(perf)
+    local path = (os.getenv "BUILD" or "build") .. "/bench/samples.data"
+    if not io.open(path) then none "no perf.data file was recorded" end
+    return function(n)
+      local start = now()
+      local file = assert(perf.data.open(path))
+      local seen = drain(file)
+      assert(not file:error())
+      file:close()
+      return (now() - start) * n / seen
     end
-    assert(not file:error())
-    file:close()
-    return (now() - start) * n / seen
   end
 end
+
+rows.data = decode(drain_file)
+rows["data-each"] = decode(drain_fields)
 
 rows["many-events"] = function(perf)
   return function(n)

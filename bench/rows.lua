@@ -55,11 +55,15 @@ row { id = "first-tracepoint-kept", title = "the same, another of the kind open"
   events = "syscalls:sys_enter_getppid" }
 
 heading = "Records out of a ring, four fields read"
-row { id = "ring", title = "a sample: read_record(0, record), one Record reused", n = 4000, events = "page-faults" }
-row { id = "ring-fresh", title = "a sample: for record in event:records()", n = 4000, events = "page-faults" }
+row { id = "ring", title = "a sample: read_record(0, record), one Record reused", n = 4000, events = "page-faults",
+  absolute = true, target = { luajit = 30 } }
+row { id = "ring-fresh", title = "a sample: for record in event:records()", n = 4000, events = "page-faults",
+  absolute = true, target = { luajit = 70 } }
+row { id = "ring-each", title = "a sample: for i, ip, tid, time, addr in event:each()", n = 4000, events = "page-faults" }
 
 heading = "perf.data files, four fields of each sample read"
 row { id = "data", title = "a sample: perf.data.open(path):records(); perf script as a process", n = 50000, rounds = 9 }
+row { id = "data-each", title = "a sample: perf.data.open(path):each(); perf script as a process", n = 50000, rounds = 9 }
 
 heading = "Many at once"
 row { id = "many-events", title = "each of 1,000 open events", n = 1000, rounds = 9, events = "task-clock" }

@@ -3,7 +3,7 @@
 #
 #   perf-script.sh FILE ROW
 file=$1
-if [ "$2" != data ]; then
+if [ "${2#data}" = "$2" ]; then
     echo "none not measured for perf script"
     exit 0
 fi

@@ -48,6 +48,7 @@ struct pb_event {
 	struct pf_ring ring;       /* its own, when it is mapped */
 	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
 	int backward;              /* attr.write_backward */
+	int failed;                /* what went wrong with the ring and is to be told of: -errno */
 };
 
 struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
@@ -62,11 +63,13 @@ void pb_open_ring(lua_State *L);
 
 /* record.h has the rest */
 void pb_open_record(lua_State *L);
+void pb_open_packed(lua_State *L);
 void pb_open_layouts(lua_State *L);
 void pb_open_record_defs(lua_State *L);
 /* data.h has the rest */
 void pb_open_data(lua_State *L);
 void pb_open_data_write(lua_State *L);
+void pb_open_each(lua_State *L); /* after event.c and data.c: adds to their methods */
 void pb_open_synth(lua_State *L);
 void pb_open_process(lua_State *L);
 

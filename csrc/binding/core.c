@@ -12,10 +12,12 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_event(L);
 	pb_open_ring(L);
 	pb_open_record(L);
+	pb_open_packed(L);
 	pb_open_layouts(L);
 	pb_open_record_defs(L);
 	pb_open_data(L);
 	pb_open_data_write(L);
+	pb_open_each(L);
 	pb_open_synth(L);
 	pb_open_process(L);
 	pb_open_meter(L);

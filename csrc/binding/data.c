@@ -16,7 +16,7 @@
 #include "../core/data_read.h"
 #include "../core/sys.h"
 #include "data.h"
-#include "record.h"
+#include "packed.h"
 
 static struct pb_data *to_data(lua_State *L, int i)
 {
@@ -158,6 +158,13 @@ int pb_data_tells(uint32_t type)
 	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
 }
 
+/* The infos are not what they were. */
+static void forget_tags(struct pb_data *p)
+{
+	for (uint32_t i = 0; i < p->d.events.layouts.n; i++)
+		p->d.events.layouts.list[i]->tag = 0;
+}
+
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
 {
 	if (type == PF_USER_HEADER_ATTR) {
@@ -172,15 +179,49 @@ void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
 	}
 	lua_pushvalue(L, -2);
 	lua_call(L, 1, 0);
+	forget_tags(p);
 }
 
 int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
 {
-	int n = pf_data_next(&p->d, r);
+	int n = p->waiting ? p->step : pf_data_next(&p->d, r);
 
+	if (p->waiting)
+		*r = p->next;
+	p->waiting = 0;
 	while (n == PF_DATA_NEEDS_INFLATE)
 		n = load_inflate(L, p) ? pf_data_next(&p->d, r) : -ENOSYS;
 	return n;
+}
+
+int pb_data_take(struct pb_data *p, struct pb_packed *into)
+{
+	int n;
+
+	if (!p->open)
+		return PB_OTHERWISE;
+	if (!p->waiting) {
+		p->step = pf_data_next(&p->d, &p->next);
+		p->waiting = 1;
+	}
+	if (p->step != 1 || pf_record_is_user(p->next.type))
+		return PB_OTHERWISE;
+	n = pb_pack(p->next.layout, p->next.bytes, p->next.size, into);
+	if (n == PB_TAKEN)
+		p->waiting = 0;
+	return n;
+}
+
+struct pf_layout *pb_data_untagged(lua_State *L, struct pb_data *p)
+{
+	const struct pf_layout *l = p->open && p->waiting && p->step == 1 ? p->next.layout : NULL;
+
+	if (!l)
+		return NULL;
+	push_state(L, "attrs");
+	lua_rawgeti(L, -1, (int)l->index + 1);
+	lua_remove(L, -2);
+	return p->d.events.layouts.list[l->index];
 }
 
 /* The Data is at 1, attrs at index attrs, Record's metatable at index metatable. Pushes a Record and returns 1, or nil
@@ -384,7 +425,10 @@ static int l_decode(lua_State *L)
 /* data:arch(machine): whose registers the samples have. */
 static int l_arch(lua_State *L)
 {
-	pf_data_events_arch(&pb_check_data(L, 1)->d.events, pf_arch_named(luaL_checkstring(L, 2)));
+	struct pb_data *p = pb_check_data(L, 1);
+
+	pf_data_events_arch(&p->d.events, pf_arch_named(luaL_checkstring(L, 2)));
+	forget_tags(p);
 	return 0;
 }
 
@@ -450,5 +494,4 @@ void pb_open_data(lua_State *L)
 	pb_register(L, methods);
 	lua_setfield(L, -2, "__index");
 	lua_setfield(L, -2, "Data");
-	pb_open_data_each(L);
 }

@@ -15,6 +15,8 @@ struct pb_data {
 	int fd, own, open;
 	uint32_t nattrs; /* entries of the state's attrs */
 	uint64_t nerrors;
+	struct pf_data_record next; /* read, and not yet handed out, */
+	int waiting, step;          /* if waiting; step is what pf_data_next said */
 };
 
 struct pb_data *pb_check_data(lua_State *L, int i); /* raises when closed */
@@ -26,9 +28,6 @@ int pb_data_failed(lua_State *L, struct pb_data *p, int err);
 int pb_data_tells(uint32_t type);
 /* Let its Record, on top of the stack, do so. The Data is at 1. */
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
-
-/* data_each.c */
-void pb_open_data_each(lua_State *L);
 
 /* data_feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */
 void pb_push_feature(lua_State *L, struct pf_cursor *c, enum pf_feature_shape shape, uint64_t ncpus);

@@ -12,7 +12,7 @@
 #include "../core/build_id.h"
 #include "../core/data_write.h"
 #include "data.h"
-#include "record.h"
+#include "packed.h"
 
 #define PB_WRITER "perf.DataWriter"
 
@@ -298,17 +298,20 @@ static int put_bytes(lua_State *L, struct pb_writer *p, const char *text, size_t
 	return 0;
 }
 
-/* writer:write(record or bytes): true, or nil, message, code. */
+/* writer:write(record or bytes), or of a packed Record writer:write(record, layout): true, or nil, message, code. */
 static int l_write(lua_State *L)
 {
 	struct pb_writer *p = check_writer(L, 1);
 	const struct pb_record *rec = pb_test(L, 2, PB_RECORD);
+	struct pb_record packed;
 	const char *text;
 	size_t n;
 	int r;
 
 	if (rec) {
 		r = put(L, p, &rec->rec, rec->bytes);
+	} else if (lua_gettop(L) == 3 && pb_unpack(L, 2, 0, &packed)) {
+		r = put(L, p, &packed.rec, packed.bytes);
 	} else if (lua_type(L, 2) == LUA_TSTRING) {
 		text = lua_tolstring(L, 2, &n);
 		r = put_bytes(L, p, text, n);

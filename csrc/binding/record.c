@@ -61,6 +61,14 @@ static struct pb_record *check_record(lua_State *L, int i)
 	return r;
 }
 
+void pb_push_info(lua_State *L, const struct pb_record *r)
+{
+	if (r->info)
+		lua_pushvalue(L, r->info);
+	else
+		pb_getuservalue(L, 1);
+}
+
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
 {
 	luaL_Buffer b;
@@ -126,6 +134,12 @@ static int push_field(lua_State *L, const struct pb_record *r, const struct fiel
 		return f->part(L, r);
 	lua_pushnil(L);
 	return 1;
+}
+
+int pb_push_field(lua_State *L, const struct pb_record *r, int i)
+{
+	luaL_argcheck(L, i >= 0 && i < NFIELDS, 4, "no such field");
+	return push_field(L, r, &fields[i]);
 }
 
 int pb_plain_field(const char *name)
@@ -219,6 +233,8 @@ static struct pb_record *new_record(lua_State *L, size_t n, int metatable)
 {
 	struct pb_record *r = pb_newuserdata(L, sizeof *r + n);
 
+	r->bytes = r->own;
+	r->info = 0;
 	r->room = (uint32_t)n;
 	lua_pushvalue(L, metatable);
 	lua_setmetatable(L, -2);
@@ -230,8 +246,8 @@ static int fill(lua_State *L, struct pb_record *r, const struct pf_layout *l, co
 {
 	int e;
 
-	memcpy(r->bytes, bytes, n);
-	e = swapped ? pf_record_parse_swapped(l, r->bytes, n, &r->rec) : pf_record_parse(l, r->bytes, n, &r->rec);
+	memcpy(r->own, bytes, n);
+	e = swapped ? pf_record_parse_swapped(l, r->own, n, &r->rec) : pf_record_parse(l, r->own, n, &r->rec);
 	if (e < 0) {
 		memset(&r->rec, 0, sizeof r->rec); /* a Record that is used again must not show half of this one */
 		return e;

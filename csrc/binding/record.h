@@ -1,15 +1,17 @@
-/* Record: a userdata that holds a record's own bytes, and what pf_record_parse made of them. */
+/* Record: a userdata that holds a record's own bytes, and what pf_record_parse made of them. On LuaJIT those of rings and
+ * files are packed instead, see packed.c. */
 #ifndef PB_RECORD_H
 #define PB_RECORD_H
 
 #include "../core/record.h"
 #include "binding.h"
 
-/* The uservalue is the info table of the event that wrote it (label, attr ...), or an empty one. */
 struct pb_record {
-	uint32_t room; /* of bytes */
+	const unsigned char *bytes;
+	int info;      /* index of the info table of the event that wrote it (label, attr ...); 0: the uservalue, or an empty one */
+	uint32_t room; /* of own */
 	struct pf_record rec;
-	unsigned char bytes[];
+	_Alignas(8) unsigned char own[]; /* the bytes of a userdata */
 };
 
 /* record_parts.c, record_sample.c: the fields that are not one number or one string. Each pushes one value; the Record is at
@@ -29,6 +31,9 @@ struct pb_record {
 #include "../core/defs/fields.def"
 #undef F
 
+/* Field i, by its place in fields.def; returns 1. */
+int pb_push_field(lua_State *L, const struct pb_record *r, int i);
+void pb_push_info(lua_State *L, const struct pb_record *r);
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
 /* Set a key of the table on top of the stack. */
 void pb_set_u64(lua_State *L, const char *key, uint64_t v);

@@ -66,8 +66,7 @@ PART(cpu_mode)
 /* The label of the event that wrote it. */
 PART(event)
 {
-	(void)r;
-	pb_getuservalue(L, 1);
+	pb_push_info(L, r);
 	lua_getfield(L, -1, "label");
 	return 1;
 }

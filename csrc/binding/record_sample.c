@@ -54,7 +54,7 @@ PART(counts)
 		return 1;
 	}
 	pb_push_reading(L, &rd);
-	pb_getuservalue(L, 1);
+	pb_push_info(L, r);
 	for (uint64_t i = 0; i < rd.nr; i++) {
 		push_label(L, rd.nr, i);
 		if (lua_type(L, -1) == LUA_TSTRING) {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "record.h"
+#include "packed.h"
 #include "ring.h"
 
 enum { DEFAULT_PAGES = 128 };
@@ -102,8 +102,9 @@ static void push_info(lua_State *L, const struct pb_event *e, const struct pf_la
 static int next_bytes(struct pb_event *e, uint64_t deadline, const unsigned char **bytes)
 {
 	for (;;) {
-		int r = pf_ring_peek(&e->ring, bytes);
+		int r = e->failed ? e->failed : pf_ring_peek(&e->ring, bytes);
 
+		e->failed = 0;
 		if (r != 0)
 			return r;
 		r = pb_await_one(e, deadline);
@@ -138,6 +139,38 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 		r = 1;
 	pf_ring_release(&e->ring);
 	return r;
+}
+
+int pb_event_take(struct pb_event *e, struct pb_packed *into)
+{
+	const unsigned char *bytes;
+	int n;
+
+	if (!e->ring.map || pf_ring_inherited(&e->ring))
+		return PB_OTHERWISE;
+	n = pf_ring_peek(&e->ring, &bytes);
+	if (n == 0)
+		return PB_NONE;
+	if (n < 0) {
+		e->failed = n; /* it may be met only once */
+		return PB_OTHERWISE;
+	}
+	n = pb_pack(pf_layouts_find(&e->layouts, bytes, (size_t)n), bytes, (size_t)n, into);
+	if (n == PB_TAKEN)
+		pf_ring_release(&e->ring);
+	return n;
+}
+
+struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e)
+{
+	const unsigned char *bytes;
+	int n = pf_ring_peek(&e->ring, &bytes);
+	const struct pf_layout *l = n > 0 ? pf_layouts_find(&e->layouts, bytes, (size_t)n) : NULL;
+
+	if (!l)
+		return NULL;
+	push_info(L, e, l);
+	return e->layouts.list[l->index];
 }
 
 /* ev:read_record([timeout [, into]]): a Record. into is a Record to use again instead of making a new one. */

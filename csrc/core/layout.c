@@ -60,6 +60,7 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 	l->arch = (uint8_t)arch;
 	l->sample_id_all = attr->sample_id_all;
 	l->fixed_size = eight_each(st & FIXED);
+	l->tail = (st & ~(FIXED)) != 0;
 	if (st & S(IDENTIFIER))
 		l->sample_id_at = 8;
 	else if (st & S(ID))

@@ -15,7 +15,9 @@ struct pf_layout {
 	uint16_t sample_id_at; /* offset of the id from a sample's start, 0 = none */
 	uint16_t other_id_at;  /* offset of the id from any other record's end, 0 = none */
 	uint32_t index;        /* its place in a struct pf_layouts; the owner's to use otherwise */
+	uint32_t tag;          /* the reader's own; 0 at first */
 	uint8_t arch;          /* enum pf_arch */
+	uint8_t tail;          /* samples have fields behind period */
 	uint8_t sample_id_all;
 };
 

@@ -16,6 +16,7 @@
 -- @module perf.data
 local core = require "perf.core"
 local names = require "perf.data_names"
+if require "perf.fast".compiled then require "perf.packed" end
 
 local data = {}
 

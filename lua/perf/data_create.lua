@@ -2,6 +2,7 @@
 local core = require "perf.core"
 local data_host = require "perf.data_host"
 local data_names = require "perf.data_names"
+local packed = require "perf.fast".compiled and require "perf.packed"
 
 local data_create = {}
 
@@ -70,6 +71,7 @@ Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) e
 -- the front of a file tells (`header_attr` and its like, from a pipe) is taken in and not written as a record.
 -- @return true; or nil, message, code ("ENOSPC" ...). Raises for a string that is no whole records.
 function Writer:write(record)
+  if packed and packed.is(record) then return self._writer:write(record, packed.layout(record)) end
   return self._writer:write(record)
 end
 

@@ -2,6 +2,7 @@
 -- @classmod Event
 local core = require "perf.core"
 local counts = require "perf.counts"
+local fast = require "perf.fast"
 local open = require "perf.open"
 
 local Event = core.Event.__index
@@ -22,6 +23,7 @@ local map, set_filter = Event.map, Event.set_filter
 -- @return the Event, how many pages; and where the allowance of locked memory was too small for those asked for, a text that says
 -- so. Or nil, message, code
 function Event:map(opts)
+  if fast.compiled then require "perf.packed" end -- before the first record
   local ev, pages, code = map(self, opts)
   if ev then return ev, pages, code end
   local info = self:info()

@@ -118,6 +118,7 @@ local has_ffi, ffi = pcall(require, "ffi")
 -- PERF_NO_FFI=1 chooses the C API on LuaJIT too: the specs run both ways, and it shows what FFI is worth.
 if has_ffi and type(jit) == "table" and os.getenv "PERF_NO_FFI" ~= "1" then
   by_ffi(ffi)
+  M.compiled = true
 else
   by_c_api()
 end

@@ -21,11 +21,14 @@ local M = {}
 local fields = core.record_fields()
 fields[#fields + 1] = "raw_fields"
 
+-- What a record of the perf tool's own has beyond the rest; nil for others. Those are never packed (perf.packed).
+local function user_fields(rec) return type(rec) ~= "cdata" and core.user_fields(rec) or nil end
+
 --- The fields of a record as a plain table.
 -- @param rec Record
 -- @return {name = value, ...}, only those it has
 function M.totable(rec)
-  local t = core.user_fields(rec)
+  local t = user_fields(rec)
   if t then -- the perf tool's own: see perf.data
     t.type, t.type_id, t.size, t.misc = rec.type, rec.type_id, rec.size, rec.misc
     return t
@@ -124,7 +127,7 @@ end
 -- @param rec Record
 -- @return string
 function M.tostring(rec)
-  if core.user_fields(rec) then return user_tostring(rec) end
+  if user_fields(rec) then return user_tostring(rec) end
   local out = {}
   local function add(...)
     out[#out + 1] = (...):format(select(2, ...))

@@ -1,0 +1,146 @@
+/* source:each(type, field, ...): the fields of one type of records as plain values, without a Record for each: for files of
+ * millions of samples, and for rings that fill fast.
+ *
+ *     for i, ip, time in data:each("sample", "ip", "time") do
+ *     for i, ip, time in ev:each("sample", "ip", "time") do      -- what is in the ring now
+ *
+ * A file's records that tell about the file itself are told of on the way as ever; the others cost their parsing and no
+ * more. Damaged ones are left out. */
+#include <errno.h>
+#include <string.h>
+
+#include "data.h"
+#include "record.h"
+#include "ring.h"
+
+enum { MAX_FIELDS = 32 };
+
+struct each {
+	uint32_t type;
+	int n, field[MAX_FIELDS];
+	uint64_t count;
+};
+
+static int push_fields(lua_State *L, struct each *e, const struct pf_record *rec, const unsigned char *bytes)
+{
+	lua_settop(L, 0);
+	pb_push_u64(L, ++e->count);
+	for (int i = 0; i < e->n; i++)
+		pb_push_plain_field(L, rec, bytes, e->field[i]);
+	return 1 + e->n;
+}
+
+/* Upvalues: the Data, its struct each, Record's metatable. */
+static int l_data_step(lua_State *L)
+{
+	struct pb_data *p = lua_touserdata(L, lua_upvalueindex(1));
+	struct each *e = lua_touserdata(L, lua_upvalueindex(2));
+	struct pf_data_record r;
+	struct pf_record rec;
+	int n;
+
+	for (;;) {
+		lua_settop(L, 0);
+		lua_pushvalue(L, lua_upvalueindex(1));
+		if (!p->open)
+			return luaL_error(L, "the perf.data file is closed");
+		n = pb_data_step(L, p, &r);
+		if (n == 0)
+			return 0;
+		if (n > 0 && r.type == e->type) {
+			n = pf_record_parse(r.layout, r.bytes, r.size, &rec);
+			if (n >= 0)
+				return push_fields(L, e, &rec, r.bytes);
+			pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it");
+		}
+		if (n < 0)
+			pb_data_failed(L, p, n);
+		else if (pb_data_tells(r.type) &&
+			 pb_push_record_as(L, lua_upvalueindex(3), r.layout, r.bytes, r.size, 0) >= 0)
+			pb_data_tell(L, p, r.type);
+	}
+}
+
+/* Upvalues: the Event, its struct each. */
+static int l_event_step(lua_State *L)
+{
+	struct each *e = lua_touserdata(L, lua_upvalueindex(2));
+	const unsigned char *bytes;
+	struct pb_event *ev;
+	struct pf_record rec;
+	int n;
+
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	ev = pb_check_mapped(L, 1);
+	while ((n = pf_ring_next(&ev->ring, &rec, &bytes)) != 0) {
+		if (n == -EBADMSG)
+			continue;
+		if (n < 0)
+			return luaL_error(L, "the ring: %s", strerror(-n));
+		if (rec.type == e->type) {
+			push_fields(L, e, &rec, bytes);
+			pf_ring_release(&ev->ring);
+			return 1 + e->n;
+		}
+	}
+	return 0;
+}
+
+/* Push the struct each of the arguments from 2 on. */
+static void push_each(lua_State *L)
+{
+	const struct pf_name *t = pf_names_record;
+	const char *name = luaL_checkstring(L, 2);
+	struct each *e;
+	int n = lua_gettop(L) - 2;
+
+	while (t->name && strcmp(t->name, name) != 0)
+		t++;
+	if (!t->name)
+		luaL_argerror(L, 2, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
+	luaL_argcheck(L, n <= MAX_FIELDS, 3 + MAX_FIELDS, "too many fields");
+	e = pb_newuserdata(L, sizeof *e);
+	*e = (struct each){.type = t->value, .n = n};
+	for (int i = 0; i < n; i++) {
+		name = luaL_checkstring(L, 3 + i);
+		e->field[i] = pb_plain_field(name);
+		if (e->field[i] < 0)
+			luaL_argerror(L, 3 + i, lua_pushfstring(L, "field '%s' is not one number or string", name));
+	}
+	luaL_checkstack(L, n + 4, "fields");
+	lua_pushvalue(L, 1);
+	lua_insert(L, -2);
+}
+
+static int l_data(lua_State *L)
+{
+	pb_check_data(L, 1);
+	push_each(L);
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_data_step, 3);
+	return 1;
+}
+
+static int l_event(lua_State *L)
+{
+	pb_check_mapped(L, 1);
+	push_each(L);
+	lua_pushcclosure(L, l_event_step, 2);
+	return 1;
+}
+
+static void add_method(lua_State *L, const char *class, lua_CFunction f)
+{
+	lua_getfield(L, -1, class);
+	lua_getfield(L, -1, "__index");
+	lua_pushcfunction(L, f);
+	lua_setfield(L, -2, "each");
+	lua_pop(L, 2);
+}
+
+void pb_open_each(lua_State *L)
+{
+	add_method(L, "Data", l_data);
+	add_method(L, "Event", l_event);
+}

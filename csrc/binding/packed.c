@@ -1,0 +1,130 @@
+/* Records for LuaJIT's compiler.
+ *
+ * A userdata's field costs a call through the C API, which is not compiled. So lua/perf/packed.lua holds a record as a cdata:
+ * its bytes, and a tag that says what they mean. A sample's fields up to period stand where its layout has them, and
+ * Lua reads them there; the others, and those of other records, are parsed when they are asked for.
+ *
+ * A cdata keeps nothing alive, so the info of the event that wrote a record is found by the tag, which core.tag gives to a
+ * layout when its first record is met. Damage is found before a record is taken. */
+#include "packed.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "../core/bytes.h"
+#include "data.h"
+
+enum { TCDATA = 10 }; /* lua_type's on LuaJIT, which no header has */
+
+static int sound(const struct pf_layout *l, const unsigned char *bytes, size_t n)
+{
+	struct pf_record rec;
+
+	if (!l->tail && pf_load32(bytes) == PF_RECORD_SAMPLE)
+		return n % 8 == 0 && n >= sizeof(struct pf_header) + l->fixed_size;
+	return pf_record_parse(l, bytes, n, &rec) >= 0;
+}
+
+int pb_pack(const struct pf_layout *l, const unsigned char *bytes, size_t n, struct pb_packed *into)
+{
+	if (!l || !sound(l, bytes, n))
+		return PB_OTHERWISE;
+	if (!l->tag)
+		return PB_UNTAGGED;
+	if (!into || into->room < n)
+		return (int)n;
+	into->tag = (int32_t)(2 * l->tag + (pf_load32(bytes) == PF_RECORD_SAMPLE));
+	memcpy(into->bytes, bytes, n);
+	return PB_TAKEN;
+}
+
+/* Where the fields that stand in the same place of every sample stand: {name = bytes from the record's start}. */
+static void push_places(lua_State *L, uint64_t sample_type)
+{
+	static const struct {
+		uint64_t bit;
+		const char *first, *second; /* in 8 bytes; one of 8 has a second name, or none */
+		int halves;
+	} fixed[] = {
+		{PF_SAMPLE(IDENTIFIER), "event_id", "id", 0}, {PF_SAMPLE(IP), "ip", NULL, 0},
+		{PF_SAMPLE(TID), "pid", "tid", 1},            {PF_SAMPLE(TIME), "time", NULL, 0},
+		{PF_SAMPLE(ADDR), "addr", NULL, 0},           {PF_SAMPLE(ID), "event_id", "id", 0},
+		{PF_SAMPLE(STREAM_ID), "stream_id", NULL, 0}, {PF_SAMPLE(CPU), "cpu", NULL, 0},
+		{PF_SAMPLE(PERIOD), "period", NULL, 0},
+	};
+	int at = sizeof(struct pf_header);
+
+	lua_newtable(L);
+	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+		if (!(sample_type & fixed[i].bit))
+			continue;
+		lua_pushinteger(L, at);
+		lua_setfield(L, -2, fixed[i].first);
+		if (fixed[i].second) {
+			lua_pushinteger(L, at + 4 * fixed[i].halves);
+			lua_setfield(L, -2, fixed[i].second);
+		}
+		at += 8;
+	}
+}
+
+/* core.tag(source, intern): give the layout of the record that could not be taken from an Event or a Data the number that
+ * intern(info, layout, places) returns. */
+static int l_tag(lua_State *L)
+{
+	struct pb_event *e = pb_test(L, 1, PB_EVENT);
+	struct pb_data *p = pb_test(L, 1, PB_DATA);
+	struct pf_layout *l;
+
+	lua_settop(L, 2);
+	l = e ? pb_event_untagged(L, e) : p ? pb_data_untagged(L, p) : NULL;
+	if (!l)
+		return luaL_argerror(L, 1, "no record waits there");
+	lua_pushlstring(L, (const char *)l, sizeof *l);
+	push_places(L, l->sample_type);
+	lua_call(L, 3, 1);
+	l->tag = (uint32_t)lua_tointeger(L, -1);
+	return 0;
+}
+
+int pb_unpack(lua_State *L, int i, int info, struct pb_record *out)
+{
+	const struct pb_packed *p = lua_type(L, i) == TCDATA ? lua_topointer(L, i) : NULL;
+	const char *layout = lua_tostring(L, i + 1);
+	struct pf_layout l;
+
+	if (!p || !layout || pb_rawlen(L, i + 1) != sizeof l)
+		return 0;
+	memcpy(&l, layout, sizeof l);
+	out->bytes = p->bytes;
+	out->info = info;
+	return pf_record_parse(&l, p->bytes, pf_load16(p->bytes + 6), &out->rec) >= 0;
+}
+
+/* core.packed_field(record, layout, info, i): field i of core.record_fields(). For perf.packed, which knows that record is one. */
+static int l_packed_field(lua_State *L)
+{
+	struct pb_record r;
+
+	if (!pb_unpack(L, 1, 3, &r))
+		return 0;
+	return pb_push_field(L, &r, (int)luaL_checkinteger(L, 4) - 1);
+}
+
+/* core.record_pointers(): what is called through FFI, as light userdata. */
+static int l_pointers(lua_State *L)
+{
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pb_event_take);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pb_data_take);
+	return 2;
+}
+
+void pb_open_packed(lua_State *L)
+{
+	static const luaL_Reg functions[] = {
+		{"tag", l_tag}, {"packed_field", l_packed_field}, {"record_pointers", l_pointers}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	lua_pushinteger(L, PF_RECORD_MAX_SIZE);
+	lua_setfield(L, -2, "record_room");
+}

@@ -1,0 +1,341 @@
+--- Records as LuaJIT's compiler can read them.
+--
+-- A Record of a ring or of a file is here a cdata: its bytes, and a tag (csrc/binding/packed.c). The fields of a sample that
+-- stand in the same place in every one of its event are read from there by compiled code; every other field is parsed out of the
+-- bytes by C when it is asked for, by the same functions that serve the Records that are userdata. A record that is taken
+-- costs its cdata and one call through FFI; one that is used again, the call.
+--
+-- A tag stands for a layout and what is known of the event: its label and attr. Tags are interned by their content and kept,
+-- so there are as many as different events.
+--
+-- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.fast).
+-- @module perf.packed
+local core = require "perf.core"
+local ffi = require "ffi"
+local record = require "perf.record"
+
+if core.packed then return core.packed end -- it gives the core's classes their methods, which is done once
+
+local M = {}
+core.packed = M
+
+local TAKEN, NONE, UNTAGGED = 1, 0, -1
+
+local Packed -- the ctype
+
+local i32p, u16p, u64 = ffi.typeof "const int32_t *", ffi.typeof "const uint16_t *", ffi.typeof "uint64_t"
+local band = require "bit".band
+
+---------------------------------------------------------------------------------------------------------------------
+-- Fields: getters, one for each way of reading and each place
+
+local EXACT = 2 ^ 53 -- numbers are exact below, and it itself
+
+local function exactly(v, n)
+  if v == EXACT or v == -EXACT then return n end
+end
+
+local reads = {}
+
+-- One of 64 bits that is never negative; or as the same bits a number of more than 2^63.
+local function unsigned(place)
+  local i = place / 8
+  return function(rec)
+    local v = rec._b[i]
+    local n = tonumber(v)
+    if n >= 0 and n < EXACT then return n end
+    return exactly(v, n) or ffi.cast(u64, v)
+  end
+end
+
+local function signed(place)
+  local i = place / 8
+  return function(rec)
+    local v = rec._b[i]
+    local n = tonumber(v)
+    if n < EXACT and n > -EXACT then return n end
+    return exactly(v, n) or v
+  end
+end
+
+local function int(place)
+  local i = place / 4
+  return function(rec) return ffi.cast(i32p, rec._b)[i] end
+end
+
+for name in ("time id stream_id period event_id"):gmatch "%S+" do reads[name] = unsigned end
+for name in ("ip addr"):gmatch "%S+" do reads[name] = signed end
+for name in ("pid tid cpu"):gmatch "%S+" do reads[name] = int end
+
+local getter = { [unsigned] = {}, [signed] = {}, [int] = {} }
+local function read_at(how, place)
+  local known = getter[how]
+  known[place] = known[place] or how(place)
+  return known[place]
+end
+
+local function misc(rec) return ffi.cast(u16p, rec._b)[2] end
+local function size(rec) return ffi.cast(u16p, rec._b)[3] end
+local function type_id(rec) return ffi.cast(i32p, rec._b)[0] end
+local function exact_ip(rec) return band(ffi.cast(u16p, rec._b)[2], 0x4000) ~= 0 end
+local function is_sample() return "sample" end
+
+local field_number = {}
+for i, name in ipairs(core.record_fields()) do field_number[name] = i end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Tags
+
+local shapes = {} -- by tag: {name = getter}
+local infos, layouts = {}, {} -- by tag: what wrote it, and the layout as C has it
+local tags = {} -- by content
+
+-- A field that is parsed out: its getter is made when it is first asked for.
+local function parsed(layout, info)
+  return function(shape, name)
+    local i = field_number[name]
+    if not i then return nil end
+    local function get(rec) return core.packed_field(rec, layout, info, i) end
+    rawset(shape, name, get)
+    return get
+  end
+end
+
+local function shape_of(layout, info, places)
+  local shape = setmetatable({ size = size, misc = misc, raw_fields = record.raw_fields }, { __index = parsed(layout, info) })
+  for name, place in pairs(places or {}) do shape[name] = read_at(reads[name], place) end
+  if places then
+    shape.type, shape.type_id, shape.exact_ip = is_sample, type_id, exact_ip
+  end
+  return shape
+end
+
+local function intern(info, layout, places)
+  local attr = info.attr and core.pack(info.attr) or ""
+  local key = ("%s\0%d %s"):format(info.label or "", #attr, attr .. layout)
+  local tag = tags[key]
+  if not tag then
+    tag = #infos / 2 + 1
+    local known = { label = info.label, attr = info.attr }
+    for _, sample in ipairs { false, places } do
+      local n = #infos + 1
+      infos[n], layouts[n] = known, layout
+      shapes[2 * tag + (sample and 1 or 0)] = shape_of(layout, known, sample)
+    end
+    tags[key] = tag
+  end
+  return tag
+end
+
+local function info_of(rec) return infos[rec._tag - 1] end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The class
+
+local methods = { totable = record.totable, info = info_of }
+
+--- As the kernel wrote them.
+function methods:bytes() return ffi.string(self._b, size(self)) end
+
+Packed = ffi.metatype("struct { int32_t _tag; uint32_t _room; int64_t _b[?]; }", {
+  __index = function(rec, name)
+    local get = shapes[rec._tag][name]
+    if get then return get(rec) end
+    return methods[name]
+  end,
+  __tostring = record.tostring,
+  __name = "perf.Record",
+})
+
+local take_event, take_data = core.record_pointers()
+take_event = ffi.cast("int (*)(void *, void *)", take_event)
+take_data = ffi.cast("int (*)(void *, void *)", take_data)
+
+-- Room for n bytes.
+local function new(n)
+  local words = (n + 7) / 8
+  words = words - words % 1
+  local rec = Packed(words)
+  rec._room = words * 8
+  return rec
+end
+
+-- The next record of a source, new or in a Record that is used again; nil and why when there is none to be had in this way.
+-- Without a loop: one within the caller's would be compiled apart from it.
+local function take_new(take, source)
+  local n = take(source, nil)
+  if n > TAKEN then
+    local rec = new(n)
+    take(source, rec)
+    return rec
+  end
+  if n ~= UNTAGGED then return nil, n end
+  core.tag(source, intern)
+  return take_new(take, source)
+end
+
+local function take_into(take, source, into)
+  local n = take(source, into)
+  if n == TAKEN then return into end
+  if n > TAKEN or n == UNTAGGED then return take_new(take, source) end
+  return nil, n
+end
+
+--- Whether it is a Record of this kind.
+function M.is(rec) return ffi.istype(Packed, rec) end
+
+--- What C needs to know of one: its layout.
+function M.layout(rec) return layouts[rec._tag - 1] end
+
+function core.earlier(a, b)
+  local ta, tb = a.time, b.time
+  if ta ~= nil and tb ~= nil then return ta < tb end
+  return ta == nil and tb ~= nil
+end
+
+-- The code of a loop's function that gives some fields, by their names. One for all loops of the kind, so that the compiler takes
+-- each loop after the first for the same.
+local makers = {}
+
+local function maker(...)
+  local code = select("#", ...) == 0 and "" or ", rec." .. table.concat({ ... }, ", rec.")
+  makers[code] = makers[code] or loadstring(([[
+    local take, source, rec, is_type, skip = ...
+    local function step(_, count)
+      local n = take(source, rec)
+      if n == 1 and is_type(rec) then return count + 1%s end
+      if n == 1 or skip(n) then return step(_, count) end
+    end
+    return step, nil, 0]]):format(code), "=each")
+  return makers[code]
+end
+
+-- What each returns. otherwise(source, why) takes what cannot be taken here, and says whether to go on.
+local function values(take, source, otherwise, type, ...)
+  return maker(...)(take, source, new(core.record_room), function(rec) return rec.type == type end, function(why)
+    if why ~= UNTAGGED then return otherwise(source, why) end
+    core.tag(source, intern)
+    return true
+  end)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Files: what perf.data does with its Data
+
+local Data = core.Data.__index
+local each_data, next_data, data_records = Data.each, Data.next, Data.records
+
+local function next_of_file(data)
+  while true do
+    local rec, _, code = next_data(data)
+    if rec or not code then return rec end
+  end
+end
+
+--- The next Record of a file; or nil; or nil, message, code.
+function Data:next()
+  local rec = take_new(take_data, self)
+  if rec then return rec end
+  return next_data(self)
+end
+
+--- Iterate over a file's records.
+function Data:records()
+  data_records(self) -- raises what is to be raised
+  return function()
+    local rec = take_new(take_data, self)
+    if rec then return rec end
+    return next_of_file(self)
+  end
+end
+
+function Data:each(type, ...)
+  each_data(self, type, ...) -- raises what is to be raised
+  return values(take_data, self, function(data)
+    local rec, _, code = next_data(data)
+    return rec or code
+  end, type, ...)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Rings: Event's methods
+
+local Event = core.Event.__index
+local read_record, read_aux, records, poll, each_event = Event.read_record, Event.read_aux, Event.records, Event.poll, Event.each
+
+local read_slowly
+
+--- The next record of the event's ring.
+-- @param[opt=0] timeout seconds to wait for one
+-- @param[opt] into a Record to use again: it is filled anew and returned when it has room
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when the watched process has ended, "EBADMSG" for a damaged one,
+-- after which reading goes on
+function Event:read_record(timeout, into)
+  if getmetatable(self) ~= core.Event or (timeout ~= nil and not (type(timeout) == "number" and timeout >= 0)) then
+    return read_record(self, timeout, into)
+  end
+  local rec, why
+  if into == nil then
+    rec, why = take_new(take_event, self)
+  elseif ffi.istype(Packed, into) then
+    rec, why = take_into(take_event, self, into)
+  else
+    return read_record(self, timeout, into)
+  end
+  if rec then return rec end
+  return read_slowly(self, timeout, into, why)
+end
+
+function read_slowly(self, timeout, into, why)
+  if why ~= NONE then return read_record(self) end
+  local ok, message, code = poll(self, timeout)
+  if not ok then return nil, message, code end
+  return self:read_record(timeout, into)
+end
+
+local function next_slowly(self, timeout, why)
+  if why == NONE then
+    if not poll(self, timeout) then return nil end
+  else
+    local rec, _, code = read_record(self)
+    if rec or code ~= "EBADMSG" then return rec end
+  end
+  local rec
+  rec, why = take_new(take_event, self)
+  if rec then return rec end
+  return next_slowly(self, timeout, why)
+end
+
+--- Iterate over the records.
+-- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given
+-- @return iterator, which ends also when the watched process has ended, and passes over damaged records
+function Event:records(opts)
+  records(self, opts) -- raises what is to be raised
+  local timeout = opts and opts.timeout
+  return function()
+    local rec, why = take_new(take_event, self)
+    if rec then return rec end
+    return next_slowly(self, timeout, why)
+  end
+end
+
+--- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
+-- @param type a Record's type: "sample", "mmap2" ...
+-- @param ... names of fields that are one number or one string each: "ip", "pid", "time" ...
+-- @usage for i, ip, time in ev:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
+function Event:each(type, ...)
+  each_event(self, type, ...) -- raises what is to be raised
+  return values(take_event, self, function(ev, why)
+    if why == NONE then return false end
+    local rec, message, code = read_record(ev)
+    if code and code ~= "EBADMSG" and code ~= "ETIMEDOUT" then error("the ring: " .. message, 0) end
+    return rec or code == "EBADMSG"
+  end, type, ...)
+end
+
+function Event:read_aux(rec, n)
+  if ffi.istype(Packed, rec) and rec.type == "aux" then return read_aux(self, rec.aux_offset, rec.aux_size) end
+  return read_aux(self, rec, n)
+end
+
+return M

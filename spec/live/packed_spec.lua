@@ -1,0 +1,231 @@
+-- Reading many records: fields without Records, Records used again, and on LuaJIT Records that are cdata.
+local core = require "perf.core"
+local kit = require "testkit"
+local perf = require "perf"
+local rings = require "spec.support.rings"
+
+local faults, touch, raises = rings.faults, rings.touch, rings.raises
+local MORE = { sample_id_all = true,
+  sample_type = { "ip", "tid", "time", "addr", "id", "stream_id", "cpu", "period", "identifier" } }
+local FIELDS = { "ip", "pid", "tid", "time", "addr", "id", "stream_id", "cpu", "period", "event_id" }
+
+-- fn runs compiled: the compiler gives up on nothing in it.
+local function compiled(fn)
+  local jit = rawget(_G, "jit")
+  jit.flush()
+  local aborts, traces = {}, 0
+  local function watch(what, _, _, _, why)
+    if what == "stop" then traces = traces + 1 end
+    if what ~= "abort" then return end
+    local reason = require "jit.vmdef".traceerr[why]
+    if reason ~= "leaving loop in root trace" then aborts[#aborts + 1] = reason end
+  end
+  jit.attach(watch, "trace")
+  fn()
+  jit.attach(watch)
+  assert.same({}, aborts)
+  assert.is_true(traces > 0)
+end
+
+describe("ev:each", function()
+  setup(function() rings.compiler(false) end)
+  teardown(function() rings.compiler(true) end)
+  after_each(rings.close_all)
+
+  it("gives the fields of every sample that is there, counted from 1", function()
+    local ev = faults(MORE)
+    touch(ev, 64)
+    local n, seen = 0, {}
+    for i, tid, addr, id in ev:each("sample", "tid", "addr", "event_id") do
+      n = n + 1
+      assert.same({ n, kit.gettid(), ev:id() }, { i, tid, id })
+      seen[perf.hex(addr)] = true
+    end
+    assert.equal(64, n)
+    local different = 0
+    for _ in pairs(seen) do different = different + 1 end
+    assert.equal(64, different)
+    for _ in ev:each("sample", "ip") do error "there is no more" end
+  end)
+
+  it("says the same as Records do", function()
+    local ev, same = faults(MORE), faults(MORE)
+    assert(ev:enable() and same:enable())
+    kit.touch_pages(32)
+    assert(ev:disable() and same:disable())
+    local addresses = {}
+    for rec in ev:records() do addresses[#addresses + 1] = rec.addr end
+    local i = 0
+    for n, addr, comm in same:each("sample", "addr", "comm") do
+      i = i + 1
+      assert.same({ i, addresses[i] }, { n, addr })
+      assert.is_nil(comm)
+    end
+    assert.equal(#addresses, i)
+  end)
+
+  it("passes over other types, and may be broken off", function()
+    local ev = rings.open({ event = "dummy", task = true, sample_id_all = true, sample_type = { "tid", "time" } }, nil,
+      { pages = 8 })
+    ev:enable()
+    for _ = 1, 3 do kit.fork(function() end) end
+    ev:disable()
+    local step, state, first = ev:each("fork", "pid", "ppid", "time")
+    local i, pid, ppid, time = step(state, first)
+    assert.same({ 1, kit.getpid(), true }, { i, ppid, time > 0 })
+    assert.is_true(pid ~= ppid)
+    assert.equal("fork", ev:read_record().type)
+    for _ in ev:each("exit") do error "it has none: those are its children's" end
+    assert.is_false(ev:has_record())
+  end)
+
+  it("counts what was lost", function()
+    local ev = faults({ read_format = { "lost" } }, { pages = 1 })
+    touch(ev, 1000)
+    local n = 0
+    for i in ev:each("sample") do n = i end
+    assert.equal(1000, n + ev:lost())
+  end)
+
+  it("raises for what it does not know, and when closed", function()
+    local ev = faults()
+    raises("no record of the kernel has the type 'smaple'", function() ev:each("smaple") end)
+    raises("field 'callchain' is not one number or string", function() ev:each("sample", "callchain") end)
+    raises("field 'x y' is not one number or string", function() ev:each("sample", "x y") end)
+    local step, state, first = ev:each("sample", "addr")
+    touch(ev, 1)
+    assert.equal(1, (step(state, first)))
+    ev:close()
+    raises("Event is closed", step, state, 1)
+    raises("Event is closed", function() ev:each("sample") end)
+    raises("not mapped", function() faults(nil, false):each("sample") end)
+  end)
+end)
+
+describe("a Record", function()
+  setup(function() rings.compiler(false) end)
+  teardown(function() rings.compiler(true) end)
+  after_each(rings.close_all)
+
+  it("outlives its event, and knows it", function()
+    local ev = faults(MORE)
+    touch(ev, 1)
+    local rec, id = ev:read_record(), ev:id()
+    local text = tostring(rec)
+    ev:close()
+    ev = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.same({ "page-faults:u", id, 1, "page-faults:u" }, { rec.event, rec.event_id, rec.period, rec:info().label })
+    assert.equal(text, tostring(rec))
+  end)
+
+  it("has of a sample what its bytes say, by whichever way it is read", function()
+    local ev = faults(MORE)
+    touch(ev, 1)
+    local rec = ev:read_record()
+    local layouts = core.layouts()
+    local attr = ev:attr()
+    layouts:add(attr, { label = "page-faults:u" })
+    local other = layouts:record(rec:bytes()) -- a userdata on every interpreter
+    layouts:close()
+    for _, field in ipairs(FIELDS) do
+      assert.is_truthy(rec[field] ~= nil, field)
+      assert.equal(other[field], rec[field], field)
+    end
+    assert.same(other:totable(), rec:totable())
+    assert.equal(tostring(other), tostring(rec))
+    for _, name in ipairs(core.record_fields()) do assert.same(other[name], rec[name], name) end
+    assert.is_nil(rec.no_such_field)
+    assert.is_nil(rec[1])
+    assert.has_error(function() rec.ip = 1 end)
+  end)
+
+  it("is used again where it has room, and made anew where not", function()
+    local small, large = faults { sample_type = { "addr" } }, faults(MORE)
+    touch(small, 2)
+    touch(large, 2)
+    local first = small:read_record()
+    local addr = first.addr
+    local again = small:read_record(0, first)
+    assert.equal(first, again)
+    assert.is_true(first.addr ~= addr)
+    local grown = large:read_record(0, first)
+    assert.is_true(first ~= grown)
+    assert.equal(grown, large:read_record(0, grown))
+    assert.is_nil(first.tid)
+    assert.equal(kit.gettid(), grown.tid)
+  end)
+
+  it("is not read with a wrong timeout, or into something else", function()
+    local ev = faults()
+    touch(ev, 1)
+    raises("bad argument #1 to 'read_record'", function() ev:read_record "now" end)
+    raises("0 or more seconds", function() ev:read_record(-1) end)
+    raises("Record expected, got table", function() ev:read_record(0, {}) end)
+    assert.equal("sample", ev:read_record().type)
+  end)
+
+  it("of another ring goes by its own event's name", function()
+    local a, b = faults(MORE), faults({ event = "minor-faults:u", sample_type = MORE.sample_type, sample_id_all = true }, false)
+    assert(b:set_output(a))
+    assert(a:enable() and b:enable())
+    kit.touch_pages(1)
+    assert(a:disable() and b:disable())
+    local names = {}
+    for rec in a:records() do names[#names + 1] = rec.event end
+    table.sort(names)
+    assert.same({ "minor-faults:u", "page-faults:u" }, names)
+  end)
+end)
+
+describe("LuaJIT", function()
+  after_each(rings.close_all)
+
+  local function reading(fn)
+    return function()
+      requires { jit = true, nosan = true, nostress = true }
+      if os.getenv "PERF_NO_FFI" == "1" then pending "the C API is chosen" end
+      local ev = faults(MORE, { pages = 256 })
+      touch(ev, 1)
+      for _ in ev:records() do end -- the first of its kind gets its tag
+      touch(ev, 2000)
+      compiled(function() fn(ev, 1900) end)
+    end
+  end
+
+  it("compiles a loop that makes Records", reading(function(ev, n)
+    local sum = 0
+    for rec in ev:records() do
+      sum = sum + rec.tid + rec.time
+      n = n - 1
+      if n == 0 then break end
+    end
+  end))
+
+  it("compiles a loop that uses one again, which leaves no garbage", reading(function(ev, n)
+    local sum, rec = 0, ev:read_record()
+    local function read(times)
+      for _ = 1, times do
+        rec = ev:read_record(0, rec)
+        sum = sum + rec.ip + rec.tid + rec.time + rec.addr
+      end
+    end
+    read(500)
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count"
+    read(n - 501)
+    local after = collectgarbage "count"
+    collectgarbage "restart"
+    assert.equal(before, after)
+  end))
+
+  it("compiles a loop over fields", reading(function(ev, n)
+    local sum = 0
+    for i, ip, time in ev:each("sample", "ip", "time") do
+      sum = sum + ip + time
+      if i == n then break end
+    end
+  end))
+end)
