@@ -25,5 +25,6 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_host(L);
 	pb_open_bpf(L);
 	pb_open_msr(L);
+	pb_open_profiler(L);
 	return 1;
 }

@@ -34,6 +34,8 @@ local functions = {
   recorder = "record",
   msr = "msr",
   profilers = "hardware_profiler software_profiler cache_profiler",
+  profiler = "profile profiler",
+  zone = "zone",
   tracing = "available_events subsystems tracers current_tracer mounts",
 }
 -- Modules that are reached as perf.NAME.

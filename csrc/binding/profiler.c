@@ -1,0 +1,300 @@
+/* Profiler: a sampler, and the engine of this interpreter that finds the stacks. Its uservalue pins the Event. */
+#include "profiler.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define PB_PROFILER "perf.Profiler"
+
+static struct pb_profiler *check_profiler(lua_State *L)
+{
+	struct pb_profiler *p = pb_test(L, 1, PB_PROFILER);
+
+	if (!p)
+		luaL_argerror(L, 1, lua_pushfstring(L, "Profiler expected, got %s", luaL_typename(L, 1)));
+	return p;
+}
+
+static int option(lua_State *L, const char *name)
+{
+	int v;
+
+	lua_getfield(L, 2, name);
+	v = lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	return v;
+}
+
+static uint64_t address(lua_State *L, const char *name)
+{
+	uint64_t v = 0;
+	int negative = 0;
+
+	lua_getfield(L, 2, name);
+	if (!lua_isnil(L, -1) && !pb_to_u64(L, -1, &v, &negative))
+		luaL_argerror(L, 2, name);
+	lua_pop(L, 1);
+	return v;
+}
+
+/* core.profiler(event, {exact=, switches=, native=, by_descriptor=, resumer=, hidden=, code_start=, code_end=}): a Profiler;
+ * or nil, message, code. hidden are two sources whose functions are not shown, code_start to code_end the interpreter's. */
+static int l_profiler(lua_State *L)
+{
+	struct pf_event *event = pb_check_event(L, 1);
+	struct pb_profiler *p;
+	int r;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	p = pb_newuserdata(L, sizeof *p);
+	memset(p, 0, sizeof *p);
+	luaL_getmetatable(L, PB_PROFILER);
+	lua_setmetatable(L, -2);
+	lua_newtable(L);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, 1);
+	pb_setuservalue(L, 3);
+	p->s.mode = option(L, "switches") ? PF_SAMPLE_SWITCHES : option(L, "exact") ? PF_SAMPLE_EXACT : PF_SAMPLE_INTERVAL;
+	p->s.native = option(L, "native");
+	p->s.by_descriptor = option(L, "by_descriptor");
+	p->s.code_start = address(L, "code_start");
+	p->s.code_end = address(L, "code_end");
+	p->coroutines = option(L, "resumer") ? PB_COROUTINES_RESUMER : PB_COROUTINES_ALONE;
+	lua_getfield(L, 2, "hidden");
+	for (int i = 0; i < 2 && lua_istable(L, -1); i++) {
+		const char *source;
+
+		lua_rawgeti(L, -1, i + 1);
+		source = lua_tostring(L, -1);
+		if (source && strlen(source) < sizeof p->hidden[i])
+			strcpy(p->hidden[i], source);
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+	p->s.classify = pb_engine_classify;
+	p->s.trigger = pb_engine_trigger;
+	p->s.owner = p;
+	/* the event is the first member of the userdata that has its layout */
+	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout);
+	return r < 0 ? pb_fail(L, r, "profiler") : 1;
+}
+
+static void stop(lua_State *L, struct pb_profiler *p)
+{
+	if (!p->s.running)
+		return;
+	pf_sampler_stop(&p->s);
+	pb_engine_stop(L, p);
+}
+
+static int l_close(lua_State *L)
+{
+	struct pb_profiler *p = check_profiler(L);
+
+	stop(L, p);
+	pf_sampler_free(&p->s);
+	return 0;
+}
+
+/* profiler:start(): true; or nil, message, code. Once. */
+static int l_start(lua_State *L)
+{
+	struct pb_profiler *p = check_profiler(L);
+	const char *why = "a profiler is running in this process, which can have one at a time";
+	int r;
+
+	if (pf_sampler_busy())
+		return pb_fail(L, -EBUSY, "%s", why);
+	luaL_argcheck(L, p->s.event && !p->s.duration_ns && !p->s.running, 1, "Profiler has been started before");
+	r = pb_engine_start(L, p, &why);
+	if (r == 0) {
+		r = pf_sampler_start(&p->s);
+		if (r < 0) {
+			why = "enable";
+			pb_engine_stop(L, p);
+		}
+	}
+	return r < 0 ? pb_fail(L, r, "%s", why) : (lua_pushboolean(L, 1), 1);
+}
+
+static int l_stop(lua_State *L)
+{
+	stop(L, check_profiler(L));
+	return 0;
+}
+
+/* profiler:state(): "new", "running", "inherited" (it runs in the parent of a fork) or "stopped". */
+static int l_state(lua_State *L)
+{
+	const struct pb_profiler *p = check_profiler(L);
+
+	lua_pushstring(L, p->s.running ? (pf_sampler_inherited(&p->s) ? "inherited" : "running")
+				       : p->s.started_ns ? "stopped" : "new");
+	return 1;
+}
+
+static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, const char *field)
+{
+	if (!text)
+		return;
+	lua_pushstring(L, pf_stacks_text_at(s, text));
+	lua_setfield(L, -2, field);
+}
+
+/* {kind =, ...}: see l_result. */
+static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_frame *f)
+{
+	static const char *const kinds[] = {NULL, "lua", "c", "state", "zone", "native", "kernel"};
+	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "native"};
+
+	lua_createtable(L, 0, 7);
+	lua_pushstring(L, kinds[f->kind]);
+	lua_setfield(L, -2, "kind");
+	if (f->kind == PF_FRAME_LUA || f->kind == PF_FRAME_C) {
+		const struct pf_function *fn = pf_stacks_function_at(s, (uint32_t)f->key);
+
+		set_text(L, s, fn->name, "func");
+		set_text(L, s, fn->source, "file");
+		set_text(L, s, fn->short_src, "short_src");
+		if (f->kind == PF_FRAME_C) {
+			pb_push_u64(L, fn->source_key);
+			lua_setfield(L, -2, "address");
+			return;
+		}
+		lua_pushinteger(L, fn->line);
+		lua_setfield(L, -2, "linedefined");
+		if (f->line) {
+			lua_pushinteger(L, (lua_Integer)f->line);
+			lua_setfield(L, -2, "line");
+		}
+	} else if (f->kind == PF_FRAME_STATE) {
+		lua_pushstring(L, states[f->key]);
+		lua_setfield(L, -2, "state");
+	} else if (f->kind == PF_FRAME_ZONE) {
+		lua_pushinteger(L, (lua_Integer)f->key);
+		lua_setfield(L, -2, "zone");
+	} else {
+		pb_push_u64(L, f->key);
+		lua_setfield(L, -2, "address");
+	}
+}
+
+static void push_sum(lua_State *L, uint64_t v, const char *field)
+{
+	pb_push_u64(L, v);
+	lua_setfield(L, -2, field);
+}
+
+/* profiler:result(): what was found, after the stop:
+ *
+ *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
+ *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
+ *   pending   array of {state, weight, count}: samples that no safe point came for
+ *   total, and of that unsampled: what was counted after the last sample; lost, samples, duration_ns, memory */
+static int l_result(lua_State *L)
+{
+	const struct pb_profiler *p = check_profiler(L);
+	const struct pf_stacks *s = &p->s.stacks;
+	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled"};
+	const uint32_t n = s->nodes.n;
+	uint64_t unsampled;
+
+	luaL_argcheck(L, p->s.event && !p->s.running, 1, "Profiler is running or closed");
+	unsampled = pf_sampler_total(&p->s) - p->s.sum + s->none.weight;
+	lua_createtable(L, 0, 12);
+	lua_createtable(L, (int)s->frames.n, 0);
+	for (uint32_t i = 1; i <= s->frames.n; i++) {
+		push_frame(L, s, pf_stacks_frame_at(s, i));
+		lua_rawseti(L, -2, (int)i);
+	}
+	lua_setfield(L, -2, "frames");
+	for (int k = 0; k < 4; k++) {
+		static const char *const names[] = {"parent", "frame", "weight", "count"};
+
+		lua_createtable(L, (int)n, 0);
+		for (uint32_t i = 1; i <= n; i++) {
+			const struct pf_node *node = pf_stacks_node_at(s, i);
+
+			pb_push_u64(L, k == 0 ? node->parent : k == 1 ? node->frame : k == 2 ? node->weight : node->count);
+			lua_rawseti(L, -2, (int)i);
+		}
+		lua_setfield(L, -2, names[k]);
+	}
+	lua_newtable(L);
+	for (uint32_t i = 0; i < p->s.npending; i++) {
+		unsampled -= p->s.pending[i].weight;
+		lua_createtable(L, 0, 3);
+		lua_pushstring(L, states[p->s.pending[i].state]);
+		lua_setfield(L, -2, "state");
+		push_sum(L, p->s.pending[i].weight, "weight");
+		push_sum(L, p->s.pending[i].count, "count");
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+	lua_setfield(L, -2, "pending");
+	push_sum(L, pf_sampler_total(&p->s), "total");
+	push_sum(L, unsampled, "unsampled");
+	push_sum(L, p->s.ring.lost + p->s.ring.lost_samples, "lost");
+	push_sum(L, p->s.samples, "samples");
+	push_sum(L, p->s.duration_ns, "duration_ns");
+	push_sum(L, pf_stacks_memory(s), "memory");
+	return 1;
+}
+
+/* core.set_zone(number): the zone that was; core.zone_cell(): where it is kept, for FFI. */
+static int l_set_zone(lua_State *L)
+{
+	const uint32_t before = pf_zone;
+
+	pf_zone = (uint32_t)luaL_checkinteger(L, 1);
+	lua_pushinteger(L, (lua_Integer)before);
+	return 1;
+}
+
+static int l_zone_cell(lua_State *L)
+{
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_zone);
+	return 1;
+}
+
+/* core.object_address(function): what tells function objects apart; without one, an address in the interpreter's code. */
+static int l_object_address(lua_State *L)
+{
+	int (*code)(lua_State *) = lua_gettop;
+
+	pb_push_u64(L, lua_isnoneornil(L, 1) ? (uint64_t)(uintptr_t)code : (uint64_t)(uintptr_t)lua_topointer(L, 1));
+	return 1;
+}
+
+/* core.unix_time(): seconds. */
+static int l_unix_time(lua_State *L)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec / 1e9);
+	return 1;
+}
+
+void pb_open_profiler(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"profiler", l_profiler},
+					     {"set_zone", l_set_zone},
+					     {"zone_cell", l_zone_cell},
+					     {"unix_time", l_unix_time},
+					     {"object_address", l_object_address},
+					     {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
+					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	luaL_newmetatable(L, PB_PROFILER);
+	lua_pushcfunction(L, l_close);
+	lua_setfield(L, -2, "__gc");
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_pop(L, 1);
+	pb_open_profiler_resume(L);
+}

@@ -1,0 +1,53 @@
+/* What the files of the profiler share.
+ *
+ *   profiler.c          the userdata: start, stop, what was found
+ *   profiler_walk.c     a Lua stack as frames of the core's
+ *   profiler_luajit.c   how a signal gets to a safe point, and what the interpreter was at: LuaJIT, by its own profiler's hook
+ *   profiler_puc.c      the same for PUC Lua, by lua_sethook
+ *   profiler_resume.c   coroutine.resume and coroutine.wrap that tell who resumed whom */
+#ifndef PB_PROFILER_H
+#define PB_PROFILER_H
+
+#include "../core/sampler.h"
+#include "binding.h"
+
+#if LUA_VERSION_NUM == 501 && defined __has_include
+#if __has_include(<luajit.h>)
+#include <luajit.h>
+#endif
+#endif
+#ifdef LUAJIT_VERSION_NUM
+#define PB_LUAJIT 1
+#else
+#define PB_LUAJIT 0
+#endif
+
+enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER };
+
+/* A resumption that is going on; on the C stack of the function that resumes. */
+struct pb_resumption {
+	lua_State *L, *from;
+	struct pb_resumption *outer;
+};
+
+struct pb_profiler {
+	struct pf_sampler s;
+	int coroutines;
+	char hidden[2][256]; /* sources whose functions are not shown, nor the pcall that they call by: the profiler's own */
+};
+
+/* The innermost resumption of this process's one profiled thread, NULL outside of any. */
+extern struct pb_resumption *pb_resumed;
+
+/* The frames of L's stack from a level on, the innermost first: how many. */
+unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames);
+
+/* The engine of this interpreter. start: 0, or -errno with the reason in *why. stop comes after pf_sampler_stop. */
+int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why);
+void pb_engine_stop(lua_State *L, struct pb_profiler *p);
+enum pf_state pb_engine_classify(void *owner);
+void pb_engine_trigger(void *owner);
+
+void pb_open_profiler_resume(lua_State *L);
+
+#endif

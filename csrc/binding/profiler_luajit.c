@@ -1,0 +1,388 @@
+/* LuaJIT: its own profiler's hook is the safe point, which compiled code too stops for.
+ *
+ * luaJIT_profile_start puts a check into compiled code wherever the line changes, and installs a handler for SIGPROF that asks for
+ * the hook, with a timer that sends it. The handler is taken, and timer and signal given back to whom they belonged; our
+ * own signal calls the handler. The hook comes before the next instruction.
+ *
+ * What the public interface does not tell is learnt once, by looking at a small function while it runs, and done without where it
+ * cannot be made out:
+ *
+ *   slot      where, on the C stack above the hook, the interpreter keeps the address of the next instruction. One
+ *             less than it is the instruction that ran when the signal came, whose line is asked for.
+ *   vmstate   what the machine is at: in a C function, the collector, the compiler
+ *   cur_L, cframe   the thread that runs, and whether there is a frame of the interpreter at all: none is outside of Lua
+ *   func_pc   a function's first instruction: what ran before that was its caller */
+#include "profiler.h"
+
+#if PB_LUAJIT
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "../core/sys.h"
+
+enum { THREAD_WORDS = 14, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4 };
+enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
+
+static struct {
+	void (*handler)(int); /* LuaJIT's for SIGPROF */
+	int tried;
+	int slot;    /* word above the hook's frame address; 0: not known */
+	int func_pc; /* word of a function object; 0: not known */
+	int glref, cframe, main, cur_L; /* words; 0 of glref: none of them is known */
+	int vmstate;                    /* a half word */
+} vm;
+
+/* What the handler looks at: of the one profiler that runs. */
+static struct {
+	const volatile uintptr_t *main_cframe, *cur_L;
+	const volatile int32_t *vmstate;
+} at;
+
+/* --- learning ------------------------------------------------------------------------------------------------------- */
+
+static struct {
+	int on;
+	lua_State *L;
+	const uintptr_t *g;
+	uint8_t vmstate[2 * GLOBAL_WORDS], cur_L[GLOBAL_WORDS]; /* whether it can still be there */
+	uint8_t hooked;
+} learn;
+
+static void narrow(int32_t state)
+{
+	const int32_t *half = (const int32_t *)(const void *)learn.g;
+
+	if (!learn.g)
+		return;
+	for (int i = 0; i < 2 * GLOBAL_WORDS; i++)
+		learn.vmstate[i] = learn.vmstate[i] && half[i] == state;
+	for (int i = 0; i < GLOBAL_WORDS; i++)
+		learn.cur_L[i] = learn.cur_L[i] && learn.g[i] == (uintptr_t)learn.L;
+}
+
+static int only(const uint8_t *set, int n)
+{
+	int found = -1;
+
+	for (int i = 0; i < n; i++)
+		if (set[i]) {
+			if (found >= 0)
+				return -1;
+			found = i;
+		}
+	return found;
+}
+
+static int line_of(lua_State *L)
+{
+	lua_Debug ar;
+
+	return lua_getstack(L, 0, &ar) && lua_getinfo(L, "l", &ar) ? ar.currentline : -1;
+}
+
+/* In the hook, at line 3, after the call on line 2. */
+static void learn_in_hook(lua_State *L, uintptr_t *frame)
+{
+	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
+	lua_Debug ar;
+
+	narrow(VM_INTERP);
+	if (line_of(L) != 3)
+		return;
+	learn.hooked = 1;
+	for (int i = 1; i < STACK_WORDS && !vm.slot; i++) {
+		const uintptr_t pc = frame[i];
+
+		if (pc < 65536 || pc % INSTRUCTION)
+			continue;
+		frame[i] = pc - INSTRUCTION;
+		if (line_of(L) == 2)
+			vm.slot = i;
+		frame[i] = pc;
+	}
+	if (!vm.slot)
+		return;
+	for (int i = 1; i < THREAD_WORDS; i++)
+		if (thread[i] >= (uintptr_t)frame && thread[i] < (uintptr_t)(frame + 4 * STACK_WORDS))
+			vm.cframe = i;
+	if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
+		return;
+	fn = lua_topointer(L, -1);
+	for (int i = 1; i < 5; i++) /* the smallest function object has five words */
+		if (frame[vm.slot] > fn[i] && frame[vm.slot] - fn[i] <= 16 * INSTRUCTION)
+			vm.func_pc = i;
+	lua_pop(L, 1);
+}
+
+static int l_learn(lua_State *L)
+{
+	learn.L = L;
+	narrow(VM_C);
+	vm.handler(SIGPROF);
+	return 0;
+}
+
+/* Memory that may not be there. */
+static int safe_copy(void *dst, const void *src, size_t n)
+{
+	int fds[2], r = pf_sys->pipe(fds);
+
+	if (r < 0)
+		return r;
+	r = pf_sys->write(fds[1], src, n) == (ssize_t)n && pf_sys->read(fds[0], dst, n) == (ssize_t)n ? 0 : -EFAULT;
+	pf_sys->close(fds[0]);
+	pf_sys->close(fds[1]);
+	return r;
+}
+
+/* The global state: what two threads refer to at the same place, right after the main thread, which it refers to. */
+static void find_global(const uintptr_t *a, const uintptr_t *b)
+{
+	uintptr_t g[GLOBAL_WORDS];
+
+	for (int i = 1; i < 6; i++) {
+		if (a[i] != b[i] || a[i] % sizeof *a || safe_copy(g, (const void *)a[i], sizeof g) < 0)
+			continue;
+		for (int k = 1; k < GLOBAL_WORDS; k++)
+			if (g[k] < a[i] && a[i] - g[k] < 1024 && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i]) {
+				vm.glref = i;
+				vm.main = k;
+				learn.g = (const uintptr_t *)a[i];
+				return;
+			}
+	}
+}
+
+static int run_probe(lua_State *L)
+{
+	static const char source[] = "local f = ...\nf()\nlocal x = f\nreturn x";
+
+	if (luaL_loadbuffer(L, source, sizeof source - 1, "=perf") != 0)
+		return 0;
+	lua_pushcfunction(L, l_learn);
+	if (lua_pcall(L, 1, 0, 0) != 0)
+		return 0;
+	return 1;
+}
+
+static void learn_layout(lua_State *L)
+{
+	lua_State *co = lua_newthread(L);
+	int ok;
+
+	vm.tried = 1;
+	memset(&learn, 0, sizeof learn);
+	memset(learn.vmstate, 1, sizeof learn.vmstate);
+	memset(learn.cur_L, 1, sizeof learn.cur_L);
+	find_global((const uintptr_t *)(const void *)L, (const uintptr_t *)(const void *)co);
+	learn.on = 1;
+	ok = run_probe(co) && run_probe(L);
+	learn.on = 0;
+	lua_pop(L, 1);
+	vm.vmstate = only(learn.vmstate, 2 * GLOBAL_WORDS);
+	vm.cur_L = only(learn.cur_L, GLOBAL_WORDS);
+	if (!ok || !learn.hooked || vm.vmstate < 0 || vm.cur_L < 0 || !vm.cframe)
+		vm.glref = 0;
+}
+
+static void look_at(lua_State *L)
+{
+	const uintptr_t *g, *main;
+
+	memset(&at, 0, sizeof at);
+	if (!vm.glref)
+		return;
+	g = (const uintptr_t *)((const uintptr_t *)(const void *)L)[vm.glref];
+	main = (const uintptr_t *)g[vm.main];
+	at.cur_L = g + vm.cur_L;
+	at.main_cframe = main + vm.cframe;
+	at.vmstate = (const int32_t *)(const void *)g + vm.vmstate;
+}
+
+/* --- the handler's part --------------------------------------------------------------------------------------------- */
+
+enum pf_state pb_engine_classify(void *owner)
+{
+	const uintptr_t *L;
+	int32_t state;
+
+	(void)owner;
+	if (!at.vmstate)
+		return PF_AT_LUA;
+	state = *at.vmstate;
+	L = (const uintptr_t *)*at.cur_L;
+	if (state >= 0 || state == VM_INTERP)
+		return PF_AT_LUA;
+	if (state == VM_GC)
+		return PF_AT_GC;
+	if (state != VM_C)
+		return PF_AT_JIT;
+	return !*at.main_cframe && (!L || !L[vm.cframe]) ? PF_OUTSIDE : PF_AT_C;
+}
+
+void pb_engine_trigger(void *owner)
+{
+	(void)owner;
+	vm.handler(SIGPROF);
+}
+
+/* --- the hook ------------------------------------------------------------------------------------------------------- */
+
+/* Has the function at level 0 not begun? */
+static int at_first(lua_State *L, uintptr_t pc)
+{
+	const uintptr_t *fn;
+	lua_Debug ar;
+
+	if (!vm.func_pc || !lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
+		return 0;
+	fn = lua_topointer(L, -1);
+	lua_pop(L, 1);
+	/* the header, then the first instruction, which the address is behind */
+	return pc - fn[vm.func_pc] == 2 * INSTRUCTION;
+}
+
+/* Without vmstate there is what LuaJIT's handler saw at the first signal. */
+static void set_state(struct pb_profiler *p, int vmstate)
+{
+	for (uint32_t i = 0; i < p->s.npending; i++)
+		p->s.pending[i].state = vmstate == 'C'	 ? PF_AT_C
+					: vmstate == 'G' ? PF_AT_GC
+					: vmstate == 'J' ? PF_AT_JIT
+							 : PF_AT_LUA;
+}
+
+static void attribute(struct pb_profiler *p, lua_State *L, uintptr_t *slot)
+{
+	uint32_t frames[PF_SAMPLER_DEPTH];
+	unsigned n;
+
+	if (slot && p->s.pending[0].state == PF_AT_C && at_first(L, *slot)) {
+		/* The C function that calls this one: it may be on the stack, with its name. */
+		n = pb_walk(p, L, 1, frames);
+		if (n && pf_stacks_frame_at(&p->s.stacks, frames[0])->kind == PF_FRAME_C)
+			p->s.pending[0].state = PF_AT_LUA;
+	} else {
+		if (slot)
+			*slot -= INSTRUCTION;
+		n = pb_walk(p, L, 0, frames);
+		if (slot)
+			*slot += INSTRUCTION;
+	}
+	pf_sampler_flush(&p->s, frames, n);
+}
+
+static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data, lua_State *L, int samples, int vmstate)
+{
+	struct pb_profiler *p = data;
+	uintptr_t *frame = __builtin_frame_address(0);
+
+	(void)samples;
+	if (learn.on) {
+		learn_in_hook(L, frame);
+		return;
+	}
+	if (!p->s.running || p->s.own)
+		return;
+	pf_sampler_enter(&p->s);
+	if (p->s.npending) {
+		if (!at.vmstate)
+			set_state(p, vmstate);
+		attribute(p, L, vm.slot ? frame + vm.slot : NULL);
+	}
+	pf_sampler_leave(&p->s);
+}
+
+/* --- start and stop ------------------------------------------------------------------------------------------------- */
+
+/* The signal and the timer that LuaJIT takes, as they are otherwise. */
+struct kept {
+	struct sigaction action;
+	struct itimerval timer;
+	sigset_t mask;
+};
+
+static void keep(struct kept *k)
+{
+	sigset_t prof;
+
+	sigemptyset(&prof);
+	sigaddset(&prof, SIGPROF);
+	pthread_sigmask(SIG_BLOCK, &prof, &k->mask);
+	sigaction(SIGPROF, NULL, &k->action);
+	getitimer(ITIMER_PROF, &k->timer);
+}
+
+static void give_back(const struct kept *k)
+{
+	sigaction(SIGPROF, &k->action, NULL);
+	setitimer(ITIMER_PROF, &k->timer, NULL);
+	pthread_sigmask(SIG_SETMASK, &k->mask, NULL);
+}
+
+/* Does LuaJIT's profiler run already, for jit.p or another? */
+static int in_use(const struct kept *k)
+{
+	Dl_info theirs, ours;
+	void *address;
+
+	if (k->action.sa_handler == SIG_DFL || k->action.sa_handler == SIG_IGN)
+		return 0;
+	if (vm.handler)
+		return k->action.sa_handler == vm.handler;
+	if (k->timer.it_interval.tv_sec == 0 && k->timer.it_interval.tv_usec == 0)
+		return 0;
+	memcpy(&address, &k->action.sa_handler, sizeof address);
+	if (!dladdr(address, &theirs))
+		return 0;
+	{
+		void (*fn)(lua_State *, const char *, luaJIT_profile_callback, void *) = luaJIT_profile_start;
+
+		memcpy(&address, &fn, sizeof address);
+	}
+	return dladdr(address, &ours) && theirs.dli_fbase == ours.dli_fbase;
+}
+
+int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
+{
+	struct sigaction luajits;
+	struct kept k;
+
+	keep(&k);
+	*why = "LuaJIT's profiler is in use (jit.p, -jp, jit.profile): there is one in a process";
+	if (in_use(&k)) {
+		pthread_sigmask(SIG_SETMASK, &k.mask, NULL);
+		return -EBUSY;
+	}
+	luaJIT_profile_start(L, "l", on_hook, p);
+	sigaction(SIGPROF, NULL, &luajits);
+	give_back(&k);
+	if (luajits.sa_handler == k.action.sa_handler)
+		return -EBUSY; /* another Lua state's */
+	vm.handler = luajits.sa_handler;
+	if (!vm.tried)
+		learn_layout(L);
+	look_at(L);
+	return 0;
+}
+
+void pb_engine_stop(lua_State *L, struct pb_profiler *p)
+{
+	struct kept k;
+
+	(void)p;
+	memset(&at, 0, sizeof at);
+	keep(&k);
+	if (k.action.sa_handler == vm.handler) { /* somebody has started LuaJIT's profiler since: it is theirs */
+		pthread_sigmask(SIG_SETMASK, &k.mask, NULL);
+		return;
+	}
+	luaJIT_profile_stop(L);
+	give_back(&k);
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* PUC Lua: the signal's handler sets a hook, which Lua allows it to; the hook comes at the next call, return or instruction of the
+ * thread, and takes itself away. A return shows the C function that was running still on the stack, with its name. Before
+ * an instruction, the one that ran is the one before it: where the address of the next is kept is learnt once, by
+ * stepping through a small function, since no call tells it.
+ *
+ * A hook belongs to one Lua thread. Who runs is known from coroutine.resume and wrap (profiler_resume.c); the main
+ * thread gets the hook too. What somebody else has as a hook is kept, called meanwhile, and put back. */
+#include "profiler.h"
+
+#if !PB_LUAJIT
+#include <errno.h>
+#include <string.h>
+
+enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 16, STEPS = 6 };
+
+static struct {
+	struct pb_profiler *p;
+	lua_State *L;    /* that started */
+	lua_State *main; /* NULL where Lua does not tell */
+} engine;
+
+/* Whose hook was set, and what was there. */
+static struct armed {
+	lua_State *L;
+	lua_Hook hook;
+	int mask, count;
+} armed[2];
+
+static struct {
+	int tried, slot; /* word of where() below; -1: not known */
+	int steps, line;
+	uintptr_t before[WORDS];
+	uint8_t can[WORDS];
+} pc = {.slot = -1};
+
+/* The words among which the address of the next instruction is. */
+static uintptr_t *where(lua_State *L, const lua_Debug *ar)
+{
+#if LUA_VERSION_NUM == 501
+	(void)ar;
+	return (uintptr_t *)(void *)L;
+#else
+	(void)L;
+	return (uintptr_t *)(void *)ar->i_ci;
+#endif
+}
+
+/* --- learning ------------------------------------------------------------------------------------------------------- */
+
+/* Before each of some instructions that have a line each. */
+static void step(lua_State *L, lua_Debug *ar)
+{
+	uintptr_t *words = where(L, ar);
+
+	lua_getinfo(L, "l", ar);
+	for (int i = 0; i < WORDS; i++)
+		if (ar->currentline == pc.line + 1 && pc.steps > 0)
+			pc.can[i] = pc.can[i] && words[i] == pc.before[i] + 4;
+	if (ar->currentline == pc.line + 1)
+		pc.steps++;
+	pc.line = ar->currentline;
+	memcpy(pc.before, words, sizeof pc.before);
+}
+
+static void learn(lua_State *L)
+{
+	static const char source[] = "local a = 1\nlocal b = 2\nlocal c = 3\nlocal d = 4\nlocal e = 5\nlocal f = 6\n";
+	lua_State *co = lua_newthread(L);
+	int n = 0;
+
+	pc.tried = 1;
+	memset(pc.can, 1, sizeof pc.can);
+	if (luaL_loadbuffer(co, source, sizeof source - 1, "=perf") == 0) {
+		lua_sethook(co, step, LUA_MASKCOUNT, 1);
+		if (lua_pcall(co, 0, 0, 0) == 0 && pc.steps >= 5)
+			for (int i = 0; i < WORDS; i++)
+				if (pc.can[i]) {
+					pc.slot = i;
+					n++;
+				}
+		lua_sethook(co, NULL, 0, 0);
+	}
+	if (n != 1)
+		pc.slot = -1;
+	lua_pop(L, 1);
+}
+
+/* --- the hook ------------------------------------------------------------------------------------------------------- */
+
+static void on_hook(lua_State *L, lua_Debug *ar);
+
+static void disarm(lua_State *L)
+{
+	struct armed *a = armed;
+
+	if (lua_gethook(L) != on_hook)
+		return;
+	if (armed[1].L == L)
+		a = armed + 1;
+	/* A thread that was made meanwhile has inherited ours: it gets what its maker had. */
+	lua_sethook(L, a->hook, a->mask, a->count);
+}
+
+static void arm(struct armed *a, lua_State *L)
+{
+	const lua_Hook hook = lua_gethook(L);
+
+	if (hook == on_hook)
+		return;
+	*a = (struct armed){L, hook, lua_gethookmask(L), lua_gethookcount(L)};
+	lua_sethook(L, on_hook, MASK, 1);
+}
+
+/* The line of the instruction that ran before the one to come, if it is one of the same function. */
+static unsigned walk_back(struct pb_profiler *p, lua_State *L, lua_Debug *ar, uint32_t *frames)
+{
+	uintptr_t *slot = pc.slot >= 0 ? where(L, ar) + pc.slot : NULL;
+	unsigned n;
+
+	lua_getinfo(L, "S", ar);
+	if (slot && ar->what[0] != 'C') {
+		*slot -= 4;
+		lua_getinfo(L, "l", ar);
+		/* Before the first instruction there is none: no line, or whatever stands there. */
+		if (ar->currentline <= 0 || (ar->linedefined > 0 && (ar->currentline < ar->linedefined || ar->currentline > ar->lastlinedefined))) {
+			*slot += 4;
+			slot = NULL;
+		}
+	} else {
+		slot = NULL;
+	}
+	n = pb_walk(p, L, 0, frames);
+	if (slot)
+		*slot += 4;
+	return n;
+}
+
+static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
+{
+	uint32_t frames[PF_SAMPLER_DEPTH];
+	unsigned n;
+
+	if (ar->event == LUA_HOOKCALL) {
+		n = pb_walk(p, L, 1, frames); /* it ran before this call */
+		if (n == 0)
+			for (uint32_t i = 0; i < p->s.npending; i++)
+				p->s.pending[i].state = PF_OUTSIDE;
+	} else if (ar->event == LUA_HOOKCOUNT) {
+		n = walk_back(p, L, ar, frames);
+	} else {
+		n = pb_walk(p, L, 0, frames);
+	}
+	pf_sampler_flush(&p->s, frames, n);
+}
+
+static void on_hook(lua_State *L, lua_Debug *ar)
+{
+	struct pb_profiler *p = engine.p;
+
+	if (p && p->s.running && !p->s.own) {
+		pf_sampler_enter(&p->s);
+		if (p->s.npending)
+			attribute(p, L, ar);
+		disarm(L);
+		pf_sampler_leave(&p->s);
+	} else {
+		disarm(L);
+	}
+	/* The event may be one that the hook which was there before waits for. */
+	if (lua_gethook(L) && lua_gethook(L) != on_hook && lua_gethookmask(L) & (1 << ar->event) && ar->event != LUA_HOOKCOUNT)
+		lua_gethook(L)(L, ar);
+}
+
+/* --- the handler's part --------------------------------------------------------------------------------------------- */
+
+enum pf_state pb_engine_classify(void *owner)
+{
+	(void)owner;
+	return PF_AT_LUA; /* the hook finds out */
+}
+
+void pb_engine_trigger(void *owner)
+{
+	lua_State *L = pb_resumed ? pb_resumed->L : engine.L;
+
+	(void)owner;
+	arm(armed, L);
+	if (engine.main && engine.main != L)
+		arm(armed + 1, engine.main);
+}
+
+/* --- start and stop ------------------------------------------------------------------------------------------------- */
+
+int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
+{
+	(void)why;
+	if (!pc.tried)
+		learn(L);
+	memset(armed, 0, sizeof armed);
+	engine.p = p;
+	engine.L = L;
+	engine.main = NULL;
+#if LUA_VERSION_NUM >= 502
+	lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+	engine.main = lua_tothread(L, -1);
+	lua_pop(L, 1);
+#endif
+	return 0;
+}
+
+void pb_engine_stop(lua_State *L, struct pb_profiler *p)
+{
+	if (engine.p != p)
+		return;
+	engine.p = NULL;
+	disarm(L);
+	if (engine.main)
+		disarm(engine.main);
+}
+
+#endif

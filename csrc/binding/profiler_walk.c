@@ -1,0 +1,90 @@
+/* A Lua stack as frames of the core's. Runs at a safe point, with no Lua memory of its own: names are copied when a function is
+ * first seen. */
+#include <string.h>
+
+#include "profiler.h"
+
+struct pb_resumption *pb_resumed;
+
+static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar)
+{
+	struct pf_function f = {.line = -1};
+	uint32_t i;
+
+	lua_getinfo(L, "f", ar);
+	f.source_key = (uint64_t)(uintptr_t)lua_topointer(L, -1);
+	lua_pop(L, 1);
+	i = pf_stacks_find_function(s, f.source_key, 0, -1);
+	if (i == 0) {
+		lua_getinfo(L, "n", ar);
+		f.name = pf_stacks_text(s, ar->name);
+		i = pf_stacks_add_function(s, &f);
+	}
+	return i ? pf_stacks_frame(s, PF_FRAME_C, i, 0) : 0;
+}
+
+/* The function's number; 0 for one that is not to be shown. */
+static uint32_t lua_function(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
+{
+	struct pf_stacks *s = &p->s.stacks;
+	struct pf_function f = {.source_key = (uint64_t)(uintptr_t)ar->source,
+				.hash = pf_stacks_hash(ar->short_src),
+				.line = ar->linedefined};
+	uint32_t i = pf_stacks_find_function(s, f.source_key, f.hash, f.line);
+
+	if (i == 0) {
+		f.hidden = strcmp(ar->source, p->hidden[0]) == 0 || strcmp(ar->source, p->hidden[1]) == 0;
+		f.source = ar->source[0] == '@' ? pf_stacks_text(s, ar->source + 1) : 0;
+		f.short_src = pf_stacks_text(s, ar->short_src);
+		i = pf_stacks_add_function(s, &f);
+		if (i == 0)
+			return 0;
+	}
+	/* A function that one caller has no name for has one with another. */
+	if (pf_stacks_function_at(s, i)->name == 0) {
+		lua_getinfo(L, "n", ar);
+		if (ar->name) {
+			const uint32_t name = pf_stacks_text(s, ar->name);
+
+			pf_stacks_function_at(s, i)->name = name;
+		}
+	}
+	return pf_stacks_function_at(s, i)->hidden ? 0 : i;
+}
+
+static unsigned walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames, unsigned n)
+{
+	struct pf_stacks *s = &p->s.stacks;
+	lua_Debug ar;
+
+	for (; n < PF_SAMPLER_DEPTH && lua_getstack(L, level, &ar); level++) {
+		uint32_t frame = 0, fn;
+
+		lua_getinfo(L, "Sl", &ar);
+		if (ar.what[0] == 'C') {
+			frame = c_frame(s, L, &ar);
+		} else if (ar.what[0] == 't') {
+			continue; /* what a tail call has left */
+		} else if ((fn = lua_function(p, L, &ar)) != 0) {
+			frame = pf_stacks_frame(s, PF_FRAME_LUA, fn, ar.currentline > 0 ? (uint32_t)ar.currentline : 0);
+		}
+		if (frame)
+			frames[n++] = frame;
+		else if (n && pf_stacks_frame_at(s, frames[n - 1])->kind == PF_FRAME_C)
+			n--; /* the pcall */
+	}
+	return n;
+}
+
+unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames)
+{
+	unsigned n = walk(p, L, level, frames, 0);
+
+	if (p->coroutines == PB_COROUTINES_RESUMER)
+		for (struct pb_resumption *r = pb_resumed; r; r = r->outer)
+			if (r->L == L) {
+				L = r->from;
+				n = walk(p, L, 1, frames, n); /* level 0 is the function that resumes */
+			}
+	return n;
+}

@@ -1,0 +1,407 @@
+/* See sampler.h. */
+#include "sampler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sys.h"
+#include "thread.h"
+#include "usage.h"
+
+enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_PERF = 6 };
+
+#define CONTEXT_KERNEL UINT64_C(0xffffffffffffff80)
+#define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
+#define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
+
+volatile uint32_t pf_zone;
+
+static struct pf_sampler *active;
+
+/* --- what is pending ------------------------------------------------------------------------------------------------ */
+
+static void pend(struct pf_sampler *s, uint32_t state, uint32_t chain, uint64_t weight)
+{
+	struct pf_pending *p = s->pending + s->npending;
+
+	for (uint32_t i = 0; i < s->npending; i++)
+		if (s->pending[i].state == state && s->pending[i].zone == pf_zone && s->pending[i].chain == chain)
+			p = s->pending + i;
+	if (p == s->pending + s->npending) {
+		if (s->npending == PF_SAMPLER_PENDING)
+			p--; /* more kinds at once than anybody tells apart */
+		else
+			s->pending[s->npending++] = (struct pf_pending){.state = state, .zone = pf_zone, .chain = chain};
+	}
+	p->weight += weight;
+	p->count++;
+	s->samples++;
+}
+
+static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
+{
+	uint32_t path[PF_SAMPLER_DEPTH], n = 0;
+
+	/* The path ends with the frame that all chains have at their root. */
+	for (; chain && n < PF_SAMPLER_DEPTH; chain = pf_stacks_node_at(&s->stacks, chain)->parent)
+		path[n++] = pf_stacks_node_at(&s->stacks, chain)->frame;
+	for (n = n ? n - 1 : 0; n-- > 0;)
+		node = pf_stacks_child(&s->stacks, node, path[n]);
+	return node;
+}
+
+void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
+{
+	struct pf_stacks *st = &s->stacks;
+	uint32_t zone = 0, base = 0;
+	int built = 0;
+
+	for (uint32_t i = 0; i < s->npending; i++) {
+		const struct pf_pending *p = s->pending + i;
+		uint32_t node;
+
+		if (!built || p->zone != zone) {
+			zone = p->zone;
+			base = zone ? pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_ZONE, zone, 0)) : 0;
+			for (unsigned k = n; k-- > 0;)
+				base = pf_stacks_child(st, base, frames[k]);
+			built = 1;
+		}
+		node = base;
+		if (p->state != PF_AT_LUA)
+			node = pf_stacks_child(st, node, pf_stacks_frame(st, PF_FRAME_STATE, p->state, 0));
+		if (p->chain)
+			node = with_chain(s, node, p->chain);
+		pf_stacks_add(st, node, p->weight, p->count);
+		s->sum += p->weight;
+	}
+	s->npending = 0;
+}
+
+/* --- the signal ----------------------------------------------------------------------------------------------------- */
+
+/* A call chain as a node of its own tree, outermost frame first. What lies below the interpreter is what called it. */
+static uint32_t intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, int whole)
+{
+	struct pf_stacks *st = &s->stacks;
+	enum pf_frame_kind kinds[PF_SAMPLER_DEPTH], kind = PF_FRAME_USER;
+	uint64_t found[PF_SAMPLER_DEPTH];
+	unsigned k = 0;
+	uint32_t node;
+
+	for (unsigned i = 0; i < n && k < PF_SAMPLER_DEPTH; i++) {
+		if (ips[i] >= CONTEXT_MAX) {
+			kind = ips[i] == CONTEXT_KERNEL ? PF_FRAME_KERNEL : PF_FRAME_USER;
+			continue;
+		}
+		if (kind == PF_FRAME_USER && !whole && ips[i] >= s->code_start && ips[i] < s->code_end)
+			break;
+		kinds[k] = kind;
+		found[k++] = ips[i];
+	}
+	if (k == 0)
+		return 0;
+	node = pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_STATE, PF_STATES, 0));
+	while (k-- > 0)
+		node = pf_stacks_child(st, node, pf_stacks_frame(st, kinds[k], found[k], 0));
+	return node;
+}
+
+static void take_sample(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, enum pf_state state, int own)
+{
+	uint64_t value, weight;
+	uint32_t chain = 0;
+
+	if (!(r->has & PF_SAMPLE(READ)) || r->read.n == 0)
+		return;
+	value = pf_view_u64(bytes, r->read)[0];
+	if (own && s->mode == PF_SAMPLE_INTERVAL) {
+		s->own_samples++;
+		return; /* the next one stands for this time too */
+	}
+	weight = value - s->last;
+	s->last = value;
+	if (own) {
+		s->own_weight += weight;
+		s->own_samples++;
+		return;
+	}
+	if (s->native && r->has & PF_SAMPLE(CALLCHAIN))
+		chain = intern_chain(s, pf_view_u64(bytes, r->callchain), r->callchain.n, state == PF_OUTSIDE);
+	pend(s, state, chain, weight);
+}
+
+static void take_switch(struct pf_sampler *s, const struct pf_record *r, enum pf_state state)
+{
+	if (r->misc & SWITCH_OUT) {
+		s->out_since = r->time;
+	} else if (s->out_since) {
+		pend(s, state, 0, r->time - s->out_since);
+		s->out_since = 0;
+	}
+}
+
+static void empty_ring(struct pf_sampler *s, enum pf_state state, int own)
+{
+	const unsigned char *bytes;
+	struct pf_record r;
+	int n;
+
+	while ((n = pf_ring_next(&s->ring, &r, &bytes)) != 0) {
+		if (n < 0)
+			continue;
+		if (s->mode == PF_SAMPLE_SWITCHES) {
+			if (r.type == PF_RECORD_SWITCH)
+				take_switch(s, &r, state);
+		} else if (r.type == PF_RECORD_SAMPLE) {
+			take_sample(s, &r, bytes, state, own);
+		}
+	}
+	pf_ring_release(&s->ring);
+}
+
+/* The members of a siginfo_t that the C library may not name. */
+struct perf_siginfo {
+	int signo, error, code, pad;
+	void *addr;
+	unsigned long data;
+};
+
+static int is_ours(const struct pf_sampler *s, const siginfo_t *info)
+{
+	struct perf_siginfo p;
+
+	memcpy(&p, info, sizeof p);
+	if (info->si_code == TRAP_CODE_PERF)
+		return p.data == PF_SAMPLER_COOKIE;
+	return (info->si_code == POLL_IN || info->si_code == POLL_HUP) && info->si_fd == s->event->fd;
+}
+
+static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, void *context)
+{
+	if (old->sa_flags & SA_SIGINFO) {
+		old->sa_sigaction(sig, info, context);
+	} else if (old->sa_handler == SIG_DFL) {
+		sigaction(sig, old, NULL);
+		raise(sig); /* comes when this handler is done */
+	} else if (old->sa_handler != SIG_IGN) {
+		old->sa_handler(sig);
+	}
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	struct pf_sampler *s = active;
+	const int saved = errno;
+	enum pf_state state;
+
+	if (!s)
+		return; /* one that was on its way when it ended */
+	if (!is_ours(s, info)) {
+		pass_on(&s->old, sig, info, context);
+	} else if (s->own) {
+		empty_ring(s, PF_AT_LUA, 1);
+	} else if (!pf_ring_inherited(&s->ring)) {
+		pf_sampler_enter(s);
+		state = s->classify(s->owner);
+		empty_ring(s, state, 0);
+		if (state == PF_OUTSIDE)
+			pf_sampler_flush(s, NULL, 0);
+		pf_sampler_leave(s);
+		if (s->npending)
+			s->trigger(s->owner);
+	}
+	errno = saved;
+}
+
+/* --- start and stop ------------------------------------------------------------------------------------------------- */
+
+int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l)
+{
+	size_t pages = RING_PAGES;
+	int r;
+
+	s->event = event;
+	r = pf_stacks_init(&s->stacks);
+	if (r == 0)
+		r = pf_layouts_add(&s->layouts, l);
+	if (r >= 0)
+		while ((r = pf_ring_map(&s->ring, event->fd, pages, 0, 0)) == -EPERM && pages > 1)
+			pages /= 2;
+	if (r < 0) {
+		pf_sampler_free(s);
+		return r;
+	}
+	s->ring.layouts = &s->layouts;
+	/* What is touched for the first time is a page fault, which must not be one of those that are profiled. */
+	for (size_t at = 0; at < s->ring.map_size; at += 4096)
+		(void)*(volatile unsigned char *)(s->ring.map + at);
+	memset(s->ring.scratch, 0, PF_RECORD_MAX_SIZE);
+	return 0;
+}
+
+void pf_sampler_free(struct pf_sampler *s)
+{
+	pf_sampler_stop(s);
+	pf_ring_unmap(&s->ring);
+	pf_layouts_free(&s->layouts);
+	pf_stacks_free(&s->stacks);
+	s->event = NULL;
+}
+
+int pf_sampler_inherited(const struct pf_sampler *s)
+{
+	return s->running && s->generation != pf_fork_generation();
+}
+
+int pf_sampler_busy(void)
+{
+	return active && !pf_sampler_inherited(active);
+}
+
+/* The descriptor sends the signal where the event cannot. */
+static int signal_by_descriptor(const struct pf_sampler *s)
+{
+	const struct {
+		int type, pid;
+	} owner = {F_OWNER_TID, (int)syscall(SYS_gettid)};
+	const int fd = s->event->fd;
+	int r;
+
+	if (!s->by_descriptor)
+		return 0;
+	r = pf_sys->fcntl(fd, F_SETSIG, SIGTRAP);
+
+	if (r >= 0)
+		r = pf_sys->fcntl(fd, F_SETOWN_EX, (long)(intptr_t)&owner);
+	if (r >= 0)
+		r = pf_sys->fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK);
+	return r;
+}
+
+static void take_stack(struct pf_sampler *s)
+{
+	stack_t now;
+
+	if (sigaltstack(NULL, &now) < 0 || !(now.ss_flags & SS_DISABLE))
+		return; /* it has one */
+	if (pf_sys->mmap(&s->stack, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) < 0) {
+		s->stack = NULL;
+		return;
+	}
+	now = (stack_t){.ss_sp = s->stack, .ss_size = STACK_SIZE};
+	sigaltstack(&now, NULL);
+}
+
+static void give_stack(struct pf_sampler *s)
+{
+	stack_t now;
+
+	if (!s->stack)
+		return;
+	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == s->stack) {
+		now = (stack_t){.ss_flags = SS_DISABLE};
+		sigaltstack(&now, NULL);
+	}
+	pf_sys->munmap(s->stack, STACK_SIZE);
+	s->stack = NULL;
+}
+
+static void set_blocked(int how, int *before)
+{
+	sigset_t trap, old;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	pthread_sigmask(how, &trap, &old);
+	if (before)
+		*before = sigismember(&old, SIGTRAP) == 1;
+}
+
+static void take_signal(struct pf_sampler *s)
+{
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	int blocked = 0;
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGTRAP, &action, &s->old);
+	set_blocked(SIG_UNBLOCK, &blocked);
+	s->unblock = blocked != 0;
+}
+
+static void give_signal(struct pf_sampler *s)
+{
+	struct sigaction now;
+
+	/* Not when somebody has taken it since. */
+	if (sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)
+		sigaction(SIGTRAP, &s->old, NULL);
+	if (s->unblock)
+		set_blocked(SIG_BLOCK, NULL);
+}
+
+int pf_sampler_start(struct pf_sampler *s)
+{
+	int r;
+
+	if (pf_sampler_busy())
+		return -EBUSY;
+	if (active)
+		pf_sampler_stop(active); /* the parent's */
+	pf_thread_token(); /* from here on forks are counted */
+	s->generation = pf_fork_generation();
+	take_stack(s);
+	take_signal(s);
+	s->running = 1;
+	active = s;
+	pf_sampler_enter(s);
+	s->started_ns = pf_wall_ns();
+	r = signal_by_descriptor(s);
+	if (r >= 0)
+		r = pf_event_ioctl(s->event, PF_IOC_ENABLE, 0);
+	if (r < 0) {
+		pf_sampler_stop(s);
+		return r;
+	}
+	pf_sampler_leave(s);
+	return 0;
+}
+
+int pf_sampler_stop(struct pf_sampler *s)
+{
+	const int inherited = pf_sampler_inherited(s);
+	uint64_t words[8];
+	ssize_t n;
+
+	if (!s->running)
+		return 0;
+	pf_sampler_enter(s);
+	if (!inherited) {
+		pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
+		empty_ring(s, PF_AT_LUA, 1);
+		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
+		s->value = n > 0 ? words[0] : 0;
+		s->duration_ns = pf_wall_ns() - s->started_ns;
+	}
+	active = NULL;
+	s->running = 0;
+	give_signal(s);
+	give_stack(s);
+	return 0;
+}
+
+uint64_t pf_sampler_total(const struct pf_sampler *s)
+{
+	uint64_t pending = 0;
+
+	if (s->mode != PF_SAMPLE_SWITCHES)
+		return s->value - s->own_weight;
+	for (uint32_t i = 0; i < s->npending; i++)
+		pending += s->pending[i].weight;
+	return s->sum + pending;
+}

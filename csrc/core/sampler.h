@@ -1,0 +1,110 @@
+/* One event that interrupts the thread it counts, and what becomes of its samples.
+ *
+ * The event has attr.sigtrap: each overflow sends SIGTRAP to the very thread, on its way back to user space, so that no sleep is
+ * cut short and no other thread is asked. (Kernels before 5.13 have no such thing; there the descriptor sends the signal,
+ * F_SETSIG.) The handler empties the ring at once, weighs each sample by what the count moved since the one before, asks the
+ * owner what the thread was at, and keeps the sum as pending: the next safe point of the interpreter, which the owner is asked
+ * to bring about, says which stack that was, and flushes it there. So the sum of all weights is the count, however samples
+ * merge, are throttled or get lost.
+ *
+ *     signal handler:  ring -> pending {state, zone, chain, weight, count}    classify() and trigger() are the owner's
+ *     safe point:      pf_sampler_enter, walk the stack, pf_sampler_flush(frames), pf_sampler_leave
+ *     outside:         what runs outside of the interpreter has no safe point to come: flushed by the handler itself
+ *
+ * `own` is set while the profiler itself runs on the thread: with an exact event (period 1) what happens then is taken off the
+ * total. It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the
+ * ring; it runs on a stack of its own where the thread has none.
+ *
+ * The one running sampler of a process is `active`: the signal's handler belongs to the process. The handler that was there
+ * before gets what is not ours, and is put back. */
+#ifndef PF_SAMPLER_H
+#define PF_SAMPLER_H
+
+#include <signal.h>
+
+#include "event.h"
+#include "ring.h"
+#include "stacks.h"
+
+/* What the thread was at. All but the first are shown as a frame. */
+enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_STATES };
+
+enum pf_sampler_mode {
+	PF_SAMPLE_INTERVAL, /* each sample stands for the time or count since the one before */
+	PF_SAMPLE_EXACT,    /* each sample is what it counts: period 1 */
+	PF_SAMPLE_SWITCHES, /* weights are nanoseconds off the CPU, from the switch records */
+};
+
+enum { PF_SAMPLER_PENDING = 16, PF_SAMPLER_DEPTH = 250 };
+
+/* attr.sig_data: it comes back with the signal. */
+#define PF_SAMPLER_COOKIE 0x6c756170u
+
+struct pf_pending {
+	uint32_t state, zone, chain; /* chain: a node whose path is the native frames, 0 for none */
+	uint64_t weight, count;
+};
+
+struct pf_sampler {
+	struct pf_stacks stacks;
+	struct pf_ring ring;
+	struct pf_layouts layouts;
+	struct pf_event *event;
+	enum pf_sampler_mode mode;
+	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
+	uint64_t code_start, code_end; /* the interpreter's own: a native chain ends there */
+	enum pf_state (*classify)(void *owner);
+	void (*trigger)(void *owner);
+	void *owner;
+
+	volatile sig_atomic_t own;
+	uint32_t npending;
+	struct pf_pending pending[PF_SAMPLER_PENDING];
+	uint64_t last;       /* the count at the last sample */
+	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
+	uint64_t own_weight; /* of an exact event: what the profiler did */
+	uint64_t sum;        /* of all weights */
+	uint64_t samples, own_samples;
+	uint64_t started_ns, duration_ns, value;
+	uint32_t generation; /* pf_fork_generation at the start */
+	uint8_t running, unblock;
+	struct sigaction old;
+	void *stack; /* the handler's */
+};
+
+/* The zone that the thread is in: kept with each sample. 0 for none. */
+extern volatile uint32_t pf_zone;
+
+/* Prepare for an event that is open, disabled and has the layout l. 0 or -errno: -EPERM when the ring cannot be mapped. */
+int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l);
+void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
+
+/* -EBUSY: one is running. A sampler starts once. */
+int pf_sampler_start(struct pf_sampler *s);
+/* Also when it is not running, or runs in the parent of a fork. */
+int pf_sampler_stop(struct pf_sampler *s);
+
+/* Is one running in this process, and not left over from a fork? */
+int pf_sampler_busy(void);
+/* Was it started before a fork, in the parent? */
+int pf_sampler_inherited(const struct pf_sampler *s);
+
+static inline void pf_sampler_enter(struct pf_sampler *s)
+{
+	s->own = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void pf_sampler_leave(struct pf_sampler *s)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	s->own = 0;
+}
+
+/* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
+void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n);
+
+/* The exact count: without what the profiler did. After the stop. */
+uint64_t pf_sampler_total(const struct pf_sampler *s);
+
+#endif

@@ -1,0 +1,166 @@
+--- From what the sampler found to a Profile: names for its frames, a list of its stacks.
+-- @module perf.profile_result
+local core = require "perf.core"
+local Profile = require "perf.profile"
+
+local M = {}
+
+local states = { c = "(C function)", gc = "(garbage collector)", jit = "(JIT compiler)", outside = "(outside Lua)",
+  unsampled = "(unsampled)", lua = "(unsampled)" }
+
+local function state_frame(state)
+  local name = states[state]
+  return { name = name, func = name, kind = "state" }
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- C functions
+
+local standard = {}
+for name in ("_G string table math io os debug coroutine package bit bit32 utf8 jit ffi"):gmatch "%S+" do
+  standard[name] = true
+end
+
+-- The functions of loaded modules, by address: {name, whether Lua's own}.
+local function c_functions()
+  local found = {}
+  local function add(module, own, t)
+    for key, value in pairs(t) do
+      if type(key) == "string" and type(value) == "function" then
+        local address = core.object_address(value)
+        local known = found[address]
+        if not known or (own and not known[2]) then
+          found[address] = { module == "_G" and key or module .. "." .. key, own }
+        end
+      end
+    end
+  end
+  for module, t in pairs(package.loaded) do
+    if type(t) == "table" then add(module, standard[module] or false, t) end
+  end
+  local file = debug.getmetatable(io.stdout)
+  if file and type(file.__index) == "table" then add("file", true, file.__index) end
+  return found
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Frames
+
+local function lua_frame(f)
+  local file = f.file or f.short_src or "?"
+  local func = f.linedefined == 0 and "main chunk" or f.func or ("anonymous@%d"):format(f.linedefined)
+  local line = f.line or f.linedefined
+  return { name = ("%s:%d %s"):format(file, line, func), func = func, file = file, line = line, linedefined = f.linedefined,
+    kind = "lua" }
+end
+
+local function c_frame(f, known)
+  local named = known[f.address]
+  local name = named and named[1] or f.func or "function " .. core.hex(f.address)
+  return { name = name, func = name, kind = named and named[2] and "builtin" or "c", unknown = not (named or f.func) or nil }
+end
+
+-- The frames of the result as frames of a Profile, those of a zone as the zone's number.
+local function frames_of(raw)
+  local frames, zones, known, native = {}, {}, nil, nil
+  for i, f in ipairs(raw) do
+    if f.kind == "lua" then
+      frames[i] = lua_frame(f)
+    elseif f.kind == "c" then
+      known = known or c_functions()
+      frames[i] = c_frame(f, known)
+    elseif f.kind == "zone" then
+      zones[i] = f.zone
+    elseif f.kind == "state" then
+      frames[i] = f.state ~= "native" and state_frame(f.state) or false
+    else
+      native = native or require("perf.profile_native").new()
+      frames[i] = native:frame(f.kind, f.address)
+    end
+  end
+  if native then native:close() end
+  return frames, zones
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Stacks
+
+local function add(list, stack, weight, count, zone)
+  list[#list + 1] = { stack = stack, weight = weight, count = count, zone = zone }
+end
+
+-- Stacks that are the same once addresses have become names are added up. `kept` is by the identity of frames.
+local function merged(list)
+  local numbers, n, by_key, out = {}, 0, {}, {}
+  for _, sample in ipairs(list) do
+    local key = { sample.zone or "" }
+    for i, frame in ipairs(sample.stack) do
+      if not numbers[frame] then
+        n = n + 1
+        numbers[frame] = n
+      end
+      key[i + 1] = numbers[frame]
+    end
+    key = table.concat(key, ",")
+    local same = by_key[key]
+    if same then
+      same.weight, same.count = same.weight + sample.weight, same.count + sample.count
+    else
+      by_key[key] = sample
+      out[#out + 1] = sample
+    end
+  end
+  return out
+end
+
+local function samples_of(found, zone_name)
+  local frames, zones = frames_of(found.frames)
+  local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
+  local list, native = {}, false
+  for node = 1, #parent do
+    if count[node] ~= 0 then
+      local stack, n, at, zone = {}, 0, node, nil
+      while at ~= 0 do
+        local f = frame[at]
+        if zones[f] then
+          zone = zone_name(zones[f])
+        elseif frames[f] then
+          n = n + 1
+          stack[n] = frames[f]
+          native = native or frames[f].address ~= nil
+        end
+        at = parent[at]
+      end
+      -- The program that called Lua.
+      if n > 1 and stack[n].kind == "c" and stack[n].unknown then stack[n] = nil end
+      add(list, stack, weight[node], count[node], zone)
+    end
+  end
+  for _, p in ipairs(found.pending) do add(list, { state_frame(p.state) }, p.weight, p.count) end
+  if found.unsampled ~= 0 then add(list, { state_frame "unsampled" }, found.unsampled, 0) end
+  if native then list = merged(list) end
+  table.sort(list, function(a, b)
+    if a.weight ~= b.weight then return a.weight > b.weight end
+    return (a.stack[1] and a.stack[1].name or "") < (b.stack[1] and b.stack[1].name or "")
+  end)
+  return list
+end
+
+local function comm_of(pid, tid)
+  local f = io.open(("/proc/%d/task/%d/comm"):format(pid, tid))
+  local comm = f and f:read "*l"
+  if f then f:close() end
+  return comm
+end
+
+--- Make a Profile.
+-- @param p the Profiler, stopped
+-- @param found what its sampler's result() gave
+function M.make(p, found)
+  local zone_name = require("perf.zone").name
+  return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
+    freq = p.attr.sample_freq, period = p.attr.sample_period, started = p.started, duration_ns = found.duration_ns, pid = p.pid,
+    tid = p.tid, comm = comm_of(p.pid, p.tid), memory = found.memory }, samples_of(found, zone_name))
+end
+
+return M

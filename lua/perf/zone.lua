@@ -1,0 +1,65 @@
+--- Zones: labels for what runs inside them, which each sample of a profile keeps.
+--
+--     perf.zone("parse", fn, ...)             -- fn's results
+--     local zone = perf.zone "parse"          -- until zone:close(), or the end of its block on 5.4: local zone <close> = ...
+--
+-- A zone is the thread's, whatever coroutine runs: close it before a yield that lets others run. Entering one is a store to
+-- memory, through FFI on LuaJIT.
+-- @module perf.zone
+local core = require "perf.core"
+local blame = require "perf.names.blame"
+
+local M = {}
+
+local numbers, names = {}, {}
+
+local function number_of(name)
+  if type(name) ~= "string" then blame.raise("string expected, got " .. type(name)) end
+  names[#names + 1] = name
+  numbers[name] = #names
+  return #names
+end
+
+--- The name of a zone's number.
+function M.name(number) return names[number] end
+
+local set = core.set_zone
+local has_ffi, ffi = pcall(require, "ffi")
+if has_ffi and rawget(_G, "jit") then
+  local cell = ffi.cast("uint32_t *", core.zone_cell())
+  function set(number)
+    local before = cell[0]
+    cell[0] = number
+    return before
+  end
+end
+
+local Zone = {}
+Zone.__index = Zone
+Zone.__name = "perf.Zone"
+
+--- Leave the zone for the one that it was entered from. Idempotent.
+function Zone:close()
+  if self.outer then set(self.outer) end
+  self.outer = nil
+end
+Zone.__close = Zone.close
+
+local function finish(outer, ok, ...)
+  set(outer)
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- Label what runs from here on, or while a function runs.
+-- @string name
+-- @func[opt] fn a function
+-- @param ... its arguments
+-- @return fn's results, its error raised again unchanged; without fn a Zone, to be closed
+function M.zone(name, fn, ...)
+  local number = numbers[name] or number_of(name)
+  if fn == nil then return setmetatable({ outer = set(number) }, Zone) end
+  return finish(set(number), pcall(fn, ...))
+end
+
+return M
