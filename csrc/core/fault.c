@@ -35,6 +35,7 @@ static int turn(const char *call)
 	X(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at), (fd, buf, size, at))                 \
 	X(int, fstat, (int fd, struct stat * out), (fd, out))                                                     \
 	X(int, unlink, (const char *path), (path))                                                                \
+	X(int, rename, (const char *from, const char *to), (from, to))                                            \
 	X(int, pipe, (int fds[2]), (fds))                                                                         \
 	X(pid_t, fork, (void), ())                                                                                \
 	X(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))                          \

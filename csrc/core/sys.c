@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -88,6 +89,11 @@ static int real_unlink(const char *path)
 	return unlink(path) < 0 ? -errno : 0;
 }
 
+static int real_rename(const char *from, const char *to)
+{
+	return rename(from, to) < 0 ? -errno : 0;
+}
+
 static int real_pipe(int fds[2])
 {
 	return pipe2(fds, O_CLOEXEC) < 0 ? -errno : 0;
@@ -130,6 +136,7 @@ const struct pf_sys pf_sys_real = {
 	.pwrite = real_pwrite,
 	.fstat = real_fstat,
 	.unlink = real_unlink,
+	.rename = real_rename,
 	.pipe = real_pipe,
 	.fork = real_fork,
 	.waitpid = real_waitpid,

@@ -26,6 +26,7 @@ struct pf_sys {
 	ssize_t (*pwrite)(int fd, const void *buf, size_t size, off_t offset);
 	int (*fstat)(int fd, struct stat *out);
 	int (*unlink)(const char *path);
+	int (*rename)(const char *from, const char *to);
 	int (*pipe)(int fds[2]); /* close-on-exec */
 	pid_t (*fork)(void);
 	pid_t (*waitpid)(pid_t pid, int *status, int options);

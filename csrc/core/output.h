@@ -1,0 +1,22 @@
+/* A file that is seen whole or not at all: written under a name of its own beside its place, and moved there at the end. */
+#ifndef PF_OUTPUT_H
+#define PF_OUTPUT_H
+
+#include <stddef.h>
+
+struct pf_output {
+	int fd;
+	int error;  /* the first; nothing is written after it */
+	char *temp; /* NULL for what is no regular file, which is written as it is */
+	char *path;
+};
+
+/* All return 0 or -errno. */
+int pf_output_open(struct pf_output *o, const char *path);
+int pf_output_write(struct pf_output *o, const void *bytes, size_t size);
+/* The file is there, or what was there before is untouched and nothing else left. Closes either way. */
+int pf_output_commit(struct pf_output *o);
+/* Gives up what was written. Idempotent. */
+void pf_output_close(struct pf_output *o);
+
+#endif

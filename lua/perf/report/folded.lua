@@ -1,0 +1,72 @@
+--- Folded stacks: a line for each, `outermost;...;innermost weight`, as flame graph tools eat it.
+--
+-- A frame's name may not have what the format itself uses, so `;` is \x3b there, a line's end \n or \r and the backslash
+-- \\; bytes that are no UTF-8 are written \xNN. `decode` gives the names back.
+-- @module perf.report.folded
+local file = require "perf.report.file"
+local text = require "perf.report.text"
+
+local M = {}
+
+local escapes = { ["\\"] = "\\\\", [";"] = "\\x3b", ["\n"] = "\\n", ["\r"] = "\\r" }
+local unescapes = { ["\\"] = "\\", n = "\n", r = "\r" }
+
+local function encode(name)
+  if name == "" then return "(no name)" end
+  -- The backslash first: what marks a byte that is no UTF-8 is written after it.
+  return text.utf8((name:gsub("[\\;\n\r]", escapes)))
+end
+
+local function decode(name)
+  return (name:gsub("\\(.)(%x?%x?)", function(c, hex)
+    if c == "x" and #hex == 2 then return string.char(tonumber(hex, 16)) end
+    return unescapes[c] and unescapes[c] .. hex
+  end))
+end
+
+--- Write a profile as folded stacks.
+-- @param prof Profile
+-- @string[opt] path the file; without it the text is returned
+-- @return the text, or true; or nil, message, code when the file cannot be written
+function M.folded(prof, path)
+  return file.deliver(path, "folded", function(put)
+    local names = setmetatable({}, { __index = function(t, frame)
+      local name = encode(frame.name)
+      t[frame] = name
+      return name
+    end })
+    local lines, n, folded = {}, 0, {}
+    for _, sample in ipairs(prof:samples()) do
+      local stack, depth = sample.stack, #sample.stack
+      for i = 1, depth do folded[i] = names[stack[depth + 1 - i]] end
+      n = n + 1
+      lines[n] = ("%s %.0f\n"):format(depth > 0 and table.concat(folded, ";", 1, depth) or "(no stack)",
+        text.number(sample.weight))
+      if n == 4096 then
+        put(table.concat(lines, "", 1, n))
+        n = 0
+      end
+    end
+    put(table.concat(lines, "", 1, n))
+  end)
+end
+
+--- The stacks of folded text, this module's or another tool's.
+-- @string content
+-- @return array of {names = array of names, the outermost first, weight = number}; or nil, message, "EBADMSG" at a line that
+-- is none
+function M.decode(content)
+  local list = {}
+  for line in content:gmatch "[^\n]+" do
+    local stack, weight = line:match "^(.-)%s+(%d+%.?%d*)%s*$"
+    if not stack then
+      return nil, ("line %d: no folded stack: %s"):format(#list + 1, text.line(line:sub(1, 60))), "EBADMSG"
+    end
+    local names = {}
+    for name in stack:gmatch "[^;]+" do names[#names + 1] = decode(name) end
+    list[#list + 1] = { names = names, weight = tonumber(weight) }
+  end
+  return list
+end
+
+return M

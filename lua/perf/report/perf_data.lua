@@ -1,0 +1,124 @@
+--- A profile as a perf.data file, for `perf report`, `perf script` and what else reads those.
+--
+-- perf knows addresses and looks their names up in files. So each frame gets an address of its own, in a file of
+-- symbols that is written beside (PATH.symbols) and that the perf.data file says was mapped. Each stack is one sample with its
+-- weight as the period and its frames as the call chain: what perf adds up is the event's count, the number of samples
+-- that it shows is that of different stacks. Where the two files are moved, move them together and tell perf of
+-- the first part of the path: --symfs.
+-- @module perf.report.perf_data
+local core = require "perf.core"
+local file = require "perf.report.file"
+local state = require "perf.recorder_state"
+local symbol_file = require "perf.report.symbol_file"
+local text = require "perf.report.text"
+
+local M = {}
+
+local BASE = 0x10000000 -- where the symbols are mapped
+local SAMPLE, USER = 9, 2
+local MOST = 8000 -- frames of a stack: a record's size has 16 bits
+
+local attr = { type = "software", config = 0, sample_period = 1, sample_type = { "ip", "tid", "time", "period", "callchain" },
+  sample_id_all = true, mmap = true, mmap2 = true, comm = true, task = true }
+
+local function u16(v) return core.number_bytes(v, 2) end
+local function u32(v) return core.number_bytes(v, 4) end
+local function u64(v) return core.number_bytes(v, 8) end
+
+-- The path from the root, for perf to find it from anywhere.
+local function absolute(path)
+  if path:sub(1, 1) == "/" then return path end
+  local cwd = os.getenv "PWD"
+  return cwd and cwd .. "/" .. path or path
+end
+
+-- Frames numbered as they come, with what stands for them in a call chain.
+local function addresses()
+  local names, chain = {}, {}
+  return names, setmetatable(chain, { __index = function(t, frame)
+    names[#names + 1] = text.line(frame.name)
+    t[frame] = u64(BASE + symbol_file.TEXT + (#names - 1) * symbol_file.STEP)
+    return t[frame]
+  end })
+end
+
+-- All samples as records, in blocks.
+local function records_of(prof)
+  local names, address = addresses()
+  local blocks, parts, n = {}, {}, 0
+  local who = u32(prof.pid or 0) .. u32(prof.tid or prof.pid or 0)
+  local context = core.number_bytes(core.u64(4294967296 - 512, 4294967295), 8) -- PERF_CONTEXT_USER
+  local none = { name = "(no stack)" }
+  for i, sample in ipairs(prof:samples()) do
+    local stack, chain = sample.stack, {}
+    local depth = math.min(#stack, MOST)
+    for k = 1, depth do chain[k] = address[stack[k]] end
+    if depth == 0 then
+      depth, chain[1] = 1, address[none]
+    end
+    local body = table.concat { chain[1], who, u64(i), u64(math.floor(text.number(sample.weight))), u64(depth + 1), context,
+      table.concat(chain, "", 1, depth) }
+    n = n + 1
+    parts[n] = u32(SAMPLE) .. u16(USER) .. u16(8 + #body) .. body
+    if n == 1024 then
+      blocks[#blocks + 1] = table.concat(parts, "", 1, n)
+      n = 0
+    end
+  end
+  blocks[#blocks + 1] = n > 0 and table.concat(parts, "", 1, n) or nil
+  return blocks, names
+end
+
+local function write_all(w, prof, blocks, symbols, size)
+  local trailer = core.trailer(attr)
+  local pid, tid = prof.pid or 0, prof.tid or prof.pid or 0
+  local first = core.synth { type = "comm", trailer = trailer, pid = pid, tid = tid, comm = text.line(prof.comm or "lua") }
+    .. core.synth { type = "mmap2", trailer = trailer, pid = pid, tid = tid, addr = BASE, len = symbol_file.TEXT + size,
+      pgoff = 0, ino = 0, maj = 0, min = 0, prot = 5, flags = 2, filename = symbols }
+  local ok, message, code = w:write(first)
+  -- perf warns about every file that does not say where the kernel was.
+  if ok then ok, message, code = state.kernel(function(bytes) return w:write(bytes) end, trailer) end
+  for _, block in ipairs(blocks) do
+    if not ok then return nil, message, code end
+    ok, message, code = w:write(block)
+  end
+  return ok, message, code
+end
+
+--- Write a profile as perf.data, and PATH.symbols beside it.
+-- @param prof Profile
+-- @string path the file
+-- @return true; or nil, message, code when they cannot be written
+function M.perf_data(prof, path)
+  if type(path) ~= "string" then
+    error(("bad argument #1 to 'perf_data' (string expected, got %s)"):format(type(path)), 3)
+  end
+  local blocks, names = records_of(prof)
+  local elf, size = symbol_file.encode(names)
+  local out, message, code = core.output(path)
+  if not out then return nil, message, code end
+  local symbols, ok = path .. ".symbols", nil
+  ok, message, code = file.write(symbols, function(put) put(elf) end)
+  if not ok then
+    out:close()
+    return nil, message, code
+  end
+  -- What the core's writer makes goes where the output is kept until it is whole.
+  local w
+  w, message, code = require "perf.data".create(out:place(), { mode = "overwrite", build_ids = false,
+    events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } })
+  if w then
+    ok, message, code = write_all(w, prof, blocks, absolute(symbols), size)
+    local closed, m, c = w:close()
+    if ok and not closed then ok, message, code = nil, m, c end
+  else
+    ok = nil
+  end
+  if ok then return out:commit() end
+  message = message:gsub(out:place():gsub("%p", "%%%0"), (path:gsub("%%", "%%%%")))
+  out:close()
+  os.remove(symbols)
+  return nil, message, code
+end
+
+return M
