@@ -2,11 +2,11 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|rock|doc|vm-arm64|vm-amd64
+#   tools/setup.sh demo|test|reports|rock|doc|vm-arm64|vm-amd64
 #
 # Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
 set -u
-purpose=${1:?demo, test, rock, doc, vm-arm64 or vm-amd64}
+purpose=${1:?demo, test, reports, rock, doc, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -90,6 +90,13 @@ test)
     want "an optional part of the module stands on it" libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev \
         zlib1g-dev libzstd-dev
     ;;
+reports)
+    command_or busted "runs the specs" lua-busted
+    nice_to_have chromium "opens flame graphs" chromium
+    nice_to_have perf "opens perf.data files" linux-perf
+    nice_to_have go "has pprof" golang-go
+    want "specs and reports use it" lua-dkjson lua-zlib
+    ;;
 rock)
     command_or luarocks "makes the rock" luarocks
     for v in 5.1 5.4; do
@@ -114,7 +121,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: demo, test, rock, doc, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: demo, test, reports, rock, doc, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac

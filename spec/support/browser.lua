@@ -25,8 +25,8 @@ try { (function () {
 ]]
 local tail = [[
 })(); } catch (e) { failure = String(e) + " " + e.stack; }
-document.getElementById("driven").textContent = "BEGIN" + encodeURIComponent(JSON.stringify({result: result.map(String), failure})) +
-  "END";
+document.getElementById("driven").textContent = "BEGIN" +
+  encodeURIComponent(JSON.stringify({result: result.map(String), failure})) + "END";
 </script>]]
 
 local function unescape(s)

@@ -1,10 +1,9 @@
---- Profiles made by hand, for the specs of what is done with profiles: `profiles.new{event=, unit=, {weight=, "leaf", ..., "root"}}`.
+--- Profiles made by hand, for the specs of what is done with profiles.
+local Profile = require "perf.profile"
+
 local profiles = {}
 
-local Profile = {}
-Profile.__index = Profile
-
-function Profile:samples() return self.list end
+local MAIN = "app.lua:40 main chunk"
 
 local kinds = { K = "kernel", N = "native", B = "builtin", C = "c", J = "jit", S = "state" }
 
@@ -16,13 +15,14 @@ local function frame_of(text)
       letter == "K" and "[kernel.kallsyms]" or nil, address = letter == "N" and 4096 or nil }
   end
   local file, line, func = text:match "^(.-):(%d+) (.*)$"
-  return { name = text, func = func or text, file = file, line = tonumber(line or nil),
-    linedefined = line and math.max(1, line - line % 10), kind = "lua" }
+  line = line and tonumber(line)
+  return { name = text, func = func or text, file = file, line = line, linedefined = line and math.max(1, line - line % 10),
+    kind = "lua" }
 end
 
 --- A profile of stacks {weight =, count =, zone =, leaf, ..., root}; other fields are the profile's.
 function profiles.new(t)
-  local prof = { event = "task-clock", unit = "ns", lost = 0, freq = 999, started = 1700000000.5, duration_ns = 2e9, pid = 4711,
+  local fields = { event = "task-clock", unit = "ns", lost = 0, freq = 999, started = 1700000000.5, duration_ns = 2e9, pid = 4711,
     tid = 4712, comm = "luajit" }
   local frames, list, total, count = {}, {}, 0, 0
   for i, s in ipairs(t) do
@@ -34,28 +34,29 @@ function profiles.new(t)
     list[i] = { stack = stack, weight = s.weight, count = s.count or 1, zone = s.zone }
     total, count = total + s.weight, count + (s.count or 1)
   end
-  prof.total, prof.sample_count, prof.list = total, count, list
+  fields.total, fields.sample_count = total, count
   for key, value in pairs(t) do
-    if type(key) == "string" then prof[key] = value end
+    if type(key) == "string" then fields[key] = value end
   end
-  return setmetatable(prof, Profile)
+  return Profile.new(fields, list)
 end
 
 --- A small program: parse and render, with a builtin, the kernel, the collector and what is outside Lua.
 function profiles.program()
   return profiles.new {
-    { weight = 50e6, count = 50, "app.lua:12 parse", "app.lua:31 main", "app.lua:40 main chunk" },
-    { weight = 20e6, count = 20, "B:string.find", "app.lua:14 parse", "app.lua:31 main", "app.lua:40 main chunk", zone = "input" },
-    { weight = 10e6, count = 10, "K:do_anonymous_page", "N:memcpy", "app.lua:22 render", "app.lua:32 main", "app.lua:40 main chunk" },
-    { weight = 5e6, count = 5, "S:(garbage collector)", "app.lua:22 render", "app.lua:32 main", "app.lua:40 main chunk" },
-    { weight = 10e6, count = 10, "app.lua:25 walk", "app.lua:25 walk", "app.lua:25 walk", "app.lua:32 main", "app.lua:40 main chunk" },
+    { weight = 50e6, count = 50, "app.lua:12 parse", "app.lua:31 main", MAIN },
+    { weight = 20e6, count = 20, "B:string.find", "app.lua:14 parse", "app.lua:31 main", MAIN, zone = "input" },
+    { weight = 10e6, count = 10, "K:do_anonymous_page", "N:memcpy", "app.lua:22 render", "app.lua:32 main", MAIN },
+    { weight = 5e6, count = 5, "S:(garbage collector)", "app.lua:22 render", "app.lua:32 main", MAIN },
+    { weight = 10e6, count = 10, "app.lua:25 walk", "app.lua:25 walk", "app.lua:25 walk", "app.lua:32 main", MAIN },
     { weight = 5e6, count = 5, "S:(outside Lua)" },
   }
 end
 
 --- Names that no format likes.
-profiles.names = { 'quo"te', "<script>alert(1)</script>", "]]><!--", "sem;i", "new\nline", "back\\slash", "\\x3b \\n", "tab\there",
-  "gr\195\188\195\159e \226\130\172 \240\159\148\165", "bad\255\128utf", "cr\rlf", "nul\0byte", "", " spaces ", "ends 12", "'&amp;%d%s" }
+profiles.names = { 'quo"te', "<script>alert(1)</script>", "]]><!--", "sem;i", "new\nline", "back\\slash",
+  "\\x3b \\n", "tab\there", "gr\195\188\195\159e \226\130\172 \240\159\148\165", "bad\255\128utf", "cr\rlf", "nul\0byte", "",
+  " spaces ", "ends 12", "'&amp;%d%s" }
 
 function profiles.nasty()
   local t = {}
@@ -85,9 +86,8 @@ function profiles.large(n)
     end
     list[i] = { stack = stack, weight = 1e6, count = math.floor(1e6 / n) }
   end
-  local prof = profiles.new {}
-  prof.list, prof.total, prof.sample_count = list, n * 1e6, math.floor(1e6 / n) * n
-  return prof
+  local each = math.floor(1e6 / n)
+  return Profile.new({ event = "task-clock", unit = "ns", total = n * 1e6, lost = 0, sample_count = each * n, freq = 999 }, list)
 end
 
 return profiles

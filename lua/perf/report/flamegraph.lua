@@ -15,7 +15,7 @@ local M = {}
 local function interner()
   local list, by_key = {}, {}
   local function intern(name, kind, f)
-    local key = ("%s\0%s\0%s\0%s"):format(name, kind or "", f.file or "", f.module or "")
+    local key = table.concat({ name, kind or "", f.file or "", f.module or "" }, "\0")
     local id = by_key[key]
     if not id then
       id = #list

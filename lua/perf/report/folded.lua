@@ -40,8 +40,8 @@ function M.folded(prof, path)
       local stack, depth = sample.stack, #sample.stack
       for i = 1, depth do folded[i] = names[stack[depth + 1 - i]] end
       n = n + 1
-      lines[n] = ("%s %.0f\n"):format(depth > 0 and table.concat(folded, ";", 1, depth) or "(no stack)",
-        text.number(sample.weight))
+      lines[n] = (depth > 0 and table.concat(folded, ";", 1, depth) or "(no stack)")
+        .. (" %.0f\n"):format(text.number(sample.weight))
       if n == 4096 then
         put(table.concat(lines, "", 1, n))
         n = 0
@@ -58,7 +58,7 @@ end
 function M.decode(content)
   local list = {}
   for line in content:gmatch "[^\n]+" do
-    local stack, weight = line:match "^(.-)%s+(%d+%.?%d*)%s*$"
+    local stack, weight = line:match "^(.*) (%d+%.?%d*)%s*$"
     if not stack then
       return nil, ("line %d: no folded stack: %s"):format(#list + 1, text.line(line:sub(1, 60))), "EBADMSG"
     end

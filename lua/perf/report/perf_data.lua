@@ -16,6 +16,7 @@ local M = {}
 
 local BASE = 0x10000000 -- where the symbols are mapped
 local SAMPLE, USER = 9, 2
+local HALF = math.floor(symbol_file.STEP / 2)
 local MOST = 8000 -- frames of a stack: a record's size has 16 bits
 
 local attr = { type = "software", config = 0, sample_period = 1, sample_type = { "ip", "tid", "time", "period", "callchain" },
@@ -37,7 +38,8 @@ local function addresses()
   local names, chain = {}, {}
   return names, setmetatable(chain, { __index = function(t, frame)
     names[#names + 1] = text.line(frame.name)
-    t[frame] = u64(BASE + symbol_file.TEXT + (#names - 1) * symbol_file.STEP)
+    -- Within the symbol: of a caller, readers look up the byte before.
+    t[frame] = u64(BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
     return t[frame]
   end })
 end
@@ -47,7 +49,9 @@ local function records_of(prof)
   local names, address = addresses()
   local blocks, parts, n = {}, {}, 0
   local who = u32(prof.pid or 0) .. u32(prof.tid or prof.pid or 0)
-  local context = core.number_bytes(core.u64(4294967296 - 512, 4294967295), 8) -- PERF_CONTEXT_USER
+  -- PERF_CONTEXT_USER, -512
+  local ones, low = ("\255"):rep(6), u16(0xfe00)
+  local context = low:byte(1) == 0 and low .. ones or ones .. low
   local none = { name = "(no stack)" }
   for i, sample in ipairs(prof:samples()) do
     local stack, chain = sample.stack, {}
@@ -97,7 +101,8 @@ function M.perf_data(prof, path)
   local elf, size = symbol_file.encode(names)
   local out, message, code = core.output(path)
   if not out then return nil, message, code end
-  local symbols, ok = path .. ".symbols", nil
+  local symbols = path .. ".symbols"
+  local ok
   ok, message, code = file.write(symbols, function(put) put(elf) end)
   if not ok then
     out:close()

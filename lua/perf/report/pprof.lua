@@ -97,7 +97,7 @@ local function encode(prof, put)
   local function function_of(f)
     local name = f.kind == "lua" and f.func or f.name
     local where = f.file or ""
-    return add_function(("%s\0%s\0%s"):format(name, where, f.linedefined or ""), function()
+    return add_function(table.concat({ name, where, f.linedefined or "" }, "\0"), function()
       return number(2, str(name)) .. number(3, str(f.func or name)) .. number(4, str(where))
         .. number(5, f.linedefined and f.linedefined > 0 and f.linedefined or 0)
     end)
@@ -105,7 +105,8 @@ local function encode(prof, put)
   local locations = setmetatable({}, { __index = function(t, f)
     local id = add_location(f, function()
       local line = number(1, function_of(f)) .. number(2, f.line and f.line > 0 and f.line or 0)
-      return number(2, mapping_of(f.module or prof.comm or "lua")) .. (f.address ~= nil and "\24" .. exact(f.address) or "") .. bytes(4, line)
+      local address = f.address ~= nil and "\24" .. exact(f.address) or ""
+      return number(2, mapping_of(f.module or prof.comm or "lua")) .. address .. bytes(4, line)
     end)
     t[f] = varint(id)
     return t[f]

@@ -1,7 +1,8 @@
 --- An ELF shared object that has nothing but symbols: a place to look up names for tools that know only addresses.
 --
 --     0x00  ELF header          64 bytes
---     0x40  5 section headers   64 bytes each: null, .text (no bytes in the file), .symtab, .strtab, .shstrtab
+--     0x40  1 program header    56 bytes: all of it, and the text behind it, is mapped from address 0 on
+--     0x80  5 section headers   64 bytes each: null, .text (no bytes in the file), .symtab, .strtab, .shstrtab
 --     ...   .symtab             24 bytes a symbol: u32 name, u8 info, u8 other, u16 section, u64 value, u64 size
 --     ...   .strtab, .shstrtab
 --
@@ -16,6 +17,8 @@ local M = {}
 M.STEP = 16
 --- The address of the first: a multiple of all sizes of pages.
 M.TEXT = 65536
+
+local SECTIONS = 0x80
 
 local machines = { x86_64 = 62, aarch64 = 183 }
 
@@ -43,17 +46,21 @@ function M.encode(names)
   end
   local symtab, strtab = table.concat(symbols), table.concat(strings)
   local shstrtab = "\0.text\0.symtab\0.strtab\0.shstrtab\0"
-  local text, first = #names * M.STEP, 0x40 + 5 * 64
+  local text, first = #names * M.STEP, SECTIONS + 5 * 64
   local little = u16(1):byte(1) == 1
   local header = "\127ELF\2" .. (little and "\1" or "\2") .. "\1" .. ("\0"):rep(9)
-    .. u16(3) .. u16(machines[select(2, core.uname())] or 0) .. u32(1) .. u64(0) .. u64(0) .. u64(0x40) .. u32(0)
-    .. u16(64) .. u16(0) .. u16(0) .. u16(64) .. u16(5) .. u16(4)
+    .. u16(3) .. u16(machines[select(2, core.uname())] or 0) .. u32(1) .. u64(0) .. u64(0x40) .. u64(SECTIONS) .. u32(0)
+    .. u16(64) .. u16(56) .. u16(1) .. u16(64) .. u16(5) .. u16(4)
+  local size = first + #symtab + #strtab + #shstrtab
+  -- PT_LOAD, read and execute
+  local segment = u32(1) .. u32(5) .. u64(0) .. u64(0) .. u64(0) .. u64(math.min(size, M.TEXT)) .. u64(M.TEXT + text) .. u64(4096)
+    .. ("\0"):rep(SECTIONS - 0x40 - 56)
   local sections = ("\0"):rep(64)
     .. section(1, 8, 6, M.TEXT, M.TEXT, text, 0, 0, 16, 0) -- NOBITS, ALLOC and EXECINSTR
     .. section(7, 2, 0, 0, first, #symtab, 3, 1, 8, 24)
     .. section(15, 3, 0, 0, first + #symtab, #strtab, 0, 0, 1, 0)
     .. section(23, 3, 0, 0, first + #symtab + #strtab, #shstrtab, 0, 0, 1, 0)
-  return table.concat { header, sections, symtab, strtab, shstrtab }, text
+  return table.concat { header, segment, sections, symtab, strtab, shstrtab }, text
 end
 
 return M

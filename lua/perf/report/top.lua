@@ -41,7 +41,7 @@ end
 -- A function's name and what tells it from others.
 local function function_of(f)
   if f.kind ~= "lua" then return f.name, f.name end
-  local name = ("%s %s:%d"):format(f.func or "?", f.file or "?", f.linedefined or 0)
+  local name = table.concat { f.func or "?", " ", f.file or "?", ":", f.linedefined or 0 }
   return name, name
 end
 

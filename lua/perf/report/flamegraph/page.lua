@@ -10,7 +10,8 @@ return [==[
 <meta name="color-scheme" content="light dark">
 <title>@TITLE@</title>
 <style>
-:root { color-scheme: light dark; --bg: #fff; --fg: #1c1c1e; --soft: #6a6a70; --line: #d9d9de; --field: #f4f4f6; --accent: #a3169c }
+:root { color-scheme: light dark; --bg: #fff; --fg: #1c1c1e; --soft: #6a6a70; --line: #d9d9de; --field: #f4f4f6;
+  --accent: #a3169c }
 @media (prefers-color-scheme: dark) {
   :root { --bg: #18181b; --fg: #ececf0; --soft: #9c9ca6; --line: #37373d; --field: #242428; --accent: #f08bea }
 }
@@ -23,7 +24,8 @@ h1 span { display: block; overflow: hidden; text-overflow: ellipsis; white-space
 h1 small { display: block; font-weight: 400; font-size: 12.5px; color: var(--soft) }
 .controls { display: flex; flex-wrap: wrap; gap: 6px; align-items: center }
 .search { display: flex; align-items: center; position: relative }
-input, button { font: inherit; color: inherit; background: var(--field); border: 1px solid var(--line); border-radius: 6px; height: 32px }
+input, button { font: inherit; color: inherit; background: var(--field); border: 1px solid var(--line); border-radius: 6px;
+  height: 32px }
 input { width: 15em; max-width: 50vw; padding: 0 8px }
 input.bad { border-color: #d33; outline-color: #d33 }
 button { padding: 0 10px; cursor: pointer }
@@ -46,7 +48,8 @@ footer { padding: 6px 12px 8px; min-height: 4.6em; display: flex; flex-wrap: wra
 #help { position: fixed; right: 12px; top: 52px; padding: 10px 14px; background: var(--bg); border: 1px solid var(--line);
   border-radius: 8px; box-shadow: 0 3px 14px #0004; font-size: 13px; z-index: 2 }
 #help[hidden] { display: none } #help td { padding: 1px 8px 1px 0 }
-kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; background: var(--field) }
+kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-radius: 4px; padding: 0 4px;
+  background: var(--field) }
 @media (max-width: 620px) {
   header { padding: 6px 8px } h1 { flex-basis: 100%; font-size: 15px } .controls, .search { flex: 1 1 auto }
   input { font-size: 16px; flex: 1; width: 7em; max-width: none } button { height: 36px } input { height: 36px }

@@ -10,14 +10,13 @@ const frame = new Int32Array(count), depth = new Int32Array(count), end = new In
 
 // One side: weights and samples, added up over what is called; where each node begins.
 function side(offset) {
-  const own = new Float64Array(count), sum = new Float64Array(count), times = new Float64Array(count), x = new Float64Array(count);
+  const [own, sum, times, x, next] = [1, 2, 3, 4, 5].map(() => new Float64Array(count));
   for (let i = count - 1; i >= 0; i--) {
     own[i] = data.nodes[i * stride + offset];
     sum[i] += own[i];
     times[i] += data.nodes[i * stride + offset + 1];
     if (i) { sum[parent[i]] += sum[i]; times[parent[i]] += times[i]; }
   }
-  const next = new Float64Array(count);
   for (let i = 1; i < count; i++) {
     const p = parent[i];
     x[i] = x[p] + next[p];
@@ -397,7 +396,8 @@ function legends() {
   }
   const used = new Set(frames.map(f => f.kind));
   for (const [kind, [hue, strength, name]] of Object.entries(kinds)) {
-    if (name && used.has(kind)) legend(name, dark.matches ? `hsl(${hue} ${strength * .62}% 40%)` : `hsl(${hue} ${strength}% 72%)`);
+    if (!name || !used.has(kind)) continue;
+    legend(name, dark.matches ? `hsl(${hue} ${strength * .62}% 40%)` : `hsl(${hue} ${strength}% 72%)`);
   }
 }
 dark.addEventListener("change", legends);

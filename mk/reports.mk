@@ -1,0 +1,8 @@
+# make test-reports: the reports of profiles opened by what they are for: flame graphs in Chromium without a display, perf.data in
+# perf, pprof's files in go tool pprof. On Debian what is missing is installed; elsewhere a spec without its tool is skipped by name.
+.PHONY: test-reports
+
+test-reports: ## flame graphs in Chromium, perf.data in perf, pprof files in go tool pprof
+	@tools/setup.sh reports
+	@$(MAKE) -s LUA=luajit all testkit
+	@BUILD=$(BUILD) SUITE_NAME=test-reports tools/suite.sh -l luajit spec/reports
