@@ -201,6 +201,11 @@ rows.ring = ring(drain_reused)
 rows["ring-fresh"] = ring(drain_fresh)
 rows["ring-each"] = ring(drain_fields)
 
+rows["ring-tally"] = function(perf)
+  local hits = perf.tally { by = { "ip", "tid" } }
+  return ring(function(ev) return hits:take(ev) end)(perf)
+end
+
 local function drain_file(file)
   local seen = 0
   for rec in file:records() do

@@ -29,6 +29,10 @@ int pb_data_tells(uint32_t type);
 /* Let its Record, on top of the stack, do so. The Data is at 1. */
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
 
+/* each.c: the next record of that type, 1, or 0 at the end; what is damaged before it is left out, and what tells about the file told of
+ * on the way. The Data is at 1, Record's metatable at index metatable. */
+int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r);
+
 /* data_feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */
 void pb_push_feature(lua_State *L, struct pf_cursor *c, enum pf_feature_shape shape, uint64_t ncpus);
 

@@ -30,6 +30,28 @@ static int push_fields(lua_State *L, struct each *e, const struct pf_record *rec
 	return 1 + e->n;
 }
 
+int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r)
+{
+	const int top = lua_gettop(L);
+
+	for (;;) {
+		int n;
+
+		lua_settop(L, top);
+		if (!p->open)
+			return luaL_error(L, "the perf.data file is closed");
+		n = pb_data_step(L, p, r);
+		if (n == 0)
+			return 0;
+		if (n < 0)
+			pb_data_failed(L, p, n);
+		else if (r->type == type)
+			return 1;
+		else if (pb_data_tells(r->type) && pb_push_record_as(L, metatable, r->layout, r->bytes, r->size, 0) >= 0)
+			pb_data_tell(L, p, r->type);
+	}
+}
+
 /* Upvalues: the Data, its struct each, Record's metatable. */
 static int l_data_step(lua_State *L)
 {
@@ -37,28 +59,16 @@ static int l_data_step(lua_State *L)
 	struct each *e = lua_touserdata(L, lua_upvalueindex(2));
 	struct pf_data_record r;
 	struct pf_record rec;
-	int n;
 
-	for (;;) {
-		lua_settop(L, 0);
-		lua_pushvalue(L, lua_upvalueindex(1));
-		if (!p->open)
-			return luaL_error(L, "the perf.data file is closed");
-		n = pb_data_step(L, p, &r);
-		if (n == 0)
-			return 0;
-		if (n > 0 && r.type == e->type) {
-			n = pf_record_parse(r.layout, r.bytes, r.size, &rec);
-			if (n >= 0)
-				return push_fields(L, e, &rec, r.bytes);
-			pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it");
-		}
-		if (n < 0)
-			pb_data_failed(L, p, n);
-		else if (pb_data_tells(r.type) &&
-			 pb_push_record_as(L, lua_upvalueindex(3), r.layout, r.bytes, r.size, 0) >= 0)
-			pb_data_tell(L, p, r.type);
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	while (pb_data_next_of(L, p, e->type, lua_upvalueindex(3), &r)) {
+		if (pf_record_parse(r.layout, r.bytes, r.size, &rec) >= 0)
+			return push_fields(L, e, &rec, r.bytes);
+		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
+		lua_settop(L, 1);
 	}
+	return 0;
 }
 
 /* Upvalues: the Event, its struct each. */
@@ -90,18 +100,14 @@ static int l_event_step(lua_State *L)
 /* Push the struct each of the arguments from 2 on. */
 static void push_each(lua_State *L)
 {
-	const struct pf_name *t = pf_names_record;
-	const char *name = luaL_checkstring(L, 2);
+	const uint32_t type = pb_check_record_type(L, 2);
+	const char *name;
 	struct each *e;
 	int n = lua_gettop(L) - 2;
 
-	while (t->name && strcmp(t->name, name) != 0)
-		t++;
-	if (!t->name)
-		luaL_argerror(L, 2, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
 	luaL_argcheck(L, n <= MAX_FIELDS, 3 + MAX_FIELDS, "too many fields");
 	e = pb_newuserdata(L, sizeof *e);
-	*e = (struct each){.type = t->value, .n = n};
+	*e = (struct each){.type = type, .n = n};
 	for (int i = 0; i < n; i++) {
 		name = luaL_checkstring(L, 3 + i);
 		e->field[i] = pb_plain_field(name);

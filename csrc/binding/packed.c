@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../core/bytes.h"
+#include "../core/place.h"
 #include "data.h"
 
 enum { TCDATA = 10 }; /* lua_type's on LuaJIT, which no header has */
@@ -41,30 +42,12 @@ int pb_pack(const struct pf_layout *l, const unsigned char *bytes, size_t n, str
 /* Where the fields that stand in the same place of every sample stand: {name = bytes from the record's start}. */
 static void push_places(lua_State *L, uint64_t sample_type)
 {
-	static const struct {
-		uint64_t bit;
-		const char *first, *second; /* in 8 bytes; one of 8 has a second name, or none */
-		int halves;
-	} fixed[] = {
-		{PF_SAMPLE(IDENTIFIER), "event_id", "id", 0}, {PF_SAMPLE(IP), "ip", NULL, 0},
-		{PF_SAMPLE(TID), "pid", "tid", 1},            {PF_SAMPLE(TIME), "time", NULL, 0},
-		{PF_SAMPLE(ADDR), "addr", NULL, 0},           {PF_SAMPLE(ID), "event_id", "id", 0},
-		{PF_SAMPLE(STREAM_ID), "stream_id", NULL, 0}, {PF_SAMPLE(CPU), "cpu", NULL, 0},
-		{PF_SAMPLE(PERIOD), "period", NULL, 0},
-	};
-	int at = sizeof(struct pf_header);
-
 	lua_newtable(L);
-	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-		if (!(sample_type & fixed[i].bit))
+	for (const struct pf_place *p = pf_places; p->name; p++) {
+		if (!pf_place_at(p, sample_type))
 			continue;
-		lua_pushinteger(L, at);
-		lua_setfield(L, -2, fixed[i].first);
-		if (fixed[i].second) {
-			lua_pushinteger(L, at + 4 * fixed[i].halves);
-			lua_setfield(L, -2, fixed[i].second);
-		}
-		at += 8;
+		lua_pushinteger(L, pf_place_at(p, sample_type));
+		lua_setfield(L, -2, p->name);
 	}
 }
 

@@ -155,6 +155,56 @@ void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsign
 	push_plain(L, rec, bytes, &fields[field]);
 }
 
+int pb_number_field(const char *name)
+{
+	const int i = pb_plain_field(name);
+
+	return i >= 0 && fields[i].kind <= KIND_I32 ? i : -1;
+}
+
+static int is_half(int field)
+{
+	return fields[field].kind == KIND_U32 || fields[field].kind == KIND_I32;
+}
+
+int pb_field_value(const struct pf_record *rec, int field, uint64_t *out)
+{
+	const struct field *f = &fields[field];
+	const void *member = (const char *)rec + f->offset;
+
+	if (f->mask && !(rec->has & f->mask))
+		return 0;
+	*out = is_half(field) ? *(const uint32_t *)member : *(const uint64_t *)member;
+	return 1;
+}
+
+void pb_push_number(lua_State *L, int field, uint64_t v)
+{
+	if (fields[field].kind == KIND_I64)
+		pb_push_i64(L, (int64_t)v);
+	else if (fields[field].kind == KIND_I32)
+		lua_pushinteger(L, (int32_t)v);
+	else
+		pb_push_u64(L, v);
+}
+
+uint64_t pb_as_field(int field, uint64_t v)
+{
+	return is_half(field) ? (uint32_t)v : v;
+}
+
+uint32_t pb_check_record_type(lua_State *L, int i)
+{
+	const char *name = luaL_checkstring(L, i);
+	const struct pf_name *t = pf_names_record;
+
+	while (t->name && strcmp(t->name, name) != 0)
+		t++;
+	if (!t->name)
+		luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
+	return t->value;
+}
+
 /* The Record at 1 by its metatable in upvalue 2: a look-up by name would cost as much as the rest. */
 static const struct pb_record *self(lua_State *L)
 {

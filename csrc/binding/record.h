@@ -50,6 +50,14 @@ int pb_refill_record(lua_State *L, int into, const struct pf_layout *l, const un
  * record, for who needs no Record. */
 int pb_plain_field(const char *name);
 void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field);
+/* The number of a field that is one number, or -1; its value of a parsed record as 64 bits, 0 when that does not have it; such a
+ * value pushed; and a number from Lua as such a value. */
+int pb_number_field(const char *name);
+int pb_field_value(const struct pf_record *rec, int field, uint64_t *out);
+void pb_push_number(lua_State *L, int field, uint64_t v);
+uint64_t pb_as_field(int field, uint64_t v);
+/* The type that the string at i names; raises. */
+uint32_t pb_check_record_type(lua_State *L, int i);
 /* nil, message, code for what the first two refuse. */
 int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
 

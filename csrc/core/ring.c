@@ -210,6 +210,30 @@ int pf_ring_peek(struct pf_ring *r, const unsigned char **bytes)
 	return size;
 }
 
+size_t pf_ring_span(struct pf_ring *r, const unsigned char **bytes)
+{
+	uint64_t left;
+	size_t from;
+
+	if (!r->map || r->backward)
+		return 0;
+	r->current = 0;
+	if (r->head == r->tail)
+		r->head = load_head(r);
+	left = r->head - r->tail;
+	if (left > r->data_size || (r->head | r->tail) % 8)
+		return 0;
+	from = (size_t)(r->tail & (r->data_size - 1));
+	*bytes = r->data + from;
+	return left < r->data_size - from ? (size_t)left : r->data_size - from;
+}
+
+void pf_ring_skip(struct pf_ring *r, size_t n)
+{
+	r->tail += n;
+	store_tail(r);
+}
+
 /* What a record says of records that there was no room for. */
 static void count_lost(struct pf_ring *r, const unsigned char *bytes, size_t size)
 {

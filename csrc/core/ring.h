@@ -53,6 +53,12 @@ int pf_ring_peek(struct pf_ring *r, const unsigned char **bytes);
 /* Done with what peek gave: its place goes back to the kernel. */
 void pf_ring_release(struct pf_ring *r);
 
+/* For loops that cannot pay for a call a record: the bytes that are there up to the end of the data area, not looked at, 0 when there
+ * are none, something is wrong or the ring is backward (peek tells); and done with the first n of them, whole records of which none
+ * tells of losses. */
+size_t pf_ring_span(struct pf_ring *r, const unsigned char **bytes);
+void pf_ring_skip(struct pf_ring *r, size_t n);
+
 /* Release the record before, peek and parse. Returns 1 with out and *bytes, 0 when there is none, -EBADMSG for a damaged
  * one, after which the next call goes on. Types that this module does not know have PF_HAS_OTHER. */
 int pf_ring_next(struct pf_ring *r, struct pf_record *out, const unsigned char **bytes);

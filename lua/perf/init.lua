@@ -33,6 +33,7 @@ local functions = {
   bench = "bench compare",
   recorder = "record",
   msr = "msr",
+  tally = "tally",
   profilers = "hardware_profiler software_profiler cache_profiler",
   profiler = "profile profiler",
   zone = "zone",

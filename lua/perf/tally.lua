@@ -1,0 +1,146 @@
+--- Counting records by what they have in common, in C and without an object for any of them: a profile.
+--
+--     local hits = perf.tally { by = "ip" }
+--     while busy() do
+--       ev:poll(0.1)
+--       hits:take(ev)
+--     end
+--     print(hits)                                   -- the most frequent first
+--
+-- A tally takes records from Events, Groups, Sets and perf.data files. Its memory is bounded: when it has `max` keys, what
+-- comes with another one is added up as `other`. Records that were lost, `ev:lost()` knows.
+-- @classmod Tally
+local core = require "perf.core"
+local format = require "perf.format"
+
+local M = {}
+
+local Tally = {}
+Tally.__index = Tally
+Tally.__name = "perf.Tally"
+
+local options = { by = true, max = "number", weight = "string", type = "string" }
+
+local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(text:format(...)), 3) end
+
+--- A tally.
+-- @param opts `by`: a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr" ...;
+-- `weight`: the field to add up instead of counting records, such as "period"; `max`: keys at most (65536); `type`: of the
+-- records that are counted ("sample")
+-- @return Tally; or nil, message, code
+function M.tally(opts)
+  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
+  for k, v in pairs(opts) do
+    if not options[k] then bad("unknown option '%s'", tostring(k)) end
+    if options[k] ~= true and type(v) ~= options[k] then bad("option '%s': %s expected, got %s", k, options[k], type(v)) end
+  end
+  local by, max = opts.by, opts.max or 65536
+  if type(by) == "string" then by = { by } end
+  if type(by) ~= "table" or #by < 1 or #by > 4 then bad "option 'by': one to four names of fields expected" end
+  if max ~= math.floor(max) or max < 1 or max > 2 ^ 30 then
+    bad("option 'max': 1 to 2^30 keys expected, got %s", tostring(max))
+  end
+  local ok, raw, message, code = pcall(core.tally, by, max, opts.weight, opts.type or "sample")
+  if not ok then bad("%s", (raw:gsub("^bad argument .- %((.*)%)$", "%1"))) end
+  if not raw then return nil, message, code end
+  local fields = {}
+  for i, name in ipairs(by) do fields[i] = name end
+  return setmetatable({ _raw = raw, fields = fields, weight = opts.weight }, Tally)
+end
+
+--- Count the records that are there: what is in a ring now, a file to its end.
+-- @param source Event, Group, Set, or what perf.data.open gives
+-- @return how many were counted; or nil, message, code
+function Tally:take(source)
+  if type(source) == "userdata" and getmetatable(source) == core.Event then return self._raw:take(source) end
+  local data = type(source) == "table" and rawget(source, "_data")
+  if data then return self._raw:take(data) end
+  local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
+  if type(events) ~= "table" or not events[1] then
+    error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
+  end
+  local sum, any = 0, false
+  for _, ev in ipairs(events) do
+    if ev:is_mapped() then
+      local n, message, code = self._raw:take(ev)
+      if not n then return nil, message, code end
+      sum, any = sum + n, true
+    end
+  end
+  if not any then error("no event is mapped: call map() first", 2) end
+  return sum
+end
+
+--- The count of a key: of the fields, in the order of `by`. 0 for one that is not there.
+function Tally:count(...) return self._raw:count(...) end
+
+local function step(self, i, count, ...)
+  if not i then return nil end
+  self.at = i
+  return count, ...
+end
+
+--- Iterate over the keys, in no order.
+-- @usage for count, ip, tid in hits:each() do ... end
+function Tally:each()
+  local raw, place = self._raw, { at = 0 }
+  return function() return step(place, raw:next(place.at)) end
+end
+
+--- The keys with the highest counts.
+-- @param[opt=10] n how many at most
+-- @return array of {count=, share= (0 to 1, of `total`), FIELD=value ...}, the highest first
+function Tally:top(n)
+  local list, total = {}, tonumber(self:totals().total)
+  for count, a, b, c, d in self:each() do
+    local e = { count = count, share = tonumber(count) / total }
+    local key = { a, b, c, d }
+    for i, name in ipairs(self.fields) do e[name] = key[i] end
+    list[#list + 1] = e
+  end
+  local fields = self.fields
+  table.sort(list, function(a, b)
+    if a.count ~= b.count then return a.count > b.count end
+    for _, name in ipairs(fields) do
+      local x, y = core.hex(a[name]), core.hex(b[name])
+      if x ~= y then return #x ~= #y and #x < #y or #x == #y and x < y end
+    end
+    return false
+  end)
+  for i = #list, (n or 10) + 1, -1 do list[i] = nil end
+  return list
+end
+
+--- What was counted in all.
+-- @return {total=, other= (part of it: of keys beyond `max`), keys= (how many), without= (records that lack a field)}
+function Tally:totals()
+  local total, other, keys, without = self._raw:totals()
+  return { total = total, other = other, keys = keys, without = without }
+end
+
+--- Forget what was counted.
+function Tally:clear() self._raw:clear() end
+
+--- Give the memory back at once; the collector does it too.
+function Tally:close() self._raw:close() end
+
+Tally.__close = Tally.close
+
+local hexadecimal = { ip = true, addr = true, phys_addr = true }
+
+function Tally:__tostring()
+  local rows, totals = {}, self:totals()
+  for i, e in ipairs(self:top(20)) do
+    local row = { format.commas(e.count), ("%.1f %%"):format(100 * e.share) }
+    for _, name in ipairs(self.fields) do
+      row[#row + 1] = name .. " " .. (hexadecimal[name] and core.hex(e[name]) or tostring(e[name]))
+    end
+    rows[i] = row
+  end
+  local tail = ("%s in all, %s of them in %s keys"):format(format.commas(totals.total),
+    format.commas(totals.total - totals.other), format.commas(totals.keys))
+  if #rows == 0 then return "Tally: nothing was counted" end
+  return format.align(rows, { true, true }) .. "\n" .. tail
+end
+
+return M
