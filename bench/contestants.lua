@@ -51,6 +51,7 @@ function M.all(build)
     peer("papi", "PAPI (C)", build),
     peer("perf-event2", "perf-event2 (Rust)", build),
     peer("perf-utils", "perf-utils (Go)", build),
+    peer("linux-perf-data", "linux-perf-data (Rust)", build),
     {
       id = "perf-script", title = "perf script",
       why = not exists(build .. "/bench/samples.data") and

@@ -64,8 +64,8 @@ row { id = "ring-tally", title = "a sample: tally:take(event), by ip and tid; C 
   events = "page-faults", target = { luajit = 3, ["lua5.4"] = 3 } }
 
 heading = "perf.data files, four fields of each sample read"
-row { id = "data", title = "a sample: perf.data.open(path):records(); perf script as a process", n = 50000, rounds = 9 }
-row { id = "data-each", title = "a sample: perf.data.open(path):each(); perf script as a process", n = 50000, rounds = 9 }
+row { id = "data", title = "a sample: perf.data.open(path):records(); perf script is a process", n = 50000, rounds = 9 }
+row { id = "data-each", title = "a sample: perf.data.open(path):each(); perf script is a process", n = 50000, rounds = 9 }
 
 heading = "Many at once"
 row { id = "many-events", title = "each of 1,000 open events", n = 1000, rounds = 9, events = "task-clock" }

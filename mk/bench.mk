@@ -3,14 +3,14 @@
 # The peers are fetched by their own package managers and built into build/bench; one that cannot be had is named with
 # its reason and left out. BENCH_PEERS=0 leaves all of them out.
 #
-#   build/bench/NAME          a contestant: floor papi perf-event2 perf-utils
+#   build/bench/NAME          a contestant: floor papi perf-event2 perf-utils linux-perf-data
 #   build/bench/NAME.why      why there is none
 #   build/bench/NAME.version  its version
 #   build/bench/samples.data  what perf recorded, to be decoded
 
 BENCH      := $(BUILD)/bench
 BENCH_CPU  ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) - 1 )))
-BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils samples.data)
+BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils samples.data linux-perf-data)
 BENCH_LUA  := luajit lua5.4
 BENCH_RUN  ?= $(firstword $(foreach l,$(BENCH_LUA),$(shell command -v $(l) >/dev/null && echo $(l)))) # drives the rest
 
@@ -34,11 +34,14 @@ $(BENCH)/papi: bench/peers/papi.c mk/bench.mk
 	$(call attempt,$(CC) -std=c11 -D_GNU_SOURCE -O2 -o $@ $< -lpapi && \
 		printf '%s\n' "$$(dpkg-query -W -f '$${Version}' libpapi-dev 2>/dev/null || echo found)" >$@.version,libpapi-dev is not installed)
 
-$(BENCH)/perf-event2: bench/peers/perf-event2/src/main.rs bench/peers/perf-event2/Cargo.toml mk/bench.mk
-	$(call attempt,rm -rf $(BENCH)/crate && cp -r bench/peers/perf-event2 $(BENCH)/crate && \
-		cargo build -q --release --manifest-path $(BENCH)/crate/Cargo.toml --target-dir $(BENCH)/cargo && \
-		cp $(BENCH)/cargo/release/perf-event2-contestant $@ && \
-		sed -n 's/^perf-event2 = "=\(.*\)"/\1/p' bench/peers/perf-event2/Cargo.toml >$@.version,no cargo or no crates)
+# A crate of bench/peers, built in a copy of its own; its version is the one that its Cargo.toml names.
+crate = rm -rf $(BENCH)/crate/$(1) && mkdir -p $(BENCH)/crate && cp -r bench/peers/$(1) $(BENCH)/crate/ && \
+	cargo build -q --release --manifest-path $(BENCH)/crate/$(1)/Cargo.toml --target-dir $(BENCH)/cargo && \
+	cp $(BENCH)/cargo/release/$(1)-contestant $@ && \
+	sed -n 's/^$(1) = "=\(.*\)"/\1/p' bench/peers/$(1)/Cargo.toml >$@.version
+
+$(BENCH)/perf-event2 $(BENCH)/linux-perf-data: $(BENCH)/%: bench/peers/%/src/main.rs bench/peers/%/Cargo.toml mk/bench.mk
+	$(call attempt,$(call crate,$*),no cargo or no crates)
 
 $(BENCH)/perf-utils: bench/peers/perf-utils/main.go bench/peers/perf-utils/go.mod mk/bench.mk
 	$(call attempt,out=$$PWD/$@ && (cd bench/peers/perf-utils && GOTOOLCHAIN=local go build -o "$$out" .) && \
