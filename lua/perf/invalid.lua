@@ -154,7 +154,7 @@ local function uncore(v, ctx)
   end
 end
 
-local function breakpoint(v)
+local function breakpoint(v, ctx)
   if v.kind ~= "breakpoint" then return nil end
   local set, len = v.set.bp_type, number(v.bp_len)
   local low, high = core.halves(v.bp_addr or 0)
@@ -174,6 +174,9 @@ local function breakpoint(v)
   end
   if high >= 2 ^ 31 and v.exclude_kernel then
     return ("bp_addr %s is the kernel's, and exclude_kernel leaves the kernel out"):format(core.hex(v.bp_addr)), {}
+  end
+  if high >= 2 ^ 31 and machine == "aarch64" and ctx.pid ~= -1 then
+    return "arm64 watches the kernel's addresses for a whole CPU only, not for a task", { "use pid=-1 with a cpu" }
   end
 end
 

@@ -181,6 +181,12 @@ describe("doc/coming-from-go.md", function()
       local result = { run(row) }
       collectgarbage() -- Records hold their event
       collectgarbage()
+      -- No PMU counts everything that has a name.
+      local refusal = tostring(result[3] or result[2])
+      if row.needs[1] == "a PMU" and refusal:find("this CPU's PMU does not count this event", 1, true) then
+        pending "needs: a PMU that counts this event"
+        return
+      end
       assert.is_true(result[1], row.code .. ": " .. tostring(result[2]))
       if not may_be_nil(row.code) then
         assert.is_true(result[2] ~= nil, row.code .. ": " .. tostring(result[3]))

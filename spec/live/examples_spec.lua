@@ -68,7 +68,7 @@ describe("examples", function()
     assert.is_truthy(n, output)
     assert.equal("0", lost)
     assert.is_truthy(output:find "events:\n  cpu%-clock" or output:find "events:\n  cycles", output)
-    assert.matches(" %%  gzip +/[%w/]*bin/gzip\n", output)
+    assert.matches(" %%  gzip +/[%w/]*bin/%w+\n", output) -- gzip, or what has it within
   end)
 
   it("record of another command", function()

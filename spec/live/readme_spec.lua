@@ -136,6 +136,7 @@ describe("README", function()
   end)
 
   it("names files that are there", function()
+    requires { file = "csrc/binding/core.c" } -- a guest has what it runs only
     local seen = 0
     local function check(path)
       local name = util.shell("ls -d " .. path)

@@ -38,6 +38,11 @@ local function check_id(ev, rec, tid)
   assert.is_string(tostring(rec))
 end
 
+local function older_than(major, minor)
+  local a, b = util.read_file("/proc/sys/kernel/osrelease"):match "^(%d+)%.(%d+)"
+  return a * 1000 + b < major * 1000 + minor
+end
+
 describe("the kernel's record", function()
   setup(function() rings.compiler(false) end)
   teardown(function() rings.compiler(true) end)
@@ -169,6 +174,8 @@ describe("the kernel's record", function()
       end
     end
     kit.unpin()
+    -- Linux 6.1 counts the child as gone before it would write the record, and so never does.
+    if #reads == 0 and older_than(6, 18) then pending "needs: a kernel that writes a read record at exit" end
     assert.equal(1, #reads)
     assert.is_truthy(reads[1].counts[1].value >= 64)
     assert.equal(ev:id(), reads[1].counts[1].id)
@@ -282,6 +289,8 @@ describe("the kernel's record", function()
     for _, rec in ipairs(of_type(list, "cgroup")) do
       if dir:sub(-#rec.path) == rec.path then found = rec end
     end
+    -- Debian's 6.1 does not, in a guest that has nothing but cgroup v2.
+    if not found and older_than(6, 18) then pending "needs: a kernel that writes a record of a new cgroup" end
     assert.is_truthy(found)
     assert.is_truthy(found.id > 0)
     assert.equal(ev:id(), found.event_id)

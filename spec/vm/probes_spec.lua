@@ -75,6 +75,31 @@ describe("a kprobe", function()
     ev:close()
   end)
 
+  it("changes the kernel's text, which text_poke records tell", function()
+    requires { vm = "amd64" } -- other architectures do not write them
+    local addr = ("\n" .. util.read_file "/proc/kallsyms"):match("\n(%x+) %a " .. arch.func .. "\n")
+    local s = assert(perf.set({ event = "dummy", text_poke = true, sample_id_all = true, sample_type = { "tid", "time" } },
+      { deferred_enable = true }))
+    for _, ev in ipairs(s) do assert(ev:map { pages = 64 }) end
+    s:enable()
+    local ev = assert(perf.open(perf.kprobe { func = arch.func }))
+    ev:enable()
+    ev:close()
+    s:disable()
+    local changes = {}
+    for rec in s:records { timeout = 0 } do
+      -- the probe stands on the function's first instruction, or on the call to ftrace behind the landing pad
+      if rec.type == "text_poke" and core.hex(rec.addr):sub(1, -2) == "0x" .. addr:sub(1, -2) then
+        assert.equal(#rec.old, #rec.new)
+        assert.not_equal(rec.old, rec.new)
+        changes[#changes + 1] = rec
+      end
+    end
+    s:close()
+    assert.is_true(#changes >= 2, #changes) -- put there and taken away
+    assert.equal(changes[1].old, changes[#changes].new)
+  end)
+
   it("of a function that is not there is refused by name", function()
     local attr = assert(perf.kprobe { func = "no_such_function_of_a_kernel" })
     local ev, message, code = perf.open(attr)

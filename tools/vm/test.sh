@@ -11,7 +11,8 @@
 # the project's own suite (tools/suite.sh); one that does not get to its end counts as a failure. Where QEMU is not
 # there and cannot be installed, the guest is skipped by name.
 #
-#   VM_SPECS="spec/vm/x_spec.lua"    instead of the usual ones
+#   VM_SPECS="spec/vm/x_spec.lua"    instead of the usual ones (all of spec/live takes minutes: VM_LIMIT)
+#   VM_LIMIT=600                     seconds for a guest
 #   VM_LUA="luajit lua5.4"           instead of luajit
 #   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
 #   PERF_NO_SETUP=1                  installs nothing
@@ -39,8 +40,9 @@ plan() {
     case $1 in
     arm64)
         specs="spec/vm/bpf_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua spec/vm/sampling_spec.lua
-            spec/vm/sharing_spec.lua spec/vm/users_spec.lua spec/live/features_spec.lua spec/live/group_spec.lua
-            spec/live/measure_spec.lua spec/live/profilers_spec.lua spec/live/ring_spec.lua"
+            spec/vm/sharing_spec.lua spec/vm/users_spec.lua spec/live/fallback_spec.lua spec/live/features_spec.lua
+            spec/live/group_spec.lua spec/live/measure_spec.lua spec/live/profilers_spec.lua spec/live/record_spec.lua
+            spec/live/ring_spec.lua spec/live/sample_spec.lua"
         words="arm64 icount" limit=240
         options=(-smp 1 -icount "shift=0,sleep=off")
         ;;
@@ -65,7 +67,7 @@ plan() {
 pack() { # name arch
     local top=$work/$1
     mkdir -p "$top/job/tree"
-    cp -r lua spec tools examples doc "$top/job/tree"
+    cp -r lua spec tools examples doc mk Makefile README.md LICENSE CHANGELOG.md rockspec "$top/job/tree"
     cp -r "$state/$2/out" "$top/job/out"
     find "$top/job/out" \( -name '*.o' -o -name '*.d' -o -name '*.a' \) -delete
     [ ! -d "$top/job/out/bpf" ] || cp -r "$state/$2/out/bpf" "$top/job/out"
@@ -93,6 +95,7 @@ launch() { # name
     local name=$1 arch start=$SECONDS
     arch=$(arch_of "$name")
     plan "$name" || return 1
+    limit=${VM_LIMIT:-$limit}
     pack "$name" "$arch"
     VM_TIMEOUT=$limit tools/vm/run.sh "$arch" "$state/$arch" "$work/$name.cpio" "${options[@]}" >"$work/$name.log" 2>&1
     echo "$? $((SECONDS - start))" >"$work/$name.status"
