@@ -87,6 +87,7 @@ test)
         want "its headers" "$dev"
     done
     want "specs and examples use it" lua-cjson lua-dkjson lua-argparse lua-luv lua-cqueues
+    want "spans are sent with it" lua-socket lua-sec lua-zlib lua-http
     want "an optional part of the module stands on it" libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev \
         zlib1g-dev libzstd-dev
     ;;

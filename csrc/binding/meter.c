@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../core/clock.h"
 #include "../core/meter.h"
 #include "../core/thread.h"
 #include "../core/usage.h"
@@ -245,6 +246,34 @@ static int l_layout(lua_State *L)
 	return 1;
 }
 
+/* core.add(into, from, meter, take): into += from, or -= from; into may be nil: a copy of from. Returns into. */
+static int l_add(lua_State *L)
+{
+	const struct pf_counts *from = to_counts(L, 2);
+	const struct pf_meter *m = known(L, 3, UP_GROUP, UP_METER);
+
+	luaL_argcheck(L, m, 3, "Group expected");
+	if (lua_isnil(L, 1)) {
+		size_t size = sizeof *from + from->n * sizeof *from->v;
+
+		memcpy(pb_newplain(L, size), from, size);
+		lua_pushvalue(L, lua_upvalueindex(UP_COUNTS));
+		lua_setmetatable(L, -2);
+		return 1;
+	}
+	if (pf_counts_add(m, to_counts(L, 1), from, lua_toboolean(L, 4)) < 0)
+		return luaL_argerror(L, 2, "Counts of another list");
+	lua_settop(L, 1);
+	return 1;
+}
+
+/* core.wall(counts): its wall time, or before core.finish when it began, as a number. */
+static int l_counts_wall(lua_State *L)
+{
+	lua_pushnumber(L, (lua_Number)to_counts(L, 1)->v[0]);
+	return 1;
+}
+
 /* core.pointers(): the core's functions for LuaJIT's FFI, as light userdata by name. */
 static int l_pointers(lua_State *L)
 {
@@ -254,6 +283,9 @@ static int l_pointers(lua_State *L)
 	POINTER(pf_meter_end);
 	POINTER(pf_meter_snap);
 	POINTER(pf_thread_token);
+	POINTER(pf_counts_add);
+	POINTER(pf_clock_skew);
+	POINTER(pf_clock_wall);
 #undef POINTER
 	return 1;
 }
@@ -292,7 +324,8 @@ void pb_open_meter(lua_State *L)
 		{"wall_ns", l_wall_ns},   {"pointers", l_pointers},
 		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
 	static const luaL_Reg quick[] = {
-		{"begin", l_begin}, {"finish", l_finish}, {"snap", l_snap}, {"word", l_word}, {"layout", l_layout}};
+		{"begin", l_begin}, {"finish", l_finish}, {"snap", l_snap}, {"word", l_word}, {"layout", l_layout},
+		{"add", l_add}, {"wall", l_counts_wall}};
 	static const luaL_Reg methods[] = {
 		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
 		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {NULL, NULL}};

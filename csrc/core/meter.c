@@ -151,6 +151,20 @@ int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
 	return r;
 }
 
+int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take)
+{
+	uint32_t words = pf_meter_words(m);
+
+	if (into->n != words || from->n != words)
+		return -EINVAL;
+	for (uint32_t i = 0; i < words - m->nvalues; i++) {
+		uint64_t a = into->v[i], b = from->v[i];
+
+		into->v[i] = !take ? a + b : a > b ? a - b : 0;
+	}
+	return 0;
+}
+
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 {
 	/* Members count when their leader does, so switching it is enough; but they keep their counts to themselves. */

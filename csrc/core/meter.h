@@ -52,6 +52,10 @@ int pf_meter_end(const struct pf_meter *m, struct pf_counts *c);
 /* Counts since the groups were made: begin without a start. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
+/* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a value never goes below 0. Returns 0, or
+ * -EINVAL when they have not the meter's number of words. */
+int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
+
 /* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep in step. */
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 

@@ -119,6 +119,31 @@ local function entries(c)
   return list
 end
 
+--- The values alone, without a table for each entry.
+-- @param c Counts of either kind
+-- @param values filled: values[i] is a count, or false where there is none
+-- @return an array whose elements have label, unit and why
+function M.values(c, values)
+  if type(c) == "table" then
+    for i, e in ipairs(c) do values[i] = e.value or false end
+    return c
+  end
+  local layout = layouts[layout_of(c)]
+  local rows = layout.rows
+  for i = 1, #rows do
+    local row = rows[i]
+    local slots = row.slots
+    local times = 1 + 2 * slots[1][1]
+    local enabled = word(c, times)
+    if not slots[2] and not row.why and not row.scale and enabled == word(c, times + 1) and enabled ~= 0 then
+      values[i] = word(c, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + slots[1][2])
+    else
+      values[i] = unpack_entry(c, layout, i).value or false
+    end
+  end
+  return rows
+end
+
 ---------------------------------------------------------------------------------------------------------------------
 -- Plain Counts
 

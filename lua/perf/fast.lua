@@ -11,6 +11,11 @@
 --
 -- try(meter, layout, words, fn) is begin with the checks that must come before, where they cost least: nil, and nothing
 -- done, when the meter belongs to another thread or fn is no function. Callers find out which on their slow path.
+--
+-- Spans begin and end apart, so for them there are, all of packed Counts on every interpreter: stop(meter, counts), which is
+-- finish without results; wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic
+-- clock; add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts;
+-- clock_wall() and clock_skew(), see csrc/core/clock.h.
 -- @module perf.fast
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -19,11 +24,12 @@ local blame = require "perf.names.blame"
 local M = {}
 
 --- Raise unless fn can be called.
-function M.check_callable(fn, arg)
+-- @param arg its position among the arguments of `who` ("measure")
+function M.check_callable(fn, arg, who)
   if type(fn) == "function" then return end
   local mt = getmetatable(fn)
   if type(mt) == "table" and mt.__call then return end
-  blame.raise(("bad argument #%d to 'measure' (function expected, got %s)"):format(arg, type(fn)), 0)
+  blame.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
 end
 
 local function by_c_api()
@@ -35,6 +41,8 @@ local function by_c_api()
   end
   M.begin, M.try, M.finish, M.snap = core.begin, core.begin, core.finish, core.snap
   M.thread_token = core.thread_token
+  M.stop, M.wall, M.add = core.finish, core.wall, core.add
+  M.clock_wall, M.clock_skew = core.clock_wall, core.clock_skew
 
   if _VERSION == "Lua 5.1" then
     local unpack_counts, finish, snap = counts.unpack, core.finish, core.snap
@@ -50,6 +58,9 @@ local function by_ffi(ffi)
   local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_end)
   local snap = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_snap)
   local token = ffi.cast("uint32_t (*)(void)", pointers.pf_thread_token)
+  local add = ffi.cast("int (*)(const void *, void *, const void *, int)", pointers.pf_counts_add)
+  local clock_wall = ffi.cast("double (*)(void)", pointers.pf_clock_wall)
+  local clock_skew = ffi.cast("double (*)(void)", pointers.pf_clock_skew)
 
   local exact = 2 ^ 53
   local class = counts.define(function(c, i)
@@ -112,6 +123,28 @@ local function by_ffi(ffi)
   end
 
   function M.thread_token() return token() end
+
+  function M.stop(meter, c)
+    local r = finish(meter, c)
+    if r ~= 0 then failed(r) end
+  end
+
+  function M.wall(c) return tonumber(c._v[0]) end
+
+  function M.add(into, from, meter, take)
+    if not into then
+      local n = from._n
+      into = (types[n] or type_of(n))()
+      ffi.copy(into, from, 8 + 8 * n)
+    elseif add(meter, into, from, take and 1 or 0) ~= 0 then
+      blame.raise("Counts of another list", 2)
+    end
+    return into
+  end
+
+  function M.clock_wall() return clock_wall() end
+
+  function M.clock_skew() return clock_skew() end
 end
 
 local has_ffi, ffi = pcall(require, "ffi")

@@ -37,10 +37,11 @@ local functions = {
   profilers = "hardware_profiler software_profiler cache_profiler",
   profiler = "profile profiler",
   zone = "zone",
+  tracer = "tracer",
   tracing = "available_events subsystems tracers current_tracer mounts",
 }
 -- Modules that are reached as perf.NAME.
-local modules = { bpf = true, symbols = true, pfm = true, tracefields = true, data = true }
+local modules = { bpf = true, symbols = true, pfm = true, tracefields = true, data = true, exporter = true }
 
 local home = {}
 for module, names in pairs(functions) do

@@ -1,0 +1,153 @@
+--- HTTP/1.1 as an exporter needs it: one POST after another on a connection that is kept.
+--
+-- It is written over a stream, which the transport gives: send(text, deadline) and receive(deadline), which return true or some
+-- bytes, or nil, message; close(). How they wait is the transport's business: this is straight code on LuaSocket, where it
+-- runs in the sender's coroutine, and on nginx's cosockets.
+-- @module perf.exporter.http
+local M = {}
+
+local MOST = 2 ^ 20 -- bytes of an answer: nobody here has more to say
+
+--- Take a URL apart.
+-- @return {scheme=, host=, port=, path=, authority=}; or nil, message
+function M.parse_url(url)
+  local scheme, rest = tostring(url):match "^(%a[%w+.-]*)://(.+)$"
+  scheme = scheme and scheme:lower()
+  if scheme ~= "http" and scheme ~= "https" then
+    return nil, ("'%s' is no URL of http or https"):format(tostring(url))
+  end
+  local authority, path = rest:match "^([^/?#]*)([^#]*)"
+  local user = authority:match "^(.*)@"
+  authority = authority:gsub("^.*@", "")
+  local host, port = authority:match "^%[([%x:.]+)%]:?(%d*)$"
+  if not host then host, port = authority:match "^([^:%s%c]+):?(%d*)$" end
+  port = port ~= "" and tonumber(port) or scheme == "https" and 443 or 80
+  if not host or path:find "[%s%c]" or port > 65535 then return nil, ("'%s' is no URL"):format(tostring(url)) end
+  if path == "" or path:sub(1, 1) == "?" then path = "/" .. path end
+  return { scheme = scheme, host = host, port = port, path = path, authority = authority, user = user }
+end
+
+-- Buffered reading.
+local function reader(stream, deadline)
+  local buffer = ""
+  local r = { got = false }
+  local function more()
+    local bytes, message = stream.receive(deadline)
+    if not bytes then return nil, message end
+    r.got = true
+    if #buffer + #bytes > MOST then return nil, "the answer is too long" end
+    buffer = buffer .. bytes
+    return true
+  end
+  function r.line()
+    while true do
+      local line, rest = buffer:match "^([^\n]-)\r?\n(.*)$"
+      if line then
+        buffer = rest
+        return line
+      end
+      local ok, message = more()
+      if not ok then return nil, message end
+    end
+  end
+  function r.bytes(n)
+    while #buffer < n do
+      local ok, message = more()
+      if not ok then return nil, message end
+    end
+    local text = buffer:sub(1, n)
+    buffer = buffer:sub(n + 1)
+    return text
+  end
+  function r.rest()
+    while more() do end
+    return buffer
+  end
+  return r
+end
+
+local function read_chunks(r)
+  local parts, length = {}, 0
+  while true do
+    local line, message = r.line()
+    local size = line and tonumber(line:match "^%x+" or "", 16)
+    if not size then return nil, message or "a chunk without a length" end
+    if size == 0 then
+      repeat line, message = r.line() until not line or line == ""
+      return line and table.concat(parts), message
+    end
+    length = length + size
+    if length > MOST then return nil, "the answer is too long" end
+    parts[#parts + 1], message = r.bytes(size)
+    if message then return nil, message end
+    r.line()
+  end
+end
+
+local function read_answer(r)
+  local status, headers, version
+  repeat -- 100 Continue comes before the answer
+    local line, message = r.line()
+    if not line then return nil, message end
+    version, status = line:match "^HTTP/(1%.[01]) (%d%d%d)"
+    if not status then return nil, "what came is no answer of HTTP/1" end
+    status, headers = tonumber(status), {}
+    while true do
+      line, message = r.line()
+      if not line then return nil, message end
+      if line == "" then break end
+      local name, value = line:match "^([^:]+):%s*(.-)%s*$"
+      if name then headers[name:lower()] = value end
+    end
+  until status >= 200
+  local keep = version == "1.1" and (headers.connection or ""):lower() ~= "close"
+  local body, message
+  if status == 204 or status == 304 then
+    body = ""
+  elseif (headers["transfer-encoding"] or ""):lower():find "chunked" then
+    body, message = read_chunks(r)
+  elseif headers["content-length"] then
+    body, message = r.bytes(tonumber(headers["content-length"]) or 0)
+  else
+    body, keep = r.rest(), false
+  end
+  if not body then return nil, message end
+  return status, headers, body, keep
+end
+
+--- Post on a connection that `self` keeps between calls.
+-- @param self a table; self.stream is the open connection
+-- @param request {url=, headers=, body=}, url parsed
+-- @param deadline by the monotonic clock, ns
+-- @param connect function(url, deadline): stream, or nil, message
+-- @return status, headers, body; or nil, message
+function M.post(self, request, deadline, connect)
+  local url = request.url
+  local lines = { ("POST %s HTTP/1.1"):format(url.path), "Host: " .. url.authority,
+    "Content-Length: " .. #request.body }
+  for name, value in pairs(request.headers) do lines[#lines + 1] = name .. ": " .. value end
+  local text = table.concat(lines, "\r\n") .. "\r\n\r\n" .. request.body
+  while true do
+    local stream, kept = self.stream, self.stream ~= nil
+    local message
+    self.stream = nil -- whatever comes of it; kept again at the end
+    if not stream then
+      stream, message = connect(url, deadline)
+      if not stream then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end
+    end
+    local r = reader(stream, deadline)
+    local ok, status, headers, body, keep
+    ok, message = stream.send(text, deadline)
+    if ok then status, headers, body, keep = read_answer(r) end
+    if status then
+      if keep then self.stream = stream else stream.close() end
+      return status, headers, body
+    end
+    stream.close()
+    message = message or headers
+    -- A kept connection may have been closed by the other side since; that is no failure of this request.
+    if not kept or r.got or message == "timeout" then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end
+  end
+end
+
+return M

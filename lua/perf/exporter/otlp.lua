@@ -1,0 +1,135 @@
+--- OTLP over HTTP, in JSON: what the OpenTelemetry collector, Jaeger, Tempo and the others take at port 4318.
+--
+--     exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}
+--
+-- 64-bit numbers are strings in this format and ids hexadecimal. Counts are integer attributes: perf.page-faults and, where it
+-- can be told, perf.self.page-faults; a clock's are nanoseconds.
+-- @module perf.exporter.otlp
+local base = require "perf.exporter.base"
+local clock = require "perf.trace.clock"
+local span = require "perf.span"
+local text = require "perf.trace.text"
+
+local M = {}
+
+local quote, number, count = text.quote, text.number, text.count
+local concat, format = table.concat, string.format
+
+local key_text = text.keep(function(key) return '{"key":' .. quote(key) .. ',"value":{' end)
+
+local function value_text(v)
+  local kind = type(v)
+  if kind == "string" then return '"stringValue":' .. quote(v) end
+  if kind == "boolean" then return '"boolValue":' .. tostring(v) end
+  if kind == "table" then
+    local items = {}
+    for i, item in ipairs(v) do items[i] = "{" .. value_text(item) .. "}" end
+    return '"arrayValue":{"values":[' .. concat(items, ",") .. "]}"
+  end
+  local what, digits = number(v)
+  if what == "double" then return '"doubleValue":' .. digits end
+  return '"' .. what .. 'Value":"' .. digits .. '"'
+end
+
+local function attributes_text(t)
+  local parts = {}
+  for key, v in pairs(t) do parts[#parts + 1] = key_text(key) .. value_text(v) .. "}}" end
+  return concat(parts, ",")
+end
+
+local total_key = text.keep(function(label) return key_text("perf." .. label) .. '"intValue":"' end)
+local self_key = text.keep(function(label) return key_text("perf.self." .. label) .. '"intValue":"' end)
+
+local out -- the attributes of the span that is being written
+local function put_count(label, _, total, own)
+  local digits = count(total)
+  if digits then out[#out + 1] = total_key(label) .. digits .. '"}}' end
+  digits = own and count(own)
+  if digits then out[#out + 1] = self_key(label) .. digits .. '"}}' end
+end
+
+local function event_text(anchor, e)
+  return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at), quote(e.name),
+    e.attributes and ',"attributes":[' .. attributes_text(e.attributes) .. "]" or "")
+end
+
+local names = text.keep(quote)
+
+-- One span as JSON text.
+local function span_text(s)
+  out = {}
+  local attributes = s.attributes
+  if attributes then
+    for key, v in pairs(attributes) do out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
+  end
+  span.each_count(s, put_count)
+  local rest = ""
+  if s.events then
+    local list = {}
+    for i, e in ipairs(s.events) do list[i] = event_text(s.anchor, e) end
+    rest = ',"events":[' .. concat(list, ",") .. "]"
+  end
+  if s.links then
+    local list = {}
+    for i, l in ipairs(s.links) do
+      list[i] = format('{"traceId":"%s","spanId":"%s"%s}', l.trace_id, l.span_id,
+        l.tracestate and ',"traceState":' .. quote(l.tracestate) or "")
+    end
+    rest = rest .. ',"links":[' .. concat(list, ",") .. "]"
+  end
+  if s.status then
+    rest = rest .. ',"status":{"code":' .. s.status .. (s.message and ',"message":' .. quote(s.message) or "") .. "}"
+  end
+  if s.dropped then rest = rest .. ',"droppedAttributesCount":' .. s.dropped end
+  if s.dropped_events then rest = rest .. ',"droppedEventsCount":' .. s.dropped_events end
+  if s.tracestate then rest = rest .. ',"traceState":' .. quote(s.tracestate) end
+  return concat { '{"traceId":"', s.trace_id, '","spanId":"', s.span_id,
+    s.parent_id and '","parentSpanId":"' .. s.parent_id or "", '","name":', names(s.name), ',"kind":', s.kind,
+    ',"startTimeUnixNano":"', clock.text(s.anchor, s.start), '","endTimeUnixNano":"',
+    clock.text(s.anchor, s.start + s.duration), '","attributes":[', concat(out, ","), "]", rest, "}" }
+end
+
+local function head(resource, list, scope)
+  return format('{"%s":[{"resource":{"attributes":[%s]},"%s":[{"scope":{"name":"lua-perf","version":%s},', list,
+    attributes_text(resource), scope, quote(require "perf.version"))
+end
+
+local Writer = {}
+Writer.__index = Writer
+
+function Writer:add(s) self.parts[#self.parts + 1] = span_text(s) end
+
+function Writer:finish()
+  return self.head .. '"spans":[' .. concat(self.parts, ",") .. "]}]}]}"
+end
+
+local Otlp = setmetatable({}, { __index = base.Exporter })
+Otlp.__index = Otlp
+Otlp.__tostring = base.Exporter.tostring
+
+--- The text of one batch, span by span.
+-- @tab resource attributes of whoever sends
+function Otlp.writer(_, resource)
+  return setmetatable({ head = head(resource, "resourceSpans", "scopeSpans"), parts = {} }, Writer)
+end
+
+--- The text of metrics.
+-- @tab resource attributes of whoever sends
+-- @string list the metrics' JSON, with commas between
+function Otlp.metrics(_, resource, list)
+  return head(resource, "resourceMetrics", "scopeMetrics") .. '"metrics":[' .. list .. "]}]}]}"
+end
+
+-- What was taken, and still not kept.
+function Otlp.rejected(_, body)
+  local n = tonumber(body:match '"rejected%a+"%s*:%s*"?(%d+)')
+  local message = body:match '"errorMessage"%s*:%s*"([^"]*)"'
+  return n or 0, message and message ~= "" and "the backend says: " .. message or nil
+end
+
+--- An exporter; see perf.exporter.
+function M.new(options)
+  return base.new(Otlp, "otlp", options)
+end
+
+return M

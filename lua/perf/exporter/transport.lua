@@ -1,0 +1,28 @@
+--- What carries an exporter's requests: nginx's cosockets within nginx, else LuaSocket, else lua-http.
+-- @module perf.exporter.transport
+local M = {}
+
+local function within_nginx()
+  local ngx = rawget(_G, "ngx")
+  return type(ngx) == "table" and type(ngx.timer) == "table" and type(ngx.socket) == "table"
+end
+
+--- A new transport.
+-- @string[opt] which "ngx", "luasocket" or "luahttp"; the first of them that is there unless given
+-- @tab tls {cafile=, capath=, key=, certificate=, verify=false}
+-- @return transport; or nil, message
+function M.new(which, tls)
+  if which then
+    local ok, module = pcall(require, "perf.exporter.transport." .. which)
+    if not ok then return nil, ("the transport '%s' is not here: %s"):format(which, tostring(module):match "^[^\n]*") end
+    return module.new(tls)
+  end
+  if within_nginx() then return require("perf.exporter.transport.ngx").new(tls) end
+  for _, name in ipairs { "luasocket", "luahttp" } do
+    local ok, module = pcall(require, "perf.exporter.transport." .. name)
+    if ok then return module.new(tls) end
+  end
+  return nil, "nothing to send with: install LuaSocket (apt-get install lua-socket) or lua-http"
+end
+
+return M

@@ -1,0 +1,144 @@
+--- Posting over LuaSocket, and LuaSec for TLS, without ever waiting: where a socket would block, the coroutine yields, and
+-- whoever resumes it has waited or done something else. What blocks is the look-up of a host's name, once a connection.
+-- @module perf.exporter.transport.luasocket
+local clock = require "perf.trace.clock"
+local http = require "perf.exporter.http"
+local socket = require "socket"
+
+local M = {}
+
+-- Does a name of a certificate match the host? "*.example.org" matches one label.
+local function matches(pattern, host)
+  pattern, host = pattern:lower(), host:lower()
+  if pattern == host then return true end
+  local tail = pattern:match "^%*(%..+)$"
+  return tail ~= nil and host:match "^[^.]+(%..+)$" == tail
+end
+
+local function has_name(certificate, host)
+  local names = (certificate:extensions() or {})["2.5.29.17"] or {}
+  for _, kind in ipairs { "dNSName", "iPAddress" } do
+    for _, name in ipairs(names[kind] or {}) do
+      if matches(name, host) then return true end
+    end
+  end
+  return false
+end
+
+--- A transport; one for each sender.
+-- @param tls {cafile=, capath=, key=, certificate=, verify=false}
+-- @return transport; or nil, message
+function M.new(tls)
+  local self = {}
+  local waiting -- {socket, "r" or "w"} while the coroutine waits for one
+
+  -- Give way until the socket may be ready; nil, "timeout" after the deadline.
+  local function await(sock, what, deadline)
+    if clock.now() > deadline then return nil, "timeout" end
+    waiting = { sock, what }
+    coroutine.yield()
+    waiting = nil
+    return true
+  end
+
+  local function secure(sock, host, deadline)
+    local ok, ssl = pcall(require, "ssl")
+    if not ok then return nil, "https needs LuaSec (apt-get install lua-sec)" end
+    local verify = tls.verify ~= false
+    local cafile = tls.cafile
+    if not cafile and not tls.capath and verify then cafile = "/etc/ssl/certs/ca-certificates.crt" end
+    local conn, message = ssl.wrap(sock, { mode = "client", protocol = "any", options = { "all", "no_sslv2", "no_sslv3",
+      "no_tlsv1", "no_tlsv1_1" }, verify = verify and { "peer", "fail_if_no_peer_cert" } or "none", cafile = cafile,
+      capath = tls.capath, key = tls.key, certificate = tls.certificate })
+    if not conn then return nil, "TLS: " .. tostring(message) end
+    conn:sni(host)
+    conn:settimeout(0)
+    while true do
+      local done, why = conn:dohandshake()
+      if done then break end
+      if why ~= "wantread" and why ~= "wantwrite" then return nil, "TLS: " .. tostring(why) end
+      local there, late = await(conn, why == "wantread" and "r" or "w", deadline)
+      if not there then return nil, late end
+    end
+    if verify and not has_name(conn:getpeercertificate(), host) then
+      conn:close()
+      return nil, ("TLS: the certificate is not one of '%s'"):format(host)
+    end
+    return conn
+  end
+
+  local function connect(url, deadline)
+    local sock, message = socket.tcp()
+    if not sock then return nil, message end
+    sock:settimeout(0)
+    local ok
+    ok, message = sock:connect(url.host, url.port)
+    while not ok and message ~= "already connected" do
+      if message ~= "timeout" and message ~= "Operation already in progress" then
+        sock:close()
+        return nil, message
+      end
+      local there, late = await(sock, "w", deadline)
+      if not there then
+        sock:close()
+        return nil, late
+      end
+      ok, message = sock:connect(url.host, url.port)
+    end
+    sock:setoption("tcp-nodelay", true)
+    if url.scheme == "https" then
+      local conn
+      conn, message = secure(sock, url.host, deadline)
+      if not conn then
+        sock:close()
+        return nil, message
+      end
+      sock = conn
+    end
+    local stream = {}
+    function stream.send(text, till)
+      local from = 1
+      while true do
+        local last, why, part = sock:send(text, from)
+        if last then return true end
+        if why ~= "timeout" and why ~= "wantread" and why ~= "wantwrite" then return nil, why end
+        from = part + 1
+        local there, late = await(sock, why == "wantread" and "r" or "w", till)
+        if not there then return nil, late end
+      end
+    end
+    function stream.receive(till)
+      while true do
+        local text, why, part = sock:receive(8192)
+        text = text or part
+        if text and text ~= "" then return text end
+        if why ~= "timeout" and why ~= "wantread" and why ~= "wantwrite" then return nil, why end
+        local there, late = await(sock, why == "wantwrite" and "w" or "r", till)
+        if not there then return nil, late end
+      end
+    end
+    function stream.close() sock:close() end
+    return stream
+  end
+
+  local transport = { rest = coroutine.yield }
+
+  function transport.post(request, deadline) return http.post(self, request, deadline, connect) end
+
+  function transport.wait(seconds)
+    if not waiting then return socket.sleep(seconds) end
+    local list = { waiting[1] }
+    socket.select(waiting[2] == "r" and list or nil, waiting[2] == "w" and list or nil, seconds)
+  end
+
+  -- Also in the middle of a request.
+  function transport.close()
+    if self.stream then self.stream.close() end
+    if waiting then waiting[1]:close() end
+    self.stream, waiting = nil, nil
+  end
+
+  return transport
+end
+
+return M

@@ -1,0 +1,95 @@
+--- Zipkin's v2 JSON, which Zipkin and Jaeger take at port 9411.
+--
+--     exporter = perf.exporter.zipkin {endpoint = "http://127.0.0.1:9411/api/v2/spans"}
+--
+-- Times are whole microseconds there and tags are strings, so a count of 64 bits stays exact. Zipkin has no status: an error is
+-- the tag "error". The server turns names into lower case.
+-- @module perf.exporter.zipkin
+local base = require "perf.exporter.base"
+local clock = require "perf.trace.clock"
+local span = require "perf.span"
+local text = require "perf.trace.text"
+
+local M = {}
+
+local quote, number, count = text.quote, text.number, text.count
+local concat, format = table.concat, string.format
+local keys, names = text.keep(quote), text.keep(quote)
+local kinds = { [2] = "SERVER", [3] = "CLIENT", [4] = "PRODUCER", [5] = "CONSUMER" }
+
+local function plain(v)
+  local kind = type(v)
+  if kind == "string" then return v end
+  if kind == "boolean" then return tostring(v) end
+  if kind == "table" then
+    local items = {}
+    for i, item in ipairs(v) do items[i] = plain(item) end
+    return concat(items, ",")
+  end
+  local _, digits = number(v)
+  return (digits:gsub('"', ""))
+end
+
+local out -- the tags of the span that is being written
+local function put(key, v) out[#out + 1] = keys(key) .. ":" .. quote(v) end
+
+local total_key = text.keep(function(label) return keys("perf." .. label) .. ':"' end)
+local self_key = text.keep(function(label) return keys("perf.self." .. label) .. ':"' end)
+
+local function put_count(label, _, total, own)
+  local digits = count(total)
+  if digits then out[#out + 1] = total_key(label) .. digits .. '"' end
+  digits = own and count(own)
+  if digits then out[#out + 1] = self_key(label) .. digits .. '"' end
+end
+
+local Writer = {}
+Writer.__index = Writer
+
+function Writer:add(s)
+  out = {}
+  for key, v in pairs(s.attributes or {}) do
+    if key ~= "error" or s.status ~= 2 then put(key, plain(v)) end
+  end
+  span.each_count(s, put_count)
+  if s.status == 2 then put("error", s.message or "true") end
+  local annotations
+  if s.events then
+    local list = {}
+    for i, e in ipairs(s.events) do
+      local words = { e.name }
+      for key, v in pairs(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
+      table.sort(words, function(a, b) return a == e.name and b ~= e.name or b ~= e.name and a < b end)
+      list[i] = format('{"timestamp":%.0f,"value":%s}', clock.micros(s.anchor, e.at), quote(concat(words, " ")))
+    end
+    annotations = concat(list, ",")
+  end
+  local from = clock.micros(s.anchor, s.start)
+  local took = math.max(clock.micros(s.anchor, s.start + s.duration) - from, 1) -- 0 would mean that it is not known
+  self.parts[#self.parts + 1] = concat { '{"traceId":"', s.trace_id, '","id":"', s.span_id,
+    s.parent_id and '","parentId":"' .. s.parent_id or "", '","name":', names(s.name),
+    kinds[s.kind] and ',"kind":"' .. kinds[s.kind] .. '"' or "", format(',"timestamp":%.0f,"duration":%.0f', from, took),
+    ',"localEndpoint":', self.endpoint, s.debug and ',"debug":true' or "", ',"tags":{', concat(out, ","), "}",
+    annotations and ',"annotations":[' .. annotations .. "]" or "", "}" }
+end
+
+function Writer:finish() return "[" .. concat(self.parts, ",") .. "]" end
+
+local Zipkin = setmetatable({}, { __index = base.Exporter })
+Zipkin.__index = Zipkin
+Zipkin.__tostring = base.Exporter.tostring
+
+--- The text of one batch, span by span.
+-- @tab resource attributes of whoever sends; Zipkin takes the service's name
+function Zipkin.writer(_, resource)
+  return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)
+end
+
+function Zipkin.rejected() return 0 end
+
+--- An exporter; see perf.exporter.
+function M.new(options)
+  return base.new(Zipkin, "zipkin", options)
+end
+
+return M

@@ -1,0 +1,371 @@
+--- Spans: a piece of work, when it ran, and what it cost in events.
+--
+-- A span counts by difference, as perf.measure does: its counts are all that the thread did between start and finish, less what
+-- it did while the span was paused, and less what the tracer itself did meanwhile (encoding and sending earlier spans). That is
+-- the total. Children that ran within it, one after another, add up in the parent, so self is the total less that sum: over all
+-- spans of a trace, self adds up to what the thread did, nothing twice. Where children overlapped, or outlived their parent,
+-- self cannot be told and is left out.
+--
+-- A span belongs to the thread that started it. In the child of a fork the parent's open spans are the parent's: they finish
+-- there, and here silently.
+-- @module perf.span
+local blame = require "perf.names.blame"
+local clock = require "perf.trace.clock"
+local counts = require "perf.counts"
+local fast = require "perf.fast"
+local measure = require "perf.measure"
+local propagation = require "perf.trace.propagation"
+
+local M = {}
+
+local try, stop, wall, add, thread_token = fast.try, fast.stop, fast.wall, fast.add, fast.thread_token
+local now = clock.now
+
+--- Kinds, by the numbers that OTLP has for them.
+M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
+local kind_names = { "internal", "server", "client", "producer", "consumer" }
+
+local Span = { __name = "perf.Span" }
+Span.__index = Span
+M.Span = Span
+
+local function mine() end -- what fast.try wants: some function
+
+-- Begin to count; nil when that is not possible any more (this thread's list was given up): the span goes without.
+local function begin(set) return try(set.meter, set.layout, set.words, mine) end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Values
+
+local function check_value(key, v, level)
+  local kind = type(v)
+  if kind == "string" or kind == "number" or kind == "boolean" or kind == "cdata" then return v end
+  if kind == "table" then
+    local copy = {}
+    for i, item in ipairs(v) do copy[i] = check_value(key, type(item) ~= "table" and item or nil, level + 1) end
+    return copy
+  end
+  error(("attribute '%s': string, number, boolean or an array of them expected, got %s"):format(tostring(key), kind), level)
+end
+
+--- A copy of a table of attributes; raises for what is none.
+-- @return copy, how many
+function M.attributes(t, level)
+  local copy, n = {}, 0
+  for key, v in pairs(t) do
+    if type(key) ~= "string" then error(("attribute names are strings, not %s"):format(type(key)), level) end
+    copy[key] = check_value(key, v, level + 1)
+    n = n + 1
+  end
+  return copy, n
+end
+
+local function put(self, key, v)
+  local t = self.attributes
+  if not t then
+    t = {}
+    self.attributes = t
+  end
+  if v ~= nil and t[key] == nil then
+    if self.nattributes >= self.tracer.limits.attributes then
+      self.dropped = (self.dropped or 0) + 1
+      return
+    end
+    self.nattributes = self.nattributes + 1
+  elseif v == nil and t[key] ~= nil then
+    self.nattributes = self.nattributes - 1
+  end
+  t[key] = v
+end
+
+--- Set an attribute; nil takes it away. The attribute `perfevents`, a list of events as perf.measure takes it, also has them
+-- counted from now on, besides the tracer's own.
+-- @string key its name
+-- @param v string, number, boolean, 64-bit cdata, or an array of these
+-- @return the span
+function Span:set_attribute(key, v)
+  if type(key) ~= "string" then blame.raise(("string expected, got %s"):format(type(key)), 1) end
+  if self.duration then return self end
+  put(self, key, v ~= nil and check_value(key, v, 3) or v)
+  if key == "perfevents" and v ~= nil then self:_count(v) end
+  return self
+end
+
+--- Set several attributes.
+-- @tab t by name
+-- @return the span
+function Span:set_attributes(t)
+  if type(t) ~= "table" then blame.raise(("table expected, got %s"):format(type(t)), 1) end
+  for key, v in pairs(t) do self:set_attribute(key, v) end
+  return self
+end
+
+-- Count a list of the span's own. What the machine refuses is said in an attribute: a program does not fail for its tracing.
+function Span:_count(events)
+  local ok, set, message = pcall(measure.lookup, events)
+  if not ok or not set then
+    put(self, "perf.error", tostring(ok and message or set))
+    return
+  end
+  self.own_set, self.own, self.own_running = set, nil, begin(set)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- What happens to it
+
+--- Rename it.
+function Span:set_name(name)
+  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+  if not self.duration then self.name = name end
+  return self
+end
+
+local codes = { unset = 0, ok = 1, error = 2 }
+
+--- Say how it went.
+-- @string code "ok", "error" or "unset"
+-- @string[opt] message of an error
+-- @return the span
+function Span:set_status(code, message)
+  if not codes[code] then blame.raise(("'ok', 'error' or 'unset' expected, got '%s'"):format(tostring(code)), 1) end
+  if not self.duration then self.status, self.message = codes[code], code == "error" and message or nil end
+  return self
+end
+
+--- Something that happened at a moment of it.
+-- @string name what
+-- @tab[opt] attributes of the event
+-- @param[opt] time_ns when, in nanoseconds since 1970; now unless given
+-- @return the span
+function Span:add_event(name, attributes, time_ns)
+  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+  if self.duration then return self end
+  local list = self.events
+  if not list then
+    list = {}
+    self.events = list
+  end
+  if #list >= self.tracer.limits.events then
+    self.dropped_events = (self.dropped_events or 0) + 1
+    return self
+  end
+  list[#list + 1] = { name = name, attributes = attributes and M.attributes(attributes, 3),
+    at = time_ns and clock.from_ns(self.anchor, time_ns) or now() }
+  return self
+end
+
+--- An error: an event "exception", and the status.
+-- @param err any value
+-- @string[opt] traceback where it was
+-- @return the span
+function Span:record_error(err, traceback)
+  local text = tostring(err)
+  self:add_event("exception", { ["exception.message"] = text, ["exception.type"] = type(err) == "table"
+    and tostring((getmetatable(err) or {}).__name or "table") or type(err), ["exception.stacktrace"] = traceback })
+  return self:set_status("error", text)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Counting
+
+local function halt(counted, running, set)
+  stop(set.meter, running)
+  if not counted then return running end
+  return add(counted, running, set.meter)
+end
+
+--- Leave out what comes until `resume`: what others do while this work waits.
+-- @return the span
+function Span:pause()
+  if self.duration or self.token ~= thread_token() then return self end
+  if self.running then self.counted, self.running = halt(self.counted, self.running, self.set), nil end
+  if self.own_running then self.own, self.own_running = halt(self.own, self.own_running, self.own_set), nil end
+  self.paused, self.whole = true, false
+  return self
+end
+
+--- Count again.
+-- @return the span
+function Span:resume()
+  if self.duration or not self.paused or self.token ~= thread_token() then return self end
+  self.paused = nil
+  if self.own_set then self.own_running = begin(self.own_set) end
+  if self.set then self.running = begin(self.set) end
+  return self
+end
+
+--- Counts from elsewhere (of a request that many slices made up) in place of its own.
+-- @param c Counts
+-- @return the span
+function Span:set_counts(c)
+  if type(c) ~= "table" and not counts.is_packed(c) then
+    blame.raise(("Counts expected, got %s"):format(type(c)), 1)
+  end
+  if not self.duration then self.given = c end
+  return self
+end
+
+-- A child of `parent`, which is a Span of this thread, begins.
+function M.child_begins(parent)
+  local open = parent.open + 1
+  parent.open = open
+  if open > 1 then parent.tangled = true end
+end
+
+local function child_ends(self, parent)
+  parent.open = parent.open - 1
+  if parent.duration then
+    parent.tangled = true
+    return
+  end
+  local c = self.given
+  if c then
+    local sum = parent.children
+    if sum and not parent.children_given then
+      parent.tangled = true
+    else
+      parent.children, parent.children_given = sum and sum + c or c, true
+    end
+  elseif self.counted and self.set == parent.set and not parent.children_given then
+    parent.children = add(parent.children, self.counted, self.set.meter)
+  else
+    parent.tangled = true
+  end
+end
+
+--- Finish it: what comes later changes nothing any more. Idempotent.
+-- @param[opt] end_ns when it ended, in nanoseconds since 1970; now unless given
+function Span:finish(end_ns)
+  if self.duration or self.token ~= thread_token() then return end
+  local c, set = self.running, self.set
+  if c then
+    stop(set.meter, c) -- before anything else costs anything
+    self.running = nil
+    self.duration = self.whole and wall(c) or now() - self.start
+    self.counted = self.counted and add(self.counted, c, set.meter) or c
+    if self.excluded then add(self.counted, self.excluded, set.meter, true) end
+  else
+    self.duration = now() - self.start
+  end
+  if self.own_running then self.own, self.own_running = halt(self.own, self.own_running, self.own_set), nil end
+  if end_ns then self.duration = math.max(clock.from_ns(self.anchor, end_ns) - self.start, 0) end
+  local parent = self.parent
+  if parent then
+    self.parent = nil
+    child_ends(self, parent)
+  end
+  self.tracer:_finished(self, parent)
+end
+
+--- Begin to count, as the last thing of tracer:start.
+-- @param start what the clock showed, if it is not to be now
+function M.begin(self, set, start)
+  local c = set and begin(set)
+  if c then
+    self.running, self.set, self.start = c, set, start or wall(c)
+    self.whole = not start -- the counts' wall time is the span's
+  else
+    self.start = start or now()
+  end
+end
+
+local sink = {}
+
+--- What a finished span counted: calls put(label, unit, total, self) for each event that has a count. self is nil where it
+-- cannot be told.
+function M.each_count(self, put_count)
+  local c = self.given or self.counted
+  if c then
+    local totals, of_children = {}, nil
+    local rows = counts.values(c, totals)
+    local alone = self.open > 0 or self.tangled
+    local children = not alone and self.children
+    if children then
+      of_children = {}
+      if self.children_given or self.given then
+        for i = 1, #rows do of_children[i] = children[rows[i].label] or 0 end
+      else
+        counts.values(children, of_children)
+      end
+    end
+    for i = 1, #rows do
+      local total = totals[i]
+      if total then
+        local own
+        if not alone then own = of_children and total - (of_children[i] or 0) or total end
+        if own and own < 0 then own = nil end
+        put_count(rows[i].label, rows[i].unit, total, own)
+      end
+    end
+  end
+  if self.own then
+    local list = counts.values(self.own, sink)
+    for i = 1, #list do
+      if sink[i] then put_count(list[i].label, list[i].unit, sink[i], nil) end
+    end
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Looking at it
+
+--- Whether anything is done with it.
+function Span:is_recording() return self.duration == nil end
+
+--- Where it stands, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
+function Span:context()
+  return { trace_id = self.trace_id, span_id = self.span_id, sampled = self.sampled, tracestate = self.tracestate,
+    debug = self.debug }
+end
+
+--- Put its context into the headers of a request.
+-- @param headers a table, or a function(name, value)
+-- @return headers
+function Span:inject(headers)
+  local kind = type(headers)
+  if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
+  propagation.inject(self, headers, self.tracer.propagators)
+  return headers
+end
+
+--- Everything as plain tables: name, kind, trace_id, span_id, parent_id, start_ns, duration_ns, attributes, counts (totals by
+-- label), self_counts, events, status, message.
+function Span:totable()
+  local t = { name = self.name, kind = kind_names[self.kind], trace_id = self.trace_id, span_id = self.span_id,
+    parent_id = self.parent_id, tracestate = self.tracestate, start_ns = clock.ns(self.anchor, self.start),
+    duration_ns = self.duration, attributes = self.attributes or {}, counts = {}, self_counts = {}, events = {},
+    status = self.status == 2 and "error" or self.status == 1 and "ok" or "unset", message = self.message }
+  M.each_count(self, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
+  for i, e in ipairs(self.events or {}) do
+    t.events[i] = { name = e.name, attributes = e.attributes or {}, time_ns = clock.ns(self.anchor, e.at) }
+  end
+  return t
+end
+
+function Span:__tostring()
+  return ("perf.Span %s (%s, %s)"):format(self.name, self.span_id, self.duration and "finished" or "running")
+end
+
+function Span:__close(err)
+  if err ~= nil then self:record_error(err) end
+  self:finish()
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- One that is not sampled: it passes the decision on, and does nothing.
+
+local Silent = { __name = "perf.Span" }
+Silent.__index = Silent
+M.Silent = Silent
+
+for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_status", "add_event", "record_error", "pause",
+  "resume", "set_counts" } do
+  Silent[name] = function(self) return self end
+end
+Silent.context, Silent.inject = Span.context, Span.inject
+function Silent.finish() end
+function Silent.is_recording() return false end
+Silent.__close = Silent.finish
+function Silent:__tostring() return ("perf.Span %s (%s, not sampled)"):format(self.name, self.span_id) end
+
+return M

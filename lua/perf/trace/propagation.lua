@@ -1,0 +1,163 @@
+--- Contexts in and out of headers: W3C Trace Context (traceparent, tracestate) and B3 (single and multi).
+--
+-- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
+-- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
+-- @module perf.trace.propagation
+local M = {}
+
+local function id(text, digits)
+  if type(text) ~= "string" or #text ~= digits or text:find "[^0-9a-f]" or not text:find "[^0]" then return nil end
+  return text
+end
+
+-- Header names are case-insensitive, and what comes from a client may be written in any way.
+local function getter(headers)
+  local lower
+  return function(name)
+    local v
+    if type(headers) == "function" then v = headers(name) else v = headers[name] end
+    if v == nil and type(headers) == "table" then
+      if not lower then
+        lower = {}
+        for k, value in pairs(headers) do
+          if type(k) == "string" then lower[k:lower()] = value end
+        end
+      end
+      v = lower[name]
+    end
+    -- A header that came twice says nothing for certain; a list of one is that one.
+    if type(v) == "table" then v = #v == 1 and v[1] or nil end
+    return type(v) == "string" and v:match "^%s*(.-)%s*$" or nil
+  end
+end
+
+-- key=value, at most 32 of them; one that is wrong voids all. Lines that came apart are one list.
+local function tracestate(text)
+  if type(text) == "table" then text = table.concat(text, ",") end
+  if type(text) ~= "string" then return nil end
+  local members, seen = {}, {}
+  for member in text:gmatch "[^,]+" do
+    member = member:match "^[ \t]*(.-)[ \t]*$"
+    if member ~= "" then
+      local key, value = member:match "^([a-z0-9][a-z0-9_%-*/@]*)=([\32-\43\45-\60\62-\126]+)$"
+      if not key or #key > 256 or #value > 256 or seen[key] then return nil end
+      seen[key] = true
+      members[#members + 1] = member
+    end
+  end
+  if #members == 0 or #members > 32 then return nil end
+  return table.concat(members, ",")
+end
+
+local formats = {}
+
+formats.tracecontext = {
+  extract = function(get, headers)
+    local text = get "traceparent"
+    if not text then return nil end
+    local version, trace, span, flags, rest = text:match "^(%x%x)%-(%x+)%-(%x+)%-(%x%x)(.*)$"
+    if not version or version:find "%u" or flags:find "%u" or version == "ff" then return nil end
+    if version == "00" and rest ~= "" or rest ~= "" and rest:sub(1, 1) ~= "-" then return nil end
+    trace, span = id(trace, 32), id(span, 16)
+    if not trace or not span then return nil end
+    local state = type(headers) == "table" and (headers.tracestate or headers.Tracestate) or get "tracestate"
+    return { trace_id = trace, span_id = span, sampled = tonumber(flags:sub(2), 16) % 2 == 1,
+      tracestate = tracestate(state), remote = true }
+  end,
+  inject = function(context, set)
+    if not context.trace_id then return end
+    set("traceparent", ("00-%s-%s-%s"):format(context.trace_id, context.span_id, context.sampled and "01" or "00"))
+    if context.tracestate then set("tracestate", context.tracestate) end
+  end,
+}
+
+local states = { ["1"] = true, ["0"] = false, ["d"] = true, ["true"] = true, ["false"] = false }
+
+-- Old ones have 16 digits.
+local function b3_trace(text)
+  text = text and text:lower()
+  return id(text, 32) or id(text, 16) and ("0"):rep(16) .. text
+end
+
+local function b3_context(trace, span, state, debug)
+  if not trace and not span then
+    if state == nil and not debug then return nil end
+    return { sampled = debug or state, debug = debug or nil, remote = true }
+  end
+  trace, span = b3_trace(trace), id(span and span:lower(), 16)
+  if not trace or not span then return nil end
+  local sampled = state
+  if debug then sampled = true end
+  return { trace_id = trace, span_id = span, sampled = sampled, debug = debug or nil, remote = true }
+end
+
+formats.b3 = {
+  extract = function(get)
+    local text = get "b3"
+    if not text then return nil end
+    if states[text] ~= nil and #text == 1 then return b3_context(nil, nil, states[text], text == "d") end
+    local trace, span, rest = text:match "^(%x+)%-(%x+)(.*)$"
+    if not trace then return nil end
+    local state, parent = rest:match "^%-([01d])(.*)$"
+    if rest ~= "" and not state or parent and parent ~= "" and not id(parent:match "^%-(%x+)$", 16) then return nil end
+    return b3_context(trace, span, states[state], state == "d")
+  end,
+  inject = function(context, set)
+    local state = context.debug and "d" or context.sampled and "1" or context.sampled == false and "0" or nil
+    if not context.trace_id then
+      if state then set("b3", state) end
+      return
+    end
+    set("b3", context.trace_id .. "-" .. context.span_id .. (state and "-" .. state or "")
+      .. (state and context.parent_id and "-" .. context.parent_id or ""))
+  end,
+}
+
+formats.b3multi = {
+  extract = function(get)
+    local sampled = get "x-b3-sampled"
+    return b3_context(get "x-b3-traceid", get "x-b3-spanid", sampled and states[sampled:lower()], get "x-b3-flags" == "1")
+  end,
+  inject = function(context, set)
+    if context.trace_id then
+      set("X-B3-TraceId", context.trace_id)
+      set("X-B3-SpanId", context.span_id)
+      if context.parent_id then set("X-B3-ParentSpanId", context.parent_id) end
+    end
+    if context.debug then
+      set("X-B3-Flags", "1")
+    elseif context.sampled ~= nil then
+      set("X-B3-Sampled", context.sampled and "1" or "0")
+    end
+  end,
+}
+
+--- The names of the formats, for messages.
+M.names = "tracecontext, b3, b3multi"
+
+--- Whether there is a format of that name.
+function M.known(name) return formats[name] ~= nil end
+
+--- The first context that one of the formats finds.
+-- @param headers a table by name, in any case, or a function(name in lower case) that returns a header's text
+-- @tparam {string,...} list names of formats
+-- @return context, or nil when there is none, or only wrong ones
+function M.extract(headers, list)
+  local get = getter(headers)
+  for _, name in ipairs(list) do
+    local context = formats[name].extract(get, headers)
+    if context then return context end
+  end
+end
+
+--- Put a context into headers, in all of the formats.
+-- @param context a context or a span
+-- @param headers a table, or a function(name, value)
+-- @tparam {string,...} list names of formats
+function M.inject(context, headers, list)
+  local set = headers
+  if type(headers) ~= "function" then set = function(name, value) headers[name] = value end end
+  for _, name in ipairs(list) do formats[name].inject(context, set) end
+end
+
+return M

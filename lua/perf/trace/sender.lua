@@ -1,0 +1,286 @@
+--- From finished spans to a backend: a bounded queue, batches, retries. The program never waits for it.
+--
+-- What a sender does is written as one straight function, `deliver`: wait for a batch, encode it, post it, try again later if
+-- that fails. It runs in a coroutine that gives way wherever it would wait, and `step` takes it on for a moment: the tracer
+-- calls that when spans finish, an event loop by tracer:poll(), tracer:flush() until all is gone. A step that waits costs one
+-- look; one that encodes does a few dozen spans. Within nginx the same function runs in a timer instead (transport.spawn),
+-- where it waits as nginx does.
+--
+-- The books always balance: made = sent + dropped + queued (what a batch on its way holds counts as queued).
+-- @module perf.trace.sender
+local core = require "perf.core"
+local clock = require "perf.trace.clock"
+local Queue = require "perf.trace.queue"
+
+local M = {}
+
+local Sender = {}
+Sender.__index = Sender
+
+local GLANCE = 1e6 -- ns between two looks at what it waits for
+local FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30 -- seconds before a batch is tried again, doubling
+local SLICE = 32 -- spans that are encoded at once
+local AT_EXIT = 5 -- seconds that a program's end waits for the backend
+
+---------------------------------------------------------------------------------------------------------------------
+-- What runs in the coroutine
+
+-- One batch into the exporter's text, a few spans at a time.
+local function encode(self, batch, n)
+  local writer = self.exporter:writer(self.resource())
+  for i = 1, n do
+    writer:add(batch[i])
+    if i % SLICE == 0 then self.transport.rest(0) end
+  end
+  return writer:finish()
+end
+
+local function pause_before(attempt, wanted)
+  local pause = math.min(FIRST_PAUSE * 2 ^ (attempt - 1), LONGEST_PAUSE)
+  pause = pause * (0.75 + math.random() / 2) -- so that not all programs come back at once
+  return wanted and math.max(pause, math.min(wanted, LONGEST_PAUSE)) or pause
+end
+
+local function rest(self, seconds)
+  local till = clock.now() + seconds * 1e9
+  while not self.closing and clock.now() < till do self.transport.rest((till - clock.now()) / 1e9) end
+end
+
+-- Post a body until it is taken, or refused for good, or it has been tried for long enough.
+-- @return how many of its n spans arrived
+local function post(self, body, n, signal)
+  local deadline, attempt = clock.now() + self.retry * 1e9, 0
+  while true do
+    attempt = attempt + 1
+    local rejected, message, again, wanted = self.exporter:post(self.transport, body, signal)
+    if rejected then
+      self.last_error = message or self.last_error
+      return math.max(n - rejected, 0)
+    end
+    self.failures, self.last_error = self.failures + 1, message
+    local pause = pause_before(attempt, wanted)
+    if not again or self.closing or clock.now() + pause * 1e9 > deadline then return 0 end
+    rest(self, pause)
+  end
+end
+
+-- Whether there is something to send now.
+local function due(self)
+  local n = self.queue.n
+  if n == 0 then return false end
+  if n >= self.most or self.flushing then return true end
+  local oldest = self.queue:peek()
+  return oldest.start + oldest.duration + self.delay <= clock.now()
+end
+
+local function metrics_due(self) return self.metrics and self.metrics:due(clock.now()) end
+
+local function deliver(self)
+  local batch = {}
+  while due(self) or metrics_due(self) do
+    if due(self) then
+      local n = self.queue:take(self.most, batch)
+      self.flying = n
+      local arrived = post(self, encode(self, batch, n), n, "traces")
+      for i = 1, n do batch[i] = nil end
+      self.flying, self.sent, self.dropped = 0, self.sent + arrived, self.dropped + n - arrived
+    end
+    if metrics_due(self) then post(self, self.metrics:encode(self.exporter, self.resource()), 0, "metrics") end
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- What drives it
+
+-- An exporter that is a function takes plain tables at once, and there is nothing to wait for.
+local function hand_over(self)
+  local batch = {}
+  while due(self) do
+    local n = self.queue:take(self.most, batch)
+    local list = {}
+    for i = 1, n do list[i], batch[i] = batch[i]:totable(), nil end
+    local ok, message = pcall(self.exporter, list)
+    if ok then
+      self.sent = self.sent + n
+    else
+      self.dropped, self.failures, self.last_error = self.dropped + n, self.failures + 1, tostring(message)
+    end
+  end
+end
+
+local function ended(self, ok, message)
+  self.work = nil
+  if not ok then -- a fault of ours, or of an exporter's: the batch is lost, the program goes on
+    self.dropped, self.flying = self.dropped + self.flying, 0
+    self.failures, self.last_error = self.failures + 1, tostring(message)
+  end
+end
+
+local function open_transport(self)
+  if self.transport then return true end
+  local transport, message = self.exporter:transport()
+  if not transport then
+    self.dropped = self.dropped + self.queue:clear()
+    self.last_error = message
+    return false
+  end
+  self.transport = transport
+  return true
+end
+
+-- In nginx: timers do the work, one that sends and one that will.
+local function run_in_timer(self, premature)
+  if self.work then return end
+  self.work, self.flushing = true, true
+  self.closing = premature or self.closing
+  ended(self, pcall(deliver, self))
+  self.flushing = nil
+end
+
+local function step_in_timer(self, now)
+  self.next_step = now + GLANCE
+  if self.work or self.queue.n == 0 or self.scheduled == 0 then return end
+  local delay = due(self) and 0 or self.delay / 1e9
+  if self.scheduled and delay > 0 then return end
+  local ok, message = self.transport.spawn(delay, function(premature)
+    self.scheduled = nil
+    run_in_timer(self, premature)
+  end)
+  if ok then
+    self.scheduled = delay
+  else
+    self.failures, self.last_error, self.next_step = self.failures + 1, message, now + 1e9
+  end
+end
+
+--- Go on a little, without waiting.
+-- @return seconds until it is worth another call; nil when there is nothing to do
+function Sender:step()
+  local now = clock.now()
+  if type(self.exporter) == "function" then
+    hand_over(self)
+    self.next_step = now + GLANCE
+    return nil
+  end
+  if not open_transport(self) then return nil end
+  if self.transport.spawn then return step_in_timer(self, now) end
+  if not self.work then
+    if not due(self) and not metrics_due(self) then
+      self.next_step = now + GLANCE
+      return self.queue.n > 0 and self.delay / 1e9 or nil
+    end
+    self.work = coroutine.create(deliver)
+  end
+  local ok, wake = coroutine.resume(self.work, self)
+  if not ok or coroutine.status(self.work) == "dead" then
+    ended(self, ok, wake)
+    wake = nil
+  end
+  local after = clock.now()
+  if wake and wake > 0 then -- it sleeps
+    self.next_step = after + wake * 1e9
+  elseif wake == 0 and self.queue.n * 2 > self.queue.size then -- it does not keep up
+    self.next_step = after
+  else -- it has more to encode, and gets half of the time at most; or it waits for the network
+    self.next_step = after + (wake == 0 and after - now or GLANCE)
+  end
+  return self.work and math.max(self.next_step - after, 0) / 1e9 or nil
+end
+
+--- A span is finished.
+-- @param span a Span that nobody changes any more
+-- @return whether a step is due
+function Sender:add(span)
+  self.made = self.made + 1
+  local queue = self.queue
+  if not queue:push(span) then self.dropped = self.dropped + 1 end
+  if self.work then return span.start + span.duration >= self.next_step end
+  return queue.n >= self.most or span.start + span.duration >= self.next_step
+end
+
+--- Send all there is now, waiting for it. In nginx it does not wait: a timer sends.
+-- @param limit seconds
+-- @return true, or nil, message, "ETIMEDOUT", or "EIO" when spans were dropped since the last flush
+function Sender:flush(limit)
+  local deadline, dropped = clock.now() + limit * 1e9, self.told
+  self.flushing = true
+  while self.queue.n > 0 or self.work or metrics_due(self) do
+    local wake = self:step()
+    if self.transport and self.transport.spawn then break end
+    local left = (deadline - clock.now()) / 1e9
+    if left <= 0 and (self.queue.n > 0 or self.work) then
+      self.flushing = nil
+      return nil, ("%d spans are still here: %s"):format(self.queue.n + self.flying, self.last_error or "it takes longer"),
+        "ETIMEDOUT"
+    end
+    if self.work and wake > 0 then self.transport.wait(math.min(left, wake)) end
+  end
+  self.flushing, self.told = nil, self.dropped
+  if self.dropped > dropped then return nil, self.last_error or "spans were dropped", "EIO" end
+  return true
+end
+
+--- Send what can be sent in `limit` seconds (5), drop the rest. Idempotent.
+function Sender:close(limit)
+  limit = limit or AT_EXIT
+  if self.closed then return end
+  if core.fork_generation() ~= self.generation then
+    self.closed = true
+    return
+  end
+  self.closing = true -- a batch that fails is not tried again
+  if self.metrics then self.metrics.next_export = 0 end
+  local ok, message, code = self:flush(limit)
+  self.closed, self.work = true, nil
+  self.dropped, self.flying = self.dropped + self.queue:clear() + self.flying, 0
+  if self.transport and not self.transport.spawn then self.transport.close() end
+  return ok, message, code
+end
+
+--- This is the child of a fork: what is queued is the parent's, and so is the connection.
+function Sender:forked()
+  self.generation = core.fork_generation()
+  self.queue:clear()
+  self.inherited = { self.inherited, self.transport, self.work } -- closing it would end the parent's
+  self.transport, self.work, self.flushing = nil, nil, nil
+  self.made, self.sent, self.dropped, self.told, self.flying, self.failures, self.last_error = 0, 0, 0, 0, 0, 0, nil
+end
+
+-- Lua 5.1 and LuaJIT, when they end, unload libraries before they finalize what is made while they end, as a last connection
+-- is. So libraries stay where they are: the process ends anyway.
+local function keep_libraries()
+  local registry = debug and debug.getregistry and debug.getregistry()
+  local class = type(registry) == "table" and registry._LOADLIB
+  if type(class) == "table" then class.__gc = nil end
+end
+
+-- Something whose collection, at the latest when Lua ends, closes the sender.
+local function at_exit(self)
+  local function close() pcall(self.close, self) end
+  local newproxy = rawget(_G, "newproxy")
+  if newproxy and _VERSION == "Lua 5.1" then
+    keep_libraries()
+    local proxy = newproxy(true)
+    getmetatable(proxy).__gc = close
+    return proxy
+  end
+  return setmetatable({}, { __gc = close })
+end
+
+--- A new sender.
+-- @param exporter what perf.exporter.* gives, or a function
+-- @param options resource (a function), queue (spans), batch (spans), delay (seconds until a batch that is not full goes), retry
+-- (seconds that a batch is tried again for), metrics
+function M.new(exporter, options)
+  local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
+    most = options.batch, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,
+    dropped = 0, told = 0, flying = 0, failures = 0, next_step = 0, generation = core.fork_generation() }, Sender)
+  if type(exporter) ~= "function" then
+    self.transport, self.last_error = exporter:transport()
+    self.metrics = exporter.metrics and options.metrics -- Zipkin has none
+  end
+  self.exit = at_exit(self)
+  return self
+end
+
+return M

@@ -1,0 +1,321 @@
+--- perf.tracer: spans that say what they cost, sent to where people look.
+--
+--     local tracer = perf.tracer {service = "shop", exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}}
+--     tracer:span("checkout", function()
+--       tracer:span("payment", pay)
+--     end)
+--     tracer:close()
+--
+-- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and go in batches; a
+-- program neither waits nor fails for it (perf.trace.sender). doc/tracing.md has the whole story.
+-- @module perf.tracer
+local blame = require "perf.names.blame"
+local clock = require "perf.trace.clock"
+local config_of = require "perf.trace.config"
+local fast = require "perf.fast"
+local ids = require "perf.trace.ids"
+local measure = require "perf.measure"
+local propagation = require "perf.trace.propagation"
+local sender = require "perf.trace.sender"
+local spans = require "perf.span"
+
+local M = {}
+
+local thread_token, stop, add = fast.thread_token, fast.stop, fast.add
+local new_trace, new_span = ids.trace, ids.span
+local Span, Silent, kinds = spans.Span, spans.Silent, spans.kinds
+local begin, child_begins = spans.begin, spans.child_begins
+
+local Tracer = { __name = "perf.Tracer" }
+Tracer.__index = Tracer
+
+---------------------------------------------------------------------------------------------------------------------
+-- Starting spans
+
+-- Another thread than last time: another Lua state's, or the child of a fork.
+local function enter_thread(self)
+  local known = self.token ~= nil
+  self.token = thread_token()
+  if known then
+    ids.forget()
+    if self.sender then self.sender:forked() end
+  end
+  self.set = nil
+  if self.events == false then return true end
+  local set, message, code = measure.lookup(self.events)
+  if not set then return nil, message, code end
+  self.set = set
+  return true
+end
+
+local MAIN = {} -- stands for the main program where coroutine.running gives nil
+
+local function current(self)
+  return self.active[coroutine.running() or MAIN]
+end
+
+local known_options = { parent = true, kind = true, attributes = true, links = true, start_ns = true }
+
+-- What tracer:start is told: parent, kind, attributes, links, start_ns; raises.
+local function check_options(self, opts)
+  if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
+  for key in pairs(opts) do
+    if not known_options[key] then
+      blame.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
+    end
+  end
+  local parent, kind, attributes, n = opts.parent, 1, nil, 0
+  if parent ~= nil and parent ~= false and type(parent) ~= "table" then
+    blame.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
+  end
+  if opts.kind ~= nil then
+    kind = kinds[opts.kind]
+    if not kind then
+      blame.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
+        :format(tostring(opts.kind)), 2)
+    end
+  end
+  if opts.attributes ~= nil then
+    if type(opts.attributes) ~= "table" then
+      blame.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
+    end
+    attributes, n = spans.attributes(opts.attributes, 4)
+  end
+  if parent == nil and self.depth > 0 then parent = current(self) end
+  return parent or nil, kind, attributes, n
+end
+
+--- Start a span. It counts until its finish.
+-- @string name what is done: few different ones, for backends group by it
+-- @tab[opt] opts parent (a span; a context, as `extract` gives; false: none), by default the one that tracer:span runs; kind
+-- ("internal", "server", "client", "producer", "consumer"); attributes; links (array of contexts); start_ns (nanoseconds
+-- since 1970, when it began before this call)
+-- @return Span
+function Tracer:start(name, opts)
+  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+  if thread_token() ~= self.token then enter_thread(self) end
+  local parent, kind, attributes, n
+  if opts then
+    parent, kind, attributes, n = check_options(self, opts)
+  else
+    kind, n = 1, 0
+    if self.depth > 0 then parent = current(self) end
+  end
+
+  local trace_id, parent_id, anchor, tracestate, debug
+  local sampled = true
+  if parent then
+    trace_id, parent_id, anchor = parent.trace_id, parent.span_id, parent.anchor
+    tracestate, debug = parent.tracestate, parent.debug
+    if parent.sampled ~= nil then sampled = parent.sampled end
+  end
+  trace_id = trace_id or new_trace()
+  if self.sampler then sampled = self.sampler(parent, trace_id, name, kind, attributes) and true or false end
+  if not sampled then
+    return setmetatable({ name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id, sampled = false,
+      tracestate = tracestate, tracer = self }, Silent)
+  end
+
+  -- A Span of this thread that runs adds its children up.
+  local within
+  if parent and parent.token == self.token and not parent.duration then
+    within = parent
+    child_begins(parent)
+  end
+  local span = setmetatable({ tracer = self, name = name, kind = kind, trace_id = trace_id, span_id = new_span(),
+    parent_id = parent_id, parent = within, token = self.token, anchor = anchor or clock.anchor(), sampled = true,
+    start = 0, open = 0, attributes = attributes, nattributes = n, tracestate = tracestate, debug = debug }, Span)
+  local start
+  if opts then
+    span.links = opts.links
+    if opts.start_ns then start = clock.from_ns(span.anchor, opts.start_ns) end
+    if attributes and attributes.perfevents then span:_count(attributes.perfevents) end
+  end
+  begin(span, self.set, start)
+  return span
+end
+
+-- A span is done: into the queue. Now and then that is the moment to send some; what this costs is left out of the spans
+-- around it.
+function Tracer:_finished(span, parent)
+  if self.metrics then self.metrics:add(span) end
+  local out = self.sender
+  if not out or not out:add(span) then return end
+  local set = parent and parent.running and self.set
+  local cost = set and set == parent.set and fast.begin(set.meter, set.layout, set.words)
+  out:step()
+  if not cost then return end
+  stop(set.meter, cost)
+  while parent do
+    if parent.running and parent.set == set then parent.excluded = add(parent.excluded, cost, set.meter) end
+    parent = parent.parent
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Around a function
+
+local function leave(self, span, key, before, ok, ...)
+  self.active[key], self.depth = before, self.depth - 1
+  if not ok then
+    local failure, where = ...
+    span:record_error(failure, where)
+  end
+  span:finish()
+  if not ok then error((...), 0) end
+  return ...
+end
+
+-- Errors with their tracebacks.
+local function guard(err) return { err, debug.traceback(tostring(err), 2) } end
+
+local function unwrap(ok, ...)
+  if ok then return true, ... end
+  local failure = ...
+  return false, failure[1], failure[2]
+end
+
+local call
+if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
+  -- Lua 5.1's pcall cannot be yielded across: the function runs in a coroutine whose yields are passed on.
+  local function pass_on(self, co, span, ok, ...)
+    if not ok then return false, (...), debug.traceback(co, tostring((...))) end
+    if coroutine.status(co) == "dead" then return true, ... end
+    return pass_on(self, co, span, coroutine.resume(co, coroutine.yield(...)))
+  end
+  function call(self, span, fn, ...)
+    local co = coroutine.create(function(...) return fn(...) end)
+    self.active[co] = span
+    return pass_on(self, co, span, coroutine.resume(co, ...))
+  end
+else
+  function call(_, _, fn, ...)
+    return unwrap(xpcall(fn, guard, ...))
+  end
+end
+
+local function bracket(self, arg, name, opts, fn, ...)
+  fast.check_callable(fn, arg, "span")
+  local span = self:start(name, opts)
+  local key = coroutine.running() or MAIN
+  local before = self.active[key]
+  self.active[key], self.depth = span, self.depth + 1
+  return leave(self, span, key, before, call(self, span, fn, ...))
+end
+
+--- Bracket a function with a span, which is the parent of spans that start within. An error marks the span and passes through.
+-- @string name what is done
+-- @tab[opt] opts as for `start`
+-- @param fn the function; it may yield
+-- @param ... its arguments
+-- @return what fn returns
+function Tracer:span(name, opts, ...)
+  if type(opts) == "table" and not (getmetatable(opts) or {}).__call then return bracket(self, 3, name, opts, ...) end
+  return bracket(self, 2, name, nil, opts, ...)
+end
+
+--- The span that tracer:span runs just now in this coroutine.
+-- @return Span, or nil
+function Tracer:current()
+  if self.depth > 0 then return current(self) end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Other processes
+
+--- The context that a request's headers carry.
+-- @param headers a table by name, in any case, or a function(name in lower case)
+-- @return context for `start`'s parent; nil when there is none
+function Tracer:extract(headers)
+  local kind = type(headers)
+  if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
+  return propagation.extract(headers, self.propagators)
+end
+
+--- Put the current span's context into headers, as span:inject(headers).
+-- @return headers
+function Tracer:inject(headers)
+  local span = self:current()
+  return span and span:inject(headers) or headers
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Sending
+
+--- Go on with sending, without waiting: for event loops, and for programs that rest a while.
+-- @return seconds until it is worth calling again; nil when there is nothing to do
+function Tracer:poll()
+  if self.sender and thread_token() == self.token then return self.sender:step() end
+end
+
+--- Send all finished spans, waiting for it.
+-- @number[opt=10] timeout seconds
+-- @return true; or nil, message, "ETIMEDOUT" when some are still here, or "EIO" when some were dropped since the last flush
+function Tracer:flush(timeout)
+  if timeout ~= nil and type(timeout) ~= "number" then blame.raise(("number expected, got %s"):format(type(timeout)), 1) end
+  if not self.sender or thread_token() ~= self.token then return true end
+  return self.sender:flush(timeout or 10)
+end
+
+--- Send what can be sent, drop the rest, close the connection. Idempotent; a program's end does it, but os.exit does not.
+-- @number[opt=5] timeout seconds
+-- @return as `flush`
+function Tracer:close(timeout)
+  if not self.sender then return true end
+  local ok, message, code = self.sender:close(timeout)
+  return ok ~= nil or not message, message, code
+end
+
+--- What became of the spans: made = sent + dropped + queued.
+-- @return {made=, sent=, dropped=, queued=, failures=, last_error=}: failures counts attempts to send that went wrong
+function Tracer:stats()
+  local s = self.sender
+  if not s then return { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 } end
+  return { made = s.made, sent = s.sent, dropped = s.dropped, queued = s.queue.n + s.flying, failures = s.failures,
+    last_error = s.last_error }
+end
+
+--- Histograms of counts by span name, in Prometheus' text format; needs the option metrics = true.
+-- @return string
+function Tracer:prometheus()
+  if not self.metrics then error("this tracer has no metrics: perf.tracer {metrics = true}", 2) end
+  return self.metrics:prometheus()
+end
+
+function Tracer:__tostring()
+  local s = self:stats()
+  return ("perf.Tracer %s: %d spans made, %d sent, %d dropped, %d queued"):format(self.resource["service.name"], s.made, s.sent,
+    s.dropped, s.queued)
+end
+
+Tracer.__close = function(self) self:close() end
+
+--- A tracer.
+-- @tab[opt] options service (name), exporter (perf.exporter.otlp{}, perf.exporter.zipkin{}, a function of arrays of plain
+-- spans, false), events (as perf.measure takes them; nil: the best there are; false: none), resource (attributes of the process),
+-- sampler (a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, a function), propagators ({"tracecontext", "b3", "b3multi"}),
+-- metrics (true: histograms of the counts by span name), queue (2048 spans), batch (512), delay (5 seconds), retry (300 seconds).
+-- OTEL_* in the environment fill in what is not said.
+-- @return Tracer; or nil, message, code when the machine refuses the events. Raises for an unknown option or event.
+function M.tracer(options)
+  local config = config_of.read(options)
+  local self = setmetatable({ events = config.events, sampler = config.sampler, propagators = config.propagators,
+    resource = config.resource, limits = config.limits, warnings = config.warnings, depth = 0,
+    active = setmetatable({}, { __mode = "k" }) }, Tracer)
+  if config.disabled then self.events, self.sampler = false, function() return false end end
+  local ok, message, code = enter_thread(self)
+  if not ok then return nil, message, code end
+  if config.metrics then self.metrics = require("perf.trace.metrics").new(config.metrics) end
+  if config.exporter then
+    local pid = require "perf.core".pid
+    config.resource_now = function()
+      config.resource["process.pid"] = pid()
+      return config.resource
+    end
+    self.sender = sender.new(config.exporter, { resource = config.resource_now, queue = config.queue, batch = config.batch,
+      delay = config.delay, retry = config.retry, metrics = self.metrics })
+  end
+  return self
+end
+
+return M
