@@ -68,8 +68,14 @@ static int l_fault(lua_State *L)
 	return luaL_argerror(L, 2, "no such errno");
 }
 
+/* core.refused(what, err): nil, message, code of an errno, for what was called through FFI. */
+static int l_refused(lua_State *L)
+{
+	return pb_fail(L, (int)luaL_checkinteger(L, 2), "%s", luaL_checkstring(L, 1));
+}
+
 void pb_open_error(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"fault", l_fault}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"fault", l_fault}, {"refused", l_refused}, {NULL, NULL}};
 	pb_register(L, functions);
 }

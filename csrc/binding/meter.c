@@ -184,7 +184,7 @@ static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 /* core.begin(meter, layout, words, fn): Counts holding the start; nil, and nothing done, when the meter serves another
  * thread, is no meter, or fn, if it is given, is no function: the caller finds out which. core.finish(meter, counts, ...):
  * the same Counts, now the difference, and the rest of the arguments. core.snap(meter, layout): Counts since the events
- * were opened. */
+ * were opened; or nil, message, code. */
 static int l_begin(lua_State *L)
 {
 	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
@@ -217,6 +217,8 @@ static int l_snap(lua_State *L)
 
 	luaL_argcheck(L, m, 1, "Group expected");
 	r = pf_meter_snap(m, new_counts(L, m));
+	if (r < 0 && r != -EBADF)
+		return pb_fail(L, r, "read");
 	return r < 0 ? failed(L, r) : 1;
 }
 

@@ -1,5 +1,6 @@
-/* An armed table forwards every call to the real one after asking whether its turn to fail has come. The table is
- * swapped back on disarm. Not for concurrent use: the tests that arm a fault run on one thread. */
+/* An armed table forwards every call to the real one after asking whether its turn to fail has come. A close or munmap
+ * whose turn it is is made all the same: Linux gives a descriptor up whatever close says of it. The table is swapped back
+ * on disarm. Not for concurrent use: the tests that arm a fault run on one thread. */
 #include "fault.h"
 
 #include <errno.h>
@@ -24,10 +25,8 @@ static int turn(const char *call)
 	  (a, pid, cpu, group, flags))                                                                            \
 	X(int, ioctl, (int fd, unsigned long request, void *arg), (fd, request, arg))                             \
 	X(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size))                                       \
-	X(int, close, (int fd), (fd))                                                                             \
 	X(int, mmap, (void **out, size_t size, int prot, int flags, int fd, off_t at),                            \
 	  (out, size, prot, flags, fd, at))                                                                       \
-	X(int, munmap, (void *addr, size_t size), (addr, size))                                                   \
 	X(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))                             \
 	X(int, open, (const char *path, int flags, int mode), (path, flags, mode))                                \
 	X(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at))                        \
@@ -42,6 +41,10 @@ static int turn(const char *call)
 	X(int, kill, (pid_t pid, int signal), (pid, signal))                                                      \
 	X(int, fcntl, (int fd, int cmd, long arg), (fd, cmd, arg))
 
+#define RELEASES(X)                                                                                               \
+	X(int, close, (int fd), (fd))                                                                             \
+	X(int, munmap, (void *addr, size_t size), (addr, size))
+
 #define WRAP(type, name, params, args)                                                                            \
 	static type fault_##name params                                                                           \
 	{                                                                                                         \
@@ -51,9 +54,18 @@ static int turn(const char *call)
 CALLS(WRAP)
 #undef WRAP
 
+#define WRAP(type, name, params, args)                                                                            \
+	static type fault_##name params                                                                           \
+	{                                                                                                         \
+		int err = turn(#name), r = pf_sys_real.name args;                                                 \
+		return err ? err : r;                                                                             \
+	}
+RELEASES(WRAP)
+#undef WRAP
+
 static const struct pf_sys faulty = {
 #define ENTRY(type, name, params, args) .name = fault_##name,
-	CALLS(ENTRY)
+	CALLS(ENTRY) RELEASES(ENTRY)
 #undef ENTRY
 };
 
@@ -63,7 +75,7 @@ int pf_fault_arm(const char *call, int err, unsigned skip)
 #define FIND(type, name, params, args) \
 	if (strcmp(call, #name) == 0)  \
 		armed = #name;
-	CALLS(FIND)
+	CALLS(FIND) RELEASES(FIND)
 #undef FIND
 	if (!armed)
 		return -ENOENT;

@@ -90,8 +90,9 @@ end
 local function read_features(file)
   local features = setmetatable({}, {__index = function(t, name)
     if not raw_feature[name] then return nil end
-    local value = file._data:feature(name)
+    local value, msg = file._data:feature(name)
     rawset(t, name, value)
+    if msg then file.damaged[name] = msg end
     return value
   end})
   for _, f in ipairs(core.data_features()) do

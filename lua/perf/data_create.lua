@@ -107,8 +107,9 @@ end
 function Writer:close()
   if self._closed then return true end
   self._closed = true
-  local ok, msg, code = finish(self)
+  local done, ok, msg, code = pcall(finish, self)
   local closed, close_msg, close_code = self._writer:close()
+  if not done then error(ok, 0) end
   if not ok then return nil, self.path .. ": " .. msg, code end
   if not closed then return nil, self.path .. ": " .. close_msg, close_code end
   return true

@@ -48,7 +48,11 @@ local function by_c_api()
     local unpack_counts, finish, snap = counts.unpack, core.finish, core.snap
     local function wrap(c, ...) return unpack_counts(c), ... end
     function M.finish(...) return wrap(finish(...)) end
-    function M.snap(...) return unpack_counts(snap(...)) end
+    function M.snap(...)
+      local c, message, code = snap(...)
+      if not c then return nil, message, code end
+      return unpack_counts(c)
+    end
   end
 end
 
@@ -88,7 +92,7 @@ local function by_ffi(ffi)
 
   local EBADF, ESRCH = -9, -3
   local function failed(r)
-    blame.raise(r == EBADF and "Group is closed" or "read: errno " .. -r, 0)
+    blame.raise(r == EBADF and "Group is closed" or select(2, core.refused("read", -r)), 0)
   end
 
   function M.begin(meter, layout, words)
@@ -118,8 +122,9 @@ local function by_ffi(ffi)
     local c = (types[words] or type_of(words))()
     c._layout = layout
     local r = snap(meter, c)
-    if r ~= 0 then failed(r) end
-    return c
+    if r == 0 then return c end
+    if r == EBADF then failed(r) end
+    return core.refused("read", -r)
   end
 
   function M.thread_token() return token() end

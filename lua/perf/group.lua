@@ -140,7 +140,7 @@ function Group:measure(fn, ...)
   return finish(self, begin(self, events.layout, events.words), fn(...))
 end
 
---- Counts since the group was opened or last reset, from one read(2).
+--- Counts since the group was opened or last reset, from one read(2). @return Counts, or nil, message, code
 function Group:read()
   local events = members[self] or check_group(self, "read")
   return snap(self, events.layout, events.words)
@@ -198,7 +198,8 @@ core.Group.__name = "perf.Group"
 function core.Group.__tostring(g)
   local events = g:members()
   if not events[1]:is_open() then return ("Group(%d events, closed)"):format(#events) end
-  local c = g:read()
+  local c, message = g:read()
+  if not c then return ("Group(%d events, %s)"):format(#events, message) end
   if c[1].enabled_ns == 0 then
     local labels = {}
     for i, ev in ipairs(events) do labels[i] = ev:label() end

@@ -37,8 +37,9 @@ local cgroup_root
 local function find_cgroup_root()
   if cgroup_root then return cgroup_root end
   local f = io.open "/proc/self/mounts"
-  local text = f and f:read "*a" or ""
-  if f then f:close() end
+  if not f then return "/sys/fs/cgroup" end -- and looked for again
+  local text = f:read "*a" or ""
+  f:close()
   cgroup_root = text:match "%S+ (%S+) cgroup %S*perf_event%S* " or text:match "%S+ (%S+) cgroup2 " or "/sys/fs/cgroup"
   return cgroup_root
 end
@@ -167,17 +168,19 @@ local soft_pmus
 --- Whether an attr is counted by hardware: every PMU but the kernel's own software ones.
 function M.is_hardware(attr)
   if soft_types[attr.type] then return false end
-  if not soft_pmus then
-    soft_pmus = {}
+  local known = soft_pmus
+  if not known then
+    known = {}
     for _, name in ipairs { "kprobe", "uprobe", "software", "tracepoint", "breakpoint" } do
       local f = io.open("/sys/bus/event_source/devices/" .. name .. "/type")
       if f then
-        soft_pmus[tonumber(f:read "*a") or -1] = true
+        known[tonumber(f:read "*a") or -1] = true
         f:close()
       end
     end
+    if next(known) then soft_pmus = known end -- else descriptors have run out
   end
-  return not soft_pmus[attr.type]
+  return not known[attr.type]
 end
 
 return M

@@ -205,7 +205,7 @@ function Profiler:reset()
 end
 
 --- What was counted since it was opened or last reset.
--- @return Counts, with the events in the order asked for and without those that are `missing`
+-- @return Counts, with the events in the order asked for and without those that are `missing`; or nil, message, code
 function Profiler:read()
   local meter = open_meter(self, "read")
   return fast.snap(meter, self.layout, self.words)

@@ -153,6 +153,19 @@ end
 local Session = {}
 Session.__index = Session
 
+-- A recording that failed leaves no process behind: it is asked to end, given a second, and made to.
+function Session:abandon()
+  local process = self.process
+  if not process then return end
+  if process:wait() == false then process:kill() end
+  for _ = 1, 20 do
+    if process:wait() then return end
+    core.watch({}, 0.05)
+  end
+  process:kill(9)
+  process:wait(true)
+end
+
 function Session:close()
   for _, ev in ipairs(self.events) do ev:close() end
   self.events, self.leaders, self.fds = {}, {}, {}
@@ -353,6 +366,7 @@ function recorder.record(what, opts)
   if not caught then return nil, "perf.record: another recording of this process is running: " .. msg, code end
   local ok, result, why, errno = pcall(record, self, argv)
   core.release_interrupts()
+  if not (ok and result) then self:abandon() end
   self:close()
   if self.writer and not (ok and result) then self.writer._writer:close() end
   if not ok then error(result, 0) end

@@ -2,6 +2,7 @@
 -- @module perf.set
 local core = require "perf.core"
 local counts = require "perf.counts"
+local host = require "perf.host"
 local open = require "perf.open"
 
 local M = {}
@@ -21,10 +22,8 @@ function M.parse_cpus(text)
 end
 
 local function cpus_of(file)
-  local f = io.open("/sys/devices/system/cpu/" .. file)
-  if not f then return {} end
-  local text = f:read "*a"
-  f:close()
+  local text, message, code = host.slurp("/sys/devices/system/cpu/" .. file)
+  if not text then return nil, message, code end
   return M.parse_cpus(text)
 end
 
@@ -36,7 +35,8 @@ end
 
 -- The CPUs to open on: those asked for that are online, and only where the PMU counts.
 local function choose_cpus(asked, spec)
-  local online = cpus_of "online"
+  local online, message, code = cpus_of "online"
+  if not online then return nil, message, code end
   if asked == nil or asked == "online" then
     -- A PMU that several CPUs share names those that speak for it.
     asked = spec.cpumask and M.parse_cpus(spec.cpumask) or online
@@ -45,13 +45,16 @@ local function choose_cpus(asked, spec)
     error(("bad argument #2 to 'set' (option 'cpus': \"online\" or an array of numbers expected, got %s)"):format(
       type(asked) == "string" and '"' .. asked .. '"' or type(asked)), 3)
   end
-  local is_online, is_possible, chosen = set_of(online), set_of(cpus_of "possible"), {}
+  local possible
+  possible, message, code = cpus_of "possible"
+  if not possible then return nil, message, code end
+  local is_online, is_possible, chosen = set_of(online), set_of(possible), {}
   for _, cpu in ipairs(asked) do
     if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
       error(("bad argument #2 to 'set' (option 'cpus': CPU number expected, got %s)"):format(tostring(cpu)), 3)
     end
     if not is_possible[cpu] then
-      return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #cpus_of "possible" - 1),
+      return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1),
         "EINVAL"
     end
     if is_online[cpu] then chosen[#chosen + 1] = cpu end

@@ -8,21 +8,12 @@
 -- Tracers are ftrace's and have nothing to do with perf events; they are shown because both share this file system.
 -- @module perf.tracing
 local blame = require "perf.names.blame"
+local host = require "perf.host"
 local tracefs = require "perf.tracefs"
 
 local M = {}
 
-local codes = { [1] = "EPERM", [2] = "ENOENT", [13] = "EACCES" }
-
--- A file's text, or nil, message, code.
-local function read(path)
-  local f, message, errno = io.open(path)
-  if not f then return nil, message, codes[errno] or "EIO" end
-  local text = f:read "*a"
-  f:close()
-  if not text then return nil, path .. ": cannot be read", "EIO" end
-  return text
-end
+local read = host.slurp
 
 local function words(text)
   local list = {}

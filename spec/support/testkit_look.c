@@ -173,6 +173,7 @@ struct failing_alloc {
     void *ud;
     size_t count; /* allocations and growths so far */
     size_t limit; /* from this one on they fail; 0 = never */
+    int once;     /* this one alone does */
 };
 
 static void *failing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
@@ -182,19 +183,15 @@ static void *failing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
     /* Without a block osize is the kind of object (5.2+). Shrinking must not fail. */
     if (nsize > (ptr != NULL ? osize : 0)) {
         f->count++;
-        if (f->limit != 0 && f->count >= f->limit)
+        if (f->limit != 0 && (f->once ? f->count == f->limit : f->count >= f->limit))
             return NULL;
     }
     return f->alloc(f->ud, ptr, osize, nsize);
 }
 
-/*
- * fail_alloc(n, fn, ...): calls fn with every allocation from the n-th on refused (0: none is, to
- * count them). Returns how many there were, whether fn returned, and its first result or error.
- */
-static int kit_fail_alloc(lua_State *L)
+static int with_failing_alloc(lua_State *L, int once)
 {
-    struct failing_alloc f = { NULL, NULL, 0, tk_check_count(L, 1) };
+    struct failing_alloc f = { NULL, NULL, 0, tk_check_count(L, 1), once };
     int status;
 
     luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -209,10 +206,26 @@ static int kit_fail_alloc(lua_State *L)
     return 3;
 }
 
+/*
+ * fail_alloc(n, fn, ...): calls fn with every allocation from the n-th on refused (0: none is, to
+ * count them). Returns how many there were, whether fn returned, and its first result or error.
+ * fail_alloc_once: the n-th alone is refused. Lua 5.2 and newer collect everything and try again, so
+ * that there it is a full collection at that point; LuaJIT and 5.1 raise, and what cleans up has memory.
+ */
+static int kit_fail_alloc(lua_State *L)
+{
+    return with_failing_alloc(L, 0);
+}
+
+static int kit_fail_alloc_once(lua_State *L)
+{
+    return with_failing_alloc(L, 1);
+}
+
 static const luaL_Reg functions[] = {
     { "clock_ns", kit_clock_ns },   { "rusage", kit_rusage },       { "fds", kit_fds },
     { "mappings", kit_mappings },   { "page_size", kit_page_size }, { "settle", kit_settle },
-    { "fail_alloc", kit_fail_alloc },
+    { "fail_alloc", kit_fail_alloc }, { "fail_alloc_once", kit_fail_alloc_once },
     { NULL, NULL },
 };
 

@@ -323,18 +323,33 @@ static int kit_refuse(lua_State *L)
     return 1;
 }
 
-/* rlimit("nofile" or "memlock", n [, hard]): sets the soft limit, and the hard one when given */
+/* orphans(): how many children this process has that nobody has waited for; those that have ended are buried */
+static int kit_orphans(lua_State *L)
+{
+    int n = 0;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        n++;
+    lua_pushinteger(L, n + (pid == 0));
+    return 1;
+}
+
+/* rlimit("nofile" or "memlock" [, n [, hard]]): sets the soft limit, and the hard one when given; without n the soft limit */
 static int kit_rlimit(lua_State *L)
 {
     static const char *const names[] = { "nofile", "memlock", "nproc", "as", NULL };
     static const int which[] = { RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_NPROC, RLIMIT_AS };
     int i = luaL_checkoption(L, 1, NULL, names);
-    rlim_t n = (rlim_t)tk_check_count(L, 2);
     struct rlimit r;
 
     if (getrlimit((__rlimit_resource_t)which[i], &r) != 0)
         return tk_refused(L, "getrlimit", errno);
-    r.rlim_cur = n;
+    if (lua_isnoneornil(L, 2)) {
+        tk_push_u64(L, r.rlim_cur);
+        return 1;
+    }
+    r.rlim_cur = (rlim_t)tk_check_count(L, 2);
     if (!lua_isnoneornil(L, 3))
         r.rlim_max = (rlim_t)tk_check_count(L, 3);
     if (setrlimit((__rlimit_resource_t)which[i], &r) != 0)
@@ -347,7 +362,7 @@ static const luaL_Reg functions[] = {
     { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
     { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
     { "kill", kit_kill },     { "drop", kit_drop },     { "refuse", kit_refuse },
-    { "rlimit", kit_rlimit }, { "geteuid", kit_geteuid },
+    { "rlimit", kit_rlimit }, { "orphans", kit_orphans }, { "geteuid", kit_geteuid },
     { NULL, NULL },
 };
 

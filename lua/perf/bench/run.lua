@@ -27,7 +27,11 @@ local load_text = loadstring or load
 -- A C function that the compiler knows nothing of; it does next to nothing.
 local keep = core.thread_token
 
-local function new_loop() return load_text(LOOP, "=(perf.bench)")(keep) end
+local function new_loop()
+  local chunk, message = load_text(LOOP, "=(perf.bench)")
+  if not chunk then error(message, 0) end -- no memory for it
+  return chunk(keep)
+end
 
 local function measured(set, loop, fn, n)
   local meter = set.meter

@@ -1,0 +1,114 @@
+-- The rows of the fault specs are all of the module: who adds a function adds a row.
+local core = require "perf.core"
+local perf = require "perf"
+local rows = require "spec.fault.rows"
+
+local known = {}
+for _, row in ipairs(rows) do known[row.name] = true end
+
+-- Functions of a metatable's methods, wherever __index has them.
+local function methods(mt)
+  local names, found = {}, {}
+  local function take(t)
+    for k, v in pairs(t) do
+      if type(k) == "string" and type(v) == "function" and not k:find "^_" then found[k] = true end
+    end
+  end
+  if type(mt.__index) == "table" then
+    take(mt.__index)
+  else
+    for i = 1, 60 do
+      local name, value = debug.getupvalue(mt.__index, i)
+      if not name then break end
+      if type(value) == "table" and value ~= _G then take(value) end
+    end
+  end
+  for name in pairs(found) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function missing(list, prefix)
+  local without = {}
+  for _, name in ipairs(list) do
+    if not known[prefix .. name] then without[#without + 1] = prefix .. name end
+  end
+  return without
+end
+
+-- What perf finds by itself: {name = module} of functions, and the names of modules.
+local function lazily()
+  local index, functions, modules = getmetatable(perf).__index, {}, {}
+  for i = 1, 10 do
+    local name, value = debug.getupvalue(index, i)
+    if name == "home" then functions = value end
+    if name == "modules" then modules = value end
+  end
+  return functions, modules
+end
+
+describe("the table of faults", function()
+  it("has every function of perf", function()
+    local functions = lazily()
+    assert.is_truthy(next(functions))
+    local names = {}
+    for name in pairs(functions) do names[#names + 1] = name end
+    for name, value in pairs(perf) do
+      if type(value) == "function" and not functions[name] then names[#names + 1] = name end
+    end
+    table.sort(names)
+    assert.same({}, missing(names, "perf."))
+  end)
+
+  it("has every function of its modules", function()
+    local _, modules = lazily()
+    assert.is_truthy(next(modules))
+    for name in pairs(modules) do
+      local ok, module = pcall(function() return perf[name] end)
+      local names = {}
+      for key, value in pairs(ok and module or {}) do
+        if type(value) == "function" and not key:find "^_" then names[#names + 1] = key end
+      end
+      table.sort(names)
+      assert.same({}, missing(names, "perf." .. name .. "."))
+    end
+  end)
+
+  it("has every method of every class", function()
+    local path = os.tmpname()
+    local writer = assert(perf.data.create(path, { events = "cpu-clock", build_ids = false }))
+    assert(writer:close())
+    local file = assert(perf.data.open(path))
+    file:close()
+    os.remove(path)
+    local nothing = function() end
+    local classes = {
+      Event = core.Event, Group = core.Group, Record = core.Record, Writer = getmetatable(writer), File = getmetatable(file),
+      Set = getmetatable(assert(perf.set("dummy", { cpus = { 0 }, pid = 0 }))),
+      Stats = getmetatable(perf.bench("dummy", nothing, { repeats = 3 })),
+      Comparison = getmetatable(perf.compare({ a = nothing, b = nothing }, { repeats = 3, events = "dummy" })),
+      Profiler = getmetatable(assert(perf.software_profiler { events = "dummy" })),
+      Counts = getmetatable(require("perf.counts").plain({ { label = "x", value = 1 } }, 1, "software")),
+      Report = getmetatable(perf.doctor()),
+    }
+    local optional = {
+      Kernel = function() return perf.symbols.kernel() end,
+      Resolver = function() return perf.symbols.open { pid = require("testkit").getpid() } end,
+      Format = function() return perf.tracefields.format "sched:sched_switch" end,
+    }
+    for name, make in pairs(optional) do
+      local ok, object = pcall(make)
+      if ok and object then
+        classes[name] = getmetatable(object)
+        if object.close then object:close() end
+      end
+    end
+    for name, mt in pairs(classes) do
+      local names = methods(mt)
+      assert.is_true(#names > 0 or _VERSION == "Lua 5.1", name) -- which hides what C functions hold: a Record's
+      assert.same({}, missing(names, name .. ":"))
+    end
+    collectgarbage()
+    collectgarbage()
+  end)
+end)

@@ -1,0 +1,24 @@
+#!/bin/bash
+# make faults: the specs of spec/fault on every interpreter that is here.
+#
+#   tools/faults.sh N
+#
+# N is the most places of one kind that are tried in a function; with fewer than 10, system calls and descriptors fail on
+# LuaJIT alone, and else on Lua 5.4 too: the one calls the core through FFI, the other through the C API.
+#
+#   PERF_TOTALS=FILE     gets "faults passed failed skipped", twice
+set -u
+make=${MAKE:-make}
+export FAULTS=${1:?places} SUITE_NAME=faults
+luas=()
+for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
+    command -v $lua >/dev/null && $make -s headers LUA=$lua >/dev/null 2>&1 || continue
+    $make -s -j2 LUA=$lua all testkit || exit 1
+    luas+=("$lua")
+done
+both="luajit lua5.4"
+[ "$FAULTS" -ge 10 ] || both=luajit
+status=0
+tools/suite.sh -l "$both" spec/fault/calls_spec.lua spec/fault/descriptors_spec.lua spec/fault/cold_spec.lua || status=1
+tools/suite.sh -l "${luas[*]}" spec/fault/memory_spec.lua spec/fault/table_spec.lua || status=1
+exit $status
