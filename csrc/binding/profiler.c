@@ -81,12 +81,15 @@ static int l_profiler(lua_State *L)
 	return r < 0 ? pb_fail(L, r, "profiler") : 1;
 }
 
-static void stop(lua_State *L, struct pb_profiler *p)
+static int stop(lua_State *L, struct pb_profiler *p)
 {
+	int r;
+
 	if (!p->s.running)
-		return;
-	pf_sampler_stop(&p->s);
+		return 0;
+	r = pf_sampler_stop(&p->s);
 	pb_engine_stop(L, p);
+	return r;
 }
 
 static int l_close(lua_State *L)
@@ -121,8 +124,7 @@ static int l_start(lua_State *L)
 
 static int l_stop(lua_State *L)
 {
-	stop(L, check_profiler(L));
-	return 0;
+	return pb_result(L, stop(L, check_profiler(L)), "stop");
 }
 
 /* profiler:state(): "new", "running", "inherited" (it runs in the parent of a fork) or "stopped". */

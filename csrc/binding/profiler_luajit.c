@@ -32,7 +32,8 @@ static struct {
 	int tried;
 	int slot;    /* word above the hook's frame address; 0: not known */
 	int func_pc; /* word of a function object; 0: not known */
-	int glref, cframe, main, cur_L; /* words; 0 of glref: none of them is known */
+	int glref, cframe, cur_L; /* words; 0 of glref: none of them is known */
+	int main;                 /* the main thread is so many words before the global state */
 	int vmstate;                    /* a half word */
 } vm;
 
@@ -150,7 +151,8 @@ static void find_global(const uintptr_t *a, const uintptr_t *b)
 		for (int k = 1; k < GLOBAL_WORDS; k++)
 			if (g[k] < a[i] && a[i] - g[k] < 1024 && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i]) {
 				vm.glref = i;
-				vm.main = k;
+				/* Not the word's place: a collector's list may have led there for a while. */
+				vm.main = (int)((a[i] - g[k]) / sizeof *a);
 				learn.g = (const uintptr_t *)a[i];
 				return;
 			}
@@ -191,15 +193,14 @@ static void learn_layout(lua_State *L)
 
 static void look_at(lua_State *L)
 {
-	const uintptr_t *g, *main;
+	const uintptr_t *g;
 
 	memset(&at, 0, sizeof at);
 	if (!vm.glref)
 		return;
 	g = (const uintptr_t *)((const uintptr_t *)(const void *)L)[vm.glref];
-	main = (const uintptr_t *)g[vm.main];
 	at.cur_L = g + vm.cur_L;
-	at.main_cframe = main + vm.cframe;
+	at.main_cframe = g - vm.main + vm.cframe;
 	at.vmstate = (const int32_t *)(const void *)g + vm.vmstate;
 }
 

@@ -179,7 +179,9 @@ static int is_ours(const struct pf_sampler *s, const siginfo_t *info)
 	memcpy(&p, info, sizeof p);
 	if (info->si_code == TRAP_CODE_PERF)
 		return p.data == PF_SAMPLER_COOKIE;
-	return (info->si_code == POLL_IN || info->si_code == POLL_HUP) && info->si_fd == s->event->fd;
+	/* A descriptor's: SI_SIGIO since Linux 4.17, as SIGTRAP has codes of its own. */
+	return (info->si_code == SI_SIGIO || info->si_code == POLL_IN || info->si_code == POLL_HUP) &&
+	       info->si_fd == s->event->fd;
 }
 
 static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, void *context)
@@ -336,11 +338,14 @@ static void take_signal(struct pf_sampler *s)
 
 static void give_signal(struct pf_sampler *s)
 {
+	const struct sigaction none = {.sa_handler = SIG_IGN};
 	struct sigaction now;
 
-	/* Not when somebody has taken it since. */
-	if (sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)
+	/* Not when somebody has taken it since. One that is pending is forgotten: the default would be the end of the process. */
+	if (sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) {
+		sigaction(SIGTRAP, &none, NULL);
 		sigaction(SIGTRAP, &s->old, NULL);
+	}
 	if (s->unblock)
 		set_blocked(SIG_BLOCK, NULL);
 }
@@ -377,22 +382,29 @@ int pf_sampler_stop(struct pf_sampler *s)
 	const int inherited = pf_sampler_inherited(s);
 	uint64_t words[8];
 	ssize_t n;
+	int r = 0;
 
 	if (!s->running)
 		return 0;
 	pf_sampler_enter(s);
 	if (!inherited) {
-		pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
+		r = pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
 		empty_ring(s, PF_AT_LUA, 1);
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
-		s->value = n > 0 ? words[0] : 0;
+		s->value = n > 0 ? words[0] : s->own_weight;
 		s->duration_ns = pf_wall_ns() - s->started_ns;
+		if (r < 0) { /* one that goes on would signal whom nobody asked */
+			pf_ring_unmap(&s->ring);
+			pf_event_close(s->event);
+		} else if (n < 0) {
+			r = (int)n;
+		}
 	}
 	active = NULL;
 	s->running = 0;
 	give_signal(s);
 	give_stack(s);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 uint64_t pf_sampler_total(const struct pf_sampler *s)

@@ -226,11 +226,15 @@ end
 function Profiler:stop()
   local state = self.sampler and self.sampler:state()
   if state ~= "running" and state ~= "inherited" then return nil, "the profiler is not running", "EINVAL" end
-  self.sampler:stop()
+  local ok, message, code = self.sampler:stop()
   untell(self)
   if state == "inherited" then
     disarm(self)
     return nil, "the profiler was started before a fork, and profiles the parent: start one in the child", "ECHILD"
+  end
+  if not ok then
+    disarm(self)
+    return nil, self.label .. ": " .. message, code
   end
   local found = self.sampler:result()
   disarm(self)

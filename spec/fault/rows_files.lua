@@ -129,6 +129,7 @@ end, {
 
 local pfm = { ext = "pfm" }
 row("perf.pfm.encode", { needs = pfm, run = function() return perf.pfm.encode "page-faults" end })
+row("perf.pfm.find", { needs = pfm, run = function() return perf.pfm.find "page-faults" end })
 row("perf.pfm.pmus", { needs = pfm, run = function() return perf.pfm.pmus() end, slow = true })
 row("perf.pfm.list", { needs = pfm, run = function() return perf.pfm.list "PAGE_FAULTS" end, slow = true })
 

@@ -82,6 +82,10 @@ describe("the table of faults", function()
     file:close()
     os.remove(path)
     local nothing = function() end
+    local function closed(object)
+      object:close()
+      return object
+    end
     local classes = {
       Event = core.Event, Group = core.Group, Record = core.Record, Writer = getmetatable(writer), File = getmetatable(file),
       Set = getmetatable(assert(perf.set("dummy", { cpus = { 0 }, pid = 0 }))),
@@ -90,6 +94,9 @@ describe("the table of faults", function()
       Profiler = getmetatable(assert(perf.software_profiler { events = "dummy" })),
       Counts = getmetatable(require("perf.counts").plain({ { label = "x", value = 1 } }, 1, "software")),
       Report = getmetatable(perf.doctor()),
+      Tally = getmetatable(perf.tally { by = "ip" }),
+      Zone = getmetatable(closed(perf.zone "a zone")),
+      LineProfiler = getmetatable(closed(assert(perf.profiler { event = "page-faults:u", period = 1 }))),
     }
     local optional = {
       Kernel = function() return perf.symbols.kernel() end,

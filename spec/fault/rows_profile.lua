@@ -1,0 +1,83 @@
+--- Rows of profiles, zones and tallies. See inject.lua.
+local kit = require "testkit"
+local perf = require "perf"
+
+local rows = {}
+local function row(name, t)
+  t.name = name
+  rows[#rows + 1] = t
+end
+local function method(class, setup, list)
+  for name, t in pairs(list) do
+    if type(t) == "function" then t = { run = t } end
+    t.setup = t.setup or setup
+    row(class .. ":" .. name, t)
+  end
+end
+
+local options = { event = "page-faults:u", period = 1 }
+local function profiler() return perf.profiler(options) end
+local function started()
+  local p = assert(profiler())
+  assert(p:start())
+  return p
+end
+
+-- Memory of its own is ENOMEM, a smaller ring will do, and kernels that cannot signal by the event do it by the descriptor.
+row("perf.profiler", { run = profiler, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
+row("perf.profile", { run = function() return perf.profile(options, kit.touch_pages, 10) end,
+  codes = { mmap = "any" }, survives = "mmap perf_event_open" })
+method("LineProfiler", profiler, {
+  close = function(p) return p:close() end,
+  is_running = function(p) return p:is_running() end,
+  start = { run = function(p) return p:start() end, again = false, survives = "mmap" }, -- without a signal stack
+  stop = { setup = started, run = function(p) return p:stop() end, again = false },
+})
+
+row("perf.zone", { run = function() return perf.zone("a zone", function() return true end) end })
+method("Zone", function() return perf.zone "a zone" end, {
+  close = function(z) return z:close() end,
+})
+
+local function ringed()
+  local ev = assert(perf.open { event = "page-faults:u", sample_period = 1, sample_type = { "ip", "addr" } })
+  assert(ev:map { pages = 8 })
+  assert(ev:enable())
+  kit.touch_pages(4)
+  return ev
+end
+row("Event:each", { setup = ringed, run = function(ev)
+  local n = 0
+  kit.touch_pages(4)
+  for _ in ev:each("sample", "addr") do n = n + 1 end
+  return n
+end })
+
+local function tally()
+  local t, ev = assert(perf.tally { by = "addr" }), ringed()
+  assert(t:take(ev))
+  ev:close()
+  return t
+end
+row("perf.tally", { run = function() return perf.tally { by = { "ip", "addr" } } end })
+method("Tally", tally, {
+  clear = function(t) return t:clear() end,
+  close = function(t) return t:close() end,
+  count = function(t) return t:count(0) end,
+  each = function(t)
+    local n = 0
+    for _ in t:each() do n = n + 1 end
+    return n
+  end,
+  take = { setup = ringed, run = function(ev)
+    local t = assert(perf.tally { by = "addr" })
+    kit.touch_pages(4)
+    local n, message, code = t:take(ev)
+    t:close()
+    return n, message, code
+  end },
+  top = function(t) return t:top(2) end,
+  totals = function(t) return t:totals() end,
+})
+
+return rows
