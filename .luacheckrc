@@ -15,4 +15,5 @@ exclude_files = {"build", "build-*"}
 files["spec"] = {std = "+busted", globals = {"requires", "arg"}}
 files["lua/resty"] = {std = "+ngx_lua"}
 files["spec/nginx"] = {std = "+ngx_lua"}
+files["bench/nginx_app.lua"] = {std = "+ngx_lua"}
 files["examples"] = {ignore = {"212"}}

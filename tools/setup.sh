@@ -2,11 +2,11 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|reports|rock|doc|vm-arm64|vm-amd64
+#   tools/setup.sh demo|test|nginx|reports|rock|doc|vm-arm64|vm-amd64
 #
 # Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
 set -u
-purpose=${1:?demo, test, reports, rock, doc, vm-arm64 or vm-amd64}
+purpose=${1:?demo, test, nginx, reports, rock, doc, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -107,6 +107,17 @@ rock)
         want "its headers" "$dev"
     done
     ;;
+nginx)
+    command_or busted "runs the specs" lua-busted
+    command_or nginx "the server" nginx
+    want "its Lua" libnginx-mod-http-lua
+    command_or wrk "puts load on it" wrk
+    command_or h2load "does so by HTTP/2" nghttp2-client
+    command_or curl "asks it" curl
+    want "reads its status" lua-cjson
+    nice_to_have prometheus "reads its metrics" prometheus
+    nice_to_have chromium "draws its page" chromium
+    ;;
 doc)
     command_or ldoc "makes the reference" lua-ldoc
     ;;
@@ -122,7 +133,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: demo, test, reports, rock, doc, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: demo, test, nginx, reports, rock, doc, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac

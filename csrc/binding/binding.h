@@ -76,6 +76,7 @@ void pb_open_process(lua_State *L);
 void pb_open_output(lua_State *L);
 
 void pb_open_meter(lua_State *L);
+void pb_open_ledger(lua_State *L);
 void pb_open_defs(lua_State *L);
 void pb_open_host(lua_State *L);
 void pb_open_trace(lua_State *L);

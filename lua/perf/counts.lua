@@ -54,6 +54,10 @@ function M.layout(rows, ngroups, source)
   return id
 end
 
+--- What the number of a layout stands for.
+-- @return {rows=, ngroups=, source=, nvalues=}
+function M.describe(id) return layouts[id] end
+
 ---------------------------------------------------------------------------------------------------------------------
 -- Entries
 

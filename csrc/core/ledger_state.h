@@ -1,0 +1,56 @@
+/* What csrc/core/ledger.c keeps, and the table of addresses and accounts (ledger_table.c) that it looks requests up in. */
+#ifndef PF_LEDGER_STATE_H
+#define PF_LEDGER_STATE_H
+
+#include "ledger.h"
+
+#define PF_LEDGER_NONE UINT32_MAX
+
+/* An address that is known. Those of one bucket are a list, and so are those of one account and the free ones. */
+struct pf_ledger_entry {
+	const void *request;
+	double start;
+	uint32_t account; /* PF_LEDGER_NONE: not counted */
+	uint32_t next, sibling;
+	uint32_t phase; /* the last that it entered */
+};
+
+struct pf_ledger_account {
+	uint32_t route;
+	uint32_t entries; /* the first of its addresses; of a free account, the next free one */
+};
+
+struct pf_ledger {
+	struct pf_meter *meter;
+	struct pf_counts *now; /* the newest reading */
+	uint64_t *mark, *zero, *nobody, *last, *whole; /* `words` each: the reading before it, the first, and see ledger.h */
+	uint32_t words, values, phases, repeats;
+
+	/* The open turn. */
+	const void *owner;
+	uint32_t account, phase; /* PF_LEDGER_NONE: nobody's */
+
+	struct pf_ledger_entry *entry;
+	uint32_t *bucket; /* as many as entries */
+	uint32_t entries, free_entry, known;
+	struct pf_ledger_account *account_of;
+	uint64_t *sums; /* [accounts][phases][words] */
+	uint32_t accounts, free_account;
+	uint64_t *route_sums; /* [routes][phases][words] */
+	uint64_t *histogram;  /* [routes][values][PF_LEDGER_BUCKETS] */
+	uint64_t *requests;   /* [routes] */
+	uint32_t routes;
+	uint64_t abandoned;
+};
+
+/* The entry of an address, or NULL. */
+struct pf_ledger_entry *pf_ledger_find(const struct pf_ledger *l, const void *request);
+/* Make room for one more entry, and for one more account. Return 0 or -ENOMEM. */
+int pf_ledger_room(struct pf_ledger *l, int account);
+/* Take a free account (there is room), add an address to it (or to none), and take them back. */
+uint32_t pf_ledger_take_account(struct pf_ledger *l, uint32_t route);
+void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account);
+void pf_ledger_remove(struct pf_ledger *l, uint32_t entry);
+void pf_ledger_free_account(struct pf_ledger *l, uint32_t account);
+
+#endif

@@ -1,0 +1,342 @@
+--- Counts of single requests in OpenResty: doc/openresty.md is its manual.
+--
+-- A worker is one thread, and one group of events counts it. A hook begins a request's turn, whatever may yield ends it
+-- (resty.perf.yields), and the ledger (csrc/core/ledger.h) books what was counted between to the request. Here is the policy:
+-- which requests are counted, under which name, and what becomes of the counts.
+--
+-- A request is known by the address of its structure, which lasts through internal redirects, unlike ngx.ctx. A subrequest is
+-- found to be its parent's by the ctx table that its capture was given.
+-- @module resty.perf
+local base = require "resty.core.base"
+local commands = require "resty.perf.commands"
+local events = require "resty.perf.events"
+local ledger = require "resty.perf.ledger"
+local options = require "resty.perf.options"
+local slow = require "resty.perf.slow"
+local totals = require "resty.perf.totals"
+local yields = require "resty.perf.yields"
+
+local get_request = base.get_request
+local enter, exit, finish = ledger.enter, ledger.exit, ledger.finish
+local start_time, now = ngx.req.start_time, ngx.now
+local every = ngx.timer.every
+
+local M = { _VERSION = require "perf.version" }
+
+local ENOENT, EAGAIN = ledger.ENOENT, ledger.EAGAIN
+local TIMER, LOG = ledger.number.timer, ledger.number.log
+local TIMERS = "(timer)"
+
+local config -- the options of perf.start, checked; nil before
+local running = false
+local writer -- of totals
+local numbers, names -- of routes: by name, by the ledger's number
+local ticking, dict_refused
+
+local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Requests become known
+
+local function route_number(name)
+  local n = numbers[name]
+  if n then return n end
+  n = ledger.route()
+  if not n then return numbers[TIMERS] end
+  numbers[name], names[n] = n, name
+  writer.route(name, n)
+  return n
+end
+
+local owners = setmetatable({}, { __mode = "k" }) -- the parent's address by the ctx table of its subrequests
+
+local function capture(ctx)
+  if type(ctx) ~= "table" then ctx = ctx == nil and {} or ctx end
+  if type(ctx) == "table" then owners[ctx] = get_request() end
+  return ctx
+end
+
+-- What enter said of a request that it could not begin a turn for. Returns what it says then.
+local function newcomer(r, phase, code)
+  if code == EAGAIN and ledger.same(r, start_time()) then return enter(r, phase) end
+  if code ~= EAGAIN and code ~= ENOENT then return 0 end
+  if ngx.is_subrequest then
+    local parent = owners[ngx.ctx]
+    if not parent or ledger.alias(r, start_time(), parent) ~= 0 then return 0 end
+    return enter(r, phase)
+  end
+  local route = config.find(ngx.var.uri)
+  local header = config.header
+  local counted = config.decide(route, header and ngx.var["http_" .. header])
+  if ledger.admit(r, start_time(), counted and route_number(route) or -1) ~= 0 then return 0 end
+  return enter(r, phase)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Hooks
+
+-- With the code cache off every request has a Lua of its own, where perf.start was never called.
+local function idle(fn, ...)
+  if not config and M.started_elsewhere() then
+    warn(ngx.ERR, "lua_code_cache is off: each request runs in a Lua of its own, and none can be counted")
+  end
+  if fn then return fn(...) end
+end
+
+--- Whether another Lua of this worker has called perf.start; true once.
+function M.started_elsewhere()
+  local dict = ngx.shared.perf
+  return dict and dict:get("lua " .. ngx.worker.pid()) and dict:add("code cache " .. ngx.worker.pid(), true) or false
+end
+
+local function done(outer, ...)
+  exit(get_request(), outer)
+  return ...
+end
+
+local function hook(phase)
+  return function(fn, ...)
+    if not running then return idle(fn, ...) end
+    local r = get_request()
+    local code = enter(r, phase)
+    if code < 0 then code = newcomer(r, phase, code) end
+    if fn == nil then
+      if code > 0 then exit(r, code - 1) end
+      return
+    end
+    if code <= 0 then return fn(...) end
+    return done(code - 1, fn(...))
+  end
+end
+
+--- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`.
+-- @function content
+-- @param[opt] fn the code, called with the other arguments; it may yield
+-- @param ... its arguments
+-- @return its results; its errors pass through unchanged
+for phase, name in ipairs(ledger.phases) do
+  if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
+end
+
+local function report(route)
+  local counts
+  local function finished()
+    counts = counts or ledger.finished()
+    return counts
+  end
+  ngx.update_time()
+  local seconds = now() - start_time()
+  if not config.is_slow(seconds, finished) then return end
+  local var = ngx.var
+  local request = { seconds = seconds, route = names[route], method = var.request_method, uri = var.request_uri,
+    status = ngx.status, counts = finished() }
+  ngx.log(ngx.WARN, slow.line(request))
+  slow.keep(config.dict, request)
+end
+
+local function finished(...)
+  local r = get_request()
+  local route = finish(r)
+  if route and config.is_slow then report(route) end
+  return ...
+end
+
+local function logged(...)
+  exit(get_request(), 0)
+  return finished(...)
+end
+
+--- The end of a request: `log_by_lua_block { perf.log() }`. Without it requests are not finished.
+-- @param[opt] fn code of this phase, counted like that of the others
+function M.log(fn, ...)
+  if not running then return idle(fn, ...) end
+  if fn == nil then return finished() end
+  local r = get_request()
+  local code = enter(r, LOG)
+  if code < 0 then code = newcomer(r, LOG, code) end
+  if code <= 0 then return finished(fn(...)) end
+  return logged(fn(...))
+end
+
+local function run_timer(fn, ...)
+  if not running then return fn(...) end
+  local r = get_request()
+  if ledger.admit(r, 0, numbers[TIMERS]) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
+  local function over(...)
+    local mine = get_request()
+    exit(mine, 0)
+    finish(mine)
+    return ...
+  end
+  return over(fn(...))
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- To start and stop
+
+--- Wrap the functions that yield. perf.start does it too; in init_by_lua it comes before the modules that keep
+-- `local sleep = ngx.sleep`.
+function M.install()
+  if M.installed then return end
+  M.installed = true
+  yields.install(ngx, { leave = ledger.leave, back = ledger.back, turn = ledger.turn, request = get_request },
+    { capture = capture, timer = run_timer })
+end
+
+-- What the worker has counted since the last time goes to the shared dictionary.
+local function publish()
+  if not running then return end
+  local refused = writer.add()
+  if refused and not dict_refused then
+    dict_refused = true
+    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger")
+  end
+end
+
+local function halt()
+  if not running then return end
+  publish()
+  running = false
+  ledger.close()
+end
+
+local function go()
+  if running then return true end
+  local set, message, code = events.open(config.events)
+  if not set then return nil, message, code end
+  local ok
+  ok, message, code = ledger.open(set)
+  if not ok then return nil, message, code end
+  numbers, names = {}, {}
+  writer = totals.writer(config.dict, ledger)
+  numbers[TIMERS] = ledger.route()
+  names[numbers[TIMERS]] = TIMERS
+  writer.route(TIMERS, numbers[TIMERS])
+  running = true
+  return true
+end
+
+local function obey(command)
+  if command.stop then return halt() or true end
+  if command.events or command.sample then halt() end
+  config.events = command.events or config.events
+  if command.sample then config.decide = options.sampler { every = command.sample } end
+  config.every = command.sample or config.every
+  return go()
+end
+
+local function tick(premature)
+  publish()
+  if premature then return end
+  local command = commands.news(config.dict, config.mark)
+  if command then
+    local ok, message = obey(command)
+    if not ok then warn(ngx.ERR, message) end
+  end
+end
+
+local function check_command(opts)
+  for k, v in pairs(opts or {}) do
+    local want = k == "events" and "string" or k == "sample" and "number"
+    if not want then error("bad argument #1 to 'start' ('" .. tostring(k) .. "' cannot be changed while nginx runs)", 3) end
+    if type(v) ~= want then error(("bad argument #1 to 'start' (%s: %s expected, got %s)"):format(k, want, type(v)), 3) end
+  end
+end
+
+--- Begin to count. In init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or with
+-- other `events` (text) or another `sample` (a number): the other workers follow within a second.
+-- @param[opt] opts `events` list as in perf.measure; `sample` see resty.perf.sampler; `routes` see resty.perf.routes; `slow` see
+-- resty.perf.slow; `dict` name of the lua_shared_dict, "perf"
+-- @return true; or nil, message, code when the machine refuses the events: requests are then served as ever, and not
+-- counted. Raises for what is no option.
+function M.start(opts)
+  if opts ~= nil and type(opts) ~= "table" then
+    error("bad argument #1 to 'start' (table expected, got " .. type(opts) .. ")", 2)
+  end
+  if ngx.get_phase() == "init" then
+    error("perf.start belongs in init_worker_by_lua: what the master opens does not count its workers", 2)
+  end
+  if config then
+    check_command(opts)
+    events.check(opts and opts.events)
+    local ok, message, code = obey(opts or {})
+    if ok then commands.give(config.dict, config.mark, opts or {}) end
+    return ok, message, code
+  end
+
+  local c = options.check(opts or {}, 3)
+  M.install()
+  config = c
+  config.dict:set("lua " .. ngx.worker.pid(), true)
+  local command = commands.news(config.dict, config.mark)
+  local ok, message, code = true, nil, nil
+  if command then ok, message, code = obey(command) elseif config.every ~= 0 then ok, message, code = go() end
+  if not ok then warn(ngx.WARN, message) end
+  if not ticking then
+    ticking = true
+    every(1, tick)
+  end
+  return ok, message, code
+end
+
+--- Stop counting, in all workers within a second. Hooks then only call what they are given.
+function M.stop()
+  if not config then return end
+  halt()
+  commands.give(config.dict, config.mark, { stop = true })
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Results
+
+--- The counts of the running request so far.
+-- @return Counts; nil when it is not counted
+function M.request() return running and ledger.request(get_request()) or nil end
+
+--- Sum the running request up under another name.
+-- @param name a route's; there are at most 100
+-- @return whether the request is counted
+function M.route(name)
+  if type(name) ~= "string" then
+    error("bad argument #1 to 'route' (string expected, got " .. type(name) .. ")", 2)
+  end
+  return running and ledger.reroute(get_request(), route_number(config.admit(name))) or false
+end
+
+--- What this worker has counted since it began: `whole`, of which `unattributed` belongs to no request and `pending` to
+-- those that are not finished (Counts); `routes` {[name]={requests=, phases={[phase]=Counts}}}; `abandoned` turns; `known`
+-- requests. In every event whole = unattributed + pending + all phases of all routes.
+-- @return table; nil while it does not count
+function M.worker()
+  if not running then return nil end
+  local whole, unattributed, pending = ledger.balance()
+  local routes = {}
+  for n, name in pairs(names) do
+    local phases = {}
+    for phase, label in ipairs(ledger.phases) do phases[label] = ledger.phase_counts(n, phase, ledger.zeros()) end
+    routes[name] = { requests = ledger.requests(n), phases = phases }
+  end
+  return { whole = whole, unattributed = unattributed, pending = pending, routes = routes, abandoned = ledger.abandoned(),
+    known = ledger.known() }
+end
+
+--- The sums of all workers, up to a second ago: see resty.perf.exposition.
+-- @return table; nil before the first worker has begun
+function M.totals()
+  publish()
+  return config and totals.read(config.dict, ledger.phases)
+end
+
+-- What the pages show of the state.
+function M.state()
+  return { running = running, sample = config and config.every, events = running and ledger.events() or nil,
+    source = running and select(2, ledger.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }
+end
+
+--- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See resty.perf.status.
+function M.status(opts) return require "resty.perf.status".status(M, opts) end
+
+--- Prometheus metrics, for content_by_lua. See resty.perf.status.
+function M.metrics(opts) return require "resty.perf.status".metrics(M, opts) end
+
+return M

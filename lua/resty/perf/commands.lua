@@ -1,0 +1,34 @@
+--- What one worker is told while nginx runs, the others learn from the shared dictionary.
+--
+-- A command stays there for the workers that come later, after a crash or a reload, as long as the options of nginx.conf
+-- are those that it was given under.
+-- @module resty.perf.commands
+local M = {}
+
+local seen = 0
+
+--- Leave a command.
+-- @param dict ngx.shared.DICT
+-- @param mark of the configuration
+-- @param command {stop=true}, or {events=text, sample=number}
+function M.give(dict, mark, command)
+  local n = dict:incr("commands", 1, 0)
+  if not n then return end
+  seen = n
+  local parts = { n, mark, command.stop and "stop" or "start", command.sample or "-", command.events or "" }
+  dict:set("command", table.concat(parts, " "))
+end
+
+--- The newest command, if this worker has not seen it; nil otherwise.
+function M.news(dict, mark)
+  local text = dict:get "command"
+  if not text then return nil end
+  local n, of, what, sample, events = text:match "^(%d+) (%d+) (%a+) (%S+) (.*)$"
+  n = tonumber(n)
+  if not n or n == seen then return nil end
+  seen = n
+  if tonumber(of) ~= mark then return nil end
+  return { stop = what == "stop" or nil, sample = tonumber(sample), events = events ~= "" and events or nil }
+end
+
+return M

@@ -1,0 +1,41 @@
+--- The worker's events: the list of perf.start opened as perf.measure opens its own.
+-- @module resty.perf.events
+local kernel_group = require "perf.group"
+local meter = require "perf.meter"
+local names = require "perf.names"
+
+local M = {}
+
+local MOST = 32
+
+local function list_of(events)
+  if type(events) == "string" then return kernel_group.events_of(events) end
+  return events
+end
+
+--- Raise for what is no list of events.
+function M.check(events)
+  if events == nil then return end
+  if type(events) ~= "string" and type(events) ~= "table" then
+    error("events: list or text expected, got " .. type(events), 0)
+  end
+  local list = list_of(events)
+  if #list == 0 then error("events: the list has no event", 0) end
+  if #list > MOST then error(("events: %d events; at most %d"):format(#list, MOST), 0) end
+end
+
+--- Open them.
+-- @param[opt] events nil for the best that this machine has
+-- @return what perf.meter.open gives; or nil, message, code. Raises for an unknown event.
+function M.open(events)
+  if events == nil then return meter.open_default() end
+  local specs = {}
+  for i, event in ipairs(list_of(events)) do
+    local spec, message, code = names.resolve(event)
+    if not spec then return nil, message, code end
+    specs[i] = spec
+  end
+  return meter.open(specs)
+end
+
+return M

@@ -1,0 +1,107 @@
+--- The route of a request: the name under which its counts are summed up.
+--
+--   "/cart"           that path alone
+--   "/static/*"       everything below it
+--   "/users/:id"      any one segment at :id
+--   {"search", pattern = "^/s/"}   a name and a Lua pattern
+--   a function(uri)   that returns the name
+--
+-- The first that fits counts; what fits none is "(other)". Without a list, the path is the name, with segments that look like
+-- keys written as ":id". There are never more than MOST names: the paths of the Internet are without end.
+-- @module resty.perf.routes
+local M = {}
+
+M.OTHER = "(other)"
+M.MOST = 100
+local CACHED = 1000
+
+local function escape(text) return (text:gsub("%W", "%%%0")) end
+
+local function pattern_of(text)
+  if text:sub(1, 1) ~= "/" then return nil end
+  local parts = {}
+  for segment in text:gmatch "/[^/]*" do
+    if segment == "/*" then
+      parts[#parts + 1] = "/"
+    elseif segment:sub(1, 2) == "/:" then
+      parts[#parts + 1] = "/[^/]+"
+    else
+      parts[#parts + 1] = escape(segment)
+    end
+  end
+  return "^" .. table.concat(parts) .. (text:sub(-2) == "/*" and "" or "$")
+end
+
+local function bad(text, ...) error("routes: " .. text:format(...), 0) end
+
+local function compile(list)
+  local rules = {}
+  for i, rule in ipairs(list) do
+    local name, pattern = rule, nil
+    if type(rule) == "table" then
+      name, pattern = rule[1], rule.pattern
+      for k in pairs(rule) do
+        if k ~= 1 and k ~= "pattern" then bad("rule %d: unknown field '%s'", i, tostring(k)) end
+      end
+      if type(pattern) ~= "string" or not pcall(string.find, "", pattern) then bad("rule %d: no Lua pattern", i) end
+    end
+    if type(name) ~= "string" then bad("rule %d: name expected, got %s", i, type(name)) end
+    pattern = pattern or pattern_of(name) or bad("'%s': a path begins with '/'", name)
+    if name:find("/*/", 1, true) then bad("'%s': '*' stands at the end", name) end
+    rules[i] = { name = name, pattern = pattern }
+  end
+  return function(uri)
+    for _, rule in ipairs(rules) do
+      if uri:find(rule.pattern) then return rule.name end
+    end
+  end
+end
+
+-- 12, 4f1c..., and UUIDs are keys; "v2" and "cafe" are words.
+local function is_key(segment)
+  return segment:find "^%d+$" or #segment >= 8 and segment:find "^[%x-]+$" and segment:find "%d"
+end
+
+local function by_path(uri)
+  return (uri:gsub("[^/]+", function(segment) return is_key(segment) and ":id" or nil end))
+end
+
+--- What finds routes.
+-- @param[opt] routes list or function
+-- @return find(uri), which returns a name; admit(name), which returns it or "(other)". Raises for what is no list of routes.
+function M.new(routes)
+  local rule
+  if routes == nil then
+    rule = by_path
+  elseif type(routes) == "function" then
+    rule = routes
+  elseif type(routes) == "table" then
+    rule = compile(routes)
+  else
+    bad("list or function expected, got %s", type(routes))
+  end
+
+  local names, n = { [M.OTHER] = true }, 0
+  local function admit(name)
+    if type(name) ~= "string" then return M.OTHER end
+    if not names[name] then
+      if n >= M.MOST then return M.OTHER end
+      names[name], n = true, n + 1
+    end
+    return name
+  end
+
+  local cache, cached = {}, 0
+  local function find(uri)
+    local name = cache[uri]
+    if not name then
+      name = admit(rule(uri))
+      if cached >= CACHED then cache, cached = {}, 0 end
+      cache[uri], cached = name, cached + 1
+    end
+    return name
+  end
+  return find, admit
+end
+
+return M

@@ -1,0 +1,74 @@
+--- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
+-- @module resty.perf.slow
+local format = require "perf.format"
+local json = require "perf.json"
+
+local M = {}
+
+M.KEPT = 50
+
+local function bad(text, ...) error("slow: " .. text:format(...), 0) end
+
+--- What tells slow requests.
+-- @param slow seconds from a request's first byte to its end; or a table of the most of an event by its label, `time` being
+-- those seconds
+-- @return is_slow(seconds, counts); which raises nothing. Raises for what is neither.
+function M.new(slow)
+  if type(slow) == "number" then slow = { time = slow } end
+  if type(slow) ~= "table" then bad("seconds or table expected, got %s", type(slow)) end
+  for k, v in pairs(slow) do
+    if type(k) ~= "string" or type(v) ~= "number" then bad("%s: number expected, got %s", tostring(k), type(v)) end
+  end
+  local time = slow.time
+  local labels = {}
+  for label in pairs(slow) do
+    if label ~= "time" then labels[#labels + 1] = label end
+  end
+  return function(seconds, counts)
+    if time and seconds >= time then return true end
+    for _, label in ipairs(labels) do
+      local v = counts()[label]
+      if v and v > slow[label] then return true end
+    end
+    return false
+  end
+end
+
+local function value(e)
+  if not e.value then return "-" end
+  return e.unit == "ns" and format.ns(e.value):gsub(" ", "") or format.commas(e.value):gsub(",", "")
+end
+
+--- The line: "slow request: 0.512 s, /cart, GET /cart?id=7 200: lua 1.204ms, task-clock 1.198ms, page-faults 64".
+-- @param request {seconds=, route=, method=, uri=, status=, counts=}
+function M.line(request)
+  local parts = { "lua " .. format.ns(tonumber(request.counts.wall_ns)):gsub(" ", "") }
+  for _, e in ipairs(request.counts) do
+    if e.value then parts[#parts + 1] = e.label .. " " .. value(e) end
+  end
+  return ("slow request: %.3f s, %s, %s %s %d: %s"):format(request.seconds, request.route, request.method, request.uri,
+    request.status, table.concat(parts, ", "))
+end
+
+--- Keep it for the status page.
+function M.keep(dict, request)
+  local events = {}
+  for _, e in ipairs(request.counts) do
+    if e.value then events[e.label] = e.value end
+  end
+  local n = dict:incr("slow", 1, 0)
+  if not n then return end
+  dict:set("slow" .. n % M.KEPT, json.encode { at = ngx.time(), seconds = request.seconds, route = request.route,
+    method = request.method, uri = request.uri, status = request.status, lua_ns = request.counts.wall_ns, counts = events })
+end
+
+--- The kept ones, the newest first, as JSON texts.
+function M.recent(dict)
+  local list, n = {}, dict:get "slow" or 0
+  for i = n, math.max(1, n - M.KEPT + 1), -1 do
+    list[#list + 1] = dict:get("slow" .. i % M.KEPT)
+  end
+  return list
+end
+
+return M

@@ -1,0 +1,200 @@
+--- Where a request's Lua may yield: the host's functions, wrapped so that a turn ends before them and goes on behind them.
+--
+-- Wrapped in Lua, since a C function cannot be yielded across. What such a function does in C itself, its write(2) say, lies
+-- outside of the turn. When no turn is open, or another request's, a wrapped function calls the host's and nothing else.
+--
+--   before/after   sockets, sleep, subrequests, semaphores, waiting for threads, reading the body, exit, exec, redirect ...
+--   within         ngx.thread.spawn, coroutine.yield: the host goes on with another thread of the same request at once, so
+--                  the turn lasts, unless that one has ended it
+--   a turn of its own   callbacks: timers, new threads, on_abort
+--
+-- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
+-- @module resty.perf.yields
+local M = {}
+
+--- Wrap what the host has.
+-- @param ngx the host's table
+-- @param turns {leave=, back=, turn=, request=} of the ledger, `request` giving the address of the running request
+-- @param hooks {capture=, timer=}: capture(opts) gives the options of a subrequest, those asked for or new ones;
+-- timer(fn, ...) runs a timer's callback
+-- @param[opt] modules loaded modules; package.loaded
+-- @return function that undoes it (for the tests)
+function M.install(ngx, turns, hooks, modules)
+  local leave, back, turn, request = turns.leave, turns.back, turns.turn, turns.request
+  local undo, patched = {}, {}
+
+  -- Put value at t[key], if something is there.
+  local function replace(t, key, make)
+    local old = t and rawget(t, key)
+    if type(old) ~= "function" then return end
+    rawset(t, key, make(old))
+    undo[#undo + 1] = function() rawset(t, key, old) end
+  end
+
+  local function returned(phase, ...)
+    back(request(), phase, 0)
+    return ...
+  end
+
+  local function yielding(f)
+    return function(...)
+      local phase = leave(request())
+      if phase <= 0 then return f(...) end
+      return returned(phase, f(...))
+    end
+  end
+
+  -- The same where only a true second or first argument yields.
+  local function yielding_if(n)
+    return function(f)
+      return function(...)
+        if not select(n, ...) then return f(...) end
+        local phase = leave(request())
+        if phase <= 0 then return f(...) end
+        return returned(phase, f(...))
+      end
+    end
+  end
+
+  local function still(phase, ...)
+    back(request(), phase, 1)
+    return ...
+  end
+
+  local function within(f)
+    return function(...)
+      local phase = turn(request())
+      if phase == 0 then return f(...) end
+      return still(phase, f(...))
+    end
+  end
+
+  local function left(...)
+    leave(request())
+    return ...
+  end
+
+  -- A callback's turn.
+  local function run(phase, keep, f, ...)
+    back(request(), phase, keep)
+    return left(f(...))
+  end
+
+  local function spawning(spawn)
+    return function(f, ...)
+      local phase = turn(request())
+      if phase == 0 or type(f) ~= "function" then return spawn(f, ...) end
+      return still(phase, spawn(run, phase, 1, f, ...))
+    end
+  end
+
+  -- Methods of sockets; those that need not be there are skipped.
+  local function patch(methods)
+    if type(methods) ~= "table" or patched[methods] then return end
+    patched[methods] = true
+    for _, name in ipairs { "connect", "setpeername", "sslhandshake", "send", "receive", "receiveany" } do
+      replace(methods, name, yielding)
+    end
+    replace(methods, "receiveuntil", function(receiveuntil)
+      return function(...)
+        local iterator, message = receiveuntil(...)
+        if iterator then return yielding(iterator) end
+        return nil, message
+      end
+    end)
+  end
+
+  local function opened(sock, ...)
+    local mt = type(sock) == "table" and getmetatable(sock)
+    if mt then patch(rawget(mt, "__index")) end
+    return sock, ...
+  end
+
+  local function opening(f)
+    return function(...) return opened(f(...)) end
+  end
+
+  replace(ngx, "sleep", yielding)
+  replace(ngx, "flush", yielding_if(1))
+  for _, name in ipairs { "exit", "exec", "redirect", "run_worker_thread" } do replace(ngx, name, yielding) end
+  replace(ngx, "on_abort", function(on_abort)
+    return function(f)
+      local phase = turn(request())
+      if phase == 0 or type(f) ~= "function" then return on_abort(f) end
+      return on_abort(function() return run(phase, 0, f) end)
+    end
+  end)
+
+  replace(ngx.req, "read_body", yielding)
+  replace(ngx.req, "set_uri", yielding_if(2))
+  replace(ngx.req, "socket", opening)
+
+  local sockets = ngx.socket
+  for _, name in ipairs { "tcp", "stream", "udp" } do replace(sockets, name, opening) end
+  replace(sockets, "connect", function(connect) return yielding(opening(connect)) end)
+  -- Those made by a constructor that somebody kept from before.
+  patch(debug.getregistry().__tcp_cosocket_mt)
+
+  local location = ngx.location
+  local function with_ctx(opts)
+    local ctx = hooks.capture(opts and opts.ctx)
+    if opts and opts.ctx == ctx then return opts end
+    local copy = {}
+    for k, v in pairs(opts or {}) do copy[k] = v end
+    copy.ctx = ctx
+    return copy
+  end
+  replace(location, "capture", function(capture)
+    return function(uri, opts)
+      if turn(request()) == 0 or opts ~= nil and type(opts) ~= "table" then return capture(uri, opts) end
+      opts = with_ctx(opts)
+      return returned(leave(request()), capture(uri, opts))
+    end
+  end)
+  replace(location, "capture_multi", function(capture_multi)
+    return function(list)
+      if turn(request()) == 0 or type(list) ~= "table" then return capture_multi(list) end
+      local copy = {}
+      for i, query in ipairs(list) do
+        copy[i] = type(query) == "table" and { query[1], with_ctx(query[2]) } or query
+      end
+      return returned(leave(request()), capture_multi(copy))
+    end
+  end)
+
+  local thread = ngx.thread
+  replace(thread, "spawn", spawning)
+  replace(thread, "wait", yielding)
+
+  local timer = ngx.timer
+  for _, name in ipairs { "at", "every" } do
+    replace(timer, name, function(start)
+      return function(delay, f, ...)
+        if type(f) ~= "function" then return start(delay, f, ...) end
+        return start(delay, function(...) return hooks.timer(f, ...) end, ...)
+      end
+    end)
+  end
+
+  replace(coroutine, "yield", within)
+
+  modules = modules or package.loaded
+  local function load(name)
+    local ok, m = pcall(require, name)
+    return ok and type(m) == "table" and m or nil
+  end
+  replace(load "ngx.semaphore", "wait", yielding)
+  -- A pipe's methods are a C type's and cannot be replaced; they yield by a function that they take when they are loaded.
+  local raw = rawget(coroutine, "_yield")
+  if raw and not modules["ngx.pipe"] then
+    rawset(coroutine, "_yield", yielding(raw))
+    load "ngx.pipe"
+    rawset(coroutine, "_yield", raw)
+  end
+
+  return function()
+    for i = #undo, 1, -1 do undo[i]() end
+  end
+end
+
+return M

@@ -1,0 +1,161 @@
+--- What the specs' nginx runs: handlers that cost what they say, and answers about the worker.
+local ffi = require "ffi"
+local kit = require "testkit"
+local perf = require "resty.perf"
+
+local M = {}
+
+-- As in spec/support/init.lua: a heap that neither grows nor shrinks while something is counted. Machine code takes pages
+-- when it is made.
+M.ballast = {}
+ffi.cdef "void *malloc(size_t n); void free(void *p); int mallopt(int what, int value);"
+local function settle()
+  jit.off()
+  ffi.C.mallopt(-4, 0) -- M_MMAP_MAX
+  ffi.C.mallopt(-1, 2 ^ 30) -- M_TRIM_THRESHOLD
+  local block = ffi.C.malloc(2 ^ 24)
+  ffi.fill(block, 2 ^ 24)
+  ffi.C.free(block) -- malloc keeps it now
+  local t = {}
+  for i = 1, 60000 do t[i] = { i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i } end
+  for i = 500, 60000, 500 do M.ballast[i / 500] = t[i] end
+  collectgarbage()
+  collectgarbage()
+  kit.settle()
+end
+
+--- What the costs below are costs of.
+M.event = "syscalls:sys_enter_getppid"
+
+--- perf.start, in a worker whose memory is settled where faults are to be counted.
+function M.start(opts)
+  opts = opts or {}
+  opts.events = opts.events or M.event
+  if opts.events:find("page-faults", 1, true) then settle() end
+  return perf.start(opts)
+end
+
+--- All numbers of this worker: whole, unattributed, pending and routes' sums by event, requests, abandoned, known.
+function M.worker()
+  local w = perf.worker()
+  if not w then return ngx.say "running 0" end
+  local sums = {}
+  local function add(place, counts)
+    for _, e in ipairs(counts) do
+      local key = place .. ":" .. e.label
+      if e.value then sums[key] = (sums[key] or 0) + e.value end
+    end
+    sums[place .. ":lua"] = (sums[place .. ":lua"] or 0) + counts.wall_ns
+  end
+  add("whole", w.whole)
+  add("unattributed", w.unattributed)
+  add("pending", w.pending)
+  for name, r in pairs(w.routes) do
+    sums["requests:" .. name] = r.requests
+    for phase, counts in pairs(r.phases) do
+      add("routes", counts)
+      add("route:" .. name, counts)
+      add("phase:" .. name .. ":" .. phase, counts)
+    end
+  end
+  sums.abandoned, sums.known, sums.running = w.abandoned, w.known, 1
+  sums.memory = math.floor(collectgarbage "count")
+  for k, v in pairs(sums) do ngx.say(k, " ", ("%.0f"):format(v)) end
+end
+
+--- What `fault` found wrong, and how many it looked at.
+function M.tell()
+  local dict = ngx.shared.test
+  ngx.say("pid ", ngx.worker.pid(), " checked ", dict:get "checked" or 0, " wrong ", dict:get "wrong" or 0, " off ",
+    dict:get "off" or 0, " ", dict:get "what" or "")
+end
+
+-- Somewhere a request may yield.
+local function nap() ngx.sleep(0.001 + math.random() / 1000) end
+local yields = {
+  nap,
+  function() ngx.thread.wait(ngx.thread.spawn(nap)) end,
+  function() coroutine.yield() end,
+  function() ngx.flush(true) end,
+  function()
+    local sock = ngx.socket.tcp()
+    assert(sock:connect("127.0.0.1", ngx.var.server_port))
+    assert(sock:send "GET /tell HTTP/1.0\r\n\r\n")
+    assert(sock:receive "*l")
+    local reader = sock:receiveuntil "\r\n\r\n"
+    assert(reader())
+    assert(sock:receive "*a")
+    sock:close()
+  end,
+}
+
+local function spend(event, n)
+  if event == "page-faults" then kit.touch_pages(n) else kit.syscalls(n) end
+end
+
+--- Costs of an event, in pieces, with yields between them that chance chooses; then whether the request has counted just that.
+-- The first moments take memory for the answer, so they do not count.
+function M.cost(event)
+  ngx.print "begin "
+  local before, want = perf.request()[event], 0
+  for _ = 1, 4 do
+    local mine, child = math.random(0, 20), math.random(0, 3)
+    local thread = ngx.thread.spawn(function()
+      spend(event, child)
+      nap()
+      spend(event, child)
+    end)
+    spend(event, mine)
+    if math.random() < 0.8 then yields[math.random(#yields)]() end
+    ngx.thread.wait(thread)
+    want = want + mine + 2 * child
+  end
+  local got = perf.request()[event] - before
+  local dict = ngx.shared.test
+  dict:incr("checked", 1, 0)
+  dict:incr("wanted", want, 0)
+  if got ~= want then
+    dict:incr("wrong", 1, 0)
+    dict:incr("off", math.abs(got - want), 0)
+    dict:set("what", ("%d instead of %d"):format(got, want))
+  end
+  ngx.say(got, " of ", want)
+end
+
+--- n of the event.
+M.spend = kit.syscalls
+
+--- The count so far, as an answer.
+function M.say() ngx.say(tostring(perf.request() and perf.request()[M.event])) end
+
+--- Two subrequests of the given path with a yield between.
+function M.capture(uri)
+  kit.syscalls(3)
+  local a, b = ngx.location.capture_multi { { uri, { args = "a" } }, { uri } }
+  ngx.sleep(0.001)
+  local c = ngx.location.capture(uri, { ctx = {} })
+  ngx.print(a.body, b.body, c.body, " ", perf.request()[M.event], "\n")
+end
+
+--- A semaphore that another request posts.
+local semaphore = require "ngx.semaphore".new()
+function M.wait() ngx.say(tostring(semaphore:wait(5))) end
+function M.post() semaphore:post(1); ngx.say "posted" end
+
+--- A generator that sleeps, in a coroutine; costs on both sides.
+function M.generator()
+  local gen = coroutine.wrap(function()
+    for i = 1, 5 do
+      kit.syscalls(2)
+      if i == 3 then ngx.sleep(0.002) end
+      coroutine.yield(i)
+    end
+  end)
+  for _ = 1, 5 do
+    gen()
+    kit.syscalls(1)
+  end
+  M.say()
+end
+
+return M

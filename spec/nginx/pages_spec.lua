@@ -1,0 +1,95 @@
+-- The pages, read by who reads them: promtool, Prometheus, a JSON parser, Chromium.
+local kit = require "testkit"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+describe("resty.perf's pages", function()
+  local s
+
+  before_each(function() requires(server.needs) end)
+  after_each(function()
+    if s then s:stop() end
+    s = nil
+  end)
+
+  local function serve(more)
+    s = server.start { server = [[
+      location /work { content_by_lua_block { perf.content(function() app.spend(3) ngx.sleep(0.01) ngx.say "x" end) } }
+      location /private { content_by_lua_block { perf.status{from = function(address) return address == "1.2.3.4" end} } }
+      location /open { content_by_lua_block { perf.status{from = "any"} } }]],
+      init_worker = "app.start{events='page-faults:u,task-clock', slow={time=0.005}" .. (more or "") .. "}" }
+    s:load("/work", 20, 2)
+    s:get "/work/%22%3Cb%3E?\\%22x"
+  end
+
+  it("JSON", function()
+    requires { module = "cjson" }
+    serve()
+    local json = require "cjson".decode((s:get "/perf?format=json"))
+    assert.equal(true, json.running)
+    local by = {}
+    for _, r in ipairs(json.routes) do by[r.name] = r end
+    assert.equal(20, by["/work"].requests)
+    assert.equal(by["/work"].sum["task-clock"], by["/work"].phases.content["task-clock"])
+    assert.equal(21, #json.slow)
+    assert.equal("/work", json.slow[2].uri)
+    assert.truthy(s:log():find("slow request: 0%.%d+ s, /work, GET /work 200: " ..
+      "lua [%d.]+us, page%-faults:u %d+, task%-clock [%d.]+us"))
+  end)
+
+  it("metrics pass promtool and add up", function()
+    requires { cmd = "promtool" }
+    serve()
+    local text = s:get "/metrics"
+    local path = s.dir .. "/metrics.txt"
+    util.write_file(path, text)
+    local said, status = util.shell("promtool check metrics <" .. path)
+    assert.equal(0, status, said)
+    assert.equal("", said)
+    assert.truthy(text:find('lua_perf_requests_total{route="/work"} 20\n', 1, true))
+    assert.truthy(text:find('lua_perf_request_page_faults_u_count{route="/work"} 20\n', 1, true))
+    assert.truthy(text:find('lua_perf_request_task_clock_seconds_bucket{route="/work",le="+Inf"} 20\n', 1, true))
+    local function value(name) return tonumber(text:match("\n" .. name .. " (%S+)")) end
+    local sum = 0
+    for v in text:gmatch '\nlua_perf_request_page_faults_u_sum{[^}]*} (%S+)' do sum = sum + v end
+    assert.equal(value "lua_perf_worker_page_faults_u_total", sum + value "lua_perf_unattributed_page_faults_u_total")
+  end)
+
+  it("Prometheus scrapes them", function()
+    requires { cmd = "prometheus" }
+    serve()
+    util.write_file(s.dir .. "/prometheus.yml", ([[
+global: { scrape_interval: 1s }
+scrape_configs:
+  - job_name: nginx
+    static_configs: [ { targets: [ "127.0.0.1:%d" ] } ]
+]]):format(s.port))
+    local port = s.h2port + 1
+    local pid = util.shell(("prometheus --config.file=%s/prometheus.yml --storage.tsdb.path=%s/tsdb " ..
+      "--web.listen-address=127.0.0.1:%d >%s/prometheus.log 2>&1 & echo $!"):format(s.dir, s.dir, port, s.dir))
+    local query = ("curl -s -m 5 -G http://127.0.0.1:%d/api/v1/query --data-urlencode 'query=%s'"):format(port,
+      'lua_perf_requests_total{route="/work"}')
+    local ok, err = pcall(s.wait, s, function() return util.shell(query):find('"20"', 1, true) end)
+    kit.kill(tonumber(pid), 15)
+    s:wait(function() return not io.open("/proc/" .. tonumber(pid) .. "/exe") end)
+    assert.truthy(ok, tostring(err))
+  end)
+
+  it("Chromium draws the HTML, and what a request contains is text in it", function()
+    requires { cmd = "chromium" }
+    serve()
+    local dom = util.shell(("chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=%s/chromium " ..
+      "--virtual-time-budget=4000 --dump-dom http://127.0.0.1:%d/perf 2>/dev/null"):format(s.dir, s.port))
+    assert.truthy(dom:find('>counting every request, from software events; answered by worker %d+<'), dom)
+    assert.truthy(dom:find('>/work</td>', 1, true))
+    assert.truthy(dom:find('<td>20</td>', 1, true))
+    assert.is_nil(dom:find('<b>', 1, true))
+  end)
+
+  it("are for this machine, unless it is said otherwise", function()
+    serve()
+    assert.equal(403, select(2, s:get "/private"))
+    assert.equal(200, select(2, s:get "/open"))
+    assert.equal(200, select(2, s:get "/perf"))
+  end)
+end)

@@ -1,0 +1,157 @@
+-- What becomes of a request on its way through nginx: redirects, subrequests, aborts, errors, phases, HTTP/2, timers.
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+local EVENT = "syscalls:sys_enter_getppid"
+
+describe("resty.perf and requests", function()
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = EVENT }
+  end)
+  after_each(function()
+    if s then s:stop() end
+    s = nil
+  end)
+
+  local function serve(locations, more)
+    local opts = { server = locations, user = "root" }
+    for k, v in pairs(more or {}) do opts[k] = v end
+    s = server.start(opts)
+  end
+
+  local TIMES = 40
+  local function many(path) assert.equal(TIMES, s:load(path, TIMES, 1)) end
+
+  -- What the worker counted for a route in a phase, once the request is over.
+  local function cost(route, phase, requests)
+    s:wait(function() return (s:worker()["requests:" .. route] or 0) >= (requests or 1) end)
+    local w = s:worker()
+    assert.equal(w["whole:" .. EVENT], w["unattributed:" .. EVENT] + w["pending:" .. EVENT] + w["routes:" .. EVENT])
+    return w["phase:" .. route .. ":" .. phase .. ":" .. EVENT] or 0
+  end
+
+  it("every phase on its own, filters within the content too", function()
+    serve [[
+      location /phases {
+        rewrite_by_lua_block { perf.rewrite(app.spend, 11) }
+        access_by_lua_block { perf.access(function() app.spend(12) ngx.sleep(0.001) app.spend(1) end) }
+        content_by_lua_block { perf.content(function() app.spend(20) ngx.print("x") app.spend(30) ngx.eof() end) }
+        header_filter_by_lua_block { perf.header_filter(app.spend, 14) }
+        body_filter_by_lua_block { perf.body_filter(function() if ngx.arg[1] == "x" then app.spend(15) end end) }
+        log_by_lua_block { perf.log(app.spend, 16) }
+      }]]
+    many "/phases"
+    s:wait(function() return s:worker()["requests:/phases"] == TIMES end)
+    local before = s:worker()
+    s:get "/phases"
+    for phase, n in pairs { rewrite = 11, access = 13, content = 50, header_filter = 14, body_filter = 15, log = 16 } do
+      assert.equal(n, cost("/phases", phase, TIMES + 1) - before["phase:/phases:" .. phase .. ":" .. EVENT], phase)
+    end
+  end)
+
+  it("an internal redirect is the same request, though ngx.ctx is cleared", function()
+    serve [[
+      location /from {
+        rewrite_by_lua_block { perf.rewrite(function() app.spend(7) end) }
+        content_by_lua_block { perf.content(function() app.spend(5) ngx.exec "/to" end) }
+      }
+      location /to {
+        internal;
+        rewrite_by_lua_block { perf.rewrite(function() app.spend(1) end) }
+        content_by_lua_block { perf.content(function() app.spend(2) app.say() end) }
+      }]]
+    many "/from"
+    assert.equal("15\n", (s:get "/from"))
+    assert.equal(TIMES + 1, s:worker()["requests:/from"])
+    assert.is_nil(s:worker()["requests:/to"])
+  end)
+
+  it("a subrequest is part of its parent", function()
+    serve [[
+      location /parent { content_by_lua_block { perf.content(app.capture, "/child") } }
+      location /child { content_by_lua_block { perf.content(function() app.spend(10) ngx.sleep(0.001) ngx.print "." end) } }]]
+    many "/parent"
+    assert.equal("... 33\n", (s:get "/parent"))
+    assert.is_nil(s:worker()["requests:/child"])
+    assert.equal(0, s:worker().known)
+  end)
+
+  it("coroutines within a request, and semaphores between two", function()
+    serve [[
+      location /generator { content_by_lua_block { perf.content(app.generator) } }
+      location /wait { content_by_lua_block { perf.content(app.wait) } }
+      location /post { content_by_lua_block { perf.content(function() app.spend(40) app.post() end) } }]]
+    many "/generator"
+    assert.equal("15\n", (s:get "/generator"))
+    for _ = 1, 3 do
+      local text = util.shell(("curl -s http://127.0.0.1:%d/wait & sleep 0.2; curl -s http://127.0.0.1:%d/post; wait"):format(
+        s.port, s.port))
+      assert.truthy(text:find "true")
+    end
+    local before = cost("/wait", "content", 3)
+    util.shell(("curl -s http://127.0.0.1:%d/wait & sleep 0.2; curl -s http://127.0.0.1:%d/post; wait"):format(s.port, s.port))
+    assert.equal(before, cost("/wait", "content", 4))
+  end)
+
+  it("errors and aborts leave nothing behind", function()
+    serve [[
+      location /error { content_by_lua_block { perf.content(function() error "boom" end) } }
+      location /thread { content_by_lua_block { perf.content(function()
+        ngx.thread.spawn(function() error "bang" end) ngx.sleep(0.01) app.spend(6) app.say() end) } }
+      location /long { content_by_lua_block { perf.content(function() ngx.sleep(10) end) } }
+      location /exit { access_by_lua_block { perf.access(function() ngx.exit(403) end) } }]]
+    assert.equal(500, select(2, s:get "/error"))
+    assert.equal(403, select(2, s:get "/exit"))
+    many "/thread"
+    assert.equal("6\n", (s:get "/thread"))
+    s:get("/long", "-m 0.2")
+    s:wait(function() return s:worker()["requests:/long"] == 1 end)
+    local w = s:worker()
+    assert.equal(1, w["requests:/error"])
+    assert.equal(1, w["requests:/exit"])
+    assert.equal(0, w.known)
+    assert.equal(1, w.abandoned) -- the error; a thread's is in the turn of its parent
+    for line in s:errors():gmatch "[^\n]+" do
+      assert.truthy(line:find "boom" or line:find "bang" or line:find "^stack" or line:find "^coroutine" or line:find "^\t")
+    end
+  end)
+
+  it("HTTP/2 and keep-alive: requests of one connection apart", function()
+    serve [[location /one { content_by_lua_block { perf.content(function() app.spend(4) ngx.sleep(0.001) app.spend(4)
+      app.say() end) } }]]
+    assert.equal(100, s:load("/one", 100, 4, true))
+    assert.equal(100, s:load("/one", 100, 4))
+    local before = cost("/one", "content", 200)
+    assert.equal(200, s:load("/one", 200, 4, true))
+    assert.equal(before + 8 * 200, cost("/one", "content", 400))
+    assert.equal("8\n8\n8\n", (util.shell(("curl -s 'http://127.0.0.1:%d/one?[1-3]'"):format(s.port))))
+  end)
+
+  it("timers have their own, and what starts one does not pay for it", function()
+    serve [[location /timer { content_by_lua_block { perf.content(function()
+      ngx.timer.at(0, function(_, n) app.spend(n) ngx.sleep(0.001) app.spend(n) end, 9) app.say() end) } }]]
+    many "/timer"
+    s:wait(function() return s:worker()["requests:(timer)"] == TIMES end)
+    local before = s:worker()["phase:(timer):timer:" .. EVENT]
+    assert.equal("0\n", (s:get "/timer"))
+    assert.equal(before + 18, cost("(timer)", "timer", TIMES + 1))
+  end)
+
+  it("a route by its name, and at most 100 of them", function()
+    serve([[location / { content_by_lua_block { perf.content(function()
+      if ngx.var.arg_name then perf.route(ngx.var.arg_name) end ngx.say "ok" end) } }]],
+      { init_worker = [[app.start{routes={"/users/:id", "/static/*"}}]] })
+    s:get "/users/7"
+    s:get "/static/a/b.js"
+    s:get "/else"
+    s:get "/x?name=mine"
+    for i = 1, 120 do s:get("/x?name=n" .. i) end
+    local w = s:worker()
+    for _, name in ipairs { "/users/:id", "/static/*", "mine", "n1" } do assert.equal(1, w["requests:" .. name], name) end
+    assert.truthy(w["requests:(other)"] > 20)
+    assert.is_nil(w["requests:n119"])
+  end)
+end)

@@ -1,0 +1,192 @@
+--- A real nginx for the specs: Debian's, in a directory of its own under /tmp, on loopback ports that the kernel chose.
+local kit = require "testkit"
+local util = require "spec.support.util"
+
+local M = {}
+
+local template = [[
+user $user;
+worker_processes $workers;
+daemon on;
+pid $dir/nginx.pid;
+error_log $dir/error.log notice;
+load_module $modules/ndk_http_module.so;
+load_module $modules/ngx_http_lua_module.so;
+worker_shutdown_timeout 2s;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  default_type text/plain;
+  client_body_temp_path $dir/body;
+  proxy_temp_path $dir/proxy;
+  fastcgi_temp_path $dir/fastcgi;
+  uwsgi_temp_path $dir/uwsgi;
+  scgi_temp_path $dir/scgi;
+  keepalive_requests 100000;
+  lua_package_path "$tree/?.lua;$tree/lua/?.lua;$tree/lua/?/init.lua;;";
+  lua_package_cpath "$build/luajit/?.so;;";
+  lua_shared_dict perf 10m;
+  lua_shared_dict test 1m;
+  init_by_lua_block { perf = require "resty.perf"; perf.install(); app = require "$app" }
+  init_worker_by_lua_block { $init_worker }
+  log_by_lua_block { perf.log() }
+  $http
+  server {
+    listen 127.0.0.1:$port;
+    listen 127.0.0.1:$h2port http2;
+    lua_check_client_abort on;
+    location = /perf { content_by_lua_block { perf.status() } }
+    location = /metrics { content_by_lua_block { perf.metrics() } }
+    location = /worker { content_by_lua_block { app.worker() } }
+    location = /tell { content_by_lua_block { app.tell() } }
+    $server
+  }
+}
+]]
+
+local modules = "/usr/lib/nginx/modules"
+
+--- What a spec needs of the machine.
+M.needs = { lua = "luajit", root = true, nosan = true, cmd = { "nginx", "curl", "wrk", "h2load" },
+  file = modules .. "/ngx_http_lua_module.so", perf_open = true }
+
+local function shell(command)
+  local text, status = util.shell(command)
+  return text, status
+end
+
+-- Ports that are free now; nobody else asks the kernel for one in the moment between.
+local function ports(n)
+  local list = {}
+  for port in io.open "/proc/net/tcp":read "*a":gmatch ":(%x%x%x%x) " do list[tonumber(port, 16)] = true end
+  local found, port = {}, 20000 + kit.getpid() % 10000
+  while #found < n do
+    port = port + 1
+    if not list[port] then found[#found + 1] = port end
+  end
+  return found
+end
+
+local Server = {}
+Server.__index = Server
+
+local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv "PWD" .. "/" .. path end
+
+--- Start one.
+-- @param opts {http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its configuration
+function M.start(opts)
+  local dir = os.tmpname()
+  os.remove(dir)
+  assert(os.execute("mkdir -m 755 " .. dir))
+  local p = ports(2)
+  local self = setmetatable({ dir = dir, port = p[1], h2port = p[2], opts = opts }, Server)
+  self:configure()
+  local text, status = shell(("nginx -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir))
+  if status ~= 0 then
+    self:remove()
+    error("nginx does not start: " .. text, 2)
+  end
+  self:wait(function() return self:get "/tell" ~= "" end)
+  return self
+end
+
+--- Write the configuration, with other pieces where some are given.
+function Server:configure(changed)
+  for k, v in pairs(changed or {}) do self.opts[k] = v end
+  local o = self.opts
+  local values = { user = o.user or "www-data", workers = o.workers or 1, dir = self.dir, modules = modules,
+    tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
+    http = o.http or "", server = o.server or "", init_worker = o.init_worker or "app.start()",
+    app = o.app or "spec.nginx.app" }
+  util.write_file(self.dir .. "/nginx.conf", (template:gsub("%$([%w_]+)", values)))
+end
+
+--- The body of an answer, and its status.
+function Server:get(path, curl)
+  local text = shell(("curl -s -m 20 -w '\\n%%{http_code}' %s 'http://127.0.0.1:%d%s'"):format(curl or "", self.port, path))
+  local body, status = text:match "^(.*)\n(%d+)$"
+  return body or "", tonumber(status)
+end
+
+--- What /worker says: numbers by name, of the one worker there is.
+function Server:worker()
+  local t = {}
+  for name, v in self:get "/worker":gmatch "(%S+) (%d+)" do t[name] = tonumber(v) end
+  return t
+end
+
+--- Load by wrk; what it printed.
+function Server:wrk(path, connections, seconds, more)
+  local load = "nice -n 5 wrk -t1 -c%d -d%ds %s http://127.0.0.1:%d%s"
+  return shell(load:format(connections, seconds, more or "", self.port, path))
+end
+
+--- n requests by h2load over HTTP/1.1 or, with h2, HTTP/2; how many succeeded.
+function Server:load(path, n, connections, h2)
+  local load = "nice -n 5 h2load %s -n %d -c %d -t 1 http://127.0.0.1:%d%s"
+  local text = shell(load:format(h2 and "-m 8" or "--h1", n, connections, h2 and self.h2port or self.port, path))
+  return tonumber(text:match "(%d+) 2xx" or "0")
+end
+
+function Server:log() return util.read_file(self.dir .. "/error.log") end
+
+--- Lines of the error log that are of nginx's own business at no level above notice are left out.
+function Server:errors()
+  local list = {}
+  for line in self:log():gmatch "[^\n]+" do
+    if not line:find "%[notice%]" and not line:find "%[info%]" then list[#list + 1] = line end
+  end
+  return table.concat(list, "\n")
+end
+
+--- Wait until f() is true; what it gave.
+function Server:wait(f)
+  for _ = 1, 400 do
+    local v = f()
+    if v then return v end
+    shell "sleep 0.05"
+  end
+  error("waited in vain; error.log:\n" .. self:log(), 2)
+end
+
+function Server:master() return tonumber((util.read_file(self.dir .. "/nginx.pid"):match "%d+")) end
+
+--- The workers' process ids.
+function Server:workers()
+  local list = {}
+  local pid = self:master()
+  for child in util.read_file(("/proc/%d/task/%d/children"):format(pid, pid)):gmatch "%d+" do
+    list[#list + 1] = tonumber(child)
+  end
+  return list
+end
+
+--- Load the configuration anew and wait for the new workers.
+function Server:reload()
+  local before = {}
+  for _, pid in ipairs(self:workers()) do before[pid] = true end
+  kit.kill(self:master(), 1)
+  self:wait(function()
+    for _, pid in ipairs(self:workers()) do
+      if before[pid] then return false end
+    end
+    return #self:workers() > 0 and self:get "/tell" ~= ""
+  end)
+end
+
+function Server:remove() os.execute("rm -rf " .. self.dir) end
+
+--- Stop it and remove what it left.
+function Server:stop()
+  local master = self:master()
+  kit.kill(master, 15)
+  self:wait(function()
+    local f = io.open("/proc/" .. master .. "/stat")
+    local text = f and f:read "*a"
+    if f then f:close() end
+    return not text or text:find "%) Z"
+  end)
+  self:remove()
+end
+
+return M

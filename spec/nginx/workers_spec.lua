@@ -1,0 +1,126 @@
+-- Workers: reload, crash, starting and stopping while they run, sampling, and machines that refuse.
+local kit = require "testkit"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+describe("resty.perf and workers", function()
+  local s
+
+  before_each(function() requires(server.needs) end)
+  after_each(function()
+    if s then s:stop() end
+    s = nil
+  end)
+
+  local hello = [[location /hello { content_by_lua_block { perf.content(ngx.say, "hello") } }]]
+
+  -- The sum over all workers of the requests of /hello, once they are published.
+  local function requests() return tonumber(s:get "/metrics":match 'lua_perf_requests_total{route="/hello"} (%d+)') or 0 end
+
+  it("sums outlive a reload and a worker that is killed; nothing stays open", function()
+    s = server.start { workers = 2, server = hello, init_worker = "app.start{events='page-faults:u'}" }
+    local function descriptors()
+      local n = {}
+      for _, pid in ipairs(s:workers()) do
+        n[#n + 1] = select(2, util.shell("ls -l /proc/" .. pid .. "/fd"):gsub("perf_event", ""))
+      end
+      return table.concat(n, " ")
+    end
+    s:load("/hello", 500, 8)
+    s:wait(function() return requests() == 500 end)
+    assert.equal("1 1", descriptors())
+    for _ = 1, 3 do s:reload() end
+    s:wait(function() return descriptors() == "1 1" end) -- not of the old workers, nor twice
+    s:load("/hello", 500, 8)
+    s:wait(function() return requests() == 1000 end)
+    kit.kill(s:workers()[1], 9)
+    s:wait(function() return #s:workers() == 2 and s:get "/hello" == "hello\n" end)
+    s:wait(function() return descriptors() == "1 1" end)
+    s:load("/hello", 500, 8)
+    s:wait(function() return requests() >= 1500 end)
+    for line in s:errors():gmatch "[^\n]+" do assert.truthy(line:find "exited on signal 9", line) end
+  end)
+
+  it("one of n, by header and by route", function()
+    s = server.start { server = hello .. [[
+      location /all { content_by_lua_block { perf.content(ngx.say, "all") } }]],
+      init_worker = [[app.start{events='page-faults:u', sample={every=10, header="X-Perf", routes={["/all"]=1}}}]] }
+    assert.equal(200, s:load("/hello", 200, 4))
+    assert.equal(20, s:worker()["requests:/hello"])
+    assert.equal(50, s:load("/all", 50, 4))
+    assert.equal(50, s:worker()["requests:/all"])
+    for _ = 1, 7 do s:get("/hello", "-H 'X-Perf: 1'") end
+    assert.equal(27, s:worker()["requests:/hello"])
+    assert.equal("", s:errors())
+  end)
+
+  it("stops and starts in all workers, which a later one heeds", function()
+    s = server.start { workers = 2, server = hello, init_worker = "app.start{events='page-faults:u'}" }
+    local function states()
+      local seen = {}
+      for _ = 1, 20 do
+        local pid = s:get "/tell":match "pid (%d+)"
+        seen[pid] = s:get "/worker":find "running 0" and "off" or "on"
+      end
+      local list = {}
+      for _, v in pairs(seen) do list[v] = true end
+      return (list.on and "on" or "") .. (list.off and "off" or "")
+    end
+    assert.equal("on", states())
+    assert.equal(403, select(2, s:get("/perf?do=stop", "-X POST -H 'Origin: http://elsewhere'")))
+    assert.equal(200, select(2, s:get("/perf?do=stop", "-X POST")))
+    s:wait(function() return states() == "off" end)
+    assert.equal("hello\n", (s:get "/hello"))
+    kit.kill(s:workers()[1], 9)
+    s:wait(function() return #s:workers() == 2 end)
+    assert.equal("off", states())
+    assert.equal(200, select(2, s:get("/perf?do=start&sample=5", "-X POST")))
+    s:wait(function() return states() == "on" end)
+    assert.equal(400, select(2, s:get("/perf?do=start&sample=5.5", "-X POST")))
+    assert.equal(400, select(2, s:get("/perf?do=start&events=pagefalts", "-X POST")))
+    assert.truthy(s:get "/perf?format=json":find '"sample":5', 1, true)
+  end)
+
+  it("counts by the kernel's accounting where perf_event_open is refused", function()
+    requires { seccomp = true }
+    s = server.start { server = hello, init_worker = [[require("testkit").refuse("perf_event_open", 1) perf.start()]] }
+    s:load("/hello", 10, 1)
+    local text = s:get "/perf?format=json"
+    assert.truthy(text:find '"source":"rusage"', 1, true)
+    local w = s:worker()
+    assert.equal(10, w["requests:/hello"])
+    for _, event in ipairs { "task-clock", "page-faults", "lua" } do
+      assert.equal(w["whole:" .. event], w["unattributed:" .. event] + w["pending:" .. event] + w["routes:" .. event])
+    end
+  end)
+
+  it("serves and says why where the events are refused", function()
+    s = server.start { server = hello, init_worker = [[perf.start{events="page-faults:k"}]] }
+    assert.equal("hello\n", (s:get "/hello"))
+    assert.truthy(s:errors():find "page%-faults:k: perf_event_open: Permission denied", s:errors())
+    assert.truthy(s:get "/worker":find "running 0")
+  end)
+
+  it("refuses a code cache that is off, once, and serves", function()
+    s = server.start { server = hello, http = "lua_code_cache off;", init_worker = "perf.start()" }
+    for _ = 1, 3 do assert.equal("hello\n", (s:get "/hello")) end
+    assert.equal(1, select(2, s:errors():gsub("lua_code_cache is off: each request", "")))
+  end)
+
+  it("mistakes in nginx.conf are named", function()
+    for call, message in pairs {
+      ["perf.start{event='x'}"] = "unknown option 'event'",
+      ["perf.start{events='cyclse'}"] = "unknown event; did you mean 'cycles'",
+      ["perf.start{sample=-1}"] = "sample: every",
+      ["perf.start{routes={'x'}}"] = "a path begins with '/'",
+      ["perf.start{dict='none'}"] = "lua_shared_dict none",
+      ["perf.start{slow='x'}"] = "slow: seconds or table expected",
+    } do
+      s = server.start { server = hello, init_worker = call }
+      assert.truthy(s:errors():find(message, 1, true), call .. ": " .. s:errors())
+      assert.equal("hello\n", (s:get "/hello"))
+      s:stop()
+      s = nil
+    end
+  end)
+end)

@@ -1,0 +1,88 @@
+-- resty.perf.yields with a host made up for it: where turns end and go on.
+local yields = require "resty.perf.yields"
+
+describe("resty.perf.yields", function()
+  local log, ngx, undo, current
+
+  local function say(...)
+    local words = {}
+    for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end
+    log[#log + 1] = table.concat(words, " ")
+  end
+
+  before_each(function()
+    log, current = {}, "A"
+    local methods = {}
+    for _, name in ipairs { "connect", "send", "receive", "settimeout" } do
+      methods[name] = function(_, ...) say(name, ...) return name, nil, "last" end
+    end
+    function methods.receiveuntil() return function(n) say("iterator", n) return "line" end end
+    local function f(name) return function(...) say(name, ...) return name end end
+    local function opens() return setmetatable({}, { __index = methods }) end
+    ngx = { sleep = f "sleep", flush = f "flush", exit = f "exit", exec = f "exec", redirect = f "redirect",
+      req = { read_body = f "read_body", set_uri = f "set_uri", socket = opens },
+      socket = { tcp = opens, connect = opens }, location = { capture = function(uri, opts) say("capture", uri, opts.ctx.mark)
+        return { body = "b" } end, capture_multi = function(list) say("multi", #list, list[2][2].ctx.mark) return 1, nil, 3 end },
+      thread = { spawn = function(fn, ...) return "thread", fn(...) end, wait = f "wait" },
+      timer = { at = function(delay, fn, ...) say("at", delay) return fn(false, ...) end } }
+    undo = yields.install(ngx, {
+      request = function() return current end,
+      leave = function(r) if r ~= "A" then return 0 end say "leave" return 4 end,
+      turn = function(r) return r == "A" and 4 or 0 end,
+      back = function(r, phase, keep) say("back", r, phase, keep) end,
+    }, {
+      capture = function(ctx) ctx = ctx or {} ctx.mark = "owned" return ctx end,
+      timer = function(fn, ...) say "timer" return fn(...) end,
+    }, { ["ngx.pipe"] = {}, ["ngx.semaphore"] = {} })
+  end)
+  after_each(function() undo() end)
+
+  local function logged(text) assert.equal(text, table.concat(log, ", ")) end
+
+  it("a call that yields ends the turn; every result passes, nil too", function()
+    local sock = ngx.socket.tcp()
+    local n = select("#", sock:send "x")
+    assert.equal(3, n)
+    ngx.sleep(1)
+    logged "leave, send x, back A 4 0, leave, sleep 1, back A 4 0"
+  end)
+
+  it("what cannot yield is left alone, and so are others' turns", function()
+    local sock = ngx.socket.tcp()
+    sock:settimeout(1)
+    ngx.flush()
+    ngx.req.set_uri("/x")
+    current = "B"
+    ngx.sleep(2)
+    sock:receive(1)
+    logged "settimeout 1, flush, set_uri /x, sleep 2, receive 1"
+  end)
+
+  it("sometimes: flush(true), set_uri(uri, true); an iterator of receiveuntil", function()
+    ngx.flush(true)
+    ngx.req.set_uri("/x", true)
+    assert.equal("line", ngx.socket.tcp():receiveuntil "x"(3))
+    logged "leave, flush true, back A 4 0, leave, set_uri /x true, back A 4 0, leave, iterator 3, back A 4 0"
+  end)
+
+  it("subrequests carry their parent's mark, in a copy of the options", function()
+    local opts = { method = 1 }
+    assert.equal("b", ngx.location.capture("/x", opts).body)
+    assert.is_nil(opts.ctx)
+    assert.equal(3, select("#", ngx.location.capture_multi { { "/a" }, { "/b", opts } }))
+    logged "leave, capture /x owned, back A 4 0, leave, multi 2 owned, back A 4 0"
+  end)
+
+  it("a thread takes the turn over, ends it, and its parent goes on", function()
+    assert.equal("thread", (ngx.thread.spawn(function(x) say("in", x) end, 7)))
+    logged "back A 4 1, in 7, leave, back A 4 1"
+  end)
+
+  it("timers, and coroutine.yield", function()
+    ngx.timer.at(5, function(premature, x) say(premature, x) end, 8)
+    local co = coroutine.wrap(function() return coroutine.yield "out" end)
+    assert.equal("out", co())
+    co()
+    logged "at 5, timer, false 8, back A 4 1"
+  end)
+end)
