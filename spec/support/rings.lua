@@ -8,9 +8,12 @@ local opened = {}
 local jit = rawget(_G, "jit")
 jit = jit and jit.status() and jit
 
---- LuaJIT's compiler allocates while it works, and an event that is on would count that too: off for such specs.
+--- LuaJIT's compiler allocates while it works, and an event that is on would count that too: off for such specs, with what
+-- it has compiled, which LuaJIT 2.1.0-beta3 lets crash when an allocation fails.
 function rings.compiler(on)
-  if jit then jit[on and "on" or "off"]() end
+  if not jit then return end
+  jit[on and "on" or "off"]()
+  if not on then jit.flush() end
 end
 
 --- Closes with the others at the end of the spec.
