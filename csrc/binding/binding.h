@@ -15,6 +15,7 @@
 #define PB_GROUP "perf.Group"
 #define PB_METER "perf.Meter"
 #define PB_COUNTS "perf.Counts"
+#define PB_DESCRIPTORS "perf.Descriptors"
 #define PB_RECORD "perf.Record"
 #define PB_LAYOUTS "perf.Layouts"
 

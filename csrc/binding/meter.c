@@ -1,8 +1,8 @@
 /* Group and Meter: what measures by two reads; Counts: what comes out.
  *
  * A Group is one kernel group, a Meter several groups read together (or none: the kernel's accounting of the thread).
- * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of Events or Groups that own
- * them, so nothing here closes a descriptor.
+ * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of those that own them: Events, Groups, or
+ * where core.reopen made a Meter by one call, one Descriptors.
  *
  * Counts is a userdata here; on LuaJIT the Lua layer makes it a cdata of the same layout and calls the core
  * through the pointers that core.pointers() gives. */
@@ -11,6 +11,7 @@
 
 #include "../core/clock.h"
 #include "../core/meter.h"
+#include "../core/sys.h"
 #include "../core/thread.h"
 #include "../core/usage.h"
 #include "binding.h"
@@ -89,6 +90,97 @@ static int l_meter(lua_State *L)
 	}
 	lua_pushvalue(L, 1);
 	pb_setuservalue(L, -2);
+	return 1;
+}
+
+/* The descriptors of a Meter that has no Events. */
+struct descriptors {
+	size_t n;
+	int fd[];
+};
+
+static int l_close_descriptors(lua_State *L)
+{
+	struct descriptors *d = pb_test(L, 1, PB_DESCRIPTORS);
+
+	while (d && d->n > 0) /* members before their leaders */
+		pf_sys->close(d->fd[--d->n]);
+	return 0;
+}
+
+/* Open the n events of one group, the leader first, whose attrs stand as bytes from entry `first` of table 1 on. 0 or -errno. */
+static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, uint32_t n)
+{
+	int leader = -1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct pf_attr attr;
+		struct pf_event ev;
+		uint32_t kernel_size;
+		const char *bytes;
+		int r;
+
+		lua_rawgeti(L, 1, (int)first + (int)i);
+		bytes = lua_tostring(L, -1);
+		luaL_argcheck(L, bytes && pb_rawlen(L, -1) == sizeof attr, 1, "attrs expected as core.pack gives them");
+		memcpy(&attr, bytes, sizeof attr);
+		r = pf_event_open(&ev, &attr, 0, -1, leader, 0, &kernel_size);
+		if (r < 0)
+			return r;
+		d->fd[d->n++] = ev.fd;
+		if (leader < 0)
+			leader = ev.fd;
+		lua_pop(L, 1);
+	}
+	return 0;
+}
+
+/* core.reopen(attrs, sizes): a new Meter of the calling thread, of groups with so many events each, all that core.meter would make of
+ * Events that were opened one by one; attrs are strings of core.pack, the leaders' disabled. Its members() are one Descriptors. Or
+ * nil, message, code, and nothing left open. */
+static int l_reopen(lua_State *L)
+{
+	struct descriptors *d;
+	struct pf_meter *m;
+	size_t nattrs, ngroups;
+	lua_Integer first = 1;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	nattrs = pb_rawlen(L, 1);
+	ngroups = pb_rawlen(L, 2);
+	m = new_meter(L, ngroups, PB_METER);
+	lua_createtable(L, 1, 0);
+	d = pb_newplain(L, sizeof *d + nattrs * sizeof *d->fd);
+	d->n = 0;
+	luaL_getmetatable(L, PB_DESCRIPTORS);
+	lua_setmetatable(L, -2);
+	lua_rawseti(L, 4, 1);
+	lua_pushvalue(L, 4);
+	pb_setuservalue(L, 3);
+	for (size_t i = 0; i < ngroups; i++) {
+		uint32_t n;
+		int r;
+
+		lua_rawgeti(L, 2, (int)i + 1);
+		n = (uint32_t)lua_tointeger(L, -1);
+		luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP && n <= nattrs - (size_t)first + 1, 2, "sizes do not fit");
+		r = open_packed(L, d, first, n);
+		if (r < 0) {
+			while (d->n > 0)
+				pf_sys->close(d->fd[--d->n]);
+			return pb_fail(L, r, "perf_event_open");
+		}
+		m->group[i].fd = d->fd[first - 1];
+		m->group[i].n = n;
+		m->nvalues += n;
+		first += n;
+		lua_pop(L, 1);
+	}
+	m->asleep = PF_METER_NEW;
+	m->owner = pf_thread_token();
+	lua_settop(L, 3);
 	return 1;
 }
 
@@ -322,7 +414,7 @@ static void new_class(lua_State *L, const char *tname, const char *field, const 
 void pb_open_meter(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{"group", l_group},       {"meter", l_meter},
+		{"group", l_group},       {"meter", l_meter},         {"reopen", l_reopen},
 		{"wall_ns", l_wall_ns},   {"pointers", l_pointers},
 		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
 	static const luaL_Reg quick[] = {
@@ -331,7 +423,7 @@ void pb_open_meter(lua_State *L)
 	static const luaL_Reg methods[] = {
 		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
 		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {NULL, NULL}};
-	static const luaL_Reg none[] = {{NULL, NULL}};
+	static const luaL_Reg none[] = {{NULL, NULL}}, descriptors[] = {{"close", l_close_descriptors}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	lua_pushinteger(L, (lua_Integer)PF_METER_FORMAT);
@@ -339,6 +431,11 @@ void pb_open_meter(lua_State *L)
 	new_class(L, PB_GROUP, "Group", methods);
 	new_class(L, PB_METER, "Meter", methods);
 	new_class(L, PB_COUNTS, "Counts", none);
+	new_class(L, PB_DESCRIPTORS, "Descriptors", descriptors);
+	lua_getfield(L, -1, "Descriptors");
+	lua_pushcfunction(L, l_close_descriptors);
+	lua_setfield(L, -2, "__gc");
+	lua_pop(L, 1);
 	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
 		luaL_getmetatable(L, PB_GROUP);
 		luaL_getmetatable(L, PB_METER);

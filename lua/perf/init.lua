@@ -10,6 +10,7 @@
 -- @module perf
 local core = require "perf.core"
 local group = require "perf.group"
+local keeper = require "perf.keeper"
 local measure = require "perf.measure"
 local open = require "perf.open"
 require "perf.event"
@@ -19,6 +20,13 @@ local perf = { _VERSION = require "perf.version" }
 perf.measure = measure.measure
 perf.open = open.open
 perf.group = group.group
+
+--- Close what stays open between calls: the lists that the calling thread has measured, and one event of each kind. They are
+-- opened again when they are next needed.
+function perf.release()
+  measure._release()
+  keeper._release()
+end
 
 --- Any 64-bit value that this module gives, as "0x...".
 perf.hex = core.hex
@@ -34,6 +42,7 @@ local functions = {
   recorder = "record",
   msr = "msr",
   tally = "tally",
+  keeper = "keep",
   profilers = "hardware_profiler software_profiler cache_profiler",
   profiler = "profile profiler",
   zone = "zone",

@@ -21,6 +21,7 @@ local DEFAULT = {} -- the key of the default list
 local by_thread, generation = {}, core.fork_generation()
 local current_token -- the thread that measured last
 local sets = {} -- its open lists: by text, by the table that was passed, and the default one
+local opened, many = {}, 0 -- by text, the default one by DEFAULT: what such a list was when it was last opened, in any thread
 
 local function new_thread(token)
   local g = core.fork_generation()
@@ -64,6 +65,21 @@ end
 
 local function bad_list(why) blame.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
 
+-- A list that was opened before needs no look at what its names mean.
+local function open_again(key)
+  local set = opened[key] and meters.reopen(opened[key])
+  return set and remember(key, set)
+end
+
+local function note(key, set)
+  if set.plan and (type(key) == "string" or key == DEFAULT) then
+    if many >= 4 * MOST_SETS then opened, many = {}, 0 end
+    opened[key] = { words = set.words, layout = set.layout, plan = set.plan }
+    many = many + 1
+  end
+  return remember(key, set)
+end
+
 local function open_list(key, list)
   if #list == 0 then bad_list "the list has no event" end
   if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
@@ -72,7 +88,7 @@ local function open_list(key, list)
   local set
   set, message, code = meters.open(specs)
   if not set then return nil, message, code end
-  return remember(key, set)
+  return note(key, set)
 end
 
 -- Does an array still say what it said? Without a loop where it is short: one within the caller's would be compiled apart
@@ -111,7 +127,7 @@ local function find_table(list)
   local one = #list == 0 and next(list) ~= nil
   if one then items[1] = copy end
   local key = plain and table.concat(items, ",") or copy
-  local set, message, code = sets[key]
+  local set, message, code = sets[key] or open_again(key)
   if not set then set, message, code = open_list(key, items) end
   if not set then return nil, message, code end
   local mine = open.copy(set)
@@ -135,7 +151,7 @@ function M.lookup(events)
   local token = thread_token()
   if token ~= current_token then new_thread(token) end
   if events == nil then events = DEFAULT end
-  local known = known_set(events)
+  local known = known_set(events) or open_again(events)
   if known then return known end
   if type(events) == "string" then
     -- A plain name is a list of itself: taking texts apart costs as much as finding out what a name means.
@@ -144,7 +160,7 @@ function M.lookup(events)
   if events == DEFAULT then
     local set, message, code = meters.open_default()
     if not set then return nil, message, code end
-    return remember(DEFAULT, set)
+    return note(DEFAULT, set)
   end
   if type(events) == "table" then return find_table(events) end
   bad_list("list of events or function expected, got " .. type(events))
@@ -197,6 +213,7 @@ end
 --- Close the lists that the calling thread has open; the next use opens them again.
 function M._release()
   for _, set in pairs(sets) do
+    set.meter:forget() -- one that is measuring raises
     for _, group in ipairs(set.groups) do group:close() end
   end
   by_thread, current_token, sets = {}, nil, {}

@@ -107,6 +107,21 @@ local function open_running(parts, groups)
   end
 end
 
+-- What core.reopen needs to open the same again; for the kernel's software events alone, since a hardware group is to be tried
+-- each time, and a tracepoint's number may change.
+local function plan_of(groups)
+  local plan = { attrs = {}, sizes = {} }
+  for g, group in ipairs(groups) do
+    plan.sizes[g] = #group
+    for _, part in ipairs(group) do
+      local attr = part.event:info().attr
+      if attr.type ~= 1 and attr.type ~= "software" then return nil end
+      plan.attrs[#plan.attrs + 1] = core.pack(attr)
+    end
+  end
+  return plan
+end
+
 --- Open a list of events.
 -- @param specs what names.resolve gives, in the order asked
 -- @return {meter=, words=, layout=, groups=}; or nil, message, code, and nothing left open
@@ -149,7 +164,16 @@ function M.open(specs)
   local meter = core.meter(members, source ~= "hardware")
   meter:own() -- they count this thread
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
-    groups = members }
+    groups = members, plan = plan_of(groups) }
+end
+
+--- Open a list that was opened before: in another thread, before a fork, before it was released.
+-- @param set what `open` gave, with a `plan`
+-- @return as `open`; nil where that is refused now
+function M.reopen(set)
+  local plan = set.plan
+  local meter = core.reopen(plan.attrs, plan.sizes)
+  return meter and { meter = meter, words = set.words, layout = set.layout, groups = meter:members(), plan = plan }
 end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }

@@ -5,6 +5,7 @@ local core = require "perf.core"
 local M = {}
 
 local explain = require "perf.explain"
+local keeper = require "perf.keeper"
 
 local function names() return require "perf.names" end -- large, and not needed to load the module
 
@@ -99,7 +100,10 @@ function M.attr(spec, attr, opts)
     ev, message, code = core.open(user, pid, opts.cpu or -1, opts.group, flags, info)
   end
   if keep then keep:close() end
-  if ev then return ev end
+  if ev then
+    keeper.note(attr, spec.label)
+    return ev
+  end
   return explain(spec.label, attr, message, code, opts)
 end
 

@@ -1,3 +1,4 @@
+local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 local measure = require "perf.measure"
@@ -372,6 +373,45 @@ describe("perf.measure", function()
   it("is still right after its events were released", function()
     assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
     measure._release()
+    assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
+  end)
+
+  it("opens a list again as it was, however often", function()
+    local list = "page-faults:u,task-clock,context-switches"
+    local first = perf.measure(list, kit.touch_pages, 3)
+    for _ = 1, 3 do
+      measure._release()
+      local c = perf.measure(list, kit.touch_pages, 5)
+      assert.same({ 5, 5, first.source }, { c["page-faults:u"], c["page-faults"], c.source })
+      for i, e in ipairs(c) do
+        assert.equal(first[i].label, e.label)
+        assert.is_true(e.enabled_ns > 0)
+        assert.equal(e.enabled_ns, e.running_ns)
+        assert.is_truthy(e.id)
+      end
+    end
+  end)
+
+  it("leaves nothing open where that fails, and opens it as if it were new", function()
+    local list = "page-faults,cpu-migrations"
+    perf.measure(list, function() end)
+    measure._release()
+    local before = 0
+    for _ in pairs(kit.fds()) do before = before + 1 end
+    core.fault("perf_event_open", "EMFILE", 1)
+    local counts = perf.measure(list, function() end)
+    core.fault()
+    local after = 0
+    for _ in pairs(kit.fds()) do after = after + 1 end
+    assert.equal("cpu-migrations", counts[2].label)
+    assert.equal(before + 2, after)
+    assert.equal(2, perf.measure(list, kit.touch_pages, 2)["page-faults"])
+  end)
+
+  it("raises in a measurement whose list is released within", function()
+    local ok, why = pcall(perf.measure, "page-faults", perf.release)
+    assert.is_false(ok)
+    assert.matches("Group is closed", why)
     assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
   end)
 
