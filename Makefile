@@ -21,7 +21,6 @@ PKG_CONFIG ?= pkg-config
 ifdef SAN
 BUILD     ?= build-san
 SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-SAN_LINK  := -Wl,-z,nodelete # what is unloaded has no names in a report
 else
 BUILD     ?= build
 endif
@@ -90,8 +89,10 @@ headers:
 compile = @mkdir -p $(@D); echo "  CC    $@"; \
 	$(CC) $(BASE) $(CPPFLAGS) $(SAN_FLAGS) $(CFLAGS) $(1) -MMD -MP -MT $@ -MF $@.$$$$.d -c $< -o $@.$$$$.o \
 	&& mv $@.$$$$.d $(@:.o=.d) && mv $@.$$$$.o $@ || { rm -f $@.$$$$.*; exit 1; }
+# nodelete: what is finalized while a state closes may be made after the list of what to finalize was, and is called then when
+# the library would be gone; and what is unloaded has no names in a sanitizer's report.
 link    = @mkdir -p $(@D); echo "  LD    $@"; \
-	$(CC) -shared -pthread $(SAN_FLAGS) $(SAN_LINK) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now -o $@.$$$$ $(1) \
+	$(CC) -shared -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now,-z,nodelete -o $@.$$$$ $(1) \
 	&& mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
 
 $(BUILD)/core/%.o: csrc/core/%.c Makefile
