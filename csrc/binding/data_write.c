@@ -368,12 +368,14 @@ static void set_number(lua_State *L, const char *field, uint64_t v)
 	lua_setfield(L, -2, field);
 }
 
-/* writer:state(): {samples, records, lost, bytes, first, last, mapped, auxtrace}. */
+/* writer:state(): {samples, records, lost, bytes, first, last, mapped, auxtrace, regular}. */
 static int l_state(lua_State *L)
 {
 	const struct pb_writer *p = to_writer(L, 1);
 
-	lua_createtable(L, 0, 7);
+	lua_createtable(L, 0, 9);
+	lua_pushboolean(L, p->w.regular);
+	lua_setfield(L, -2, "regular");
 	set_number(L, "samples", p->samples);
 	set_number(L, "records", p->w.records);
 	set_number(L, "lost", p->lost);

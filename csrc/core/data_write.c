@@ -65,6 +65,7 @@ int pf_writer_open(struct pf_writer *w, const char *path, enum pf_writer_mode mo
 		return failed(w, r);
 	w->fd = r;
 	r = pf_sys->fstat(w->fd, &st);
+	w->regular = r == 0 && S_ISREG(st.st_mode);
 	if (r == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
 		r = -ESPIPE;
 	return r < 0 ? failed(w, r) : 0;

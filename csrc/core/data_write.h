@@ -13,6 +13,7 @@ enum pf_writer_mode {
 
 struct pf_writer {
 	int fd;
+	int regular;      /* a file, and no device */
 	int error;        /* the first that happened: every later call returns it */
 	uint64_t offset;  /* where the next byte goes, what is buffered counted in */
 	uint64_t records; /* written */

@@ -16,6 +16,7 @@ local state = require "perf.recorder_state"
 
 local recorder = {}
 
+local EVERYONE = -1 -- as the kernel has it: every process, on each CPU
 local TICK = 0.1 -- seconds between two looks at rings that are not half full
 
 local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
@@ -48,7 +49,7 @@ end
 -- What is to be recorded: an argument vector, or a process id.
 local function check_target(what)
   if type(what) == "string" then return {"/bin/sh", "-c", what} end
-  if type(what) == "number" and what == math.floor(what) and what > 0 then return nil, what end
+  if type(what) == "number" and what == math.floor(what) and (what > 0 or what == EVERYONE) then return nil, what end
   if type(what) ~= "table" then bad(1, "command or process id expected, got %s", type(what)) end
   local argv = {}
   for i, word in ipairs(what) do
@@ -289,7 +290,11 @@ function Session:create()
   local trailer = core.trailer(self.prepared[1].attr)
   local ok
   ok, msg, code = state.kernel(write, trailer)
-  if ok and self.pid then ok, msg, code = state.process(write, self.pid, trailer) end
+  if ok and self.pid == EVERYONE then
+    ok, msg, code = state.everyone(write, trailer)
+  elseif ok and self.pid then
+    ok, msg, code = state.process(write, self.pid, trailer)
+  end
   if not ok then return nil, msg, code end
   return true
 end
@@ -301,6 +306,8 @@ local function record(self, argv)
     self.process, msg, code = core.spawn(argv)
     if not self.process then return nil, msg, code end
     tids = {self.process:pid()}
+  elseif self.pid == EVERYONE then
+    tids = {EVERYONE}
   else
     tids, msg, code = state.threads(self.pid)
     if not tids then return nil, ("process %d: %s"):format(self.pid, msg), code end
@@ -312,7 +319,7 @@ local function record(self, argv)
   if argv then
     ok, msg, code = self.process:start()
     if not ok then
-      os.remove(self.path)
+      if self.writer._writer:state().regular then os.remove(self.path) end
       return nil, ("%s: %s"):format(argv[1], msg), code
     end
   else
@@ -337,7 +344,8 @@ end
 --- Records a command from its first instruction, or a process that runs already, with all threads and children, into a
 -- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT and SIGTERM
 -- end the recording and not the caller, with the file whole.
--- @param what an array of a program and its arguments, a string for the shell, or a process id
+-- @param what an array of a program and its arguments, a string for the shell, a process id, or -1: every process, until the
+-- timeout or a signal
 -- @param[opt] opts
 --
 -- * `events` names or attr tables; cycles, or cpu-clock without a PMU
@@ -354,6 +362,10 @@ end
 function recorder.record(what, opts)
   local argv, pid = check_target(what)
   opts = check_options(opts)
+  if pid == EVERYONE then
+    opts = open.copy(opts)
+    opts.inherit = false -- children are among everyone
+  end
   local list, msg, code = resolve(opts.events)
   if not list then return nil, msg, code end
   local prepared

@@ -61,6 +61,19 @@ function recorder_state.process(write, pid, trailer)
   return true
 end
 
+--- Writes every process that runs; those that end meanwhile, and those of others, as far as this user may look.
+-- @return true; or nil, message, code
+function recorder_state.everyone(write, trailer)
+  for _, name in ipairs(host.list "/proc" or {}) do
+    local pid = tonumber(name)
+    if pid then
+      local ok, msg, code = recorder_state.process(write, pid, trailer)
+      if not ok then return nil, msg, code end
+    end
+  end
+  return true
+end
+
 -- {module = its file}, of the running kernel's.
 local function module_files()
   local release = core.uname()

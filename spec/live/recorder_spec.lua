@@ -272,6 +272,20 @@ describe("a signal", function()
 end)
 
 describe("perf.record", function()
+  it("leaves a device where it is when the command is not there", function()
+    requires{perf_open = true}
+    util.with_tmpname(function(path)
+      os.remove(path)
+      requires{root = true, cmd = "mknod"}
+      local _, status = util.shell("mknod " .. path .. " c 1 3")
+      assert.equal(0, status)
+      local ok, _, code = perf.record({"/no/such/program"}, {events = "page-faults:u", output = path})
+      assert.is_nil(ok)
+      assert.equal("ENOENT", code)
+      assert.equal(0, select(2, util.shell("test -c " .. path)))
+    end)
+  end)
+
   it("checks its arguments", function()
     local function refused(text, ...)
       local args = {...}
@@ -279,7 +293,7 @@ describe("perf.record", function()
     end
     refused("command or process id expected, got nil")
     refused("command or process id expected, got number", 1.5)
-    refused("command or process id expected, got number", -1)
+    refused("command or process id expected, got number", -2)
     refused("an empty command", {})
     refused("argument 2: string expected", {"a", 5})
     refused("table of options expected, got string", {"true"}, "x")
