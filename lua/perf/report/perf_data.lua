@@ -7,7 +7,6 @@
 -- the first part of the path: --symfs.
 -- @module perf.report.perf_data
 local core = require "perf.core"
-local file = require "perf.report.file"
 local state = require "perf.recorder_state"
 local symbol_file = require "perf.report.symbol_file"
 local text = require "perf.report.text"
@@ -102,27 +101,26 @@ function M.perf_data(prof, path)
   local out, message, code = core.output(path)
   if not out then return nil, message, code end
   local symbols = path .. ".symbols"
-  local ok
-  ok, message, code = file.write(symbols, function(put) put(elf) end)
-  if not ok then
-    out:close()
-    return nil, message, code
-  end
+  local beside, ok
+  beside, message, code = core.output(symbols)
+  ok = beside
+  if ok then ok, message, code = beside:write(elf) end
   -- What the core's writer makes goes where the output is kept until it is whole.
   local w
-  w, message, code = require "perf.data".create(out:place(), { mode = "overwrite", build_ids = false,
-    events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } })
+  if ok then
+    w, message, code = require "perf.data".create(out:place(), { mode = "overwrite", build_ids = false,
+      events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } })
+  end
   if w then
     ok, message, code = write_all(w, prof, blocks, absolute(symbols), size)
     local closed, m, c = w:close()
     if ok and not closed then ok, message, code = nil, m, c end
-  else
-    ok = nil
+    if ok then ok, message, code = beside:commit() end
+    if ok then return out:commit() end
+    message = message:gsub(out:place():gsub("%p", "%%%0"), (path:gsub("%%", "%%%%")))
   end
-  if ok then return out:commit() end
-  message = message:gsub(out:place():gsub("%p", "%%%0"), (path:gsub("%%", "%%%%")))
   out:close()
-  os.remove(symbols)
+  if beside then beside:close() end
   return nil, message, code
 end
 

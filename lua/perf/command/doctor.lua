@@ -1,0 +1,17 @@
+--- luaperf doctor: what works on this machine, what does not, and what would change it.
+-- @module perf.command.doctor
+local M = {}
+
+M.about = "what works on this machine, what does not, why, and what would change it"
+M.usage = "luaperf doctor"
+M.options = {}
+
+--- Run the command. @return exit status; or nil, message, code
+function M.run(_, words)
+  if #words > 0 then return nil, "it takes no words", "USAGE" end
+  local ok = os.execute "test -t 1"
+  print(require "perf".doctor():text { colour = ok == true or ok == 0 })
+  return 0
+end
+
+return M

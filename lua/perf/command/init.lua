@@ -1,0 +1,71 @@
+--- The command luaperf.
+--
+-- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (perf.command.options), `mixed` where no
+-- program is named, and `run(opts, words, here)`, which returns the exit status. A Lua script runs under the interpreter that
+-- luaperf runs under, as a process of its own that starts with perf.command.session; any other program is counted and
+-- recorded from outside.
+-- @module perf.command
+local options = require "perf.command.options"
+local say = require("perf.command.say").error
+
+local M = {}
+
+--- The status of a mistake in the options, and that of what the machine refuses: perf's own.
+M.USAGE, M.REFUSED = 129, 255
+
+local commands = { "stat", "record", "report", "list", "doctor" }
+
+local function overview()
+  local lines = { "usage: luaperf COMMAND [options] [--] script.lua [args]", "" }
+  for _, name in ipairs(commands) do
+    lines[#lines + 1] = ("  %-8s %s"):format(name, require("perf.command." .. name).about)
+  end
+  lines[#lines + 1] = ""
+  lines[#lines + 1] = "luaperf COMMAND --help says more of each. LUA=lua5.4 luaperf ... runs under that interpreter."
+  return table.concat(lines, "\n")
+end
+
+local function known(name)
+  for _, c in ipairs(commands) do
+    if c == name then return require("perf.command." .. name) end
+  end
+end
+
+--- Run the command.
+-- @param arg its words
+-- @tab[opt] paths {path =, cpath =} when the module was found beside the program: scripts need them too
+-- @return exit status
+function M.main(arg, paths)
+  local name = arg[1]
+  if name == nil or name == "-h" or name == "--help" or name == "help" then
+    (name and io.stdout or io.stderr):write(overview(), "\n")
+    return name and 0 or M.USAGE
+  end
+  if name == "--version" or name == "-v" then
+    print("luaperf " .. require "perf.version")
+    return 0
+  end
+  local command = known(name)
+  if not command then
+    say(("unknown command '%s'%s"):format(name, require "perf.names.suggest".hint(name, commands)))
+    say "luaperf --help lists them"
+    return M.USAGE
+  end
+  local opts, words = options.parse(command.options, arg, 2, command.mixed)
+  if not opts then
+    say(words)
+    say(("luaperf %s --help lists the options"):format(name))
+    return M.USAGE
+  end
+  if opts.help then
+    print(options.help(command))
+    return 0
+  end
+  -- What is a mistake to the module (an unknown event) raises there, and is the user's here.
+  local ok, status, message, code = pcall(command.run, opts, words, { paths = paths, interpreter = arg })
+  if ok and status then return status end
+  say(ok and message or status)
+  return ok and code ~= "USAGE" and M.REFUSED or M.USAGE
+end
+
+return M

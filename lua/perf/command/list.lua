@@ -1,0 +1,21 @@
+--- luaperf list: the events of this machine.
+-- @module perf.command.list
+local M = {}
+
+M.about = "the events of this machine"
+M.usage = "luaperf list [PATTERN]"
+M.text = [[
+PATTERN is part of a name, a glob over the whole of it, or a kind: hardware, software, cache, pmu, tracepoint, raw, breakpoint.]]
+M.mixed = true
+M.options = {}
+
+--- Run the command. @return exit status; or nil, message, code
+function M.run(_, words)
+  if #words > 1 then return nil, "one pattern at a time", "USAGE" end
+  local rows = require "perf".list(words[1])
+  if #rows == 0 then return nil, ("no event matches '%s'"):format(words[1] or ""), "ENOENT" end
+  print(rows)
+  return 0
+end
+
+return M

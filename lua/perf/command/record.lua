@@ -1,0 +1,74 @@
+--- luaperf record: a script's profile by Lua line, or a perf.data file of any program, process or the machine.
+-- @module perf.command.record
+local run = require "perf.command.run"
+local say = require "perf.command.say"
+
+local M = {}
+
+M.about = "profile a script by Lua line, or record a program into perf.data"
+M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
+M.text = [[
+A Lua script is profiled by Lua line, from its first line to its end. The kind of the file follows from its name: .html a flame
+graph, .folded stacks for flame graph tools, .pb.gz for go tool pprof, .data for perf report, anything else a profile for luaperf
+report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file.]]
+M.options = {
+  { "e", "event", "EVENT", "what to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
+  { "F", "freq", "N", "samples a second (999 for clocks and hardware counters)", kind = "integer" },
+  { "c", "count", "N", "a sample every N of the event (1 for what is no clock and no hardware counter)", kind = "integer" },
+  { "g", "call-graph", nil, "of a script: C and kernel functions too; else: call chains" },
+  { "p", "pid", "PID", "a process that runs already", kind = "integer" },
+  { "a", "all-cpus", nil, "everything on all CPUs" },
+  { "o", "output", "FILE", "luaperf.json of a script, perf.data otherwise" },
+  { nil, "timeout", "SECONDS", "end the recording then (not of a script)", kind = "number", least = 0.001 },
+  { "v", "verbose", nil, "print the profile at the end" },
+}
+
+local function of_script(opts, words, here)
+  if opts.timeout then return nil, "--timeout is not for scripts", "USAGE" end
+  local ended, message, code = run.run(run.script(here, words, { mode = "record", events = opts.event, freq = opts.freq,
+    period = opts.count, native = opts["call-graph"], output = opts.output or "luaperf.json", verbose = opts.verbose }))
+  if not ended then return nil, message, code end
+  if ended.signal then say.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end
+  return run.status(ended)
+end
+
+-- perf users say for how long with `-- sleep 10`.
+local function seconds_of(words)
+  return words[1] == "sleep" and #words == 2 and tonumber(words[2]) or nil
+end
+
+local function of_others(opts, words)
+  local target, timeout = words, opts.timeout
+  if opts.pid or opts["all-cpus"] then
+    target = opts.pid or -1
+    if #words > 0 then
+      timeout = seconds_of(words)
+      if not timeout then return nil, "with -p or -a only 'sleep SECONDS' may follow", "USAGE" end
+    elseif not timeout then
+      say.progress "recording; ^C ends it"
+    end
+  end
+  local output = opts.output or "perf.data"
+  local result, message, code = require "perf".record(target, { events = opts.event, freq = opts.freq, period = opts.count,
+    call_graph = opts["call-graph"], output = output, timeout = timeout })
+  say.progress()
+  if not result then return nil, message, code end
+  local lost = result.lost > 0 and (", %d lost: a lower -F, or a larger -c, loses fewer"):format(result.lost) or ""
+  io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(say.count(result.samples, "sample"), output, lost))
+  if opts.verbose then
+    for _, prof in ipairs(require "perf.report.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
+  end
+  return result.status or 0
+end
+
+--- Run the command. @return exit status; or nil, message, code
+function M.run(opts, words, here)
+  local others = opts.pid or opts["all-cpus"]
+  if opts.freq and opts.count then return nil, "options -F and -c exclude each other", "USAGE" end
+  if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
+  if not others and #words == 0 then return nil, "what is to be run? luaperf record script.lua", "USAGE" end
+  if not others and run.is_script(words[1]) then return of_script(opts, words, here) end
+  return of_others(opts, words)
+end
+
+return M

@@ -1,0 +1,114 @@
+--- luaperf report: profiles as text, flame graphs, and what other tools read.
+-- @module perf.command.report
+local load = require "perf.report.load"
+local save = require "perf.report.save"
+local say = require "perf.command.say"
+
+local M = {}
+
+M.about = "show a profile, or turn it into a flame graph, folded stacks, pprof, speedscope, perf.data"
+M.usage = "luaperf report [options] [FILE]"
+M.text = [[
+Reads what luaperf record wrote, perf.data files (perf's own too), sampled speedscope files and folded stacks; without FILE
+luaperf.json, or perf.data. Prints tables unless another kind is asked for, by its option or by the name of the output.]]
+M.mixed = true
+M.options = {
+  { "i", "input", "FILE", "the same as FILE" },
+  { "o", "output", "FILE", "write there; its ending tells the kind, as with luaperf record" },
+  { "n", "lines", "N", "rows of each table (20)", kind = "integer" },
+  { "e", "event", "EVENT", "of a file with several events, this one" },
+  { "d", "diff", "FILE", "compare with an earlier profile: what takes more and what less of the whole" },
+  { nil, "html", nil, "a flame graph, one file that works offline" },
+  { nil, "folded", nil, "stacks as flame graph tools eat them" },
+  { nil, "pprof", nil, "for go tool pprof" },
+  { nil, "speedscope", nil, "for www.speedscope.app" },
+  { nil, "perf-data", nil, "for perf report" },
+}
+
+local kinds = { html = "flamegraph", folded = "folded", pprof = "pprof", speedscope = "speedscope", ["perf-data"] = "perf_data" }
+
+local function read(path, event)
+  say.progress("reading " .. path)
+  local list, message, code = load.load(path)
+  say.progress()
+  if not list or not event then return list, message, code end
+  local names = {}
+  for i, prof in ipairs(list) do
+    if prof.event == event or prof.event:match "^(.-):%a+$" == event then return { prof } end
+    names[i] = prof.event
+  end
+  return nil, ("%s: has no event '%s', but %s"):format(path, event, table.concat(names, ", ")), "ENOENT"
+end
+
+local function exists(path)
+  local f = io.open(path, "rb")
+  if f then f:close() end
+  return f ~= nil
+end
+
+-- The kind asked for, nil for tables; or false and what is wrong.
+local function kind_of(opts)
+  local found
+  for name, kind in pairs(kinds) do
+    if opts[name] then
+      if found then return false, "one kind of report at a time" end
+      found = kind
+    end
+  end
+  if not found and opts.output and not opts.output:find "^/dev/" then found = save.kind(opts.output) end
+  if found == "perf_data" and not opts.output then return false, "--perf-data needs a file: -o out.data" end
+  return found
+end
+
+-- A report as text, or into the file.
+local function write(prof, kind, opts, before)
+  if kind == "flamegraph" then return prof:flamegraph(opts.output, { diff = before }) end
+  return prof[kind](prof, opts.output)
+end
+
+local function print_tables(list, opts, before)
+  local parts = {}
+  for i, prof in ipairs(list) do parts[i] = tostring(before and prof:diff(before) or prof:top(opts.lines)) end
+  local text = table.concat(parts, "\n\n\n") .. "\n"
+  if opts.output then
+    return require "perf.report.file".write(opts.output, function(put) put(text) end)
+  end
+  io.stdout:write(text)
+  return true
+end
+
+--- Run the command. @return exit status; or nil, message, code
+function M.run(opts, words)
+  if #words > 1 then return nil, "one file at a time; two are compared by --diff OLD NEW", "USAGE" end
+  local path = opts.input or words[1] or (exists "luaperf.json" or not exists "perf.data") and "luaperf.json" or "perf.data"
+  local kind, wrong = kind_of(opts)
+  if kind == false then return nil, wrong, "USAGE" end
+  local list, message, code = read(path, opts.event)
+  if not list then return nil, message, code end
+  local before
+  if opts.diff then
+    local earlier
+    earlier, message, code = read(opts.diff, opts.event)
+    if not earlier then return nil, message, code end
+    before = earlier[1]
+    if kind and kind ~= "flamegraph" then return nil, "a difference is a table or a flame graph (--html)", "USAGE" end
+  end
+  if not kind then
+    local ok
+    ok, message, code = print_tables(list, opts, before)
+    if not ok then return nil, message, code end
+    return 0
+  end
+  if #list > 1 then
+    local names = {}
+    for i, prof in ipairs(list) do names[i] = prof.event end
+    return nil, ("%s has several events: choose one by -e: %s"):format(path, table.concat(names, ", ")), "USAGE"
+  end
+  local out
+  out, message, code = write(list[1], kind, opts, before)
+  if not out then return nil, message, code end
+  if not opts.output then io.stdout:write(out) end
+  return 0
+end
+
+return M

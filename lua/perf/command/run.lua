@@ -1,0 +1,120 @@
+--- Programs that luaperf runs: Lua scripts under this interpreter with a session inside, and others.
+-- @module perf.command.run
+local core = require "perf.core"
+
+local M = {}
+
+local function head(path)
+  local f = io.open(path, "rb")
+  if not f then return nil end
+  local line, why = f:read(256) -- nil for an empty file, and for a directory with a reason
+  f:close()
+  return not why and (line or ""):match "^[^\n]*" or nil
+end
+
+--- Whether a word names a Lua script: a file that ends in .lua, or one that names an interpreter of Lua in its first line.
+function M.is_script(word)
+  local first = head(word)
+  if not first then return false end
+  return word:find "%.lua$" ~= nil or first:find "^#!.*lua" ~= nil
+end
+
+-- The words of the interpreter that runs this.
+local function interpreter(arg)
+  local chosen = os.getenv "LUA"
+  local words = {}
+  for word in (chosen or ""):gmatch "%S+" do words[#words + 1] = word end
+  if #words > 0 then return words end
+  local i = 0
+  while arg[i - 1] do i = i - 1 end
+  return { arg[i] or "lua" }
+end
+
+local function literal(v)
+  if type(v) == "string" then return (("%q"):format(v):gsub("\n", "n")) end
+  return tostring(v)
+end
+
+--- The command line that runs a script with a session inside.
+-- @tab here {interpreter = the words that luaperf was called by, paths = where the module is if not where it is looked for}
+-- @tab words the script and its arguments
+-- @tab session options of perf.command.session
+function M.script(here, words, session)
+  local code = {}
+  if here.paths then
+    code[1] = ("package.path, package.cpath = %s, %s "):format(literal(here.paths.path), literal(here.paths.cpath))
+  end
+  local fields = {}
+  for key, value in pairs(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
+  table.sort(fields)
+  code[#code + 1] = ("require('perf.command.session').start{%s}"):format(table.concat(fields, ","))
+  local argv = interpreter(here.interpreter)
+  argv[#argv + 1], argv[#argv + 2] = "-e", table.concat(code)
+  for _, word in ipairs(words) do argv[#argv + 1] = word end
+  return argv
+end
+
+local SIGINT, SIGTERM, GRACE = 2, 15, 40
+
+-- One look at a program that runs, at most `wait` seconds long. A request to end that only we got is passed on: as an interrupt,
+-- which Lua's interpreters end orderly on, and then as what it was.
+local function look(process, state, wait)
+  core.watch({}, wait)
+  local status = process:wait()
+  if status then return status end
+  if core.caught_interrupt() == SIGTERM then
+    state.asked = state.asked + 1
+    if state.asked == 1 then process:kill(SIGINT) end
+    if state.asked == GRACE then process:kill(SIGTERM) end
+  end
+  return false
+end
+
+--- Run a program to its end. An interrupt of the terminal's is the program's; we live on to tell.
+-- @tab argv its words
+-- @func[opt] opened called with the process before it runs: returns true, or nil, message, code
+-- @return {exit = status} or {signal = number}; or nil, message, code
+function M.run(argv, opened)
+  local caught, message, code = core.catch_interrupts()
+  if not caught then return nil, message, code end
+  local process
+  process, message, code = core.spawn(argv)
+  local status
+  if process then
+    local ok
+    ok, message, code = true, nil, nil
+    if opened then ok, message, code = opened(process) end
+    if ok then
+      ok, message, code = process:start()
+      if not ok then message = ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))) end
+    end
+    local state, wait = { asked = 0 }, 0.0005
+    while ok and not status do
+      status = look(process, state, wait)
+      wait = math.min(0.05, wait * 1.5)
+    end
+    process:close()
+  end
+  core.release_interrupts()
+  if not status then return nil, message, code end
+  return status
+end
+
+--- Wait for seconds, or for an interrupt, or until `ended` says so.
+function M.wait(seconds, ended)
+  local deadline = seconds and core.wall_ns() + seconds * 1e9
+  local caught, message, code = core.catch_interrupts()
+  if not caught then return nil, message, code end
+  while not core.caught_interrupt() and not (deadline and core.wall_ns() >= deadline) and not (ended and ended()) do
+    core.watch({}, deadline and math.max(0, math.min(0.1, (deadline - core.wall_ns()) / 1e9)) or 0.1)
+  end
+  core.release_interrupts()
+  return true
+end
+
+--- The exit status that tells of a program's end, as a shell's does.
+function M.status(ended)
+  return ended.exit or 128 + ended.signal
+end
+
+return M

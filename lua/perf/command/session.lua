@@ -1,0 +1,112 @@
+--- Profiling or counting the program that this interpreter runs, from here to its end: what perf.auto and luaperf's scripts do.
+--
+-- The end is the state's close, where an object's finalizer runs (after an error too), or os.exit, which does not close the
+-- state and so is replaced by a function that ends the session first. A fork's child leaves the session to its parent.
+-- @module perf.command.session
+local core = require "perf.core"
+local save = require "perf.report.save"
+local say = require "perf.command.say"
+
+local M = {}
+
+local REFUSED = 255
+
+local function refuse(message)
+  say.error(message)
+  os.exit(REFUSED)
+end
+
+-- Something whose finalizer is called when the state closes, before those of what was made earlier.
+local function at_close(fn)
+  if rawget(_G, "newproxy") then
+    local proxy = rawget(_G, "newproxy")(true)
+    getmetatable(proxy).__gc = fn
+    return proxy
+  end
+  return setmetatable({}, { __gc = fn })
+end
+
+-- A write that fails at the end of a run must not lose it: then it goes where there is room.
+local function write(prof, path)
+  local ok, message = save.save(prof, path)
+  if ok then return path end
+  say.error(message)
+  local other = ("%s/luaperf-%d.json"):format(os.getenv "TMPDIR" or "/tmp", (core.pid()))
+  ok, message = prof:speedscope(other)
+  if ok then return other end
+  say.error(message)
+end
+
+local modes = {}
+
+function modes.record(opts)
+  local perf = require "perf"
+  local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native }
+  if p then
+    local ok
+    ok, message = p:start()
+    if not ok then p = nil end
+  end
+  if not p then return nil, message end
+  return function()
+    local prof, why = p:stop()
+    p:close()
+    if not prof then return say.error(why) end
+    local path = write(prof, opts.output)
+    if path and not opts.quiet then
+      io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(say.count(prof.sample_count, "sample"), prof.event, path))
+    end
+    if opts.verbose then io.stderr:write(tostring(prof), "\n") end
+  end
+end
+
+function modes.stat(opts)
+  local fast = require "perf.fast"
+  local set, message = require "perf.measure".lookup(opts.events)
+  if not set then return nil, message end
+  local c = fast.begin(set.meter, set.layout, set.words)
+  return function()
+    local counts = fast.finish(set.meter, c)
+    if not opts.output then
+      io.stderr:write("\n", tostring(counts), "\n")
+      return
+    end
+    local json = opts.output:find "%.json$"
+    local ok, why = require "perf.report.file".write(opts.output, function(put)
+      put((json and counts:json() or tostring(counts)) .. "\n")
+    end)
+    if not ok then
+      say.error(why)
+      io.stderr:write(tostring(counts), "\n")
+    end
+  end
+end
+
+--- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
+-- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `output`, `verbose`, `quiet`
+function M.start(opts)
+  if opts.output then -- before an hour's run rather than after it
+    local out, message = core.output(opts.output)
+    if not out then refuse(message) end
+    out:close()
+  end
+  local pid = core.pid()
+  local ok, finish, message = pcall(modes[opts.mode], opts)
+  if not ok then refuse(finish) end
+  if not finish then refuse(message) end
+  local exit = os.exit
+  local function stop()
+    local last = finish
+    finish = nil
+    if not last or core.pid() ~= pid then return end
+    local done, err = pcall(last)
+    if not done then say.error(err) end
+  end
+  os.exit = function(...) -- luacheck: ignore 122
+    stop()
+    return exit(...)
+  end
+  M.kept = at_close(stop)
+end
+
+return M

@@ -1,0 +1,312 @@
+-- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs this.
+local core = require "perf.core"
+local kit = require "testkit"
+local json_decode = require "perf.json_decode"
+local util = require "spec.support.util"
+
+local function with_directory(fn)
+  local dir = os.tmpname()
+  os.remove(dir)
+  assert(os.execute("mkdir " .. dir))
+  local ok, err = pcall(fn, dir)
+  os.execute("rm -rf " .. dir)
+  if not ok then error(err, 0) end
+end
+
+local here = util.shell("pwd"):gsub("%s+$", "")
+
+-- The module's places from anywhere: those of a run of specs are relative.
+local function absolute(name)
+  return ("%s='%s'"):format(name, ((";" .. (os.getenv(name) or "")):gsub(";%./", ";" .. here .. "/"):sub(2)))
+end
+
+-- A shell command in a directory; luaperf is the tree's.
+local function shell(dir, command)
+  return util.shell(("export %s %s LUA=%s; root=%s; cd %s; luaperf() { timeout -s KILL 60 $root/bin/luaperf \"$@\"; }\n%s")
+    :format(absolute "LUA_PATH", absolute "LUA_CPATH", util.lua(), here, dir, command))
+end
+
+local FAULTS = "local kit = require 'testkit'\nlocal function touch(n)\n  kit.touch_pages(n)\nend\ntouch(tonumber(arg[1]))\n"
+
+local function counted(dir, n, options)
+  util.write_file(dir .. "/faults.lua", FAULTS)
+  local output, status = shell(dir, ("luaperf stat -e page-faults:u -o out.json %s faults.lua %d"):format(options or "", n))
+  assert.equal(0, status, output)
+  return assert(json_decode.decode(util.read_file(dir .. "/out.json")))
+end
+
+describe("luaperf stat", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  it("counts a script", function()
+    with_directory(function(dir)
+      local few, many = counted(dir, 0), counted(dir, 2000)
+      assert.near(2000, many.counts["page-faults:u"] - few.counts["page-faults:u"], 50)
+      assert.is_true(many.wall_ns > 0)
+    end)
+  end)
+
+  it("counts any program with its children, and prints to stderr", function()
+    with_directory(function(dir)
+      local output, status = shell(dir,
+        "luaperf stat -e page-faults,task-clock -- sh -c 'echo out; exit 3' 2>err; echo $? >rc; cat err")
+      assert.equal(0, status)
+      assert.equal("3\n", util.read_file(dir .. "/rc"))
+      assert.matches("^out\n", output)
+      assert.matches("\nsh %-c echo out; exit 3:\n\n +[%d,]+ +page%-faults", output)
+      assert.matches("[um]s  task%-clock", output)
+      assert.matches("elapsed", output)
+    end)
+  end)
+
+  it("counts a running process, and all CPUs, for a time", function()
+    requires { root = true }
+    with_directory(function(dir)
+      local output, status = shell(dir, "sleep 60 & p=$!; luaperf stat -p $p --timeout 0.05; echo $?; kill $p")
+      assert.equal(0, status, output)
+      assert.matches("process %d+:\n\n.*task%-clock.*\n0\n$", output)
+      output = shell(dir, "luaperf stat -a -- sleep 0.05")
+      assert.matches("sleep 0.05:\n\n.*task%-clock", output)
+    end)
+  end)
+
+  it("repeats", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "print 'ran'")
+      local output, status = shell(dir, "luaperf stat -r 3 -e page-faults:u a.lua")
+      assert.equal(0, status, output)
+      assert.equal(3, select(2, output:gsub("ran\n", "")))
+      assert.matches("a.lua, mean of 3 runs:\n\n +[%d.,]+ +page%-faults:u  %+%- %d+%.%d+ %%", output)
+    end)
+  end)
+
+  it("keeps the script's status, and says why there are no counts", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/exit.lua", "os.exit(7)")
+      util.write_file(dir .. "/error.lua", "error 'oops'")
+      util.write_file(dir .. "/kill.lua", "os.execute('kill -9 $PPID')")
+      local output, status = shell(dir, "luaperf stat exit.lua")
+      assert.equal(7, status)
+      assert.matches("elapsed", output)
+      output, status = shell(dir, "luaperf stat error.lua")
+      assert.equal(1, status)
+      assert.matches("error.lua:1: oops.*elapsed", output)
+      output, status = shell(dir, "luaperf stat kill.lua")
+      assert.equal(-9, status)
+      assert.equal("luaperf: kill.lua: killed by signal 9, and its counts with it\n", output)
+    end)
+  end)
+
+  it("says what is wrong as a command does", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      for line, wanted in pairs {
+        ["stat -z"] = { 129, "luaperf: unknown option '-z'\nluaperf: luaperf stat --help lists the options\n" },
+        ["stat"] = { 129, "luaperf: what is to be run? luaperf stat script.lua\n" },
+        ["sta"] = { 129, "luaperf: unknown command 'sta'; did you mean 'stat'?\nluaperf: luaperf --help lists them\n" },
+        ["stat -e page-fualts true"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["stat -e page-fualts a.lua"] = { 255, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["stat /no/such/program"] = { 255, "luaperf: /no/such/program: No such file or directory\n" },
+        ["stat -p 999999999"] = { 255, "luaperf: no process 999999999\n" },
+        ["stat -a -p 1"] = { 129, "luaperf: options -p and -a exclude each other\n" },
+        ["record"] = { 129, "luaperf: what is to be run? luaperf record script.lua\n" },
+        ["record -F 9 -c 9 a.lua"] = { 129, "luaperf: options -F and -c exclude each other\n" },
+        ["record -o /no/such/a.json a.lua"] = { 255, "luaperf: /no/such/a.json: No such file or directory\n" },
+        ["record -e page-fualts a.lua"] = { 255, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["report"] = { 255, "luaperf: luaperf.json: No such file or directory\n" },
+        ["report a b"] = { 129, "luaperf: one file at a time; two are compared by --diff OLD NEW\n" },
+        ["report --html --folded"] = { 129, "luaperf: one kind of report at a time\n" },
+        ["report --perf-data"] = { 129, "luaperf: --perf-data needs a file: -o out.data\n" },
+        ["list no-such-event-here"] = { 255, "luaperf: no event matches 'no-such-event-here'\n" } } do
+        local output, status = shell(dir, "luaperf " .. line)
+        -- The shell's own number of a status above 128 is a signal's to util.shell.
+        assert.same({ 128 - wanted[1], wanted[2] }, { status, output }, line)
+      end
+    end)
+  end)
+
+  it("has a text for every command", function()
+    local output, status = shell("/", "luaperf --help")
+    assert.equal(0, status)
+    for _, name in ipairs { "stat", "record", "report", "list", "doctor" } do
+      assert.matches("\n  " .. name .. " +%w", output)
+      local text, code = shell("/", "luaperf " .. name .. " -h")
+      assert.equal(0, code)
+      assert.matches("^usage: luaperf " .. name, text)
+    end
+    assert.matches("^luaperf %d", (shell("/", "luaperf --version")))
+  end)
+end)
+
+describe("luaperf record", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  it("profiles a script by any event, into the kind of file that is asked for", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/faults.lua", FAULTS)
+      local output, status = shell(dir, "luaperf record -e page-faults:u -c 1 faults.lua 3000; luaperf report -n 5")
+      assert.equal(0, status, output)
+      assert.matches("^%[ luaperf: [%d,]+ samples of page%-faults:u in luaperf.json %]\n", output)
+      local self, name = output:match "Lua line\n *([%d,]+) +[%d.]+ +[%d,]+ +[%d.]+  ([^\n]+)\n"
+      assert.matches("^faults.lua:3 ", name)
+      assert.near(3000, tonumber((self:gsub(",", ""))), 150)
+      for file, magic in pairs { ["a.html"] = "^<!DOCTYPE html>", ["a.folded"] = "^[^\n]*faults.lua:5 main chunk",
+        ["a.data"] = "^PERFILE2", ["a.pb"] = "", ["a.json"] = '^{"$schema"' } do
+        output, status = shell(dir, "luaperf record -e page-faults:u -o " .. file .. " faults.lua 100")
+        assert.equal(0, status, output)
+        assert.matches(magic, util.read_file(dir .. "/" .. file))
+      end
+    end)
+  end)
+
+  it("records other programs into perf.data, which it reports", function()
+    with_directory(function(dir)
+      local output, status = shell(dir,
+        "luaperf record -e page-faults:u -c 1 -- sh -c 'exit 4'; echo $?; luaperf report -n 3")
+      assert.equal(0, status, output)
+      local n = output:match "^%[ luaperf: (%d+) samples in perf.data %]\n4\n"
+      assert.matches("page%-faults:u: " .. n .. " in " .. n .. " samples of every 1\n", output)
+    end)
+  end)
+
+  it("records a process, and all CPUs, for a time", function()
+    requires { root = true }
+    with_directory(function(dir)
+      local output, status = shell(dir,
+        "sleep 60 & p=$!; luaperf record -p $p -- sleep 0.05; kill $p; "
+        .. "luaperf record -a -o a.data --timeout 0.2; luaperf report -n 1 a.data")
+      assert.equal(0, status, output)
+      assert.matches("samples? in perf.data %]\n%[ luaperf: [%d,]+ samples? in a.data %]\n", output)
+    end)
+  end)
+
+  it("keeps what was found when the script ends otherwise", function()
+    with_directory(function(dir)
+      for code, wanted in pairs { ["os.exit(7)"] = 7, ["os.exit(7, true)"] = 7, ["error 'oops'"] = 1, ["error {}"] = 1,
+        ["coroutine.wrap(function() os.exit(5) end)()"] = 5, ["os.exit = nil"] = 0, ["io.stdout:close()"] = 0 } do
+        os.remove(dir .. "/luaperf.json")
+        util.write_file(dir .. "/a.lua", code)
+        local output, status = shell(dir, "luaperf record a.lua")
+        assert.equal(wanted, status, code .. output)
+        assert.matches('^{"$schema"', util.read_file(dir .. "/luaperf.json"))
+      end
+    end)
+  end)
+
+  it("ends a script that is asked to", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
+      shell(dir, "$root/bin/luaperf record a.lua >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
+        .. "sleep 0.01; done; sleep 0.1; kill -TERM $p; wait $p")
+      local output = util.read_file(dir .. "/out")
+      if output:find "killed by signal 15" then return end -- a compiled loop hears nothing
+      assert.matches("interrupted!", output)
+      assert.matches("samples? of task%-clock in luaperf.json %]", output)
+    end)
+  end)
+
+  it("writes elsewhere what could not be written", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      local output, status = shell(dir, "TMPDIR=" .. dir .. " luaperf record -o /dev/full a.lua")
+      assert.equal(0, status, output)
+      local path = output:match "^luaperf: /dev/full: No space left on device\n%[ luaperf: %d samples? of task%-clock in (%S+)"
+      assert.equal(dir, path:match "^(.*)/")
+      assert.matches('^{"$schema"', util.read_file(path))
+    end)
+  end)
+
+  it("is not the business of a fork's child", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua",
+        "local kit = require 'testkit' kit.fork(function() os.exit(0) end) kit.fork(function() end)")
+      local output, status = shell(dir, "luaperf record a.lua")
+      assert.equal(0, status, output)
+      assert.equal(1, select(2, output:gsub("luaperf:", "")), output)
+    end)
+  end)
+end)
+
+describe("luaperf report", function()
+  it("turns a profile into anything", function()
+    with_directory(function(dir)
+      local prof = require "spec.support.profiles".program()
+      assert(prof:speedscope(dir .. "/luaperf.json"))
+      assert.equal(tostring(prof:top(3)) .. "\n", (shell(dir, "luaperf report -n 3")))
+      assert.equal(prof:folded(), (shell(dir, "luaperf report --folded luaperf.json")))
+      assert.equal(prof:folded(), (shell(dir, "luaperf report -o a.folded && cat a.folded")))
+      assert.matches("^<!DOCTYPE html>", (shell(dir, "luaperf report --html | head -n 1")))
+      assert.matches("^<!DOCTYPE html>", (shell(dir, "luaperf report luaperf.json -o a.html; head -n 1 a.html")))
+      assert.equal(tostring(prof:diff(prof)) .. "\n", (shell(dir, "luaperf report --diff luaperf.json luaperf.json")))
+      assert.matches('"diff":true', (shell(dir, "luaperf report --diff luaperf.json --html luaperf.json")))
+      assert.equal("task-clock: 100.000 ms in 6 samples of every 1\n",
+        (shell(dir, "luaperf report -o a.data; luaperf report a.data | head -n 1")))
+      local output, status = shell(dir, "luaperf report -e cycles")
+      assert.same({ "luaperf: luaperf.json: has no event 'cycles', but task-clock\n", 128 - 255 }, { output, status })
+      output, status = shell(dir, "luaperf report --html -o /dev/full")
+      assert.same({ "luaperf: /dev/full: No space left on device\n", 128 - 255 }, { output, status })
+    end)
+  end)
+end)
+
+describe("luaperf list and doctor", function()
+  it("print what the module says", function()
+    assert.matches("^NAME +KIND.*\npage%-faults", (shell("/", "luaperf list page-faults")))
+    assert.matches("^lua%-perf ", (shell("/", "luaperf doctor")))
+  end)
+end)
+
+describe("perf.auto", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  local function auto(dir, env, rest)
+    return shell(dir, ("%s $LUA -lperf.auto %s"):format(env, rest))
+  end
+
+  it("profiles a program that knows nothing of it", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/faults.lua", FAULTS)
+      local output, status = auto(dir, "PERF_EVENTS=page-faults:u PERF_PERIOD=1 PERF_VERBOSE=1", "faults.lua 2000")
+      assert.equal(0, status)
+      assert.matches("^%[ luaperf: [%d,]+ samples of page%-faults:u in luaperf.json %]\npage%-faults:u: ", output)
+      assert.matches("faults.lua:3 touch\n", output)
+      output = auto(dir, "PERF_OUTPUT=a.folded PERF_FREQ=99 PERF_QUIET=1", "faults.lua 0")
+      assert.equal("", output)
+      assert.is_string(util.read_file(dir .. "/a.folded"))
+    end)
+  end)
+
+  it("counts it", function()
+    with_directory(function(dir)
+      local output, status = auto(dir, "PERF_MODE=stat PERF_EVENTS=page-faults,task-clock", "-e 'os.exit(3)'")
+      assert.equal(3, status)
+      assert.matches("^\n +[%d,]+ +page%-faults.*elapsed\n$", output)
+    end)
+  end)
+
+  it("says what is wrong with its variables, and runs nothing", function()
+    for env, wanted in pairs { ["PERF_MODE=x"] = "perf.auto: PERF_MODE: record or stat expected, got 'x'\n",
+      ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: a whole number expected, got 'fast'\n",
+      ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: a whole number expected, got '0'\n",
+      ["PERF_PERIOD=1 PERF_FREQ=1"] = "perf.auto: PERF_FREQ and PERF_PERIOD exclude each other\n",
+      ["PERF_EVENTS=page-fualts"] = "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n",
+      ["PERF_OUTPUT=/no/such/file"] = "luaperf: /no/such/file: No such file or directory\n" } do
+      local output, status = auto("/tmp", env, "-e 'print(1)'")
+      assert.same({ wanted, 128 - 255 }, { output, status }, env)
+    end
+  end)
+
+  it("does without privileges", function()
+    requires { root = true, paranoid = 2 }
+    with_directory(function(dir)
+      assert(os.execute("chmod 777 " .. dir))
+      util.write_file(dir .. "/a.lua", "for i = 1, 1e5 do tostring(i) end")
+      local text = util.in_child(function()
+        assert(kit.drop(65534))
+        assert.is_true(core.euid() ~= 0)
+        return (auto(dir, "", "a.lua"))
+      end)
+      assert.matches("samples? of task%-clock in luaperf.json", text)
+    end)
+  end)
+end)
