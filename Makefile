@@ -58,9 +58,10 @@ pkg_bpf := libbpf
 pkg_symbols := libdw
 pkg_tracefields := libtraceevent
 pkg_zstd := libzstd
-hdr_pfm := perfmon/pfmlib.h
+hdr_pfm := perfmon/pfmlib_perf_event.h
 lib_pfm := -lpfm
-has_hdr    = $(shell printf '\#include <$(1)>\n' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
+hash      := \#
+has_hdr    = $(shell echo '$(hash)include <$(1)>' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
 ext_libs   = $(if $(hdr_$(1)),$(if $(call has_hdr,$(hdr_$(1))),$(lib_$(1))),\
                $(shell $(PKG_CONFIG) --libs $(pkg_$(1)) 2>/dev/null))
 ext_cflags = $(if $(pkg_$(1)),$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(pkg_$(1)) 2>/dev/null)))
