@@ -24,7 +24,7 @@
 
 #include "../core/sys.h"
 
-enum { THREAD_WORDS = 14, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4 };
+enum { THREAD_WORDS = 14, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024 };
 enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
 
 static struct {
@@ -140,22 +140,23 @@ static int safe_copy(void *dst, const void *src, size_t n)
 	return r;
 }
 
-/* The global state: what two threads refer to at the same place, right after the main thread, which it refers to. */
+/* The global state: what two threads refer to at the same place, right behind the main thread, to which it refers. */
 static void find_global(const uintptr_t *a, const uintptr_t *b)
 {
-	uintptr_t g[GLOBAL_WORDS];
+	uintptr_t g[GLOBAL_WORDS], nearest = MOST_DISTANCE;
 
 	for (int i = 1; i < 6; i++) {
 		if (a[i] != b[i] || a[i] % sizeof *a || safe_copy(g, (const void *)a[i], sizeof g) < 0)
 			continue;
 		for (int k = 1; k < GLOBAL_WORDS; k++)
-			if (g[k] < a[i] && a[i] - g[k] < 1024 && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i]) {
-				vm.glref = i;
-				/* Not the word's place: a collector's list may have led there for a while. */
-				vm.main = (int)((a[i] - g[k]) / sizeof *a);
-				learn.g = (const uintptr_t *)a[i];
-				return;
-			}
+			if (g[k] < a[i] && a[i] - g[k] < nearest && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i])
+				nearest = a[i] - g[k];
+		if (nearest < MOST_DISTANCE) {
+			vm.glref = i;
+			vm.main = (int)(nearest / sizeof *a);
+			learn.g = (const uintptr_t *)a[i];
+			return;
+		}
 	}
 }
 
@@ -216,13 +217,14 @@ enum pf_state pb_engine_classify(void *owner)
 		return PF_AT_LUA;
 	state = *at.vmstate;
 	L = (const uintptr_t *)*at.cur_L;
-	if (state >= 0 || state == VM_INTERP)
-		return PF_AT_LUA;
 	if (state == VM_GC)
 		return PF_AT_GC;
-	if (state != VM_C)
-		return PF_AT_JIT;
-	return !*at.main_cframe && (!L || !L[vm.cframe]) ? PF_OUTSIDE : PF_AT_C;
+	/* vmstate does not say so after every yield */
+	if (!*at.main_cframe && (!L || !L[vm.cframe]))
+		return PF_OUTSIDE;
+	if (state >= 0 || state == VM_INTERP)
+		return PF_AT_LUA;
+	return state == VM_C ? PF_AT_C : PF_AT_JIT;
 }
 
 void pb_engine_trigger(void *owner)

@@ -46,9 +46,29 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Frames
 
-local function lua_frame(f)
+-- The names that functions have where they are defined, which a caller may know by another or by none.
+local function definitions()
+  local files = {}
+  return function(path, line)
+    local lines = files[path]
+    if not lines then
+      lines = {}
+      local f = not path:find "^/dev/" and not path:find "^/proc/" and io.open(path) -- what may be a pipe is left alone
+      for text in f and f:lines() or function() end do lines[#lines + 1] = text end
+      if f then f:close() end
+      files[path] = lines
+    end
+    local text = lines[line] or ""
+    -- Of several on a line none is known to be the one.
+    if text:find "%f[%w_]function%f[^%w_].*%f[%w_]function%f[^%w_]" then return nil end
+    return text:match "%f[%w_]function%s+([%w_.:]+)" or text:match "([%a_][%w_.]*)%s*=%s*function%f[^%w_]"
+  end
+end
+
+local function lua_frame(f, defined)
   local file = f.file or f.short_src or "?"
-  local func = f.linedefined == 0 and "main chunk" or f.func or ("anonymous@%d"):format(f.linedefined)
+  local func = f.linedefined == 0 and "main chunk" or f.file and defined(f.file, f.linedefined) or f.func
+    or ("anonymous@%d"):format(f.linedefined)
   local line = f.line or f.linedefined
   return { name = ("%s:%d %s"):format(file, line, func), func = func, file = file, line = line, linedefined = f.linedefined,
     kind = "lua" }
@@ -63,9 +83,10 @@ end
 -- The frames of the result as frames of a Profile, those of a zone as the zone's number.
 local function frames_of(raw)
   local frames, zones, known, native = {}, {}, nil, nil
+  local defined = definitions()
   for i, f in ipairs(raw) do
     if f.kind == "lua" then
-      frames[i] = lua_frame(f)
+      frames[i] = lua_frame(f, defined)
     elseif f.kind == "c" then
       known = known or c_functions()
       frames[i] = c_frame(f, known)

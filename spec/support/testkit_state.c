@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct run {
     const char *path, *cpath, *code;
@@ -14,11 +16,9 @@ struct run {
     int ok;
 };
 
-static void *run_state(void *arg)
+static lua_State *new_state(const struct run *r)
 {
-    struct run *r = arg;
     lua_State *L = luaL_newstate();
-    const char *text;
 
     luaL_openlibs(L);
     lua_getglobal(L, "package");
@@ -27,6 +27,15 @@ static void *run_state(void *arg)
     lua_pushstring(L, r->cpath);
     lua_setfield(L, -2, "cpath");
     lua_pop(L, 1);
+    return L;
+}
+
+static void *run_state(void *arg)
+{
+    struct run *r = arg;
+    lua_State *L = new_state(r);
+    const char *text;
+
     r->ok = luaL_loadstring(L, r->code) == 0 && lua_pcall(L, 0, 1, 0) == 0;
     text = lua_tostring(L, -1);
     snprintf(r->result, sizeof r->result, "%s", text ? text : "nil");
@@ -38,16 +47,23 @@ static void *run_state(void *arg)
  * state(code [, threaded]): runs code in a new Lua state that finds the same modules, on a thread of its own when
  * threaded. Returns whether it went well, and its result or error as a string.
  */
-static int kit_state(lua_State *L)
+static struct run run_of(lua_State *L)
 {
     struct run r = { NULL, NULL, luaL_checkstring(L, 1), "", 0 };
-    pthread_t thread;
 
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "path");
     lua_getfield(L, -2, "cpath");
     r.path = lua_tostring(L, -2);
     r.cpath = lua_tostring(L, -1);
+    return r;
+}
+
+static int kit_state(lua_State *L)
+{
+    struct run r = run_of(L);
+    pthread_t thread;
+
     if (!lua_toboolean(L, 2)) {
         run_state(&r);
     } else {
@@ -62,9 +78,76 @@ static int kit_state(lua_State *L)
     return 2;
 }
 
+static int resume(lua_State *co)
+{
+#if LUA_VERSION_NUM >= 504
+    int n;
+    return lua_resume(co, NULL, 0, &n);
+#elif LUA_VERSION_NUM >= 502
+    return lua_resume(co, NULL, 0);
+#else
+    return lua_resume(co, 0);
+#endif
+}
+
+/* Call a global function without arguments; 0 when it went well. */
+static int call_global(lua_State *L, const char *name)
+{
+    lua_getglobal(L, name);
+    return lua_pcall(L, 0, 1, 0);
+}
+
+static void touch(size_t pages)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    volatile char *p = mmap(NULL, pages * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return;
+    madvise((void *)(uintptr_t)p, pages * size, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < pages; i++)
+        p[i * size] = 1;
+    munmap((void *)(uintptr_t)p, pages * size);
+}
+
+/*
+ * host(code, pages): a program in C that has a Lua state, as a server has one. Runs code, which defines start, work, steps
+ * and stop; calls start; then four times: touches pages itself, calls work, touches pages, resumes a coroutine of
+ * steps, which yields; at the end calls stop. Returns whether all went well, and stop's result or the error.
+ */
+static int kit_host(lua_State *L)
+{
+    struct run r = run_of(L);
+    size_t pages = tk_check_count(L, 2);
+    lua_State *H = new_state(&r), *co;
+    const char *text;
+
+    r.ok = luaL_loadstring(H, r.code) == 0 && lua_pcall(H, 0, 0, 0) == 0 && call_global(H, "start") == 0;
+    if (r.ok) {
+        co = lua_newthread(H);
+        lua_getglobal(co, "steps");
+        for (int i = 0; i < 4 && r.ok; i++) {
+            touch(pages);
+            r.ok = call_global(H, "work") == 0;
+            if (r.ok)
+                lua_pop(H, 1);
+            touch(pages);
+            r.ok = r.ok && resume(co) == LUA_YIELD;
+            lua_settop(co, 0);
+        }
+        r.ok = r.ok && call_global(H, "stop") == 0;
+    }
+    text = lua_tostring(H, -1);
+    snprintf(r.result, sizeof r.result, "%s", text ? text : "nil");
+    lua_close(H);
+    lua_pushboolean(L, r.ok);
+    lua_pushstring(L, r.result);
+    return 2;
+}
+
 void tk_open_state(lua_State *L)
 {
-    static const luaL_Reg functions[] = { { "state", kit_state }, { NULL, NULL } };
+    static const luaL_Reg functions[] = { { "state", kit_state }, { "host", kit_host }, { NULL, NULL } };
 
     tk_register(L, functions);
 }

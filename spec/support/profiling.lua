@@ -1,0 +1,68 @@
+--- What the specs of the profiler ask a Profile.
+local profiling = {}
+
+--- The line after the one that calls it.
+function profiling.next_line() return debug.getinfo(2, "l").currentline + 1 end
+
+-- The innermost Lua frame of a stack.
+local function place(stack)
+  for _, frame in ipairs(stack) do
+    if frame.kind == "lua" then return frame end
+  end
+end
+profiling.place = place
+
+--- The weight on a line, as the innermost Lua frame; of a function, when it is named.
+function profiling.on_line(prof, line, func)
+  local sum = 0
+  for _, s in ipairs(prof:samples()) do
+    local frame = place(s.stack)
+    if frame and frame.line == line and (not func or frame.func == func) then sum = sum + s.weight end
+  end
+  return sum
+end
+
+--- The weight under a frame of that name, wherever it stands in the stack.
+function profiling.under(prof, name)
+  local sum = 0
+  for _, s in ipairs(prof:samples()) do
+    for _, frame in ipairs(s.stack) do
+      if frame.name == name or frame.func == name then
+        sum = sum + s.weight
+        break
+      end
+    end
+  end
+  return sum
+end
+
+--- All weights together, which is the total.
+function profiling.sum(prof)
+  local sum = 0
+  for _, s in ipairs(prof:samples()) do sum = sum + s.weight end
+  return sum
+end
+
+--- A profile as text, for the message of an assertion.
+function profiling.text(prof)
+  local lines = { ("%s total %s lost %s"):format(prof.event, tostring(prof.total), tostring(prof.lost)) }
+  for i, s in ipairs(prof:samples()) do
+    if i > 12 then break end
+    local names = {}
+    for k, frame in ipairs(s.stack) do names[k] = frame.name end
+    lines[#lines + 1] = ("%s %s"):format(tostring(s.weight), table.concat(names, " < "))
+  end
+  return table.concat(lines, "\n")
+end
+
+--- All of the event was counted, at least `n`, and at least 99.9 % of it lies on the line.
+function profiling.check(assert, prof, n, line, func)
+  local text = profiling.text(prof)
+  assert.equal(prof.total, profiling.sum(prof), text)
+  assert.equal(0, prof.lost, text)
+  assert.is_true(prof.total >= n, text)
+  assert.is_true(prof.total <= n + 30, text)
+  assert.is_true(profiling.on_line(prof, line, func) >= n * 0.999, ("line %d:\n%s"):format(line, text))
+end
+
+return profiling
