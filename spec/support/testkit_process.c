@@ -274,6 +274,35 @@ static int kit_kill(lua_State *L)
     return 1;
 }
 
+static volatile sig_atomic_t counted;
+
+static void count_signal(int sig)
+{
+    (void)sig;
+    counted++;
+}
+
+static struct sigaction uncounted;
+
+/* count_signals(sig): a handler of the host's own, that counts; count_signals(sig, false): puts back what was there, and
+ * returns how many came and whether the handler was still in its place */
+static int kit_count_signals(lua_State *L)
+{
+    int sig = (int)luaL_checkinteger(L, 1);
+    struct sigaction now, action = { .sa_handler = count_signal };
+
+    if (!lua_isnone(L, 2)) {
+        sigaction(sig, &uncounted, &now);
+        lua_pushinteger(L, counted);
+        lua_pushboolean(L, now.sa_handler == count_signal);
+        return 2;
+    }
+    counted = 0;
+    sigemptyset(&action.sa_mask);
+    sigaction(sig, &action, &uncounted);
+    return 0;
+}
+
 /* drop([uid]): becomes an ordinary user (65534) for good; stays dumpable, so that /proc/self stays its own */
 static int kit_drop(lua_State *L)
 {
@@ -361,6 +390,7 @@ static int kit_rlimit(lua_State *L)
 static const luaL_Reg functions[] = {
     { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
     { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
+    { "count_signals", kit_count_signals },
     { "kill", kit_kill },     { "drop", kit_drop },     { "refuse", kit_refuse },
     { "rlimit", kit_rlimit }, { "orphans", kit_orphans }, { "geteuid", kit_geteuid },
     { NULL, NULL },
