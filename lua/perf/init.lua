@@ -47,6 +47,7 @@ local functions = {
   profiler = "profile profiler",
   zone = "zone",
   tracer = "tracer",
+  observe = "observe",
   tracing = "available_events subsystems tracers current_tracer mounts",
 }
 -- Modules that are reached as perf.NAME.
