@@ -2,7 +2,9 @@
  * in the child handler is enough; a child made by a bare clone(2) runs no handlers and must not measure. */
 #include "thread.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 static _Thread_local uint32_t token;
@@ -32,5 +34,24 @@ uint32_t pf_thread_token(void)
 
 uint32_t pf_fork_generation(void)
 {
+	pthread_once(&once, watch_forks);
 	return atomic_load(&generation);
+}
+
+int pf_thread_bind(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	return sched_setaffinity(0, sizeof set, &set) < 0 ? -errno : 0;
+}
+
+int pf_thread_may_run(int cpu)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) < 0)
+		return -errno;
+	return CPU_ISSET((size_t)cpu, &set) ? 1 : 0;
 }

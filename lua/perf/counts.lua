@@ -224,6 +224,9 @@ local function is_counts(v)
   return M.is_packed(v)
 end
 
+--- Whether a value is Counts, of either kind.
+M.is = is_counts
+
 local function check(v, what)
   if not is_counts(v) then error(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 3) end
   return entries(v)

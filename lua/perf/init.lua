@@ -48,6 +48,7 @@ local functions = {
   zone = "zone",
   tracer = "tracer",
   observe = "observe",
+  pool = "pool",
   tracing = "available_events subsystems tracers current_tracer mounts",
 }
 -- Modules that are reached as perf.NAME.

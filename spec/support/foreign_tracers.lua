@@ -20,7 +20,7 @@ function foreign.opentelemetry()
     self.end_time = end_timestamp or os.time() * 1e9
     for _, processor in ipairs(self.tracer.provider.span_processors) do processor:on_end(self) end
   end
-  function context_class:with_span(span) return setmetatable({ sp = span }, context_class) end
+  function context_class.with_span(_, span) return setmetatable({ sp = span }, context_class) end
   function tracer_class.start(self, context, name, config, start_time)
     config = config or {}
     if not self.provider.sampled then

@@ -1,0 +1,273 @@
+--- perf.pool: functions on other threads, each bound to a CPU and measured.
+--
+--     local pool = perf.pool {size = 4}
+--     local job = pool:submit(function(n) return ("x"):rep(n):len() end, 1e6)
+--     print(job:get())      --> 1000000
+--     print(job:counts())   -- what it cost there
+--     pool:close()
+--
+-- The threads are libuv's (luv). Each has a Lua state of its own, so nothing is shared: the function, its arguments and its
+-- results go over by copy (perf.pool.copy), and a function with upvalues is refused. `require` finds what it finds here.
+-- @module perf.pool
+local blame = require "perf.names.blame"
+local clock = require "perf.trace.clock"
+local copy = require "perf.pool.copy"
+local core = require "perf.core"
+local extension = require "perf.extension"
+local host = require "perf.host"
+local measure = require "perf.measure"
+
+local M = {}
+
+local Pool, Job = { __name = "perf.Pool" }, { __name = "perf.Job" }
+Pool.__index, Job.__index = Pool, Job
+
+local unpack = table.unpack or unpack
+
+local known = { size = "number", cpus = "table|string|boolean", events = "string|table|boolean", queue = "number",
+  tracer = "table" }
+
+-- The CPUs to bind to, in turn; nil for none.
+local function cpus_of(which)
+  if which == false then return nil end
+  local allowed = assert(core.allowed_cpus())
+  if which == nil or which == true then return allowed end
+  if type(which) == "string" then
+    if which ~= "online" then blame.raisef("option 'cpus': an array of numbers, 'online' or false expected, got '%s'", which) end
+    local online, list = host.cpus "online", {}
+    for _, cpu in ipairs(allowed) do
+      if not online or online(cpu) then list[#list + 1] = cpu end
+    end
+    return list
+  end
+  if #which == 0 then blame.raise "option 'cpus': no CPU in it" end
+  for _, cpu in ipairs(which) do
+    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+      blame.raisef("option 'cpus': '%s' is no CPU's number", tostring(cpu))
+    end
+  end
+  return which
+end
+
+-- Events travel as text.
+local function events_of(events)
+  if type(events) ~= "table" then return events end
+  for _, event in ipairs(events) do
+    if type(event) ~= "string" then blame.raise "option 'events': names expected, since they go to other threads" end
+  end
+  return table.concat(events, ",")
+end
+
+local function whole(name, v, low, high)
+  if v ~= math.floor(v) or v < low or v > high then
+    blame.raisef("option '%s': a whole number from %d to %d", name, low, high)
+  end
+  return v
+end
+
+-- The threads end when the jobs do; what runs is waited for, since a thread cannot be stopped.
+local function shut_down(threads, jobs, drop, generation)
+  jobs:close(drop)
+  if core.fork_generation() ~= generation then return end
+  for i = #threads, 1, -1 do
+    threads[i]:join()
+    threads[i] = nil
+  end
+end
+
+-- The program's end waits as close() does, and before the library of threads is gone.
+local function at_exit(self)
+  local threads, jobs, generation = self.threads, self.jobs, self.generation
+  local function close() pcall(shut_down, threads, jobs, true, generation) end
+  local newproxy = rawget(_G, "newproxy")
+  if newproxy and _VERSION == "Lua 5.1" then
+    local proxy = newproxy(true)
+    getmetatable(proxy).__gc = close
+    return proxy
+  end
+  return setmetatable({}, { __gc = close })
+end
+
+local entry = [[
+local path, cpath, jobs, results, cpu, events = ...
+package.path, package.cpath = path, cpath
+require("perf.pool.worker").main(jobs, results, cpu, events)
+]]
+
+--- A pool of threads.
+-- @tab[opt] options size (threads; as many as CPUs), cpus (array of numbers, "online", or false: not bound; by default those
+-- that this thread may use, in turn), events (as perf.measure takes them, names only; false: not measured), queue (jobs that may
+-- wait, 1024), tracer (a perf.tracer: each job is a span)
+-- @return Pool; or nil, message, code. Raises for mistakes, and where luv is missing
+function M.pool(options)
+  options = extension.options(known, options, 1)
+  local ok, uv = pcall(require, "luv")
+  if not ok then error("perf.pool: needs luv (apt-get install lua-luv): " .. tostring(uv):match "^[^\n]*", 2) end
+  local cpus = cpus_of(options.cpus)
+  local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
+  local events = events_of(options.events)
+  if events then
+    local set, message, code = measure.lookup(events) -- says here what would go wrong there
+    if not set then return nil, message, code end
+  end
+  local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, generation = core.fork_generation(),
+    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(), tracer = options.tracer,
+    pending = 0 }, Pool)
+  for i = 1, size do
+    local thread, message = uv.new_thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
+      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
+    if not thread then
+      self:close()
+      return nil, "thread: " .. tostring(message), "EAGAIN"
+    end
+    self.threads[i] = thread
+  end
+  self.exit = at_exit(self)
+  for _ = 1, size do
+    local id, text = self.results:pop(30)
+    local wrong = id and copy.unpack(text) or { n = 2, "a thread did not start: " .. text, "EIO" }
+    if wrong.n > 0 then
+      self:close()
+      return nil, wrong[1], wrong[2] or "EIO"
+    end
+  end
+  return self
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Jobs
+
+local function check_open(self)
+  if self.closed then error("Pool is closed", 3) end
+  if core.fork_generation() ~= self.generation then error("this pool is of the process that forked", 3) end
+end
+
+-- What came back, onto the job it belongs to.
+local function settle(self, id, text)
+  local job = self.waiting[id]
+  self.waiting[id] = nil
+  if not job then return end
+  self.pending = self.pending - 1
+  local values = copy.unpack(text)
+  job.ok, job.measured, job.traceback = values[1], values[4], values[5]
+  job.wall_ns = values[3] - values[2]
+  job.values = { n = values.n - 5, unpack(values, 6, values.n) }
+  job.state = "done"
+  if not self.tracer then return end
+  local anchor = job.parent and job.parent.anchor or clock.anchor()
+  local span = self.tracer:start(job.name, { parent = job.parent and job.parent:context() or false,
+    start_ns = clock.ns(anchor, values[2]) })
+  if job.measured and span:is_recording() then span:set_counts(job.measured) end
+  if not job.ok then span:record_error(job.values[1], job.traceback) end
+  span:finish(clock.ns(anchor, values[3]))
+end
+
+-- Results that are there; the first one is waited for.
+local function collect(self, timeout)
+  local id, text = self.results:pop(timeout)
+  while id do
+    settle(self, id, text)
+    id, text = self.results:pop(0)
+  end
+end
+
+--- Have a function run on some thread of the pool.
+-- @param fn a Lua function without upvalues
+-- @param ... its arguments, which are copied
+-- @return Job; or nil, message, "EAGAIN" when as many as the queue holds wait already. Raises for what cannot be copied
+function Pool:submit(fn, ...)
+  check_open(self)
+  if type(fn) ~= "function" then blame.raise(("function expected, got %s"):format(type(fn)), 1) end
+  local text, message = copy.pack("argument", select("#", ...) + 1, fn, ...)
+  if not text then
+    blame.raise((message:gsub("^argument (%d+)", function(n)
+      return n == "1" and "function" or "argument " .. tonumber(n) - 1
+    end)), 1)
+  end
+  collect(self, 0)
+  local id = self.last_id + 1
+  local ok, why, code = self.jobs:push(id, text)
+  if not ok then
+    if code == "EAGAIN" then why = "the pool's queue is full: wait for some jobs, or give it a longer one (queue=)" end
+    return nil, why, code
+  end
+  self.last_id, self.pending = id, self.pending + 1
+  local job = setmetatable({ pool = self, id = id, state = "waiting" }, Job)
+  if self.tracer then
+    local where = debug.getinfo(fn, "S")
+    job.parent, job.name = self.tracer:current(), ("pool %s:%d"):format(where.short_src, where.linedefined)
+  end
+  self.waiting[id] = job
+  return job
+end
+
+--- Wait until the job is done.
+-- @number[opt] timeout seconds; for ever without
+-- @return whether it is
+function Job:wait(timeout)
+  if timeout ~= nil and type(timeout) ~= "number" then blame.raise(("number expected, got %s"):format(type(timeout)), 1) end
+  local till = timeout and clock.now() + timeout * 1e9
+  while self.state == "waiting" do
+    local left = till and (till - clock.now()) / 1e9
+    collect(self.pool, left and math.max(left, 0) or nil)
+    if left and left <= 0 then break end
+  end
+  return self.state ~= "waiting"
+end
+
+--- The function's results; its error is raised here, and where it was is job.traceback.
+-- @number[opt] timeout seconds; for ever without
+-- @return results; or nil, message, "ETIMEDOUT" or "ECANCELED"
+function Job:get(timeout)
+  if not self:wait(timeout) then return nil, "the job is not done yet", "ETIMEDOUT" end
+  if self.state == "canceled" then return nil, "the job was canceled before it ran", "ECANCELED" end
+  if not self.ok then error(self.values[1], 0) end
+  return unpack(self.values, 1, self.values.n)
+end
+
+--- What it cost on its thread.
+-- @return Counts; nil while it is not done, and where nothing is measured
+function Job:counts() return self.measured end
+
+--- Take it back, if no thread has begun with it.
+-- @return whether that was so
+function Job:cancel()
+  local pool = self.pool
+  if self.state ~= "waiting" or pool.closed or not pool.jobs:remove(self.id) then return false end
+  self.state, pool.waiting[self.id] = "canceled", nil
+  pool.pending = pool.pending - 1
+  return true
+end
+
+function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state) end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The pool
+
+--- How many jobs are not done, and how many of these no thread has begun with.
+function Pool:stats()
+  if self.closed then return { pending = 0, queued = 0, size = 0 } end
+  collect(self, 0)
+  return { pending = self.pending, queued = self.jobs:length(), size = self.size }
+end
+
+--- End the threads: jobs that none has begun with are canceled, those that run are waited for. Idempotent.
+function Pool:close()
+  if self.closed then return end
+  self.closed = true
+  shut_down(self.threads, self.jobs, true, self.generation)
+  collect(self, 0)
+  for id, job in pairs(self.waiting) do
+    job.state, self.waiting[id] = "canceled", nil
+  end
+  self.pending, self.exit = 0, nil
+end
+
+Pool.__close = Pool.close
+
+function Pool:__tostring()
+  local s = self:stats()
+  return ("perf.Pool of %d threads, %d jobs pending"):format(s.size, s.pending)
+end
+
+return M

@@ -1,0 +1,195 @@
+-- In children: the module luv opens descriptors when it is loaded, and threads stay with the process that has them.
+local kit = require "testkit"
+local perf = require "perf"
+local util = require "spec.support.util"
+
+local function in_child(fn, ...)
+  return util.in_child(function(...)
+    local result = fn(...)
+    return result or "fine"
+  end, ...)
+end
+
+describe("perf.pool", function()
+  before_each(function() requires { perf_open = true, module = "luv" } end)
+
+  it("runs functions, and gives results, errors, tracebacks and counts back", function()
+    assert.equal("fine", in_child(function()
+      local pool = assert(perf.pool { size = 2, events = "page-faults,task-clock" })
+      local job = pool:submit(function(n, t)
+        require "testkit".touch_pages(n)
+        return n, nil, t.a, nil
+      end, 64, { a = "b" })
+      local results = { n = select("#", job:get()), job:get() }
+      assert(results.n == 4 and results[1] == 64 and results[2] == nil and results[3] == "b")
+      assert(job:counts()["page-faults"] >= 64 and job:counts()["page-faults"] < 2000, job:counts()["page-faults"])
+      assert(job.wall_ns > 0)
+      local fails = pool:submit(function() error { code = 5 } end)
+      local ok, err = pcall(fails.get, fails)
+      assert(not ok and err.code == 5)
+      fails = pool:submit(function() error("text", 0) end)
+      ok, err = pcall(fails.get, fails)
+      assert(not ok and err == "text" and fails.traceback:find "pool_spec.lua:%d+")
+      assert(fails:counts()["task-clock"] > 0)
+      fails = pool:submit(function() return print end)
+      ok, err = pcall(fails.get, fails)
+      assert(not ok and err:find "^result 1: a C function cannot be copied")
+      pool:close()
+      assert(job:get() == 64)
+    end))
+  end)
+
+  it("binds each thread to a CPU", function()
+    requires { ncpu = 2 }
+    assert.equal("0 1 0 1", in_child(function()
+      local pool = assert(perf.pool { size = 4, cpus = { 0, 1 }, events = false })
+      local seen, jobs = {}, {}
+      for i = 1, 4 do -- each holds a thread until all four are held
+        jobs[i] = pool:submit(function()
+          local cpus = require "perf.core".allowed_cpus()
+          local till = require "perf.core".clock_wall() + 3e8
+          while require "perf.core".clock_wall() < till do end
+          return table.concat(cpus, ",")
+        end)
+      end
+      for i = 1, 4 do seen[i] = jobs[i]:get() end
+      table.sort(seen)
+      pool:close()
+      return seen[1] .. " " .. seen[3] .. " " .. seen[2] .. " " .. seen[4]
+    end))
+  end)
+
+  it("bounds its queue, and cancels what has not begun", function()
+    assert.equal("fine", in_child(function()
+      local pool = assert(perf.pool { size = 1, queue = 2, events = false })
+      local function wait(seconds)
+        local clock = require "perf.core".clock_wall
+        local till = clock() + seconds * 1e9
+        while clock() < till do end
+        return "waited"
+      end
+      local first = pool:submit(wait, 1)
+      while pool:stats().queued > 0 do end -- it runs
+      local a, b = assert(pool:submit(wait, 0)), assert(pool:submit(wait, 0))
+      local none, message, code = pool:submit(wait, 0)
+      assert(none == nil and code == "EAGAIN" and message:find "queue is full")
+      assert(not first:cancel())
+      assert(a:cancel() and not a:cancel())
+      assert(select(3, a:get()) == "ECANCELED")
+      assert(select(3, first:get(0)) == "ETIMEDOUT" and not first:wait(0.01))
+      assert(b:get() == "waited" and first:get() == "waited")
+      assert(pool:stats().pending == 0)
+      local last = pool:submit(wait, 0.3)
+      while pool:stats().queued > 0 do end
+      local left = pool:submit(wait, 0)
+      pool:close()
+      pool:close()
+      assert(last:get() == "waited" and select(3, left:get()) == "ECANCELED")
+      assert(not pcall(pool.submit, pool, wait))
+    end))
+  end)
+
+  it("runs thousands", function()
+    requires { nostress = true }
+    assert.equal("fine", in_child(function()
+      local pool = assert(perf.pool { size = 3, queue = 100, events = "dummy" })
+      local sum, jobs = 0, {}
+      for i = 1, 3000 do
+        local job, _, code = pool:submit(function(x) return x end, i)
+        while not job do
+          assert(code == "EAGAIN")
+          sum = sum + table.remove(jobs, 1):get()
+          job, _, code = pool:submit(function(x) return x end, i)
+        end
+        jobs[#jobs + 1] = job
+      end
+      for _, job in ipairs(jobs) do sum = sum + job:get() end
+      assert(sum == 3000 * 3001 / 2, sum)
+      pool:close()
+    end))
+  end)
+
+  it("leaves no descriptors and threads", function()
+    assert.equal("fine", in_child(function()
+      require "luv"
+      local function descriptors()
+        local n = 0
+        for _ in pairs(kit.fds()) do n = n + 1 end
+        return n
+      end
+      local function once()
+        local pool = assert(perf.pool { size = 2 })
+        pool:submit(function() end):get()
+        pool:close()
+      end
+      once() -- opens what stays open for this thread
+      local before = descriptors()
+      once()
+      assert(descriptors() == before)
+      assert(#require "perf.core".listdir "/proc/self/task" == 1)
+    end))
+  end)
+
+  it("makes spans of jobs", function()
+    assert.equal("fine", in_child(function()
+      local list
+      local tracer = perf.tracer { events = "page-faults", exporter = function(batch) list = batch end }
+      local pool = assert(perf.pool { size = 1, events = "page-faults", tracer = tracer })
+      tracer:span("outer", function()
+        pool:submit(function() require "testkit".touch_pages(64) end):get()
+        local job = pool:submit(function() error "boo" end)
+        pcall(job.get, job)
+      end)
+      tracer:flush()
+      assert(#list == 3 and list[3].name == "outer")
+      assert(list[1].name:find "^pool .*pool_spec.lua:%d+$", list[1].name)
+      assert(list[1].parent_id == list[3].span_id and list[1].trace_id == list[3].trace_id)
+      assert(list[1].counts["page-faults"] >= 64 and list[2].status == "error")
+      assert(list[3].self_counts["page-faults"] == list[3].counts["page-faults"]) -- other threads are not this one
+      assert(list[1].start_ns >= list[3].start_ns and list[1].duration_ns <= list[3].duration_ns)
+      pool:close()
+    end))
+  end)
+
+  it("ends with the program", function()
+    local code = [[local p = require "perf".pool {size = 2} for _ = 1, 10 do p:submit(function() return 1 end) end]]
+    assert.same({ "", 0 }, { util.shell(("%s -e '%s'"):format(util.lua(), code)) })
+    code = code .. [[ local j = p:submit(function() end) j:get() print "done"]]
+    assert.same({ "done\n", 0 }, { util.shell(("%s -e '%s'"):format(util.lua(), code)) })
+  end)
+
+  it("says what is wrong", function()
+    assert.equal("fine", in_child(function()
+      local function raises(pattern, fn, ...)
+        local ok, message = pcall(fn, ...)
+        assert(not ok and message:find(pattern), message)
+      end
+      raises("unknown option 'sise'", perf.pool, { sise = 1 })
+      raises("'size': a whole number from 1", perf.pool, { size = 0 })
+      raises("'cpus': '%-1' is no CPU", perf.pool, { cpus = { -1 } })
+      raises("unknown event; did you mean", perf.pool, { events = "page-fautls" })
+      raises("'events': names expected", perf.pool, { events = { {} } })
+      local pool, message, code = perf.pool { size = 1, cpus = { 1000 } }
+      assert(pool == nil and message:find "CPU 1000: sched_setaffinity" and code == "EINVAL", message)
+      pool = assert(perf.pool { size = 1, events = false })
+      local up = 1
+      raises("pool_spec.lua.*the function has the upvalue 'up'", function() pool:submit(function() return up end) end)
+      raises("argument 2: a userdata cannot be copied", function() pool:submit(function() end, 1, io.stdout) end)
+      raises("function expected, got string", function() pool:submit "x" end)
+      assert(pool:submit(function() return 1 end):counts() == nil)
+      pool:close()
+    end))
+  end)
+
+  it("is not the pool of a child", function()
+    assert.equal("fine", in_child(function()
+      local pool = assert(perf.pool { size = 1, events = false })
+      util.in_child(function()
+        local ok, message = pcall(pool.submit, pool, function() end)
+        assert(not ok and message:find "of the process that forked")
+        pool:close()
+      end)
+      pool:close()
+    end))
+  end)
+end)

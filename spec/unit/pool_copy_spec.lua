@@ -1,0 +1,84 @@
+local copy = require "perf.pool.copy"
+
+local function there_and_back(...)
+  local n = select("#", ...)
+  local text, message = copy.pack("argument", n, ...)
+  assert(text, message)
+  local values = copy.unpack(text)
+  assert.equal(n, values.n)
+  return (table.unpack or unpack)(values, 1, n)
+end
+
+describe("perf.pool.copy", function()
+  it("keeps values as they are", function()
+    local a, b, c, d, e = there_and_back(nil, true, "a\0b\255;", -0.5, nil)
+    assert.same({ nil, true, "a\0b\255;", -0.5, nil }, { a, b, c, d, e })
+    for _, v in ipairs { 0, 1, -1, 2 ^ 53, -2 ^ 53, 1e300, 5e-324, 0.1, math.huge, -math.huge, "", ("x"):rep(1e5), false } do
+      assert.equal(v, (there_and_back(v)))
+    end
+    local nan = there_and_back(0 / 0)
+    assert.is_true(nan ~= nan)
+    assert.equal(0, select("#", there_and_back()))
+  end)
+
+  it("keeps the kind of a number", function()
+    if math.type then
+      for _, v in ipairs { 1, 1.0, math.tointeger(2 ^ 53) * 1024 - 1, -0.0 } do
+        assert.equal(math.type(v), math.type((there_and_back(v))))
+        assert.equal(v, (there_and_back(v)))
+      end
+    else
+      requires { lua = "luajit" }
+      local ffi = require "ffi"
+      for _, v in ipairs { ffi.new("int64_t", -5), ffi.new("uint64_t", 2 ^ 63), ffi.new("int64_t", -2 ^ 63) } do
+        local got = there_and_back(v)
+        assert.equal(ffi.typeof(v), ffi.typeof(got))
+        assert.is_true(v == got)
+      end
+    end
+  end)
+
+  it("keeps tables, shared ones and cycles", function()
+    local shared = { 1, 2, n = { m = "x" }, [true] = 5, [2.5] = false }
+    local t = { a = shared, b = shared }
+    t.t = t
+    local got, again = there_and_back(t, shared)
+    assert.equal(got, got.t)
+    assert.equal(got.a, got.b)
+    assert.equal(got.a, again)
+    assert.same(shared, got.a)
+    assert.are_not.equal(shared, got.a)
+  end)
+
+  it("takes functions along that stand by themselves", function()
+    local f = there_and_back(function(a, b) return tostring(a + b) end)
+    assert.equal("5", (f(2, 3):gsub("%.0", "")))
+    local t = there_and_back { fn = function() return 7 end }
+    assert.equal(7, t.fn())
+  end)
+
+  it("takes Counts along", function()
+    requires { perf_open = true }
+    local perf = require "perf"
+    local c = perf.measure("dummy,page-faults", function() end)
+    local got = there_and_back(c)
+    assert.equal(tostring(c), tostring(got))
+    assert.equal(c["page-faults"], got["page-faults"])
+    assert.equal(c[1].id, got[1].id)
+  end)
+
+  it("says what has no copy, and where it is", function()
+    local up = 1
+    local function refused(pattern, ...)
+      local text, message = copy.pack("argument", select("#", ...), ...)
+      assert.is_nil(text)
+      assert.matches(pattern, message)
+    end
+    refused("^argument 1: the function has the upvalue 'up'", function() return up end)
+    refused("^argument 2: a C function", 1, print)
+    refused("^argument 1.a.b%[1%]: a userdata cannot", { a = { b = { io.stdout } } })
+    refused("^argument 1%[table: .-%]: a thread cannot be copied$", { [{}] = coroutine.create(function() end) })
+    refused("^argument 1: a table with a metatable", setmetatable({}, {}))
+    refused("^argument 1 %(a key%): a userdata", { [io.stdout] = 1 })
+  end)
+end)
