@@ -1,8 +1,11 @@
 # resty.perf in a real nginx: Debian's, with its Lua module (doc/openresty.md).
-.PHONY: test-nginx demo-nginx bench-nginx
+.PHONY: test-nginx soak-nginx demo-nginx bench-nginx
 
 test-nginx: ## resty.perf in a real nginx, under load: counts of requests to the unit
 	@BUILD=$(BUILD) tools/nginx/test.sh
+
+soak-nginx: ## a million requests with reloads, aborts and a killed worker
+	@BUILD=$(BUILD) SOAK=1000000 SUITE_TIMEOUT=7200 NGINX_SPECS=spec/nginx/soak_spec.lua tools/nginx/test.sh
 
 demo-nginx: ## the example nginx.conf under load for five seconds, and what it counted; KEEP=1 leaves it running
 	@BUILD=$(BUILD) tools/nginx/demo.sh

@@ -13,13 +13,14 @@ local events = require "resty.perf.events"
 local ledger = require "resty.perf.ledger"
 local options = require "resty.perf.options"
 local slow = require "resty.perf.slow"
+local spans = require "resty.perf.spans"
 local totals = require "resty.perf.totals"
 local yields = require "resty.perf.yields"
 
 local get_request = base.get_request
 local enter, exit, finish = ledger.enter, ledger.exit, ledger.finish
 local start_time, now = ngx.req.start_time, ngx.now
-local every = ngx.timer.every
+local every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
 
 local M = { _VERSION = require "perf.version" }
 
@@ -69,6 +70,7 @@ local function newcomer(r, phase, code)
   local header = config.header
   local counted = config.decide(route, header and ngx.var["http_" .. header])
   if ledger.admit(r, start_time(), counted and route_number(route) or -1) ~= 0 then return 0 end
+  if counted and config.spans then spans.begin(config.spans, r, route) end
   return enter(r, phase)
 end
 
@@ -118,12 +120,15 @@ for phase, name in ipairs(ledger.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
 
-local function report(route)
+-- A counted request is over: a line about a slow one, and its span.
+local function report(r, route)
   local counts
   local function finished()
     counts = counts or ledger.finished()
     return counts
   end
+  if config.spans then spans.finish(r, names[route], finished()) end
+  if not config.is_slow then return end
   ngx.update_time()
   local seconds = now() - start_time()
   if not config.is_slow(seconds, finished) then return end
@@ -137,7 +142,7 @@ end
 local function finished(...)
   local r = get_request()
   local route = finish(r)
-  if route and config.is_slow then report(route) end
+  if route and config.reports then report(r, route) end
   return ...
 end
 
@@ -197,6 +202,7 @@ local function halt()
   if not running then return end
   publish()
   running = false
+  spans.forget()
   ledger.close()
 end
 
@@ -246,7 +252,7 @@ end
 --- Begin to count. In init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or with
 -- other `events` (text) or another `sample` (a number): the other workers follow within a second.
 -- @param[opt] opts `events` list as in perf.measure; `sample` see resty.perf.sampler; `routes` see resty.perf.routes; `slow` see
--- resty.perf.slow; `dict` name of the lua_shared_dict, "perf"
+-- resty.perf.slow; `spans` a tracer, see resty.perf.spans; `dict` name of the lua_shared_dict, "perf"
 -- @return true; or nil, message, code when the machine refuses the events: requests are then served as ever, and not
 -- counted. Raises for what is no option.
 function M.start(opts)
@@ -292,6 +298,16 @@ end
 --- The counts of the running request so far.
 -- @return Counts; nil when it is not counted
 function M.request() return running and ledger.request(get_request()) or nil end
+
+--- The running request's span, to put its context into requests that it makes: `perf.span():inject(headers)`.
+-- @return Span; nil when it is not counted, or there is no tracer
+function M.span() return running and config.spans and spans.current(get_request()) or nil end
+
+--- Profile this worker for a while; the request that asks waits.
+-- @param event what by, as perf.profiler takes it
+-- @param seconds for how long, 60 at most
+-- @return Profile; or nil, message, code
+function M.profile(event, seconds) return require("resty.perf.flame").profile(event, seconds, after, sleep) end
 
 --- Sum the running request up under another name.
 -- @param name a route's; there are at most 100

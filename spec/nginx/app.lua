@@ -122,6 +122,19 @@ function M.cost(event)
   ngx.say(got, " of ", want)
 end
 
+--- An OpenTelemetry collector that keeps what it is sent, and tells it.
+function M.collector()
+  ngx.req.read_body()
+  local dict = ngx.shared.test
+  local body = ngx.req.get_body_data()
+  if body then
+    dict:set("spans", (dict:get "spans" or "") .. body .. "\n")
+    ngx.header.content_type = "application/json"
+    return ngx.print "{}"
+  end
+  ngx.print(dict:get "spans" or "")
+end
+
 --- n of the event.
 M.spend = kit.syscalls
 

@@ -92,4 +92,62 @@ scrape_configs:
     assert.equal(200, select(2, s:get "/open"))
     assert.equal(200, select(2, s:get "/perf"))
   end)
+
+  it("a flame graph of the worker, by any event; one at a time", function()
+    serve()
+    local text, status = s:get "/perf?flame=task-clock&seconds=0.3"
+    assert.equal(200, status)
+    assert.truthy(text:find "<html" and text:find "task%-clock")
+    assert.equal(200, select(2, s:get "/perf?flame=page-faults:u&seconds=0.1"))
+    assert.equal(400, select(2, s:get "/perf?flame=nonsense"))
+    assert.equal(500, select(2, s:get "/perf?flame=task-clock&seconds=1000"))
+    assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Sec-Fetch-Site: cross-site'")))
+    s:get("/perf?flame=task-clock&seconds=1", "-m 0.1") -- who asked is gone
+    assert.equal(409, select(2, s:get "/perf?flame=task-clock&seconds=0.1"))
+    s:wait(function() return select(2, s:get "/perf?flame=task-clock&seconds=0.1") == 200 end)
+    assert.truthy(not s:errors():find "%[error%]")
+  end)
+end)
+
+describe("resty.perf's spans", function()
+  it("go out with their counts, and with what traceparent says", function()
+    requires(server.needs)
+    requires { module = "cjson", tracepoint = "syscalls:sys_enter_getppid" }
+    local s = server.start { user = "root", server = [[
+      location /v1/traces { content_by_lua_block { app.collector() } }
+      location /work { content_by_lua_block { perf.content(function()
+        app.spend(5) ngx.sleep(0.01) app.spend(6)
+        local headers = perf.span():inject({})
+        if ngx.var.arg_fail then ngx.exit(500) end
+        ngx.say(headers.traceparent) end) } }]],
+      init_worker = [[
+        local perf = require "perf"
+        app.start{spans = perf.tracer{service = "shop", events = false, delay = 0.2,
+          exporter = perf.exporter.otlp{endpoint = "http://127.0.0.1:$port"}}}]] }
+    finally(function() s:stop() end)
+    local trace, parent = ("ab"):rep(16), ("cd"):rep(8)
+    local said = s:get("/work", ("-H 'traceparent: 00-%s-%s-01'"):format(trace, parent))
+    s:get "/work?fail=1"
+    local json = require "cjson"
+    local all = {}
+    s:wait(function()
+      all = {}
+      for line in s:get "/v1/traces":gmatch "[^\n]+" do
+        for _, span in ipairs(json.decode(line).resourceSpans[1].scopeSpans[1].spans) do all[#all + 1] = span end
+      end
+      return #all == 2
+    end)
+    local span, failed = all[1], all[2]
+    local attributes = {}
+    for _, a in ipairs(span.attributes) do attributes[a.key] = a.value.stringValue or a.value.intValue end
+    assert.equal("/work", span.name)
+    assert.equal(trace, span.traceId)
+    assert.equal(parent, span.parentSpanId)
+    assert.equal(("00-%s-%s-01\n"):format(trace, span.spanId), said)
+    assert.equal("11", attributes["perf.syscalls:sys_enter_getppid"])
+    assert.equal("200", attributes["http.response.status_code"])
+    assert.truthy(span.endTimeUnixNano - span.startTimeUnixNano >= 10e6)
+    assert.not_equal(trace, failed.traceId)
+    assert.equal(2, failed.status.code)
+  end)
 end)

@@ -5,10 +5,11 @@ local json = require "perf.json"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampler"
 local slow = require "resty.perf.slow"
+local spans = require "resty.perf.spans"
 
 local M = {}
 
-local known = { events = true, sample = true, routes = true, slow = true, dict = true }
+local known = { events = true, sample = true, routes = true, slow = true, spans = true, dict = true }
 
 M.sampler = sampler.new
 
@@ -27,8 +28,8 @@ end
 --- Check them.
 -- @param opts what the user gave
 -- @param level whom an error is for
--- @return {events=, find=, admit=, decide=, header=, every=, is_slow=, dict=, dict_name=, mark=}: mark tells one configuration
--- from another
+-- @return {events=, find=, admit=, decide=, header=, every=, is_slow=, spans=, reports=, dict=, dict_name=, mark=}: reports says
+-- whether a request's end is more than a sum, mark tells one configuration from another
 function M.check(opts, level)
   for k in pairs(opts) do
     if not known[k] then error("bad argument #1 to 'start' (unknown option '" .. tostring(k) .. "')", level) end
@@ -44,6 +45,11 @@ function M.check(opts, level)
   c.decide, c.header = checked(level, sampler.new, opts.sample)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample or 1
   if opts.slow ~= nil then c.is_slow = checked(level, slow.new, opts.slow) end
+  if opts.spans ~= nil then
+    checked(level, spans.check, opts.spans)
+    c.spans = opts.spans
+  end
+  c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c
 end

@@ -26,7 +26,9 @@ td.path { max-width: 24rem; overflow: hidden; text-overflow: ellipsis; }
 .soft { color: var(--soft); } button, select { font: inherit; padding: .15rem .6rem; }
 </style></head><body>
 <header><h1>resty.perf</h1><span id="state">loading</span>
-<div><label>event <select id="event"></select></label> <button id="toggle" hidden></button></div></header>
+<div><label>event <select id="event"></select></label>
+<button id="flame" title="profiles the worker that answers, for two seconds">flame graph</button>
+<button id="toggle" hidden></button></div></header>
 <section><h2>Where it went</h2><div id="shares"></div></section>
 <section><h2>Routes, per request</h2><div id="routes"></div></section>
 <section><h2>Phases</h2><div id="phases"></div></section>
@@ -97,6 +99,7 @@ async function load() {
 }
 $("event").onchange = e => { chosen = e.target.value; draw(); };
 $("toggle").onclick = async () => { await fetch("?do=" + (data.running ? "stop" : "start"), {method: "POST"}); load(); };
+$("flame").onclick = () => window.open("?flame=" + encodeURIComponent(chosen === "lua" ? "task-clock" : chosen) + "&seconds=2");
 load();
 setInterval(load, 2000);
 </script></body></html>

@@ -1,4 +1,4 @@
---- The pages: HTML, JSON and Prometheus metrics; and, by POST, to start and stop.
+--- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
 --
 -- They tell paths and counts, so only this machine may see them unless it is said otherwise: `from = "any"`, or a
 -- function(address) that decides. What stands before nginx on the same machine, a proxy, is this machine.
@@ -76,6 +76,7 @@ end
 
 -- Another site's page must not press the buttons: a browser says where a form comes from.
 local function same_origin()
+  if ngx.var.http_sec_fetch_site == "cross-site" then return false end
   local origin, host = ngx.var.http_origin, ngx.var.http_host
   return origin == nil or origin:gsub("^%w+://", "") == host
 end
@@ -96,10 +97,21 @@ local function command(perf)
   return refuse(200, "done; the other workers follow within a second")
 end
 
+local function flame(perf, event)
+  if not same_origin() then return refuse(403, "from another site") end
+  local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
+  if not called then return refuse(400, prof) end
+  if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
+  ngx.header.content_type = "text/html; charset=utf-8"
+  ngx.print(prof:flamegraph())
+end
+
 --- Content handler.
 function M.status(perf, opts)
   if not allowed(opts, "status") then return refuse(403, "only from this machine") end
   if ngx.req.get_method() == "POST" then return command(perf) end
+  local event = ngx.req.get_uri_args().flame
+  if event then return flame(perf, type(event) == "string" and event or "task-clock") end
   local format = ngx.var.arg_format
   if format == "metrics" then return M.metrics(perf, opts) end
   if format ~= "json" then

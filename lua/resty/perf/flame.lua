@@ -1,0 +1,50 @@
+--- A flame graph of this worker, by any event: everything its Lua does meanwhile, for whichever request.
+--
+-- A timer ends the profile, not the request that asked for it, which may be gone by then. There is one profiler in a process.
+-- @module resty.perf.flame
+local profiler = require "perf.profiler"
+
+local M = {}
+
+local LONGEST = 60
+
+local running -- {profiler=} of the one that runs, afterwards {over=true, profile=, message=, code=}
+
+-- A function of its own: a closure's variables are lost with the request that is gone.
+local function finish(_, mine)
+  mine.profile, mine.message, mine.code = mine.profiler:stop()
+  mine.profiler:close()
+  running, mine.over = nil, true
+end
+
+--- Profile the worker.
+-- @param event what by, as perf.profiler takes it
+-- @param seconds for how long, 60 at most
+-- @param timer ngx.timer.at
+-- @param sleep ngx.sleep
+-- @return Profile; or nil, message, code. Raises for an unknown event.
+function M.profile(event, seconds, timer, sleep)
+  if not (seconds > 0 and seconds <= LONGEST) then
+    return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
+  end
+  if running then return nil, "this worker is being profiled already", "EBUSY" end
+  local p, message, code = profiler.profiler { event = event }
+  if not p then return nil, message, code end
+  local ok
+  ok, message, code = p:start()
+  if not ok then
+    p:close()
+    return nil, message, code
+  end
+  local mine = { profiler = p }
+  running = mine
+  ok, message = timer(seconds, finish, mine)
+  if not ok then
+    finish(false, mine)
+    return nil, message, "EAGAIN"
+  end
+  while not mine.over do sleep(0.05) end
+  return mine.profile, mine.message, mine.code
+end
+
+return M

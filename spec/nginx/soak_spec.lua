@@ -1,0 +1,78 @@
+-- Many requests, through reloads, aborts and a worker that is killed. SOAK=1000000 is make soak-nginx.
+local kit = require "testkit"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+local REQUESTS = tonumber(os.getenv "SOAK") or 20000
+
+describe("resty.perf in the long run", function()
+  local s
+
+  before_each(function() requires(server.needs) end)
+  after_each(function()
+    if s then s:stop() end
+    s = nil
+  end)
+
+  local function descriptors(pid) return tonumber((util.shell("ls /proc/" .. pid .. "/fd | wc -l"))) end
+
+  it("memory does not grow", function()
+    s = server.start { init_worker = "perf.start{events='page-faults:u,task-clock'}", server = [[
+      location /cost { content_by_lua_block { perf.content(app.cost, "page-faults") } }
+      location /plain { content_by_lua_block { perf.content(ngx.say, "x") } }
+      location /collect { content_by_lua_block { for _ = 1, 3 do collectgarbage() end ngx.say "done" } }]] }
+    local function size()
+      s:wait(function() return s:worker().known == 0 end)
+      s:get "/collect"
+      local pid = s:workers()[1]
+      return s:worker().memory, tonumber(util.read_file("/proc/" .. pid .. "/status"):match "VmRSS:%s+(%d+)"), descriptors(pid)
+    end
+    s:load("/cost", 2000, 64)
+    s:load("/plain", 3000, 64)
+    local lua, resident, open = size()
+    s:load("/cost", math.floor(REQUESTS / 10), 64)
+    s:load("/plain", REQUESTS, 64)
+    local lua2, resident2, open2 = size()
+    assert.truthy(lua2 <= lua + 64, ("Lua's heap: %d KiB, %d before"):format(lua2, lua))
+    assert.truthy(resident2 <= resident + 1024, ("resident: %d KiB, %d before"):format(resident2, resident))
+    assert.equal(open, open2)
+    assert.equal("", s:errors())
+  end)
+
+  it("reloads, aborts and a killed worker leave no word in the log and no descriptor", function()
+    s = server.start { workers = 2, init_worker = "perf.start{events='page-faults:u,task-clock'}", server = [[
+      location /cost { content_by_lua_block { perf.content(function()
+        local thread = ngx.thread.spawn(ngx.sleep, 0.002)
+        ngx.sleep(0.001)
+        ngx.thread.wait(thread)
+        ngx.say "done" end) } }]] }
+    local function count() -- of the workers that are there to stay
+      s:wait(function() return #s:workers() == 2 end)
+      local n = {}
+      for i, pid in ipairs(s:workers()) do n[i] = descriptors(pid) end
+      table.sort(n)
+      return table.concat(n, " ")
+    end
+    s:load("/cost", 200, 4)
+    s:wait(function() return count() == count() end)
+    local before = count()
+    local each = math.floor(REQUESTS / 50)
+    for round = 1, 5 do
+      local done = s.dir .. "/done" .. round
+      os.execute(("(nice -n 5 h2load --h1 -n %d -c 16 -t 1 http://127.0.0.1:%d/cost >/dev/null 2>&1; touch %s) &"):format(each,
+        s.port, done))
+      for _ = 1, 5 do s:get("/cost", "-m 0.002") end
+      if round == 3 then
+        kit.kill(s:workers()[1], 9)
+        s:wait(function() return #s:workers() == 2 end)
+      else
+        s:reload()
+      end
+      s:wait(function() return io.open(done) ~= nil end)
+    end
+    s:wait(function() return count() == before end)
+    for line in s:errors():gmatch "[^\n]+" do assert.falsy(line:find "[Ll]ua", line) end
+    local text = s:get "/metrics"
+    assert.truthy(tonumber(text:match 'lua_perf_requests_total{route="/cost"} (%d+)') > 0)
+  end)
+end)
