@@ -57,6 +57,11 @@ static int l_group(lua_State *L)
 	luaL_argcheck(L, pb_check_event(L, -1)->format == PF_METER_FORMAT, 1, "wrong read_format");
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
+	for (size_t i = 1; i <= n; i++) { /* the Group enables and disables them too */
+		lua_rawgeti(L, 1, (int)i);
+		pb_check_event(L, -1)->shared = 1;
+		lua_pop(L, 1);
+	}
 	lua_pushvalue(L, 1);
 	pb_setuservalue(L, -2);
 	return 1;
@@ -377,6 +382,8 @@ static int l_pointers(lua_State *L)
 	POINTER(pf_meter_end);
 	POINTER(pf_meter_snap);
 	POINTER(pf_thread_token);
+	POINTER(pf_event_begin);
+	POINTER(pf_event_end);
 	POINTER(pf_counts_add);
 	POINTER(pf_clock_skew);
 	POINTER(pf_clock_wall);

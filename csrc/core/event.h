@@ -6,11 +6,17 @@
 
 #include "uapi.h"
 
-/* fd is -1 when closed. format is the read_format the event was opened with. */
+/* fd is -1 when closed. format is the read_format the event was opened with. awake: it was enabled, and nobody else disables it:
+ * it is not shared. */
 struct pf_event {
 	int fd;
 	uint64_t format;
+	uint8_t awake, shared;
 };
+
+/* What pf_event_begin and pf_event_end understand. */
+#define PF_EVENT_FORMAT (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
+enum { PF_EVENT_WORDS = 4 }; /* value enabled running id */
 
 /* What a read(2) of an event or group means: filled by pf_read_decode. Fields that the format lacks are 0 and
  * their bit in format is clear. values points into the caller's words: value i is at values[i * stride]. */
@@ -31,6 +37,11 @@ void pf_event_close(struct pf_event *ev);
 /* Any ioctl that takes a number or a pointer as its argument; -EBADF when closed. */
 int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg);
 int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *arg);
+
+/* Measuring one event by difference: begin enables it, unless it is awake, and reads the start into words, end turns that into the
+ * difference. 0; -EBADF closed; -ENOTSUP another format; -ENODATA a pinned event that lost its counter; -errno. */
+int pf_event_begin(struct pf_event *ev, uint64_t *words);
+int pf_event_end(const struct pf_event *ev, uint64_t *words);
 
 /* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of
  * file), or -errno. */

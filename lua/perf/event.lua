@@ -66,7 +66,8 @@ function Event:read()
   return e
 end
 
-local function event_finish(ev, before, ...)
+-- The long way, for events with a read_format of their own.
+local function finish_scan(ev, before, ...)
   local after, message = ev:scan()
   if not after then error(message, 3) end
   local info, a, b = ev:info(), before[1], after[1]
@@ -76,15 +77,36 @@ local function event_finish(ev, before, ...)
     diff(before.running_ns, after.running_ns), b.id or ev:id()), ...
 end
 
+local function measure_by_scan(ev, fn, ...)
+  local ok, message = ev:enable()
+  if not ok then error(message, 3) end
+  local before
+  before, message = ev:scan()
+  if not before then error(message, 3) end
+  return finish_scan(ev, before, fn(...))
+end
+
+local infos = setmetatable({}, { __mode = "k" }) -- what ev:info() gives, without the call into C
+
+local function info_of(ev)
+  local info = ev:info()
+  infos[ev] = info
+  return info
+end
+
+local finish = fast.event_finish(function(ev, value, enabled, running, id, ...)
+  local info = infos[ev] or info_of(ev)
+  if value == nil then return off(info), ... end
+  return entry(info, value, enabled, running, id), ...
+end)
+local begin = fast.event_begin
+
 --- Count while a function runs. Enables the event and leaves it so.
 -- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
 function Event:measure(fn, ...)
-  local ok, message = self:enable()
-  if not ok then error(message, 2) end
-  local before
-  before, message = self:scan()
-  if not before then error(message, 2) end
-  return event_finish(self, before, fn(...))
+  local start, enabled, running = begin(self)
+  if start == nil then return measure_by_scan(self, fn, ...) end
+  return finish(self, start, enabled, running, fn(...))
 end
 
 core.Event.__name = "perf.Event"

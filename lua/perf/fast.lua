@@ -32,6 +32,48 @@ function M.check_callable(fn, arg, who)
   blame.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
 end
 
+-- One event: event_begin(ev) gives the start, up to three values, or nil where it cannot be measured so; event_finish(result)
+-- makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the difference, value nil
+-- where a pinned event has no counter.
+local function event_by_c_api()
+  local since = core.Event.__index.since
+  M.event_begin = core.Event.__index.begin
+  function M.event_finish(result)
+    return function(ev, value, enabled, running, ...)
+      local id
+      value, enabled, running, id = since(ev, value, enabled, running)
+      if value == nil and enabled ~= "ENODATA" then blame.raise("read: " .. enabled, 0) end
+      return result(ev, value, enabled, running, id, ...)
+    end
+  end
+end
+
+local function event_by_ffi(ffi, number)
+  local pointers = core.pointers()
+  local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_event_begin)
+  local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_event_end)
+  local words, class = ffi.typeof "struct { uint64_t v[4]; }", core.Event
+  local ENODATA, EBADF = -61, -9
+
+  function M.event_begin(ev)
+    if getmetatable(ev) ~= class then return nil end
+    local start = words()
+    if begin(ev, start) == 0 then return start end
+  end
+
+  function M.event_finish(result)
+    return function(ev, start, _, _, ...)
+      local r = finish(ev, start)
+      if r == 0 then
+        local v = start.v
+        return result(ev, number(v[0]), number(v[1]), number(v[2]), number(v[3]), ...)
+      end
+      if r ~= ENODATA then blame.raise(r == EBADF and "Event is closed" or select(2, core.refused("read", -r)), 0) end
+      return result(ev, nil, nil, nil, nil, ...)
+    end
+  end
+end
+
 local function by_c_api()
   local class = counts.define(core.word, core.layout)
   for name, f in pairs(class) do core.Counts[name] = f end
@@ -41,6 +83,7 @@ local function by_c_api()
   end
   M.begin, M.try, M.finish, M.snap = core.begin, core.begin, core.finish, core.snap
   M.thread_token = core.thread_token
+  event_by_c_api()
   M.stop, M.wall, M.add = core.finish, core.wall, core.add
   M.clock_wall, M.clock_skew = core.clock_wall, core.clock_skew
 
@@ -67,11 +110,12 @@ local function by_ffi(ffi)
   local clock_skew = ffi.cast("double (*)(void)", pointers.pf_clock_skew)
 
   local exact = 2 ^ 53
-  local class = counts.define(function(c, i)
-    local v = c._v[i]
+  local function number(v)
     local n = tonumber(v)
     return n < exact and n or v
-  end, function(c) return c._layout end)
+  end
+  local class = counts.define(function(c, i) return number(c._v[i]) end, function(c) return c._layout end)
+  event_by_ffi(ffi, number)
   class.__name = "perf.Counts"
 
   -- A type for each number of words: allocations of a fixed size are compiled, and vanish where nobody keeps them.

@@ -9,27 +9,6 @@ local MORE = { sample_id_all = true,
   sample_type = { "ip", "tid", "time", "addr", "id", "stream_id", "cpu", "period", "identifier" } }
 local FIELDS = { "ip", "pid", "tid", "time", "addr", "id", "stream_id", "cpu", "period", "event_id" }
 
--- fn runs compiled: the compiler gives up on nothing in it.
-local function compiled(fn)
-  local jit = rawget(_G, "jit")
-  jit.flush()
-  local aborts, traces = {}, 0
-  local function watch(what, _, func, pc, why)
-    if what == "stop" then traces = traces + 1 end
-    if what ~= "abort" then return end
-    local reason, where = require "jit.vmdef".traceerr[why], require "jit.util".funcinfo(func, pc).loc
-    -- What runs beside it is no matter of this.
-    if reason ~= "leaving loop in root trace" and (where:find "packed" or where:find "each") then
-      aborts[#aborts + 1] = reason .. " at " .. where
-    end
-  end
-  jit.attach(watch, "trace")
-  fn()
-  jit.attach(watch)
-  assert.same({}, aborts)
-  assert.is_true(traces > 0)
-end
-
 describe("ev:each", function()
   setup(function() rings.compiler(false) end)
   teardown(function() rings.compiler(true) end)
@@ -187,13 +166,12 @@ describe("LuaJIT", function()
 
   local function reading(fn)
     return function()
-      requires { jit = true, nosan = true, nostress = true }
-      if os.getenv "PERF_NO_FFI" == "1" then pending "the C API is chosen" end
+      rings.needs_compiler()
       local ev = faults(MORE, { pages = 256 })
       touch(ev, 1)
       for _ in ev:records() do end -- the first of its kind gets its tag
       touch(ev, 2000)
-      compiled(function() fn(ev, 1900) end)
+      rings.compiled("packed", function() fn(ev, 1900) end)
     end
   end
 

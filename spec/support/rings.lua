@@ -16,6 +16,32 @@ function rings.compiler(on)
   if not on then jit.flush() end
 end
 
+--- For specs of what LuaJIT compiles.
+function rings.needs_compiler()
+  requires { jit = true, nosan = true, nostress = true }
+  if os.getenv "PERF_NO_FFI" == "1" then pending "the C API is chosen" end
+end
+
+--- fn runs compiled: the compiler gives up on nothing in files of such a name. What runs beside it is no matter of this.
+function rings.compiled(name, fn)
+  jit.flush()
+  local aborts, traces = {}, 0
+  local function watch(what, _, func, pc, why)
+    if what == "stop" then traces = traces + 1 end
+    if what ~= "abort" then return end
+    local reason, where = require "jit.vmdef".traceerr[why], require "jit.util".funcinfo(func, pc).loc
+    -- To leave an inner loop while recording it is the compiler's everyday life; what it cannot compile is not.
+    if reason ~= "leaving loop in root trace" and (where:find(name, 1, true) or where:find("each", 1, true)) then
+      aborts[#aborts + 1] = reason .. " at " .. where
+    end
+  end
+  jit.attach(watch, "trace")
+  fn()
+  jit.attach(watch)
+  if aborts[1] then error(table.concat(aborts, "; "), 2) end
+  if traces == 0 then error("nothing was compiled", 2) end
+end
+
 --- Closes with the others at the end of the spec.
 function rings.keep(object)
   opened[#opened + 1] = object
