@@ -66,9 +66,12 @@ local function newcomer(r, phase, code)
     if not parent or ledger.alias(r, start_time(), parent) ~= 0 then return 0 end
     return enter(r, phase)
   end
+  if config.blind and not config.decide() then
+    return ledger.admit(r, start_time(), -1) == 0 and enter(r, phase) or 0
+  end
   local route = config.find(ngx.var.uri)
   local header = config.header
-  local counted = config.decide(route, header and ngx.var["http_" .. header])
+  local counted = config.blind or config.decide(route, header and ngx.var["http_" .. header])
   if ledger.admit(r, start_time(), counted and route_number(route) or -1) ~= 0 then return 0 end
   if counted and config.spans then spans.begin(config.spans, r, route) end
   return enter(r, phase)
@@ -226,7 +229,7 @@ local function obey(command)
   if command.stop then return halt() or true end
   if command.events or command.sample then halt() end
   config.events = command.events or config.events
-  if command.sample then config.decide = options.sampler { every = command.sample } end
+  if command.sample then config.decide, config.header, config.blind = options.sampler { every = command.sample } end
   config.every = command.sample or config.every
   return go()
 end

@@ -60,6 +60,8 @@ describe("resty.perf.sampler", function()
   it("by route, and by a header's value", function()
     local decide, header = sampler.new { every = 0, header = "X-Perf-Me", routes = { ["/a"] = 2 } }
     assert.equal("x_perf_me", header)
+    assert.is_false(select(3, sampler.new { header = "X" }))
+    assert.is_true(select(3, sampler.new(7)))
     assert.equal(50, share(decide, 100, "/a"))
     assert.equal(0, share(decide, 100, "/b"))
     assert.equal(100, share(decide, 100, "/b", "1"))

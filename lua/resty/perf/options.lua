@@ -15,9 +15,9 @@ M.sampler = sampler.new
 
 -- Raise what a module says of an option's value.
 local function checked(level, f, ...)
-  local ok, a, b = pcall(f, ...)
+  local ok, a, b, c = pcall(f, ...)
   if not ok then error("bad argument #1 to 'start' (" .. tostring(a) .. ")", level + 1) end
-  return a, b
+  return a, b, c
 end
 
 local function text_of(v)
@@ -28,8 +28,8 @@ end
 --- Check them.
 -- @param opts what the user gave
 -- @param level whom an error is for
--- @return {events=, find=, admit=, decide=, header=, every=, is_slow=, spans=, reports=, dict=, dict_name=, mark=}: reports says
--- whether a request's end is more than a sum, mark tells one configuration from another
+-- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
+-- mark=}: reports says whether a request's end is more than a sum, mark tells one configuration from another
 function M.check(opts, level)
   for k in pairs(opts) do
     if not known[k] then error("bad argument #1 to 'start' (unknown option '" .. tostring(k) .. "')", level) end
@@ -42,7 +42,7 @@ function M.check(opts, level)
   checked(level, events.check, opts.events)
   local c = { events = opts.events, dict = dict, dict_name = name }
   c.find, c.admit = checked(level, routes.new, opts.routes)
-  c.decide, c.header = checked(level, sampler.new, opts.sample)
+  c.decide, c.header, c.blind = checked(level, sampler.new, opts.sample)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample or 1
   if opts.slow ~= nil then c.is_slow = checked(level, slow.new, opts.slow) end
   if opts.spans ~= nil then

@@ -30,7 +30,8 @@ end
 -- @param[opt] sample n, or {every=n, header="X-Perf", routes={[name]=n}}: a request with that header is counted unless
 -- its value is 0
 -- @param[opt] random math.random
--- @return decide(route, header_value); the name of the header in lower case with underscores, or nil
+-- @return decide(route, header_value), which wants neither where the third result says so; the name of the header in lower case
+-- with underscores, or nil; whether each request is decided upon without a look at it
 function M.new(sample, random)
   if sample == nil then sample = 1 end
   if type(sample) == "number" then sample = { every = sample } end
@@ -52,7 +53,7 @@ function M.new(sample, random)
     if value and value ~= "0" and value ~= "" then return true end
     return (by_route[route] or general)()
   end
-  return decide, header and header:lower():gsub("-", "_") or nil
+  return decide, header and header:lower():gsub("-", "_") or nil, not header and next(by_route) == nil
 end
 
 return M
