@@ -236,7 +236,7 @@ end
 rows.data = decode(drain_file)
 rows["data-each"] = decode(drain_fields)
 
-rows["many-events"] = function(perf)
+local function many_events(perf)
   return function(n)
     local events = {}
     local start = now()
@@ -247,7 +247,7 @@ rows["many-events"] = function(perf)
   end
 end
 
-rows["many-rings"] = function(perf)
+local function many_rings(perf)
   return function(n)
     local events = {}
     local start = now()
@@ -257,6 +257,9 @@ rows["many-rings"] = function(perf)
     return spent
   end
 end
+
+for _, n in ipairs { 10, 100, 1000 } do rows["many-events-" .. n] = many_events end
+for _, n in ipairs { 8, 64 } do rows["many-rings-" .. n] = many_rings end
 
 -- A process of its own each time: the module is loaded once a process.
 local function load_row(then_measure)

@@ -306,9 +306,9 @@ int main(int argc, char **argv)
 		if (strstr(row, "kept"))
 			open_groups(); /* and stay open: the descriptors are forgotten */
 		run = run_first;
-	} else if (strcmp(row, "many-events") == 0) {
+	} else if (strncmp(row, "many-events", 11) == 0) {
 		run = run_many;
-	} else if (strcmp(row, "many-rings") == 0) {
+	} else if (strncmp(row, "many-rings", 10) == 0) {
 		run = run_rings;
 	} else if (strncmp(row, "ring", 4) == 0) {
 		open_ring();

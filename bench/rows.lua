@@ -68,8 +68,11 @@ row { id = "data", title = "a sample: perf.data.open(path):records(); perf scrip
 row { id = "data-each", title = "a sample: perf.data.open(path):each(); perf script is a process", n = 50000, rounds = 9 }
 
 heading = "Many at once"
-row { id = "many-events", title = "each of 1,000 open events", n = 1000, rounds = 9, events = "task-clock" }
-row { id = "many-rings", title = "each of 64 rings of 8 pages", n = 64, rounds = 15, events = "page-faults" }
+row { id = "many-events-10", title = "each of 10 open events", n = 10, rounds = 9, events = "task-clock" }
+row { id = "many-events-100", title = "each of 100 open events", n = 100, rounds = 9, events = "task-clock" }
+row { id = "many-events-1000", title = "each of 1,000 open events", n = 1000, rounds = 9, events = "task-clock" }
+row { id = "many-rings-8", title = "each of 8 rings of 8 pages", n = 8, rounds = 15, events = "page-faults" }
+row { id = "many-rings-64", title = "each of 64 rings of 8 pages", n = 64, rounds = 15, events = "page-faults" }
 
 heading = "Loading"
 row { id = "load", title = "require \"perf\", in CPU time", n = 1, rounds = 15, target = { luajit = 5e6, ["lua5.4"] = 5e6 },

@@ -158,6 +158,7 @@ int pb_event_take(struct pb_event *e, struct pb_packed *into)
 	n = pb_pack(pf_layouts_find(&e->layouts, bytes, (size_t)n), bytes, (size_t)n, into);
 	if (n == PB_TAKEN)
 		pf_ring_release(&e->ring);
+	e->ring.current = 0; /* what was not taken is still to be read */
 	return n;
 }
 

@@ -234,6 +234,7 @@ end
 
 --- The next Record of a file; or nil; or nil, message, code.
 function Data:next()
+  if getmetatable(self) ~= core.Data then return next_data(self) end
   local rec = take_new(take_data, self)
   if rec then return rec end
   return next_data(self)

@@ -158,6 +158,8 @@ probes.jit = flag("LuaJIT with its compiler on", function()
   return jit and jit.status()
 end)
 
+probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
+
 -- "luajit", or a language version: that one or a newer (LuaJIT speaks 5.1).
 probes.lua = function(version)
   if version == "luajit" then
