@@ -62,6 +62,21 @@ describe("examples", function()
     assert.matches("page%-faults:u: sample ip=0x%x+ addr=0x%x+ %(user%)$", last)
   end)
 
+  it("profile", function()
+    util.with_tmpname(function(dir)
+      os.remove(dir)
+      assert(os.execute("mkdir " .. dir))
+      local output = run("profile", dir)
+      local _, written = output:gsub("wrote " .. dir .. "/profile%.", "")
+      os.execute("rm -r " .. dir .. "; touch " .. dir)
+      assert.equal(5, written, output)
+      assert.matches("^task%-clock: [%d.]+ %a?s in %d+ samples? at 999 Hz\n", output)
+      assert.matches("examples/profile.lua:%d+ %S", output)
+      assert.matches("\npage%-faults:?u?: [%d,]+ in [%d,]+ samples", output)
+      assert.matches("\n/no/such/directory/profile.folded: No such file or directory%s", output)
+    end)
+  end)
+
   it("record", function()
     local output = run "record"
     local n, lost = output:match "^(%d+) samples of sh, (%d+) lost, %d+ KB; it ended with status 0\n"

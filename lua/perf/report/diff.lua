@@ -26,7 +26,11 @@ local function join(before, after, whole_before, whole_after)
   end
   add(before, whole_before, "before")
   add(after, whole_after, "after")
-  for _, row in ipairs(rows) do row.change = row.after_share - row.before_share end
+  for i = #rows, 1, -1 do
+    local row = rows[i]
+    row.change = row.after_share - row.before_share
+    if row.before == 0 and row.after == 0 then table.remove(rows, i) end -- callers alone
+  end
   table.sort(rows, function(a, b)
     local x, y = math.abs(a.change), math.abs(b.change)
     if x ~= y then return x > y end

@@ -41,7 +41,8 @@ end
 -- A function's name and what tells it from others.
 local function function_of(f)
   if f.kind ~= "lua" then return f.name, f.name end
-  local name = table.concat { f.func or "?", " ", f.file or "?", ":", f.linedefined or 0 }
+  local line = f.linedefined or 0
+  local name = table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
   return name, name
 end
 

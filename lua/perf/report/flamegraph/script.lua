@@ -40,7 +40,7 @@ let now = after;
 
 // Looks -----------------------------------------------------------------------------------------------------------------
 const dark = matchMedia("(prefers-color-scheme: dark)"), coarse = matchMedia("(pointer: coarse)");
-const kinds = {lua: [28, 88, "Lua"], builtin: [50, 80, "Lua's library"], c: [75, 45, "C function"], native: [205, 60, "native"],
+const kinds = {lua: [24, 88, "Lua"], builtin: [54, 78, "Lua's library"], c: [95, 42, "C function"], native: [205, 60, "native"],
   kernel: [350, 62, "kernel"], jit: [270, 45, "compiled code"], state: [0, 0, "not Lua"], zone: [160, 45, "zone"],
   root: [0, 0, ""]};
 const hues = frames.map(f => {
@@ -60,7 +60,7 @@ function colour(i) {
     return dark.matches ? `hsl(${d > 0 ? 0 : 215} ${30 + 45 * much}% ${30 + 8 * much}%)`
       : `hsl(${d > 0 ? 0 : 215} ${60 + 30 * much}% ${92 - 26 * much}%)`;
   }
-  const hue = k[0] + (k[1] ? (v - .5) * 26 : 0);
+  const hue = k[0] + (k[1] ? (v - .5) * 18 : 0);
   return dark.matches ? `hsl(${hue} ${k[1] * .62}% ${29 + 9 * v}%)` : `hsl(${hue} ${k[1]}% ${69 + 12 * v}%)`;
 }
 
