@@ -2,11 +2,11 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|nginx|reports|rock|doc|vm-arm64|vm-amd64
+#   tools/setup.sh demo|test|nginx|reports|rock|doc|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
 # Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
 set -u
-purpose=${1:?demo, test, nginx, reports, rock, doc, vm-arm64 or vm-amd64}
+purpose=${1:?demo, test, nginx, reports, rock, doc, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -121,6 +121,13 @@ nginx)
 doc)
     command_or ldoc "makes the reference" lua-ldoc
     ;;
+backends-zipkin)
+    command_or java "runs Zipkin" default-jre-headless
+    command_or mvn "fetches Zipkin" maven
+    ;;
+backends-prometheus)
+    command_or prometheus "scrapes the metrics" prometheus
+    ;;
 vm-arm64 | vm-amd64)
     if [ "$purpose" = vm-arm64 ]; then
         command_or qemu-system-aarch64 "emulates the machine" qemu-system-arm
@@ -133,7 +140,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: demo, test, nginx, reports, rock, doc, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: demo, test, nginx, reports, rock, doc, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac

@@ -77,6 +77,13 @@ describe("examples", function()
     end)
   end)
 
+  it("spans", function()
+    local output = run "spans"
+    assert.matches("price +[%d.]+ us  page%-faults %d+, task%-clock %d+\n", output)
+    assert.matches("checkout +[%d.]+ us  page%-faults %d+.*, task%-clock %d+ %(self %d+%)\n", output)
+    assert.matches("failed: over the limit\n", output)
+  end)
+
   it("record", function()
     local output = run "record"
     local n, lost = output:match "^(%d+) samples of sh, (%d+) lost, %d+ KB; it ended with status 0\n"

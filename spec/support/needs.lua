@@ -203,6 +203,9 @@ probes.vm = named("an emulated machine: ", function(word)
   return ((" " .. (os.getenv("PERF_VM") or "") .. " "):find(" " .. word .. " ", 1, true))
 end)
 
+-- A server that tools/backends.sh started: "zipkin", "jaeger", "collector", "prometheus".
+probes.backend = named("the server ", function(name) return os.getenv("PERF_BACKEND_" .. name:upper()) end)
+
 -- Needs that this machine is said to meet ($PERF_MUST, names with commas): there a spec that
 -- lacks one fails and is not skipped.
 local must = {}

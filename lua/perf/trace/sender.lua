@@ -179,10 +179,8 @@ function Sender:step()
   local after = clock.now()
   if wake and wake > 0 then -- it sleeps
     self.next_step = after + wake * 1e9
-  elseif wake == 0 and self.queue.n * 2 > self.queue.size then -- it does not keep up
-    self.next_step = after
-  else -- it has more to encode, and gets half of the time at most; or it waits for the network
-    self.next_step = after + (wake == 0 and after - now or GLANCE)
+  else -- it has more to encode, and gets a third of the time at most; or it waits for the network
+    self.next_step = after + (wake == 0 and 2 * (after - now) or GLANCE)
   end
   return self.work and math.max(self.next_step - after, 0) / 1e9 or nil
 end

@@ -1,0 +1,11 @@
+# Backends of traces and metrics as real servers: see tools/backends.sh and doc/backends.md.
+.PHONY: test-backends backends-build backends-load
+
+test-backends: ## spans to Zipkin, Jaeger, the OpenTelemetry collector; metrics to Prometheus: BACKENDS="zipkin prometheus"
+	@tools/backends.sh test $(BACKENDS)
+
+backends-build: ## Jaeger and the collector, built from the Go module proxy without a time limit, for test-backends
+	@tools/backends.sh build $(BACKENDS)
+
+backends-load: ## 100,000 spans a second for LOAD_SECONDS=60 into the collector
+	@tools/backends.sh load
