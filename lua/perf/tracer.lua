@@ -194,8 +194,9 @@ else
   end
 end
 
-local function bracket(self, arg, name, opts, fn, ...)
-  fast.check_callable(fn, arg, "span")
+-- (Lua 5.1 gives a function with `...` a local `arg` of its own, which would hide a parameter of that name.)
+local function bracket(self, place, name, opts, fn, ...)
+  fast.check_callable(fn, place, "span")
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN
   local before = self.active[key]
