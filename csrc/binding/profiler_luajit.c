@@ -24,7 +24,7 @@
 
 #include "../core/sys.h"
 
-enum { THREAD_WORDS = 14, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024 };
+enum { THREAD_WORDS = 14, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
 enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
 
 static struct {
@@ -174,10 +174,13 @@ static int run_probe(lua_State *L)
 
 static void learn_layout(lua_State *L)
 {
+	const lua_Hook hook = lua_gethook(L);
+	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
 	lua_State *co = lua_newthread(L);
 	int ok;
 
-	vm.tried = 1;
+	vm.tried++;
+	lua_sethook(L, NULL, 0, 0); /* all threads': what it runs would be between a call and what comes after it */
 	memset(&learn, 0, sizeof learn);
 	memset(learn.vmstate, 1, sizeof learn.vmstate);
 	memset(learn.cur_L, 1, sizeof learn.cur_L);
@@ -185,6 +188,7 @@ static void learn_layout(lua_State *L)
 	learn.on = 1;
 	ok = run_probe(co) && run_probe(L);
 	learn.on = 0;
+	lua_sethook(L, hook, mask, count);
 	lua_pop(L, 1);
 	vm.vmstate = only(learn.vmstate, 2 * GLOBAL_WORDS);
 	vm.cur_L = only(learn.cur_L, GLOBAL_WORDS);
@@ -367,7 +371,7 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	if (luajits.sa_handler == k.action.sa_handler)
 		return -EBUSY; /* another Lua state's */
 	vm.handler = luajits.sa_handler;
-	if (!vm.tried)
+	if (!vm.glref && vm.tried < MOST_TRIES)
 		learn_layout(L);
 	look_at(L);
 	return 0;

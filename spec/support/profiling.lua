@@ -61,7 +61,7 @@ function profiling.check(assert, prof, n, line, func)
   assert.equal(prof.total, profiling.sum(prof), text)
   assert.equal(0, prof.lost, text)
   assert.is_true(prof.total >= n, text)
-  assert.is_true(prof.total <= n + 30, text)
+  assert.is_true(prof.total <= n + 100, text) -- the compiler and a heap that grows take pages of their own
   assert.is_true(profiling.on_line(prof, line, func) >= n * 0.999, ("line %d:\n%s"):format(line, text))
 end
 
