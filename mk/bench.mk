@@ -18,10 +18,14 @@ BENCH_RUN  ?= $(firstword $(foreach l,$(BENCH_LUA),$(shell command -v $(l) >/dev
 attempt = @mkdir -p $(BENCH); rm -f $@ $@.why $@.version; echo "  PEER  $(@F)"; \
 	{ $(1); } >$@.log 2>&1 && [ -e $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
 
-.PHONY: bench bench-build
+.PHONY: bench bench-build bench-profile
 bench: bench-build ## speed against C and other libraries, min and median of many rounds; BENCH_ROWS, BENCH_ONLY choose
 	@LUA_PATH='./?.lua;./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/$(strip $(BENCH_RUN))/?.so;;' \
 		BUILD=$(BUILD) BENCH_RUN=$(strip $(BENCH_RUN)) taskset -c $(BENCH_CPU) $(BENCH_RUN) bench/run.lua
+
+bench-profile: ## what profiling costs: plain runs, this profiler and LuaJIT's own in turns
+	@$(MAKE) -s LUA=luajit all
+	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/profile.lua
 
 bench-build: $(BENCH)/floor
 	@for l in $(BENCH_LUA); do $(MAKE) -s LUA=$$l all testkit || echo "$$l is left out" >&2; done

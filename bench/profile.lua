@@ -1,0 +1,153 @@
+--- What profiling costs: `make bench-profile`, or luajit bench/profile.lua in the environment of `make env`.
+--
+-- Each workload runs plain and profiled in turns, in an order that is shuffled anew each round. A row is the CPU time of
+-- the profiled runs over that of the plain ones: the least of each, and the median of the rounds' ratios; then the samples a
+-- second that really came, and what one cost by the least.
+--
+--     kernel    the event at the same rate into a ring that nobody reads: the timer's interrupts alone
+--     perf      perf.profiler
+--     jit       LuaJIT's own profiler as jit.p uses it; ITIMER_PROF goes by the kernel's tick, so that no more samples come
+--               than that has (250 a second on many kernels), whatever is asked for
+--
+-- BENCH_FREQ=1000 samples a second; BENCH_ROUNDS=31 rounds.
+local perf = require "perf"
+
+local FREQ = tonumber(os.getenv "BENCH_FREQ") or 1000
+local ROUNDS = tonumber(os.getenv "BENCH_ROUNDS") or 31
+
+local workloads = {}
+
+workloads[1] = { "a numeric loop", function(n)
+  local s = 0
+  for i = 1, n * 6e5 do
+    s = s + i % 7
+    s = s * 0.5
+  end
+  return s
+end }
+
+local text = ("lorem ipsum dolor sit amet, "):rep(1000)
+workloads[2] = { "words of a text", function(n)
+  local count = 0
+  for _ = 1, n do
+    for word in text:gmatch "%a+" do count = count + #word end
+  end
+  return count
+end }
+
+workloads[3] = { "small tables", function(n)
+  local t = {}
+  for _ = 1, n * 3 do
+    for i = 1, 2000 do t[i] = { i, i + 1 } end
+  end
+  return #t
+end }
+
+local function tree(depth)
+  if depth == 0 then return 1 end
+  return tree(depth - 1) + tree(depth - 1)
+end
+workloads[4] = { "recursive calls", function(n)
+  local sum = 0
+  for _ = 1, n do sum = sum + tree(14) end
+  return sum
+end }
+
+local contestants = { { "plain", function() return function() return 0 end end } }
+
+contestants[#contestants + 1] = { "kernel", function()
+  local ev = assert(perf.open { event = "task-clock", sample_freq = FREQ, sample_type = { "read" } })
+  ev:map { pages = 128 }
+  ev:enable()
+  return function()
+    ev:disable()
+    local n = 0
+    for _ in ev:records { timeout = 0 } do n = n + 1 end
+    ev:close()
+    return n
+  end
+end }
+
+contestants[#contestants + 1] = { "perf", function()
+  local p = assert(perf.profiler { freq = FREQ })
+  assert(p:start())
+  return function() return p:stop().sample_count end
+end }
+
+local has_jit, profile = pcall(require, "jit.profile")
+if has_jit then
+  contestants[#contestants + 1] = { "jit", function()
+    local n, stacks = 0, {}
+    profile.start("li" .. math.max(1, math.floor(1000 / FREQ)), function(thread, samples)
+      n = n + samples
+      local stack = profile.dumpstack(thread, "pFZ;", -100)
+      stacks[stack] = (stacks[stack] or 0) + samples
+    end)
+    return function()
+      profile.stop()
+      return n
+    end
+  end }
+end
+
+-- CPU seconds of one run, and the samples that came.
+local function run(start, fn, n)
+  local stop = start()
+  local before = os.clock()
+  fn(n)
+  local took = os.clock() - before
+  return took, stop()
+end
+
+-- How much of the work takes an eighth of a second.
+local function size(fn)
+  local n = 1
+  while true do
+    local before = os.clock()
+    fn(n)
+    local took = os.clock() - before
+    if took > 0.1 then return math.ceil(n * 0.125 / took) end
+    n = n * 2
+  end
+end
+
+local function shuffle(list)
+  for i = #list, 2, -1 do
+    local k = math.random(i)
+    list[i], list[k] = list[k], list[i]
+  end
+end
+
+local function median(list)
+  table.sort(list)
+  return list[math.ceil(#list / 2)]
+end
+
+print(("%d samples a second asked for, %d rounds; CPU time over that of plain runs"):format(FREQ, ROUNDS))
+for _, workload in ipairs(workloads) do
+  local name, fn = workload[1], workload[2]
+  local n = size(fn)
+  local ratios, least, rates = {}, {}, {}
+  for _, c in ipairs(contestants) do ratios[c[1]], least[c[1]], rates[c[1]] = {}, math.huge, {} end
+  local order = {}
+  for i, c in ipairs(contestants) do order[i] = c end
+  for _ = 1, ROUNDS do
+    shuffle(order)
+    local took, samples = {}, {}
+    for _, c in ipairs(order) do took[c[1]], samples[c[1]] = run(c[2], fn, n) end
+    for _, c in ipairs(contestants) do
+      local t, s = took[c[1]], samples[c[1]]
+      table.insert(ratios[c[1]], t / took.plain)
+      least[c[1]] = math.min(least[c[1]], t)
+      table.insert(rates[c[1]], s / t)
+    end
+  end
+  print(name)
+  for i, c in ipairs(contestants) do
+    if i > 1 then
+      local rate = median(rates[c[1]])
+      print(("  %-7s  least %.3f  median %.3f  %5.0f samples/s  %5.1f us each"):format(c[1], least[c[1]] / least.plain,
+        median(ratios[c[1]]), rate, (least[c[1]] - least.plain) / (rate * least[c[1]]) * 1e6))
+    end
+  end
+end
