@@ -62,7 +62,7 @@ int pf_ledger_admit(struct pf_ledger *l, const void *request, double start, int3
 		return -EINVAL;
 	if (pf_ledger_room(l, counted) < 0)
 		return -ENOMEM;
-	pf_ledger_add(l, request, start, counted ? pf_ledger_take_account(l, (uint32_t)route) : PF_LEDGER_NONE);
+	pf_ledger_add(l, request, start, counted ? pf_ledger_take_account(l, (uint32_t)route) : PF_LEDGER_NONE, 0);
 	return 0;
 }
 
@@ -83,7 +83,7 @@ int pf_ledger_alias(struct pf_ledger *l, const void *request, double start, cons
 	pf_ledger_finish(l, request);
 	if (pf_ledger_room(l, 0) < 0)
 		return -ENOMEM;
-	pf_ledger_add(l, request, start, account);
+	pf_ledger_add(l, request, start, account, 1);
 	return 0;
 }
 
@@ -226,6 +226,19 @@ static uint32_t close_account(struct pf_ledger *l, uint32_t account)
 	return route;
 }
 
+/* An alias goes, its account stays. */
+static void forget_alias(struct pf_ledger *l, struct pf_ledger_entry *e)
+{
+	uint32_t i = (uint32_t)(e - l->entry), *at = &l->account_of[e->account].entries;
+
+	if (l->account == e->account && l->owner == e->request)
+		abandon_turn(l);
+	while (*at != i)
+		at = &l->entry[*at].sibling;
+	*at = e->sibling;
+	pf_ledger_remove(l, i);
+}
+
 int pf_ledger_finish(struct pf_ledger *l, const void *request)
 {
 	struct pf_ledger_entry *e = pf_ledger_find(l, request);
@@ -236,6 +249,10 @@ int pf_ledger_finish(struct pf_ledger *l, const void *request)
 	account = e->account;
 	if (account == PF_LEDGER_NONE) {
 		pf_ledger_remove(l, (uint32_t)(e - l->entry));
+		return 0;
+	}
+	if (e->alias) {
+		forget_alias(l, e);
 		return 0;
 	}
 	if (l->account == account)

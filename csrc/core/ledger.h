@@ -57,7 +57,8 @@ int pf_ledger_same(struct pf_ledger *l, const void *request, double start);
 /* Sum a request up under another route. Returns 1, or 0 for one that is not counted. */
 int pf_ledger_reroute(struct pf_ledger *l, const void *request, uint32_t route);
 
-/* Forget a request. Returns 1 + its route and leaves its counts in pf_ledger_last when it was counted, else 0. */
+/* Forget a request, and every alias of it; or an alias alone. Returns 1 + its route and leaves its counts in pf_ledger_last
+ * when it was counted, else 0. */
 int pf_ledger_finish(struct pf_ledger *l, const void *request);
 /* Its counts so far, into pf_ledger_last. Returns 1 or 0. */
 int pf_ledger_peek(struct pf_ledger *l, const void *request);

@@ -13,6 +13,7 @@ struct pf_ledger_entry {
 	uint32_t account; /* PF_LEDGER_NONE: not counted */
 	uint32_t next, sibling;
 	uint32_t phase; /* the last that it entered */
+	uint32_t alias; /* whether it was another address's account first */
 };
 
 struct pf_ledger_account {
@@ -49,7 +50,7 @@ struct pf_ledger_entry *pf_ledger_find(const struct pf_ledger *l, const void *re
 int pf_ledger_room(struct pf_ledger *l, int account);
 /* Take a free account (there is room), add an address to it (or to none), and take them back. */
 uint32_t pf_ledger_take_account(struct pf_ledger *l, uint32_t route);
-void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account);
+void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account, uint32_t alias);
 void pf_ledger_remove(struct pf_ledger *l, uint32_t entry);
 void pf_ledger_free_account(struct pf_ledger *l, uint32_t account);
 

@@ -99,7 +99,7 @@ void pf_ledger_free_account(struct pf_ledger *l, uint32_t account)
 	l->free_account = account;
 }
 
-void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account)
+void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account, uint32_t alias)
 {
 	uint32_t i = l->free_entry, *b = bucket_of(l, request), sibling = PF_LEDGER_NONE;
 	struct pf_ledger_entry *e = &l->entry[i];
@@ -109,7 +109,7 @@ void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint3
 		sibling = l->account_of[account].entries;
 		l->account_of[account].entries = i;
 	}
-	*e = (struct pf_ledger_entry){request, start, account, *b, sibling, 0};
+	*e = (struct pf_ledger_entry){request, start, account, *b, sibling, 0, alias};
 	*b = i;
 	l->known++;
 }

@@ -80,18 +80,18 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Hooks
 
--- With the code cache off every request has a Lua of its own, where perf.start was never called.
+-- With the code cache off every request has a Lua of its own, where perf.start was never called, though the worker's first Lua
+-- has left its word. To be said once.
+local function started_elsewhere()
+  local dict = ngx.shared.perf
+  return dict and dict:get("lua " .. ngx.worker.pid()) and dict:add("code cache " .. ngx.worker.pid(), true)
+end
+
 local function idle(fn, ...)
-  if not config and M.started_elsewhere() then
+  if not config and started_elsewhere() then
     warn(ngx.ERR, "lua_code_cache is off: each request runs in a Lua of its own, and none can be counted")
   end
   if fn then return fn(...) end
-end
-
---- Whether another Lua of this worker has called perf.start; true once.
-function M.started_elsewhere()
-  local dict = ngx.shared.perf
-  return dict and dict:get("lua " .. ngx.worker.pid()) and dict:add("code cache " .. ngx.worker.pid(), true) or false
 end
 
 local function done(outer, ...)

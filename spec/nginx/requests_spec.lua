@@ -69,8 +69,9 @@ describe("resty.perf and requests", function()
     assert.is_nil(s:worker()["requests:/to"])
   end)
 
-  it("a subrequest is part of its parent", function()
+  it("a subrequest is part of its parent, though it has a log phase of its own", function()
     serve [[
+      log_subrequest on;
       location /parent { content_by_lua_block { perf.content(app.capture, "/child") } }
       location /child { content_by_lua_block { perf.content(function() app.spend(10) ngx.sleep(0.001) ngx.print "." end) } }]]
     many "/parent"

@@ -29,6 +29,7 @@ describe("resty.perf.routes", function()
     assert.equal("n7", admit "n7")
     assert.equal("(other)", admit "new")
     assert.equal("(other)", admit(nil))
+    assert.equal("(other)", (routes.new()("/" .. ("x"):rep(200))))
   end)
 
   it("mistakes are named", function()

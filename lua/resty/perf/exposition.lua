@@ -6,7 +6,7 @@
 -- @module resty.perf.exposition
 local M = {}
 
---- Exponents of the bounds that are shown: 2^e - 1.
+-- Exponents of the bounds that are shown: 2^e - 1.
 local COUNTS = { 0, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
 local TIMES = { 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34 }
 

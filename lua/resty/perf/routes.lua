@@ -7,13 +7,14 @@
 --   a function(uri)   that returns the name
 --
 -- The first that fits counts; what fits none is "(other)". Without a list, the path is the name, with segments that look like
--- keys written as ":id". There are never more than MOST names: the paths of the Internet are without end.
+-- keys written as ":id". There are never more than MOST names, nor long ones: the paths of the Internet are without end.
 -- @module resty.perf.routes
 local M = {}
 
 M.OTHER = "(other)"
 M.MOST = 100
 local CACHED = 1000
+local LONGEST = 200
 
 local function escape(text) return (text:gsub("%W", "%%%0")) end
 
@@ -83,7 +84,7 @@ function M.new(routes)
 
   local names, n = { [M.OTHER] = true }, 0
   local function admit(name)
-    if type(name) ~= "string" then return M.OTHER end
+    if type(name) ~= "string" or #name > LONGEST then return M.OTHER end
     if not names[name] then
       if n >= M.MOST then return M.OTHER end
       names[name], n = true, n + 1
