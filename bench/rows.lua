@@ -41,11 +41,12 @@ row { id = "read-group", title = "a group of 4: group:read()", n = 500, events =
 
 heading = "First use: open, read, close"
 row { id = "first-event", title = "an Event: task-clock", n = 100, events = "task-clock", target = { luajit = 1.3 } }
-row { id = "first-list", title = "perf.measure of a new list: task-clock", n = 100, events = "task-clock",
+row { id = "first-list", title = "perf.measure of a list that is not open: task-clock", n = 100, events = "task-clock",
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
-row { id = "first-list4", by = "median", title = "perf.measure of a new list of 4", n = 20, events = FOUR,
+row { id = "first-list4", by = "median", title = "perf.measure of a list of 4 that is not open", n = 20, events = FOUR,
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
-row { id = "first-faults", by = "median", title = "perf.measure of a new list: page-faults", n = 10, events = "page-faults",
+row { id = "first-faults", by = "median", title = "perf.measure of a list that is not open: page-faults", n = 10,
+  events = "page-faults",
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
 row { id = "first-faults-kept", title = "the same, another of the kind open", n = 100, events = "page-faults",
   target = { luajit = 1.3, ["lua5.4"] = 1.3 } }
