@@ -2,11 +2,11 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|nginx|reports|rock|doc|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
+#   tools/setup.sh demo|test|nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
 # Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
 set -u
-purpose=${1:?demo, test, nginx, reports, rock, doc, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
+purpose=${1:?demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -128,6 +128,17 @@ backends-zipkin)
 backends-prometheus)
     command_or prometheus "scrapes the metrics" prometheus
     ;;
+analyze)
+    nice_to_have clang-tidy "analyzes C code" clang-tidy
+    nice_to_have valgrind "watches memory" valgrind
+    for dev in lua5.4 liblua5.4-dev lua-busted libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev libzstd-dev; do
+        want "what is analyzed stands on it" $dev
+    done
+    ;;
+i386)
+    command_or i686-linux-gnu-gcc "compiles for it" gcc-i686-linux-gnu libc6-dev-i386-cross
+    nice_to_have musl-gcc "the other C library" musl-tools
+    ;;
 vm-arm64 | vm-amd64)
     if [ "$purpose" = vm-arm64 ]; then
         command_or qemu-system-aarch64 "emulates the machine" qemu-system-arm
@@ -140,7 +151,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: demo, test, nginx, reports, rock, doc, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac

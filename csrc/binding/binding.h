@@ -37,6 +37,9 @@ int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);
 uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
 void pb_open_int64(lua_State *L);
 
+/* A string that the kernel can take for a path: what stands behind a zero byte would be left out. */
+const char *pb_check_path(lua_State *L, int i);
+
 /* attr.c */
 void pb_check_attr(lua_State *L, int i, struct pf_attr *out); /* raises on unknown fields; strings stay pinned by the table */
 void pb_push_attr(lua_State *L, const struct pf_attr *a);

@@ -97,7 +97,7 @@ int pb_data_failed(lua_State *L, struct pb_data *p, int err)
 /* core.data_open(path or nil for standard input): Data, or nil, message, code. */
 static int l_open(lua_State *L)
 {
-	const char *path = luaL_optstring(L, 1, NULL);
+	const char *path = lua_isnoneornil(L, 1) ? NULL : pb_check_path(L, 1);
 	struct pb_data *p = pb_newuserdata(L, sizeof *p);
 	int r;
 

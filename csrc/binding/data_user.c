@@ -182,6 +182,8 @@ static void set_cpus(lua_State *L, struct pf_cursor *c)
 	width = type == 0 ? 2 : take16(c);
 	if (width == 8)
 		pf_cursor_bytes(c, 4);
+	else if (width != 2 && width != 4)
+		c->bad = 1;
 	lua_newtable(L);
 	for (unsigned k = 0; k < n && !c->bad; k++) {
 		uint64_t v = width == 2 ? take16(c) : width == 4 ? pf_cursor_u32(c) : pf_cursor_u64(c);
@@ -191,8 +193,8 @@ static void set_cpus(lua_State *L, struct pf_cursor *c)
 			lua_rawseti(L, -2, ++i);
 		}
 		for (unsigned b = 0; width > 2 && b < width * 8u; b++)
-			if (b < 64 && v >> b & 1) {
-				lua_pushinteger(L, (lua_Integer)(k * width * 8u + b));
+			if (v >> b & 1) {
+				lua_pushinteger(L, (lua_Integer)k * width * 8 + b);
 				lua_rawseti(L, -2, ++i);
 			}
 	}

@@ -124,7 +124,7 @@ static int add_layouts(struct pb_writer *p, const struct pf_writer_event *events
 static int l_create(lua_State *L)
 {
 	static const char *const modes[] = {"replace", "exclusive", "overwrite", NULL};
-	const char *path = luaL_checkstring(L, 1);
+	const char *path = pb_check_path(L, 1);
 	enum pf_writer_mode mode = (enum pf_writer_mode)luaL_checkoption(L, 3, "replace", modes);
 	struct pf_writer_event *events;
 	struct pb_writer *p;
@@ -409,7 +409,7 @@ static int l_encode(lua_State *L)
 /* core.build_id(path): lower-case hexadecimal; without a path the running kernel's. Or nil, message, code. */
 static int l_build_id(lua_State *L)
 {
-	const char *path = luaL_optstring(L, 1, NULL);
+	const char *path = lua_isnoneornil(L, 1) ? NULL : pb_check_path(L, 1);
 	struct pf_build_id id;
 	int r = path ? pf_build_id_of_file(path, &id) : pf_build_id_of_kernel(&id);
 

@@ -27,10 +27,19 @@ static int close_directory(lua_State *L)
 	return 0;
 }
 
+const char *pb_check_path(lua_State *L, int i)
+{
+	size_t len;
+	const char *path = luaL_checklstring(L, i, &len);
+
+	luaL_argcheck(L, strlen(path) == len, i, "a path has no zero bytes");
+	return path;
+}
+
 /* core.listdir(path): array of names without . and .., unsorted; or nil, message, code. */
 static int l_listdir(lua_State *L)
 {
-	const char *path = luaL_checkstring(L, 1);
+	const char *path = pb_check_path(L, 1);
 	struct directory *d = pb_newuserdata(L, sizeof *d);
 	struct dirent *e;
 	int n = 0;
@@ -76,7 +85,7 @@ static int l_dir_fd(lua_State *L)
 
 static int l_opendir(lua_State *L)
 {
-	const char *path = luaL_checkstring(L, 1);
+	const char *path = pb_check_path(L, 1);
 	struct pf_event *d = pb_newuserdata(L, sizeof *d);
 
 	d->fd = -1;

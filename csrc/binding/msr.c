@@ -23,7 +23,7 @@ static struct msr *to_msr(lua_State *L, int i)
 /* core.msr(path): Msr, or nil, message, code. */
 static int l_open(lua_State *L)
 {
-	const char *path = luaL_checkstring(L, 1);
+	const char *path = pb_check_path(L, 1);
 	struct msr *m = pb_newuserdata(L, sizeof *m);
 	int fd;
 

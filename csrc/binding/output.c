@@ -27,12 +27,10 @@ static struct pf_output *check_open(lua_State *L)
 /* core.output(path): an Output; or nil, message, code. */
 static int l_output(lua_State *L)
 {
-	size_t len;
-	const char *path = luaL_checklstring(L, 1, &len);
+	const char *path = pb_check_path(L, 1);
 	struct pf_output *o;
 	int r;
 
-	luaL_argcheck(L, strlen(path) == len, 1, "a path has no zero bytes");
 	o = pb_newuserdata(L, sizeof *o);
 	*o = (struct pf_output){.fd = -1};
 	luaL_getmetatable(L, PB_OUTPUT);

@@ -124,7 +124,7 @@ static int read_failed(lua_State *L, int r)
 static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int into)
 {
 	const struct pf_layout *l;
-	const unsigned char *bytes;
+	const unsigned char *bytes = NULL;
 	int n = next_bytes(e, deadline, &bytes), r;
 
 	if (n < 0)

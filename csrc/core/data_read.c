@@ -244,7 +244,7 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 	}
 	for (;;) {
 		struct pf_source *s;
-		struct pf_header h;
+		struct pf_header h = {0};
 		int size = next_framed(d, &s, &h);
 
 		if (size <= 0 || size == PF_DATA_NEEDS_INFLATE) {

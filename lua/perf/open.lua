@@ -72,7 +72,14 @@ local function target(opts)
   if type(cgroup) ~= "string" then
     error("option 'cgroup': path or descriptor expected, got " .. type(cgroup), 4)
   end
-  local path = cgroup:sub(1, 1) == "/" and cgroup or find_cgroup_root() .. "/" .. cgroup
+  local path = cgroup
+  if cgroup:sub(1, 1) ~= "/" then
+    -- A name, perhaps somebody else's: it stays below the mount.
+    if ("/" .. cgroup .. "/"):find("/../", 1, true) then
+      error("option 'cgroup': a path without '..' expected, got " .. cgroup, 4)
+    end
+    path = find_cgroup_root() .. "/" .. cgroup
+  end
   local dir, message, code = core.opendir(path)
   if not dir then return nil, "cgroup " .. message, code end
   return dir:fd(), 4, dir

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -352,6 +353,36 @@ static int kit_refuse(lua_State *L)
     return 1;
 }
 
+static volatile sig_atomic_t storm_signals;
+
+static void storm_signal(int signal)
+{
+    (void)signal;
+    storm_signals++;
+}
+
+/* storm(us): SIGALRM every so many microseconds, which interrupts what waits; 0 ends it. How many came so far. */
+static int kit_storm(lua_State *L)
+{
+    const long us = (long)tk_check_count(L, 1);
+    const struct itimerval every = { { us / 1000000, us % 1000000 }, { us / 1000000, us % 1000000 } };
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = storm_signal;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    tk_push_u64(L, (uint64_t)storm_signals);
+    return 1;
+}
+
+/* close_fd(fd): closes it, whoever opened it */
+static int kit_close_fd(lua_State *L)
+{
+    lua_pushboolean(L, close((int)luaL_checkinteger(L, 1)) == 0);
+    return 1;
+}
+
 /* orphans(): how many children this process has that nobody has waited for; those that have ended are buried */
 static int kit_orphans(lua_State *L)
 {
@@ -392,7 +423,8 @@ static const luaL_Reg functions[] = {
     { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
     { "count_signals", kit_count_signals },
     { "kill", kit_kill },     { "drop", kit_drop },     { "refuse", kit_refuse },
-    { "rlimit", kit_rlimit }, { "orphans", kit_orphans }, { "geteuid", kit_geteuid },
+    { "rlimit", kit_rlimit }, { "orphans", kit_orphans },
+    { "storm", kit_storm },   { "close_fd", kit_close_fd }, { "geteuid", kit_geteuid },
     { NULL, NULL },
 };
 

@@ -1,0 +1,8 @@
+# A long run of everything at once: see spec/soak/soak.lua.
+.PHONY: soak soak-short
+
+soak: ## everything at once for SOAK_SECONDS=3600, with figures: nothing may grow
+	@BUILD=$(BUILD) tools/soak.sh $(or $(SOAK_SECONDS),3600)
+
+soak-short: ## the same for a minute
+	@BUILD=$(BUILD) tools/soak.sh 60
