@@ -25,7 +25,9 @@ local now = clock.now
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
 local kind_names = { "internal", "server", "client", "producer", "consumer" }
 
-local Span = { __name = "perf.Span" }
+-- The fields that most spans leave as they are: sampled; kind (a number); open (children that run); nattributes; whole (the wall
+-- time of the counts is the span's).
+local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, nattributes = 0, whole = true }
 Span.__index = Span
 M.Span = Span
 
@@ -178,7 +180,7 @@ end
 -- @return the span
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
-  if self.running then self.counted, self.running = halt(self.counted, self.running, self.set), nil end
+  if self.running then self.counted, self.running = halt(self.counted, self.running, self.set), false end
   if self.own_running then self.own, self.own_running = halt(self.own, self.own_running, self.own_set), nil end
   self.paused, self.whole = true, false
   return self
@@ -240,7 +242,7 @@ function Span:finish(end_ns)
   local c, set = self.running, self.set
   if c then
     stop(set.meter, c) -- before anything else costs anything
-    self.running = nil
+    self.running = false
     self.duration = self.whole and wall(c) or now() - self.start
     self.counted = self.counted and add(self.counted, c, set.meter) or c
     if self.excluded then add(self.counted, self.excluded, set.meter, true) end
@@ -263,7 +265,7 @@ function M.begin(self, set, start)
   local c = set and begin(set)
   if c then
     self.running, self.set, self.start = c, set, start or wall(c)
-    self.whole = not start -- the counts' wall time is the span's
+    if start then self.whole = false end
   else
     self.start = start or now()
   end
@@ -310,7 +312,7 @@ end
 -- Looking at it
 
 --- Whether anything is done with it.
-function Span:is_recording() return self.duration == nil end
+function Span:is_recording() return not self.duration end
 
 --- Where it stands, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
 function Span:context()

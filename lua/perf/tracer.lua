@@ -56,33 +56,31 @@ end
 
 local known_options = { parent = true, kind = true, attributes = true, links = true, start_ns = true }
 
--- What tracer:start is told: parent, kind, attributes, links, start_ns; raises.
-local function check_options(self, opts)
-  if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
-  for key in pairs(opts) do
-    if not known_options[key] then
-      blame.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
-    end
+-- Not a loop: one within the caller's would be compiled apart from it.
+local function check_keys(opts, key)
+  key = next(opts, key)
+  if key == nil then return end
+  if not known_options[key] then
+    blame.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
   end
-  local parent, kind, attributes, n = opts.parent, 1, nil, 0
+  return check_keys(opts, key)
+end
+
+local function check_options(opts)
+  if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
+  check_keys(opts)
+  local parent = opts.parent
   if parent ~= nil and parent ~= false and type(parent) ~= "table" then
     blame.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
   end
-  if opts.kind ~= nil then
-    kind = kinds[opts.kind]
-    if not kind then
-      blame.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
-        :format(tostring(opts.kind)), 2)
-    end
+  if opts.kind ~= nil and not kinds[opts.kind] then
+    blame.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
+      :format(tostring(opts.kind)), 2)
   end
-  if opts.attributes ~= nil then
-    if type(opts.attributes) ~= "table" then
-      blame.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
-    end
-    attributes, n = spans.attributes(opts.attributes, 4)
+  if opts.attributes ~= nil and type(opts.attributes) ~= "table" then
+    blame.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
   end
-  if parent == nil and self.depth > 0 then parent = current(self) end
-  return parent or nil, kind, attributes, n
+  return parent
 end
 
 --- Start a span. It counts until its finish.
@@ -94,26 +92,24 @@ end
 function Tracer:start(name, opts)
   if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token then enter_thread(self) end
-  local parent, kind, attributes, n
+  local parent, attributes, nattributes
   if opts then
-    parent, kind, attributes, n = check_options(self, opts)
-  else
-    kind, n = 1, 0
-    if self.depth > 0 then parent = current(self) end
+    parent = check_options(opts)
+    if opts.attributes then attributes, nattributes = spans.attributes(opts.attributes, 3) end
   end
+  if parent == nil and self.depth > 0 then parent = current(self) end
 
-  local trace_id, parent_id, anchor, tracestate, debug
+  local trace_id, parent_id, anchor
   local sampled = true
   if parent then
     trace_id, parent_id, anchor = parent.trace_id, parent.span_id, parent.anchor
-    tracestate, debug = parent.tracestate, parent.debug
     if parent.sampled ~= nil then sampled = parent.sampled end
   end
   trace_id = trace_id or new_trace()
-  if self.sampler then sampled = self.sampler(parent, trace_id, name, kind, attributes) and true or false end
+  if self.sampler then sampled = self.sampler(parent or nil, trace_id, name, opts and opts.kind, attributes) end
   if not sampled then
     return setmetatable({ name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id, sampled = false,
-      tracestate = tracestate, tracer = self }, Silent)
+      tracestate = parent and parent.tracestate, tracer = self }, Silent)
   end
 
   -- A Span of this thread that runs adds its children up.
@@ -122,14 +118,23 @@ function Tracer:start(name, opts)
     within = parent
     child_begins(parent)
   end
-  local span = setmetatable({ tracer = self, name = name, kind = kind, trace_id = trace_id, span_id = new_span(),
-    parent_id = parent_id, parent = within, token = self.token, anchor = anchor or clock.anchor(), sampled = true,
-    start = 0, open = 0, attributes = attributes, nattributes = n, tracestate = tracestate, debug = debug }, Span)
+  -- What most spans come to have is named here, so that the table is made at its size and never grows.
+  local span = setmetatable({ tracer = self, name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id,
+    parent = within, token = self.token, anchor = anchor or clock.anchor(), start = 0, duration = false, running = false,
+    set = false, counted = false }, Span)
+  if parent then
+    if parent.tracestate then span.tracestate = parent.tracestate end
+    if parent.debug then span.debug = true end
+  end
   local start
   if opts then
-    span.links = opts.links
+    if opts.kind then span.kind = kinds[opts.kind] end
+    if opts.links then span.links = opts.links end
     if opts.start_ns then start = clock.from_ns(span.anchor, opts.start_ns) end
-    if attributes and attributes.perfevents then span:_count(attributes.perfevents) end
+    if attributes then
+      span.attributes, span.nattributes = attributes, nattributes
+      if attributes.perfevents then span:_count(attributes.perfevents) end
+    end
   end
   begin(span, self.set, start)
   return span
