@@ -225,7 +225,9 @@ local function go()
   return true
 end
 
+-- Compiled code has the old way compiled in: it would leave it at the same place each time.
 local function obey(command)
+  jit.flush()
   if command.stop then return halt() or true end
   if command.events or command.sample then halt() end
   config.events = command.events or config.events
