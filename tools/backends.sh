@@ -10,7 +10,7 @@
 # cannot be had in time is left out by name, and its specs are skipped. doc/backends.md has it in words.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
-#   BACKENDS_PATIENCE=60     seconds for getting or building one of them in a test run
+#   BACKENDS_PATIENCE=40     seconds for getting or building one of them in a test run
 #   BACKENDS_LUA="luajit lua5.4"    the interpreters
 #   LOAD_SECONDS=60          how long the load lasts
 #   PERF_TOTALS=FILE         gets "backends passed failed skipped", for .ci/run
@@ -25,7 +25,7 @@ names=("$@")
 zipkin_version=3.5.1
 jaeger_version=v1.62.0
 cache=${BACKENDS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lua-perf/backends}
-patience=${BACKENDS_PATIENCE:-60}
+patience=${BACKENDS_PATIENCE:-40}
 [ "$what" != build ] || patience=7200
 mkdir -p "$cache" || exit 1
 work=$(mktemp -d)
