@@ -24,7 +24,7 @@
 
 #include "../core/sys.h"
 
-enum { THREAD_WORDS = 14, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
+enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
 enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
 
 static struct {

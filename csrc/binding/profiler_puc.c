@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 16, STEPS = 6 };
+enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 8 };
 
 static struct {
 	struct pb_profiler *p;
@@ -33,7 +33,7 @@ static struct {
 	uint8_t can[WORDS];
 } pc = {.slot = -1};
 
-/* The words among which the address of the next instruction is. */
+/* The words among which the address of the next instruction is: no more than the smallest of these structures has. */
 static uintptr_t *where(lua_State *L, const lua_Debug *ar)
 {
 #if LUA_VERSION_NUM == 501

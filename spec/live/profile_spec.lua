@@ -73,8 +73,8 @@ describe("perf.profile", function()
         end
       end)
       assert.equal(prof.total, profiling.sum(prof))
-      assert.is_true(math.abs(profiling.on_line(prof, first) - 3000) <= 3, profiling.text(prof))
-      assert.is_true(math.abs(profiling.on_line(prof, first + 1) - 7000) <= 7, profiling.text(prof))
+      assert.is_true(math.abs(profiling.on_line(prof, first) - 3000) <= 10, profiling.text(prof))
+      assert.is_true(math.abs(profiling.on_line(prof, first + 1) - 7000) <= 10, profiling.text(prof))
     end)
 
     it("those of a C function that is profiled by itself, on the line that asks for it", function()
@@ -269,7 +269,7 @@ describe("perf.profile", function()
     end)
 
     it("and calls through FFI", function()
-      requires { tracefs = true, uprobe = true, ext = "symbols" }
+      requires { tracefs = true, uprobe = true, ext = "symbols", nosan = true }
       on_and_off(function()
         local line
         local prof = perf.profile({ event = "syscalls:sys_enter_getppid" }, function()
@@ -319,6 +319,7 @@ describe("perf.profile", function()
   end)
 
   it("tells what ran outside of Lua", function()
+    requires { nosan = true }
     local ok, text = kit.host([[
       local perf, kit = require "perf", require "testkit"
       local p
