@@ -1,5 +1,5 @@
 # make test-reports: the reports of profiles opened by what they are for: flame graphs in Chromium without a display, perf.data in
-# perf, pprof's files in go tool pprof. On Debian what is missing is installed; elsewhere a spec without its tool is skipped by name.
+# perf, pprof's files in go tool pprof. On Debian Chromium and perf are installed; a spec without its tool is skipped by name.
 .PHONY: test-reports
 
 test-reports: ## flame graphs in Chromium, perf.data in perf, pprof files in go tool pprof

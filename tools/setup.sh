@@ -95,7 +95,6 @@ reports)
     command_or busted "runs the specs" lua-busted
     nice_to_have chromium "opens flame graphs" chromium
     nice_to_have perf "opens perf.data files" linux-perf
-    nice_to_have go "has pprof" golang-go
     want "specs and reports use it" lua-dkjson lua-zlib
     ;;
 rock)
