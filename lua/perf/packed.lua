@@ -25,6 +25,7 @@ local Packed -- the ctype
 
 local i32p, u16p, u64 = ffi.typeof "const int32_t *", ffi.typeof "const uint16_t *", ffi.typeof "uint64_t"
 local band = require "bit".band
+local cast, tonumber = ffi.cast, tonumber -- each look-up of a name would be one more check in compiled code
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Fields: getters, one for each way of reading and each place
@@ -44,7 +45,7 @@ local function unsigned(place)
     local v = rec._b[i]
     local n = tonumber(v)
     if n >= 0 and n < EXACT then return n end
-    return exactly(v, n) or ffi.cast(u64, v)
+    return exactly(v, n) or cast(u64, v)
   end
 end
 
@@ -60,7 +61,7 @@ end
 
 local function int(place)
   local i = place / 4
-  return function(rec) return ffi.cast(i32p, rec._b)[i] end
+  return function(rec) return cast(i32p, rec._b)[i] end
 end
 
 for name in ("time id stream_id period event_id"):gmatch "%S+" do reads[name] = unsigned end
@@ -74,10 +75,10 @@ local function read_at(how, place)
   return known[place]
 end
 
-local function misc(rec) return ffi.cast(u16p, rec._b)[2] end
-local function size(rec) return ffi.cast(u16p, rec._b)[3] end
-local function type_id(rec) return ffi.cast(i32p, rec._b)[0] end
-local function exact_ip(rec) return band(ffi.cast(u16p, rec._b)[2], 0x4000) ~= 0 end
+local function misc(rec) return cast(u16p, rec._b)[2] end
+local function size(rec) return cast(u16p, rec._b)[3] end
+local function type_id(rec) return cast(i32p, rec._b)[0] end
+local function exact_ip(rec) return band(cast(u16p, rec._b)[2], 0x4000) ~= 0 end
 local function is_sample() return "sample" end
 
 local field_number = {}
