@@ -208,6 +208,10 @@ if [ -n "${have[jaeger]:-}" ] && ready jaeger "$jaeger_query" /api/services; the
 fi
 if [ -n "${have[collector]:-}" ] && ready collector "$collector" /v1/traces; then
     export PERF_BACKEND_COLLECTOR=http://127.0.0.1:$collector PERF_BACKEND_COLLECTOR_FILE=$work/spans.json
+    next_port # of one that a spec kills
+    sed "s/:$collector/:$p/; s/spans.json/killed.json/" "$work/collector.yaml" >"$work/killed.yaml"
+    export PERF_BACKEND_KILLED=http://127.0.0.1:$p PERF_BACKEND_KILLED_FILE=$work/killed.json
+    export PERF_BACKEND_KILLED_COMMAND="$collector_binary --config file:$work/killed.yaml"
 fi
 if [ -n "${have[prometheus]:-}" ] && ready prometheus "$prometheus" /-/ready; then
     export PERF_BACKEND_PROMETHEUS=http://127.0.0.1:$prometheus PERF_BACKEND_PROMETHEUS_TARGET=$metrics

@@ -190,4 +190,48 @@ describe("backends", function()
     local sent = tonumber(output:match "(%d+) sent")
     assert.is_true(sent > 0, output)
   end)
+
+  it("a collector that is killed and comes back gets what the queue held, and the rest is counted", function()
+    requires { backend = "killed" }
+    local perf, kit = require "perf", require "testkit"
+    os.remove(server "killed_file")
+    local function start()
+      local pid = util.shell(server "killed_command" .. " >/dev/null 2>&1 & echo $!"):match "%d+"
+      backend.wait_for("the collector", function() return require "socket.http".request(server "killed" .. "/v1/traces") end)
+      return tonumber(pid)
+    end
+    -- How many spans of a name are in the file.
+    local function arrived(name)
+      local f = io.open(server "killed_file")
+      local text = f and f:read "*a" or ""
+      if f then f:close() end
+      return (select(2, text:gsub('"name":"' .. name .. '"', "")))
+    end
+    local pid = start()
+    local tracer = assert(perf.tracer { events = "page-faults", queue = 100, batch = 50, delay = 0,
+      exporter = perf.exporter.otlp { endpoint = server "killed" } })
+    local ok, err = pcall(function()
+      for _ = 1, 20 do tracer:start "before":finish() end
+      assert.is_true(tracer:flush(10))
+      backend.wait_for("the first spans", function() return arrived "before" == 20 end)
+      kit.kill(pid, 9)
+      for _ = 1, 300 do tracer:start "during":finish() end
+      backend.wait_for("a failure", function()
+        tracer:poll()
+        return tracer:stats().failures > 0
+      end)
+      local s = tracer:stats()
+      assert.is_true(s.queued >= 100 and s.dropped > 0)
+      local kept = s.queued
+      pid = start()
+      tracer:flush(30)
+      s = tracer:stats()
+      assert.same({ 320, 0, 320 }, { s.made, s.queued, s.sent + s.dropped })
+      assert.equal(20 + kept, s.sent)
+      backend.wait_for("the rest", function() return arrived "during" == kept end)
+    end)
+    tracer:close(0)
+    kit.kill(pid, 9)
+    if not ok then error(err, 0) end
+  end)
 end)
