@@ -260,12 +260,12 @@ static int l_zone_cell(lua_State *L)
 	return 1;
 }
 
-/* core.object_address(function): what tells function objects apart; without one, an address in the interpreter's code. */
+/* core.object_address(function): what tells C functions apart; without one, an address in the interpreter's code. */
 static int l_object_address(lua_State *L)
 {
 	int (*code)(lua_State *) = lua_gettop;
 
-	pb_push_u64(L, lua_isnoneornil(L, 1) ? (uint64_t)(uintptr_t)code : (uint64_t)(uintptr_t)lua_topointer(L, 1));
+	pb_push_u64(L, lua_isnoneornil(L, 1) ? (uint64_t)(uintptr_t)code : pb_function_address(L, 1));
 	return 1;
 }
 

@@ -42,6 +42,9 @@ extern struct pb_resumption *pb_resumed;
 /* The frames of L's stack from a level on, the innermost first: how many. */
 unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames);
 
+/* What tells C functions apart. */
+uint64_t pb_function_address(lua_State *L, int i);
+
 /* The engine of this interpreter. start: 0, or -errno with the reason in *why. stop comes after pf_sampler_stop. */
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_profiler *p);

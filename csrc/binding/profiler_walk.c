@@ -6,13 +6,21 @@
 
 struct pb_resumption *pb_resumed;
 
+uint64_t pb_function_address(lua_State *L, int i)
+{
+	const lua_CFunction code = lua_tocfunction(L, i);
+
+	/* All closures of one piece of code are one function; LuaJIT has functions of its own that are no C code. */
+	return code ? (uint64_t)(uintptr_t)code : (uint64_t)(uintptr_t)lua_topointer(L, i);
+}
+
 static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar)
 {
 	struct pf_function f = {.line = -1};
 	uint32_t i;
 
 	lua_getinfo(L, "f", ar);
-	f.source_key = (uint64_t)(uintptr_t)lua_topointer(L, -1);
+	f.source_key = pb_function_address(L, -1);
 	lua_pop(L, 1);
 	i = pf_stacks_find_function(s, f.source_key, 0, -1);
 	if (i == 0) {

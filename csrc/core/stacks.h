@@ -17,7 +17,7 @@
 
 enum pf_frame_kind {
 	PF_FRAME_LUA = 1, /* key: function, line: the line */
-	PF_FRAME_C,       /* key: function, whose source_key is its object's address and line -1 */
+	PF_FRAME_C,       /* key: function, whose source_key is its code's address and line -1 */
 	PF_FRAME_STATE,   /* key: enum pf_state */
 	PF_FRAME_ZONE,    /* key: number of the zone; always next to the root */
 	PF_FRAME_USER,    /* key: address */

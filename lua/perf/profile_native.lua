@@ -58,12 +58,12 @@ function Native:frame(kind, address)
     if address >= m[1] and address < m[2] then
       if m[4]:sub(1, 1) == "/" then
         return self:named(("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3])), kind, m[4], address)
-      elseif m[4] == "" then
-        return self:named("(compiled code)", "jit", nil, address)
       end
     end
   end
-  return self:named(core.hex(address), kind, nil, address)
+  -- Of no file: LuaJIT's, whose code is gone when its profiler has stopped; or, further out, no address at all, where
+  -- code without frame pointers left something else in their place.
+  return self:named("(compiled code)", "jit", nil, address)
 end
 
 --- Give up what it holds.

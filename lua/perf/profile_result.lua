@@ -28,9 +28,9 @@ local function c_functions()
     for key, value in pairs(t) do
       if type(key) == "string" and type(value) == "function" then
         local address = core.object_address(value)
-        local known = found[address]
-        if not known or (own and not known[2]) then
-          found[address] = { module == "_G" and key or module .. "." .. key, own }
+        local name, known = module == "_G" and key or module .. "." .. key, found[address]
+        if not known or (own and not known[2]) or (own == known[2] and name < known[1]) then
+          found[address] = { name, own }
         end
       end
     end
@@ -140,15 +140,16 @@ local function samples_of(found, zone_name)
   local list, native = {}, false
   for node = 1, #parent do
     if count[node] ~= 0 then
-      local stack, n, at, zone = {}, 0, node, nil
+      local stack, n, at, zone, in_user = {}, 0, node, nil, false
       while at ~= 0 do
         local f = frame[at]
         if zones[f] then
           zone = zone_name(zones[f])
-        elseif frames[f] then
+        elseif frames[f] and not (in_user and frames[f].kind == "jit" and not frames[f].module) then
           n = n + 1
           stack[n] = frames[f]
           native = native or frames[f].address ~= nil
+          in_user = in_user or frames[f].kind == "native" or frames[f].kind == "jit"
         end
         at = parent[at]
       end
