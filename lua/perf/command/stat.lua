@@ -29,6 +29,14 @@ M.options = {
 }
 
 local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"
+local USER = "task-clock,page-faults:u,cycles:u,instructions:u,branches:u,branch-misses:u"
+
+-- What is counted when nothing is asked for: of user space where the kernel's part is not this user's to know.
+local function default_events()
+  local ev, _, code = require "perf".open "page-faults"
+  if ev then ev:close() end
+  return code == "EACCES" and USER or DEFAULT
+end
 
 ---------------------------------------------------------------------------------------------------------------------
 -- One result: {entries, wall_ns, source}
@@ -226,7 +234,7 @@ function M.run(opts, words, here)
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout goes with -p or -a, without a program", "USAGE" end
   if opts["repeat"] and others then return nil, "-r goes with a script or a program", "USAGE" end
   local script = not others and run.is_script(words[1])
-  local events = not script and require "perf.group".events_of(opts.event or DEFAULT)
+  local events = not script and require "perf.group".events_of(opts.event or default_events())
   local results, ended, message, code = {}, nil, nil, nil
   local runs = opts["repeat"] or 1
   for i = 1, runs do
