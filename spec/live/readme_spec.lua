@@ -10,6 +10,8 @@ perf = require "perf"
 function fn(...) return ... end
 function f() return ("x"):rep(100) end
 function g() return ("x"):rep(200) end
+pay, parse, text = fn, fn, ""
+your_tracer = { start_span = function() return { set_tag = fn, finish = fn, context = fn } end, extract = fn, inject = fn }
 ]]
 
 local function pmu() return needs.unmet { pmu = true }[1] == nil end
@@ -67,7 +69,7 @@ describe("README", function()
     local names = {}
     for name in pairs(blocks) do names[#names + 1] = name end
     table.sort(names)
-    assert.same({ "Events, groups, sets", "Measuring", "Records", "lua-perf" }, names)
+    assert.same({ "Events, groups, sets", "Measuring", "Profiling", "Records", "Tracing", "lua-perf" }, names)
   end)
 
   describe("runs:", function()
@@ -103,6 +105,18 @@ describe("README", function()
       assert.matches("sample\t%d+\t0x%x+\n", output)
       assert.matches("\n0\ttable: ", output) -- none lost
       assert.matches("comm true", output)
+    end)
+
+    it("profiling", function()
+      local output = run(blocks["Profiling"])
+      assert.matches("^task%-clock: .* at %d+ Hz\n", output)
+      assert.matches("\npage%-faults: ", output)
+      assert.matches("\ncontext%-switches: ", output)
+    end)
+
+    it("tracing", function()
+      requires { module = "luv" }
+      assert.matches("^42\t.*task%-clock", run(blocks["Tracing"]))
     end)
 
     it("what is typed at the prompt", function()
