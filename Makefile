@@ -28,7 +28,7 @@ OUT := $(BUILD)/$(LUA)
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wpointer-arith -Wwrite-strings -Wundef -Werror
-BASE := -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) -Icsrc/core
+BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -pthread $(WARN) -Icsrc/core
 
 # Headers of the interpreter: LUA_INCDIR when given (LuaRocks does), else pkg-config under the
 # names that distributions use.  -isystem, so that their macros do not trip our warnings.

@@ -10,7 +10,7 @@
 #define pb_setuservalue(L, i) lua_setfenv(L, i) /* takes a table */
 #define pb_getuservalue(L, i) lua_getfenv(L, i)
 #else
-#define pb_rawlen(L, i) lua_rawlen(L, i)
+#define pb_rawlen(L, i) ((size_t)lua_rawlen(L, i))
 #if LUA_VERSION_NUM < 504
 #define pb_setuservalue(L, i) lua_setuservalue(L, i)
 #define pb_getuservalue(L, i) lua_getuservalue(L, i)

@@ -61,7 +61,7 @@ static int find_note(const struct elf *e, const unsigned char *p, size_t n, stru
 		if (desc_padded > n - 12 - name_padded)
 			return -ENOENT;
 		p += 12 + name_padded + desc_padded;
-		n -= 12 + name_padded + desc_padded;
+		n -= (size_t)(12 + name_padded + desc_padded);
 	}
 	return -ENOENT;
 }

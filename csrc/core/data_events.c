@@ -29,6 +29,8 @@ static int reserve(struct pf_data_events *e, uint64_t nids, const char **why)
 		e->list = list;
 		e->room = room;
 	}
+	if (nids > SIZE_MAX / sizeof *ids)
+		return -ENOMEM;
 	if (nids > 0) {
 		ids = malloc((size_t)nids * sizeof *ids);
 		if (!ids)
@@ -114,7 +116,7 @@ int pf_data_events_read(struct pf_data_events *e, const struct pf_source *src, c
 			return got < 0 ? (int)got : -EBADMSG;
 		}
 		if (swapped)
-			pf_swap_u64s(e->list[e->n].ids, ids.size / 8);
+			pf_swap_u64s(e->list[e->n].ids, (size_t)(ids.size / 8));
 		r = commit(e);
 		if (r < 0)
 			return r;

@@ -92,7 +92,7 @@ ssize_t pf_source_copy(const struct pf_source *s, uint64_t offset, void *out, si
 
 	if (!s->seekable)
 		return -ESPIPE;
-	if (offset > INT64_MAX - n)
+	if (offset > (uint64_t)INT64_MAX - n)
 		return 0;
 	while (have < n) {
 		ssize_t got = read_some(s, offset + have, (char *)out + have, n - have);
