@@ -215,6 +215,7 @@ function M._release()
   for _, set in pairs(sets) do
     set.meter:forget() -- one that is measuring raises
     for _, group in ipairs(set.groups) do group:close() end
+    set.released = true -- for who holds on to it
   end
   by_thread, current_token, sets = {}, nil, {}
 end

@@ -32,15 +32,15 @@ Tracer.__index = Tracer
 ---------------------------------------------------------------------------------------------------------------------
 -- Starting spans
 
--- Another thread than last time: another Lua state's, or the child of a fork.
+-- The first use, or another thread than last time: another Lua state's, or the child of a fork; or perf.release has closed what
+-- is counted by.
 local function enter_thread(self)
-  local known = self.token ~= nil
-  self.token = thread_token()
-  if known then
+  local token = thread_token()
+  if self.token and self.token ~= token then
     ids.forget()
     if self.sender then self.sender:forked() end
   end
-  self.set = nil
+  self.token, self.set = token, nil
   if self.events == false then return true end
   local set, message, code = measure.lookup(self.events)
   if not set then return nil, message, code end
@@ -91,7 +91,7 @@ end
 -- @return Span
 function Tracer:start(name, opts)
   if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
-  if thread_token() ~= self.token then enter_thread(self) end
+  if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes
   if opts then
     parent = check_options(opts)
