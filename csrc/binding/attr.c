@@ -12,6 +12,19 @@ static int64_t lookup(const struct pf_name *names, const char *name)
 	return -1;
 }
 
+/* A bit newer than the table, as push_names writes it ("bit57"), or -1. */
+static int64_t unnamed_bit(const char *name)
+{
+	int64_t bit = 0;
+	const char *p = name + 3;
+
+	if (strncmp(name, "bit", 3) != 0 || *p == '\0')
+		return -1;
+	for (; *p >= '0' && *p <= '9' && bit < 64; p++)
+		bit = bit * 10 + (*p - '0');
+	return *p == '\0' && bit < 64 ? bit : -1;
+}
+
 static _Noreturn void bad_field(lua_State *L, int arg, const struct pf_field *f, const char *why)
 {
 	luaL_argerror(L, arg, lua_pushfstring(L, "field '%s': %s", f->name, why));
@@ -35,6 +48,8 @@ static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 		if (lua_type(L, -1) != LUA_TSTRING)
 			bad_field(L, arg, f, lua_pushfstring(L, "name expected at [%d], got %s", i, luaL_typename(L, -1)));
 		v = lookup(f->names, lua_tostring(L, -1));
+		if (v < 0)
+			v = unnamed_bit(lua_tostring(L, -1));
 		if (v < 0)
 			bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'", lua_tostring(L, -1)));
 		mask |= PF_BIT(v);

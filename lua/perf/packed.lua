@@ -111,8 +111,20 @@ local function shape_of(layout, info, places)
   return shape
 end
 
+-- What tells one attr from another: its bytes, or, where a damaged file has values that no attr takes, its fields as text.
+local function content(attr)
+  local ok, bytes = pcall(core.pack, attr)
+  if ok then return bytes end
+  local fields = {}
+  for key, v in pairs(attr) do
+    fields[#fields + 1] = key .. "=" .. (type(v) == "table" and table.concat(v, "|") or tostring(v))
+  end
+  table.sort(fields)
+  return table.concat(fields, " ")
+end
+
 local function intern(info, layout, places)
-  local attr = info.attr and core.pack(info.attr) or ""
+  local attr = info.attr and content(info.attr) or ""
   local key = ("%s\0%d %s"):format(info.label or "", #attr, attr .. layout)
   local tag = tags[key]
   if not tag then
