@@ -4,14 +4,7 @@ local kit = require "testkit"
 local json_decode = require "perf.json_decode"
 local util = require "spec.support.util"
 
-local function with_directory(fn)
-  local dir = os.tmpname()
-  os.remove(dir)
-  assert(os.execute("mkdir " .. dir))
-  local ok, err = pcall(fn, dir)
-  os.execute("rm -rf " .. dir)
-  if not ok then error(err, 0) end
-end
+local with_directory = util.with_directory
 
 local here = util.shell("pwd"):gsub("%s+$", "")
 

@@ -3,22 +3,13 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
+local attempts = util.attempts
 local FAULTS = "perf.page-faults"
 
 local function by_key(list)
   local t = {}
   for _, a in ipairs(list) do t[a.key] = a.value.int_value or a.value.string_value end
   return t
-end
-
--- Stray faults of the interpreter's own: one of ten attempts must be exact.
-local function attempts(fn)
-  local ok, err
-  for _ = 1, 10 do
-    ok, err = pcall(fn)
-    if ok then return end
-  end
-  error(err, 0)
 end
 
 describe("perf.observe", function()

@@ -2,6 +2,7 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
+local attempts = util.attempts
 local FAULTS = "page-faults"
 
 -- A tracer whose spans end up in `list`, in the order they finished.
@@ -17,16 +18,6 @@ local function tracer(options)
     end
   end
   return assert(perf.tracer(options)), list
-end
-
--- Stray faults of the interpreter's own: one of ten attempts must be exact.
-local function attempts(fn)
-  local ok, err
-  for _ = 1, 10 do
-    ok, err = pcall(fn)
-    if ok then return end
-  end
-  error(err, 0)
 end
 
 describe("perf.tracer", function()

@@ -2,14 +2,7 @@
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
 
-local function with_perf_data(prof, fn)
-  util.with_tmpname(function(path)
-    assert.is_true(prof:perf_data(path))
-    local ok, err = pcall(fn, path)
-    os.remove(path .. ".symbols")
-    if not ok then error(err, 0) end
-  end)
-end
+local with_perf_data = profiles.with_perf_data
 
 describe("perf", function()
   before_each(function() requires { cmd = "perf" } end)

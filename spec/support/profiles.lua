@@ -1,5 +1,7 @@
 --- Profiles made by hand, for the specs of what is done with profiles.
+local assert = require "luassert"
 local Profile = require "perf.profile"
+local util = require "spec.support.util"
 
 local profiles = {}
 
@@ -88,6 +90,16 @@ function profiles.large(n)
   end
   local each = math.floor(1e6 / n)
   return Profile.new({ event = "task-clock", unit = "ns", total = n * 1e6, lost = 0, sample_count = each * n, freq = 999 }, list)
+end
+
+--- Calls fn with the name of a file that has the profile as perf.data; it is removed afterwards with its symbols.
+function profiles.with_perf_data(prof, fn)
+  util.with_tmpname(function(path)
+    assert.is_true(prof:perf_data(path))
+    local ok, err = pcall(fn, path)
+    os.remove(path .. ".symbols")
+    if not ok then error(err, 0) end
+  end)
 end
 
 return profiles

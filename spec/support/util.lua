@@ -65,6 +65,16 @@ function util.write_file(path, text)
   f:close()
 end
 
+--- Calls fn with a new directory, which is removed afterwards with all that is in it, whatever happens.
+function util.with_directory(fn)
+  local dir = os.tmpname()
+  os.remove(dir)
+  assert(os.execute("mkdir " .. dir))
+  local ok, err = pcall(fn, dir)
+  os.execute(("chmod -R u+rwx %s; rm -rf %s"):format(dir, dir))
+  if not ok then error(err, 0) end
+end
+
 --- Calls fn with a name for a temporary file, which is removed afterwards whatever happens.
 function util.with_tmpname(fn)
   local path = os.tmpname()

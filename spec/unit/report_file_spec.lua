@@ -5,14 +5,7 @@ local kit = require "testkit"
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
 
-local function with_directory(fn)
-  local dir = os.tmpname()
-  os.remove(dir)
-  assert(os.execute("mkdir " .. dir))
-  local ok, err = pcall(fn, dir)
-  os.execute(("chmod -R u+rwx %s; rm -rf %s"):format(dir, dir))
-  if not ok then error(err, 0) end
-end
+local with_directory = util.with_directory
 
 local function names(dir)
   local list = assert(core.listdir(dir))

@@ -4,18 +4,11 @@ local load = require "perf.report.load"
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
 
-local function written(prof, fn)
-  util.with_tmpname(function(path)
-    assert.is_true(prof:perf_data(path))
-    local ok, err = pcall(fn, path)
-    os.remove(path .. ".symbols")
-    if not ok then error(err, 0) end
-  end)
-end
+local with_perf_data = profiles.with_perf_data
 
 describe("perf.report.perf_data", function()
   it("writes each stack as a sample with its weight", function()
-    written(profiles.program(), function(path)
+    with_perf_data(profiles.program(), function(path)
       local file = assert(data.open(path))
       local samples, maps, comm = {}, {}, nil
       for rec in file:records() do
@@ -37,7 +30,7 @@ describe("perf.report.perf_data", function()
 
   it("is read again with the names of the symbols beside it", function()
     requires { ext = "symbols" }
-    written(profiles.program(), function(path)
+    with_perf_data(profiles.program(), function(path)
       local list = assert(load.load(path))
       assert.equal(1, #list)
       assert.equal(100e6, list[1].total)
@@ -46,13 +39,13 @@ describe("perf.report.perf_data", function()
       assert.same({ "app.lua:14 parse", 20e6 }, { lines[2].name, lines[2].self })
       assert.equal(#profiles.program():folded(), #list[1]:folded())
     end)
-    written(profiles.nasty(), function(path)
+    with_perf_data(profiles.nasty(), function(path)
       assert.equal(#profiles.names, #assert(load.load(path))[1]:samples())
     end)
   end)
 
   it("of a profile without samples has none", function()
-    written(profiles.empty(), function(path)
+    with_perf_data(profiles.empty(), function(path)
       local list = assert(load.load(path))
       assert.same({ 0, "task-clock" }, { #list[1]:samples(), list[1].event })
     end)
@@ -74,7 +67,7 @@ describe("perf.report.perf_data", function()
   it("takes stacks deeper than a record can be", function()
     local stack = { weight = 5 }
     for i = 1, 20000 do stack[i] = "a.lua:" .. i % 10 + 1 .. " f" end
-    written(profiles.new { stack }, function(path)
+    with_perf_data(profiles.new { stack }, function(path)
       local file = assert(data.open(path))
       local n
       for rec in file:records() do
