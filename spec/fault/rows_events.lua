@@ -4,19 +4,7 @@ local perf = require "perf"
 local counts = require "perf.counts"
 local util = require "spec.support.util"
 
-local rows = {}
-local function row(name, t)
-  t.name = name
-  rows[#rows + 1] = t
-end
--- A method of an object that `setup` makes.
-local function method(class, setup, list)
-  for name, t in pairs(list) do
-    if type(t) == "function" then t = { run = t } end
-    t.setup = t.setup or setup
-    row(class .. ":" .. name, t)
-  end
-end
+local rows, row, method = require "spec.fault.list"()
 local function nothing() end
 local cell, cgroup = kit.cell(), util.cgroup_dir()
 

@@ -4,18 +4,7 @@ local perf = require "perf"
 local sample_program = require "spec.support.bpf"
 local util = require "spec.support.util"
 
-local rows = {}
-local function row(name, t)
-  t.name = name
-  rows[#rows + 1] = t
-end
-local function method(class, setup, list, needs)
-  for name, t in pairs(list) do
-    if type(t) == "function" then t = { run = t } end
-    t.setup, t.needs = t.setup or setup, t.needs or needs
-    row(class .. ":" .. name, t)
-  end
-end
+local rows, row, method = require "spec.fault.list"()
 local function count(...)
   local n = 0
   for _ in ... do n = n + 1 end

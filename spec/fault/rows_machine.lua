@@ -1,11 +1,7 @@
 --- Rows of what the module says of the machine. See inject.lua.
 local perf = require "perf"
 
-local rows = {}
-local function row(name, t)
-  t.name = name
-  rows[#rows + 1] = t
-end
+local rows, row = require "spec.fault.list"()
 -- What cannot be asked is an answer of these: it is not there.
 local any = "perf_event_open ioctl read open mmap munmap poll fstat close pread fcntl"
 

@@ -2,18 +2,7 @@
 local kit = require "testkit"
 local perf = require "perf"
 
-local rows = {}
-local function row(name, t)
-  t.name = name
-  rows[#rows + 1] = t
-end
-local function method(class, setup, list)
-  for name, t in pairs(list) do
-    if type(t) == "function" then t = { run = t } end
-    t.setup = t.setup or setup
-    row(class .. ":" .. name, t)
-  end
-end
+local rows, row, method = require "spec.fault.list"()
 
 local options = { event = "page-faults:u", period = 1 }
 local function profiler() return perf.profiler(options) end

@@ -3,18 +3,7 @@ local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 
-local rows = {}
-local function row(name, t)
-  t.name = name
-  rows[#rows + 1] = t
-end
-local function method(class, setup, list)
-  for name, t in pairs(list) do
-    if type(t) == "function" then t = { run = t } end
-    t.setup = t.setup or setup
-    row(class .. ":" .. name, t)
-  end
-end
+local rows, row, method = require "spec.fault.list"()
 
 local sampled = { event = "page-faults:u", sample_period = 1, sample_type = { "addr", "time", "identifier" } }
 

@@ -1,11 +1,7 @@
 --- Rows of tracing: tracers, exporters, threads. See inject.lua.
 local perf = require "perf"
 
-local rows = {}
-local function row(name, t)
-  t.name = name
-  rows[#rows + 1] = t
-end
+local rows, row = require "spec.fault.list"()
 local function nothing() end
 
 -- Spans go nowhere: what is sent over a network, the specs of the exporters look after.
