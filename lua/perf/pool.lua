@@ -9,6 +9,7 @@
 -- The threads are libuv's (luv). Each has a Lua state of its own, so nothing is shared: the function, its arguments and its
 -- results go over by copy (perf.pool.copy), and a function with upvalues is refused. `require` finds what it finds here.
 -- @module perf.pool
+local at_exit = require "perf.at_exit"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local copy = require "perf.pool.copy"
@@ -75,17 +76,10 @@ local function shut_down(threads, jobs, drop, generation)
   end
 end
 
--- The program's end waits as close() does, and before the library of threads is gone.
-local function at_exit(self)
+-- The program's end waits as close() does, and before the library of threads is gone. (The pool itself may be collected.)
+local function close_at_exit(self)
   local threads, jobs, generation = self.threads, self.jobs, self.generation
-  local function close() pcall(shut_down, threads, jobs, true, generation) end
-  local newproxy = rawget(_G, "newproxy")
-  if newproxy and _VERSION == "Lua 5.1" then
-    local proxy = newproxy(true)
-    getmetatable(proxy).__gc = close
-    return proxy
-  end
-  return setmetatable({}, { __gc = close })
+  return at_exit(function() shut_down(threads, jobs, true, generation) end)
 end
 
 local entry = [[
@@ -122,7 +116,7 @@ function M.pool(options)
     end
     self.threads[i] = thread
   end
-  self.exit = at_exit(self)
+  self.exit = close_at_exit(self)
   for _ = 1, size do
     local id, text = self.results:pop(30)
     local wrong = id and copy.unpack(text) or { n = 2, "a thread did not start: " .. text, "EIO" }

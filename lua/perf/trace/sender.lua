@@ -8,6 +8,7 @@
 --
 -- The books always balance: made = sent + dropped + queued (what a batch on its way holds counts as queued).
 -- @module perf.trace.sender
+local at_exit = require "perf.at_exit"
 local core = require "perf.core"
 local clock = require "perf.trace.clock"
 local Queue = require "perf.trace.queue"
@@ -247,22 +248,10 @@ end
 -- Lua 5.1 and LuaJIT, when they end, unload libraries before they finalize what is made while they end, as a last connection
 -- is. So libraries stay where they are: the process ends anyway.
 local function keep_libraries()
+  if _VERSION ~= "Lua 5.1" then return end
   local registry = debug and debug.getregistry and debug.getregistry()
   local class = type(registry) == "table" and registry._LOADLIB
   if type(class) == "table" then class.__gc = nil end
-end
-
--- Something whose collection, at the latest when Lua ends, closes the sender.
-local function at_exit(self)
-  local function close() pcall(self.close, self) end
-  local newproxy = rawget(_G, "newproxy")
-  if newproxy and _VERSION == "Lua 5.1" then
-    keep_libraries()
-    local proxy = newproxy(true)
-    getmetatable(proxy).__gc = close
-    return proxy
-  end
-  return setmetatable({}, { __gc = close })
 end
 
 --- A new sender.
@@ -277,7 +266,8 @@ function M.new(exporter, options)
     self.transport, self.last_error = exporter:transport()
     self.metrics = exporter.metrics and options.metrics -- Zipkin has none
   end
-  self.exit = at_exit(self)
+  keep_libraries()
+  self.exit = at_exit(function() self:close() end)
   return self
 end
 
