@@ -9,7 +9,7 @@
 #include "../core/event.h"
 #include "../core/ring.h"
 #include "../core/uapi.h"
-#include "compat.h"
+#include "class.h"
 
 #define PB_EVENT "perf.Event"
 #define PB_GROUP "perf.Group"

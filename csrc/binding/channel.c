@@ -182,11 +182,6 @@ void pb_open_channel(lua_State *L)
 					   {"close", l_close},   {"length", l_length}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_CHANNEL);
-	lua_pushcfunction(L, l_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_CHANNEL, methods, l_gc);
 	lua_pop(L, 1);
 }

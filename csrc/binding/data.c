@@ -20,11 +20,7 @@
 
 static struct pb_data *to_data(lua_State *L, int i)
 {
-	struct pb_data *p = pb_test(L, i, PB_DATA);
-
-	if (!p)
-		luaL_argerror(L, i, lua_pushfstring(L, "perf.data file expected, got %s", luaL_typename(L, i)));
-	return p;
+	return pb_check(L, i, PB_DATA, "perf.data file");
 }
 
 struct pb_data *pb_check_data(lua_State *L, int i)
@@ -485,13 +481,6 @@ void pb_open_data(lua_State *L)
 		{"types", l_types},     {"close", l_close},     {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_DATA);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__close");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_DATA, methods, l_close);
 	lua_setfield(L, -2, "Data");
 }

@@ -25,11 +25,7 @@ struct pb_writer {
 
 static struct pb_writer *to_writer(lua_State *L, int i)
 {
-	struct pb_writer *p = pb_test(L, i, PB_WRITER);
-
-	if (!p)
-		luaL_argerror(L, i, lua_pushfstring(L, "perf.data writer expected, got %s", luaL_typename(L, i)));
-	return p;
+	return pb_check(L, i, PB_WRITER, "perf.data writer");
 }
 
 static struct pb_writer *check_writer(lua_State *L, int i)
@@ -427,11 +423,6 @@ void pb_open_data_write(lua_State *L)
 					   {"state", l_state}, {"close", l_close},     {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_WRITER);
-	lua_pushcfunction(L, l_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_WRITER, methods, l_gc);
 	lua_pop(L, 1);
 }

@@ -7,11 +7,7 @@
 
 static struct pf_event *to_event(lua_State *L, int i)
 {
-	struct pf_event *ev = pb_test(L, i, PB_EVENT);
-
-	if (!ev)
-		luaL_argerror(L, i, lua_pushfstring(L, "Event expected, got %s", luaL_typename(L, i)));
-	return ev;
+	return pb_check(L, i, PB_EVENT, "Event");
 }
 
 struct pf_event *pb_check_event(lua_State *L, int i)
@@ -273,19 +269,14 @@ void pb_open_event(lua_State *L)
 
 	lua_pushcfunction(L, l_open);
 	lua_setfield(L, -2, "open");
-	luaL_newmetatable(L, PB_EVENT);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__close");
-	lua_newtable(L);
-	pb_register(L, methods);
+	pb_class(L, PB_EVENT, methods, l_close);
+	lua_getfield(L, -1, "__index");
 	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_begin, 1);
 	lua_setfield(L, -2, "begin");
 	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_since, 1);
 	lua_setfield(L, -2, "since");
-	lua_setfield(L, -2, "__index");
+	lua_pop(L, 1);
 	lua_setfield(L, -2, "Event"); /* the metatable; the Lua layer adds its own methods */
 }

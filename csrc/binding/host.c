@@ -67,18 +67,15 @@ static int l_listdir(lua_State *L)
 /* core.opendir(path): an object that holds a descriptor of the directory (a cgroup's): :fd(), :close(). */
 static int l_dir_close(lua_State *L)
 {
-	struct pf_event *d = pb_test(L, 1, PB_DIRECTORY);
-
-	luaL_argcheck(L, d, 1, "Directory expected");
-	pf_event_close(d);
+	pf_event_close(pb_check(L, 1, PB_DIRECTORY, "Directory"));
 	return 0;
 }
 
 static int l_dir_fd(lua_State *L)
 {
-	const struct pf_event *d = pb_test(L, 1, PB_DIRECTORY);
+	const struct pf_event *d = pb_check(L, 1, PB_DIRECTORY, "Directory");
 
-	luaL_argcheck(L, d && d->fd >= 0, 1, "Directory expected");
+	luaL_argcheck(L, d->fd >= 0, 1, "Directory is closed");
 	lua_pushinteger(L, d->fd);
 	return 1;
 }
@@ -148,11 +145,6 @@ void pb_open_host(lua_State *L)
 	static const luaL_Reg methods[] = {{"fd", l_dir_fd}, {"close", l_dir_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_DIRECTORY);
-	lua_pushcfunction(L, l_dir_close);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_DIRECTORY, methods, l_dir_close);
 	lua_pop(L, 1);
 }

@@ -12,11 +12,7 @@
 
 struct pf_layouts *pb_check_layouts(lua_State *L, int i)
 {
-	struct pf_layouts *ls = pb_test(L, i, PB_LAYOUTS);
-
-	if (!ls)
-		luaL_argerror(L, i, lua_pushfstring(L, "Layouts expected, got %s", luaL_typename(L, i)));
-	return ls;
+	return pb_check(L, i, PB_LAYOUTS, "Layouts");
 }
 
 static int l_layouts(lua_State *L)
@@ -107,13 +103,6 @@ void pb_open_layouts(lua_State *L)
 
 	lua_pushcfunction(L, l_layouts);
 	lua_setfield(L, -2, "layouts");
-	luaL_newmetatable(L, PB_LAYOUTS);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__close");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_LAYOUTS, methods, l_close);
 	lua_pop(L, 1);
 }

@@ -87,13 +87,6 @@ void pb_open_ledger(lua_State *L)
 	lua_setfield(L, -2, "ledger");
 	lua_pushcfunction(L, l_functions);
 	lua_setfield(L, -2, "ledger_functions");
-	luaL_newmetatable(L, PB_LEDGER);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__close");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_LEDGER, methods, l_close);
 	lua_pop(L, 1);
 }

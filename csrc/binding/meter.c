@@ -409,12 +409,9 @@ static int l_wall_ns(lua_State *L)
 	return 1;
 }
 
-static void new_class(lua_State *L, const char *tname, const char *field, const luaL_Reg *methods)
+static void new_class(lua_State *L, const char *tname, const char *field, const luaL_Reg *methods, lua_CFunction collect)
 {
-	luaL_newmetatable(L, tname);
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, tname, methods, collect);
 	lua_setfield(L, -2, field);
 }
 
@@ -435,14 +432,10 @@ void pb_open_meter(lua_State *L)
 	pb_register(L, functions);
 	lua_pushinteger(L, (lua_Integer)PF_METER_FORMAT);
 	lua_setfield(L, -2, "group_format");
-	new_class(L, PB_GROUP, "Group", methods);
-	new_class(L, PB_METER, "Meter", methods);
-	new_class(L, PB_COUNTS, "Counts", none);
-	new_class(L, PB_DESCRIPTORS, "Descriptors", descriptors);
-	lua_getfield(L, -1, "Descriptors");
-	lua_pushcfunction(L, l_close_descriptors);
-	lua_setfield(L, -2, "__gc");
-	lua_pop(L, 1);
+	new_class(L, PB_GROUP, "Group", methods, NULL);
+	new_class(L, PB_METER, "Meter", methods, NULL);
+	new_class(L, PB_COUNTS, "Counts", none, NULL);
+	new_class(L, PB_DESCRIPTORS, "Descriptors", descriptors, l_close_descriptors);
 	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
 		luaL_getmetatable(L, PB_GROUP);
 		luaL_getmetatable(L, PB_METER);

@@ -13,11 +13,7 @@ struct msr {
 
 static struct msr *to_msr(lua_State *L, int i)
 {
-	struct msr *m = pb_test(L, i, PB_MSR);
-
-	if (!m)
-		luaL_argerror(L, i, lua_pushfstring(L, "Msr expected, got %s", luaL_typename(L, i)));
-	return m;
+	return pb_check(L, i, PB_MSR, "Msr");
 }
 
 /* core.msr(path): Msr, or nil, message, code. */
@@ -78,13 +74,6 @@ void pb_open_msr(lua_State *L)
 
 	lua_pushcfunction(L, l_open);
 	lua_setfield(L, -2, "msr");
-	luaL_newmetatable(L, PB_MSR);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__close");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_MSR, methods, l_close);
 	lua_setfield(L, -2, "Msr");
 }

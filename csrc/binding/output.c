@@ -9,11 +9,7 @@
 
 static struct pf_output *check_output(lua_State *L)
 {
-	struct pf_output *o = pb_test(L, 1, PB_OUTPUT);
-
-	if (!o)
-		luaL_argerror(L, 1, lua_pushfstring(L, "Output expected, got %s", luaL_typename(L, 1)));
-	return o;
+	return pb_check(L, 1, PB_OUTPUT, "Output");
 }
 
 static struct pf_output *check_open(lua_State *L)
@@ -90,11 +86,6 @@ void pb_open_output(lua_State *L)
 		{"write", l_write}, {"commit", l_commit}, {"place", l_place}, {"close", l_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_OUTPUT);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_OUTPUT, methods, l_close);
 	lua_pop(L, 1);
 }

@@ -13,11 +13,7 @@
 
 static struct pf_process *check_process(lua_State *L, int i)
 {
-	struct pf_process *p = pb_test(L, i, PB_PROCESS);
-
-	if (!p)
-		luaL_argerror(L, i, lua_pushfstring(L, "Process expected, got %s", luaL_typename(L, i)));
-	return p;
+	return pb_check(L, i, PB_PROCESS, "Process");
 }
 
 /* core.spawn(argv): a Process that waits to be started, or nil, message, code. */
@@ -162,11 +158,6 @@ void pb_open_process(lua_State *L)
 		{"pid", l_pid}, {"start", l_start}, {"wait", l_wait}, {"kill", l_kill}, {"close", l_gc}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_PROCESS);
-	lua_pushcfunction(L, l_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_PROCESS, methods, l_gc);
 	lua_pop(L, 1);
 }

@@ -9,11 +9,7 @@
 
 static struct pb_profiler *check_profiler(lua_State *L)
 {
-	struct pb_profiler *p = pb_test(L, 1, PB_PROFILER);
-
-	if (!p)
-		luaL_argerror(L, 1, lua_pushfstring(L, "Profiler expected, got %s", luaL_typename(L, 1)));
-	return p;
+	return pb_check(L, 1, PB_PROFILER, "Profiler");
 }
 
 static int option(lua_State *L, const char *name)
@@ -291,12 +287,7 @@ void pb_open_profiler(lua_State *L)
 					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	luaL_newmetatable(L, PB_PROFILER);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_PROFILER, methods, l_close);
 	lua_pop(L, 1);
 	pb_open_profiler_resume(L);
 }

@@ -54,11 +54,7 @@ static const char empty_info; /* registry key: the info of a Record without any 
 
 static struct pb_record *check_record(lua_State *L, int i)
 {
-	struct pb_record *r = pb_test(L, i, PB_RECORD);
-
-	if (!r)
-		luaL_argerror(L, i, lua_pushfstring(L, "Record expected, got %s", luaL_typename(L, i)));
-	return r;
+	return pb_check(L, i, PB_RECORD, "Record");
 }
 
 void pb_push_info(lua_State *L, const struct pb_record *r)

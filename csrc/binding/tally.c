@@ -33,10 +33,8 @@ struct pb_tally {
 
 static struct pb_tally *check_tally(lua_State *L)
 {
-	struct pb_tally *p = pb_test(L, 1, PB_TALLY);
+	struct pb_tally *p = pb_check(L, 1, PB_TALLY, "Tally");
 
-	if (!p)
-		luaL_argerror(L, 1, lua_pushfstring(L, "Tally expected, got %s", luaL_typename(L, 1)));
 	luaL_argcheck(L, p->t.slots, 1, "Tally is closed");
 	return p;
 }
@@ -300,11 +298,6 @@ void pb_open_tally(lua_State *L)
 
 	lua_pushcfunction(L, l_tally);
 	lua_setfield(L, -2, "tally");
-	luaL_newmetatable(L, PB_TALLY);
-	lua_pushcfunction(L, l_close);
-	lua_setfield(L, -2, "__gc");
-	lua_newtable(L);
-	pb_register(L, methods);
-	lua_setfield(L, -2, "__index");
+	pb_class(L, PB_TALLY, methods, l_close);
 	lua_pop(L, 1);
 }

@@ -108,7 +108,7 @@ static int fail_with_log(lua_State *L, int err, const char *what, const struct l
 
 static struct px_bpf *to_object(lua_State *L, int i)
 {
-	return px_check(L, i, PX_BPF_OBJECT, "BPF object");
+	return pb_check(L, i, PX_BPF_OBJECT, "BPF object");
 }
 
 struct px_bpf *px_bpf_check(lua_State *L, int i)

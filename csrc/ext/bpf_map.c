@@ -127,7 +127,7 @@ void px_bpf_push_map_info(lua_State *L, const struct bpf_map *map)
 
 static struct map *check_map(lua_State *L, int i)
 {
-	struct map *m = px_check(L, i, MAP, "BPF map");
+	struct map *m = pb_check(L, i, MAP, "BPF map");
 
 	luaL_argcheck(L, m->owner && m->owner->obj, i, "BPF object of this map is closed");
 	luaL_argcheck(L, m->fd >= 0, i, "BPF object of this map is not loaded");
@@ -331,7 +331,7 @@ static int l_pairs(lua_State *L)
 /* map:info() */
 static int l_info(lua_State *L)
 {
-	px_check(L, 1, MAP, "BPF map");
+	pb_check(L, 1, MAP, "BPF map");
 	pb_getuservalue(L, 1);
 	lua_rawgeti(L, -1, 2);
 	return 1;

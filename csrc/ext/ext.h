@@ -36,22 +36,12 @@ __attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, 
 /* A metatable whose __gc, __close and method "close" are one function; it must be idempotent. */
 static inline void px_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction close_fn)
 {
-	static const char *const names[] = {"__gc", "__close"};
-
-	if (luaL_newmetatable(L, tname)) {
-		for (size_t i = 0; close_fn && i < sizeof names / sizeof *names; i++) {
-			lua_pushcfunction(L, close_fn);
-			lua_setfield(L, -2, names[i]);
-		}
-		lua_newtable(L);
-		pb_register(L, methods);
-		if (close_fn) {
-			lua_pushcfunction(L, close_fn);
-			lua_setfield(L, -2, "close");
-		}
-		lua_setfield(L, -2, "__index");
-		lua_pushstring(L, tname);
-		lua_setfield(L, -2, "__name");
+	pb_class(L, tname, methods, close_fn);
+	if (close_fn) {
+		lua_getfield(L, -1, "__index");
+		lua_pushcfunction(L, close_fn);
+		lua_setfield(L, -2, "close");
+		lua_pop(L, 1);
 	}
 	lua_pop(L, 1);
 }
@@ -64,16 +54,6 @@ static inline void *px_new(lua_State *L, size_t size, const char *tname)
 	__builtin_memset(p, 0, size);
 	luaL_getmetatable(L, tname);
 	lua_setmetatable(L, -2);
-	return p;
-}
-
-/* The userdata at i, or an error that says what was expected. */
-static inline void *px_check(lua_State *L, int i, const char *tname, const char *what)
-{
-	void *p = pb_test(L, i, tname);
-
-	if (!p)
-		luaL_argerror(L, i, lua_pushfstring(L, "%s expected, got %s", what, luaL_typename(L, i)));
 	return p;
 }
 

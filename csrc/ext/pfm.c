@@ -95,7 +95,7 @@ struct holder {
 
 static int l_drop(lua_State *L)
 {
-	struct holder *h = px_check(L, 1, HOLDER, "Holder");
+	struct holder *h = pb_check(L, 1, HOLDER, "Holder");
 
 	free(h->text);
 	h->text = NULL;

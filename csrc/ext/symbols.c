@@ -17,7 +17,7 @@
 
 static struct px_resolver *to_resolver(lua_State *L, int i)
 {
-	return px_check(L, i, PX_RESOLVER, "Resolver");
+	return pb_check(L, i, PX_RESOLVER, "Resolver");
 }
 
 struct px_resolver *px_check_resolver(lua_State *L, int i)

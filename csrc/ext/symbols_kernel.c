@@ -29,7 +29,7 @@ struct kernel {
 
 static struct kernel *check_kernel(lua_State *L, int i)
 {
-	struct kernel *k = px_check(L, i, KERNEL, "Kernel");
+	struct kernel *k = pb_check(L, i, KERNEL, "Kernel");
 
 	luaL_argcheck(L, k->text != NULL, i, "Kernel is closed");
 	return k;
@@ -37,7 +37,7 @@ static struct kernel *check_kernel(lua_State *L, int i)
 
 static int l_close(lua_State *L)
 {
-	struct kernel *k = px_check(L, 1, KERNEL, "Kernel");
+	struct kernel *k = pb_check(L, 1, KERNEL, "Kernel");
 
 	free(k->text);
 	free(k->list);

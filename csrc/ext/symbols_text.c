@@ -57,7 +57,7 @@ struct holder {
 
 static int l_close(lua_State *L)
 {
-	struct holder *h = px_check(L, 1, HOLDER, "Holder");
+	struct holder *h = pb_check(L, 1, HOLDER, "Holder");
 
 	if (h->fd >= 0)
 		close(h->fd);

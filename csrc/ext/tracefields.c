@@ -17,7 +17,7 @@
 
 static struct px_format *to_format(lua_State *L, int i)
 {
-	return px_check(L, i, FORMAT, "Format");
+	return pb_check(L, i, FORMAT, "Format");
 }
 
 struct px_format *px_check_format(lua_State *L, int i)

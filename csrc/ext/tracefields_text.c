@@ -31,7 +31,7 @@ static void drop_text(struct text *t)
 
 static int l_drop_text(lua_State *L)
 {
-	drop_text(px_check(L, 1, TEXT, "Text"));
+	drop_text(pb_check(L, 1, TEXT, "Text"));
 	return 0;
 }
 

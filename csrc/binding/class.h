@@ -1,0 +1,36 @@
+/* Classes of userdata: their metatables and the check of an argument, for the binding and the extensions. */
+#ifndef PB_CLASS_H
+#define PB_CLASS_H
+
+#include <string.h>
+
+#include "compat.h"
+
+/* Pushes the metatable tname: what collects is also __close, so it must be idempotent; NULL where nothing is held. */
+static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction collect)
+{
+	static const char *const names[] = {"__gc", "__close"};
+
+	luaL_newmetatable(L, tname);
+	for (size_t i = 0; collect && i < sizeof names / sizeof *names; i++) {
+		lua_pushcfunction(L, collect);
+		lua_setfield(L, -2, names[i]);
+	}
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_pushstring(L, tname);
+	lua_setfield(L, -2, "__name");
+}
+
+/* The userdata at i, or an error that says what was expected and what came. */
+static inline void *pb_check(lua_State *L, int i, const char *tname, const char *what)
+{
+	void *p = pb_test(L, i, tname);
+
+	if (!p)
+		luaL_argerror(L, i, lua_pushfstring(L, "%s expected, got %s", what, luaL_typename(L, i)));
+	return p;
+}
+
+#endif
