@@ -14,6 +14,6 @@ read_globals = {
 exclude_files = {"build", "build-*"}
 files["spec"] = {std = "+busted", globals = {"requires", "arg"}}
 files["lua/resty"] = {std = "+ngx_lua"}
-files["spec/nginx"] = {std = "+ngx_lua"}
+files["spec/nginx"] = {std = "+ngx_lua", read_globals = {ngx = {fields = {"run_worker_thread"}, other_fields = true}}}
 files["bench/nginx_app.lua"] = {std = "+ngx_lua"}
 files["examples"] = {ignore = {"212"}}

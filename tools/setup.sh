@@ -113,6 +113,7 @@ nginx)
     command_or wrk "puts load on it" wrk
     command_or h2load "does so by HTTP/2" nghttp2-client
     command_or curl "asks it" curl
+    command_or openssl "makes it a certificate" openssl
     want "reads its status" lua-cjson
     nice_to_have prometheus "reads its metrics" prometheus
     nice_to_have chromium "draws its page" chromium

@@ -10,11 +10,11 @@ describe("resty.perf under load", function()
     s = nil
   end)
 
-  local function serve(event, user)
-    s = server.start { user = user, init_worker = ("app.start{events='task-clock,%s'}"):format(event), server = [[
-      location /cost { content_by_lua_block { perf.content(app.cost, "]] .. event:gsub(":u$", "") .. [[") } }
-      location /plain { content_by_lua_block { app.plain() } }
-    ]] }
+  -- spec: the event as Lua text, where its name alone does not open it
+  local function serve(event, user, spec)
+    s = server.start { user = user, init_worker = ("app.start{events={'task-clock', %s}}"):format(spec or "'" .. event .. "'"),
+      server = [[
+      location /cost { content_by_lua_block { perf.content(app.cost, "]] .. event .. [[") } } ]] }
     for _ = 1, 3 do s:load("/cost", 300, 64) end -- memory grows to what 64 need
   end
 
@@ -36,6 +36,13 @@ describe("resty.perf under load", function()
   it("page faults, as www-data", function()
     serve "page-faults:u"
     check("page-faults:u", 30) -- pages that memory of the worker's own grew by, one at a time
+  end)
+
+  it("bytes hashed, by a uprobe, as root", function()
+    requires { module = "perf.symbols", uprobe = true }
+    local event = "uprobe:/usr/sbin/nginx:ngx_md5_update"
+    serve(event, "root", "require('perf').uprobe{path = '/usr/sbin/nginx', symbol = 'ngx_md5_update'}")
+    check(event, 0)
   end)
 
   it("system calls, as root", function()

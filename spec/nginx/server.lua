@@ -13,6 +13,7 @@ error_log $dir/error.log notice;
 load_module $modules/ndk_http_module.so;
 load_module $modules/ngx_http_lua_module.so;
 worker_shutdown_timeout 2s;
+$main
 events { worker_connections 1024; }
 http {
   access_log off;
@@ -73,7 +74,7 @@ Server.__index = Server
 local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv "PWD" .. "/" .. path end
 
 --- Start one.
--- @param opts {http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
+-- @param opts {main=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
 -- configuration; $port in init_worker is its port
 function M.start(opts)
   local dir = os.tmpname()
@@ -97,7 +98,8 @@ function Server:configure(changed)
   local o = self.opts
   local values = { user = o.user or "www-data", workers = o.workers or 1, dir = self.dir, modules = modules,
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
-    http = o.http or "", server = o.server or "", init_worker = ((o.init_worker or "app.start()"):gsub("%$port", self.port)),
+    main = o.main or "", http = o.http or "", server = o.server or "",
+    init_worker = ((o.init_worker or "app.start()"):gsub("%$port", self.port)),
     app = o.app or "spec.nginx.app" }
   util.write_file(self.dir .. "/nginx.conf", (template:gsub("%$([%w_]+)", values)))
 end

@@ -181,6 +181,14 @@ probes.ext = named("perf.ext.", function(name) return module_exists("perf.ext." 
 
 probes.file = named("the file ", exists)
 
+-- A function of nginx's Lua module that only some builds have.
+probes.nginx_lua = named("nginx's Lua module with ", function(name)
+  local f = io.open("/usr/lib/nginx/modules/ngx_http_lua_module.so", "rb")
+  local bytes = f and f:read "*a" or ""
+  if f then f:close() end
+  return bytes:find("ngx_http_lua_ffi_" .. name, 1, true)
+end)
+
 probes.corpus = function(value)
   if not os.getenv("PERF_CORPUS") then return "a corpus of perf.data files ($PERF_CORPUS)" end
   for _, name in ipairs(value == true and {} or each(value)) do

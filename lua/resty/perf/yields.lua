@@ -181,7 +181,8 @@ function M.install(ngx, turns, hooks, modules)
   modules = modules or package.loaded
   local function load(name)
     local ok, m = pcall(require, name)
-    return ok and type(m) == "table" and m or nil
+    if ok then return type(m) == "table" and m or nil end
+    modules[name] = nil -- so that who requires it himself is told why there is none
   end
   replace(load "ngx.semaphore", "wait", yielding)
   -- A pipe's methods are a C type's and cannot be replaced; they yield by a function that they take when they are loaded.
