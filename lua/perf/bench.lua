@@ -65,12 +65,6 @@ local function check_options(opts, arg, more)
   return opts
 end
 
-local function callable(v)
-  if type(v) == "function" then return true end
-  local mt = getmetatable(v)
-  return type(mt) == "table" and mt.__call ~= nil
-end
-
 -- Enough rounds to say something, fewer of what takes long.
 local function rounds_of(opts, few, seconds)
   return function(round_ns)
@@ -176,12 +170,12 @@ function Stats:json() return json.encode(self:totable()) end
 function M.bench(...)
   local events, fn, opts = ...
   local at = (events ~= nil or fn ~= nil) and 2 or 1
-  if callable(events) and not callable(fn) then
+  if blame.callable(events) and not blame.callable(fn) then
     events, fn, opts, at = nil, events, fn, 1
   end
   local wrong = events ~= nil and event_list(events)
   if wrong then blame.raise(wrong, 1) end
-  if not callable(fn) then blame.raise("function expected, got " .. type(fn), at) end
+  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), at) end
   opts = check_options(opts, at + 1)
   local set, message, code = measure.lookup(events)
   if not set then return nil, message, code end
@@ -208,7 +202,7 @@ local function check_candidates(list, baseline)
   local names, fns = {}, {}
   local function add(name, fn)
     if type(name) ~= "string" then blame.raise("a candidate's name: string expected, got " .. type(name), 1) end
-    if not callable(fn) then blame.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), 1) end
+    if not blame.callable(fn) then blame.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), 1) end
     if fns[name] then blame.raise(("two candidates are named '%s'"):format(name), 1) end
     names[#names + 1], fns[name] = name, fn
   end

@@ -28,21 +28,15 @@
 local extension = require "perf.extension"
 local ext = extension.load("bpf", "libbpf", "libbpf-dev")
 local core = require "perf.core"
+local host = require "perf.host"
 
 local M = { available = true, version = ext.version }
-
-local function read_line(path)
-  local f = io.open(path)
-  local line = f and f:read "*l"
-  if f then f:close() end
-  return line
-end
 
 -- What to do about a refusal, or nil.
 local function hint(code, verifier)
   if code == "EPERM" then
     if core.euid() ~= 0 then
-      local level = read_line "/proc/sys/kernel/unprivileged_bpf_disabled"
+      local level = host.line "/proc/sys/kernel/unprivileged_bpf_disabled"
       return "loading needs root, or CAP_BPF with CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep on the interpreter)"
         .. (level and "; kernel.unprivileged_bpf_disabled is " .. level or "")
     end

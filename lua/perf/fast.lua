@@ -26,9 +26,7 @@ local M = {}
 --- Raise unless fn can be called.
 -- @param arg its position among the arguments of `who` ("measure")
 function M.check_callable(fn, arg, who)
-  if type(fn) == "function" then return end
-  local mt = getmetatable(fn)
-  if type(mt) == "table" and mt.__call then return end
+  if blame.callable(fn) then return end
   blame.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
 end
 

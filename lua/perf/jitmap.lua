@@ -6,22 +6,17 @@
 -- Anyone may write to /tmp: a map is read only when it is a regular file of the process's user or root and nobody else may
 -- write to it. Addresses are made anew by the JIT; of two lines that say something of an address the later one holds.
 -- @module perf.jitmap
+local host = require "perf.host"
+
 local M = {}
 local Map = {}
 Map.__index = Map
-
-local function slurp(path)
-  local f = io.open(path, "rb")
-  local text = f and f:read "*a"
-  if f then f:close() end
-  return text
-end
 
 --- Where the map of a process is, and whose it has to be.
 -- @int pid
 -- @return array of paths to try, uid; nothing for a process that is gone
 function M.places(pid)
-  local status = slurp(("/proc/%d/status"):format(pid))
+  local status = host.slurp(("/proc/%d/status"):format(pid))
   local uid = status and status:match "\nUid:%s+%d+%s+(%d+)"
   if not uid then return nil end
   -- In a container it has another number, and another /tmp.

@@ -7,6 +7,7 @@
 -- Reading only. The kernel executes RDMSR on that CPU, wherever the caller runs.
 -- @module perf.msr
 local core = require "perf.core"
+local host = require "perf.host"
 
 local M = {}
 local Msr = {}
@@ -18,10 +19,7 @@ local function exists(path)
 end
 
 local function locked_down()
-  local f = io.open "/sys/kernel/security/lockdown"
-  local text = f and f:read "*l"
-  if f then f:close() end
-  local mode = text and text:match "%[(%a+)%]"
+  local mode = (host.line "/sys/kernel/security/lockdown" or ""):match "%[(%a+)%]"
   return mode and mode ~= "none" and mode or nil
 end
 

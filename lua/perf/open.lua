@@ -5,6 +5,7 @@ local core = require "perf.core"
 local M = {}
 
 local explain = require "perf.explain"
+local host = require "perf.host"
 local keeper = require "perf.keeper"
 
 local function names() return require "perf.names" end -- large, and not needed to load the module
@@ -37,10 +38,8 @@ local cgroup_root
 
 local function find_cgroup_root()
   if cgroup_root then return cgroup_root end
-  local f = io.open "/proc/self/mounts"
-  if not f then return "/sys/fs/cgroup" end -- and looked for again
-  local text = f:read "*a" or ""
-  f:close()
+  local text = host.slurp "/proc/self/mounts"
+  if not text then return "/sys/fs/cgroup" end -- and looked for again
   cgroup_root = text:match "%S+ (%S+) cgroup %S*perf_event%S* " or text:match "%S+ (%S+) cgroup2 " or "/sys/fs/cgroup"
   return cgroup_root
 end
@@ -183,11 +182,8 @@ function M.is_hardware(attr)
   if not known then
     known = {}
     for _, name in ipairs { "kprobe", "uprobe", "software", "tracepoint", "breakpoint" } do
-      local f = io.open("/sys/bus/event_source/devices/" .. name .. "/type")
-      if f then
-        known[tonumber(f:read "*a") or -1] = true
-        f:close()
-      end
+      local kind = host.number("/sys/bus/event_source/devices/" .. name .. "/type")
+      if kind then known[kind] = true end
     end
     if next(known) then soft_pmus = known end -- else descriptors have run out
   end

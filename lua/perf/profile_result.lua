@@ -1,6 +1,7 @@
 --- From what the sampler found to a Profile: names for its frames, a list of its stacks.
 -- @module perf.profile_result
 local core = require "perf.core"
+local host = require "perf.host"
 local Profile = require "perf.profile"
 
 local M = {}
@@ -168,21 +169,15 @@ local function samples_of(found, zone_name)
   return list
 end
 
-local function comm_of(pid, tid)
-  local f = io.open(("/proc/%d/task/%d/comm"):format(pid, tid))
-  local comm = f and f:read "*l"
-  if f then f:close() end
-  return comm
-end
-
 --- Make a Profile.
 -- @param p the Profiler, stopped
 -- @param found what its sampler's result() gave
 function M.make(p, found)
   local zone_name = require("perf.zone").name
+  local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))
   return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
     freq = p.attr.sample_freq, period = p.attr.sample_period, started = p.started, duration_ns = found.duration_ns, pid = p.pid,
-    tid = p.tid, comm = comm_of(p.pid, p.tid), memory = found.memory }, samples_of(found, zone_name))
+    tid = p.tid, comm = comm, memory = found.memory }, samples_of(found, zone_name))
 end
 
 return M

@@ -297,10 +297,7 @@ end
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
   local fn = ...
-  local mt = getmetatable(fn)
-  if type(fn) ~= "function" and not (type(mt) == "table" and mt.__call) then
-    blame.raise("function expected, got " .. type(fn), 2)
-  end
+  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), 2) end
   local p, message, code = new(opts)
   if not p then return nil, message, code end
   local ok

@@ -16,6 +16,7 @@
 local extension = require "perf.extension"
 local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
 local core = require "perf.core"
+local host = require "perf.host"
 local jitmap = require "perf.jitmap"
 
 local M = { available = true, version = ext.version }
@@ -38,10 +39,8 @@ M.offset = ext.offset
 -- @return hexadecimal digits; or nil, message, code: "ENODATA" when it has none
 function M.build_id(path)
   if path ~= "[kernel]" then return ext.build_id(path) end
-  local f, message = io.open("/sys/kernel/notes", "rb")
-  if not f then return nil, message, "ENOENT" end
-  local notes = f:read "*a"
-  f:close()
+  local notes, message, code = host.slurp "/sys/kernel/notes"
+  if not notes then return nil, message, code end
   -- u32 name size, u32 size, u32 type; the name and the data, each filled up to 4 bytes
   local big = string.byte(core.pack { type = 1 }, 1) == 0
   local function u32(at)
@@ -80,13 +79,6 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- The kernel
 
-local function read_number(path)
-  local f = io.open(path)
-  local n = f and f:read "*n"
-  if f then f:close() end
-  return n
-end
-
 local Kernel = {}
 Kernel.__index = Kernel
 
@@ -103,7 +95,7 @@ function M.kernel(path)
   if map then return setmetatable({ map = map, path = where }, Kernel) end
   if code == "EPERM" then
     message = where .. ": the kernel hides its addresses"
-    local level = not path and read_number "/proc/sys/kernel/kptr_restrict"
+    local level = not path and host.sysctl "kernel.kptr_restrict"
     if level == 0 then
       message = message .. " (kernel.kptr_restrict is 0: run as root, give the program CAP_SYSLOG, or run: sysctl "
         .. "kernel.perf_event_paranoid=1)"

@@ -15,6 +15,7 @@
 local extension = require "perf.extension"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
 local core = require "perf.core"
+local host = require "perf.host"
 
 local M = { available = true }
 
@@ -42,20 +43,12 @@ M.big_endian = string.byte(core.pack { type = 1 }, 1) == 0
 
 local by_name, by_id = {}, {}
 
-local function read(path)
-  local f, message = io.open(path, "rb")
-  if not f then return nil, message end
-  local text = f:read "*a"
-  f:close()
-  return text
-end
-
 local function is_part(s)
   return s:find "^[%w_.-]+$" ~= nil and s ~= "." and s ~= ".."
 end
 
 local function load_format(root, group, name)
-  local text, message = read(("%s/events/%s/%s/format"):format(root, group, name))
+  local text, message = host.slurp(("%s/events/%s/%s/format"):format(root, group, name))
   if not text then
     local denied = message:find "denied"
     return nil, ("%s:%s: no format (%s)"):format(group, name, message), denied and "EACCES" or "ENOENT"
@@ -77,7 +70,7 @@ local function name_of_id(root, id)
     read_at = now
     for _, group in ipairs(core.listdir(root .. "/events") or {}) do
       for _, name in ipairs(core.listdir(root .. "/events/" .. group) or {}) do
-        local text = is_part(group) and is_part(name) and read(("%s/events/%s/%s/id"):format(root, group, name))
+        local text = is_part(group) and is_part(name) and host.slurp(("%s/events/%s/%s/id"):format(root, group, name))
         local n = text and tonumber(text:match "^%d+")
         if n then names_of_ids[n] = { group, name } end
       end

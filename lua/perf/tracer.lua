@@ -216,7 +216,7 @@ end
 -- @param ... its arguments
 -- @return what fn returns
 function Tracer:span(name, opts, ...)
-  if type(opts) == "table" and not (getmetatable(opts) or {}).__call then return bracket(self, 3, name, opts, ...) end
+  if type(opts) == "table" and not blame.callable(opts) then return bracket(self, 3, name, opts, ...) end
   return bracket(self, 2, name, nil, opts, ...)
 end
 

@@ -34,7 +34,14 @@ function blame.raise(message, arg)
   error(where .. message, 0)
 end
 
---- The same with a format string.
+--- Whether a value can be called: a function, or what has __call.
+function blame.callable(v)
+  if type(v) == "function" then return true end
+  local mt = getmetatable(v)
+  return type(mt) == "table" and mt.__call ~= nil
+end
+
+--- `raise` with a format string.
 -- @string format as string.format's
 -- @param ... its arguments
 function blame.raisef(format, ...)
