@@ -34,10 +34,12 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
-/* core.profiler(event, {exact=, switches=, native=, by_descriptor=, resumer=, hidden=, code_start=, code_end=}): a Profiler;
- * or nil, message, code. hidden are two sources whose functions are not shown, code_start to code_end the interpreter's. */
+/* core.profiler(event, {exact=, switches=, native=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=}): a Profiler;
+ * or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose functions are not shown, code_start
+ * to code_end the interpreter's. */
 static int l_profiler(lua_State *L)
 {
+	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
 	struct pf_event *event = pb_check_event(L, 1);
 	struct pb_profiler *p;
 	int r;
@@ -57,7 +59,9 @@ static int l_profiler(lua_State *L)
 	p->s.by_descriptor = option(L, "by_descriptor");
 	p->s.code_start = address(L, "code_start");
 	p->s.code_end = address(L, "code_end");
-	p->coroutines = option(L, "resumer") ? PB_COROUTINES_RESUMER : PB_COROUTINES_ALONE;
+	p->creators = LUA_NOREF;
+	lua_getfield(L, 2, "coroutines");
+	p->coroutines = luaL_checkoption(L, -1, "alone", coroutines);
 	lua_getfield(L, 2, "hidden");
 	for (int i = 0; i < 2 && lua_istable(L, -1); i++) {
 		const char *source;
@@ -68,7 +72,7 @@ static int l_profiler(lua_State *L)
 			strcpy(p->hidden[i], source);
 		lua_pop(L, 1);
 	}
-	lua_pop(L, 1);
+	lua_pop(L, 2);
 	p->s.classify = pb_engine_classify;
 	p->s.trigger = pb_engine_trigger;
 	p->s.owner = p;
@@ -85,6 +89,7 @@ static int stop(lua_State *L, struct pb_profiler *p)
 		return 0;
 	r = pf_sampler_stop(&p->s);
 	pb_engine_stop(L, p);
+	pb_coroutines_give_back(L, p);
 	return r;
 }
 
@@ -93,6 +98,7 @@ static int l_close(lua_State *L)
 	struct pb_profiler *p = check_profiler(L);
 
 	stop(L, p);
+	pb_coroutines_give_back(L, p);
 	pf_sampler_free(&p->s);
 	return 0;
 }
@@ -107,6 +113,7 @@ static int l_start(lua_State *L)
 	if (pf_sampler_busy())
 		return pb_fail(L, -EBUSY, "%s", why);
 	luaL_argcheck(L, p->s.event && !p->s.duration_ns && !p->s.running, 1, "Profiler has been started before");
+	pb_coroutines_take(L, p);
 	r = pb_engine_start(L, p, &why);
 	if (r == 0) {
 		r = pf_sampler_start(&p->s);
@@ -115,7 +122,12 @@ static int l_start(lua_State *L)
 			pb_engine_stop(L, p);
 		}
 	}
-	return r < 0 ? pb_fail(L, r, "%s", why) : (lua_pushboolean(L, 1), 1);
+	if (r < 0) {
+		pb_coroutines_give_back(L, p);
+		return pb_fail(L, r, "%s", why);
+	}
+	lua_pushboolean(L, 1);
+	return 1;
 }
 
 static int l_stop(lua_State *L)
@@ -289,5 +301,4 @@ void pb_open_profiler(lua_State *L)
 	pb_register(L, functions);
 	pb_class(L, PB_PROFILER, methods, l_close);
 	lua_pop(L, 1);
-	pb_open_profiler_resume(L);
 }

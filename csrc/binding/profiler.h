@@ -1,10 +1,10 @@
 /* What the files of the profiler share.
  *
- *   profiler.c          the userdata: start, stop, what was found
- *   profiler_walk.c     a Lua stack as frames of the core's
- *   profiler_luajit.c   how a signal gets to a safe point, and what the interpreter was at: LuaJIT, by its own profiler's hook
- *   profiler_puc.c      the same for PUC Lua, by lua_sethook
- *   profiler_resume.c   coroutine.resume and coroutine.wrap that tell who resumed whom */
+ *   profiler.c             the userdata: start, stop, what was found
+ *   profiler_walk.c        a Lua stack as frames of the core's
+ *   profiler_luajit.c      how a signal gets to a safe point, and what the interpreter was at: LuaJIT, by its own profiler's hook
+ *   profiler_puc.c         the same for PUC Lua, by lua_sethook
+ *   profiler_coroutine.c   functions in place of the library's that tell who resumed and who made a coroutine */
 #ifndef PB_PROFILER_H
 #define PB_PROFILER_H
 
@@ -22,7 +22,7 @@
 #define PB_LUAJIT 0
 #endif
 
-enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER };
+enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER, PB_COROUTINES_CREATOR };
 
 /* A resumption that is going on; on the C stack of the function that resumes. */
 struct pb_resumption {
@@ -33,6 +33,9 @@ struct pb_resumption {
 struct pb_profiler {
 	struct pf_sampler s;
 	int coroutines;
+	int tells;    /* whether it is to be told who resumes whom */
+	int creators; /* reference to the table of nodes by thread */
+	struct pb_profiler **cell; /* by which the functions find it */
 	char hidden[2][256]; /* sources whose functions are not shown, nor the pcall that they call by: the profiler's own */
 };
 
@@ -51,6 +54,14 @@ void pb_engine_stop(lua_State *L, struct pb_profiler *p);
 enum pf_state pb_engine_classify(void *owner);
 void pb_engine_trigger(void *owner);
 
-void pb_open_profiler_resume(lua_State *L);
+/* Put what p needs in the place of the coroutine library's functions, p at index 1; put those back. */
+void pb_coroutines_take(lua_State *L, struct pb_profiler *p);
+void pb_coroutines_give_back(lua_State *L, struct pb_profiler *p);
+
+/* Is the function on top one that has taken the place of the library's? Then it becomes that. */
+int pb_stands_in(lua_State *L);
+
+/* Adds the stack that made the thread L to the n frames of its own: how many then. */
+unsigned pb_creator(struct pb_profiler *p, lua_State *L, uint32_t *frames, unsigned n);
 
 #endif

@@ -3,7 +3,7 @@
  * an instruction, the one that ran is the one before it: where the address of the next is kept is learnt once, by
  * stepping through a small function, since no call tells it.
  *
- * A hook belongs to one Lua thread. Who runs is known from coroutine.resume and wrap (profiler_resume.c); the main
+ * A hook belongs to one Lua thread. Who runs is known from coroutine.resume and wrap (profiler_coroutine.c); the main
  * thread gets the hook too. What somebody else has as a hook is kept, called meanwhile, and put back. */
 #include "profiler.h"
 
@@ -142,6 +142,8 @@ static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 
 	if (ar->event == LUA_HOOKCALL) {
 		n = pb_walk(p, L, 1, frames); /* it ran before this call */
+		if (n == 0 && pb_resumed && pb_resumed->L == L)
+			n = pb_walk(p, pb_resumed->from, 0, frames); /* of a coroutine's body: what resumes it */
 		if (n == 0)
 			for (uint32_t i = 0; i < p->s.npending; i++)
 				p->s.pending[i].state = PF_OUTSIDE;

@@ -14,21 +14,35 @@ uint64_t pb_function_address(lua_State *L, int i)
 	return code ? (uint64_t)(uintptr_t)code : (uint64_t)(uintptr_t)lua_topointer(L, i);
 }
 
-static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar)
+/* A function that nobody has a name for may have one with another caller. */
+static void name(struct pf_stacks *s, uint32_t i, lua_State *L, lua_Debug *ar)
+{
+	uint32_t text;
+
+	if (pf_stacks_function_at(s, i)->name)
+		return;
+	lua_getinfo(L, "n", ar);
+	text = pf_stacks_text(s, ar->name);
+	pf_stacks_function_at(s, i)->name = text;
+}
+
+/* stands_in: whether what it called is but the function that it stands for. */
+static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar, int *stands_in)
 {
 	struct pf_function f = {.line = -1};
 	uint32_t i;
 
 	lua_getinfo(L, "f", ar);
+	*stands_in = pb_stands_in(L);
 	f.source_key = pb_function_address(L, -1);
 	lua_pop(L, 1);
 	i = pf_stacks_find_function(s, f.source_key, 0, -1);
-	if (i == 0) {
-		lua_getinfo(L, "n", ar);
-		f.name = pf_stacks_text(s, ar->name);
+	if (i == 0)
 		i = pf_stacks_add_function(s, &f);
-	}
-	return i ? pf_stacks_frame(s, PF_FRAME_C, i, 0) : 0;
+	if (i == 0)
+		return 0;
+	name(s, i, L, ar);
+	return pf_stacks_frame(s, PF_FRAME_C, i, 0);
 }
 
 /* The function's number; 0 for one that is not to be shown. */
@@ -48,29 +62,24 @@ static uint32_t lua_function(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 		if (i == 0)
 			return 0;
 	}
-	/* A function that one caller has no name for has one with another. */
-	if (pf_stacks_function_at(s, i)->name == 0) {
-		lua_getinfo(L, "n", ar);
-		if (ar->name) {
-			const uint32_t name = pf_stacks_text(s, ar->name);
-
-			pf_stacks_function_at(s, i)->name = name;
-		}
-	}
+	name(s, i, L, ar);
 	return pf_stacks_function_at(s, i)->hidden ? 0 : i;
 }
 
 static unsigned walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames, unsigned n)
 {
 	struct pf_stacks *s = &p->s.stacks;
+	const unsigned before = n;
 	lua_Debug ar;
 
 	for (; n < PF_SAMPLER_DEPTH && lua_getstack(L, level, &ar); level++) {
 		uint32_t frame = 0, fn;
+		int stands_in;
 
 		lua_getinfo(L, "Sl", &ar);
 		if (ar.what[0] == 'C') {
-			frame = c_frame(s, L, &ar);
+			frame = c_frame(s, L, &ar, &stands_in);
+			n -= stands_in && n > before;
 		} else if (ar.what[0] == 't') {
 			continue; /* what a tail call has left */
 		} else if ((fn = lua_function(p, L, &ar)) != 0) {
@@ -92,7 +101,7 @@ unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frame
 		for (struct pb_resumption *r = pb_resumed; r; r = r->outer)
 			if (r->L == L) {
 				L = r->from;
-				n = walk(p, L, 1, frames, n); /* level 0 is the function that resumes */
+				n = walk(p, L, 0, frames, n);
 			}
-	return n;
+	return n ? pb_creator(p, L, frames, n) : 0;
 }

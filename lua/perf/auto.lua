@@ -11,6 +11,7 @@
 -- * `PERF_EVENTS`: to profile by, one, task-clock when not given; or to count, a list, perf.measure's when not given
 -- * `PERF_FREQ`: samples a second; `PERF_PERIOD`: the event's count from one to the next
 -- * `PERF_NATIVE`: 1 for C and kernel functions too
+-- * `PERF_COROUTINES`: creator or resumer, under whose stack a coroutine is to show
 -- * `PERF_OUTPUT`: the file, its kind by its ending as luaperf record has it; luaperf.json when not given. Counts go to stderr
 --   when not given
 -- * `PERF_VERBOSE`: 1 prints the profile at the end, `PERF_QUIET`: 1 nothing
@@ -43,7 +44,8 @@ local freq, period = number "PERF_FREQ", number "PERF_PERIOD"
 if freq and period then fail "PERF_FREQ and PERF_PERIOD exclude each other" end
 
 require "perf.command.session".start { mode = mode, events = set "PERF_EVENTS", freq = freq, period = period,
-  native = flag "PERF_NATIVE", output = set "PERF_OUTPUT" or mode == "record" and "luaperf.json" or nil,
+  native = flag "PERF_NATIVE", coroutines = set "PERF_COROUTINES",
+  output = set "PERF_OUTPUT" or mode == "record" and "luaperf.json" or nil,
   verbose = flag "PERF_VERBOSE", quiet = flag "PERF_QUIET" }
 
 return {}

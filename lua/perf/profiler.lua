@@ -25,6 +25,8 @@ local DEFAULT_FREQ = 999
 local options = { event = "string or table", freq = "number", period = "number", native = "boolean", coroutines = "string",
   filter = "string" }
 
+local coroutines = { alone = true, resumer = true, creator = true }
+
 local function check_options(opts)
   if opts == nil then return {} end
   if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts)) end
@@ -37,8 +39,8 @@ local function check_options(opts)
     end
   end
   if opts.freq and opts.period then blame.raise "options 'freq' and 'period' exclude each other" end
-  if opts.coroutines and opts.coroutines ~= "resumer" and opts.coroutines ~= "alone" then
-    blame.raise "option 'coroutines': \"alone\" or \"resumer\" expected"
+  if opts.coroutines and not coroutines[opts.coroutines] then
+    blame.raise "option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected"
   end
   return opts
 end
@@ -165,7 +167,7 @@ local function arm(self)
   local from, to
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
-    native = self.opts.native, by_descriptor = by_descriptor, resumer = self.opts.coroutines == "resumer", hidden = hidden,
+    native = self.opts.native, by_descriptor = by_descriptor, coroutines = self.opts.coroutines, hidden = hidden,
     code_start = from, code_end = to })
   if not sampler then
     ev:close()
@@ -182,25 +184,6 @@ local function disarm(self)
   self.sampler, self.ev = nil, nil
 end
 
--- Who resumes whom is told by functions in the place of the library's; PUC Lua needs it to know which thread runs.
-local function tell_coroutines(self)
-  if rawget(_G, "jit") and self.opts.coroutines ~= "resumer" then return end
-  local library = package.loaded.coroutine
-  local resume, wrap = library.resume, library.wrap
-  local our_resume, our_wrap = core.telling(resume, wrap)
-  library.resume, library.wrap = our_resume, our_wrap
-  self.untell = function()
-    -- Unless somebody has put others there since.
-    if library.resume == our_resume then library.resume = resume end
-    if library.wrap == our_wrap then library.wrap = wrap end
-  end
-end
-
-local function untell(self)
-  if self.untell then self.untell() end
-  self.untell = nil
-end
-
 --- Begin. The event counts the calling thread.
 -- @return true; or nil, message, code: "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
 function Profiler:start()
@@ -211,13 +194,9 @@ function Profiler:start()
     local ok, message, code = arm(self)
     if not ok then return nil, message, code end
   end
-  tell_coroutines(self)
   self.started, self.pid, self.tid = core.unix_time(), core.pid()
   local ok, message, code = self.sampler:start()
-  if not ok then
-    untell(self)
-    return nil, self.label .. ": " .. message, code
-  end
+  if not ok then return nil, self.label .. ": " .. message, code end
   return true
 end
 
@@ -227,7 +206,6 @@ function Profiler:stop()
   local state = self.sampler and self.sampler:state()
   if state ~= "running" and state ~= "inherited" then return nil, "the profiler is not running", "EINVAL" end
   local ok, message, code = self.sampler:stop()
-  untell(self)
   if state == "inherited" then
     disarm(self)
     return nil, "the profiler was started before a fork, and profiles the parent: start one in the child", "ECHILD"
@@ -248,7 +226,6 @@ end
 
 --- Give up what it holds, and what it has found so far. Idempotent.
 function Profiler:close()
-  untell(self)
   disarm(self)
 end
 Profiler.__close = Profiler.close
@@ -274,8 +251,8 @@ end
 -- @tab[opt] opts `event`: what to profile by, a name as perf stat -e takes it or a table of attr fields, task-clock when not
 -- given. `freq`: samples a second, or `period`: the event's count from one to the next; 999 a second for clocks and hardware
 -- counters when not given, and period 1 for all others, which makes the profile exact. `native`: true adds the C
--- and kernel functions of the call chain. `coroutines`: "resumer" shows a coroutine under the stack that resumed it, "alone", the
--- default, by itself. `filter`: of a tracepoint.
+-- and kernel functions of the call chain. `coroutines`: "resumer" shows a coroutine under the stack that resumed it, "creator"
+-- under that which made it, "alone", the default, by itself. `filter`: of a tracepoint.
 -- The event context-switches is weighed by the time off the CPU, in nanoseconds.
 -- @treturn Profiler or nil, message, code. Raises for an unknown event or option
 function M.profiler(opts) return new(opts) end

@@ -16,6 +16,12 @@ end
 row("perf.profiler", { run = profiler, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
 row("perf.profile", { run = function() return perf.profile(options, kit.touch_pages, 10) end,
   codes = { mmap = "any" }, survives = "mmap perf_event_open" })
+row("perf.profile (coroutines)", { run = function()
+  local opts = { event = "page-faults:u", period = 1, coroutines = "creator" }
+  return perf.profile(opts, function()
+    for _ = 1, 3 do coroutine.resume(coroutine.create(function() kit.touch_pages(2) end)) end
+  end)
+end, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
 method("LineProfiler", profiler, {
   close = function(p) return p:close() end,
   is_running = function(p) return p:is_running() end,

@@ -37,7 +37,7 @@ describe("a profiler", function()
       ["options 'freq' and 'period' exclude each other"] = { freq = 1, period = 1 },
       ["option 'native': boolean expected, got number"] = { native = 1 },
       ["option 'event': string or table expected, got number"] = { event = 1 },
-      ["option 'coroutines': \"alone\" or \"resumer\" expected"] = { coroutines = "both" },
+      ["option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected"] = { coroutines = "both" },
       ["pagefaults: unknown event"] = { event = "pagefaults" },
     } do
       for _, fn in ipairs { perf.profiler, function(o) return perf.profile(o, print) end } do

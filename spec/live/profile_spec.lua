@@ -294,30 +294,6 @@ describe("perf.profile", function()
     end)
   end)
 
-  it("shows a coroutine under the stack that resumed it, when asked to", function()
-    local function inner()
-      for _ = 1, 10 do
-        kit.touch_pages(20)
-        coroutine.yield()
-      end
-    end
-    local function outer(co)
-      for _ = 1, 10 do assert(coroutine.resume(co)) end
-    end
-    local resume, wrap = coroutine.resume, coroutine.wrap
-    local function run() outer(coroutine.create(inner)) end
-    local alone = perf.profile({ event = "page-faults" }, run)
-    local joined = perf.profile({ event = "page-faults", coroutines = "resumer" }, run)
-    assert.equal(resume, coroutine.resume)
-    assert.equal(wrap, coroutine.wrap)
-    for _, prof in ipairs { alone, joined } do
-      assert.is_true(profiling.under(prof, "inner") >= 200, profiling.text(prof))
-      assert.equal(prof.total, profiling.sum(prof))
-    end
-    assert.is_true(profiling.under(alone, "outer") <= 5, profiling.text(alone))
-    assert.is_true(profiling.under(joined, "outer") >= 200, profiling.text(joined))
-  end)
-
   it("tells what ran outside of Lua", function()
     requires { nosan = true }
     local ok, text = kit.host([[

@@ -19,6 +19,7 @@ M.options = {
   { "p", "pid", "PID", "a process that runs already", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
   { "o", "output", "FILE", "luaperf.json of a script, perf.data otherwise" },
+  { nil, "coroutines", "UNDER", "of a script: show a coroutine under its 'creator' or 'resumer' (by itself)" },
   { nil, "timeout", "SECONDS", "end the recording then (not of a script)", kind = "number", least = 0.001 },
   { "v", "verbose", nil, "print the profile at the end" },
 }
@@ -26,7 +27,8 @@ M.options = {
 local function of_script(opts, words, here)
   if opts.timeout then return nil, "--timeout is not for scripts", "USAGE" end
   local ended, message, code = run.run(run.script(here, words, { mode = "record", events = opts.event, freq = opts.freq,
-    period = opts.count, native = opts["call-graph"], output = opts.output or "luaperf.json", verbose = opts.verbose }))
+    period = opts.count, native = opts["call-graph"], coroutines = opts.coroutines,
+    output = opts.output or "luaperf.json", verbose = opts.verbose }))
   if not ended then return nil, message, code end
   if ended.signal then say.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end
   return run.status(ended)
@@ -38,6 +40,7 @@ local function seconds_of(words)
 end
 
 local function of_others(opts, words)
+  if opts.coroutines then return nil, "--coroutines is for scripts", "USAGE" end
   local target, timeout = words, opts.timeout
   if opts.pid or opts["all-cpus"] then
     target = opts.pid or -1

@@ -41,7 +41,8 @@ local modes = {}
 
 function modes.record(opts)
   local perf = require "perf"
-  local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native }
+  local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native,
+    coroutines = opts.coroutines }
   if p then
     local ok
     ok, message = p:start()
@@ -83,7 +84,7 @@ function modes.stat(opts)
 end
 
 --- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
--- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `output`, `verbose`, `quiet`
+-- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`
 function M.start(opts)
   if opts.output then -- before an hour's run rather than after it
     local out, message = core.output(opts.output)
