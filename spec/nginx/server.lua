@@ -5,7 +5,7 @@ local util = require "spec.support.util"
 local M = {}
 
 local template = [[
-user $user;
+$user
 worker_processes $workers;
 daemon on;
 pid $dir/nginx.pid;
@@ -75,7 +75,7 @@ local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv
 
 --- Start one.
 -- @param opts {main=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
--- configuration; $port in init_worker is its port
+-- configuration; $port in init_worker is its port. capability="ipc_lock": the master too is www-data, and both have that one
 function M.start(opts)
   local dir = os.tmpname()
   os.remove(dir)
@@ -83,7 +83,12 @@ function M.start(opts)
   local p = ports(2)
   local self = setmetatable({ dir = dir, port = p[1], h2port = p[2], opts = opts }, Server)
   self:configure()
-  local text, status = shell(("nginx -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir))
+  local nginx = ("nginx -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
+  if opts.capability then
+    local user = "--reuid=www-data --regid=www-data --clear-groups --inh-caps=+%s --ambient-caps=+%s"
+    nginx = ("chown www-data %s; setpriv %s %s"):format(dir, (user:gsub("%%s", opts.capability)), nginx)
+  end
+  local text, status = shell(nginx)
   if status ~= 0 then
     self:remove()
     error("nginx does not start: " .. text, 2)
@@ -96,7 +101,8 @@ end
 function Server:configure(changed)
   for k, v in pairs(changed or {}) do self.opts[k] = v end
   local o = self.opts
-  local values = { user = o.user or "www-data", workers = o.workers or 1, dir = self.dir, modules = modules,
+  local values = { user = o.capability and "" or ("user %s;"):format(o.user or "www-data"),
+    workers = o.workers or 1, dir = self.dir, modules = modules,
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
     main = o.main or "", http = o.http or "", server = o.server or "",
     init_worker = ((o.init_worker or "app.start()"):gsub("%$port", self.port)),
