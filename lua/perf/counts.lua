@@ -72,6 +72,10 @@ local function scaled(raw, enabled, running)
 end
 M.scaled = scaled
 
+local Entry = { __name = "perf.Entry", __tostring = format.entry }
+local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
+M.Entry, M.Metrics = Entry, Metrics
+
 --- One entry from its numbers: the rule of what is a count and what is not.
 -- @param row {label=, unit=, scale=, why=, bound=, pinned=}: bound when it counts one task on one CPU
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}
@@ -89,7 +93,7 @@ function M.entry(row, raw, enabled, running, id)
     e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
     if row.scale then e.value = e.value * row.scale end
   end
-  return e
+  return setmetatable(e, Entry)
 end
 
 local word, layout_of -- set below: by the kind of packed Counts this interpreter has
@@ -155,6 +159,7 @@ local Plain = { __name = "perf.Counts" }
 
 --- Counts from entries.
 function M.plain(list, wall_ns, source)
+  for _, e in ipairs(list) do setmetatable(e, Entry) end
   list.wall_ns, list.source = wall_ns, source
   return setmetatable(list, Plain)
 end
@@ -296,7 +301,7 @@ function methods:metrics()
     if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = e.value / time * 1e9 end
   end
   m.per_second = per_second
-  return m
+  return setmetatable(m, Metrics)
 end
 
 --- Everything as plain tables.

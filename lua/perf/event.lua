@@ -116,14 +116,8 @@ function core.Event.__tostring(ev)
   if not ev:is_open() then return ("Event(%s, closed)"):format(info.label) end
   local e, message = ev:read()
   if not e then return ("Event(%s, %s)"):format(info.label, message) end
-  local format = require "perf.format"
-  local text
-  if e.value then
-    text = e.unit == "ns" and format.ns(e.value) or format.commas(e.value) .. (e.unit and " " .. e.unit or "")
-  else
-    text = e.why:find "^not enabled" and "not enabled yet" or "not counted: " .. e.why
-  end
-  return ("Event(%s: %s)"):format(info.label, text)
+  local idle = not e.value and e.why:find "^not enabled"
+  return ("Event(%s)"):format(idle and info.label .. ": not enabled yet" or tostring(e))
 end
 
 return Event

@@ -50,6 +50,34 @@ function M.align(rows, right)
   return table.concat(lines, "\n")
 end
 
+--- The value of an entry of Counts: "64", "1.235 ms", "4.20 Joules".
+function M.value(e)
+  return e.unit == "ns" and M.ns(e.value) or M.commas(e.value) .. (e.unit and " " .. e.unit or "")
+end
+
+local function share(e)
+  return ("(counted %.1f%% of the time)"):format(100 * e.running_ns / e.enabled_ns)
+end
+
+local function is_shared(e) return e.value and e.enabled_ns and e.running_ns and e.running_ns < e.enabled_ns end
+
+--- An entry of Counts, in a line.
+function M.entry(e)
+  if not e.value then return ("%s: not counted: %s"):format(e.label, e.why or "one side has no count") end
+  return ("%s: %s%s"):format(e.label, M.value(e), is_shared(e) and " " .. share(e) or "")
+end
+
+--- What Counts' metrics() gives, as a table.
+function M.metrics(m)
+  local rows = {}
+  for name, v in pairs(m) do
+    if name ~= "per_second" then rows[#rows + 1] = { name, ("%.4g"):format(v) } end
+  end
+  for label, v in pairs(m.per_second) do rows[#rows + 1] = { "per_second " .. label, M.si(v) } end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return M.align(rows)
+end
+
 -- The comment beside one event, as perf stat has it.
 local function remark(e, m)
   local base = e.label:gsub(":%a+$", "")
@@ -79,10 +107,7 @@ function M.counts(entries, wall_ns, source, metrics)
     else
       value, note = M.commas(e.value), remark(e, metrics)
     end
-    if e.value and e.enabled_ns and e.running_ns and e.running_ns < e.enabled_ns then
-      note = note .. ("%s(counted %.1f%% of the time)"):format(note == "" and "" or "  ",
-        100 * e.running_ns / e.enabled_ns)
-    end
+    if is_shared(e) then note = note .. (note == "" and "" or "  ") .. share(e) end
     rows[i] = { "  " .. value, unit, e.label, note ~= "" and "# " .. note or "" }
   end
   local text = M.align(rows, { true })

@@ -54,7 +54,8 @@ function Native:frame(kind, address)
     return self:named(name, kind, found.module, address)
   end
   if kind == "kernel" then return self:named(core.hex(address), kind, "[kernel.kallsyms]", address) end
-  for _, m in ipairs(self.maps) do
+  -- What is no address may be beyond numbers: a text, on Lua 5.1 and 5.2.
+  for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
     if address >= m[1] and address < m[2] then
       if m[4]:sub(1, 1) == "/" then
         return self:named(("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3])), kind, m[4], address)

@@ -224,6 +224,12 @@ function Profiler:is_running()
   return self.sampler ~= nil and self.sampler:state() == "running"
 end
 
+function Profiler:__tostring()
+  local attr = self.attr
+  local how = attr.sample_freq and ("%d Hz"):format(attr.sample_freq) or ("every %s"):format(tostring(attr.sample_period))
+  return ("perf.Profiler(%s, %s, %s)"):format(self.label, how, self:is_running() and "running" or "stopped")
+end
+
 --- Give up what it holds, and what it has found so far. Idempotent.
 function Profiler:close()
   disarm(self)

@@ -299,6 +299,11 @@ function Session:create()
   return true
 end
 
+local Result = {}
+function Result:__tostring()
+  return ("%s: %s samples, %s lost, %s bytes"):format(self.path, self.samples, self.lost, self.bytes)
+end
+
 -- Everything between opening and the result; the caller closes what is open.
 local function record(self, argv)
   local tids, msg, code
@@ -336,9 +341,9 @@ local function record(self, argv)
   ok, msg, code = self.writer:close()
   if not ok then return nil, msg, code end
   local stats = self.writer:stats()
-  return {path = self.path, samples = stats.samples, lost = stats.lost, bytes = stats.bytes,
+  return setmetatable({path = self.path, samples = stats.samples, lost = stats.lost, bytes = stats.bytes,
     status = status and (status.exit or 128 + status.signal), signal = status and status.signal,
-    interrupted = self.interrupted, timed_out = self.timed_out}
+    interrupted = self.interrupted, timed_out = self.timed_out}, Result)
 end
 
 --- Records a command from its first instruction, or a process that runs already, with all threads and children, into a

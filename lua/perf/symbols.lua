@@ -123,6 +123,8 @@ function Kernel:address(name)
   return addr
 end
 
+function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path) end
+
 --- How many symbols there are.
 function Kernel:count() return self.map:count() end
 
@@ -190,6 +192,10 @@ local function proc_refused(pid, message, code)
   return nil, message, code
 end
 
+function Resolver:__tostring()
+  return ("perf.symbols.Resolver(%s)"):format(self.name)
+end
+
 --- Open a resolver of addresses.
 -- @tab opts one of: `pid`, a live process (0: this one); `path`, one file, asked for by the addresses that its own symbol
 -- table has; `maps`, an array of `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a
@@ -204,7 +210,8 @@ function M.open(opts)
   for i, map in ipairs(opts.maps or {}) do check_map(map, i, 2) end
   local resolver, message, code = ext.resolver(opts.debuginfod)
   if not resolver then return nil, message, code end
-  local self = setmetatable({ ext = resolver, kernel = opts.kernel, problems = {} }, Resolver)
+  local name = opts.path or opts.maps and #opts.maps .. " mappings" or "process " .. (opts.pid == 0 and core.pid() or opts.pid)
+  local self = setmetatable({ ext = resolver, kernel = opts.kernel, problems = {}, name = name }, Resolver)
   forget(self)
   if opts.path then
     local ok

@@ -56,6 +56,17 @@ describe("a profiler", function()
     bad "bad argument #2 (function expected, got nil)"
   end)
 
+  it("says what it is and whether it runs", function()
+    local p = assert(perf.profiler { event = "page-faults", period = 10 })
+    assert.equal("perf.Profiler(page-faults, every 10, stopped)", tostring(p))
+    assert(p:start())
+    assert.equal("perf.Profiler(page-faults, every 10, running)", tostring(p))
+    assert(p:stop())
+    assert.equal("perf.Profiler(page-faults, every 10, stopped)", tostring(p))
+    p:close()
+    assert.equal("perf.Profiler(cpu-clock, 999 Hz, stopped)", tostring(assert(perf.profiler { event = "cpu-clock" })))
+  end)
+
   it("starts once and stops once", function()
     local p = perf.profiler { event = "page-faults" }
     assert.is_false(p:is_running())

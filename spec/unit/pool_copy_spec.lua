@@ -1,3 +1,4 @@
+local counts = require "perf.counts"
 local copy = require "perf.pool.copy"
 
 local function there_and_back(...)
@@ -55,6 +56,15 @@ describe("perf.pool.copy", function()
     assert.equal("5", (f(2, 3):gsub("%.0", "")))
     local t = there_and_back { fn = function() return 7 end }
     assert.equal(7, t.fn())
+  end)
+
+  it("takes along what ev:read() and metrics() give", function()
+    local entry = counts.entry({ label = "x" }, 42, 100, 100, 7)
+    local metrics = counts.plain({ entry }, 1000, "software"):metrics()
+    local copied = copy.unpack(assert(copy.pack("argument", 2, entry, metrics)))
+    assert.same({ entry, metrics, n = 2 }, copied)
+    assert.equal("x: 42", tostring(copied[1]))
+    assert.equal(tostring(metrics), tostring(copied[2]))
   end)
 
   it("takes Counts along", function()

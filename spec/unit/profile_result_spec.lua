@@ -93,3 +93,14 @@ describe("a profile's result", function()
     assert.is_truthy(prof:samples()[1].stack[1].name:find("lua_gettop", 1, true))
   end)
 end)
+
+-- Out beyond code without frame pointers a call chain has what is no address. Above 2^53 Lua 5.1 and 5.2 get it as a text,
+-- which was compared with the mappings' numbers.
+describe("a native frame", function()
+  it("may have something else in an address's place", function()
+    local native = require("perf.profile_native").new()
+    local frame = native:frame("native", core.u64(0x12345678, 0x12345678))
+    assert.same({ name = "(compiled code)", func = "(compiled code)", kind = "jit", address = frame.address }, frame)
+    native:close()
+  end)
+end)

@@ -38,6 +38,11 @@ local function dump(fn, path)
   return code
 end
 
+-- Tables of the library that are only data, by their metatables.
+local class_of = { e = counts.Entry, m = counts.Metrics }
+local tag_of = {}
+for tag, class in pairs(class_of) do tag_of[class] = tag end
+
 local encode
 
 local function key_path(path, k)
@@ -50,10 +55,11 @@ local function encode_table(v, path, out, seen)
     out[#out + 1] = "r" .. seen[v] .. ";"
     return
   end
-  if getmetatable(v) ~= nil then refuse(path, "a table with a metatable cannot be copied") end
+  local mt = getmetatable(v)
+  if mt ~= nil and not tag_of[mt] then refuse(path, "a table with a metatable cannot be copied") end
   seen.n = seen.n + 1
   seen[v] = seen.n
-  out[#out + 1] = "T"
+  out[#out + 1] = mt and tag_of[mt] or "T"
   for k, item in pairs(v) do
     encode(k, path .. " (a key)", out, seen)
     encode(item, key_path(path, k), out, seen)
@@ -121,8 +127,8 @@ local function big(digits, unsigned)
   return negative and -v or v
 end
 
-local function decode_table(text, at, tables)
-  local t = {}
+local function decode_table(text, at, tables, class)
+  local t = setmetatable({}, class)
   tables[#tables + 1] = t
   while text:sub(at, at) ~= "E" do
     local k, v
@@ -139,7 +145,7 @@ function decode(text, at, tables)
   at = at + 1
   if tag == "n" then return nil, at end
   if tag == "t" or tag == "f" then return tag == "t", at end
-  if tag == "T" then return decode_table(text, at, tables) end
+  if tag == "T" or class_of[tag] then return decode_table(text, at, tables, class_of[tag]) end
   if tag == "C" then
     local t
     t, at = decode_table(text, at + 1, tables)
