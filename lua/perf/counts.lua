@@ -10,6 +10,7 @@
 --
 -- Layouts are interned by their content and kept: there are as many as different event lists.
 -- @module perf.counts
+local blame = require "perf.names.blame"
 local json = require "perf.json"
 local format = require "perf.format"
 
@@ -167,15 +168,12 @@ end
 function Plain.__index(t, key)
   local method = methods[key]
   if method ~= nil or type(key) ~= "string" then return method end
-  local found
+  local found, several
   for _, e in ipairs(t) do
     if e.label == key then return e.value end
-    if base_name(e.label) == key then
-      if found then return nil end
-      found = e
-    end
+    if base_name(e.label) == key then found, several = e, found end
   end
-  return found and found.value
+  if found and not several then return found.value end
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -189,8 +187,8 @@ local function packed_index(c, key)
   if key == "wall_ns" then return word(c, 0) end
   if key == "source" then return layout.source end
   if type(key) == "number" then return layout.rows[key] and unpack_entry(c, layout, key) end
-  local i = layout.index[key]
-  return i and unpack_entry(c, layout, i).value
+  local i = layout.index[key] -- false: it could be several
+  if i then return unpack_entry(c, layout, i).value end
 end
 
 local function packed_len(c) return #layouts[layout_of(c)].rows end
@@ -233,8 +231,13 @@ end
 M.is = is_counts
 
 local function check(v, what)
-  if not is_counts(v) then error(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 3) end
+  if not is_counts(v) then blame.raise(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 0) end
   return entries(v)
+end
+
+local function check_self(v, method)
+  if is_counts(v) then return v end
+  blame.raise(("bad argument #1 to '%s' (Counts expected, got %s)"):format(method, type(v)), 0)
 end
 
 -- Entry by entry; labels that the other side lacks keep what they have.
@@ -272,7 +275,7 @@ end
 local function div(a, n)
   local list = {}
   if type(n) ~= "number" then
-    error(("bad argument to '/' (number expected, got %s)"):format(type(n)), 2)
+    blame.raise(("bad argument to '/' (number expected, got %s)"):format(type(n)), 0)
   end
   for i, e in ipairs(check(a, "/")) do
     local r = { label = e.label, unit = e.unit, why = e.why }
@@ -287,6 +290,7 @@ end
 -- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table
 -- of each event's rate by label, over the CPU time where that was counted and the wall time otherwise
 function methods:metrics()
+  check_self(self, "metrics")
   local m, per_second = {}, {}
   local function ratio(a, b) return a and b and b ~= 0 and a / b or nil end
   local clock = self["task-clock"] or self["cpu-clock"]
@@ -307,6 +311,7 @@ end
 --- Everything as plain tables.
 -- @return {wall_ns=, source=, counts={[label]=value}, events={entry, ...}}
 function methods:totable()
+  check_self(self, "totable")
   local t = { wall_ns = self.wall_ns, source = self.source, counts = {}, events = {} }
   for i, e in ipairs(entries(self)) do
     t.events[i] = e
@@ -317,7 +322,7 @@ end
 
 --- The table of `totable` as JSON text; integers keep all their digits.
 function methods:json()
-  return json.encode(self:totable())
+  return json.encode(methods.totable(check_self(self, "json")))
 end
 
 local function tostring_counts(self)
