@@ -215,18 +215,31 @@ function Pmu:events()
   return listing(self, "events", is_event)
 end
 
+-- The names of its events by themselves in lower case.
+function Pmu:lower_events()
+  return once(self, "lower", function()
+    local out = {}
+    for _, name in ipairs(self:events()) do out[name:lower()] = name end
+    return out
+  end)
+end
+
 --- Names of all capabilities, sorted.
 function Pmu:caps()
   return listing(self, "caps")
 end
 
 --- An event that sysfs lists.
--- @string name
+-- @string name in any case
 -- @treturn ?{terms=string,scale=number,unit=string,per_pkg=boolean,snapshot=boolean}
 function Pmu:event(name)
   if not files.is_name(name) or not is_event(name) then return nil end
   local terms = self:text("events/" .. name)
-  if not terms then return nil end
+  if not terms then
+    -- In another case, as perf(1) takes it: cpu/CPU-CYCLES/.
+    local exact = self:lower_events()[name:lower()]
+    return exact and exact ~= name and self:event(exact) or nil
+  end
   return once(self, "event/" .. name, function()
     local function side(suffix) return self:text(("events/%s.%s"):format(name, suffix)) end
     local unit = side("unit")

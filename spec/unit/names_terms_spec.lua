@@ -56,6 +56,15 @@ describe("terms of a PMU", function()
     golden.fails(m.server, "cpu/cycles,event=1/", "'cycles' cannot be combined with the PMU's own terms")
   end)
 
+  it("may be an event that sysfs lists in another case, or with the value 1, as perf takes them", function()
+    golden.check(m.server, {
+      {"cpu/READ/", {type = 4, config = 0x77}}, {"cpu/read=1/", {type = 4, config = 0x77}},
+      {"cpu/Read,edge/", {type = 4, config = 0x40077}},
+    })
+    golden.fails(m.server, "cpu/read=2/", "unknown term 'read'")
+    golden.fails(m.server, "cpu/EVENT=1/", "unknown term 'EVENT'")
+  end)
+
   it("may be an event that sysfs lists, and change it", function()
     golden.check(m.server, {
       {"cpu/cpu-cycles/", {type = 4, config = 0x3c}}, {"cpu/mem-loads/", {type = 4, config = 0x1cd, config1 = 3}},

@@ -24,6 +24,12 @@ local function unknown(pmu, term, fail)
     suggest.hint(term.key, near))
 end
 
+-- The PMU's event that a term names: alone, or as perf(1) takes it too, with the value 1 where no format has the name.
+local function event_of(pmu, term)
+  if terms.common[term.key] then return nil end
+  if not term.value or term.value == "1" and not pmu:format(term.key) then return pmu:event(term.key) end
+end
+
 local Builder = {}
 Builder.__index = Builder
 
@@ -62,7 +68,7 @@ end
 
 function Builder:term(term)
   local pmu = self.pmu
-  local found = not term.value and not terms.common[term.key] and pmu:event(term.key)
+  local found = event_of(pmu, term)
   local format = not found and pmu:format(term.key)
   if found then
     return self:event(term, found)
@@ -101,7 +107,7 @@ function config.build(pmu, list, fail, generic)
   -- The event first, whatever its place: what stands beside it overrides it.
   local others = {}
   for _, term in ipairs(list) do
-    local found = not term.value and not terms.common[term.key] and pmu:event(term.key)
+    local found = event_of(pmu, term)
     if found then self:event(term, found) else others[#others + 1] = term end
   end
   for _, term in ipairs(others) do self:term(term) end

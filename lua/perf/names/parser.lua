@@ -141,8 +141,13 @@ local function from_pfm(text)
   return attr and {kind = "pfm", attrs = {attr}}
 end
 
+-- What perf(1) lists as its own events, and what has their values here.
+local TOOL_EVENTS = {duration_time = "the wall_ns of Counts", user_time = "task-clock", system_time = "task-clock"}
+
 function Parser:unknown(text)
   local fail = failure(text)
+  local instead = TOOL_EVENTS[text:match("^[^:]*")]
+  if instead then fail(nil, "an event of the perf command, not of the kernel; see %s", instead) end
   if self.pmus:get(text) then fail(nil, "a PMU, not an event: %s/EVENT/ or %s/TERM=VALUE,.../", text, text) end
   fail(nil, "unknown event%s", suggest.hint(text, self:all(text)))
 end
