@@ -43,7 +43,7 @@ end
 
 local function event_list(v)
   if type(v) ~= "string" and type(v) ~= "table" then return "string or table of events expected, got " .. type(v) end
-  if type(v) == "table" and #v == 0 then return "the list has no event" end
+  if type(v) == "table" and next(v) == nil then return "the list has no event" end
 end
 
 local COMMON = { warmup = at_least(0, true), repeats = at_least(1, true), min_time = at_least(0),

@@ -60,6 +60,8 @@ function M.group(list, opts)
   if type(list) ~= "table" then
     error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
   end
+  local wrong = names().wrong_list(list)
+  if wrong then error(("bad argument #1 to 'group' (%s)"):format(wrong), 2) end
   if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
   if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
   local events, asleep = {}, true

@@ -126,6 +126,8 @@ local function find_table(list)
   end
   local one = #list == 0 and next(list) ~= nil
   if one then items[1] = copy end
+  local wrong = not one and require "perf.names".wrong_list(list)
+  if wrong then bad_list(wrong) end
   local key = plain and table.concat(items, ",") or copy
   local set, message, code = sets[key] or open_again(key)
   if not set then set, message, code = open_list(key, items) end
@@ -177,15 +179,19 @@ local function call(fn, ...) return fn(...) end
 
 -- What M.measure does not do at once: a list that is not open here, a callable object, a mistake.
 local function measure_slowly(first, ...)
-  if type(first) == "function" then
+  if blame.callable(first) then
     local set = find(DEFAULT)
     return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
   end
+  if type(first) ~= "string" and type(first) ~= "table" then
+    bad_list("list of events or function expected, got " .. type(first))
+  end
   fast.check_callable((...), 2)
-  if first == nil then bad_list "list of events or function expected, got nil" end
   local set = find(first)
   return finish(set.meter, begin(set.meter, set.layout, set.words), call(...))
 end
+
+blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
 
 --- Count events while a function runs.
 -- @param[opt] events a string "cycles:u,page-faults", or an array of names and attr tables. Without it: cycles, instructions,

@@ -26,7 +26,7 @@ local pmu = require "perf.pmu"
 local suggest = require "perf.names.suggest"
 local tracefs = require "perf.tracefs"
 
-local names = {split = lists.split, expand = lists.expand}
+local names = {split = lists.split, expand = lists.expand, wrong_list = lists.wrong}
 
 local Names = {}
 Names.__index = Names

@@ -53,6 +53,8 @@ end
 -- Events travel as text.
 local function events_of(events)
   if type(events) ~= "table" then return events end
+  local wrong = require "perf.names".wrong_list(events)
+  if wrong then blame.raise("option 'events': " .. wrong) end
   for _, event in ipairs(events) do
     if type(event) ~= "string" then blame.raise "option 'events': names expected, since they go to other threads" end
   end

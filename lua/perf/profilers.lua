@@ -122,6 +122,8 @@ local function listed(opts, all)
   local list = opts.events
   if list == nil then return all(), true end
   if type(list) == "string" then list = kernel_group.events_of(list) end
+  local wrong = require "perf.names".wrong_list(list)
+  if wrong then blame.raise("option 'events': " .. wrong) end
   if #list == 0 then blame.raise("option 'events': the list has no event") end
   return list, false
 end

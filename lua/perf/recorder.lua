@@ -75,8 +75,10 @@ local function resolve(events)
   end
   if type(events) == "string" then events = names.split(events) end
   if type(events) ~= "table" then bad(2, "option 'events': a list expected, got %s", type(events)) end
-  local list = {}
-  for i, event in ipairs(events.type == nil and events.event == nil and events or {events}) do
+  if events.type ~= nil or events.event ~= nil then events = {events} end
+  local list, wrong = {}, names.wrong_list(events)
+  if wrong then bad(2, "option 'events': %s", wrong) end
+  for i, event in ipairs(events) do
     local found, msg, code = names.resolve(event)
     if not found then return nil, msg, code end
     list[i] = {label = found.label, attrs = found.attrs}

@@ -10,6 +10,19 @@ local blame = {}
 -- Where the library's own files lie: lua/perf/.
 local home = (debug.getinfo(1, "S").source or ""):match("^(@.*)names/blame%.lua$")
 
+--- Functions that run in place of a public one, which called them in tail position: its name by them.
+blame.stands_for = setmetatable({}, {__mode = "k"})
+
+-- The name of a function of ours: as it was called, or, where a tail call (a REPL's `return perf.open "x"`) left no trace
+-- of that, as perf has it.
+local function name_of(info)
+  local name = info.name or blame.stands_for[info.func]
+  for key, value in pairs(not name and package.loaded.perf or {}) do
+    if value == info.func then return key end
+  end
+  return name
+end
+
 --- Raise `message` as a mistake in an argument of the public function that was called.
 -- @string message what is wrong, with the offending name
 -- @int[opt=1] arg which argument; 0 for a message that is about no argument
@@ -18,13 +31,13 @@ function blame.raise(message, arg)
   local level, name, where = 2, nil, ""
   arg = arg or 1
   while home do
-    local info = debug.getinfo(level, "Sln")
+    local info = debug.getinfo(level, "Slnf")
     if not info then break end
     if info.what ~= "C" and info.source:sub(1, #home) ~= home and info.currentline > 0 then
       where = ("%s:%d: "):format(info.short_src, info.currentline)
       break
     elseif info.source:sub(1, #home) == home then
-      name = info.name
+      name = name_of(info)
     end
     level = level + 1
   end

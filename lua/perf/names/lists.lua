@@ -71,4 +71,18 @@ function lists.expand(list)
   return out
 end
 
+--- What keeps a table from being a list of events: a hole, which `#` and ipairs would cut it at, or a key that is no position.
+-- @tparam table list
+-- @return nil when nothing does, else what is wrong
+function lists.wrong(list)
+  local last = 0
+  for key in pairs(list) do
+    if type(key) ~= "number" then return ("unknown field '%s' in a list of events"):format(tostring(key)) end
+    if key > last then last = key end
+  end
+  for i = 1, last do
+    if list[i] == nil then return ("event %d of the list is nil"):format(i) end
+  end
+end
+
 return lists
