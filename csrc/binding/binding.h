@@ -79,7 +79,11 @@ void pb_open_synth(lua_State *L);
 void pb_open_process(lua_State *L);
 void pb_open_output(lua_State *L);
 
+/* meter.c: a Group or a list's Meter; raises what a read of it gave */
+struct pf_meter *pb_check_meter(lua_State *L, int i);
+int pb_meter_failed(lua_State *L, int r);
 void pb_open_meter(lua_State *L);
+void pb_open_measure(lua_State *L);
 void pb_open_ledger(lua_State *L);
 void pb_open_defs(lua_State *L);
 void pb_open_host(lua_State *L);

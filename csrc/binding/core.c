@@ -23,6 +23,7 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_process(L);
 	pb_open_output(L);
 	pb_open_meter(L);
+	pb_open_measure(L);
 	pb_open_ledger(L);
 	pb_open_defs(L);
 	pb_open_host(L);

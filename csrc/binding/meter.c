@@ -16,7 +16,7 @@
 #include "../core/usage.h"
 #include "binding.h"
 
-static struct pf_meter *to_meter(lua_State *L, int i)
+struct pf_meter *pb_check_meter(lua_State *L, int i)
 {
 	struct pf_meter *m = pb_test(L, i, PB_GROUP);
 
@@ -189,7 +189,7 @@ static int l_reopen(lua_State *L)
 	return 1;
 }
 
-static int failed(lua_State *L, int r)
+int pb_meter_failed(lua_State *L, int r)
 {
 	if (r == -EBADF)
 		return luaL_error(L, "Group is closed");
@@ -198,7 +198,7 @@ static int failed(lua_State *L, int r)
 
 static int l_members(lua_State *L)
 {
-	to_meter(L, 1);
+	pb_check_meter(L, 1);
 	pb_getuservalue(L, 1);
 	return 1;
 }
@@ -206,7 +206,7 @@ static int l_members(lua_State *L)
 /* m:forget(): the descriptors are about to be closed by their owners; every later use raises. */
 static int l_forget(lua_State *L)
 {
-	struct pf_meter *m = to_meter(L, 1);
+	struct pf_meter *m = pb_check_meter(L, 1);
 
 	for (uint32_t i = 0; i < m->ngroups; i++)
 		m->group[i].fd = -1;
@@ -215,10 +215,10 @@ static int l_forget(lua_State *L)
 
 static int meter_ioctl(lua_State *L, unsigned long request, const char *name)
 {
-	struct pf_meter *m = to_meter(L, 1);
+	struct pf_meter *m = pb_check_meter(L, 1);
 	int r = pf_meter_ioctl(m, request);
 
-	return r == -EBADF ? failed(L, r) : pb_result(L, r, name);
+	return r == -EBADF ? pb_meter_failed(L, r) : pb_result(L, r, name);
 }
 
 static int l_enable(lua_State *L)
@@ -239,14 +239,14 @@ static int l_reset(lua_State *L)
 /* m:own(): from now on the meter serves the calling thread alone; for others core.begin gives nil. */
 static int l_own(lua_State *L)
 {
-	to_meter(L, 1)->owner = pf_thread_token();
+	pb_check_meter(L, 1)->owner = pf_thread_token();
 	return 0;
 }
 
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
-	lua_pushinteger(L, pf_meter_words(to_meter(L, 1)));
+	lua_pushinteger(L, pf_meter_words(pb_check_meter(L, 1)));
 	return 1;
 }
 
@@ -292,7 +292,7 @@ static int l_begin(lua_State *L)
 	r = pf_meter_begin(m, new_counts(L, m));
 	if (r == -ESRCH)
 		return 0;
-	return r < 0 ? failed(L, r) : 1;
+	return r < 0 ? pb_meter_failed(L, r) : 1;
 }
 
 static int l_finish(lua_State *L)
@@ -304,7 +304,7 @@ static int l_finish(lua_State *L)
 	luaL_argcheck(L, m, 1, "Group expected");
 	luaL_argcheck(L, c, 2, "Counts expected");
 	r = c->n == pf_meter_words(m) ? pf_meter_end(m, c) : -EINVAL;
-	return r < 0 ? failed(L, r) : lua_gettop(L) - 1;
+	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L) - 1;
 }
 
 static int l_snap(lua_State *L)
@@ -316,7 +316,7 @@ static int l_snap(lua_State *L)
 	r = pf_meter_snap(m, new_counts(L, m));
 	if (r < 0 && r != -EBADF)
 		return pb_fail(L, r, "read");
-	return r < 0 ? failed(L, r) : 1;
+	return r < 0 ? pb_meter_failed(L, r) : 1;
 }
 
 static struct pf_counts *to_counts(lua_State *L, int i)

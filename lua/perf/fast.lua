@@ -80,6 +80,7 @@ local function by_c_api()
     return type(v) == "userdata" and getmetatable(v) == core.Counts
   end
   M.begin, M.try, M.finish, M.snap = core.begin, core.begin, core.finish, core.snap
+  M.measurer = core.measurer
   M.thread_token = core.thread_token
   event_by_c_api()
   M.stop, M.wall, M.add = core.finish, core.wall, core.add

@@ -9,8 +9,24 @@ local M = {}
 
 local function names() return require "perf.names" end
 
+local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
+
 -- The events of each Group by Group: what g:members() gives, without the call into C, which LuaJIT would not compile.
 local members = setmetatable({}, { __mode = "k" })
+
+local function check_group(g, method)
+  if getmetatable(g) ~= core.Group then
+    error(("bad argument #1 to '%s' (Group expected, got %s)"):format(method, type(g)), 3)
+  end
+  return g:members()
+end
+
+-- What Group:measure does not do at once: a mistake, or a callable object.
+local function measure_slowly(g, fn, ...)
+  local events = check_group(g, "measure")
+  fast.check_callable(fn, 1)
+  return finish(g, begin(g, events.layout, events.words), fn(...))
+end
 
 --- Build a Group around opened events: its layout and its behaviour.
 -- @param events Events, the leader first
@@ -27,6 +43,7 @@ function M.gather(events, asleep)
   local g = core.group(events, asleep)
   events.layout = counts.layout(rows, 1, open.source(events))
   events.words = g:words()
+  events.measure = fast.measurer and fast.measurer(g, events.layout, 2, measure_slowly)
   members[g] = events
   return g
 end
@@ -93,14 +110,6 @@ function M.group(list, opts)
 end
 
 local Group = core.Group.__index
-local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
-
-local function check_group(g, method)
-  if getmetatable(g) ~= core.Group then
-    error(("bad argument #1 to '%s' (Group expected, got %s)"):format(method, type(g)), 3)
-  end
-  return g:members()
-end
 
 -- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
 -- context switch if the two belong to different software PMUs.
@@ -134,12 +143,12 @@ end
 -- @return Counts, then the function's results. Raises its errors unchanged.
 function Group:measure(fn, ...)
   local events = members[self]
-  local c = events and try(self, events.layout, events.words, fn)
-  if c then return finish(self, c, fn(...)) end
-  -- A mistake, or a callable object.
-  events = check_group(self, "measure")
-  fast.check_callable(fn, 1)
-  return finish(self, begin(self, events.layout, events.words), fn(...))
+  if events then
+    if events.measure then return events.measure(self, fn, ...) end
+    local c = try(self, events.layout, events.words, fn)
+    if c then return finish(self, c, fn(...)) end
+  end
+  return measure_slowly(self, fn, ...)
 end
 
 --- Counts since the group was opened or last reset, from one read(2). @return Counts, or nil, message, code

@@ -13,6 +13,7 @@ local open = require "perf.open"
 local M = {}
 
 local begin, try, finish, thread_token = fast.begin, fast.try, fast.finish, fast.thread_token
+local measurer = fast.measurer
 
 local MOST_SETS = 64 -- lists kept open in one thread: a program that invents names must not run out of descriptors
 
@@ -44,8 +45,11 @@ local function forget(key)
   sets[key] = nil
 end
 
+local measure_slowly
+
 local function remember(key, set)
   local order = by_thread[current_token].order
+  if measurer then set.measure = measurer(set.meter, set.layout, key == DEFAULT and 1 or 2, measure_slowly) end
   if #order >= MOST_SETS then forget(table.remove(order, 1)) end
   order[#order + 1] = key
   sets[key] = set
@@ -178,7 +182,7 @@ end
 local function call(fn, ...) return fn(...) end
 
 -- What M.measure does not do at once: a list that is not open here, a callable object, a mistake.
-local function measure_slowly(first, ...)
+function measure_slowly(first, ...)
   if blame.callable(first) then
     local set = find(DEFAULT)
     return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
@@ -201,9 +205,21 @@ blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
 -- @param ... its arguments
 -- @return Counts, then the function's results. Raises the function's error unchanged, and raises when an event is unknown or
 -- the machine refuses it.
-function M.measure(first, ...)
-  -- Nothing here but look-ups: `try` says whether the set is this thread's, and whether there is a function. A function is
-  -- no key of `sets`, so what is found there is a list.
+M.measure = measurer and function(first, ...)
+  -- Nothing here but look-ups: set.measure sees whether the set is this thread's, and whether there is a function. A function
+  -- is no key of `sets`, so what is found there is a list.
+  local set = sets[first]
+  if not set then
+    set = sets[DEFAULT]
+    if set then return set.measure(first, ...) end
+  elseif not set.fields then
+    local items = set.items
+    -- Most lists are short: a call less.
+    if not items or items[1] == first[1] and items[2] == first[2] and items[3] == first[3] and items[4] == first[4]
+      and items[5] == nil and first[5] == nil or same_items(items, first) then return set.measure(first, ...) end
+  end
+  return measure_slowly(first, ...)
+end or function(first, ...) -- the same by two calls
   local set = sets[first]
   if not set then
     set = sets[DEFAULT]

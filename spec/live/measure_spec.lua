@@ -139,6 +139,13 @@ describe("perf.measure", function()
     end)
   end)
 
+  it("has nothing for who calls its inside", function()
+    if not core.measurer then return end -- LuaJIT and Lua 5.1 measure by two calls
+    assert.has_error(function() core.measure(function() end) end,
+      "bad argument #1 to 'measure' (made by core.measurer, and called by nobody else)")
+    assert.has_error(function() core.measurer(1, 2, 1, print) end, "bad argument #1 to 'measurer' (Group expected, got number)")
+  end)
+
   it("lets the function yield", function()
     attempts(function()
       local co = coroutine.wrap(function()
