@@ -208,11 +208,12 @@ static int l_result(lua_State *L)
 	const struct pb_profiler *p = check_profiler(L);
 	const struct pf_stacks *s = &p->s.stacks;
 	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled"};
+	static const struct pf_sum none;
 	const uint32_t n = s->nodes.n;
 	uint64_t unsampled;
 
 	luaL_argcheck(L, p->s.event && !p->s.running, 1, "Profiler is running or closed");
-	unsampled = pf_sampler_total(&p->s) - p->s.sum + s->none.weight;
+	unsampled = pf_sampler_total(&p->s) - p->s.sum + pf_stacks_sum_at(s, 0)->weight;
 	lua_createtable(L, 0, 12);
 	lua_createtable(L, (int)s->frames.n, 0);
 	for (uint32_t i = 1; i <= s->frames.n; i++) {
@@ -226,8 +227,9 @@ static int l_result(lua_State *L)
 		lua_createtable(L, (int)n, 0);
 		for (uint32_t i = 1; i <= n; i++) {
 			const struct pf_node *node = pf_stacks_node_at(s, i);
+			const struct pf_sum *sum = node->sum ? pf_stacks_sum_at(s, i) : &none;
 
-			pb_push_u64(L, k == 0 ? node->parent : k == 1 ? node->frame : k == 2 ? node->weight : node->count);
+			pb_push_u64(L, k == 0 ? node->parent : k == 1 ? node->frame : k == 2 ? sum->weight : sum->count);
 			lua_rawseti(L, -2, (int)i);
 		}
 		lua_setfield(L, -2, names[k]);

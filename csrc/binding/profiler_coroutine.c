@@ -76,15 +76,14 @@ static int l_set(lua_State *L)
 static void remember(lua_State *L, int thread)
 {
 	struct pb_profiler *p = running(L);
-	uint32_t frames[PF_SAMPLER_DEPTH], node = 0;
+	uint32_t frames[PF_SAMPLER_DEPTH], node;
 	unsigned n;
 
 	if (!p || p->creators == LUA_NOREF || !lua_isthread(L, thread))
 		return;
 	pf_sampler_enter(&p->s);
 	n = pb_walk(p, L, 1, frames);
-	while (n-- > 0)
-		node = pf_stacks_child(&p->s.stacks, node, frames[n]);
+	node = pf_stacks_path(&p->s.stacks, 0, frames, n);
 	if (node) {
 		lua_rawgeti(L, LUA_REGISTRYINDEX, p->creators);
 		lua_rawgeti(L, -1, 1);

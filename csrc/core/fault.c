@@ -27,6 +27,7 @@ static int turn(const char *call)
 	X(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size))                                       \
 	X(int, mmap, (void **out, size_t size, int prot, int flags, int fd, off_t at),                            \
 	  (out, size, prot, flags, fd, at))                                                                       \
+	X(int, mremap, (void **addr, size_t size, size_t wanted), (addr, size, wanted))                           \
 	X(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))                             \
 	X(int, open, (const char *path, int flags, int mode), (path, flags, mode))                                \
 	X(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at))                        \

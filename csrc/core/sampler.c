@@ -50,34 +50,38 @@ static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
 	/* The path ends with the frame that all chains have at their root. */
 	for (; chain && n < PF_SAMPLER_DEPTH; chain = pf_stacks_node_at(&s->stacks, chain)->parent)
 		path[n++] = pf_stacks_node_at(&s->stacks, chain)->frame;
-	for (n = n ? n - 1 : 0; n-- > 0;)
-		node = pf_stacks_child(&s->stacks, node, path[n]);
-	return node;
+	return n ? pf_stacks_path(&s->stacks, node, path, n - 1) : node;
+}
+
+/* The node of what is pending, on top of the stack that it came upon; 0 where there is no room. */
+static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_pending *p)
+{
+	if (p->state != PF_AT_LUA) {
+		node = pf_stacks_child(&s->stacks, node, pf_stacks_frame(&s->stacks, PF_FRAME_STATE, p->state, 0));
+		if (!node)
+			return 0;
+	}
+	return p->chain ? with_chain(s, node, p->chain) : node;
 }
 
 void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
 {
 	struct pf_stacks *st = &s->stacks;
 	uint32_t zone = 0, base = 0;
-	int built = 0;
+	int built = 0, lost = 0;
 
 	for (uint32_t i = 0; i < s->npending; i++) {
 		const struct pf_pending *p = s->pending + i;
-		uint32_t node;
 
 		if (!built || p->zone != zone) {
 			zone = p->zone;
 			base = zone ? pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_ZONE, zone, 0)) : 0;
-			for (unsigned k = n; k-- > 0;)
-				base = pf_stacks_child(st, base, frames[k]);
+			lost = zone && !base;
+			base = lost ? 0 : pf_stacks_path(st, base, frames, n);
+			lost = lost || (n && !base);
 			built = 1;
 		}
-		node = base;
-		if (p->state != PF_AT_LUA)
-			node = pf_stacks_child(st, node, pf_stacks_frame(st, PF_FRAME_STATE, p->state, 0));
-		if (p->chain)
-			node = with_chain(s, node, p->chain);
-		pf_stacks_add(st, node, p->weight, p->count);
+		pf_stacks_add(st, lost ? 0 : with_state(s, base, p), p->weight, p->count);
 		s->sum += p->weight;
 	}
 	s->npending = 0;
@@ -107,7 +111,7 @@ static uint32_t intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned
 	if (k == 0)
 		return 0;
 	node = pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_STATE, PF_STATES, 0));
-	while (k-- > 0)
+	while (node && k-- > 0)
 		node = pf_stacks_child(st, node, pf_stacks_frame(st, kinds[k], found[k], 0));
 	return node;
 }

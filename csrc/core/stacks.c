@@ -7,7 +7,8 @@
 
 #include "sys.h"
 
-enum { FIRST_FUNCTIONS = 256, FIRST_FRAMES = 1024, FIRST_NODES = 4096, FIRST_TEXT = 16384, MOST = 1 << 28 };
+enum { FIRST_FUNCTIONS = 256, FIRST_FRAMES = 1024, FIRST_NODES = 4096, FIRST_SUMS = 1024, FIRST_TEXT = 16384 };
+enum { GRADUAL = 1 << 16, MOST = 1 << 28 };
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
@@ -49,7 +50,7 @@ static uint32_t hash_node(const struct pf_node *n)
 /* A slot for the item i; the table has room. */
 static void place(struct pf_array *a, uint32_t hash, uint32_t i)
 {
-	const uint32_t mask = a->room * 2 - 1;
+	const uint32_t mask = a->slots - 1;
 	uint32_t at = hash & mask;
 
 	while (a->slot[at])
@@ -66,64 +67,81 @@ static uint32_t hash_item(const struct pf_stacks *s, const struct pf_array *a, u
 	return hash_node(pf_stacks_node_at(s, i));
 }
 
-static size_t slots_size(uint32_t room)
+static size_t slots_size(uint32_t slots)
 {
-	return (size_t)room * 2 * sizeof(uint32_t);
+	return slots * sizeof(uint32_t);
 }
 
-static int resize(struct pf_stacks *s, struct pf_array *a, uint32_t room)
+static size_t items_size(const struct pf_array *a, uint32_t room)
 {
-	struct pf_array old = *a;
-	void *items = get(a->size * room);
-	uint32_t *slot = get(slots_size(room));
+	return (size_t)a->size * room;
+}
 
-	if (!items || !slot) {
-		put(items, a->size * room);
-		put(slot, slots_size(room));
+static int more_items(struct pf_array *a)
+{
+	const uint32_t room = a->room < GRADUAL ? a->room * 2 : a->room + a->room / 4;
+
+	if (room > MOST || pf_sys->mremap(&a->items, items_size(a, a->room), items_size(a, room)) < 0)
 		return -ENOMEM;
-	}
-	if (old.items)
-		memcpy(items, old.items, old.size * (old.n + 1));
-	a->items = items;
-	a->slot = slot;
 	a->room = room;
+	return 0;
+}
+
+static int more_slots(struct pf_stacks *s, struct pf_array *a)
+{
+	const uint32_t before = a->slots;
+	uint32_t *slot = get(slots_size(before * 2));
+
+	if (!slot)
+		return -ENOMEM;
+	put(a->slot, slots_size(before));
+	a->slot = slot;
+	a->slots = before * 2;
 	for (uint32_t i = 1; i <= a->n; i++)
 		place(a, hash_item(s, a, i), i);
-	put(old.items, old.size * old.room);
-	put(old.slot, slots_size(old.room));
 	return 0;
 }
 
 /* The number of a new item, its bytes still to be filled and its slot to be placed; 0 without memory. */
 static uint32_t grow(struct pf_stacks *s, struct pf_array *a)
 {
-	if (a->n + 1 == a->room && (a->room >= MOST || resize(s, a, a->room * 2) < 0)) {
+	if ((a->n + 1 == a->room && more_items(a) < 0) ||
+	    (a->slots && (uint64_t)a->n * 4 >= (uint64_t)a->slots * 3 && more_slots(s, a) < 0)) {
 		s->failed++;
 		return 0;
 	}
 	return ++a->n;
 }
 
+static int first(struct pf_array *a, size_t size, uint32_t room, uint32_t slots)
+{
+	*a = (struct pf_array){.size = (uint32_t)size, .items = get(size * room), .slot = slots ? get(slots_size(slots)) : NULL};
+	if (a->items)
+		a->room = room;
+	if (a->slot)
+		a->slots = slots;
+	return a->items && (a->slot || !slots) ? 0 : -ENOMEM;
+}
+
 int pf_stacks_init(struct pf_stacks *s)
 {
-	*s = (struct pf_stacks){.functions.size = sizeof(struct pf_function),
-				.frames.size = sizeof(struct pf_frame),
-				.nodes.size = sizeof(struct pf_node)};
-	s->text = get(FIRST_TEXT);
+	*s = (struct pf_stacks){.text = get(FIRST_TEXT)};
 	if (!s->text)
 		return -ENOMEM;
 	s->text_room = FIRST_TEXT;
 	s->text_n = 1; /* 0 is no text */
-	if (resize(s, &s->functions, FIRST_FUNCTIONS) < 0 || resize(s, &s->frames, FIRST_FRAMES) < 0 ||
-	    resize(s, &s->nodes, FIRST_NODES) < 0)
+	if (first(&s->functions, sizeof(struct pf_function), FIRST_FUNCTIONS, FIRST_FUNCTIONS * 2) < 0 ||
+	    first(&s->frames, sizeof(struct pf_frame), FIRST_FRAMES, FIRST_FRAMES * 2) < 0 ||
+	    first(&s->nodes, sizeof(struct pf_node), FIRST_NODES, FIRST_NODES * 2) < 0 ||
+	    first(&s->sums, sizeof(struct pf_sum), FIRST_SUMS, 0) < 0)
 		return -ENOMEM;
 	return 0;
 }
 
 static void free_array(struct pf_array *a)
 {
-	put(a->items, a->size * a->room);
-	put(a->slot, slots_size(a->room));
+	put(a->items, items_size(a, a->room));
+	put(a->slot, slots_size(a->slots));
 	*a = (struct pf_array){.size = a->size};
 }
 
@@ -132,6 +150,7 @@ void pf_stacks_free(struct pf_stacks *s)
 	free_array(&s->functions);
 	free_array(&s->frames);
 	free_array(&s->nodes);
+	free_array(&s->sums);
 	put(s->text, s->text_room);
 	s->text = NULL;
 	s->text_room = s->text_n = 0;
@@ -139,8 +158,12 @@ void pf_stacks_free(struct pf_stacks *s)
 
 size_t pf_stacks_memory(const struct pf_stacks *s)
 {
-	return s->functions.size * s->functions.room + s->frames.size * s->frames.room + s->nodes.size * s->nodes.room +
-	       slots_size(s->functions.room) + slots_size(s->frames.room) + slots_size(s->nodes.room) + s->text_room;
+	const struct pf_array *all[] = {&s->functions, &s->frames, &s->nodes, &s->sums};
+	size_t sum = s->text_room;
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		sum += items_size(all[i], all[i]->room) + slots_size(all[i]->slots);
+	return sum;
 }
 
 /* --- text ----------------------------------------------------------------------------------------------------------- */
@@ -194,7 +217,7 @@ const char *pf_stacks_text_at(const struct pf_stacks *s, uint32_t offset)
 uint32_t pf_stacks_find_function(const struct pf_stacks *s, uint64_t source_key, uint32_t hash, int32_t line)
 {
 	const struct pf_function want = {.source_key = source_key, .hash = hash, .line = line};
-	const uint32_t mask = s->functions.room * 2 - 1;
+	const uint32_t mask = s->functions.slots - 1;
 	uint32_t i;
 
 	for (uint32_t at = hash_function(&want) & mask; (i = s->functions.slot[at]) != 0; at = (at + 1) & mask) {
@@ -220,7 +243,7 @@ uint32_t pf_stacks_add_function(struct pf_stacks *s, const struct pf_function *f
 uint32_t pf_stacks_frame(struct pf_stacks *s, enum pf_frame_kind kind, uint64_t key, uint32_t line)
 {
 	const struct pf_frame want = {.key = key, .line = line, .kind = kind};
-	const uint32_t hash = hash_frame(&want), mask = s->frames.room * 2 - 1;
+	const uint32_t hash = hash_frame(&want), mask = s->frames.slots - 1;
 	uint32_t i;
 
 	for (uint32_t at = hash & mask; (i = s->frames.slot[at]) != 0; at = (at + 1) & mask) {
@@ -240,7 +263,7 @@ uint32_t pf_stacks_frame(struct pf_stacks *s, enum pf_frame_kind kind, uint64_t 
 uint32_t pf_stacks_child(struct pf_stacks *s, uint32_t parent, uint32_t frame)
 {
 	const struct pf_node want = {.parent = parent, .frame = frame};
-	const uint32_t hash = hash_node(&want), mask = s->nodes.room * 2 - 1;
+	const uint32_t hash = hash_node(&want), mask = s->nodes.slots - 1;
 	uint32_t i;
 
 	if (frame == 0)
@@ -259,10 +282,23 @@ uint32_t pf_stacks_child(struct pf_stacks *s, uint32_t parent, uint32_t frame)
 	return i;
 }
 
+uint32_t pf_stacks_path(struct pf_stacks *s, uint32_t parent, const uint32_t *frames, unsigned n)
+{
+	while (n-- > 0) {
+		parent = pf_stacks_child(s, parent, frames[n]);
+		if (!parent)
+			break;
+	}
+	return parent;
+}
+
 void pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t count)
 {
-	struct pf_node *n = node ? pf_stacks_node_at(s, node) : &s->none;
+	struct pf_sum *sum;
 
-	n->weight += weight;
-	n->count += count;
+	if (node && !pf_stacks_node_at(s, node)->sum)
+		pf_stacks_node_at(s, node)->sum = grow(s, &s->sums);
+	sum = pf_stacks_sum_at(s, node);
+	sum->weight += weight;
+	sum->count += count;
 }

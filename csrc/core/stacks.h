@@ -3,12 +3,14 @@
  *   text      bytes; a text is its offset, 0 for none
  *   function  a Lua function: where it is defined and what it is called
  *   frame     one line of a function, one C function, one address ...: {kind, key, line}
- *   node      a stack, as the stack of its caller (parent) and its innermost frame; weight and count are of that stack alone
+ *   node      a stack, as the stack of its caller (parent) and its innermost frame
+ *   sum       weight and count of a stack alone: few nodes are the innermost of one that was sampled
  *
- * Node 0 is the empty stack, and the end of every other. Each kind lives in an array that doubles when it is full, found by a
- * table of hashes. Memory comes from mmap, populated, never from malloc: a profiler of malloc, or of page faults, must not
- * see itself. Where there is no more, what should have been added goes to node 0. Nothing here may be interrupted by itself:
- * the owner (sampler.h) sees to that. */
+ * Node 0 is the empty stack, and the end of every other. Each kind lives in an array that grows where it is, by a quarter once it is
+ * large, found by a table of hashes. A million stacks that end in two frames of their own each take 60 MB. Memory comes from
+ * mmap, never from malloc: a profiler of malloc must not see itself; of the pages that it touches it takes itself off.
+ * Where there is no more, what should have been added goes to sum 0. Nothing here may be interrupted by itself: the
+ * owner (sampler.h) sees to that. */
 #ifndef PF_STACKS_H
 #define PF_STACKS_H
 
@@ -40,22 +42,26 @@ struct pf_frame {
 
 struct pf_node {
 	uint32_t parent, frame;
+	uint32_t sum;
+};
+
+struct pf_sum {
 	uint64_t weight, count;
 };
 
 struct pf_array {
-	void *items; /* from 1 on */
+	void *items; /* from 1 on; sums have a 0 */
 	uint32_t n, room;
-	uint32_t *slot; /* open addressing, a power of two, twice the room */
-	size_t size;    /* of an item */
+	uint32_t *slot; /* open addressing, at most three quarters full; none for sums */
+	uint32_t slots; /* a power of two */
+	uint32_t size;  /* of an item */
 };
 
 struct pf_stacks {
-	struct pf_array functions, frames, nodes;
+	struct pf_array functions, frames, nodes, sums;
 	char *text;
 	uint32_t text_n, text_room;
-	struct pf_node none; /* node 0 */
-	uint32_t failed;     /* what there was no memory for */
+	uint32_t failed; /* what there was no memory for */
 };
 
 /* 0 or -ENOMEM; free after either. */
@@ -79,6 +85,9 @@ uint32_t pf_stacks_frame(struct pf_stacks *s, enum pf_frame_kind kind, uint64_t 
 /* 0 also when frame is 0. */
 uint32_t pf_stacks_child(struct pf_stacks *s, uint32_t parent, uint32_t frame);
 
+/* The child of a child ... of parent, by n frames of which the innermost is the first. 0 when one of them has no room. */
+uint32_t pf_stacks_path(struct pf_stacks *s, uint32_t parent, const uint32_t *frames, unsigned n);
+
 void pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t count);
 
 static inline struct pf_function *pf_stacks_function_at(const struct pf_stacks *s, uint32_t i)
@@ -94,6 +103,12 @@ static inline struct pf_frame *pf_stacks_frame_at(const struct pf_stacks *s, uin
 static inline struct pf_node *pf_stacks_node_at(const struct pf_stacks *s, uint32_t i)
 {
 	return (struct pf_node *)s->nodes.items + i;
+}
+
+/* Of a node. */
+static inline struct pf_sum *pf_stacks_sum_at(const struct pf_stacks *s, uint32_t node)
+{
+	return (struct pf_sum *)s->sums.items + (node ? pf_stacks_node_at(s, node)->sum : 0);
 }
 
 /* Of a text. */

@@ -49,6 +49,15 @@ static int real_munmap(void *addr, size_t size)
 	return munmap(addr, size) < 0 ? -errno : 0;
 }
 
+static int real_mremap(void **addr, size_t size, size_t wanted)
+{
+	void *p = mremap(*addr, size, wanted, MREMAP_MAYMOVE);
+	if (p == MAP_FAILED)
+		return -errno;
+	*addr = p;
+	return 0;
+}
+
 static int real_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 	int r = poll(fds, n, timeout_ms);
@@ -129,6 +138,7 @@ const struct pf_sys pf_sys_real = {
 	.close = real_close,
 	.mmap = real_mmap,
 	.munmap = real_munmap,
+	.mremap = real_mremap,
 	.poll = real_poll,
 	.open = real_open,
 	.pread = real_pread,

@@ -19,6 +19,8 @@ struct pf_sys {
 	/* Returns 0 and the address through *out. */
 	int (*mmap)(void **out, size_t size, int prot, int flags, int fd, off_t offset);
 	int (*munmap)(void *addr, size_t size);
+	/* It may move; the address through *addr. */
+	int (*mremap)(void **addr, size_t size, size_t wanted);
 	int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms);
 	int (*open)(const char *path, int flags, int mode);
 	ssize_t (*pread)(int fd, void *buf, size_t size, off_t offset);

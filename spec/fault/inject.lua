@@ -32,6 +32,7 @@ inject.errnos = {
   close = { "EIO", "EINTR" },
   mmap = { "EPERM", "ENOMEM", "EAGAIN", "EINVAL" },
   munmap = { "EINVAL" },
+  mremap = { "ENOMEM", "EAGAIN" },
   poll = { "EINTR", "ENOMEM" },
   open = { "ENOENT", "EACCES", "EMFILE", "ENFILE", "ELOOP", "EINTR" },
   pread = { "EIO", "EINTR", "EPERM" },

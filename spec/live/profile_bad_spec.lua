@@ -219,19 +219,31 @@ describe("a profiler", function()
   end)
 
   it("loses nothing when memory for its stacks does not come", function()
-    local p = perf.profiler { event = "page-faults" }
-    assert.is_true(p:start())
-    core.fault("mmap", "ENOMEM", 0)
-    local function deep(n)
-      if n > 0 then return deep(n - 1) + 1 end
-      kit.touch_pages(1)
-      return 0
+    -- 4096 different stacks: more nodes than there is room for at the start
+    local function branch(n, depth)
+      if depth == 0 then
+        kit.touch_pages(1)
+        return 0
+      end
+      if n % 2 == 0 then
+        return branch(math.floor(n / 2), depth - 1) + 1
+      end
+      return branch(math.floor(n / 2), depth - 1) + 2
     end
-    for i = 1, 300 do deep(i % 150) end
-    core.fault()
-    local prof = p:stop()
-    assert.equal(prof.total, profiling.sum(prof))
-    assert.is_true(prof.total >= 300, profiling.text(prof))
+    for _, call in ipairs { "mmap", "mremap" } do
+      local p = assert(perf.profiler { event = "page-faults" })
+      assert.is_true(p:start())
+      core.fault(call, "ENOMEM", 0)
+      for i = 1, 4096 do branch(i, 12) end
+      assert.is_true(core.fault() > 0, call)
+      local prof = p:stop()
+      p:close()
+      assert.equal(prof.total, profiling.sum(prof))
+      assert.is_true(prof.total >= 4096, profiling.text(prof))
+      -- The one that found no room is on no wrong stack.
+      local unsampled = profiling.under(prof, "(unsampled)")
+      assert.is_true(unsampled >= 1 and unsampled < 10, unsampled)
+    end
   end)
 
   it("says what it cannot profile", function()

@@ -77,45 +77,56 @@ local function tree_of(profiles)
   return tree
 end
 
--- The children of a node, so that the last of the array is to be visited first: the widest.
-local function children_of(tree, node)
-  local list, sums, frames, frame = {}, tree.sums, tree.frames, tree.frame
-  local at = tree.first[node]
-  while at do
-    list[#list + 1] = at
-    at = tree.next[at]
+-- The children of a node onto the end of a list of n, so that the last is to be visited first: the widest. How many the list has
+-- then.
+local function children_of(tree)
+  local sums, frames, frame, next_of = tree.sums, tree.frames, tree.frame, tree.next
+  local function before(a, b)
+    if sums[a] ~= sums[b] then return sums[a] < sums[b] end
+    local x, y = frames[frame[a] + 1].name, frames[frame[b] + 1].name
+    if x ~= y then return x > y end
+    return a > b
   end
-  if #list > 1 then
-    table.sort(list, function(a, b)
-      if sums[a] ~= sums[b] then return sums[a] < sums[b] end
-      local x, y = frames[frame[a] + 1].name, frames[frame[b] + 1].name
-      if x ~= y then return x > y end
-      return a > b
-    end)
+  return function(list, n, node)
+    local at = tree.first[node]
+    local several = at and next_of[at] and {}
+    while at do
+      if several then several[#several + 1] = at else list[n + 1] = at end
+      at = next_of[at]
+    end
+    if not several then return tree.first[node] and n + 1 or n end
+    table.sort(several, before)
+    for i = 1, #several do list[n + i] = several[i] end
+    return n + #several
   end
-  return list
+end
+
+-- A number that is written as a whole one, without making a string of it where that can be.
+local function whole(v)
+  if v % 1 == 0 and v < 2 ^ 46 then return v end
+  return ("%.0f"):format(v)
 end
 
 -- The nodes as numbers: frame, depth, own weight, own count [, the other's].
 local function write_nodes(put, tree)
   local parts, k = {}, 0
   local todo, depth, top = { 1 }, { 0 }, 1
-  local a, b, frame = tree[1], tree[2], tree.frame
+  local a, b, frame, children = tree[1], tree[2], tree.frame, children_of(tree)
   local first = true
   while top > 0 do
     local node, d = todo[top], depth[top]
     top = top - 1
-    k = k + 1
-    parts[k] = b and ("%d,%d,%.0f,%.0f,%.0f,%.0f"):format(frame[node], d, a.own[node] or 0, a.count[node] or 0,
-      b.own[node] or 0, b.count[node] or 0)
-      or ("%d,%d,%.0f,%.0f"):format(frame[node], d, a.own[node] or 0, a.count[node] or 0)
-    if tree.first[node] then
-      for _, child in ipairs(children_of(tree, node)) do
-        top = top + 1
-        todo[top], depth[top] = child, d + 1
-      end
+    parts[k + 1], parts[k + 2] = frame[node], d
+    parts[k + 3], parts[k + 4] = whole(a.own[node] or 0), whole(a.count[node] or 0)
+    k = k + 4
+    if b then
+      parts[k + 1], parts[k + 2] = whole(b.own[node] or 0), whole(b.count[node] or 0)
+      k = k + 2
     end
-    if k == 4096 or top == 0 then
+    local more = children(todo, top, node)
+    for i = top + 1, more do depth[i] = d + 1 end
+    top = more
+    if k >= 16384 or top == 0 then
       put((first and "" or ",") .. table.concat(parts, ",", 1, k))
       first, k = false, 0
     end

@@ -35,19 +35,22 @@ function M.folded(prof, path)
       t[frame] = name
       return name
     end })
-    local lines, n, folded = {}, 0, {}
+    -- Never a stack as a string of its own: those are alike, and LuaJIT's table of strings is slow with such.
+    local parts, n = {}, 0
     for _, sample in ipairs(prof:samples()) do
       local stack, depth = sample.stack, #sample.stack
-      for i = 1, depth do folded[i] = names[stack[depth + 1 - i]] end
-      n = n + 1
-      lines[n] = (depth > 0 and table.concat(folded, ";", 1, depth) or "(no stack)")
-        .. (" %.0f\n"):format(text.number(sample.weight))
-      if n == 4096 then
-        put(table.concat(lines, "", 1, n))
+      for i = depth, 1, -1 do
+        parts[n + 1], parts[n + 2] = names[stack[i]], i > 1 and ";" or ""
+        n = n + 2
+      end
+      parts[n + 1], parts[n + 2] = depth > 0 and "" or "(no stack)", (" %.0f\n"):format(text.number(sample.weight))
+      n = n + 2
+      if n >= 65536 then
+        put(table.concat(parts, "", 1, n))
         n = 0
       end
     end
-    put(table.concat(lines, "", 1, n))
+    put(table.concat(parts, "", 1, n))
   end)
 end
 

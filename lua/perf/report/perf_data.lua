@@ -43,6 +43,14 @@ local function addresses()
   end })
 end
 
+-- A function's values, each worked out once.
+local function kept(fn)
+  return setmetatable({}, { __index = function(t, key)
+    t[key] = fn(key)
+    return t[key]
+  end })
+end
+
 -- All samples as records, in blocks.
 local function records_of(prof)
   local names, address = addresses()
@@ -51,19 +59,19 @@ local function records_of(prof)
   -- PERF_CONTEXT_USER, -512
   local ones, low = ("\255"):rep(6), u16(0xfe00)
   local context = low:byte(1) == 0 and low .. ones or ones .. low
-  local none = { name = "(no stack)" }
+  local none = { { name = "(no stack)" } }
+  -- What comes again and again, as bytes. A record is no string of its own: LuaJIT's table of strings is slow with what is alike.
+  local head = kept(function(depth) return u32(SAMPLE) .. u16(USER) .. u16(56 + 8 * depth) end)
+  local chain = kept(function(depth) return u64(depth + 1) .. context end)
   for i, sample in ipairs(prof:samples()) do
-    local stack, chain = sample.stack, {}
+    local stack = #sample.stack > 0 and sample.stack or none
     local depth = math.min(#stack, MOST)
-    for k = 1, depth do chain[k] = address[stack[k]] end
-    if depth == 0 then
-      depth, chain[1] = 1, address[none]
-    end
-    local body = table.concat { chain[1], who, u64(i), u64(math.floor(text.number(sample.weight))), u64(depth + 1), context,
-      table.concat(chain, "", 1, depth) }
-    n = n + 1
-    parts[n] = u32(SAMPLE) .. u16(USER) .. u16(8 + #body) .. body
-    if n == 1024 then
+    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = head[depth], address[stack[1]], who, u64(i)
+    parts[n + 5], parts[n + 6] = u64(math.floor(text.number(sample.weight))), chain[depth]
+    n = n + 6
+    for k = 1, depth do parts[n + k] = address[stack[k]] end
+    n = n + depth
+    if n >= 32768 then
       blocks[#blocks + 1] = table.concat(parts, "", 1, n)
       n = 0
     end
