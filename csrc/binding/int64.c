@@ -190,8 +190,8 @@ static int l_halves(lua_State *L)
 
 	if (!pb_to_u64(L, 1, &v, &negative))
 		return luaL_argerror(L, 1, lua_pushfstring(L, "integer expected, got %s", luaL_typename(L, 1)));
-	lua_pushinteger(L, (lua_Integer)(v & UINT32_MAX));
-	lua_pushinteger(L, (lua_Integer)(v >> 32));
+	pb_push_u64(L, v & UINT32_MAX); /* a lua_Integer may have 32 bits, with a sign */
+	pb_push_u64(L, v >> 32);
 	return 2;
 }
 

@@ -180,7 +180,7 @@ static int l_reopen(lua_State *L)
 		m->group[i].fd = d->fd[first - 1];
 		m->group[i].n = n;
 		m->nvalues += n;
-		first += n;
+		first += (lua_Integer)n;
 		lua_pop(L, 1);
 	}
 	m->asleep = PF_METER_NEW;
@@ -246,7 +246,7 @@ static int l_own(lua_State *L)
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
-	lua_pushinteger(L, pf_meter_words(pb_check_meter(L, 1)));
+	lua_pushinteger(L, (lua_Integer)pf_meter_words(pb_check_meter(L, 1)));
 	return 1;
 }
 
@@ -341,7 +341,7 @@ static int l_word(lua_State *L)
 
 static int l_layout(lua_State *L)
 {
-	lua_pushinteger(L, to_counts(L, 1)->layout);
+	lua_pushinteger(L, (lua_Integer)to_counts(L, 1)->layout);
 	return 1;
 }
 
@@ -393,13 +393,13 @@ static int l_pointers(lua_State *L)
 
 static int l_thread_token(lua_State *L)
 {
-	lua_pushinteger(L, pf_thread_token());
+	pb_push_u64(L, pf_thread_token());
 	return 1;
 }
 
 static int l_fork_generation(lua_State *L)
 {
-	lua_pushinteger(L, pf_fork_generation());
+	pb_push_u64(L, pf_fork_generation());
 	return 1;
 }
 

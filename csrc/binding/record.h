@@ -11,7 +11,7 @@ struct pb_record {
 	int info;      /* index of the info table of the event that wrote it (label, attr ...); 0: the uservalue, or an empty one */
 	uint32_t room; /* of own */
 	struct pf_record rec;
-	_Alignas(8) unsigned char own[]; /* the bytes of a userdata */
+	_Alignas(uint64_t) unsigned char own[]; /* the bytes of a userdata, which Lua 5.1 aligns to 4 on i386 */
 };
 
 /* record_parts.c, record_sample.c: the fields that are not one number or one string. Each pushes one value; the Record is at

@@ -255,7 +255,7 @@ PF_INLINE int parse(const struct pf_layout *l, unsigned char *bytes, size_t n, s
 	struct pf_walk w = {.bytes = bytes, .end = n, .swap = swap};
 	int r;
 
-	if ((uintptr_t)bytes % 8)
+	if ((uintptr_t)bytes % _Alignof(uint64_t))
 		return -EINVAL;
 	if (n < sizeof(struct pf_header) || n >= PF_RECORD_MAX_SIZE)
 		return -EBADMSG;

@@ -115,7 +115,7 @@ static void search_file(struct search *s, Elf *elf)
 		if (!gelf_getshdr(scn, &sh) || (sh.sh_type != SHT_SYMTAB && sh.sh_type != SHT_DYNSYM) || !sh.sh_entsize)
 			continue;
 		data = elf_getdata(scn, NULL);
-		n = data ? data->d_size / sh.sh_entsize : 0;
+		n = data ? (size_t)(data->d_size / sh.sh_entsize) : 0;
 		for (size_t i = 0; i < n && i < INT32_MAX; i++) {
 			const char *name, *version = NULL;
 			int hidden = 0;

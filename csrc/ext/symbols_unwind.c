@@ -67,7 +67,7 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *out, void *arg)
 	(void)dwfl;
 	if (addr < s->sp || addr - s->sp > s->stack_size || s->stack_size - (addr - s->sp) < sizeof v)
 		return false;
-	at = addr - s->sp;
+	at = (size_t)(addr - s->sp);
 	for (size_t i = sizeof v; i-- > 0;) /* these machines are little-endian */
 		v = v << 8 | s->stack[at + i];
 	*out = v;

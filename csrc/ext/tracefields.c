@@ -95,7 +95,7 @@ int px_locate(const struct px_format *f, const struct px_field *field, const uns
 		v = px_read_uint(f, raw + at, field->size);
 		if (field->place == PX_STR_LOC) {
 			at = v;
-			length = at < n ? strnlen((const char *)raw + at, n - at) : 0;
+			length = at < n ? strnlen((const char *)raw + at, n - (size_t)at) : 0;
 		} else {
 			length = v >> 16;
 			at = (v & 0xffff) + (field->place == PX_REL_LOC ? at + field->size : 0);

@@ -30,7 +30,7 @@ end
 function M.parse(text)
   local list = {}
   for start, size, name in text:gmatch "(%x+)%s+(%x+)%s+([^\n]+)" do
-    local from, length = tonumber(start, 16), tonumber(size, 16)
+    local from, length = tonumber("0x" .. start), tonumber("0x" .. size) -- with a base it may end at 32 bits
     if from and length and length > 0 then list[#list + 1] = { from, from + length, name, #list } end
   end
   table.sort(list, function(a, b)

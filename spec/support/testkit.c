@@ -74,7 +74,7 @@ __attribute__((no_sanitize("address"))) void tk_touch_pages(size_t n)
 
     if (n == 0)
         return;
-    at = syscall(SYS_mmap, NULL, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+    at = syscall(TK_MMAP, NULL, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
     if (at == -1)
         abort();
     syscall(SYS_madvise, at, n * page, MADV_NOHUGEPAGE);

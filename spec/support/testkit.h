@@ -18,7 +18,15 @@
 #include <lua.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
+
+/* The number of mmap with its arguments in registers: SYS_mmap takes a struct on 32-bit machines. */
+#ifdef SYS_mmap2
+#define TK_MMAP SYS_mmap2
+#else
+#define TK_MMAP SYS_mmap
+#endif
 
 /* Adds the functions of list to the table on the top of the stack. */
 void tk_register(lua_State *L, const luaL_Reg *list);

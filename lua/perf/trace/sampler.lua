@@ -14,9 +14,10 @@ local function off() return false end
 function M.ratio(ratio)
   if ratio >= 1 then return on end
   if ratio <= 0 then return off end
-  -- The last 8 bytes of the id as a fraction of 2^64: 52 bits of them, so that it is exact.
+  -- The last 8 bytes of the id as a fraction of 2^64: 52 bits of them, so that it is exact. (With a base, tonumber has no more
+  -- than a long's 32 bits on some machines.)
   local bound = ratio * 2 ^ 52
-  return function(_, trace_id) return tonumber(trace_id:sub(17, 29), 16) < bound end
+  return function(_, trace_id) return tonumber("0x" .. trace_id:sub(17, 29)) < bound end
 end
 
 local function by_parent(root)
