@@ -12,10 +12,11 @@
 -- try(meter, layout, words, fn) is begin with the checks that must come before, where they cost least: nil, and nothing
 -- done, when the meter belongs to another thread or fn is no function. Callers find out which on their slow path.
 --
--- Spans begin and end apart, so for them there are, all of packed Counts on every interpreter: stop(meter, counts), which is
--- finish without results; wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic
--- clock; add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts;
--- clock_wall() and clock_skew(), see csrc/core/clock.h.
+-- Spans begin and end apart, and no program fails for them, so for them there are, all of packed Counts on every interpreter:
+-- start(meter, layout, words), which is begin or nil; stop(meter, counts), which is finish and says whether it could;
+-- wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic clock;
+-- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts; clock_wall() and
+-- clock_skew(), see csrc/core/clock.h.
 -- @module perf.fast
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -83,11 +84,17 @@ local function by_c_api()
   M.measurer = core.measurer
   M.thread_token = core.thread_token
   event_by_c_api()
-  M.stop, M.wall, M.add = core.finish, core.wall, core.add
+  local begin, finish = core.begin, core.finish
+  function M.start(...)
+    local ok, c = pcall(begin, ...)
+    return ok and c or nil
+  end
+  function M.stop(...) return (pcall(finish, ...)) end
+  M.wall, M.add = core.wall, core.add
   M.clock_wall, M.clock_skew = core.clock_wall, core.clock_skew
 
   if _VERSION == "Lua 5.1" then
-    local unpack_counts, finish, snap = counts.unpack, core.finish, core.snap
+    local unpack_counts, snap = counts.unpack, core.snap
     local function wrap(c, ...) return unpack_counts(c), ... end
     function M.finish(...) return wrap(finish(...)) end
     function M.snap(...)
@@ -172,10 +179,13 @@ local function by_ffi(ffi)
 
   function M.thread_token() return token() end
 
-  function M.stop(meter, c)
-    local r = finish(meter, c)
-    if r ~= 0 then failed(r) end
+  function M.start(meter, layout, words)
+    local c = (types[words] or type_of(words))()
+    c._layout = layout
+    if begin(meter, c) == 0 then return c end
   end
+
+  function M.stop(meter, c) return finish(meter, c) == 0 end
 
   function M.wall(c) return tonumber(c._v[0]) end
 

@@ -23,14 +23,12 @@ local measure = require "perf.measure"
 
 local M = {}
 
-local function mine() end -- what fast.try wants: some function
-
 -- Begin to count a list: {set, counts}; or nil, message.
 local function begin(events)
   local ok, set, message = pcall(measure.lookup, events)
   if not ok then return nil, set end
   if not set then return nil, message end
-  local c = fast.try(set.meter, set.layout, set.words, mine)
+  local c = fast.start(set.meter, set.layout, set.words)
   return c and { set, c, fast.thread_token() } or nil
 end
 
@@ -46,7 +44,7 @@ local values = {}
 local function finish(started, put)
   local set, c, token = started[1], started[2], started[3]
   if token ~= fast.thread_token() then return end
-  fast.stop(set.meter, c)
+  if not fast.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
   local rows = counts.values(c, values)
   for i = 1, #rows do
     if values[i] then put("perf." .. rows[i].label, plain(values[i])) end

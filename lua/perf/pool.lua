@@ -68,13 +68,31 @@ local function whole(name, v, low, high)
   return v
 end
 
+-- luv opens four descriptors for a thread before any of our code runs there, and ends the process where there are none left; the
+-- thread itself then needs one to load its modules. So this finds out first whether there are as many.
+local DESCRIPTORS = 5
+local function has_descriptors(threads)
+  local files, refused = {}, nil
+  for i = 1, threads * DESCRIPTORS do
+    local f, _, number = io.open "/dev/null"
+    if not f then
+      refused = number
+      break
+    end
+    files[i] = f
+  end
+  for _, f in ipairs(files) do f:close() end
+  if refused then return core.refused("perf.pool: a thread's descriptors", refused) end
+  return true
+end
+
 -- The threads end when the jobs do; what runs is waited for, since a thread cannot be stopped.
 local function shut_down(threads, jobs, drop, generation)
   jobs:close(drop)
   if core.fork_generation() ~= generation then return end
-  for i = #threads, 1, -1 do
-    threads[i]:join()
-    threads[i] = nil
+  for i, thread in ipairs(threads) do
+    threads[i] = false
+    if thread then thread:join() end
   end
 end
 
@@ -89,6 +107,22 @@ local path, cpath, jobs, results, cpu, events = ...
 package.path, package.cpath = path, cpath
 require("perf.pool.worker").main(jobs, results, cpu, events)
 ]]
+
+-- Threads, and their first words: whether they can work. Returns true; or nil, message, code.
+local function start(self, uv, cpus, events)
+  for i = 1, self.size do
+    local thread, message = uv.new_thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
+      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
+    if not thread then return nil, "thread: " .. tostring(message), "EAGAIN" end
+    self.threads[i] = thread
+  end
+  for _ = 1, self.size do
+    local id, text = self.results:pop(30)
+    local wrong = id and copy.unpack(text) or { n = 2, "a thread did not start: " .. text, "EIO" }
+    if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
+  end
+  return true
+end
 
 --- A pool of threads.
 -- @tab[opt] options size (threads; as many as CPUs), cpus (array of numbers, "online", or false: not bound; by default those
@@ -106,28 +140,18 @@ function M.pool(options)
     local set, message, code = measure.lookup(events) -- says here what would go wrong there
     if not set then return nil, message, code end
   end
+  local room, refused, errno = has_descriptors(size)
+  if not room then return nil, refused, errno end
   local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, generation = core.fork_generation(),
     jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(), tracer = options.tracer,
     pending = 0 }, Pool)
-  for i = 1, size do
-    local thread, message = uv.new_thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
-      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
-    if not thread then
-      self:close()
-      return nil, "thread: " .. tostring(message), "EAGAIN"
-    end
-    self.threads[i] = thread
-  end
+  for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
   self.exit = close_at_exit(self)
-  for _ = 1, size do
-    local id, text = self.results:pop(30)
-    local wrong = id and copy.unpack(text) or { n = 2, "a thread did not start: " .. text, "EIO" }
-    if wrong.n > 0 then
-      self:close()
-      return nil, wrong[1], wrong[2] or "EIO"
-    end
-  end
-  return self
+  local called, started, why, code = pcall(start, self, uv, cpus, events)
+  if called and started then return self end
+  pcall(self.close, self)
+  if not called then error(started, 0) end
+  return nil, why, code
 end
 
 ---------------------------------------------------------------------------------------------------------------------

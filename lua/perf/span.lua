@@ -18,7 +18,7 @@ local propagation = require "perf.trace.propagation"
 
 local M = {}
 
-local try, stop, wall, add, thread_token = fast.try, fast.stop, fast.wall, fast.add, fast.thread_token
+local stop, wall, add, thread_token = fast.stop, fast.wall, fast.add, fast.thread_token
 local now = clock.now
 
 --- Kinds, by the numbers that OTLP has for them.
@@ -31,10 +31,8 @@ local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, nattrib
 Span.__index = Span
 M.Span = Span
 
-local function mine() end -- what fast.try wants: some function
-
 -- Begin to count; nil when that is not possible any more (this thread's list was given up): the span goes without.
-local function begin(set) return try(set.meter, set.layout, set.words, mine) end
+local function begin(set) return fast.start(set.meter, set.layout, set.words) end
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Values
@@ -170,8 +168,15 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Counting
 
-local function halt(counted, running, set)
-  stop(set.meter, running)
+-- The events cannot be read any more (perf.release has closed them): half of the counts would be wrong ones.
+local function lose(self)
+  self.lost = true
+  put(self, "perf.error", "the events could not be read")
+  return false
+end
+
+local function halt(self, counted, running, set)
+  if not stop(set.meter, running) then return lose(self) end
   if not counted then return running end
   return add(counted, running, set.meter)
 end
@@ -180,8 +185,8 @@ end
 -- @return the span
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
-  if self.running then self.counted, self.running = halt(self.counted, self.running, self.set), false end
-  if self.own_running then self.own, self.own_running = halt(self.own, self.own_running, self.own_set), nil end
+  if self.running then self.counted, self.running = halt(self, self.counted, self.running, self.set), false end
+  if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
   self.paused, self.whole = true, false
   return self
 end
@@ -241,15 +246,20 @@ function Span:finish(end_ns)
   if self.duration or self.token ~= thread_token() then return end
   local c, set = self.running, self.set
   if c then
-    stop(set.meter, c) -- before anything else costs anything
+    local done = stop(set.meter, c) -- before anything else costs anything
     self.running = false
-    self.duration = self.whole and wall(c) or now() - self.start
-    self.counted = self.counted and add(self.counted, c, set.meter) or c
-    if self.excluded then add(self.counted, self.excluded, set.meter, true) end
+    self.duration = done and self.whole and wall(c) or now() - self.start
+    if done then
+      self.counted = self.counted and add(self.counted, c, set.meter) or c
+      if self.excluded then add(self.counted, self.excluded, set.meter, true) end
+    else
+      lose(self)
+    end
   else
     self.duration = now() - self.start
   end
-  if self.own_running then self.own, self.own_running = halt(self.own, self.own_running, self.own_set), nil end
+  if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
+  if self.lost then self.counted, self.own = false, nil end
   if end_ns then self.duration = math.max(clock.from_ns(self.anchor, end_ns) - self.start, 0) end
   local parent = self.parent
   if parent then

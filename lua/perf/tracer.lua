@@ -147,10 +147,9 @@ function Tracer:_finished(span, parent)
   local out = self.sender
   if not out or not out:add(span) then return end
   local set = parent and parent.running and self.set
-  local cost = set and set == parent.set and fast.begin(set.meter, set.layout, set.words)
+  local cost = set and set == parent.set and fast.start(set.meter, set.layout, set.words)
   out:step()
-  if not cost then return end
-  stop(set.meter, cost)
+  if not cost or not stop(set.meter, cost) then return end
   while parent do
     if parent.running and parent.set == set then parent.excluded = add(parent.excluded, cost, set.meter) end
     parent = parent.parent

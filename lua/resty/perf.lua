@@ -209,6 +209,15 @@ local function halt()
   ledger.close()
 end
 
+-- What there is to know of the ledger just opened.
+local function begin()
+  numbers, names = {}, {}
+  writer = totals.writer(config.dict, ledger)
+  numbers[TIMERS] = ledger.route()
+  names[numbers[TIMERS]] = TIMERS
+  writer.route(TIMERS, numbers[TIMERS])
+end
+
 local function go()
   if running then return true end
   local set, message, code = events.open(config.events)
@@ -216,11 +225,11 @@ local function go()
   local ok
   ok, message, code = ledger.open(set)
   if not ok then return nil, message, code end
-  numbers, names = {}, {}
-  writer = totals.writer(config.dict, ledger)
-  numbers[TIMERS] = ledger.route()
-  names[numbers[TIMERS]] = TIMERS
-  writer.route(TIMERS, numbers[TIMERS])
+  local called, failure = pcall(begin)
+  if not called then
+    ledger.close()
+    error(failure, 0)
+  end
   running = true
   return true
 end

@@ -1,6 +1,6 @@
 --- All rows: see inject.lua.
 local rows, parts = {}, {}
-for i, part in ipairs { "events", "records", "profile", "trace", "files", "machine" } do
+for i, part in ipairs { "events", "records", "profile", "trace", "pool", "resty", "files", "machine" } do
   parts[i] = require("spec.fault.rows_" .. part)
   for _, row in ipairs(parts[i]) do rows[#rows + 1] = row end
 end

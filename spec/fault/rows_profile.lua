@@ -3,6 +3,12 @@ local kit = require "testkit"
 local perf = require "perf"
 
 local rows, row, method = require "spec.fault.list"()
+local out
+
+function rows.teardown()
+  if out then os.remove(out) end
+  out = nil
+end
 
 local options = { event = "page-faults:u", period = 1 }
 local function profiler() return perf.profiler(options) end
@@ -27,6 +33,30 @@ method("LineProfiler", profiler, {
   is_running = function(p) return p:is_running() end,
   start = { run = function(p) return p:start() end, again = false, survives = "mmap" }, -- without a signal stack
   stop = { setup = started, run = function(p) return p:stop() end, again = false },
+})
+
+-- The reports, into a file where they can go into one; their texts alone are made by the same code.
+local profile
+local function sampled()
+  out = out or os.tmpname()
+  profile = profile or assert(perf.profile(options, kit.touch_pages, 50))
+  return { prof = profile }
+end
+local function file(run) return { run = run, survives = "open:ENOENT" } end -- it is not there yet
+method("Profile", sampled, {
+  diff = function(h) return h.prof:diff(h.prof) end,
+  flamegraph = file(function(h) return h.prof:flamegraph(out) end),
+  folded = file(function(h) return h.prof:folded(out) end),
+  is = function(h) return h.prof.is(h.prof) end,
+  new = function(h) return h.prof.new({}, {}) end,
+  perf_data = file(function(h) return h.prof:perf_data(out) end),
+  pprof = file(function(h) return h.prof:pprof(out) end),
+  samples = function(h) return h.prof:samples() end,
+  speedscope = file(function(h) return h.prof:speedscope(out) end),
+  top = function(h) return h.prof:top(3) end,
+})
+method("Difference", function() return { diff = sampled().prof:diff(profile) } end, {
+  flamegraph = file(function(h) return h.diff:flamegraph(out) end),
 })
 
 row("perf.zone", { run = function() return perf.zone("a zone", function() return true end) end })

@@ -1,10 +1,18 @@
 -- The rows of the fault specs are all of the module: who adds a function adds a row.
 local core = require "perf.core"
+local inject = require "spec.fault.inject"
+local nginx = require "spec.support.nginx"
 local perf = require "perf"
 local rows = require "spec.fault.rows"
+local util = require "spec.support.util"
 
--- Threads stay with the process that has them: spec/live/pool_spec.lua.
-local known = { ["perf.pool"] = true }
+-- What the sources call a class whose rows have another name, and what no user holds: the rows that use it.
+local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
+  ["perf.msr"] = "Msr" }
+local inside = { Channel = "Pool", Descriptors = "perf.measure", Directory = "perf.pmus", Entry = "Event:read",
+  Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile", Process = "perf.record" }
+
+local known = {}
 for _, row in ipairs(rows) do known[row.name] = true end
 
 -- Functions of a metatable's methods, wherever __index has them.
@@ -83,6 +91,7 @@ describe("the table of faults", function()
     file:close()
     os.remove(path)
     local nothing = function() end
+    local profile = require("perf.profile").new({ event = "x", total = 0, sample_count = 0, lost = 0 }, {})
     local function closed(object)
       object:close()
       return object
@@ -98,10 +107,18 @@ describe("the table of faults", function()
       Tally = getmetatable(perf.tally { by = "ip" }),
       Zone = getmetatable(closed(perf.zone "a zone")),
       LineProfiler = getmetatable(closed(assert(perf.profiler { event = "page-faults:u", period = 1 }))),
+      Tracer = getmetatable(perf.tracer { service = "x", exporter = false, events = false }),
+      Span = require("perf.span").Span, Silent = require("perf.span").Silent,
+      Profile = require "perf.profile", Difference = getmetatable(profile:diff(profile)),
     }
     local optional = {
       Kernel = function() return perf.symbols.kernel() end,
       Resolver = function() return perf.symbols.open { pid = require("testkit").getpid() } end,
+      Pool = function() return perf.pool { size = 1, cpus = false, events = false } end,
+      Job = function()
+        local pool = perf.pool { size = 1, cpus = false, events = false }
+        return pool:submit(nothing), pool:close()
+      end,
       Format = function() return perf.tracefields.format "sched:sched_switch" end,
     }
     for name, make in pairs(optional) do
@@ -118,5 +135,39 @@ describe("the table of faults", function()
     end
     collectgarbage()
     collectgarbage()
+  end)
+
+  it("has every function of resty.perf", function()
+    requires { lua = "luajit" }
+    local names = {}
+    for name, value in pairs(nginx.new():load()) do
+      if type(value) == "function" then names[#names + 1] = name end
+    end
+    table.sort(names)
+    assert.is_true(#names > 15)
+    assert.same({}, missing(names, "resty.perf."))
+  end)
+
+  it("has every class that the sources name", function()
+    local has, without, n = {}, {}, 0
+    for name in pairs(known) do has[name] = true has[name:match "^[^:]+"] = true end
+    local list = assert(io.popen "grep -rhoE '__name = \"perf[^\"]*\"|define PB_[A-Z]+ \"perf[^\"]*\"' lua csrc")
+    for line in list:lines() do
+      local class = line:match '"(.*)"'
+      local short = called[class] or class:match "[^.]+$"
+      n = n + 1
+      if not has[short] and not has[inside[short] or ""] then without[#without + 1] = class end
+    end
+    list:close()
+    assert.is_true(n > 30, n)
+    assert.same({}, without)
+  end)
+
+  it("has every system call of the seam", function()
+    local without = {}
+    for call in util.read_file("csrc/core/fault.c"):gmatch "\n\tX%([%w_]+, (%w+)," do
+      if not inject.errnos[call] then without[#without + 1] = call end
+    end
+    assert.same({}, without)
   end)
 end)

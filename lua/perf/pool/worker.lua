@@ -20,11 +20,11 @@ local function guard(err) return { err, debug.traceback(tostring(err), 2) } end
 local function run(set, job)
   local values = copy.unpack(job)
   local fn = values[1]
-  local c = set and fast.begin(set.meter, set.layout, set.words)
+  local c = set and fast.start(set.meter, set.layout, set.words)
   local began = clock.now()
   local results = pack(xpcall(function() return fn(unpack(values, 2, values.n)) end, guard))
   local ended = clock.now()
-  if c then fast.stop(set.meter, c) end
+  if c and not fast.stop(set.meter, c) then c = nil end
   local text, message, traceback
   if results[1] then
     text, message = copy.pack("result", results.n - 1, unpack(results, 2, results.n))

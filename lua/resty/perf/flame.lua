@@ -8,13 +8,17 @@ local M = {}
 
 local LONGEST = 60
 
-local running -- {profiler=} of the one that runs, afterwards {over=true, profile=, message=, code=}
+local running -- {profiler=} of the one that runs, afterwards {over=true, profile=, message=, code=, failure=}
 
--- A function of its own: a closure's variables are lost with the request that is gone.
+local function stop(mine) mine.profile, mine.message, mine.code = mine.profiler:stop() end
+
+-- A function of its own: a closure's variables are lost with the request that is gone. Whatever stop raises, another profile can
+-- begin and the request that waits goes on.
 local function finish(_, mine)
-  mine.profile, mine.message, mine.code = mine.profiler:stop()
-  mine.profiler:close()
   running, mine.over = nil, true
+  local ok, failure = pcall(stop, mine)
+  if not ok then mine.failure = failure end
+  mine.profiler:close()
 end
 
 --- Profile the worker.
@@ -30,20 +34,23 @@ function M.profile(event, seconds, timer, sleep)
   if running then return nil, "this worker is being profiled already", "EBUSY" end
   local p, message, code = profiler.profiler { event = event }
   if not p then return nil, message, code end
+  local mine = { profiler = p } -- before it starts: memory may run out
   local ok
   ok, message, code = p:start()
   if not ok then
     p:close()
     return nil, message, code
   end
-  local mine = { profiler = p }
   running = mine
-  ok, message = timer(seconds, finish, mine)
-  if not ok then
+  local called
+  called, ok, message = pcall(timer, seconds, finish, mine)
+  if not (called and ok) then
     finish(false, mine)
+    if not called then error(ok, 0) end
     return nil, message, "EAGAIN"
   end
   while not mine.over do sleep(0.05) end
+  if mine.failure then error(mine.failure, 0) end
   return mine.profile, mine.message, mine.code
 end
 

@@ -59,8 +59,8 @@ local enter, exit, turn, leave, back, finish = c.enter, c.exit, c.turn, c.leave,
 function M.open(set)
   local ledger, message, code = core.ledger(set.meter, #M.phases, REPEATS)
   if not ledger then return nil, message, code end
-  open = { set = set, ledger = ledger, layout = counts.describe(set.layout) }
-  handle = ffi.cast("void *", ledger:pointer())
+  local now, pointer = { set = set, ledger = ledger, layout = counts.describe(set.layout) }, ffi.cast("void *", ledger:pointer())
+  open, handle = now, pointer -- at once: memory may run out before
   return true
 end
 

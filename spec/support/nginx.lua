@@ -1,0 +1,90 @@
+--- An nginx made up for resty.perf: one worker that serves one request, with everything it asks of the host and nothing more.
+--
+--     local host = nginx.new()
+--     local resty = host:load()            -- resty.perf, loaded anew with this host
+--     host:run(resty.start, {events = "page-faults"})
+--
+-- The global ngx is there only while host:run lasts: other modules look for it to know where they are.
+local Host = {}
+Host.__index = Host
+
+local nginx = {}
+
+local function nothing() end
+
+-- lua_shared_dict
+local function dictionary()
+  local t, dict = {}, {}
+  function dict:get(key) return t[key], self and nil end
+  function dict:set(key, v)
+    t[key] = v
+    return self and true
+  end
+  function dict:add(key, v) return t[key] == nil and self:set(key, v) or nil end
+  function dict:incr(key, by, init)
+    t[key] = (t[key] or init) + by
+    return t[key], self and nil
+  end
+  function dict:rpush(key) return self:incr(key .. " n", 1, 0) end
+  function dict:lpush(key) return self:incr(key .. " n", 1, 0) end
+  dict.lrange = nothing
+  return dict
+end
+
+local function host_table(self)
+  return { WARN = 5, ERR = 4, status = 200, is_subrequest = false, ctx = {}, header = {}, said = {},
+    req = { start_time = function() return 1e9 end, get_method = function() return "GET" end,
+      get_uri_args = function() return {} end, socket = nothing },
+    var = { uri = "/cart", remote_addr = "127.0.0.1", arg_format = "json", request_uri = "/cart", request_method = "GET" },
+    now = function() return 1e9 + 0.5 end, time = function() return 1e9 end, update_time = nothing, log = nothing,
+    timer = { every = function() return true end, at = function(_, fn, arg)
+      self.timer, self.argument = fn, arg
+      return true
+    end },
+    sleep = function() self:fire() end,
+    shared = { perf = dictionary() }, worker = { pid = function() return 7 end }, get_phase = function() return "content" end,
+    crc32_short = function(text) return #text end, say = nothing, print = nothing, socket = {}, location = {}, thread = {} }
+end
+
+function nginx.new()
+  local self = setmetatable({}, Host)
+  self.ngx = host_table(self)
+  return self
+end
+
+--- The time of the timer has come: what ngx.sleep waits for here.
+function Host:fire()
+  local fn = self.timer
+  self.timer = nil
+  if fn then fn(false, self.argument) end
+end
+
+local function finished(ok, ...)
+  rawset(_G, "ngx", nil)
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- Calls a function as nginx would.
+function Host:run(fn, ...)
+  rawset(_G, "ngx", self.ngx)
+  return finished(pcall(fn, ...))
+end
+
+--- resty.perf, whose state is its worker's, loaded for this host.
+function Host:load()
+  local address = require "ffi".cast("void *", 4096)
+  for name in pairs(package.loaded) do
+    -- The ledger's state is what is open; its types are LuaJIT's for good.
+    if name:find "^resty%.perf" and name ~= "resty.perf.ledger" then package.loaded[name] = nil end
+  end
+  local base = package.loaded["resty.core.base"]
+  package.loaded["resty.core.base"] = { get_request = function() return address end }
+  self.perf = self:run(require, "resty.perf")
+  -- Those that come when they are first asked for.
+  for _, part in ipairs { "flame", "status" } do self:run(require, "resty.perf." .. part) end
+  package.loaded["resty.core.base"] = base
+  return self.perf
+end
+
+return nginx
