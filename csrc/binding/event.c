@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../core/meter.h"
 #include "binding.h"
 
 static struct pf_event *to_event(lua_State *L, int i)
@@ -19,7 +20,8 @@ struct pf_event *pb_check_event(lua_State *L, int i)
 	return ev;
 }
 
-/* core.open(attr, pid, cpu, leader or nil, flags, info): Event, or nil, message, code. */
+/* core.open(attr, pid, cpu, leader or nil, flags, info, user): Event, or nil, message, code. user: its counter may be read without a
+ * system call, see ../core/user_read.h. */
 static int l_open(lua_State *L)
 {
 	struct pf_attr attr;
@@ -31,7 +33,7 @@ static int l_open(lua_State *L)
 	int r;
 
 	pb_check_attr(L, 1, &attr);
-	lua_settop(L, 6);
+	lua_settop(L, 7);
 	if (lua_isnil(L, 6)) {
 		lua_newtable(L);
 		lua_replace(L, 6);
@@ -51,6 +53,8 @@ static int l_open(lua_State *L)
 			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
 	if (r < 0)
 		return pb_fail(L, r, "perf_event_open");
+	if (lua_toboolean(L, 7) && (e->ev.format == PF_EVENT_FORMAT || e->ev.format == PF_METER_FORMAT))
+		pf_event_may_user(&e->ev);
 	return 1;
 }
 
@@ -71,7 +75,7 @@ static int simple_ioctl(lua_State *L, unsigned long request, unsigned long arg, 
 static int l_enable(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
-	int r = pf_event_ioctl(ev, PF_IOC_ENABLE, 0);
+	int r = pf_event_enable(ev);
 
 	ev->awake = r == 0;
 	return pb_result(L, r, "enable");
@@ -141,7 +145,8 @@ static int l_fd(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
 
-	ev->shared = 1; /* with whoever gets the descriptor */
+	ev->shared = 1; /* with whoever gets the descriptor, and may map it */
+	pf_user_drop(&ev->user);
 	lua_pushinteger(L, ev->fd);
 	return 1;
 }
@@ -249,7 +254,7 @@ static int l_begin(lua_State *L)
 
 static int l_since(lua_State *L)
 {
-	const struct pf_event *ev = quick_event(L);
+	struct pf_event *ev = quick_event(L);
 	uint64_t words[PF_EVENT_WORDS];
 	int negative;
 
@@ -259,16 +264,30 @@ static int l_since(lua_State *L)
 	return measured(L, pf_event_end(ev, words), words, PF_EVENT_WORDS);
 }
 
+/* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" where that cannot be done now,
+ * "ENOTSUP" for a read_format of its own. */
+static int l_user(lua_State *L)
+{
+	uint64_t words[PF_EVENT_WORDS];
+
+	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_WORDS);
+}
+
 void pb_open_event(lua_State *L)
 {
 	static const luaL_Reg methods[] = {
 		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
 		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
 		{"fd", l_fd},             {"is_open", l_is_open}, {"info", l_info},   {"scan", l_scan},
+		{"user", l_user},
 		{"close", l_close},       {NULL, NULL}};
 
 	lua_pushcfunction(L, l_open);
 	lua_setfield(L, -2, "open");
+	if (pf_user_config1 >= 0) { /* what to set there for core.open's `user`; nil where no counter can be read so */
+		lua_pushinteger(L, pf_user_config1);
+		lua_setfield(L, -2, "user_config1");
+	}
 	pb_class(L, PB_EVENT, methods, l_close);
 	lua_getfield(L, -1, "__index");
 	lua_pushvalue(L, -2);

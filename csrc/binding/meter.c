@@ -2,7 +2,8 @@
  *
  * A Group is one kernel group, a Meter several groups read together (or none: the kernel's accounting of the thread).
  * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of those that own them: Events, Groups, or
- * where core.reopen made a Meter by one call, one Descriptors.
+ * where core.reopen made a Meter by one call, one Descriptors. A Group whose counters can be read without a system call points into
+ * its Events: it keeps them in an array that nobody else has, with the other one at 0.
  *
  * Counts is a userdata here; on LuaJIT the Lua layer makes it a cdata of the same layout and calls the core
  * through the pointers that core.pointers() gives. */
@@ -27,11 +28,13 @@ struct pf_meter *pb_check_meter(lua_State *L, int i)
 	return m;
 }
 
-static struct pf_meter *new_meter(lua_State *L, size_t ngroups, const char *tname)
+/* With room for the users of its events behind its groups. */
+static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, const char *tname)
 {
-	struct pf_meter *m = pb_newuserdata(L, sizeof *m + ngroups * sizeof *m->group);
+	size_t size = sizeof(struct pf_meter) + ngroups * sizeof(struct pf_meter_group) + nusers * sizeof(struct pf_user *);
+	struct pf_meter *m = pb_newuserdata(L, size);
 
-	memset(m, 0, sizeof *m + ngroups * sizeof *m->group);
+	memset(m, 0, size);
 	m->ngroups = (uint32_t)ngroups;
 	m->since_ns = pf_wall_ns();
 	luaL_getmetatable(L, tname);
@@ -43,26 +46,46 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, const char *tnam
  * core.group_format; asleep when the leader was opened disabled. */
 static int l_group(lua_State *L)
 {
+	struct pf_user **users;
 	struct pf_meter *m;
-	size_t n;
+	size_t n, may = 0;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
 	lua_settop(L, 2);
-	m = new_meter(L, 1, PB_GROUP);
+	m = new_meter(L, 1, n, PB_GROUP);
+	users = (struct pf_user **)(void *)(m->group + 1);
 	m->asleep = lua_toboolean(L, 2) ? PF_METER_ASLEEP : PF_METER_AWAKE;
 	lua_rawgeti(L, 1, 1);
 	m->group[0].fd = pb_check_event(L, -1)->fd;
 	luaL_argcheck(L, pb_check_event(L, -1)->format == PF_METER_FORMAT, 1, "wrong read_format");
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
-	for (size_t i = 1; i <= n; i++) { /* the Group enables and disables them too */
+	for (size_t i = 1; i <= n; i++) {
+		struct pf_event *ev;
+
 		lua_rawgeti(L, 1, (int)i);
-		pb_check_event(L, -1)->shared = 1;
+		ev = pb_check_event(L, -1);
+		ev->shared = 1; /* the Group enables and disables it too */
+		users[i - 1] = &ev->user;
+		may += ev->user.may || ev->user.page;
 		lua_pop(L, 1);
 	}
-	lua_pushvalue(L, 1);
+	if (may == n && n <= PF_USER_MOST) {
+		lua_createtable(L, (int)n, 1);
+		for (size_t i = 1; i <= n; i++) {
+			lua_rawgeti(L, 1, (int)i);
+			lua_rawseti(L, -2, (int)i);
+		}
+		lua_pushvalue(L, 1);
+		lua_rawseti(L, -2, 0);
+		m->group[0].users = users;
+	} else {
+		for (size_t i = 0; i < n; i++)
+			pf_user_drop(users[i]);
+		lua_pushvalue(L, 1);
+	}
 	pb_setuservalue(L, -2);
 	return 1;
 }
@@ -78,7 +101,7 @@ static int l_meter(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
 	n = pb_rawlen(L, 1);
-	m = new_meter(L, n, PB_METER);
+	m = new_meter(L, n, 0, PB_METER);
 	/* pf_meter_begin enables the groups; those that run already do not mind. */
 	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
 	if (n == 0)
@@ -155,7 +178,7 @@ static int l_reopen(lua_State *L)
 	lua_settop(L, 2);
 	nattrs = pb_rawlen(L, 1);
 	ngroups = pb_rawlen(L, 2);
-	m = new_meter(L, ngroups, PB_METER);
+	m = new_meter(L, ngroups, 0, PB_METER);
 	lua_createtable(L, 1, 0);
 	d = pb_newplain(L, sizeof *d + nattrs * sizeof *d->fd);
 	d->n = 0;
@@ -200,6 +223,9 @@ static int l_members(lua_State *L)
 {
 	pb_check_meter(L, 1);
 	pb_getuservalue(L, 1);
+	lua_rawgeti(L, -1, 0); /* a Group's */
+	if (lua_isnil(L, -1))
+		lua_pop(L, 1);
 	return 1;
 }
 

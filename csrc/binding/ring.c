@@ -71,6 +71,7 @@ static int l_map(lua_State *L)
 			return pb_fail(L, r, "map");
 		}
 	}
+	pf_user_drop(&e->ev.user); /* the kernel maps an event in one size only */
 	while ((r = pf_ring_map(&e->ring, e->ev.fd, pages, aux, e->backward)) == -EPERM && pages > 1)
 		pages /= 2;
 	if (r < 0)

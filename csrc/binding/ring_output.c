@@ -77,6 +77,7 @@ static int l_set_output(lua_State *L)
 		if (r < 0)
 			return pb_fail(L, r, "set_output");
 	}
+	pf_user_drop(&e->ev.user); /* the kernel redirects no event that is mapped */
 	r = pf_event_ioctl(&e->ev, PF_IOC_SET_OUTPUT, target ? (unsigned long)target->ev.fd : (unsigned long)-1);
 	if (r == -EINVAL && target)
 		return pb_fail(L, r, "set_output: the kernel joins events of one CPU, or of one thread, with the same clock");

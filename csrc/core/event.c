@@ -9,6 +9,7 @@
 
 #include "attr.h"
 #include "sys.h"
+#include "thread.h"
 
 int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags,
 		  uint32_t *kernel_size)
@@ -20,6 +21,7 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	*kernel_size = 0;
 	ev->format = attr->read_format;
 	ev->awake = ev->shared = 0;
+	ev->user = (struct pf_user){.page = NULL};
 	fd = pf_sys->perf_event_open(attr, pid, cpu, group_fd, flags | PF_FLAG_FD_CLOEXEC);
 	if (fd == -E2BIG && attr->size != size)
 		*kernel_size = attr->size;
@@ -27,11 +29,19 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	return fd < 0 ? (int)fd : 0;
 }
 
+void pf_event_may_user(struct pf_event *ev)
+{
+	ev->user.fd = ev->fd;
+	ev->user.owner = pf_thread_token();
+	ev->user.may = 1;
+}
+
 void pf_event_close(struct pf_event *ev)
 {
 	int fd = ev->fd;
 
 	ev->fd = -1;
+	pf_user_drop(&ev->user);
 	if (fd >= 0)
 		pf_sys->close(fd);
 }
@@ -46,11 +56,38 @@ int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned lo
 	return pf_event_ioctl_ptr(ev, request, (void *)(uintptr_t)arg);
 }
 
-/* Inlined into both, so that no return lies between a system call and the caller: see meter.c. */
-static inline __attribute__((always_inline)) int read_one(const struct pf_event *ev, uint64_t *words)
+int pf_event_enable(struct pf_event *ev)
 {
-	ssize_t got = pf_sys->read(ev->fd, words, PF_EVENT_WORDS * sizeof *words);
+	if (ev->fd < 0)
+		return -EBADF;
+	if (ev->user.may) /* before it counts; whatever comes of it */
+		pf_user_map(&ev->user);
+	return pf_sys->ioctl(ev->fd, PF_IOC_ENABLE, NULL);
+}
 
+int pf_event_user(struct pf_event *ev, uint64_t *words)
+{
+	struct pf_user *user = &ev->user;
+	uint64_t group[3 + 2]; /* nr enabled running value id */
+	int r = ev->format == PF_EVENT_FORMAT ? pf_user_read(&user, 1, group) : -ENOTSUP;
+
+	if (r < 0)
+		return r;
+	words[0] = group[3];
+	words[1] = group[1];
+	words[2] = group[2];
+	words[3] = group[4];
+	return 0;
+}
+
+/* Inlined into both, so that no return lies between a system call and the caller: see meter.c. */
+static inline __attribute__((always_inline)) int read_one(struct pf_event *ev, uint64_t *words)
+{
+	ssize_t got;
+
+	if (ev->user.page && pf_event_user(ev, words) == 0)
+		return 0;
+	got = pf_sys->read(ev->fd, words, PF_EVENT_WORDS * sizeof *words);
 	return got == PF_EVENT_WORDS * sizeof *words ? 0 : got < 0 ? (int)got : -ENODATA;
 }
 
@@ -61,7 +98,7 @@ int pf_event_begin(struct pf_event *ev, uint64_t *words)
 	if (ev->format != PF_EVENT_FORMAT)
 		return -ENOTSUP;
 	if (!ev->awake || ev->shared) {
-		int r = pf_sys->ioctl(ev->fd, PF_IOC_ENABLE, NULL);
+		int r = pf_event_enable(ev);
 
 		if (r < 0)
 			return r;
@@ -70,15 +107,16 @@ int pf_event_begin(struct pf_event *ev, uint64_t *words)
 	return read_one(ev, words);
 }
 
-int pf_event_end(const struct pf_event *ev, uint64_t *words)
+int pf_event_end(struct pf_event *ev, uint64_t *words)
 {
 	uint64_t now[PF_EVENT_WORDS];
 	int r = ev->fd < 0 ? -EBADF : read_one(ev, now);
 
 	if (r < 0)
 		return r;
-	for (int i = 0; i < 3; i++)
-		words[i] = now[i] - words[i];
+	words[0] = now[0] - words[0];
+	for (int i = 1; i < 3; i++) /* clocks that are read in two ways may differ by a little */
+		words[i] = now[i] > words[i] ? now[i] - words[i] : 0;
 	words[3] = now[3];
 	return 0;
 }

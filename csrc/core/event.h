@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "uapi.h"
+#include "user_read.h"
 
 /* fd is -1 when closed. format is the read_format the event was opened with. awake: it was enabled, and nobody else disables it:
  * it is not shared. */
@@ -12,6 +13,7 @@ struct pf_event {
 	int fd;
 	uint64_t format;
 	uint8_t awake, shared;
+	struct pf_user user; /* its counter, where it can be read without a system call */
 };
 
 /* What pf_event_begin and pf_event_end understand. */
@@ -31,6 +33,9 @@ struct pf_reading {
 int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags,
 		  uint32_t *kernel_size);
 
+/* Of one just opened: the calling thread may read its counter by itself, where that turns out to be possible. */
+void pf_event_may_user(struct pf_event *ev);
+
 /* Idempotent. */
 void pf_event_close(struct pf_event *ev);
 
@@ -38,10 +43,16 @@ void pf_event_close(struct pf_event *ev);
 int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg);
 int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *arg);
 
+/* PF_IOC_ENABLE, with what makes later readings quick. */
+int pf_event_enable(struct pf_event *ev);
+
 /* Measuring one event by difference: begin enables it, unless it is awake, and reads the start into words, end turns that into the
  * difference. 0; -EBADF closed; -ENOTSUP another format; -ENODATA a pinned event that lost its counter; -errno. */
 int pf_event_begin(struct pf_event *ev, uint64_t *words);
-int pf_event_end(const struct pf_event *ev, uint64_t *words);
+int pf_event_end(struct pf_event *ev, uint64_t *words);
+
+/* Read what pf_event_begin does, without a system call. 0; -EAGAIN where that is not possible now; -ENOTSUP another format. */
+int pf_event_user(struct pf_event *ev, uint64_t *words);
 
 /* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of
  * file), or -errno. */

@@ -32,6 +32,8 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words)
 
 	if (g->fd < 0)
 		return -EBADF;
+	if (g->users && pf_user_read(g->users, g->n, words) == 0)
+		return 0;
 	got = pf_sys->read(g->fd, words, n * sizeof *words);
 	if (got == (ssize_t)(n * sizeof *words))
 		return 0;
@@ -43,9 +45,10 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words)
 	return 0;
 }
 
+/* Clocks that are read in two ways may differ by a little. */
 static uint64_t elapsed(uint64_t from, uint64_t to)
 {
-	return from == UINT64_MAX || to == UINT64_MAX ? 0 : to - from;
+	return from == UINT64_MAX || to == UINT64_MAX || to < from ? 0 : to - from;
 }
 
 /* Where the parts of Counts stand. */
@@ -171,8 +174,13 @@ int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
 
 	for (uint32_t i = 0; i < m->ngroups; i++) {
-		int r = m->group[i].fd < 0 ? -EBADF : pf_sys->ioctl(m->group[i].fd, request, (void *)flag);
+		const struct pf_meter_group *g = &m->group[i];
+		int r;
 
+		if (g->users && request == PF_IOC_ENABLE) /* before it counts; whatever comes of it */
+			for (uint32_t k = 0; k < g->n; k++)
+				pf_user_map(g->users[k]);
+		r = g->fd < 0 ? -EBADF : pf_sys->ioctl(g->fd, request, (void *)flag);
 		if (r < 0)
 			return r;
 	}

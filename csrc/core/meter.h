@@ -5,12 +5,15 @@
 #include <stdint.h>
 
 #include "uapi.h"
+#include "user_read.h"
 
-/* What is read: one or more kernel groups, each by a single read(2) of its leader. Groups are opened with read_format
- * PF_METER_FORMAT exactly. With ngroups == 0 the kernel's accounting of the thread is read instead (usage.h). */
+/* What is read: one or more kernel groups, each by a single read(2) of its leader, or without a system call where user_read.h can.
+ * Groups are opened with read_format PF_METER_FORMAT exactly. With ngroups == 0 the kernel's accounting of the thread is read
+ * instead (usage.h). */
 struct pf_meter_group {
 	int32_t fd;
 	uint32_t n;
+	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
 };
 
 enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* asleep, and never enabled: all counts are 0 */ };

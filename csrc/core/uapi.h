@@ -126,6 +126,27 @@ struct pf_attr {
 
 #define PF_ATTR_SIZE_VER0 64u /* the first published size: every kernel takes it */
 
+/* The beginning of struct perf_event_mmap_page, the page before an event's ring: what a program needs to read the counter by
+ * itself. The capabilities are bits from the lowest on little-endian machines. */
+struct pf_user_page {
+	uint32_t version, compat_version;
+	uint32_t lock;  /* changes whenever the rest does */
+	uint32_t index; /* 1 + the counter's number; 0 = the event is on none */
+	int64_t offset; /* to be added to what the counter says */
+	uint64_t time_enabled, time_running;
+	uint64_t capabilities;
+	uint16_t pmc_width, time_shift;
+	uint32_t time_mult;
+	uint64_t time_offset, time_zero;
+	uint32_t size, reserved;
+	uint64_t time_cycles, time_mask;
+};
+
+#define PF_CAP_IS_SPLIT PF_BIT(1) /* each capability has a bit of its own: Linux 3.12 */
+#define PF_CAP_USER_RDPMC PF_BIT(2)
+#define PF_CAP_USER_TIME PF_BIT(3)
+#define PF_CAP_USER_TIME_SHORT PF_BIT(5)
+
 /* struct perf_event_header: 8 bytes before every record. */
 struct pf_header {
 	uint32_t type;

@@ -49,3 +49,20 @@ AT(sample_max_stack);
 AT(aux_sample_size);
 AT(sig_data);
 _Static_assert(sizeof(struct pf_attr) == 144, "attr is the kernel's VER9");
+
+#define IN_PAGE(field) \
+	_Static_assert(offsetof(struct pf_user_page, field) == offsetof(struct perf_event_mmap_page, field), #field)
+IN_PAGE(lock);
+IN_PAGE(index);
+IN_PAGE(offset);
+IN_PAGE(time_enabled);
+IN_PAGE(time_running);
+IN_PAGE(capabilities);
+IN_PAGE(pmc_width);
+IN_PAGE(time_shift);
+IN_PAGE(time_mult);
+IN_PAGE(time_offset);
+IN_PAGE(time_zero);
+IN_PAGE(size);
+IN_PAGE(time_cycles);
+IN_PAGE(time_mask);

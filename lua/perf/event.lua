@@ -57,9 +57,14 @@ end
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
 -- reads its whole group has the others' counts in `members`. Or nil, message, code
 function Event:read()
+  local info = self:info()
+  if info.user then
+    local value, enabled, running, id = self:user()
+    if value then return entry(info, value, enabled, running, id) end
+  end
   local scan, message, code = self:scan()
   if not scan then return nil, message, code end
-  local e = event_entry(self:info(), scan)
+  local e = event_entry(info, scan)
   if e.id == nil and scan[1] then e.id = self:id() end
   if scan[1] and scan[1].lost then e.lost = scan[1].lost end
   if #scan > 1 then e.members = scan end

@@ -7,6 +7,7 @@ local M = {}
 local explain = require "perf.explain"
 local host = require "perf.host"
 local keeper = require "perf.keeper"
+local user_read = require "perf.user_read"
 
 local function names() return require "perf.names" end -- large, and not needed to load the module
 
@@ -97,7 +98,15 @@ function M.attr(spec, attr, opts)
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
     why = M.silent(attr), cpu = opts.cpu,
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
-  local ev, message, code = core.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
+  local asked = attr
+  if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
+    asked, info.user = user_read.ask(attr)
+  end
+  local ev, message, code = core.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user)
+  if not ev and asked ~= attr then
+    info.user = false
+    ev, message, code = core.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
+  end
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
     local user = copy(attr)

@@ -76,6 +76,7 @@ method("Event", event, {
   refresh = function(ev) return ev:refresh(1) end,
   reset = function(ev) return ev:reset() end,
   scan = function(ev) return ev:scan() end,
+  user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- of a software event: never
   set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- no program: refused as it is
   set_filter = { run = function(ev) return ev:set_filter "prev_pid == 1" end, needs = { tracepoint = "sched:sched_switch" },
     setup = function() return assert(perf.open "sched:sched_switch") end, again = false },

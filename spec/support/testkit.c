@@ -313,6 +313,7 @@ int luaopen_testkit(lua_State *L)
     tk_open_process(L);
     tk_open_threads(L);
     tk_open_probe(L);
+    tk_open_pages(L);
     tk_open_state(L);
     tk_open_memory(L);
     return 1;

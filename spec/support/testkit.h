@@ -7,6 +7,7 @@
  *   testkit_threads.c  threads that do a known amount of work; cells for breakpoints
  *   testkit_memory.c   this process's own memory, to damage what stands in a ring
  *   testkit_state.c    another Lua state in this process
+ *   testkit_pages.c    made-up pages of counters, and what is read from them
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
  *
  * It uses only what the C API has in Lua 5.1 to 5.4 and LuaJIT.
@@ -51,6 +52,7 @@ void tk_open_look(lua_State *L);
 void tk_open_process(lua_State *L);
 void tk_open_threads(lua_State *L);
 void tk_open_probe(lua_State *L);
+void tk_open_pages(lua_State *L);
 void tk_open_state(lua_State *L);
 void tk_open_memory(lua_State *L);
 

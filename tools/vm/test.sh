@@ -39,15 +39,16 @@ arch_of() { echo "${1%%-*}"; }
 plan() {
     case $1 in
     arm64)
-        specs="spec/vm/bpf_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua spec/vm/sampling_spec.lua
-            spec/vm/sharing_spec.lua spec/vm/users_spec.lua spec/live/fallback_spec.lua spec/live/features_spec.lua
+        specs="spec/vm/bpf_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua spec/vm/profile_spec.lua
+            spec/vm/sampling_spec.lua spec/vm/sharing_spec.lua spec/vm/user_read_spec.lua spec/vm/users_spec.lua
+            spec/live/fallback_spec.lua spec/live/features_spec.lua
             spec/live/group_spec.lua spec/live/measure_spec.lua spec/live/profilers_spec.lua spec/live/record_spec.lua
             spec/live/ring_spec.lua spec/live/sample_spec.lua"
         words="arm64 icount" limit=240
         options=(-smp 1 -icount "shift=0,sleep=off")
         ;;
     arm64-smp)
-        specs="spec/vm/cpus_spec.lua" words="arm64 icount smp" limit=120
+        specs="spec/vm/cpus_spec.lua spec/vm/user_read_spec.lua" words="arm64 icount smp" limit=120
         options=(-smp 2 -icount "shift=0,sleep=off")
         ;;
     amd64)

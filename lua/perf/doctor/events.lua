@@ -83,7 +83,8 @@ local function hardware(add)
   end
   local rdpmc = host.number "/sys/bus/event_source/devices/cpu/rdpmc" or host.sysctl "kernel.perf_user_access"
   if rdpmc then
-    add("reads in user space", rdpmc ~= 0, rdpmc ~= 0 and "allowed" or "not allowed", host.sysctl "kernel.perf_user_access"
+    add("reads in user space", rdpmc ~= 0, rdpmc ~= 0 and "allowed: a thread's own counters are read without a system call"
+      or "not allowed: each reading of a counter is a system call", host.sysctl "kernel.perf_user_access"
       and "sysctl -w kernel.perf_user_access=1" or "echo 1 > /sys/bus/event_source/devices/cpu/rdpmc")
   end
 end
