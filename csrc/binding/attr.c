@@ -31,6 +31,24 @@ static _Noreturn void bad_field(lua_State *L, int arg, const struct pf_field *f,
 	__builtin_unreachable();
 }
 
+/* {ip = true} and {"ip", nil, "tid"} are not read in part: every key of the table on top is a position up to its length. */
+static void check_array(lua_State *L, int arg, const struct pf_field *f)
+{
+	lua_Number n = (lua_Number)pb_rawlen(L, -1);
+
+	lua_pushnil(L);
+	while (lua_next(L, -2)) {
+		lua_pop(L, 1);
+		if (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) > n)
+			bad_field(L, arg, f, lua_pushfstring(L, "nil at [%d]", (int)n + 1));
+		if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) < 1) {
+			lua_pushvalue(L, -1);
+			bad_field(L, arg, f, lua_pushfstring(L, "array of names expected, got the key '%s'",
+							     lua_tostring(L, -1) ? lua_tostring(L, -1) : luaL_typename(L, -1)));
+		}
+	}
+}
+
 /* A number, or names: one for NAME, an array of them for FLAGS. The value is on top of the stack. */
 static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 {
@@ -43,6 +61,7 @@ static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 			bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'", lua_tostring(L, -1)));
 		return (uint64_t)v;
 	}
+	check_array(L, arg, f);
 	for (int i = 1, n = (int)pb_rawlen(L, -1); i <= n; i++) {
 		lua_rawgeti(L, -1, i);
 		if (lua_type(L, -1) != LUA_TSTRING)
