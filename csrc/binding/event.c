@@ -92,6 +92,17 @@ static int l_reset(lua_State *L)
 	return simple_ioctl(L, PF_IOC_RESET, 0, "reset");
 }
 
+/* As pb_result, with what to do about one errno. */
+static int hinted(lua_State *L, int r, const char *name, int err, const char *hint)
+{
+	if (r != -err)
+		return pb_result(L, r, name);
+	pb_fail(L, r, "%s", name);
+	lua_pushfstring(L, "%s (%s)", lua_tostring(L, -2), hint);
+	lua_replace(L, -3);
+	return 3;
+}
+
 /* ev:refresh(n): enable until n more overflows. */
 static int l_refresh(lua_State *L)
 {
@@ -99,7 +110,8 @@ static int l_refresh(lua_State *L)
 	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
 
 	ev->awake = 0; /* not for long */
-	return pb_result(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh");
+	return hinted(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh", EINVAL,
+		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
 }
 
 static int l_set_period(lua_State *L)
@@ -107,7 +119,9 @@ static int l_set_period(lua_State *L)
 	struct pf_event *ev = pb_check_event(L, 1);
 	uint64_t period = pb_check_u64(L, 2, INT64_MAX);
 
-	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period");
+	return hinted(L, pf_event_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period", EINVAL,
+		      "it takes a period from 1, or a sample_freq up to kernel.perf_event_max_sample_rate, of an event that was "
+		      "opened with one");
 }
 
 static int l_set_filter(lua_State *L)
@@ -124,10 +138,13 @@ static int l_modify(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
 	struct pf_attr attr;
+	int r;
 
 	pb_check_attr(L, 2, &attr);
 	attr.size = pf_attr_size(&attr);
-	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr), "modify");
+	r = pf_event_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr);
+	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
+			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
 }
 
 static int l_id(lua_State *L)
@@ -200,14 +217,20 @@ void pb_push_reading(lua_State *L, const struct pf_reading *rd)
 }
 
 /* ev:scan(): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
- * read_format has "group"; no entry at all when a pinned event lost its counter. */
+ * read_format has "group"; no entry at all when a pinned event lost its counter. nil alone when it is no open Event: the
+ * Lua layer says so of the method that was called. */
 static int l_scan(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	const struct pf_event *ev = pb_test(L, 1, PB_EVENT);
 	struct pf_reading rd;
 	uint64_t words[512];
-	ssize_t n = pf_event_read(ev, words, sizeof words / sizeof *words);
+	ssize_t n;
 
+	if (!ev || ev->fd < 0) {
+		lua_pushnil(L);
+		return 1;
+	}
+	n = pf_event_read(ev, words, sizeof words / sizeof *words);
 	if (n >= 0) {
 		lua_newtable(L);
 		if (n == 0)
@@ -221,7 +244,8 @@ static int l_scan(lua_State *L)
 }
 
 /* ev:begin(): enable, and the start of a measurement: value, enabled, running. ev:since(value, enabled, running): the differences, and
- * the id. nil and the errno's symbol instead: "ENOTSUP" a read_format of its own, "ENODATA" pinned, and without a counter ... */
+ * the id. nil and the errno's symbol instead: "EBADF" no open Event, "ENOTSUP" a read_format of its own, "ENODATA" pinned,
+ * and without a counter ... */
 static int measured(lua_State *L, int r, const uint64_t *words, int n)
 {
 	if (r < 0) {
@@ -234,22 +258,23 @@ static int measured(lua_State *L, int r, const uint64_t *words, int n)
 	return n;
 }
 
-/* Upvalue 1: Event's metatable, since a look-up by name costs as much as the rest. */
+/* NULL when it is no open Event. Upvalue 1: Event's metatable, since a look-up by name costs as much as the rest. */
 static struct pf_event *quick_event(lua_State *L)
 {
 	struct pf_event *ev = lua_touserdata(L, 1);
 
 	if (!ev || !lua_getmetatable(L, 1) || !lua_rawequal(L, -1, lua_upvalueindex(1)) || ev->fd < 0)
-		return pb_check_event(L, 1);
+		return NULL;
 	lua_pop(L, 1);
 	return ev;
 }
 
 static int l_begin(lua_State *L)
 {
+	struct pf_event *ev = quick_event(L);
 	uint64_t words[PF_EVENT_WORDS];
 
-	return measured(L, pf_event_begin(quick_event(L), words), words, 3);
+	return measured(L, ev ? pf_event_begin(ev, words) : -EBADF, words, 3);
 }
 
 static int l_since(lua_State *L)
@@ -261,7 +286,7 @@ static int l_since(lua_State *L)
 	for (int i = 0; i < 3; i++)
 		if (!pb_to_u64(L, i + 2, &words[i], &negative))
 			return luaL_argerror(L, i + 2, "number expected");
-	return measured(L, pf_event_end(ev, words), words, PF_EVENT_WORDS);
+	return measured(L, ev ? pf_event_end(ev, words) : -EBADF, words, PF_EVENT_WORDS);
 }
 
 /* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" where that cannot be done now,

@@ -67,6 +67,8 @@ static int l_set_output(lua_State *L)
 	int r;
 
 	lua_settop(L, 2);
+	if (lua_isnil(L, 2) && e->ring.map)
+		return pb_result(L, 0, ""); /* that is where they go; the kernel would say EINVAL */
 	if (!lua_isnil(L, 2)) {
 		target = pb_check_mapped(L, 2);
 		luaL_argcheck(L, !e->ring.map, 1, "Event has a ring of its own");

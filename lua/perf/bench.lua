@@ -360,7 +360,8 @@ end
 function M.compare(candidates, opts)
   opts = check_options(opts, 2, COMPARE)
   local names, fns = check_candidates(candidates, opts.baseline)
-  local set, message, code = measure.lookup(opts.events)
+  local ok, set, message, code = pcall(measure.lookup, opts.events)
+  if not ok then blame.raise("option 'events': " .. (tostring(set):match "%((.*)%)$" or tostring(set)), 2) end
   if not set then return nil, message, code end
 
   local list = {}

@@ -237,7 +237,7 @@ end
 
 local function check_self(v, method)
   if is_counts(v) then return v end
-  blame.raise(("bad argument #1 to '%s' (Counts expected, got %s)"):format(method, type(v)), 0)
+  blame.method(method, ("Counts expected, got %s"):format(type(v)), 1)
 end
 
 -- Entry by entry; labels that the other side lacks keep what they have.

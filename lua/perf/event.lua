@@ -1,5 +1,6 @@
 --- Event: the methods that are Lua. Those of the kernel's calls are in csrc/binding/event.c and ring.c.
 -- @classmod Event
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
@@ -10,13 +11,22 @@ local entry, copy = counts.entry, open.copy
 
 local explain = require "perf.explain"
 
+local function check(ev, method)
+  if getmetatable(ev) == core.Event then return ev end
+  blame.method(method, ("Event expected, got %s"):format(type(ev)), 1)
+end
+
+local function check_open(ev, method)
+  if not check(ev, method):is_open() then blame.method(method, "Event is closed", 1) end
+end
+
 --- The name the event was asked for by.
-function Event:label() return self:info().label end
+function Event:label() return check(self, "label"):info().label end
 
 --- The attr it was opened with: a table of perf_event_attr fields.
-function Event:attr() return copy(self:info().attr) end
+function Event:attr() return copy(check(self, "attr"):info().attr) end
 
-local map, set_filter = Event.map, Event.set_filter
+local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modify, Event.scan
 
 --- Map the event's ring.
 -- @param[opt] opts `pages` (a power of two, 128), `aux_pages` (0), `overwrite` (true for an event opened with write_backward)
@@ -24,7 +34,7 @@ local map, set_filter = Event.map, Event.set_filter
 -- so. Or nil, message, code
 function Event:map(opts)
   if fast.compiled then require "perf.packed" end -- before the first record
-  local ev, pages, code = map(self, opts)
+  local ev, pages, code = blame.call("map", map, self, opts)
   if ev then return ev, pages, code end
   local info = self:info()
   return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
@@ -34,10 +44,31 @@ end
 --- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses for a PMU that has those.
 -- @return true, or nil, message, code
 function Event:set_filter(text)
-  local ok, message, code = set_filter(self, text)
+  local ok, message, code = blame.call("set_filter", set_filter, self, text)
   if ok then return true end
   local info = self:info()
   return explain.filter(info.label or "event", text, message, code, info.attr)
+end
+
+--- Change what the event counts, which the kernel does for breakpoints: where they are and what they watch for.
+-- @param attr as for `perf.open`; what a table does not say stays
+-- @return true, or nil, message, code
+function Event:modify(attr)
+  check_open(self, "modify")
+  local fields = attr
+  if type(attr) == "string" or type(attr) == "table" and attr.event ~= nil then
+    local spec, message, code = require "perf.names".resolve(attr)
+    if not spec then return nil, message, code end
+    fields = spec.attrs[1]
+  end
+  if type(fields) ~= "table" then blame.method("modify", "event name or table expected, got " .. type(fields), 2) end
+  local info = self:info()
+  local all = copy(info.attr)
+  for field, value in pairs(fields) do all[field] = value end
+  local ok, message, code = blame.call("modify", modify, self, all)
+  if not ok then return nil, message, code end
+  info.attr = all
+  return true
 end
 
 -- The entry of a pinned event that found no counter free: the kernel switches it off, and a read gives nothing.
@@ -53,17 +84,27 @@ local function event_entry(info, scan)
   return entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id)
 end
 
+-- What read(2) says, undigested: see csrc/binding/event.c.
+function Event:scan()
+  local scan, message, code = scan_of(self)
+  if not (scan or message) then check_open(self, "scan") end
+  return scan, message, code
+end
+
 --- Read the count.
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
 -- reads its whole group has the others' counts in `members`. Or nil, message, code
 function Event:read()
-  local info = self:info()
+  local info = check(self, "read"):info()
   if info.user then
     local value, enabled, running, id = self:user()
     if value then return entry(info, value, enabled, running, id) end
   end
-  local scan, message, code = self:scan()
-  if not scan then return nil, message, code end
+  local scan, message, code = scan_of(self)
+  if not scan then
+    if not message then check_open(self, "read") end -- which raises
+    return nil, message, code
+  end
   local e = event_entry(info, scan)
   if e.id == nil and scan[1] then e.id = self:id() end
   if scan[1] and scan[1].lost then e.lost = scan[1].lost end
@@ -73,8 +114,8 @@ end
 
 -- The long way, for events with a read_format of their own.
 local function finish_scan(ev, before, ...)
-  local after, message = ev:scan()
-  if not after then error(message, 3) end
+  local after, message = scan_of(ev)
+  if not after then blame.raise(message or "Event is closed", 0) end
   local info, a, b = ev:info(), before[1], after[1]
   if not (a and b) then return off(info), ... end
   local function diff(x, y) return x and y and y - x end
@@ -83,11 +124,12 @@ local function finish_scan(ev, before, ...)
 end
 
 local function measure_by_scan(ev, fn, ...)
+  check_open(ev, "measure")
   local ok, message = ev:enable()
-  if not ok then error(message, 3) end
+  if not ok then blame.raise(message, 0) end
   local before
   before, message = ev:scan()
-  if not before then error(message, 3) end
+  if not before then blame.raise(message, 0) end
   return finish_scan(ev, before, fn(...))
 end
 
@@ -109,6 +151,9 @@ local begin = fast.event_begin
 --- Count while a function runs. Enables the event and leaves it so.
 -- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
 function Event:measure(fn, ...)
+  if type(fn) ~= "function" and not blame.callable(fn) then
+    blame.method("measure", ("function expected, got %s"):format(type(fn)), 2)
+  end
   local start, enabled, running = begin(self)
   if start == nil then return measure_by_scan(self, fn, ...) end
   return finish(self, start, enabled, running, fn(...))

@@ -99,6 +99,15 @@ function events.tracepoint_id(group, name)
   return id
 end
 
+-- An array that prints as its elements, a line each.
+local Lines = {}
+
+function Lines.__tostring(array)
+  local lines = {}
+  for i, v in ipairs(array) do lines[i] = tostring(v) end
+  return table.concat(lines, "\n")
+end
+
 --- The event of a tracepoint.
 -- @string group
 -- @string name
@@ -124,7 +133,7 @@ function events.tracepoints(pattern)
   optional(pattern, "string", 1)
   local all, message, code = tracefs.here:names()
   if not all then return nil, message, code end
-  return list.select(all, pattern)
+  return setmetatable(list.select(all, pattern), Lines)
 end
 
 -- Probes --------------------------------------------------------------------------------------------------------------
@@ -215,7 +224,7 @@ end
 local function attrs_of(all)
   local out = {}
   for i, name in ipairs(all) do out[i] = events.attr(name) end
-  return out
+  return setmetatable(out, Lines)
 end
 
 -- One name or value, or an array of them, as rows.

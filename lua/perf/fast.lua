@@ -41,7 +41,9 @@ local function event_by_c_api()
     return function(ev, value, enabled, running, ...)
       local id
       value, enabled, running, id = since(ev, value, enabled, running)
-      if value == nil and enabled ~= "ENODATA" then blame.raise("read: " .. enabled, 0) end
+      if value == nil and enabled ~= "ENODATA" then
+        blame.raise(enabled == "EBADF" and "Event is closed" or "read: " .. enabled, 0)
+      end
       return result(ev, value, enabled, running, id, ...)
     end
   end

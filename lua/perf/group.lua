@@ -1,11 +1,14 @@
 --- Group: events that the kernel counts over the same instants.
 -- @classmod Group
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
 local open = require "perf.open"
 
 local M = {}
+
+local function merge() return require "perf.merge" end
 
 local function names() return require "perf.names" end
 
@@ -16,9 +19,15 @@ local members = setmetatable({}, { __mode = "k" })
 
 local function check_group(g, method)
   if getmetatable(g) ~= core.Group then
-    error(("bad argument #1 to '%s' (Group expected, got %s)"):format(method, type(g)), 3)
+    blame.method(method, ("Group expected, got %s"):format(type(g)), 1)
   end
   return g:members()
+end
+
+local function check_open(g, method)
+  local events = check_group(g, method)
+  if not events[1]:is_open() then blame.method(method, "Group is closed", 1) end
+  return events
 end
 
 -- What Group:measure does not do at once: a mistake, or a callable object.
@@ -72,7 +81,7 @@ end
 -- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
 -- @return Group, disabled; or nil, message, code, and nothing left open
 function M.group(list, opts)
-  opts = open.copy(open.check_target(opts, "group"))
+  opts = open.copy(open.check_target(opts, "group", { group = false }))
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
     error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
@@ -114,7 +123,7 @@ local Group = core.Group.__index
 -- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
 -- context switch if the two belong to different software PMUs.
 local function each_member(g, method)
-  local events = check_group(g, method)
+  local events = check_open(g, method)
   for i = 2, #events do
     local ok, message, code = events[i][method](events[i])
     if not ok then return nil, message, code end
@@ -158,10 +167,10 @@ function Group:read()
 end
 
 --- The leader's id.
-function Group:id() return check_group(self, "id")[1]:id() end
+function Group:id() return check_open(self, "id")[1]:id() end
 
 --- The leader's descriptor, for other event loops.
-function Group:fd() return check_group(self, "fd")[1]:fd() end
+function Group:fd() return check_open(self, "fd")[1]:fd() end
 
 --- Close every event of the group. Idempotent.
 function Group:close()
@@ -172,27 +181,28 @@ end
 
 --- Map every member's ring; options as for Event:map. @return true, or nil, message, code
 function Group:map(opts)
-  for _, ev in ipairs(check_group(self, "map")) do
+  for _, ev in ipairs(check_open(self, "map")) do
     local ok, message, code = ev:map(opts)
     if not ok then return nil, message, code end
   end
   return true
 end
 
-local function reader(g, method)
+local function reader(g, method, timeout)
   local events = check_group(g, method)
-  events.reader = events.reader or require "perf.merge".reader(events)
+  events.reader = events.reader or merge().reader(events)
+  merge().check_timeout(timeout, method)
   return events.reader
 end
 
 --- The records of all members in time order; options as for Event:records.
-function Group:records(opts) return reader(self, "records"):records(opts) end
+function Group:records(opts) return (reader(self, "records"):records(opts)) end
 
 --- The next record of any member, as Event:read_record.
-function Group:read_record(timeout) return reader(self, "read_record"):read_record(timeout) end
+function Group:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
 --- Wait until a member has records, as Event:poll.
-function Group:poll(timeout) return reader(self, "poll"):poll(timeout) end
+function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
 --- Whether a record can be read at once.
 function Group:has_record() return reader(self, "has_record"):has_record() end

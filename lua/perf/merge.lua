@@ -13,6 +13,7 @@
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
 -- the one before it in its ring.
 -- @module perf.merge
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 
 local M = {}
@@ -68,7 +69,7 @@ function Reader:round()
   local whole = true
   for i, ev in ipairs(self.events) do
     local taken = 0
-    local mapped = ev:is_mapped()
+    local mapped = ev:is_open() and ev:is_mapped()
     while mapped and taken < self.limit[i] and ev:has_record() do
       local rec, message, code = ev:read_record(0)
       if not rec and code ~= "EBADMSG" then
@@ -107,19 +108,27 @@ function Reader:ripe()
 end
 
 -- The events that have a ring: a group may have members that only count.
-function Reader:mapped()
+function Reader:mapped(method)
   local list = {}
   for _, ev in ipairs(self.events) do
+    if not ev:is_open() then blame.method(method, "its events are closed", 1) end
     if ev:is_mapped() then list[#list + 1] = ev end
   end
-  if not list[1] then error("no event is mapped: call map() first", 3) end
+  if not list[1] then blame.method(method, "no event is mapped: call map() first", 1) end
   return list
+end
+
+--- What Event's methods say of a timeout that is none.
+function M.check_timeout(timeout, method)
+  if timeout ~= nil and not (type(timeout) == "number" and timeout >= 0) then
+    blame.method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
+  end
 end
 
 --- Whether a record can be read without waiting.
 function Reader:has_record()
   if self.heap[1] then return true end
-  for _, ev in ipairs(self:mapped()) do
+  for _, ev in ipairs(self:mapped "has_record") do
     if ev:has_record() then return true end
   end
   return false
@@ -130,7 +139,7 @@ end
 -- @return true; or nil, message, "ETIMEDOUT", or "EPIPE" when every watched process has ended
 function Reader:poll(timeout)
   if self:has_record() then return true end
-  return core.wait(self:mapped(), timeout)
+  return core.wait(self:mapped "poll", timeout)
 end
 
 --- The next record of all rings, in time order.
@@ -148,7 +157,7 @@ function Reader:read_record(timeout)
       return nil, bad[1], bad[2]
     end
     if not found and not self.heap[1] then
-      local ok, message, code = core.wait(self:mapped(), timeout)
+      local ok, message, code = core.wait(self:mapped "read_record", timeout)
       if not ok then return nil, message, code end
     end
   end
@@ -158,10 +167,13 @@ end
 -- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given
 -- @return iterator, which ends also when every watched process has ended
 function Reader:records(opts)
+  if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
   for name in pairs(opts or {}) do
-    if name ~= "timeout" then error(("bad argument #1 (unknown option '%s')"):format(tostring(name)), 2) end
+    if name ~= "timeout" then blame.method("records", ("unknown option '%s'"):format(tostring(name)), 2) end
   end
   local timeout = opts and opts.timeout
+  M.check_timeout(timeout, "records")
+  self:mapped "records"
   return function()
     while true do
       local rec, _, code = self:read_record(timeout)

@@ -45,10 +45,24 @@ local function find_cgroup_root()
   return cgroup_root
 end
 
-local allowed = { pid = "number", cpu = "number", group = "userdata", cgroup = true }
+local allowed = { pid = "number", cpu = "number", group = true, cgroup = true }
+
+-- What is wrong with an option whose type is not enough to tell.
+local option = {}
+
+function option.group(v)
+  if getmetatable(v) ~= core.Event then return "Event expected, got " .. type(v) end
+  if not v:is_open() then return "the Event is closed" end
+end
+
+function option.cgroup(v)
+  if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
+  if type(v) == "number" and v ~= math.floor(v) then return "integer expected" end
+end
+M.cgroup_mistake = option.cgroup
 
 --- Check the table of options that says whom to count: the second argument of the public function `name`.
--- @param[opt] extra more options: {name = type, or true for any}
+-- @param[opt] extra more options: {name = type, or true for any, or false for one that it does not take}
 function M.check_target(opts, name, extra)
   local function bad(text, ...)
     error(("bad argument #2 to '%s' (%s)"):format(name, text:format(...)), 4)
@@ -56,10 +70,13 @@ function M.check_target(opts, name, extra)
   if opts == nil then return {} end
   if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
   for k, v in pairs(opts) do
-    local want = allowed[k] or (extra and extra[k])
+    local want = extra and extra[k]
+    if want == nil then want = allowed[k] end
     if not want then bad("unknown option '%s'", tostring(k)) end
     if want ~= true and type(v) ~= want then bad("option '%s': %s expected, got %s", k, want, type(v)) end
     if want == "number" and v ~= math.floor(v) then bad("option '%s': integer expected", k) end
+    local wrong = option[k] and option[k](v)
+    if wrong then bad("option '%s': %s", k, wrong) end
   end
   return opts
 end
@@ -69,9 +86,6 @@ local function target(opts)
   local cgroup = opts.cgroup
   if cgroup == nil then return opts.pid or 0, 0 end
   if type(cgroup) == "number" then return cgroup, 4 end
-  if type(cgroup) ~= "string" then
-    error("option 'cgroup': path or descriptor expected, got " .. type(cgroup), 4)
-  end
   local path = cgroup
   if cgroup:sub(1, 1) ~= "/" then
     -- A name, perhaps somebody else's: it stays below the mount.

@@ -10,6 +10,7 @@
 --
 -- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.fast).
 -- @module perf.packed
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local ffi = require "ffi"
 local record = require "perf.record"
@@ -255,7 +256,7 @@ end
 
 --- Iterate over a file's records.
 function Data:records()
-  data_records(self) -- raises what is to be raised
+  blame.call("records", data_records, self) -- raises what is to be raised
   return function()
     local rec = take_new(take_data, self)
     if rec then return rec end
@@ -264,7 +265,7 @@ function Data:records()
 end
 
 function Data:each(type, ...)
-  each_data(self, type, ...) -- raises what is to be raised
+  blame.call("each", each_data, self, type, ...) -- raises what is to be raised
   return values(take_data, self, function(data)
     local rec, _, code = next_data(data)
     return rec or code
@@ -324,7 +325,7 @@ end
 -- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given
 -- @return iterator, which ends also when the watched process has ended, and passes over damaged records
 function Event:records(opts)
-  records(self, opts) -- raises what is to be raised
+  blame.call("records", records, self, opts) -- raises what is to be raised
   local timeout = opts and opts.timeout
   return function()
     local rec, why = take_new(take_event, self)
@@ -338,7 +339,7 @@ end
 -- @param ... names of fields that are one number or one string each: "ip", "pid", "time" ...
 -- @usage for i, ip, time in ev:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
 function Event:each(type, ...)
-  each_event(self, type, ...) -- raises what is to be raised
+  blame.call("each", each_event, self, type, ...) -- raises what is to be raised
   return values(take_event, self, function(ev, why)
     if why == NONE then return false end
     local rec, message, code = read_record(ev)

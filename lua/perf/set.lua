@@ -1,5 +1,6 @@
 --- Sets: the same event on each CPU, or thread, or cgroup.
 -- @module perf.set
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local host = require "perf.host"
@@ -33,6 +34,26 @@ local function set_of(list)
   return s
 end
 
+local function bad(text, ...)
+  blame.raise(text:format(...), 2)
+end
+
+-- A hole cuts a list, and a CPU that stands twice would count twice.
+local function check_cpus(asked)
+  local seen, last = {}, 0
+  for i, cpu in pairs(asked) do
+    if type(i) ~= "number" then bad("option 'cpus': an array expected, got the key '%s'", tostring(i)) end
+    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+      bad("option 'cpus': CPU number expected, got %s", tostring(cpu))
+    end
+    if seen[cpu] then bad("option 'cpus': CPU %d twice", cpu) end
+    seen[cpu], last = true, math.max(last, i)
+  end
+  for i = 1, last do
+    if asked[i] == nil then bad("option 'cpus': nil at [%d]", i) end
+  end
+end
+
 -- The CPUs to open on: those asked for that are online, and only where the PMU counts.
 local function choose_cpus(asked, spec)
   local online, message, code = cpus_of "online"
@@ -42,17 +63,15 @@ local function choose_cpus(asked, spec)
     asked = spec.cpumask and M.parse_cpus(spec.cpumask) or online
   end
   if type(asked) ~= "table" then
-    error(("bad argument #2 to 'set' (option 'cpus': \"online\" or an array of numbers expected, got %s)"):format(
-      type(asked) == "string" and '"' .. asked .. '"' or type(asked)), 3)
+    bad("option 'cpus': \"online\" or an array of numbers expected, got %s",
+      type(asked) == "string" and '"' .. asked .. '"' or type(asked))
   end
+  check_cpus(asked)
   local possible
   possible, message, code = cpus_of "possible"
   if not possible then return nil, message, code end
   local is_online, is_possible, chosen = set_of(online), set_of(possible), {}
   for _, cpu in ipairs(asked) do
-    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
-      error(("bad argument #2 to 'set' (option 'cpus': CPU number expected, got %s)"):format(tostring(cpu)), 3)
-    end
     if not is_possible[cpu] then
       return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1),
         "EINVAL"
@@ -94,15 +113,31 @@ local function targets(spec, opts)
   return list
 end
 
-local options = { cpus = true, bpf = true, deferred_enable = "boolean", threads = "number", cgroups = "table" }
+local options = { cpu = false, group = false, cpus = true, bpf = true, deferred_enable = "boolean", threads = "number",
+  cgroups = "table" }
+
+-- Pairs that say two things of whom to count.
+local rivals = { { "threads", "pid" }, { "threads", "cpus" }, { "threads", "cgroup" }, { "threads", "cgroups" },
+  { "cgroup", "cgroups" }, { "cgroup", "pid" }, { "cgroups", "pid" } }
+
+local function check_options(opts)
+  for _, pair in ipairs(rivals) do
+    if opts[pair[1]] ~= nil and opts[pair[2]] ~= nil and not (pair[2] == "pid" and opts.pid == -1) then
+      bad("options '%s' and '%s' exclude each other", pair[1], pair[2])
+    end
+  end
+  for i, cgroup in ipairs(opts.cgroups or {}) do
+    local wrong = open.cgroup_mistake(cgroup)
+    if wrong then bad("option 'cgroups': [%d]: %s", i, wrong) end
+  end
+end
 
 -- The descriptor of a program, from option bpf.
 local function program_of(bpf)
   local fd = bpf
   if type(bpf) == "table" then fd = bpf.fd end
   if type(fd) ~= "number" or fd ~= math.floor(fd) then
-    error(("bad argument #2 to 'set' (option 'bpf': a program's descriptor expected, got %s)"):format(
-      type(bpf) == "table" and "a table without fd" or type(fd)), 3)
+    bad("option 'bpf': a program's descriptor expected, got %s", type(bpf) == "table" and "a table without fd" or type(fd))
   end
   return fd
 end
@@ -115,6 +150,7 @@ end
 -- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out.
 function M.set(event, opts)
   opts = open.check_target(opts, "set", options)
+  check_options(opts)
   local bpf = opts.bpf and program_of(opts.bpf)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end
@@ -153,7 +189,18 @@ function M.set(event, opts)
   return s
 end
 
+local function check(s, method)
+  if getmetatable(s) ~= Set then blame.method(method, ("Set expected, got %s"):format(type(s)), 1) end
+  return s
+end
+
+local function check_open(s, method)
+  if not check(s, method)[1]:is_open() then blame.method(method, "Set is closed", 1) end
+  return s
+end
+
 local function each(s, method)
+  check_open(s, method)
   for _, ev in ipairs(s) do
     local ok, message, code = ev[method](ev)
     if not ok then return nil, message, code end
@@ -171,6 +218,7 @@ function Set:disable() return each(self, "disable") end
 -- @return array of {cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}; or nil, message, code
 function Set:per_cpu()
   local list = {}
+  check_open(self, "per_cpu")
   for i, ev in ipairs(self) do
     local e, message, code = ev:read()
     if not e then return nil, message, code end
@@ -184,7 +232,7 @@ end
 --- The sum over all CPUs.
 -- @return Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...); or nil, message, code
 function Set:read()
-  local list, message, code = self:per_cpu()
+  local list, message, code = check_open(self, "read"):per_cpu()
   if not list then return nil, message, code end
   local sum = { label = self.spec.label, unit = self.spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
   local longest = 0
@@ -210,14 +258,16 @@ function Set:read()
   return c
 end
 
-local function reader(s)
-  if not s.merged then s.merged = require "perf.merge".reader(s) end
+local function reader(s, method, timeout)
+  local merge = require "perf.merge"
+  if not check(s, method).merged then s.merged = merge.reader(s) end
+  merge.check_timeout(timeout, method)
   return s.merged
 end
 
 --- Map every event's ring; options as for Event:map. @return true, or nil, message, code
 function Set:map(opts)
-  for _, ev in ipairs(self) do
+  for _, ev in ipairs(check_open(self, "map")) do
     local ok, message, code = ev:map(opts)
     if not ok then return nil, message, code end
   end
@@ -225,19 +275,20 @@ function Set:map(opts)
 end
 
 --- The records of all events in time order; options as for Event:records.
-function Set:records(opts) return reader(self):records(opts) end
+function Set:records(opts) return (reader(self, "records"):records(opts)) end
 
 --- The next record of any event, as Event:read_record.
-function Set:read_record(timeout) return reader(self):read_record(timeout) end
+function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
 --- Whether a record can be read at once.
-function Set:has_record() return reader(self):has_record() end
+function Set:has_record() return reader(self, "has_record"):has_record() end
 
 --- Wait until one of the events has records, as Event:poll.
-function Set:poll(timeout) return reader(self):poll(timeout) end
+function Set:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
 --- Close every event. Idempotent.
 function Set:close()
+  check(self, "close")
   for i = #self, 1, -1 do self[i]:close() end
 end
 
@@ -262,17 +313,17 @@ end
 function M.probe_cycles(hz)
   if hz == nil then hz = 999 end
   if type(hz) ~= "number" or hz ~= math.floor(hz) or hz < 1 then
-    error(("bad argument #1 to 'probe_cycles' (positive integer expected, got %s)"):format(tostring(hz)), 2)
+    blame.raise(("positive integer expected, got %s"):format(tostring(hz)), 1)
   end
+  local names = require "perf.names"
   for _, name in ipairs { "cycles", "cpu-clock" } do
-    local spec = require "perf.names".resolve(name)
-    local attr = open.copy(spec.attrs[1])
+    local attr = names.attr(names.resolve(name))
     local ev, _, code = core.open(attr, 0, -1)
     if not ev and code == "EACCES" then
       attr.exclude_kernel = true
       ev = core.open(attr, 0, -1)
     end
-    attr.label, attr.sample_freq = spec.label, hz
+    attr.sample_freq = hz
     if ev then
       ev:close()
       return attr

@@ -358,7 +358,8 @@ describe("perf.compare", function()
       { "bad argument #2 to 'compare' %(unknown option 'event'%)", { a = f, b = f }, { event = "dummy" } },
       { "option 'events': string or table of events expected, got number", { a = f, b = f }, { events = 5 } },
       { "option 'least': number of at least 0 expected, got %-1", { a = f, b = f }, { least = -1 } },
-      { "bad argument #1 to '%a+' %(no%-such%-event: unknown event", { a = f, b = f }, { events = "no-such-event" } },
+      { "bad argument #2 to 'compare' %(option 'events': no%-such%-event: unknown event", { a = f, b = f },
+        { events = "no-such-event" } },
     } do
       ok, err = pcall(function()
         local c = perf.compare(case[2], case[3])

@@ -448,6 +448,7 @@ describe("perf.probe_cycles", function()
     assert.equal(99, attr.sample_freq)
     local ev = assert(perf.open(attr))
     assert.equal(attr.label, ev:label())
+    assert.matches("sample_freq = 99", tostring(attr), 1, true)
     ev:close()
     assert.equal(999, perf.probe_cycles().sample_freq)
     for _, bad in ipairs { 0, -1, 1.5, "x" } do assert.has_error(function() perf.probe_cycles(bad) end) end

@@ -54,3 +54,20 @@ describe("a mistake in a tail call", function()
     assert.matches("#1 to 'measure' (list of events or function expected, got number)", message_of(perf.measure, 12), 1, true)
   end)
 end)
+
+describe("what goes through perf.measure's lists", function()
+  it("is blamed on the argument of the function that was called", function()
+    local function compare(events)
+      return message_of(perf.compare, { a = print, b = tostring }, { events = events })
+    end
+    assert.matches("bad argument #2 to 'compare' (option 'events': cyclse: unknown event", compare "cyclse", 1, true)
+    local holed = { "dummy", nil, "dummy:u" }
+    assert.matches("bad argument #2 to 'compare' (option 'events': event 2 of the list is nil)", compare(holed), 1, true)
+  end)
+
+  it("prints what perf lists", function()
+    assert.matches("^cpu%-clock: attr{.*\ntask%-clock: attr{", tostring(perf.all_software()))
+    requires { tracefs = true }
+    assert.equal("sched:sched_switch", tostring(perf.tracepoints "sched:sched_switch"))
+  end)
+end)

@@ -13,23 +13,18 @@ local home = (debug.getinfo(1, "S").source or ""):match("^(@.*)names/blame%.lua$
 --- Functions that run in place of a public one, which called them in tail position: its name by them.
 blame.stands_for = setmetatable({}, {__mode = "k"})
 
--- The name of a function of ours: as it was called, or, where a tail call (a REPL's `return perf.open "x"`) left no trace
--- of that, as perf has it.
+-- The name of a function of ours: as perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace of how it
+-- was called, or on LuaJIT the caller's; or as it was called.
 local function name_of(info)
-  local name = info.name or blame.stands_for[info.func]
-  for key, value in pairs(not name and package.loaded.perf or {}) do
+  for key, value in pairs(package.loaded.perf or {}) do
     if value == info.func then return key end
   end
-  return name
+  return blame.stands_for[info.func] or info.name ~= "?" and info.name or nil
 end
 
---- Raise `message` as a mistake in an argument of the public function that was called.
--- @string message what is wrong, with the offending name
--- @int[opt=1] arg which argument; 0 for a message that is about no argument
--- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
-function blame.raise(message, arg)
-  local level, name, where = 2, nil, ""
-  arg = arg or 1
+-- Where the library was called: "FILE:LINE: " or "", the name of the function that was, and whether as a method.
+local function call_site()
+  local level, where, name, method = 3, "", nil, false
   while home do
     local info = debug.getinfo(level, "Slnf")
     if not info then break end
@@ -37,14 +32,52 @@ function blame.raise(message, arg)
       where = ("%s:%d: "):format(info.short_src, info.currentline)
       break
     elseif info.source:sub(1, #home) == home then
-      name = name_of(info)
+      name, method = name_of(info), info.namewhat == "method"
     end
     level = level + 1
   end
+  return where, name, method
+end
+
+--- Raise `message` as a mistake in an argument of the public function that was called.
+-- @string message what is wrong, with the offending name
+-- @int[opt=1] arg which argument; 0 for a message that is about no argument
+-- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
+function blame.raise(message, arg)
+  local where, name = call_site()
+  arg = arg or 1
   if arg > 0 then
     message = ("bad argument #%d%s (%s)"):format(arg, name and " to '" .. name .. "'" or "", message)
   end
   error(where .. message, 0)
+end
+
+--- The same for a method: as Lua does, its object is not counted where it stands before the colon.
+-- @string name the method's
+-- @string message
+-- @int arg which argument, the object being 1
+function blame.method(name, message, arg)
+  local where, _, colon = call_site()
+  if colon then arg = arg - 1 end
+  local what = arg == 0 and "calling '%s' on bad self (%s)" or "bad argument #" .. arg .. " to '%s' (%s)"
+  error(where .. what:format(name, message), 0)
+end
+
+local function hand_on(name, ok, ...)
+  if ok then return ... end
+  local message = ...
+  local arg, why = tostring(message):match "bad argument #(%d+) to '[^']*' %((.*)%)$"
+  if arg then blame.method(name, why, tonumber(arg)) end
+  error(message, 0)
+end
+
+--- Call a method of the core for the one that stands before it: its mistakes are the caller's.
+-- @string name the method's
+-- @func f
+-- @param ... its arguments, the object first
+-- @return what it returns
+function blame.call(name, f, ...)
+  return hand_on(name, pcall(f, ...))
 end
 
 --- Whether a value can be called: a function, or what has __call.

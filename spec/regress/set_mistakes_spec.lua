@@ -1,0 +1,64 @@
+-- The story: perf.set(event, {cpus = {0, nil, 1}}) counted CPU 0 alone and {cpus = {0, 0}} everything twice; options that say two
+-- things of whom to count ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed Set's or
+-- Group's records() gave an iterator that failed later, and mistakes with both blamed lines of the library.
+local perf = require "perf"
+
+local function message_of(fn, ...)
+  local ok, message = pcall(fn, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("perf.set refuses", function()
+  it("lists of CPUs that say something else than was meant", function()
+    for want, cpus in pairs { ["nil at %[2%]"] = { 0, nil, 1 }, ["an array expected, got the key 'first'"] = { first = 0 },
+      ["CPU 0 twice"] = { 0, 0 }, ["CPU number expected, got x"] = { "x" }, ['"online" or an array'] = "all" } do
+      assert.matches("set_mistakes_spec.lua:%d+: bad argument #2 to 'set' %(option 'cpus': .*" .. want,
+        message_of(function() perf.set("dummy", { cpus = cpus }) end))
+    end
+  end)
+
+  it("options that it does not take, and pairs that contradict", function()
+    local function refuses(opts, want) assert.matches(want, message_of(perf.set, "dummy", opts)) end
+    refuses({ cpu = 0 }, "#2 to 'set' %(unknown option 'cpu'")
+    refuses({ group = 1 }, "#2 to 'set' %(unknown option 'group'")
+    refuses({ threads = 1, cpus = { 0 } }, "options 'threads' and 'cpus' exclude each other")
+    refuses({ cgroup = "/", pid = 1 }, "options 'cgroup' and 'pid' exclude each other")
+    refuses({ cgroups = { "/", true } }, "option 'cgroups': %[2%]: path or descriptor expected, got boolean")
+    assert.matches("#2 to 'group' %(unknown option 'group'", message_of(perf.group, { "dummy" }, { group = 1 }))
+  end)
+end)
+
+describe("a mistake with a Set or a Group", function()
+  local cases = { Set = function() return perf.set("dummy", { pid = 0 }) end, Group = function() return perf.group "dummy" end }
+
+  for class, open in pairs(cases) do
+    it("is said of the line that makes it: " .. class, function()
+      requires { perf_open = true }
+      local s = assert(open())
+      local function said(want, wrong)
+        local message = message_of(wrong)
+        assert.matches("set_mistakes_spec.lua:%d+: ", message)
+        assert.matches(want, message, 1, true)
+      end
+      for _, method in ipairs { "enable", "read", "records", "read_record", "has_record", "poll", "map", "close" } do
+        said(("bad argument #1 to '%s' (%s expected, got number)"):format(method, class), function()
+          local r = s[method](12)
+          return r
+        end)
+      end
+      said("(no event is mapped: call map() first)", function() s:records { timeout = 0 } end)
+      assert(s:map { pages = 1 })
+      said("to 'records' (unknown option 'foo')", function() s:records { foo = 1 } end)
+      said("to 'records' (table expected, got number)", function() s:records(1) end)
+      said("bad argument #1 to 'read_record' (a timeout is 0 or more seconds, got -1)", function()
+        local r = s:read_record(-1) return r
+      end)
+      s:close()
+      s:close()
+      for _, method in ipairs { "enable", "disable", "read", "records", "poll", "map" } do
+        assert.matches("closed", message_of(s[method], s))
+      end
+    end)
+  end
+end)
