@@ -6,7 +6,7 @@
  *   testkit_process.c  child processes that run a Lua function; privileges, limits, seccomp
  *   testkit_threads.c  threads that do a known amount of work; cells for breakpoints
  *   testkit_memory.c   this process's own memory, to damage what stands in a ring
- *   testkit_state.c    another Lua state in this process
+ *   testkit_state.c    another Lua state in this process; this one on another thread
  *   testkit_pages.c    made-up pages of counters, and what is read from them
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
  *

@@ -1,5 +1,5 @@
 /*
- * A second Lua state in this process, on this thread or another. See testkit.h.
+ * A second Lua state in this process, on this thread or another; this one on another thread. See testkit.h.
  */
 #include "testkit.h"
 
@@ -78,6 +78,32 @@ static int kit_state(lua_State *L)
     return 2;
 }
 
+static void *call_top(void *arg)
+{
+    lua_State *co = arg;
+
+    lua_pushboolean(co, lua_pcall(co, 0, 1, 0) == 0);
+    return NULL;
+}
+
+/* elsewhere(fn): calls fn on another thread, for which this one waits. Returns whether it went well, and its result or error. */
+static int kit_elsewhere(lua_State *L)
+{
+    lua_State *co = lua_newthread(L);
+    pthread_t thread;
+    int err;
+
+    lua_pushvalue(L, 1);
+    lua_xmove(L, co, 1);
+    err = pthread_create(&thread, NULL, call_top, co);
+    if (err)
+        return tk_refused(L, "pthread_create", err);
+    pthread_join(thread, NULL);
+    lua_insert(co, -2);
+    lua_xmove(co, L, 2);
+    return 2;
+}
+
 static int resume(lua_State *co)
 {
 #if LUA_VERSION_NUM >= 504
@@ -147,7 +173,9 @@ static int kit_host(lua_State *L)
 
 void tk_open_state(lua_State *L)
 {
-    static const luaL_Reg functions[] = { { "state", kit_state }, { "host", kit_host }, { NULL, NULL } };
+    static const luaL_Reg functions[] = {
+        { "state", kit_state }, { "host", kit_host }, { "elsewhere", kit_elsewhere }, { NULL, NULL },
+    };
 
     tk_register(L, functions);
 }
