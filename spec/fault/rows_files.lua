@@ -60,7 +60,7 @@ method("Writer", writer, {
   close = { run = function(w) return w:close() end, again = false },
   payload = { run = function(w) return select(2, pcall(w.payload, w, "x")) end }, -- no auxtrace record asked for it
   stats = function(w) return w:stats() end,
-  write = { run = function(w) return w:write(record:rep(2000)) end },
+  write = { run = function(w) return w:write(record:rep(5000)) end, again = false }, -- one that failed stays refused
 })
 
 row("perf.record", {

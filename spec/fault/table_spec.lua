@@ -10,7 +10,8 @@ local util = require "spec.support.util"
 local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
   ["perf.msr"] = "Msr" }
 local inside = { Channel = "Pool", Descriptors = "perf.measure", Directory = "perf.pmus", Entry = "Event:read",
-  Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile", Process = "perf.record" }
+  Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
+  Process = "perf.record" }
 
 local known = {}
 for _, row in ipairs(rows) do known[row.name] = true end

@@ -28,12 +28,17 @@ end
 --- Move up to `most` elements from the front into an array. Returns how many.
 function Queue:take(most, into)
   local n = self.n < most and self.n or most
-  local slots, at, size = self.slots, self.first, self.size
-  for i = 1, n do
-    into[i], slots[at] = slots[at], false
+  local slots, first, size = self.slots, self.first, self.size
+  local at = first
+  for i = 1, n do -- all of them before any is given up: memory may run out
+    into[i] = slots[at]
     at = at == size and 1 or at + 1
   end
   self.first, self.n = at, self.n - n
+  for _ = 1, n do
+    slots[first] = false
+    first = first == size and 1 or first + 1
+  end
   return n
 end
 

@@ -94,13 +94,17 @@ end
 -- What drives it
 
 -- An exporter that is a function takes plain tables at once, and there is nothing to wait for.
+local function give(exporter, batch, n)
+  local list = {}
+  for i = 1, n do list[i], batch[i] = batch[i]:totable(), nil end
+  exporter(list)
+end
+
 local function hand_over(self)
   local batch = {}
   while due(self) do
     local n = self.queue:take(self.most, batch)
-    local list = {}
-    for i = 1, n do list[i], batch[i] = batch[i]:totable(), nil end
-    local ok, message = pcall(self.exporter, list)
+    local ok, message = pcall(give, self.exporter, batch, n)
     if ok then
       self.sent = self.sent + n
     else
