@@ -269,13 +269,15 @@ for _, name in ipairs(order) do -- all of them once, so that what is loaded is
   o.fn()
 end
 repeat step() until elapsed() > seconds / 10
-local first = look()
+local first, quarters = look(), {}
 repeat
   for _ = 1, 200 do step() end
   local now = look()
   assert(now.fds == first.fds, ("%d descriptors, %d before"):format(now.fds, first.fds))
   assert(now.rings == first.rings, ("%d rings, %d before"):format(now.rings, first.rings))
   assert(kit.orphans() == 0, "a child process is left")
+  local quarter = math.floor(4 * elapsed() / seconds)
+  quarters[quarter] = quarters[quarter] or now.memory
 until elapsed() > seconds
 local last = look()
 for _, ev in ipairs(keep) do ev:close() end
@@ -293,6 +295,7 @@ print("  " .. list(done))
 print("  errors expected and seen: " .. list(expected) .. "; others: 0")
 print(("  growth since the warm-up: descriptors %d, rings %d, children 0, memory %.0f KiB of %.0f (Lua's own %+.0f KiB)"):format(
   last.fds - first.fds, last.rings - first.rings, last.memory - first.memory, first.memory, last.lua - first.lua))
+print("  memory at each quarter, KiB: " .. table.concat({ quarters[1], quarters[2], quarters[3], last.memory }, " "))
 if last.memory - first.memory > MOST then
   print("  FAILED: memory has grown")
   os.exit(1)
