@@ -206,6 +206,9 @@ probes.nosan = flag("a build without sanitizers", function() return not os.geten
 -- What a collector at full pressure would spoil (exact counts of the interpreter's own work).
 probes.nostress = flag("a collector left alone", function() return not os.getenv("PERF_GCSTRESS") end)
 
+-- An interpreter that the kernel has started, and not a loader named on the command line: see tools/i386.sh.
+probes.own_program = flag("an interpreter of its own", function() return not os.getenv("PERF_LOADER") end)
+
 -- What tools/vm/test.sh says of the emulated machine that it started: "arm64", "icount", "smp", "amd64".
 probes.vm = named("an emulated machine: ", function(word)
   return ((" " .. (os.getenv("PERF_VM") or "") .. " "):find(" " .. word .. " ", 1, true))

@@ -124,6 +124,7 @@ describe("host", function()
   end)
 
   it("names the program that runs", function()
+    requires { own_program = true }
     here = machine.new()
     assert.equal("/usr/bin/lua", host.program())
     here:close()

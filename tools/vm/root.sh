@@ -7,9 +7,8 @@
 #   DIR/base.cpio     the root as an initramfs: the interpreters, busted and a shell; its /init is tools/vm/init
 #   DIR/sysroot/      the same packages and those with headers, for the cross compiler
 #
-# The packages come through an apt state of their own under DIR/apt, whose list of what is installed is empty:
-# so apt works out all that is needed, for another architecture too, and the host's dpkg never hears of it.
-# What is there already is kept: a change of the list below makes it anew.
+# The packages come through an apt state of their own under DIR/apt (tools/vm/apt.sh). What is there already is kept: a change of
+# the list below makes it anew.
 set -eu
 arch=${1:?arm64 or amd64}
 dir=${2:?directory}
@@ -23,28 +22,15 @@ packages=(busybox-static bash coreutils mawk sed grep findutils diffutils procps
 headers=(libluajit-5.1-dev liblua5.4-dev libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev zlib1g-dev
     linux-libc-dev)
 
-stamp=$(cat "$0" "$here/init" "$here/exit.c" | cksum)
+stamp=$(cat "$0" "$here/apt.sh" "$here/init" "$here/exit.c" | cksum)
 if [ -e "$dir/stamp" ] && [ "$(cat "$dir/stamp")" = "$stamp" ]; then exit 0; fi
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 rm -f "$dir/stamp"
 
 state=$dir/apt
-rm -rf "$state/cache"
-mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-: >"$state/status"
-cat >"$state/conf" <<END
-APT::Architecture "$arch";
-APT::Architectures { "$arch"; };
-APT::Install-Recommends "false";
-APT::Get::AllowUnauthenticated "false";
-APT::Sandbox::User "root";
-Dir::State "$state";
-Dir::State::Lists "$state/lists";
-Dir::State::Status "$state/status";
-Dir::Cache "$state/cache";
-END
-apt() { APT_CONFIG=$state/conf LC_ALL=C apt-get -q -o Dpkg::Use-Pty=0 "$@"; }
+. "$here/apt.sh"
+private_apt "$arch" "$state"
 
 log=$dir/log
 : >"$log"
@@ -55,7 +41,7 @@ failed() {
 }
 # A source of the host's that has nothing for this architecture fails alone.
 apt update >>"$log" 2>&1 || true
-kernel=$(APT_CONFIG=$state/conf apt-cache depends "linux-image-cloud-$arch" 2>>"$log" |
+kernel=$(apt-cache depends "linux-image-cloud-$arch" 2>>"$log" |
     sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
 [ -n "$kernel" ] || failed "no linux-image-cloud-$arch to be had"
 echo "Packages for the $arch guest, into $dir alone: $kernel ${packages[*]} with what they need; ${headers[*]}"
@@ -66,11 +52,11 @@ mkdir -p "$dir/more"
 
 rm -rf "$dir/root" "$dir/sysroot" "$dir/kernel"
 mkdir -p "$dir/root" "$dir/sysroot" "$dir/kernel"
-for deb in "$state"/cache/archives/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
-dpkg-deb -x "$dir"/more/"$kernel"_*.deb "$dir/kernel"
+unpack "$dir/root" "$state"/cache/archives/*.deb
+unpack "$dir/kernel" "$dir"/more/"$kernel"_*.deb
 mv "$dir"/kernel/boot/vmlinuz-* "$dir/vmlinuz"
 cp -a "$dir/root/." "$dir/sysroot"
-for name in "${headers[@]}"; do dpkg-deb -x "$dir"/more/"$name"_*.deb "$dir/sysroot"; done
+for name in "${headers[@]}"; do unpack "$dir/sysroot" "$dir"/more/"$name"_*.deb; done
 rm -rf "$dir/kernel" "$dir/more" "$state/cache"
 
 # Left out: what no spec looks at, since the guest unpacks all of it at each start.
