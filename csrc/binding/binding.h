@@ -76,6 +76,7 @@ void pb_open_data_write(lua_State *L);
 void pb_open_each(lua_State *L); /* after event.c and data.c: adds to their methods */
 void pb_open_tally(lua_State *L);
 void pb_open_synth(lua_State *L);
+void pb_open_terminate(lua_State *L);
 void pb_open_process(lua_State *L);
 void pb_open_output(lua_State *L);
 

@@ -21,6 +21,7 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_tally(L);
 	pb_open_synth(L);
 	pb_open_process(L);
+	pb_open_terminate(L);
 	pb_open_output(L);
 	pb_open_meter(L);
 	pb_open_measure(L);

@@ -20,13 +20,13 @@ local EVERYONE = -1 -- as the kernel has it: every process, on each CPU
 local TICK = 0.1 -- seconds between two looks at rings that are not half full
 
 local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
-  timeout = "number", pages = "number", inherit = "boolean", build_ids = "boolean"}
+  timeout = "number", during = "table", pages = "number", inherit = "boolean", build_ids = "boolean"}
 
 local function bad(index, text, ...)
   error(("bad argument #%d to 'record' (%s)"):format(index, text:format(...)), 4)
 end
 
-local function check_options(opts)
+local function check_options(opts, argv)
   if opts == nil then return {} end
   if type(opts) ~= "table" then bad(2, "table of options expected, got %s", type(opts)) end
   for key, value in pairs(opts) do
@@ -39,6 +39,10 @@ local function check_options(opts)
   end
   if opts.timeout and opts.timeout <= 0 then bad(2, "option 'timeout': seconds expected") end
   if opts.freq and opts.period then bad(2, "option 'freq': not with 'period'") end
+  for i = 1, opts.during and math.max(#opts.during, 1) or 0 do
+    if argv then bad(2, "option 'during': only with a process id or -1") end
+    if type(opts.during[i]) ~= "string" then bad(2, "option 'during': array of words expected") end
+  end
   local g = opts.call_graph
   if g ~= nil and type(g) ~= "boolean" and g ~= "fp" and g ~= "dwarf" then
     bad(2, "option 'call_graph': true, \"fp\" or \"dwarf\" expected")
@@ -180,7 +184,7 @@ function Session:open_one(entry, tid, cpu, leader)
   local ev, msg, code = open.attr(entry.spec, entry.attr, {pid = tid, cpu = cpu})
   if not ev then
     local elsewhere = self.hybrid and (code == "EINVAL" or code == "ENOENT" or code == "ENODEV")
-    if elsewhere or (code == "ESRCH" and not self.process) then return nil, "gone" end
+    if elsewhere or (code == "ESRCH" and self.pid) then return nil, "gone" end
     return nil, msg, code
   end
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
@@ -309,9 +313,12 @@ end
 -- Everything between opening and the result; the caller closes what is open.
 local function record(self, argv)
   local tids, msg, code
-  if argv then
-    self.process, msg, code = core.spawn(argv)
+  local run = argv or self.opts.during
+  if run then
+    self.process, msg, code = core.spawn(run)
     if not self.process then return nil, msg, code end
+  end
+  if argv then
     tids = {self.process:pid()}
   elseif self.pid == EVERYONE then
     tids = {EVERYONE}
@@ -323,16 +330,15 @@ local function record(self, argv)
   ok, msg, code = self:open(tids)
   if ok then ok, msg, code = self:create() end
   if not ok then return nil, msg, code end
-  if argv then
+  for _, ev in ipairs(argv and {} or self.events) do
+    ok, msg, code = ev:enable()
+    if not ok then return nil, msg, code end
+  end
+  if run then
     ok, msg, code = self.process:start()
     if not ok then
       if self.writer._writer:state().regular then os.remove(self.path) end
-      return nil, ("%s: %s"):format(argv[1], msg), code
-    end
-  else
-    for _, ev in ipairs(self.events) do
-      ok, msg, code = ev:enable()
-      if not ok then return nil, msg, code end
+      return nil, ("%s: %s"):format(run[1], msg), code
     end
   end
   ok, msg, code = self:run()
@@ -361,6 +367,8 @@ end
 --   every event
 -- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
 -- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
+-- * `during`: where a process or everyone is recorded, a program that is run meanwhile, as an array of its words; the recording
+--   ends with it
 -- * `timeout` seconds, after which the recording ends and a command is asked to
 -- * `pages` of each CPU's ring, 128; `inherit` false: not the children (which a uprobe or a kprobe by name needs)
 -- @return {path, samples, lost, bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number),
@@ -368,7 +376,7 @@ end
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)
   local argv, pid = check_target(what)
-  opts = check_options(opts)
+  opts = check_options(opts, argv)
   if pid == EVERYONE then
     opts = open.copy(opts)
     opts.inherit = false -- children are among everyone

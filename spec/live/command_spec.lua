@@ -189,15 +189,73 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("ends a script that is asked to", function()
+  -- Runs luaperf until the script has begun (a file `going`), sends it a signal; its status and its output.
+  local function signalled(dir, signal, line)
+    os.remove(dir .. "/going")
+    local _, status = shell(dir, ("$root/bin/luaperf %s >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
+      .. "sleep 0.01; done; sleep 0.1; kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
+    assert.equal(0, status)
+    return tonumber(util.read_file(dir .. "/rc")), util.read_file(dir .. "/out")
+  end
+
+  it("writes what was found when SIGTERM ends a script", function()
     with_directory(function(dir)
-      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
-      shell(dir, "$root/bin/luaperf record a.lua >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
-        .. "sleep 0.01; done; sleep 0.1; kill -TERM $p; wait $p")
-      local output = util.read_file(dir .. "/out")
-      if output:find "killed by signal 15" then return end -- a compiled loop hears nothing
-      assert.matches("interrupted!", output)
-      assert.matches("samples? of task%-clock in luaperf.json %]", output)
+      for name, code in pairs { compiled = "local s = 0 for i = 1, 1e15 do s = s + i % 7 end",
+        calls = "while true do string.rep('x', 10):byte() end", waits = "require('perf.core').watch({}, 60)",
+        coroutines = "coroutine.wrap(function() while true do coroutine.wrap(function() tostring(1) end)() end end)()",
+        caught = "while true do pcall(string.rep) end" } do
+        os.remove(dir .. "/luaperf.json")
+        util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() " .. code)
+        local status, output = signalled(dir, "TERM", "record a.lua")
+        assert.equal(143, status, name .. output)
+        assert.matches("^%[ luaperf: [%d,]+ samples? of task%-clock in luaperf.json %]\n$", output)
+        assert.matches('^{"$schema"', util.read_file(dir .. "/luaperf.json"))
+      end
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() require('perf.core').watch({}, 60)")
+      local status, output = signalled(dir, "TERM", "stat -e task-clock a.lua")
+      assert.equal(143, status)
+      assert.matches("a.lua:\n\n.*task%-clock.*elapsed", output)
+    end)
+  end)
+
+  it("leaves SIGTERM to a script that has a use for it", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "local kit = require 'testkit' kit.count_signals(15) io.open('going', 'w'):close() "
+        .. "require('perf.core').watch({}, 60) os.exit(kit.count_signals(15, false) > 0 and 9 or 8)")
+      local status, output = signalled(dir, "TERM", "record a.lua")
+      assert.equal(9, status, output)
+      assert.matches("luaperf.json %]\n$", output)
+    end)
+  end)
+
+  it("passes SIGTERM to a program, and ends with what was found", function()
+    with_directory(function(dir)
+      for _, line in ipairs { "record", "stat" } do
+        local status, output = signalled(dir, "TERM", line .. " -e task-clock:u -- sh -c 'echo >going; exec sleep 60'")
+        assert.equal(143, status, output)
+        assert.matches(line == "stat" and "elapsed" or "samples? in perf.data", output)
+      end
+    end)
+  end)
+
+  it("records a process until a signal, or as long as a program runs", function()
+    requires { root = true }
+    with_directory(function(dir)
+      for signal, wanted in pairs { INT = 130, TERM = 143 } do
+        for _, line in ipairs { "record", "stat" } do
+          local output, status = shell(dir, ("sleep 60 & p=$!; $root/bin/luaperf %s -e page-faults -p $p & q=$!; "
+            .. "sleep 0.5; kill -%s $q; wait $q; echo $?; kill $p"):format(line, signal))
+          assert.equal(0, status, output)
+          assert.matches(line == "stat" and "elapsed" or "samples? in perf.data", output)
+          assert.matches("\n" .. wanted .. "\n", output)
+        end
+      end
+      local output, status = shell(dir,
+        "sleep 60 & p=$!; luaperf record -e page-faults -p $p -- sh -c 'echo ran; exit 6'; echo $?; kill $p")
+      assert.equal(0, status)
+      assert.matches("^ran\n%[ luaperf: %d+ samples? in perf.data %]\n6\n", output)
+      output = shell(dir, "luaperf record -e page-faults -c 1 -a -- sh -c :; echo $?")
+      assert.matches("samples? in perf.data %]\n0\n$", output)
     end)
   end)
 

@@ -10,7 +10,8 @@ M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
 M.text = [[
 A Lua script is profiled by Lua line, from its first line to its end. The kind of the file follows from its name: .html a flame
 graph, .folded stacks for flame graph tools, .pb.gz for go tool pprof, .data for perf report, anything else a profile for luaperf
-report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file.]]
+report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file; the latter
+two while the program runs that is given, for --timeout, or until ^C.]]
 M.options = {
   { "e", "event", "EVENT", "what to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
   { "F", "freq", "N", "samples a second (999 for clocks and hardware counters)", kind = "integer" },
@@ -34,26 +35,16 @@ local function of_script(opts, words, here)
   return run.status(ended)
 end
 
--- perf users say for how long with `-- sleep 10`.
-local function seconds_of(words)
-  return words[1] == "sleep" and #words == 2 and tonumber(words[2]) or nil
-end
-
 local function of_others(opts, words)
   if opts.coroutines then return nil, "--coroutines is for scripts", "USAGE" end
-  local target, timeout = words, opts.timeout
+  local target, during = words, nil
   if opts.pid or opts["all-cpus"] then
-    target = opts.pid or -1
-    if #words > 0 then
-      timeout = seconds_of(words)
-      if not timeout then return nil, "with -p or -a only 'sleep SECONDS' may follow", "USAGE" end
-    elseif not timeout then
-      say.progress "recording; ^C ends it"
-    end
+    target, during = opts.pid or -1, #words > 0 and words or nil
+    if not (during or opts.timeout) then say.progress "recording; ^C ends it" end
   end
   local output = opts.output or "perf.data"
   local result, message, code = require "perf".record(target, { events = opts.event, freq = opts.freq, period = opts.count,
-    call_graph = opts["call-graph"], output = output, timeout = timeout })
+    call_graph = opts["call-graph"], output = output, timeout = opts.timeout, during = during })
   say.progress()
   if not result then return nil, message, code end
   local lost = result.lost > 0 and (", %d lost: a lower -F, or a larger -c, loses fewer"):format(result.lost) or ""
@@ -61,7 +52,7 @@ local function of_others(opts, words)
   if opts.verbose then
     for _, prof in ipairs(require "perf.report.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
   end
-  return result.status or 0
+  return result.status or result.interrupted and 128 + result.interrupted or 0
 end
 
 --- Run the command. @return exit status; or nil, message, code

@@ -4,6 +4,8 @@ local core = require "perf.core"
 
 local M = {}
 
+local SIGTERM, GRACE = 15, 60 -- looks
+
 local function head(path)
   local f = io.open(path, "rb")
   if not f then return nil end
@@ -40,6 +42,7 @@ end
 -- @tab words the script and its arguments
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
+  session.terminated = 128 + SIGTERM
   local code = {}
   if here.paths then
     code[1] = ("package.path, package.cpath = %s, %s "):format(literal(here.paths.path), literal(here.paths.cpath))
@@ -54,18 +57,15 @@ function M.script(here, words, session)
   return argv
 end
 
-local SIGINT, SIGTERM, GRACE = 2, 15, 40
-
--- One look at a program that runs, at most `wait` seconds long. A request to end that only we got is passed on: as an interrupt,
--- which Lua's interpreters end orderly on, and then as what it was.
+-- One look at a program that runs, at most `wait` seconds long. A request to end that only we got is passed on, and again to one
+-- that has not ended on it, which a script takes as the end of our patience (perf.command.session).
 local function look(process, state, wait)
   core.watch({}, wait)
   local status = process:wait()
   if status then return status end
   if core.caught_interrupt() == SIGTERM then
     state.asked = state.asked + 1
-    if state.asked == 1 then process:kill(SIGINT) end
-    if state.asked == GRACE then process:kill(SIGTERM) end
+    if state.asked % GRACE == 1 then process:kill(SIGTERM) end
   end
   return false
 end
@@ -101,6 +101,7 @@ function M.run(argv, opened)
 end
 
 --- Wait for seconds, or for an interrupt, or until `ended` says so.
+-- @return true, and the signal that came; or nil, message, code
 function M.wait(seconds, ended)
   local deadline = seconds and core.wall_ns() + seconds * 1e9
   local caught, message, code = core.catch_interrupts()
@@ -108,8 +109,9 @@ function M.wait(seconds, ended)
   while not core.caught_interrupt() and not (deadline and core.wall_ns() >= deadline) and not (ended and ended()) do
     core.watch({}, deadline and math.max(0, math.min(0.1, (deadline - core.wall_ns()) / 1e9)) or 0.1)
   end
+  local signal = core.caught_interrupt()
   core.release_interrupts()
-  return true
+  return true, signal
 end
 
 --- The exit status that tells of a program's end, as a shell's does.

@@ -1,7 +1,8 @@
 --- Profiling or counting the program that this interpreter runs, from here to its end: what perf.auto and luaperf's scripts do.
 --
 -- The end is the state's close, where an object's finalizer runs (after an error too), or os.exit, which does not close the
--- state and so is replaced by a function that ends the session first. A fork's child leaves the session to its parent.
+-- state and so is replaced by a function that ends the session first; or SIGTERM. A fork's child leaves the session to its
+-- parent.
 -- @module perf.command.session
 local core = require "perf.core"
 local save = require "perf.report.save"
@@ -84,7 +85,8 @@ function modes.stat(opts)
 end
 
 --- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
--- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`
+-- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
+-- `terminated`: the exit status where SIGTERM ended it, the signal itself when not given
 function M.start(opts)
   if opts.output then -- before an hour's run rather than after it
     local out, message = core.output(opts.output)
@@ -100,6 +102,7 @@ function M.start(opts)
     local last = finish
     finish = nil
     if not last or core.pid() ~= pid then return end
+    core.on_terminate()
     local done, err = pcall(last)
     if not done then say.error(err) end
   end
@@ -108,6 +111,10 @@ function M.start(opts)
     return exit(...)
   end
   M.kept = at_close(stop)
+  core.on_terminate(function()
+    stop()
+    return opts.terminated
+  end)
 end
 
 return M

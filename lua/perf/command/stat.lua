@@ -152,8 +152,11 @@ local function from_others(opts, events, words)
     ended, message, code = run.run(words)
   else
     say.progress "counting; ^C ends it"
-    run.wait(opts.timeout, function() return opts.pid and not host.readable(("/proc/%d/stat"):format(opts.pid)) end)
+    local waited, signal = run.wait(opts.timeout, function()
+      return opts.pid and not host.readable(("/proc/%d/stat"):format(opts.pid))
+    end)
     say.progress()
+    ended = waited and signal and { signal = signal } or ended
   end
   local wall, lists = core.wall_ns() - start, {}
   for i, p in ipairs(all) do
