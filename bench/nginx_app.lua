@@ -21,6 +21,13 @@ function app.yields()
   ngx.print "x"
 end
 
+--- Sixteen yields to the event loop.
+function app.sleeps()
+  local sleep = ngx.sleep
+  for _ = 1, 16 do sleep(0) end
+  ngx.print "x"
+end
+
 --- What one reading of the worker's events costs, in ns: a turn that ends and goes on is two.
 function app.readings()
   local ledger, request = require "resty.perf.ledger", require "resty.core.base".get_request

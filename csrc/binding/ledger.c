@@ -6,16 +6,17 @@
 
 #define PB_LEDGER "perf.Ledger"
 
-/* core.ledger(meter, phases, repeats): see csrc/core/ledger.h. */
+/* core.ledger(meter, phases, repeats, after): see csrc/core/ledger.h. */
 static int l_ledger(lua_State *L)
 {
 	struct pf_meter *meter = luaL_checkudata(L, 1, PB_METER);
-	lua_Integer phases = luaL_checkinteger(L, 2), repeats = luaL_checkinteger(L, 3);
+	lua_Integer phases = luaL_checkinteger(L, 2), repeats = luaL_checkinteger(L, 3), after = luaL_checkinteger(L, 4);
 	struct pf_ledger **l;
 	int r;
 
 	luaL_argcheck(L, phases >= 1 && phases <= 64, 2, "1 to 64 phases");
 	luaL_argcheck(L, repeats >= 1 && repeats <= phases + 1, 3, "a phase, or the one after the last");
+	luaL_argcheck(L, after >= 0 && after <= phases, 4, "a phase, or 0 for none");
 	l = pb_newuserdata(L, sizeof *l);
 	*l = NULL;
 	luaL_getmetatable(L, PB_LEDGER);
@@ -24,7 +25,7 @@ static int l_ledger(lua_State *L)
 	lua_pushvalue(L, 1);
 	lua_rawseti(L, -2, 1);
 	pb_setuservalue(L, -2);
-	r = pf_ledger_open(l, meter, (uint32_t)phases, (uint32_t)repeats);
+	r = pf_ledger_open(l, meter, (uint32_t)phases, (uint32_t)repeats, (uint32_t)after);
 	return r < 0 ? pb_fail(L, r, "ledger") : 1;
 }
 
@@ -46,15 +47,18 @@ static int l_functions(lua_State *L)
 	FUNCTION(enter);
 	FUNCTION(exit);
 	FUNCTION(turn);
+	FUNCTION(serial);
 	FUNCTION(leave);
 	FUNCTION(back);
 	FUNCTION(admit);
 	FUNCTION(alias);
-	FUNCTION(same);
+	FUNCTION(end);
+	FUNCTION(host);
 	FUNCTION(reroute);
 	FUNCTION(finish);
 	FUNCTION(peek);
 	FUNCTION(last);
+	FUNCTION(last_start);
 	FUNCTION(words);
 	FUNCTION(route);
 	FUNCTION(sums);

@@ -1,4 +1,5 @@
-/* What csrc/core/ledger.c keeps, and the table of addresses and accounts (ledger_table.c) that it looks requests up in. */
+/* What csrc/core/ledger.c keeps, the table of addresses and accounts (ledger_table.c) that it looks requests up in,
+ * and what accounts hold (ledger_sums.c). */
 #ifndef PF_LEDGER_STATE_H
 #define PF_LEDGER_STATE_H
 
@@ -9,27 +10,30 @@
 /* An address that is known. Those of one bucket are a list, and so are those of one account and the free ones. */
 struct pf_ledger_entry {
 	const void *request;
-	double start;
 	uint32_t account; /* PF_LEDGER_NONE: not counted */
 	uint32_t next, sibling;
-	uint32_t phase; /* the last that it entered */
 	uint32_t alias; /* whether it was another address's account first */
 };
 
 struct pf_ledger_account {
 	uint32_t route;
 	uint32_t entries; /* the first of its addresses; of a free account, the next free one */
+	double start;
+	uint64_t used;    /* phases that hold counts, 1 << phase - 1 */
 };
 
 struct pf_ledger {
 	struct pf_meter *meter;
 	struct pf_counts *now; /* the newest reading */
 	uint64_t *mark, *zero, *nobody, *last, *whole; /* `words` each: the reading before it, the first, and see ledger.h */
-	uint32_t words, values, phases, repeats;
+	uint32_t words, values, phases, repeats, after;
+	pf_ledger_add_end *add;
+	uint32_t ends; /* that the host has still to tell; it frees the last of a closed ledger, whose meter is NULL */
 
 	/* The open turn. */
 	const void *owner;
-	uint32_t account, phase; /* PF_LEDGER_NONE: nobody's */
+	uint32_t account, phase, serial; /* PF_LEDGER_NONE: nobody's */
+	const void *ended;               /* the request that ended last, while its account is open */
 
 	struct pf_ledger_entry *entry;
 	uint32_t *bucket; /* as many as entries */
@@ -42,7 +46,24 @@ struct pf_ledger {
 	uint64_t *requests;   /* [routes] */
 	uint32_t routes;
 	uint64_t abandoned;
+	double last_start;
 };
+
+/* What an account, or a route, has of a phase. */
+static inline uint64_t *pf_ledger_account_place(const struct pf_ledger *l, uint32_t account, uint32_t phase)
+{
+	return l->sums + ((size_t)account * l->phases + phase - 1) * l->words;
+}
+
+static inline uint64_t *pf_ledger_route_place(const struct pf_ledger *l, uint32_t route, uint32_t phase)
+{
+	return l->route_sums + ((size_t)route * l->phases + phase - 1) * l->words;
+}
+
+/* Bring the account up to now: what was counted since the last reading goes to whose turn it is. Returns 0 or -errno. */
+int pf_ledger_read(struct pf_ledger *l);
+/* Add an account to its route, into `last`, and take it back. Returns the route. */
+uint32_t pf_ledger_close_account(struct pf_ledger *l, uint32_t account);
 
 /* The entry of an address, or NULL. */
 struct pf_ledger_entry *pf_ledger_find(const struct pf_ledger *l, const void *request);
@@ -50,7 +71,7 @@ struct pf_ledger_entry *pf_ledger_find(const struct pf_ledger *l, const void *re
 int pf_ledger_room(struct pf_ledger *l, int account);
 /* Take a free account (there is room), add an address to it (or to none), and take them back. */
 uint32_t pf_ledger_take_account(struct pf_ledger *l, uint32_t route);
-void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account, uint32_t alias);
+void pf_ledger_add(struct pf_ledger *l, const void *request, uint32_t account, uint32_t alias);
 void pf_ledger_remove(struct pf_ledger *l, uint32_t entry);
 void pf_ledger_free_account(struct pf_ledger *l, uint32_t account);
 

@@ -70,7 +70,7 @@ static int grow_accounts(struct pf_ledger *l)
 	l->sums = sums;
 	memset(sums + l->accounts * each, 0, (n - l->accounts) * each * sizeof *sums);
 	for (uint32_t i = n; i-- > l->accounts;) {
-		accounts[i].entries = l->free_account;
+		accounts[i] = (struct pf_ledger_account){0, l->free_account, 0, 0};
 		l->free_account = i;
 	}
 	l->accounts = n;
@@ -89,7 +89,7 @@ uint32_t pf_ledger_take_account(struct pf_ledger *l, uint32_t route)
 	uint32_t account = l->free_account;
 
 	l->free_account = l->account_of[account].entries;
-	l->account_of[account] = (struct pf_ledger_account){route, PF_LEDGER_NONE};
+	l->account_of[account] = (struct pf_ledger_account){route, PF_LEDGER_NONE, 0, 0};
 	return account;
 }
 
@@ -99,7 +99,7 @@ void pf_ledger_free_account(struct pf_ledger *l, uint32_t account)
 	l->free_account = account;
 }
 
-void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint32_t account, uint32_t alias)
+void pf_ledger_add(struct pf_ledger *l, const void *request, uint32_t account, uint32_t alias)
 {
 	uint32_t i = l->free_entry, *b = bucket_of(l, request), sibling = PF_LEDGER_NONE;
 	struct pf_ledger_entry *e = &l->entry[i];
@@ -109,7 +109,7 @@ void pf_ledger_add(struct pf_ledger *l, const void *request, double start, uint3
 		sibling = l->account_of[account].entries;
 		l->account_of[account].entries = i;
 	}
-	*e = (struct pf_ledger_entry){request, start, account, *b, sibling, 0, alias};
+	*e = (struct pf_ledger_entry){request, account, *b, sibling, alias};
 	*b = i;
 	l->known++;
 }

@@ -4,10 +4,11 @@
 -- (resty.perf.yields), and the ledger (csrc/core/ledger.h) books what was counted between to the request. Here is the policy:
 -- which requests are counted, under which name, and what becomes of the counts.
 --
--- A request is known by the address of its structure, which lasts through internal redirects, unlike ngx.ctx. A subrequest is
--- found to be its parent's by the ctx table that its capture was given.
+-- A request is known by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx tells the
+-- ledger when it ends. A subrequest is found to be its parent's by the ctx table that its capture was given.
 -- @module resty.perf
 local base = require "resty.core.base"
+local ffi = require "ffi"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.events"
 local ledger = require "resty.perf.ledger"
@@ -17,6 +18,7 @@ local spans = require "resty.perf.spans"
 local totals = require "resty.perf.totals"
 local yields = require "resty.perf.yields"
 
+ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
 local get_request = base.get_request
 local enter, exit, finish = ledger.enter, ledger.exit, ledger.finish
 local start_time, now = ngx.req.start_time, ngx.now
@@ -24,7 +26,7 @@ local every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
 
 local M = { _VERSION = require "perf.version" }
 
-local ENOENT, EAGAIN = ledger.ENOENT, ledger.EAGAIN
+local ENOENT = ledger.ENOENT
 local TIMER, LOG = ledger.number.timer, ledger.number.log
 local TIMERS = "(timer)"
 
@@ -59,20 +61,21 @@ end
 
 -- What enter said of a request that it could not begin a turn for. Returns what it says then.
 local function newcomer(r, phase, code)
-  if code == EAGAIN and ledger.same(r, start_time()) then return enter(r, phase) end
-  if code ~= EAGAIN and code ~= ENOENT then return 0 end
+  if code ~= ENOENT then return 0 end
   if ngx.is_subrequest then
     local parent = owners[ngx.ctx]
-    if not parent or ledger.alias(r, start_time(), parent) ~= 0 then return 0 end
-    return enter(r, phase)
+    return parent and ledger.alias(r, parent) == 1 and enter(r, phase) or 0
   end
+  local ended = phase == LOG and 1 or 0
   if config.blind and not config.decide() then
-    return ledger.admit(r, start_time(), -1) == 0 and enter(r, phase) or 0
+    ledger.admit(r, -1, ended, 0)
+    return 0
   end
   local route = config.find(ngx.var.uri)
   local header = config.header
   local counted = config.blind or config.decide(route, header and ngx.var["http_" .. header])
-  if ledger.admit(r, start_time(), counted and route_number(route) or -1) ~= 0 then return 0 end
+  local start = config.reports and start_time() or 0
+  if ledger.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return 0 end
   if counted and config.spans then spans.begin(config.spans, r, route) end
   return enter(r, phase)
 end
@@ -145,7 +148,7 @@ end
 local function finished(...)
   local r = get_request()
   local route = finish(r)
-  if route and config.reports then report(r, route) end
+  if route and config.reports and ledger.finished_start() == start_time() then report(r, route) end
   return ...
 end
 
@@ -154,7 +157,7 @@ local function logged(...)
   return finished(...)
 end
 
---- The end of a request: `log_by_lua_block { perf.log() }`. Without it requests are not finished.
+--- The log phase of a request: `log_by_lua_block { perf.log() }`. What `slow` and `spans` say of it is said here.
 -- @param[opt] fn code of this phase, counted like that of the others
 function M.log(fn, ...)
   if not running then return idle(fn, ...) end
@@ -166,17 +169,16 @@ function M.log(fn, ...)
   return logged(fn(...))
 end
 
+local function left(...)
+  exit(get_request(), 0)
+  return ...
+end
+
 local function run_timer(fn, ...)
   if not running then return fn(...) end
   local r = get_request()
-  if ledger.admit(r, 0, numbers[TIMERS]) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
-  local function over(...)
-    local mine = get_request()
-    exit(mine, 0)
-    finish(mine)
-    return ...
-  end
-  return over(fn(...))
+  if ledger.admit(r, numbers[TIMERS], 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
+  return left(fn(...))
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -187,8 +189,8 @@ end
 function M.install()
   if M.installed then return end
   M.installed = true
-  yields.install(ngx, { leave = ledger.leave, back = ledger.back, turn = ledger.turn, request = get_request },
-    { capture = capture, timer = run_timer })
+  yields.install(ngx, { leave = ledger.leave, back = ledger.back, turn = ledger.turn, serial = ledger.serial,
+    request = get_request }, { capture = capture, timer = run_timer })
 end
 
 -- What the worker has counted since the last time goes to the shared dictionary.
@@ -223,7 +225,7 @@ local function go()
   local set, message, code = events.open(config.events)
   if not set then return nil, message, code end
   local ok
-  ok, message, code = ledger.open(set)
+  ok, message, code = ledger.open(set, ffi.C.ngx_http_cleanup_add)
   if not ok then return nil, message, code end
   local called, failure = pcall(begin)
   if not called then

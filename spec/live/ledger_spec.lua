@@ -39,7 +39,7 @@ describe("resty.perf.ledger", function()
   it("two requests that take turns", function()
     local a, b = address(1), address(2)
     assert.equal(ledger.ENOENT, ledger.enter(a, CONTENT))
-    for _, r in ipairs { a, b } do assert.equal(0, ledger.admit(r, 1, 0)) end
+    for _, r in ipairs { a, b } do assert.equal(0, ledger.admit(r, 0, 0, 0)) end
     balanced()
     assert.equal(1, ledger.enter(a, CONTENT))
     kit.touch_pages(5)
@@ -69,7 +69,7 @@ describe("resty.perf.ledger", function()
 
   it("a filter within the content; the content goes on", function()
     local r = address(3)
-    ledger.admit(r, 1, 0)
+    ledger.admit(r, 0, 0, 0)
     ledger.enter(r, CONTENT)
     kit.touch_pages(3)
     local code = ledger.enter(r, HEADER)
@@ -86,8 +86,8 @@ describe("resty.perf.ledger", function()
 
   it("a turn found open is nobody's from its beginning", function()
     local a, b = address(4), address(5)
-    ledger.admit(a, 1, 0)
-    ledger.admit(b, 1, 0)
+    ledger.admit(a, 0, 0, 0)
+    ledger.admit(b, 0, 0, 0)
     ledger.enter(a, CONTENT)
     kit.touch_pages(3)
     ledger.leave(a)
@@ -104,7 +104,7 @@ describe("resty.perf.ledger", function()
 
   it("threads of one request: a turn lasts, or begins again", function()
     local r = address(6)
-    ledger.admit(r, 1, 0)
+    ledger.admit(r, 0, 0, 0)
     ledger.enter(r, CONTENT)
     kit.touch_pages(1)
     ledger.back(r, CONTENT, 1)
@@ -119,33 +119,88 @@ describe("resty.perf.ledger", function()
     assert.equal(3, faults(ledger.request(r)))
   end)
 
-  it("another request at the same address, and a redirect of the same", function()
-    local r = address(8)
-    ledger.admit(r, 1, 0)
+  it("a request that ended may have its last phase; whatever else comes is another one's", function()
+    local r, other = address(8), address(16)
+    ledger.admit(r, 0, 0, 7)
     ledger.enter(r, CONTENT)
-    ledger.exit(r, 0)
-    assert.equal(ledger.EAGAIN, ledger.enter(r, CONTENT))
-    assert.is_false(ledger.same(r, 2))
-    assert.is_true(ledger.same(r, 1))
-    assert.equal(1, ledger.enter(r, CONTENT))
-    assert.equal(1, ledger.enter(r, LOG)) -- not within the content, which did not end
+    kit.touch_pages(2)
+    assert.equal(1, ledger.enter(r, CONTENT)) -- again, and not within the first, which did not end
     assert.equal(1, ledger.abandoned())
-    ledger.admit(r, 3, 0) -- the old one is over
+    ledger.exit(r, 0)
+    ledger.ended(r)
+    assert.equal(1, ledger.enter(r, LOG))
+    kit.touch_pages(3)
+    ledger.exit(r, 0)
+    assert.equal(0, ledger.finish(r))
+    assert.equal(3, faults(ledger.finished()))
+    assert.equal(7, ledger.finished_start())
     assert.equal(1, ledger.requests(0))
-    assert.equal(1, ledger.enter(r, CONTENT))
+
+    for i, next in ipairs { -- each finds the one before at its end
+      function() assert.equal(ledger.ENOENT, ledger.enter(r, CONTENT)) end,
+      function() assert.equal(ledger.ENOENT, ledger.enter(other, LOG)) end,
+      function() ledger.admit(other, 0, 0, 0) assert.equal(0, ledger.finish(other)) end,
+      function() ledger.ended(other) end,
+      function() balanced() end,
+    } do
+      local before = ledger.requests(0)
+      ledger.admit(r, 0, 0, 0)
+      ledger.enter(r, CONTENT)
+      ledger.ended(r)
+      next()
+      assert.equal(before + (i == 3 and 2 or 1), ledger.requests(0), i)
+      assert.equal(0, ledger.known(), i)
+    end
+    ledger.admit(r, 0, 1, 0) -- known in its last phase only
+    assert.equal(1, ledger.enter(r, LOG))
+    assert.equal(ledger.ENOENT, ledger.enter(r, CONTENT))
+    assert.equal(0, ledger.known())
+    balanced()
+  end)
+
+  it("the host is asked for the end of each, and may tell it when the ledger is closed", function()
+    local ends = {}
+    ffi.cdef "struct ledger_spec_end { void (*handler)(void *); void *data; char bytes[64]; };"
+    local add = ffi.cast("void *(*)(void *, size_t)", function(r, n)
+      assert(n <= 64)
+      if r == address(20) then return nil end
+      local e = ffi.new "struct ledger_spec_end"
+      e.data = e.bytes
+      ends[#ends + 1] = e
+      return ffi.cast("void *", e)
+    end)
+    finally(function() add:free() end)
+    ledger.close()
+    assert(ledger.open(assert(meter.open { assert(names.resolve "page-faults:u") }), add))
+    ledger.route()
+    assert.is_true(ledger.admit(address(20), 0, 0, 0) < 0) -- the host has no memory
+    for i = 17, 19 do
+      assert.equal(0, ledger.admit(address(i), i == 19 and -1 or 0, 0, 0))
+      ledger.enter(address(i), CONTENT)
+    end
+    assert.equal(0, ledger.admit(address(21), 0, 1, 0)) -- not of one that has ended
+    assert.equal(3, #ends)
+    ends[1].handler(ends[1].data)
+    ledger.balance()
+    assert.equal(2, ledger.known())
+    assert.equal(2, ledger.requests(0))
+    ends[3].handler(ends[3].data)
+    ledger.balance()
+    assert.equal(1, ledger.known())
+    ledger.close()
+    ends[2].handler(ends[2].data)
   end)
 
   it("a subrequest's turns are its parent's; both go together", function()
     local r, sub, other = address(9), address(10), address(11)
-    assert.equal(ledger.ENOENT, ledger.alias(sub, 1, r))
-    ledger.admit(r, 1, 0)
-    assert.equal(0, ledger.alias(sub, 2, r))
-    assert.equal(0, ledger.alias(other, 2, sub))
+    assert.equal(ledger.ENOENT, ledger.alias(sub, r))
+    ledger.admit(r, 0, 0, 0)
+    assert.equal(1, ledger.alias(sub, r))
+    assert.equal(1, ledger.alias(other, sub))
     ledger.enter(sub, CONTENT)
     kit.touch_pages(6)
     ledger.exit(sub, 0)
-    assert.equal(ledger.EAGAIN, ledger.enter(sub, CONTENT))
-    assert.equal(0, ledger.alias(sub, 3, r)) -- another one at the same address
+    assert.equal(1, ledger.alias(sub, r)) -- another one at the same address
     assert.equal(1, ledger.enter(sub, CONTENT))
     ledger.exit(sub, 0)
     assert.equal(6, faults(ledger.request(r)))
@@ -160,10 +215,10 @@ describe("resty.perf.ledger", function()
 
   it("one that is not counted, and its subrequest", function()
     local r, sub = address(12), address(13)
-    ledger.admit(r, 1, -1)
+    ledger.admit(r, -1, 0, 0)
     assert.equal(0, ledger.enter(r, CONTENT))
-    ledger.alias(sub, 1, r)
-    assert.equal(0, ledger.enter(sub, CONTENT))
+    assert.equal(0, ledger.alias(sub, r))
+    assert.equal(ledger.ENOENT, ledger.enter(sub, CONTENT))
     assert.equal(0, ledger.back(r, CONTENT, 0))
     assert.is_nil(ledger.request(r))
     assert.is_nil(ledger.finish(r))
@@ -173,7 +228,7 @@ describe("resty.perf.ledger", function()
 
   it("thousands at once, in any order", function()
     local n = 5000
-    for i = 1, n do assert.equal(0, ledger.admit(address(i), i, i % 3 == 0 and -1 or 0)) end
+    for i = 1, n do assert.equal(0, ledger.admit(address(i), i % 3 == 0 and -1 or 0, 0, 0)) end
     for i = n, 1, -1 do assert.equal(i % 3 == 0 and 0 or 1, ledger.enter(address(i), CONTENT)) end
     ledger.leave(address(1))
     assert.equal(n, ledger.known())
@@ -186,14 +241,14 @@ describe("resty.perf.ledger", function()
 
   it("routes", function()
     local r = address(14)
-    ledger.admit(r, 1, 0)
+    ledger.admit(r, 0, 0, 0)
     assert.is_false(ledger.reroute(r, 7))
     assert.equal(1, ledger.route())
     assert.is_true(ledger.reroute(r, 1))
     assert.equal(1, ledger.finish(r))
     assert.equal(0, ledger.requests(0))
     assert.equal(1, ledger.requests(1))
-    assert.is_true(ledger.admit(r, 1, 9) ~= 0)
+    assert.is_true(ledger.admit(r, 9, 0, 0) ~= 0)
   end)
 
   it("closed, it knows nothing and refuses nothing", function()

@@ -120,6 +120,23 @@ describe("resty.perf and requests", function()
     end
   end)
 
+  it("a request ends without a log phase too; one's end is not taken for another's", function()
+    serve([[
+      location /one { log_by_lua_block { } content_by_lua_block { perf.content(function() app.spend(4) ngx.sleep(0.002)
+        if ngx.var.arg_error then error "boom" end app.say() end) } }
+      location /static { return 200 "x"; }]], { init_worker = "app.start{slow=0}" })
+    assert.equal(50, s:load("/one", 50, 4))
+    assert.equal(500, select(2, s:get "/one?error=1"))
+    for _ = 1, 5 do -- on one connection, so that one stands where the other stood
+      util.shell(("curl -s http://127.0.0.1:%d/one http://127.0.0.1:%d/static"):format(s.port, s.port))
+    end
+    local w = s:worker()
+    assert.equal(56, w["requests:/one"])
+    assert.equal(56 * 4, cost("/one", "content"))
+    assert.equal(0, w.known)
+    assert.is_nil(s:log():find "slow request")
+  end)
+
   it("HTTP/2 and keep-alive: requests of one connection apart", function()
     serve [[location /one { content_by_lua_block { perf.content(function() app.spend(4) ngx.sleep(0.001) app.spend(4)
       app.say() end) } }]]

@@ -30,7 +30,7 @@ http {
   lua_shared_dict test 1m;
   init_by_lua_block { perf = require "resty.perf"; perf.install(); app = require "$app" }
   init_worker_by_lua_block { $init_worker }
-  log_by_lua_block { perf.log() }
+  $log
   $http
   server {
     listen 127.0.0.1:$port;
@@ -74,7 +74,7 @@ Server.__index = Server
 local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv "PWD" .. "/" .. path end
 
 --- Start one.
--- @param opts {main=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
+-- @param opts {main=, log=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
 -- configuration; $port in init_worker is its port. capability="ipc_lock": the master too is www-data, and both have that one
 function M.start(opts)
   local dir = os.tmpname()
@@ -104,7 +104,7 @@ function Server:configure(changed)
   local values = { user = o.capability and "" or ("user %s;"):format(o.user or "www-data"),
     workers = o.workers or 1, dir = self.dir, modules = modules,
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
-    main = o.main or "", http = o.http or "", server = o.server or "",
+    log = o.log or "log_by_lua_block { perf.log() }", main = o.main or "", http = o.http or "", server = o.server or "",
     init_worker = ((o.init_worker or "app.start()"):gsub("%$port", self.port)),
     app = o.app or "spec.nginx.app" }
   util.write_file(self.dir .. "/nginx.conf", (template:gsub("%$([%w_]+)", values)))

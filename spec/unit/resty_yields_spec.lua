@@ -2,7 +2,7 @@
 local yields = require "resty.perf.yields"
 
 describe("resty.perf.yields", function()
-  local log, ngx, undo, current
+  local log, ngx, undo, current, serial
 
   local function say(...)
     local words = {}
@@ -11,7 +11,7 @@ describe("resty.perf.yields", function()
   end
 
   before_each(function()
-    log, current = {}, "A"
+    log, current, serial = {}, "A", 1
     local methods = {}
     for _, name in ipairs { "connect", "send", "receive", "settimeout" } do
       methods[name] = function(_, ...) say(name, ...) return name, nil, "last" end
@@ -27,7 +27,8 @@ describe("resty.perf.yields", function()
       timer = { at = function(delay, fn, ...) say("at", delay) return fn(false, ...) end } }
     undo = yields.install(ngx, {
       request = function() return current end,
-      leave = function(r) if r ~= "A" then return 0 end say "leave" return 4 end,
+      leave = function(r) if r ~= "A" then return 0 end say "leave" serial = serial + 1 return 4 end,
+      serial = function() return serial end,
       turn = function(r) return r == "A" and 4 or 0 end,
       back = function(r, phase, keep) say("back", r, phase, keep) end,
     }, {
@@ -73,9 +74,29 @@ describe("resty.perf.yields", function()
     logged "leave, capture /x owned, back A 4 0, leave, multi 2 owned, back A 4 0"
   end)
 
-  it("a thread takes the turn over, ends it, and its parent goes on", function()
+  it("a thread takes the turn over and its parent goes on; only one that yielded ends it", function()
     assert.equal("thread", (ngx.thread.spawn(function(x) say("in", x) end, 7)))
-    logged "back A 4 1, in 7, leave, back A 4 1"
+    logged "back A 4 1, in 7, back A 4 1"
+    log = {}
+    assert.equal("thread", (ngx.thread.spawn(function() ngx.sleep(1) end)))
+    logged "back A 4 1, leave, sleep 1, back A 4 0, leave, back A 4 1"
+  end)
+
+  it("waiting for a thread that is done is no yield", function()
+    undo()
+    local status = coroutine.status
+    rawset(coroutine, "status", function(co) return co == current.done and "zombie" or "suspended" end)
+    current = { done = coroutine.create(function() end) }
+    local other = coroutine.create(function() end)
+    local undo_wait = yields.install(ngx, { request = function() return "A" end, leave = function() say "leave" return 4 end,
+      back = function() say "back" end }, {}, { ["ngx.pipe"] = {}, ["ngx.semaphore"] = {} })
+    rawset(coroutine, "status", status)
+    ngx.thread.wait(current.done)
+    assert.truthy(log[1]:find "^wait" and #log == 1)
+    ngx.thread.wait(other, current.done)
+    undo_wait()
+    assert.equal("leave", log[2])
+    assert.equal("back", log[4])
   end)
 
   it("timers, and coroutine.yield", function()

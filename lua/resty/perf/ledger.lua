@@ -10,25 +10,28 @@ local counts = require "perf.counts"
 
 local M = {}
 
---- Phases; the number is the ledger's. Those from REPEATS on may come more than once in a request, and run within another
--- phase of it; those before come in this order.
+--- Phases; the number is the ledger's. Those from REPEATS on run within another phase of the request; AFTER comes when it has
+-- ended.
 M.phases = { "server_rewrite", "rewrite", "access", "content", "log", "timer", "balancer", "header_filter", "body_filter" }
 M.number = {}
 for i, name in ipairs(M.phases) do M.number[name] = i end
-local REPEATS = M.number.balancer
+local REPEATS, AFTER = M.number.balancer, M.number.log
 
 local signatures = {
   enter = "int (*)(void *, const void *, uint32_t)",
   exit = "int (*)(void *, const void *, uint32_t)",
   turn = "int (*)(const void *, const void *)",
+  serial = "uint32_t (*)(const void *)",
   leave = "int (*)(void *, const void *)",
   back = "int (*)(void *, const void *, uint32_t, int)",
-  admit = "int (*)(void *, const void *, double, int32_t)",
-  alias = "int (*)(void *, const void *, double, const void *)",
-  same = "int (*)(void *, const void *, double)",
+  admit = "int (*)(void *, const void *, int32_t, int, double)",
+  alias = "int (*)(void *, const void *, const void *)",
+  ["end"] = "void (*)(void *, const void *)",
+  host = "void (*)(void *, void *)",
   reroute = "int (*)(void *, const void *, uint32_t)",
   finish = "int (*)(void *, const void *)",
   peek = "int (*)(void *, const void *)",
+  last_start = "double (*)(const void *)",
   last = "const uint64_t *(*)(const void *)",
   words = "uint32_t (*)(const void *)",
   route = "int (*)(void *)",
@@ -43,7 +46,7 @@ local signatures = {
   known = "uint32_t (*)(const void *)",
 }
 
-M.ENOENT, M.EAGAIN = -2, -11
+M.ENOENT = -2
 M.BUCKETS = 65
 
 local open -- {set=, ledger=, layout=}: what is counted now
@@ -55,11 +58,13 @@ local enter, exit, turn, leave, back, finish = c.enter, c.exit, c.turn, c.leave,
 
 --- Begin to count.
 -- @param set what perf.meter opens
+-- @param[opt] add_end the host's function that a request's end is asked for with: see csrc/core/ledger.h
 -- @return true; or nil, message, code
-function M.open(set)
-  local ledger, message, code = core.ledger(set.meter, #M.phases, REPEATS)
+function M.open(set, add_end)
+  local ledger, message, code = core.ledger(set.meter, #M.phases, REPEATS, AFTER)
   if not ledger then return nil, message, code end
   local now, pointer = { set = set, ledger = ledger, layout = counts.describe(set.layout) }, ffi.cast("void *", ledger:pointer())
+  if add_end then c.host(pointer, ffi.cast("void *", add_end)) end
   open, handle = now, pointer -- at once: memory may run out before
   return true
 end
@@ -77,11 +82,12 @@ end
 function M.enter(r, phase) return handle and enter(handle, r, phase) or 0 end
 function M.exit(r, outer) return handle and exit(handle, r, outer) or 0 end
 function M.turn(r) return handle and turn(handle, r) or 0 end
+function M.serial() return handle and c.serial(handle) or 0 end
 function M.leave(r) return handle and leave(handle, r) or 0 end
 function M.back(r, phase, keep) return handle and back(handle, r, phase, keep) or 0 end
-function M.admit(r, start, route) return handle and c.admit(handle, r, start, route) or 0 end
-function M.alias(r, start, known) return handle and c.alias(handle, r, start, known) or 0 end
-function M.same(r, start) return handle and c.same(handle, r, start) == 1 end
+function M.admit(r, route, ended, start) return handle and c.admit(handle, r, route, ended, start) or 0 end
+function M.alias(r, known) return handle and c.alias(handle, r, known) or 0 end
+function M.ended(r) if handle then c["end"](handle, r) end end
 function M.reroute(r, route) return handle and c.reroute(handle, r, route) == 1 end
 
 --- Forget a request: the number of the route that it was counted for, or nil.
@@ -133,8 +139,9 @@ function M.request(r)
   return difference(c.last(handle))
 end
 
---- The counts of the request that `finish` was told of last.
+--- The counts of the request that `finish` was told of last, and what it was admitted with.
 function M.finished() return difference(c.last(handle)) end
+function M.finished_start() return c.last_start(handle) end
 
 --- An array for `difference` to remember words in.
 local function zeros() return ffi.new("uint64_t[?]", c.words(handle)) end

@@ -5,7 +5,7 @@
 --
 --   before/after   sockets, sleep, subrequests, semaphores, waiting for threads, reading the body, exit, exec, redirect ...
 --   within         ngx.thread.spawn, coroutine.yield: the host goes on with another thread of the same request at once, so
---                  the turn lasts, unless that one has ended it
+--                  the turn lasts, unless that one has ended it; and ngx.thread.wait for one that is done already
 --   a turn of its own   callbacks: timers, new threads, on_abort
 --
 -- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
@@ -14,13 +14,14 @@ local M = {}
 
 --- Wrap what the host has.
 -- @param ngx the host's table
--- @param turns {leave=, back=, turn=, request=} of the ledger, `request` giving the address of the running request
+-- @param turns {leave=, back=, turn=, serial=, request=} of the ledger, `request` giving the address of the running request
 -- @param hooks {capture=, timer=}: capture(opts) gives the options of a subrequest, those asked for or new ones;
 -- timer(fn, ...) runs a timer's callback
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that undoes it (for the tests)
 function M.install(ngx, turns, hooks, modules)
-  local leave, back, turn, request = turns.leave, turns.back, turns.turn, turns.request
+  local leave, back, turn, serial, request = turns.leave, turns.back, turns.turn, turns.serial, turns.request
+  local status = coroutine.status
   local undo, patched = {}, {}
 
   -- Put value at t[key], if something is there.
@@ -69,22 +70,41 @@ function M.install(ngx, turns, hooks, modules)
     end
   end
 
+  -- A callback's turn.
   local function left(...)
     leave(request())
     return ...
   end
 
-  -- A callback's turn.
-  local function run(phase, keep, f, ...)
-    back(request(), phase, keep)
-    return left(f(...))
+  local function run(phase, f)
+    back(request(), phase, 0)
+    return left(f())
+  end
+
+  -- A thread's first turn is its parent's, who goes on when the thread yields or ends: unless it has yielded, that turn lasts.
+  local function ended(before, ...)
+    if serial() ~= before then leave(request()) end
+    return ...
+  end
+
+  local function start(phase, before, f, ...)
+    back(request(), phase, 1)
+    return ended(before, f(...))
   end
 
   local function spawning(spawn)
     return function(f, ...)
       local phase = turn(request())
       if phase == 0 or type(f) ~= "function" then return spawn(f, ...) end
-      return still(phase, spawn(run, phase, 1, f, ...))
+      return still(phase, spawn(start, phase, serial(), f, ...))
+    end
+  end
+
+  local function waiting(wait)
+    local yields = yielding(wait)
+    return function(thread, ...)
+      if type(thread) == "thread" and status(thread) == "zombie" then return wait(thread, ...) end
+      return yields(thread, ...)
     end
   end
 
@@ -121,7 +141,7 @@ function M.install(ngx, turns, hooks, modules)
     return function(f)
       local phase = turn(request())
       if phase == 0 or type(f) ~= "function" then return on_abort(f) end
-      return on_abort(function() return run(phase, 0, f) end)
+      return on_abort(function() return run(phase, f) end)
     end
   end)
 
@@ -164,14 +184,14 @@ function M.install(ngx, turns, hooks, modules)
 
   local thread = ngx.thread
   replace(thread, "spawn", spawning)
-  replace(thread, "wait", yielding)
+  replace(thread, "wait", waiting)
 
   local timer = ngx.timer
   for _, name in ipairs { "at", "every" } do
-    replace(timer, name, function(start)
+    replace(timer, name, function(begin)
       return function(delay, f, ...)
-        if type(f) ~= "function" then return start(delay, f, ...) end
-        return start(delay, function(...) return hooks.timer(f, ...) end, ...)
+        if type(f) ~= "function" then return begin(delay, f, ...) end
+        return begin(delay, function(...) return hooks.timer(f, ...) end, ...)
       end
     end)
   end

@@ -1,0 +1,51 @@
+-- What resty.perf costs, as far as it can be counted: readings of the worker's events, each a read(2); nginx itself makes none.
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+local EVENT = "syscalls:sys_enter_read"
+
+describe("resty.perf reads", function()
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = EVENT }
+  end)
+  after_each(function()
+    if s then s:stop() end
+    s = nil
+  end)
+
+  -- How often for a request of each path.
+  local function readings(paths, sample, log)
+    local start = ("app.start{events='%s', sample=%d}"):format(EVENT, sample)
+    s = server.start { user = "root", log = log, init_worker = start, server = [[
+      location /one { content_by_lua_block { perf.content(ngx.print, "x") } }
+      location /phases {
+        access_by_lua_block { perf.access(ngx.now) }
+        content_by_lua_block { perf.content(ngx.print, "x") }
+      }
+      location /yields { content_by_lua_block { perf.content(function() ngx.sleep(0.001) ngx.sleep(0.001) ngx.print "x" end) } }
+      location /threads { content_by_lua_block { perf.content(function()
+        for _ = 1, 5 do ngx.thread.wait(ngx.thread.spawn(ngx.now)) end coroutine.yield() ngx.print "x" end) } }
+      location /sleepers { content_by_lua_block { perf.content(function()
+        ngx.thread.wait(ngx.thread.spawn(ngx.sleep, 0.001)) ngx.print "x" end) } } ]] }
+    local n = 100
+    for path, times in pairs(paths) do
+      util.exactly(n * times, function() -- the worker reads once a second to add up
+        local before = s:worker()["whole:" .. EVENT]
+        assert.equal(n, s:load(path, n, 4))
+        return s:worker()["whole:" .. EVENT] - before - 1 -- of asking
+      end)
+    end
+    assert.equal("", s:errors())
+  end
+
+  it("twice a request, a phase, and a yield; not for a thread that ends as it began", function()
+    readings({ ["/one"] = 2, ["/phases"] = 4, ["/yields"] = 6, ["/threads"] = 2, ["/sleepers"] = 8 }, 1)
+  end)
+
+  it("the same where no log phase is asked for", function() readings({ ["/one"] = 2, ["/yields"] = 6 }, 1, " ") end)
+
+  it("never for one that is not sampled", function() readings({ ["/phases"] = 0, ["/yields"] = 0 }, 1000000) end)
+end)
