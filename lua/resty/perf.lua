@@ -19,6 +19,7 @@ local totals = require "resty.perf.totals"
 local yields = require "resty.perf.yields"
 
 ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
+local has_end, add_end = pcall(function() return ffi.C.ngx_http_cleanup_add end)
 local get_request = base.get_request
 local enter, exit, finish = ledger.enter, ledger.exit, ledger.finish
 local start_time, now = ngx.req.start_time, ngx.now
@@ -225,7 +226,7 @@ local function go()
   local set, message, code = events.open(config.events)
   if not set then return nil, message, code end
   local ok
-  ok, message, code = ledger.open(set, ffi.C.ngx_http_cleanup_add)
+  ok, message, code = ledger.open(set, has_end and add_end or nil)
   if not ok then return nil, message, code end
   local called, failure = pcall(begin)
   if not called then

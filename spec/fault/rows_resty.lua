@@ -81,7 +81,7 @@ local function ledger()
   local set, message, code = meter.open { assert(names.resolve "page-faults:u") }
   if not set then return nil, message, code end
   local l
-  l, message, code = core.ledger(set.meter, 4, 4)
+  l, message, code = core.ledger(set.meter, 4, 4, 0)
   for _, group in ipairs(set.groups) do group:close() end
   return l, message, code
 end
