@@ -14,6 +14,7 @@
 -- in `file.attrs` and `file.features` as soon as they have passed.
 --
 -- @module perf.data
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local names = require "perf.data_names"
 if require "perf.fast".compiled then require "perf.packed" end
@@ -22,13 +23,18 @@ local data = {}
 
 local File = {}
 
+local function inner(file, method)
+  local found = type(file) == "table" and rawget(file, "_data")
+  return found or blame.method(method, ("perf.data file expected, got %s"):format(type(file)), 1)
+end
+
 --- What was wrong with the file so far: nil when nothing was.
 -- A loop over `file:records()` leaves out damaged records where the place of the next one is known, and ends where it is
 -- not: this tells of both.
 -- @return the first error's message, its code ("EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built;
 --   another errno's symbol), and how many errors there were
 function File:error()
-  local state, count = self._data:state()
+  local state, count = inner(self, "error"):state()
   if count == 0 then return nil end
   return state.message, state.code, count
 end
@@ -37,7 +43,7 @@ end
 -- @usage for rec in file:records() do ... end
 --   assert(not file:error())
 function File:records()
-  return self._data:records()
+  return inner(self, "records"):records()
 end
 
 --- Iterates over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
@@ -46,14 +52,14 @@ end
 -- @param ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
 -- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
 function File:each(type, ...)
-  return self._data:each(type, ...)
+  return inner(self, "each"):each(type, ...)
 end
 
 --- The next record.
 -- @return a Record; or nil at the end; or nil, message, code. After "EBADMSG" the next call goes on with the next record
 --   where its place is known, and returns nil where it is not.
 function File:read_record()
-  return self._data:next()
+  return inner(self, "read_record"):next()
 end
 
 --- What follows the record that was last read: the bytes of an `auxtrace` or `header_tracing_data` record, whose
@@ -61,17 +67,17 @@ end
 -- @param n at most so many bytes; default 65536
 -- @return string, or nil when there is no more; or nil, message, code
 function File:payload(n)
-  return self._data:payload(n or 65536)
+  return inner(self, "payload"):payload(n or 65536)
 end
 
 --- How many records of types that this module does not know were passed over, and the last such type.
 function File:skipped()
-  return self._data:skipped()
+  return inner(self, "skipped"):skipped()
 end
 
 --- Closes the file. Records that were read stay.
 function File:close()
-  self._data:close()
+  inner(self, "close"):close()
 end
 
 -- What the file says of itself ---------------------------------------------------------------

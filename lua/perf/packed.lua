@@ -149,7 +149,12 @@ local function info_of(rec) return infos[rec._tag - 1] end
 local methods = { totable = record.totable, info = info_of }
 
 --- As the kernel wrote them.
-function methods:bytes() return ffi.string(self._b, size(self)) end
+function methods:bytes()
+  if not ffi.istype(Packed, self) then
+    blame.method("bytes", ("Record expected, got %s"):format(type(self)), 1)
+  end
+  return ffi.string(self._b, size(self))
+end
 
 Packed = ffi.metatype("struct { int32_t _tag; uint32_t _room; int64_t _b[?]; }", {
   __index = function(rec, name)

@@ -14,6 +14,7 @@
 --
 -- This module has the methods that are Lua; the core loads it when one is first used.
 -- @module perf.record
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 
 local M = {}
@@ -22,7 +23,7 @@ local fields = core.record_fields()
 fields[#fields + 1] = "raw_fields"
 
 -- What a record of the perf tool's own has beyond the rest; nil for others. Those are never packed (perf.packed).
-local function user_fields(rec) return type(rec) ~= "cdata" and core.user_fields(rec) or nil end
+local function user_fields(rec) return type(rec) ~= "cdata" and blame.call("totable", core.user_fields, rec) or nil end
 
 --- The fields of a record as a plain table.
 -- @param rec Record

@@ -60,7 +60,10 @@ function Tally:take(source)
     error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
   end
   local sum, any = 0, false
-  for _, ev in ipairs(events) do
+  for i, ev in ipairs(events) do
+    if getmetatable(ev) ~= core.Event then
+      error(("bad argument #1 to 'take' (Event expected at [%d], got %s)"):format(i, type(ev)), 2)
+    end
     if ev:is_mapped() then
       local n, message, code = self._raw:take(ev)
       if not n then return nil, message, code end
@@ -91,6 +94,9 @@ end
 -- @param[opt=10] n how many at most
 -- @return array of {count=, share= (0 to 1, of `total`), FIELD=value ...}, the highest first
 function Tally:top(n)
+  if n ~= nil and type(n) ~= "number" then
+    error(("bad argument #1 to 'top' (number expected, got %s)"):format(type(n)), 2)
+  end
   local list, total = {}, tonumber(self:totals().total)
   for count, a, b, c, d in self:each() do
     local e = { count = count, share = tonumber(count) / total }
