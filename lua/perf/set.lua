@@ -147,7 +147,8 @@ end
 -- @param[opt] opts `cpus` ("online", the default, or an array of numbers), `pid` (-1: everyone, the default), `cgroup` or
 -- `cgroups` (each on each CPU), `threads` (a pid: one event on each of its threads, instead of CPUs), `bpf` (a program of
 -- `perf.bpf` or its descriptor, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
--- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out.
+-- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out. One that goes offline later
+-- keeps what it has counted and what stands in its ring; when it is back, a set that is opened then counts it
 function M.set(event, opts)
   opts = open.check_target(opts, "set", options)
   check_options(opts)

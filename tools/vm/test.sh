@@ -48,7 +48,7 @@ plan() {
         options=(-smp 1 -icount "shift=0,sleep=off")
         ;;
     arm64-smp)
-        specs="spec/vm/cpus_spec.lua spec/vm/user_read_spec.lua" words="arm64 icount smp" limit=120
+        specs="spec/vm/cpus_spec.lua spec/vm/offline_spec.lua spec/vm/user_read_spec.lua" words="arm64 icount smp" limit=120
         options=(-smp 2 -icount "shift=0,sleep=off")
         ;;
     amd64)
