@@ -1,10 +1,13 @@
 -- make bench-nginx: what resty.perf costs a real nginx.
 --
---   throughput   paired runs of wrk, in turns: a handler of about 100 us without resty.perf, counted, and 1 of 100 counted.
---                A row is the median of the pairs' ratios, with the least and the most of them. The worker's CPU time for a
---                request, of the same runs, says the same where other programs share the machine.
---   CPU time     of the worker (schedstat) for the same number of requests, with the empty handler counted and not, with and
---                without yields; beside it what the readings alone cost there, by a loop within the worker.
+-- Three servers take turns: one without resty.perf, one that counts, and the floor: one whose handlers make, by FFI and with
+-- nothing around them, the readings that counting needs. All have the same events.
+--
+--   throughput   paired runs of wrk: a handler of about 100 us counted, and 1 of 100 counted, against none. A row is the median
+--                of the pairs' ratios, with the least and the most of them. The worker's CPU time for a request, of the same
+--                runs, says the same where other programs share the machine.
+--   CPU time     of the worker (schedstat) for the same number of requests, more than without resty.perf: an empty handler, and a
+--                yield (ngx.sleep(0)). Least and median of the rounds; beside it the floor's, and the share that is left.
 --   memory       Lua's heap and the process's resident pages before and after many requests.
 --
 --   ROUNDS=5 SECONDS=3 REQUESTS=30000 MEMORY=1000000
@@ -12,36 +15,43 @@ package.path = "./?.lua;./lua/?.lua;./lua/?/init.lua;" .. package.path
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 
+local YIELDS = 16 -- of app.yields
+
 local function setting(name, default) return tonumber(os.getenv(name)) or default end
 local rounds, seconds = setting("ROUNDS", 5), setting("SECONDS", 3)
 local requests, memory = setting("REQUESTS", 30000), setting("MEMORY", 1000000)
 
-local handlers = [[
-  location /@/work { content_by_lua_block { @(app.work) } }
-  location /@/empty { content_by_lua_block { @(app.empty) } }
-  location /@/yield { content_by_lua_block { @(app.yields) } }
-]]
+local function serve(init_worker, call, more)
+  local handlers = ([[
+    location /work { content_by_lua_block { @(app.work) } }
+    location /empty { content_by_lua_block { @(app.empty) } }
+    location /yield { content_by_lua_block { @(app.yields) } }
+    location /collect { content_by_lua_block { app.collect() } } ]]):gsub("@", call)
+  return server.start { app = "bench.nginx_app", log = " ", init_worker = init_worker, server = handlers .. more }
+end
 
-local counted = handlers:gsub("@%(", "perf.content("):gsub("@", "counted")
-local plain = handlers:gsub("@%((.-)%)", "%1()"):gsub("@", "plain")
-local s = server.start { app = "bench.nginx_app", init_worker = "perf.start()", server = counted .. plain .. [[
-  location /readings { content_by_lua_block { perf.content(app.readings) } }
-  location /collect { content_by_lua_block { app.collect() } } ]] }
+local servers = {
+  without = serve("", "app.call", ""),
+  counted = serve("perf.start()", "perf.content", [[
+    location /readings { content_by_lua_block { perf.content(app.readings) } } ]]),
+  floor = serve("app.open()", "app.read_around", ""),
+}
+local s = servers.counted
 
 local function median(list)
   table.sort(list)
   return list[math.floor(#list / 2) + 1]
 end
 
-local function cpu()
-  return tonumber(util.read_file(("/proc/%d/schedstat"):format(s:workers()[1])):match "%d+")
+local function cpu(which)
+  return tonumber(util.read_file(("/proc/%d/schedstat"):format(servers[which]:workers()[1])):match "%d+")
 end
 
 -- Requests a second, and the worker's CPU time for each, in ns.
-local function rate(path)
-  local before = cpu()
-  local text = s:wrk(path, 16, seconds)
-  return tonumber(text:match "Requests/sec:%s+([%d.]+)"), (cpu() - before) / tonumber(text:match "(%d+) requests in")
+local function rate(which, path)
+  local before = cpu(which)
+  local text = servers[which]:wrk(path, 16, seconds)
+  return tonumber(text:match "Requests/sec:%s+([%d.]+)"), (cpu(which) - before) / tonumber(text:match "(%d+) requests in")
 end
 
 local function sample(n)
@@ -58,27 +68,40 @@ local function ratio(name, bar)
   for i = 1, rounds do
     local result = {}
     for k = 1, 2 do
-      local which = (i + k) % 2 == 0 and "counted" or "plain"
-      result[which] = { rate("/" .. which .. "/work") }
+      local which = (i + k) % 2 == 0 and "counted" or "without"
+      result[which] = { rate(which, "/work") }
     end
-    by_rate[i] = result.counted[1] / result.plain[1]
-    by_cpu[i] = result.plain[2] / result.counted[2]
+    by_rate[i] = result.counted[1] / result.without[1]
+    by_cpu[i] = result.without[2] / result.counted[2]
   end
   print(name)
   percent("requests a second", by_rate, bar)
   percent("by the worker's CPU time", by_cpu, bar)
 end
 
-local function each(path)
-  local before = cpu()
-  s:load(path, requests, 8)
-  return (cpu() - before) / requests
+local function each(which, path)
+  local before = cpu(which)
+  servers[which]:load(path, requests, 8)
+  return (cpu(which) - before) / requests
 end
 
-local function difference(path)
-  local list = {}
-  for i = 1, rounds do list[i] = each("/counted" .. path) - each("/plain" .. path) end
-  return median(list)
+-- What a request costs more than without, in ns: {least, median} of the rounds, counted and at the floor.
+local function differences(path)
+  local all = { without = {}, counted = {}, floor = {} }
+  local more = { counted = {}, floor = {} }
+  for i = 1, rounds do
+    for which, list in pairs(all) do list[i] = each(which, path) end
+    for which, list in pairs(more) do list[i] = all[which][i] - all.without[i] end
+  end
+  local least = {}
+  for which, list in pairs(all) do least[which] = math.min(unpack(list)) end
+  local function of(which) return { least[which] - least.without, median(more[which]) } end
+  return of "counted", of "floor"
+end
+
+local function row(name, counted, floor, bar)
+  print(("%-28s %5.2f %5.2f us   floor %5.2f %5.2f   own %5.2f %5.2f   bar %.1f"):format(name, counted[1] / 1e3, counted[2] / 1e3,
+    floor[1] / 1e3, floor[2] / 1e3, (counted[1] - floor[1]) / 1e3, (counted[2] - floor[2]) / 1e3, bar))
 end
 
 print "Throughput against none counted, handler of about 100 us, 16 connections"
@@ -87,12 +110,15 @@ sample(100)
 ratio("1 of 100", 99)
 sample(1)
 
-print "\nCPU time of the worker"
-local reading = tonumber((s:get "/readings":match "[%d.]+"))
-local empty, yields = difference "/empty", difference "/yield"
-print(("%-34s %5.2f us  (of which 2 readings at %.2f us: %.2f; bar 2.5)"):format("a request without a yield", empty / 1e3,
-  reading / 1e3, 2 * reading / 1e3))
-print(("%-34s %5.2f us  (of which 2 readings: %.2f; bar 1.5)"):format("a yield", (yields - empty) / 16 / 1e3, 2 * reading / 1e3))
+print "\nCPU time of the worker, more than without resty.perf: least and median; the floor is two readings, nothing else"
+print(("%-28s %5.2f us"):format("a reading, in a loop", tonumber((s:get "/readings":match "[%d.]+")) / 1e3))
+local request, floor = differences "/empty"
+row("a request without a yield", request, floor, 2.5)
+local function a_yield(with, without)
+  return { (with[1] - without[1]) / YIELDS, (with[2] - without[2]) / YIELDS }
+end
+local yields, yields_floor = differences "/yield"
+row("a yield", a_yield(yields, request), a_yield(yields_floor, floor), 1.5)
 
 print(("\nMemory, %d requests"):format(memory))
 local function size()
@@ -100,8 +126,8 @@ local function size()
   local rss = util.read_file(("/proc/%d/status"):format(s:workers()[1])):match "VmRSS:%s+(%d+)"
   return ("%d KiB of Lua, %d KiB resident"):format(s:worker().memory, rss)
 end
-s:load("/counted/yield", math.min(memory, 20000), 32)
+s:load("/yield", math.min(memory, 20000), 32)
 print(("%-34s %s"):format("before", size()))
-s:load("/counted/yield", memory, 32)
+s:load("/yield", memory, 32)
 print(("%-34s %s"):format("after", size()))
-s:stop()
+for _, each_one in pairs(servers) do each_one:stop() end

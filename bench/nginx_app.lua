@@ -1,7 +1,8 @@
 -- Handlers of bench/nginx.lua.
+local ffi = require "ffi"
 local app = require "spec.nginx.app"
 
-local text = ("the quick brown fox jumps over the lazy dog "):rep(25)
+local text = ("the quick brown fox jumps over the lazy dog "):rep(75)
 
 --- Work of about 100 us, as handlers do it: strings, tables, patterns.
 function app.work()
@@ -14,18 +15,41 @@ end
 
 function app.empty() ngx.print "x" end
 
---- Sixteen yields of the cheapest kind: a thread is spawned and waited for.
+--- Sixteen yields.
 function app.yields()
-  local wait, spawn = ngx.thread.wait, ngx.thread.spawn
-  for _ = 1, 8 do wait(spawn(ngx.now)) end
+  for _ = 1, 16 do ngx.sleep(0) end
   ngx.print "x"
 end
 
---- Sixteen yields to the event loop.
-function app.sleeps()
+function app.call(handler) return handler() end
+
+-- The floor: the readings that resty.perf makes, bare.
+ffi.cdef "ssize_t read(int fd, void *at, size_t n);"
+local descriptors, space = {}, ffi.new "char[4096]"
+
+local function read()
+  for _, fd in ipairs(descriptors) do ffi.C.read(fd, space, 4096) end
+end
+
+--- Open what perf.start opens, to be read by nobody but the handlers.
+function app.open()
+  app.set = assert(require "resty.perf.events".open())
+  for i, group in ipairs(app.set.groups) do
+    group:enable()
+    descriptors[i] = group:fd()
+  end
   local sleep = ngx.sleep
-  for _ = 1, 16 do sleep(0) end
-  ngx.print "x"
+  rawset(ngx, "sleep", function(seconds)
+    read()
+    sleep(seconds)
+    read()
+  end)
+end
+
+function app.read_around(handler)
+  read()
+  handler()
+  read()
 end
 
 --- What one reading of the worker's events costs, in ns: a turn that ends and goes on is two.
