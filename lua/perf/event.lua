@@ -78,10 +78,20 @@ local function off(info)
   return e
 end
 
-local function event_entry(info, scan)
-  local v = scan[1]
-  if not v then return off(info) end
-  return entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id)
+-- The place of an event's own count among those that its read gives: a read_format with "group" gives the whole group's, the
+-- leader's first, to whichever member asks. nil where they have no ids to tell them apart by.
+local function own_place(ev, info, scan)
+  if not scan[2] or not (scan[1].id or info.leader) then return 1 end
+  local id = ev:id()
+  for i, v in ipairs(scan) do
+    if v.id == id then return i end
+  end
+end
+
+local function untold(info)
+  local e = entry(info, nil, 0, 0, nil)
+  e.why = 'its read_format has "group" without "id", so that its count cannot be told from the others'
+  return e
 end
 
 -- What read(2) says, undigested: see csrc/binding/event.c.
@@ -105,10 +115,11 @@ function Event:read()
     if not message then check_open(self, "read") end -- which raises
     return nil, message, code
   end
-  local e = event_entry(info, scan)
-  if e.id == nil and scan[1] then e.id = self:id() end
-  if scan[1] and scan[1].lost then e.lost = scan[1].lost end
-  if #scan > 1 then e.members = scan end
+  if not scan[1] then return off(info) end
+  local v = scan[own_place(self, info, scan)]
+  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or untold(info)
+  e.lost = v and v.lost
+  if scan[2] then e.members = scan end
   return e
 end
 
@@ -116,8 +127,11 @@ end
 local function finish_scan(ev, before, ...)
   local after, message = scan_of(ev)
   if not after then blame.raise(message or "Event is closed", 0) end
-  local info, a, b = ev:info(), before[1], after[1]
-  if not (a and b) then return off(info), ... end
+  local info = ev:info()
+  if not (before[1] and after[1]) then return off(info), ... end
+  local i = own_place(ev, info, after)
+  local a, b = before[i], after[i]
+  if not b then return untold(info), ... end
   local function diff(x, y) return x and y and y - x end
   return entry(info, b.value - a.value, diff(before.enabled_ns, after.enabled_ns),
     diff(before.running_ns, after.running_ns), b.id or ev:id()), ...

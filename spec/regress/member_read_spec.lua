@@ -1,0 +1,46 @@
+-- The story: group[2]:read() gave the leader's count under its own label: a read_format with "group", which every member of a
+-- perf.group has, makes the kernel give the whole group's counts, the leader's first, whichever member is read. So did
+-- group[2]:measure(fn) and tostring(group[2]).
+local kit = require "testkit"
+local perf = require "perf"
+
+describe("a member of a group", function()
+  it("reads and measures its own count", function()
+    requires { perf_open = true, nosan = true, nostress = true }
+    local group = assert(perf.group { "dummy", "page-faults", "minor-faults", "cpu-clock" })
+    group:enable()
+    kit.touch_pages(64)
+    group:disable()
+    local all = group:read()
+    for i = 1, #group do
+      local e = group[i]:read()
+      assert.equal(all[i].label, e.label)
+      assert.equal(all[i].value, e.value)
+      assert.equal(group[i]:id(), e.id)
+      assert.equal(#group, #e.members)
+    end
+    assert.equal(64, group[2]:read().value)
+    assert.equal("Event(page-faults: 64)", tostring(group[2]))
+    group:enable()
+    assert.equal(64, (group[3]:measure(kit.touch_pages, 64)).value)
+    assert.equal(0, (group[1]:measure(kit.touch_pages, 64)).value)
+    group:close()
+  end)
+
+  it("whose read_format has no id says that it cannot tell", function()
+    requires { perf_open = true }
+    local format = { "group", "total_time_enabled", "total_time_running" }
+    local leader = assert(perf.open { event = "dummy", read_format = format })
+    local member = assert(perf.open({ event = "page-faults", read_format = format }, { group = leader }))
+    assert(member:enable())
+    assert(leader:enable())
+    assert.equal(0, leader:read().value)
+    assert.equal(0, (leader:measure(kit.touch_pages, 4)).value)
+    for _, e in ipairs { member:read(), (member:measure(kit.touch_pages, 4)) } do
+      assert.is_nil(e.value)
+      assert.matches('"group" without "id"', e.why, 1, true)
+    end
+    member:close()
+    leader:close()
+  end)
+end)
