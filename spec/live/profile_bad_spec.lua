@@ -51,9 +51,9 @@ describe("a profiler", function()
       assert.is_false(ok)
       assert.is_truthy(err:find(text, 1, true), err)
     end
-    bad("bad argument #2 (function expected, got nil)", {})
+    bad("bad argument #2 to 'profile' (function expected, got nil)", {})
     bad("table of options expected, got string", "page-faults", print)
-    bad "bad argument #2 (function expected, got nil)"
+    bad "bad argument #2 to 'profile' (function expected, got nil)"
   end)
 
   it("says what it is and whether it runs", function()
