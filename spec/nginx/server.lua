@@ -76,6 +76,7 @@ local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv
 --- Start one.
 -- @param opts {main=, log=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
 -- configuration; $port in init_worker is its port. capability="ipc_lock": the master too is www-data, and both have that one
+-- (and may read a tree that is not www-data's)
 function M.start(opts)
   local dir = os.tmpname()
   os.remove(dir)
@@ -85,8 +86,8 @@ function M.start(opts)
   self:configure()
   local nginx = ("nginx -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
   if opts.capability then
-    local user = "--reuid=www-data --regid=www-data --clear-groups --inh-caps=+%s --ambient-caps=+%s"
-    nginx = ("chown www-data %s; setpriv %s %s"):format(dir, (user:gsub("%%s", opts.capability)), nginx)
+    local user = "--reuid=www-data --regid=www-data --clear-groups --inh-caps=%s --ambient-caps=%s"
+    nginx = ("chown www-data %s; setpriv %s %s"):format(dir, (user:gsub("%%s", "+dac_read_search,+" .. opts.capability)), nginx)
   end
   local text, status = shell(nginx)
   if status ~= 0 then
