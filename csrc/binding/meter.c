@@ -212,11 +212,21 @@ static int l_reopen(lua_State *L)
 	return 1;
 }
 
+/* The library's own frames are not to blame: perf.names.blame finds whose line it is. */
 int pb_meter_failed(lua_State *L, int r)
 {
+	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+	lua_getfield(L, -1, "perf.names.blame");
+	if (!lua_istable(L, -1))
+		return luaL_error(L, "read: %s", strerror(-r));
+	lua_getfield(L, -1, "raise");
 	if (r == -EBADF)
-		return luaL_error(L, "Group is closed");
-	return luaL_error(L, "read: %s", strerror(-r));
+		lua_pushliteral(L, "Group is closed, or a member of it");
+	else
+		lua_pushfstring(L, "read: %s", strerror(-r));
+	lua_pushinteger(L, 0);
+	lua_call(L, 2, 0);
+	return 0;
 }
 
 static int l_members(lua_State *L)

@@ -39,6 +39,8 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words)
 		return 0;
 	if (got < 0)
 		return (int)got;
+	if (got > 0) /* counts of fewer: a member was closed, and whose they are would be a guess */
+		return -EBADF;
 	words[1] = words[2] = UINT64_MAX;
 	for (size_t i = HEAD; i < n; i++)
 		words[i] = 0;

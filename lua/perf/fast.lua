@@ -144,7 +144,7 @@ local function by_ffi(ffi)
 
   local EBADF, ESRCH = -9, -3
   local function failed(r)
-    blame.raise(r == EBADF and "Group is closed" or select(2, core.refused("read", -r)), 0)
+    blame.raise(r == EBADF and "Group is closed, or a member of it" or select(2, core.refused("read", -r)), 0)
   end
 
   function M.begin(meter, layout, words)

@@ -26,7 +26,9 @@ end
 
 local function check_open(g, method)
   local events = check_group(g, method)
-  if not events[1]:is_open() then blame.method(method, "Group is closed", 1) end
+  for _, ev in ipairs(events) do
+    if not ev:is_open() then blame.method(method, "Group is closed, or a member of it", 1) end
+  end
   return events
 end
 

@@ -44,3 +44,25 @@ describe("a member of a group", function()
     leader:close()
   end)
 end)
+
+-- When a member was closed, the group's read is shorter; it passed for one of a pinned group without a counter, and every count
+-- was "not enabled".
+describe("a group one of whose members is closed", function()
+  it("says so instead of counts that nobody can place", function()
+    requires { perf_open = true }
+    for i = 1, 3 do
+      local group = assert(perf.group { "dummy", "page-faults", "cpu-clock" })
+      group:enable()
+      group[i]:close()
+      for _, method in ipairs { "read", "measure", "enable" } do
+        local ok, message = pcall(function()
+          local r = group[method](group, function() end)
+          return r
+        end)
+        assert.is_false(ok)
+        assert.matches("member_read_spec.lua:%d+: .*Group is closed, or a member of it", message)
+      end
+      group:close()
+    end
+  end)
+end)
