@@ -5,8 +5,8 @@
 -- Operations come in a random order that the seed gives, with signals and the collector in between. Each one is an `op` below:
 -- it returns nothing, or the code of an error that the machine was made to give, and which must be one that the op names;
 -- anything else ends the run. After a warm-up (a tenth of the time) no descriptor, ring or child process may be more at
--- any look, and the process's memory at the end no more than a megabyte above what it
--- was: what grows by an operation grows by thousands of them.
+-- any look, and the process's memory at the end no more than two megabytes above what it was: what grows by an operation grows by
+-- thousands of them. (LuaJIT's heap goes on finding its size for as long: what malloc has given out stays the same to the byte.)
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"
@@ -14,7 +14,7 @@ local needs = require "spec.support.needs"
 
 local seconds = tonumber(os.getenv "SOAK_SECONDS") or 60
 local seed = tonumber(os.getenv "SOAK_SEED") or 1
-local MOST = 1024 -- KiB: malloc's heap finds its size slowly
+local MOST = 2048 -- KiB
 
 math.randomseed(seed)
 local random = math.random
