@@ -85,7 +85,7 @@ static int l_opendir(lua_State *L)
 	const char *path = pb_check_path(L, 1);
 	struct pf_event *d = pb_newuserdata(L, sizeof *d);
 
-	d->fd = -1;
+	*d = (struct pf_event){.fd = -1};
 	luaL_getmetatable(L, PB_DIRECTORY);
 	lua_setmetatable(L, -2);
 	d->fd = pf_sys->open(path, O_RDONLY | O_DIRECTORY, 0);
