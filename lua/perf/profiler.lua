@@ -266,7 +266,7 @@ function M.profiler(opts) return new(opts) end
 local function finish(p, ok, ...)
   local prof, message, code = p:stop()
   p:close()
-  if not ok then error((...), 0) end
+  if not ok then blame.again(...) end
   if not prof then return nil, message, code end
   return prof, ...
 end

@@ -161,22 +161,20 @@ end
 
 local function leave(self, span, key, before, ok, ...)
   self.active[key], self.depth = before, self.depth - 1
-  if not ok then
-    local failure, where = ...
-    span:record_error(failure, where)
-  end
+  if not ok then span:record_error(...) end
   span:finish()
-  if not ok then error((...), 0) end
+  if not ok then blame.again(...) end
   return ...
 end
 
 -- Errors with their tracebacks.
 local function guard(err) return { err, debug.traceback(tostring(err), 2) } end
 
+local function unpack_pair(failure) return failure[1], failure[2] end
+
 local function unwrap(ok, ...)
   if ok then return true, ... end
-  local failure = ...
-  return false, failure[1], failure[2]
+  return false, unpack_pair(...)
 end
 
 local call

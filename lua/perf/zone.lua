@@ -47,7 +47,7 @@ Zone.__close = Zone.close
 
 local function finish(outer, ok, ...)
   set(outer)
-  if not ok then error((...), 0) end
+  if not ok then blame.again(...) end
   return ...
 end
 

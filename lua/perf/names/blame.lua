@@ -63,12 +63,19 @@ function blame.method(name, message, arg)
   error(where .. what:format(name, message), 0)
 end
 
-local function hand_on(name, ok, ...)
-  if ok then return ... end
-  local message = ...
+--- Raise an error again as it was. Callers hand all of their `...` over: in compiled code of LuaJIT on arm64, until the middle
+-- of 2022, `(...)` and `local err = ...` may be another one of them.
+function blame.again(err) error(err, 0) end
+
+local function mistaken(name, message)
   local arg, why = tostring(message):match "bad argument #(%d+) to '[^']*' %((.*)%)$"
   if arg then blame.method(name, why, tonumber(arg)) end
   error(message, 0)
+end
+
+local function hand_on(name, ok, ...)
+  if not ok then mistaken(name, ...) end
+  return ...
 end
 
 --- Call a method of the core for the one that stands before it: its mistakes are the caller's.
