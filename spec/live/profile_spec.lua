@@ -211,9 +211,11 @@ describe("perf.profile", function()
 
     local function on_and_off(fn)
       for _, mode in ipairs { "on", "off" } do
-        ffi.C.madvise(base, bytes, 4) -- the pages are given back
         if mode == "off" then require("jit").off() end
-        local ok, err = pcall(fn)
+        local ok, err = pcall(util.attempts, function()
+          ffi.C.madvise(base, bytes, 4) -- the pages are given back
+          fn()
+        end)
         require("jit").on()
         if not ok then error(err, 0) end
       end

@@ -15,6 +15,7 @@ local function without(tag) return untimed:record(b.record(9, 0, b.u64(tag or 0)
 -- A ring: on_read is called before each read, and may write more.
 local function ring(...)
   local r = { queue = { ... }, reads = 0 }
+  function r:is_open() return true end
   function r:is_mapped() return not self.unmapped end
   function r:has_record()
     if self.on_look then self.on_look() end
@@ -168,7 +169,7 @@ describe("a reader of several rings", function()
 
   it("knows its options", function()
     local r = merge.reader { ring() }
-    assert.has_error(function() r:records { time = 1 } end, "bad argument #1 (unknown option 'time')")
+    assert.has_error(function() r:records { time = 1 } end, "bad argument #1 to 'records' (unknown option 'time')")
   end)
 
   it("keeps any order of many", function()
