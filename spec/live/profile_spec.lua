@@ -1,5 +1,6 @@
 local kit = require "testkit"
 local perf = require "perf"
+local util = require "spec.support.util"
 local profiling = require "spec.support.profiling"
 
 local check, next_line = profiling.check, profiling.next_line
