@@ -15,7 +15,7 @@ local function without(tag) return untimed:record(b.record(9, 0, b.u64(tag or 0)
 -- A ring: on_read is called before each read, and may write more.
 local function ring(...)
   local r = { queue = { ... }, reads = 0 }
-  function r:is_open() return true end
+  function r.is_open() return true end
   function r:is_mapped() return not self.unmapped end
   function r:has_record()
     if self.on_look then self.on_look() end
