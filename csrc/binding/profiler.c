@@ -34,9 +34,9 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
-/* core.profiler(event, {exact=, switches=, native=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=}): a Profiler;
+/* core.profiler(event, {exact=, switches=, native=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=, timeline=}): a Profiler;
  * or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose functions are not shown, code_start
- * to code_end the interpreter's. */
+ * to code_end the interpreter's; timeline is how many samples are kept one by one. */
 static int l_profiler(lua_State *L)
 {
 	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
@@ -77,7 +77,9 @@ static int l_profiler(lua_State *L)
 	p->s.trigger = pb_engine_trigger;
 	p->s.owner = p;
 	/* the event is the first member of the userdata that has its layout */
-	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout);
+	lua_getfield(L, 2, "timeline");
+	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)lua_tointeger(L, -1));
+	lua_pop(L, 1);
 	return r < 0 ? pb_fail(L, r, "profiler") : 1;
 }
 
@@ -202,6 +204,7 @@ static void push_sum(lua_State *L, uint64_t v, const char *field)
  *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
  *   pending   array of {state, weight, count}: samples that no safe point came for
+ *   moments   the samples one by one, for core.moment; settled: so many of them; beyond: those that found no room
  *   total, and of that unsampled: what was counted after the last sample; lost, samples, duration_ns, memory */
 static int l_result(lua_State *L)
 {
@@ -245,6 +248,12 @@ static int l_result(lua_State *L)
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	lua_setfield(L, -2, "pending");
+	if (p->s.moments.items) {
+		lua_pushlstring(L, (const char *)p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
+		lua_setfield(L, -2, "moments");
+		push_sum(L, p->s.moments.settled, "settled");
+		push_sum(L, p->s.moments.beyond, "beyond");
+	}
 	push_sum(L, pf_sampler_total(&p->s), "total");
 	push_sum(L, unsampled, "unsampled");
 	push_sum(L, p->s.ring.lost + p->s.ring.lost_samples, "lost");
@@ -252,6 +261,25 @@ static int l_result(lua_State *L)
 	push_sum(L, p->s.duration_ns, "duration_ns");
 	push_sum(L, pf_stacks_memory(s), "memory");
 	return 1;
+}
+
+/* core.moment(moments, i): time, addr, cpu, weight, node of the i-th; nothing behind the last. */
+static int l_moment(lua_State *L)
+{
+	size_t size;
+	const char *bytes = luaL_checklstring(L, 1, &size);
+	const lua_Integer i = luaL_checkinteger(L, 2);
+	struct pf_moment m;
+
+	if (i < 1 || (size_t)i > size / sizeof m)
+		return 0;
+	memcpy(&m, bytes + (size_t)(i - 1) * sizeof m, sizeof m);
+	pb_push_u64(L, m.time);
+	pb_push_i64(L, (int64_t)m.addr);
+	lua_pushinteger(L, (lua_Integer)m.cpu);
+	pb_push_u64(L, m.weight);
+	lua_pushinteger(L, (lua_Integer)m.node);
+	return 5;
 }
 
 /* core.set_zone(number): the zone that was; core.zone_cell(): where it is kept, for FFI. */
@@ -296,6 +324,7 @@ void pb_open_profiler(lua_State *L)
 					     {"zone_cell", l_zone_cell},
 					     {"unix_time", l_unix_time},
 					     {"object_address", l_object_address},
+					     {"moment", l_moment},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
 					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};

@@ -25,9 +25,10 @@ static struct pf_sampler *active;
 
 /* --- what is pending ------------------------------------------------------------------------------------------------ */
 
-static void pend(struct pf_sampler *s, uint32_t state, uint32_t chain, uint64_t weight)
+static void pend(struct pf_sampler *s, const struct pf_record *r, uint32_t state, uint32_t chain, uint64_t weight)
 {
 	struct pf_pending *p = s->pending + s->npending;
+	struct pf_moment moment = {.time = r->time, .addr = r->addr, .weight = weight, .cpu = r->cpu};
 
 	for (uint32_t i = 0; i < s->npending; i++)
 		if (s->pending[i].state == state && s->pending[i].zone == pf_zone && s->pending[i].chain == chain)
@@ -41,6 +42,8 @@ static void pend(struct pf_sampler *s, uint32_t state, uint32_t chain, uint64_t 
 	p->weight += weight;
 	p->count++;
 	s->samples++;
+	moment.node = (uint32_t)(p - s->pending);
+	pf_moments_add(&s->moments, &moment);
 }
 
 static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
@@ -67,7 +70,7 @@ static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_
 void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
 {
 	struct pf_stacks *st = &s->stacks;
-	uint32_t zone = 0, base = 0;
+	uint32_t zone = 0, base = 0, nodes[PF_SAMPLER_PENDING];
 	int built = 0, lost = 0;
 
 	for (uint32_t i = 0; i < s->npending; i++) {
@@ -81,9 +84,11 @@ void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
 			lost = lost || (n && !base);
 			built = 1;
 		}
-		pf_stacks_add(st, lost ? 0 : with_state(s, base, p), p->weight, p->count);
+		nodes[i] = lost ? 0 : with_state(s, base, p);
+		pf_stacks_add(st, nodes[i], p->weight, p->count);
 		s->sum += p->weight;
 	}
+	pf_moments_settle(&s->moments, nodes);
 	s->npending = 0;
 }
 
@@ -137,7 +142,7 @@ static void take_sample(struct pf_sampler *s, const struct pf_record *r, const u
 	}
 	if (s->native && r->has & PF_SAMPLE(CALLCHAIN))
 		chain = intern_chain(s, pf_view_u64(bytes, r->callchain), r->callchain.n, state == PF_OUTSIDE);
-	pend(s, state, chain, weight);
+	pend(s, r, state, chain, weight);
 }
 
 static void take_switch(struct pf_sampler *s, const struct pf_record *r, enum pf_state state)
@@ -145,7 +150,7 @@ static void take_switch(struct pf_sampler *s, const struct pf_record *r, enum pf
 	if (r->misc & SWITCH_OUT) {
 		s->out_since = r->time;
 	} else if (s->out_since) {
-		pend(s, state, 0, r->time - s->out_since);
+		pend(s, r, state, 0, r->time - s->out_since);
 		s->out_since = 0;
 	}
 }
@@ -227,13 +232,15 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
 
-int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l)
+int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments)
 {
 	size_t pages = RING_PAGES;
 	int r;
 
 	s->event = event;
 	r = pf_stacks_init(&s->stacks);
+	if (r == 0)
+		r = pf_moments_init(&s->moments, moments);
 	if (r == 0)
 		r = pf_layouts_add(&s->layouts, l);
 	if (r >= 0)
@@ -247,6 +254,7 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct p
 	/* What is touched for the first time is a page fault, which must not be one of those that are profiled. */
 	for (size_t at = 0; at < s->ring.map_size; at += 4096)
 		(void)*(volatile unsigned char *)(s->ring.map + at);
+	pf_ring_skip(&s->ring, 0); /* the page of heads and tails is written to, which is another fault */
 	memset(s->ring.scratch, 0, PF_RECORD_MAX_SIZE);
 	return 0;
 }
@@ -257,6 +265,7 @@ void pf_sampler_free(struct pf_sampler *s)
 	pf_ring_unmap(&s->ring);
 	pf_layouts_free(&s->layouts);
 	pf_stacks_free(&s->stacks);
+	pf_moments_free(&s->moments);
 	s->event = NULL;
 }
 

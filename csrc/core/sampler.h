@@ -23,6 +23,7 @@
 #include <signal.h>
 
 #include "event.h"
+#include "moments.h"
 #include "ring.h"
 #include "stacks.h"
 
@@ -47,6 +48,7 @@ struct pf_pending {
 
 struct pf_sampler {
 	struct pf_stacks stacks;
+	struct pf_moments moments;
 	struct pf_ring ring;
 	struct pf_layouts layouts;
 	struct pf_event *event;
@@ -75,8 +77,9 @@ struct pf_sampler {
 /* The zone that the thread is in: kept with each sample. 0 for none. */
 extern volatile uint32_t pf_zone;
 
-/* Prepare for an event that is open, disabled and has the layout l. 0 or -errno: -EPERM when the ring cannot be mapped. */
-int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l);
+/* Prepare for an event that is open, disabled and has the layout l, with room for so many moments. 0 or -errno: -EPERM when the
+ * ring cannot be mapped. */
+int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
 /* -EBUSY: one is running. A sampler starts once. */

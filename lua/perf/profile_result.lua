@@ -108,12 +108,14 @@ end
 -- Stacks
 
 local function add(list, stack, weight, count, zone)
-  list[#list + 1] = { stack = stack, weight = weight, count = count, zone = zone }
+  local sample = { stack = stack, weight = weight, count = count, zone = zone }
+  list[#list + 1] = sample
+  return sample
 end
 
--- Stacks that are the same once addresses have become names are added up. `kept` is by the identity of frames.
+-- Stacks that are the same once addresses have become names are added up, in the first of them: into[sample] is that.
 local function merged(list)
-  local numbers, n, by_key, out = {}, 0, {}, {}
+  local numbers, n, by_key, out, into = {}, 0, {}, {}, {}
   for _, sample in ipairs(list) do
     local key = { sample.zone or "" }
     for i, frame in ipairs(sample.stack) do
@@ -125,6 +127,7 @@ local function merged(list)
     end
     key = table.concat(key, ",")
     local same = by_key[key]
+    into[sample] = same
     if same then
       same.weight, same.count = same.weight + sample.weight, same.count + sample.count
     else
@@ -132,13 +135,14 @@ local function merged(list)
       out[#out + 1] = sample
     end
   end
-  return out
+  return out, into
 end
 
+-- The stacks that were sampled, and where each is: by node, and what is pending by minus its place.
 local function samples_of(found, zone_name)
   local frames, zones = frames_of(found.frames)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
-  local list, native = {}, false
+  local list, native, places, into = {}, false, {}, {}
   for node = 1, #parent do
     if count[node] ~= 0 then
       local stack, n, at, zone, in_user = {}, 0, node, nil, false
@@ -156,17 +160,17 @@ local function samples_of(found, zone_name)
       end
       -- The program that called Lua.
       if n > 1 and stack[n].kind == "c" and stack[n].unknown then stack[n] = nil end
-      add(list, stack, weight[node], count[node], zone)
+      places[node] = add(list, stack, weight[node], count[node], zone)
     end
   end
-  for _, p in ipairs(found.pending) do add(list, { state_frame(p.state) }, p.weight, p.count) end
+  for i, p in ipairs(found.pending) do places[-i] = add(list, { state_frame(p.state) }, p.weight, p.count) end
   if found.unsampled ~= 0 then add(list, { state_frame "unsampled" }, found.unsampled, 0) end
-  if native then list = merged(list) end
+  if native then list, into = merged(list) end
   table.sort(list, function(a, b)
     if a.weight ~= b.weight then return a.weight > b.weight end
     return (a.stack[1] and a.stack[1].name or "") < (b.stack[1] and b.stack[1].name or "")
   end)
-  return list
+  return list, function(node) return into[places[node]] or places[node] end
 end
 
 --- Make a Profile.
@@ -175,9 +179,11 @@ end
 function M.make(p, found)
   local zone_name = require("perf.zone").name
   local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))
+  local list, place = samples_of(found, zone_name)
+  local timeline = found.moments and { moments = found.moments, settled = found.settled, place = place }
   return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
     freq = p.attr.sample_freq, period = p.attr.sample_period, started = p.started, duration_ns = found.duration_ns, pid = p.pid,
-    tid = p.tid, comm = comm, memory = found.memory }, samples_of(found, zone_name))
+    tid = p.tid, comm = comm, memory = found.memory, timeline_lost = found.beyond }, list, timeline)
 end
 
 return M

@@ -18,12 +18,13 @@ local M = {}
 
 local COOKIE = 0x6c756170 -- PF_SAMPLER_COOKIE of csrc/core/sampler.h
 local DEFAULT_FREQ = 999
+local TIMELINE, LONGEST = 100000, 2 ^ 26 -- samples; 2^26: PF_MOMENTS_MOST
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Options
 
 local options = { event = "string or table", freq = "number", period = "number", native = "boolean", coroutines = "string",
-  filter = "string" }
+  filter = "string", timeline = "boolean or number" }
 
 local coroutines = { alone = true, resumer = true, creator = true }
 
@@ -34,11 +35,14 @@ local function check_options(opts)
     local want = options[key]
     if not want then blame.raisef("unknown option '%s'", tostring(key)) end
     if not want:find(type(value), 1, true) then blame.raisef("option '%s': %s expected, got %s", key, want, type(value)) end
-    if want == "number" and not (value >= 1 and value == math.floor(value) and value < 2 ^ 53) then
+    if type(value) == "number" and not (value >= 1 and value == math.floor(value) and value < 2 ^ 53) then
       blame.raisef("option '%s': positive integer expected", key)
     end
   end
   if opts.freq and opts.period then blame.raise "options 'freq' and 'period' exclude each other" end
+  if type(opts.timeline) == "number" and opts.timeline > LONGEST then
+    blame.raisef("option 'timeline': at most %d samples", LONGEST)
+  end
   if opts.coroutines and not coroutines[opts.coroutines] then
     blame.raise "option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected"
   end
@@ -88,8 +92,12 @@ local function prepare(spec, opts)
   attr.disabled, attr.read_format, attr.inherit = true, {}, nil
   attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, COOKIE
   attr.sample_type = opts.native and { "read", "callchain" } or { "read" }
+  if opts.timeline then
+    for _, what in ipairs { "time", "addr", "cpu" } do table.insert(attr.sample_type, what) end
+    attr.use_clockid, attr.clockid = true, "monotonic"
+  end
   if software(attr) == 3 then
-    attr.sample_type = { "tid", "time", "read" }
+    attr.sample_type = { "tid", "time", "read", "cpu" }
     attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil
     attr.context_switch, attr.sample_id_all = true, true
     return attr, "switches"
@@ -168,7 +176,7 @@ local function arm(self)
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
     native = self.opts.native, by_descriptor = by_descriptor, coroutines = self.opts.coroutines, hidden = hidden,
-    code_start = from, code_end = to })
+    code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()
     return nil, label .. ": " .. message, code
@@ -258,7 +266,8 @@ end
 -- given. `freq`: samples a second, or `period`: the event's count from one to the next; 999 a second for clocks and hardware
 -- counters when not given, and period 1 for all others, which makes the profile exact. `native`: true adds the C
 -- and kernel functions of the call chain. `coroutines`: "resumer" shows a coroutine under the stack that resumed it, "creator"
--- under that which made it, "alone", the default, by itself. `filter`: of a tracepoint.
+-- under that which made it, "alone", the default, by itself. `timeline`: true, or a number of
+-- samples (100,000), keeps each by itself as well, for `prof:timeline()`. `filter`: of a tracepoint.
 -- The event context-switches is weighed by the time off the CPU, in nanoseconds.
 -- @treturn Profiler or nil, message, code. Raises for an unknown event or option
 function M.profiler(opts) return new(opts) end

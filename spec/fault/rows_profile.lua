@@ -28,6 +28,12 @@ row("perf.profile (coroutines)", { run = function()
     for _ = 1, 3 do coroutine.resume(coroutine.create(function() kit.touch_pages(2) end)) end
   end)
 end, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
+row("perf.profile (timeline)", { run = function()
+  local prof, message, code = perf.profile({ event = "page-faults:u", timeline = 1000 }, kit.touch_pages, 10)
+  if not prof then return nil, message, code end
+  for m in prof:timeline() do assert(m.stack[1]) end
+  return prof
+end, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
 method("LineProfiler", profiler, {
   close = function(p) return p:close() end,
   is_running = function(p) return p:is_running() end,
@@ -39,12 +45,13 @@ method("LineProfiler", profiler, {
 local profile
 local function sampled()
   out = out or os.tmpname()
-  profile = profile or assert(perf.profile(options, kit.touch_pages, 50))
+  profile = profile or assert(perf.profile({ event = "page-faults:u", period = 1, timeline = true }, kit.touch_pages, 50))
   return { prof = profile }
 end
 local function file(run) return { run = run, survives = "open:ENOENT" } end -- it is not there yet
 method("Profile", sampled, {
   diff = function(h) return h.prof:diff(h.prof) end,
+  timeline = function(h) return h.prof:timeline() end,
   flamegraph = file(function(h) return h.prof:flamegraph(out) end),
   folded = file(function(h) return h.prof:folded(out) end),
   is = function(h) return h.prof.is(h.prof) end,

@@ -33,6 +33,7 @@ kit.setenv("PERF_KEEP", "0")
 -- program: C types that LuaJIT's FFI was told of cannot be told again. Where it does not load, the
 -- specs say so.
 pcall(require, "perf")
+pcall(require, "perf.zone") -- which has the zones' names
 
 -- Raises what busted knows as pending, also where its own `pending` is another function (before_each).
 local raise_pending = require "busted.core"().pending
