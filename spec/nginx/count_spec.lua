@@ -5,10 +5,7 @@ describe("resty.perf under load", function()
   local s
 
   before_each(function() requires(server.needs) end)
-  after_each(function()
-    if s then s:stop() end
-    s = nil
-  end)
+  after_each(server.stop)
 
   local function serve(label, opts)
     opts.init_worker = opts.init_worker or ("app.start{events={'task-clock', '%s'}}"):format(label)

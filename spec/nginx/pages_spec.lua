@@ -7,10 +7,7 @@ describe("resty.perf's pages", function()
   local s
 
   before_each(function() requires(server.needs) end)
-  after_each(function()
-    if s then s:stop() end
-    s = nil
-  end)
+  after_each(server.stop)
 
   local function serve(more)
     s = server.start { server = [[

@@ -11,10 +11,7 @@ describe("resty.perf reads", function()
     requires(server.needs)
     requires { tracepoint = EVENT }
   end)
-  after_each(function()
-    if s then s:stop() end
-    s = nil
-  end)
+  after_each(server.stop)
 
   -- How often for a request of each path.
   local function readings(paths, sample, log)

@@ -11,10 +11,7 @@ describe("resty.perf and requests", function()
     requires(server.needs)
     requires { tracepoint = EVENT }
   end)
-  after_each(function()
-    if s then s:stop() end
-    s = nil
-  end)
+  after_each(server.stop)
 
   local function serve(locations, more)
     local opts = { server = locations, user = "root" }

@@ -73,6 +73,8 @@ Server.__index = Server
 
 local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv "PWD" .. "/" .. path end
 
+local running = {}
+
 --- Start one.
 -- @param opts {main=, log=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
 -- configuration; $port in init_worker is its port. capability="ipc_lock": the master too is www-data, and both have that one
@@ -94,8 +96,14 @@ function M.start(opts)
     self:remove()
     error("nginx does not start: " .. text, 2)
   end
+  running[#running + 1] = self
   self:wait(function() return self:get "/tell" ~= "" end)
   return self
+end
+
+--- Stop what was started and is not stopped: for after_each.
+function M.stop()
+  for i = #running, 1, -1 do table.remove(running, i):stop() end
 end
 
 --- Write the configuration, with other pieces where some are given.
@@ -186,8 +194,10 @@ end
 
 function Server:remove() os.execute("rm -rf " .. self.dir) end
 
---- Stop it and remove what it left.
+--- Stop it and remove what it left. Idempotent.
 function Server:stop()
+  if self.stopped then return end
+  self.stopped = true
   local master = self:master()
   kit.kill(master, 15)
   self:wait(function()

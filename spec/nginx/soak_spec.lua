@@ -9,10 +9,7 @@ describe("resty.perf in the long run", function()
   local s
 
   before_each(function() requires(server.needs) end)
-  after_each(function()
-    if s then s:stop() end
-    s = nil
-  end)
+  after_each(server.stop)
 
   local function descriptors(pid) return tonumber((util.shell("ls /proc/" .. pid .. "/fd | wc -l"))) end
 

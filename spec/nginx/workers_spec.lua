@@ -7,10 +7,7 @@ describe("resty.perf and workers", function()
   local s
 
   before_each(function() requires(server.needs) end)
-  after_each(function()
-    if s then s:stop() end
-    s = nil
-  end)
+  after_each(server.stop)
 
   local hello = [[location /hello { content_by_lua_block { perf.content(ngx.say, "hello") } }]]
 
@@ -120,7 +117,6 @@ describe("resty.perf and workers", function()
       assert.truthy(s:errors():find(message, 1, true), call .. ": " .. s:errors())
       assert.equal("hello\n", (s:get "/hello"))
       s:stop()
-      s = nil
     end
   end)
 end)

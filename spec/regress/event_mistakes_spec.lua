@@ -3,12 +3,7 @@
 -- enabled the event before it failed; ev:modify(perf.breakpoint{...}) was EINVAL, since it lacked what perf.open had added;
 -- sample_type = {ip = true} asked for nothing; refresh, set_period and modify failed without a hint.
 local perf = require "perf"
-
-local function message_of(fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  return message
-end
+local message_of = require("spec.support.util").message_of
 
 describe("a mistake with an Event", function()
   local ev

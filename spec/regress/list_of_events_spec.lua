@@ -2,12 +2,7 @@
 -- unnoticed, and {"page-faults", inherit = true} ignored its field. And in a REPL, whose `return perf.open "cyclse"` is a tail
 -- call, messages named no function: "bad argument #1 (cyclse: unknown event ...)".
 local perf = require "perf"
-
-local function message_of(fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  return message
-end
+local message_of = require("spec.support.util").message_of
 
 describe("a list of events", function()
   local function nothing() end

@@ -2,12 +2,7 @@
 -- things of whom to count ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed Set's or
 -- Group's records() gave an iterator that failed later, and mistakes with both blamed lines of the library.
 local perf = require "perf"
-
-local function message_of(fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  return message
-end
+local message_of = require("spec.support.util").message_of
 
 describe("perf.set refuses", function()
   it("lists of CPUs that say something else than was meant", function()

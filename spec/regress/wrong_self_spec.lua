@@ -2,12 +2,7 @@
 -- bytes were looked for at address 0. And file.records() and tally:take{1} named lines of the library.
 local kit = require "testkit"
 local perf = require "perf"
-
-local function message_of(fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  return message
-end
+local message_of = require("spec.support.util").message_of
 
 local strangers = { false, 12, "text", {}, print, io.stdout }
 

@@ -50,6 +50,13 @@ function util.exactly(n, attempt)
   error(("counted %s, not %d"):format(tostring(got), n), 2)
 end
 
+--- The error that fn raises.
+function util.message_of(fn, ...)
+  local ok, message = pcall(fn, ...)
+  if ok then error("no error", 2) end
+  return message
+end
+
 --- The whole of a file; raises when it cannot be read.
 function util.read_file(path)
   local f = assert(io.open(path, "rb"))
