@@ -194,7 +194,7 @@ static void set_cpus(lua_State *L, struct pf_cursor *c)
 		}
 		for (unsigned b = 0; width > 2 && b < width * 8u; b++)
 			if (v >> b & 1) {
-				lua_pushinteger(L, (lua_Integer)(k * width * 8u + b));
+				lua_pushinteger(L, (lua_Integer)k * (lua_Integer)(width * 8u) + (lua_Integer)b);
 				lua_rawseti(L, -2, ++i);
 			}
 	}

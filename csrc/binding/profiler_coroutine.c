@@ -113,6 +113,8 @@ static int l_create(lua_State *L)
 
 static int l_wrap(lua_State *L)
 {
+	const struct pb_profiler *p;
+
 	make(L);
 	/* The library's function keeps its thread as an upvalue; without it there is nothing to tell. */
 	if (!lua_getupvalue(L, 1, 1) || !lua_isthread(L, -1)) {
@@ -120,7 +122,8 @@ static int l_wrap(lua_State *L)
 		return 1;
 	}
 	remember(L, 2);
-	if (!running(L) || !running(L)->tells) {
+	p = running(L);
+	if (!p || !p->tells) {
 		lua_settop(L, 1);
 		return 1;
 	}
