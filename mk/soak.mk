@@ -4,5 +4,5 @@
 soak: ## everything at once for SOAK_SECONDS=3600, with figures: nothing may grow
 	@BUILD=$(BUILD) tools/soak.sh $(or $(SOAK_SECONDS),3600)
 
-soak-short: ## the same for a minute
-	@BUILD=$(BUILD) tools/soak.sh 60
+soak-short: ## the same for two minutes
+	@BUILD=$(BUILD) tools/soak.sh 120
