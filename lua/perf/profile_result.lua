@@ -3,6 +3,7 @@
 local core = require "perf.core"
 local host = require "perf.host"
 local Profile = require "perf.profile"
+local merged = require "perf.profile_merged"
 
 local M = {}
 
@@ -113,36 +114,12 @@ local function add(list, stack, weight, count, zone)
   return sample
 end
 
--- Stacks that are the same once addresses have become names are added up, in the first of them: into[sample] is that.
-local function merged(list)
-  local numbers, n, by_key, out, into = {}, 0, {}, {}, {}
-  for _, sample in ipairs(list) do
-    local key = { sample.zone or "" }
-    for i, frame in ipairs(sample.stack) do
-      if not numbers[frame] then
-        n = n + 1
-        numbers[frame] = n
-      end
-      key[i + 1] = numbers[frame]
-    end
-    key = table.concat(key, ",")
-    local same = by_key[key]
-    into[sample] = same
-    if same then
-      same.weight, same.count = same.weight + sample.weight, same.count + sample.count
-    else
-      by_key[key] = sample
-      out[#out + 1] = sample
-    end
-  end
-  return out, into
-end
-
--- The stacks that were sampled, and where each is: by node, and what is pending by minus its place.
+-- The stacks that were sampled; and for a timeline where each is: by node, and what is pending by minus its place.
 local function samples_of(found, zone_name)
   local frames, zones = frames_of(found.frames)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
-  local list, native, places, into = {}, false, {}, {}
+  local list, native, into = {}, false, {}
+  local places = found.moments and {} or nil
   for node = 1, #parent do
     if count[node] ~= 0 then
       local stack, n, at, zone, in_user = {}, 0, node, nil, false
@@ -160,10 +137,14 @@ local function samples_of(found, zone_name)
       end
       -- The program that called Lua.
       if n > 1 and stack[n].kind == "c" and stack[n].unknown then stack[n] = nil end
-      places[node] = add(list, stack, weight[node], count[node], zone)
+      local sample = add(list, stack, weight[node], count[node], zone)
+      if places then places[node] = sample end
     end
   end
-  for i, p in ipairs(found.pending) do places[-i] = add(list, { state_frame(p.state) }, p.weight, p.count) end
+  for i, p in ipairs(found.pending) do
+    local sample = add(list, { state_frame(p.state) }, p.weight, p.count)
+    if places then places[-i] = sample end
+  end
   if found.unsampled ~= 0 then add(list, { state_frame "unsampled" }, found.unsampled, 0) end
   if native then list, into = merged(list) end
   table.sort(list, function(a, b)

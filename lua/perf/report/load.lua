@@ -1,6 +1,7 @@
 --- Profiles out of files: what luaperf and `prof:speedscope` wrote, other sampled speedscope files, folded stacks, and perf.data.
 -- @module perf.report.load
 local Profile = require "perf.profile"
+local merged = require "perf.profile_merged"
 local folded = require "perf.report.folded"
 local host = require "perf.host"
 
@@ -38,25 +39,8 @@ local function stack_of(ids, frames, i)
 end
 
 -- Samples that stand one after the other in time become one for each stack.
-local function merged(list)
-  local by_key, out, number, n = {}, {}, {}, 0
-  for _, s in ipairs(list) do
-    local parts = { s.zone or "" }
-    for i, f in ipairs(s.stack) do
-      if not number[f] then
-        n = n + 1
-        number[f] = n
-      end
-      parts[i + 1] = number[f]
-    end
-    local key = table.concat(parts, ",")
-    local known = by_key[key]
-    if known then
-      known.weight, known.count = known.weight + s.weight, known.count + s.count
-    else
-      by_key[key], out[#out + 1] = s, s
-    end
-  end
+local function by_stack(list)
+  local out = merged(list)
   table.sort(out, function(a, b) return a.weight > b.weight end)
   return out
 end
@@ -85,7 +69,7 @@ local function from_speedscope(t)
     lost = field("lost", "number") or 0, sample_count = field("sample_count", "number") or samples,
     freq = field("freq", "number"), period = field("period", "number"), started = field("started", "number"),
     duration_ns = field("duration_ns", "number"), pid = field("pid", "number"), tid = field("tid", "number"),
-    comm = field("comm", "string") }, field("event", "string") and list or merged(list))
+    comm = field("comm", "string") }, field("event", "string") and list or by_stack(list))
 end
 
 local function frame_of(name)
@@ -106,7 +90,7 @@ local function from_folded(content)
     for k = #s.names, 1, -1 do stack[#stack + 1] = frames[s.names[k]] end
     list[i], sum = { stack = stack, weight = s.weight, count = 1 }, sum + s.weight
   end
-  return Profile.new({ event = "samples", unit = "", total = sum, lost = 0, sample_count = sum }, merged(list))
+  return Profile.new({ event = "samples", unit = "", total = sum, lost = 0, sample_count = sum }, by_stack(list))
 end
 
 local function decode(content)
