@@ -11,10 +11,7 @@ local entry, copy = counts.entry, open.copy
 
 local explain = require "perf.explain"
 
-local function check(ev, method)
-  if getmetatable(ev) == core.Event then return ev end
-  blame.method(method, ("Event expected, got %s"):format(type(ev)), 1)
-end
+local function check(ev, method) return blame.object(ev, core.Event, "Event", method) end
 
 local function check_open(ev, method)
   if not check(ev, method):is_open() then blame.method(method, "Event is closed", 1) end
@@ -165,7 +162,7 @@ local begin = fast.event_begin
 --- Count while a function runs. Enables the event and leaves it so.
 -- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
 function Event:measure(fn, ...)
-  if type(fn) ~= "function" and not blame.callable(fn) then
+  if not blame.callable(fn) then
     blame.method("measure", ("function expected, got %s"):format(type(fn)), 2)
   end
   local start, enabled, running = begin(self)

@@ -17,12 +17,7 @@ local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
 -- The events of each Group by Group: what g:members() gives, without the call into C, which LuaJIT would not compile.
 local members = setmetatable({}, { __mode = "k" })
 
-local function check_group(g, method)
-  if getmetatable(g) ~= core.Group then
-    blame.method(method, ("Group expected, got %s"):format(type(g)), 1)
-  end
-  return g:members()
-end
+local function check_group(g, method) return blame.object(g, core.Group, "Group", method):members() end
 
 local function check_open(g, method)
   local events = check_group(g, method)

@@ -190,10 +190,7 @@ function M.set(event, opts)
   return s
 end
 
-local function check(s, method)
-  if getmetatable(s) ~= Set then blame.method(method, ("Set expected, got %s"):format(type(s)), 1) end
-  return s
-end
+local function check(s, method) return blame.object(s, Set, "Set", method) end
 
 local function check_open(s, method)
   if not check(s, method)[1]:is_open() then blame.method(method, "Set is closed", 1) end

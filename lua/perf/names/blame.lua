@@ -63,6 +63,17 @@ function blame.method(name, message, arg)
   error(where .. what:format(name, message), 0)
 end
 
+--- What a method is called with is of its class, or a mistake.
+-- @param v
+-- @tab class its metatable
+-- @string what what to call one
+-- @string name the method's
+-- @return v
+function blame.object(v, class, what, name)
+  if getmetatable(v) == class then return v end
+  blame.method(name, ("%s expected, got %s"):format(what, type(v)), 1)
+end
+
 --- Raise an error again as it was. Callers hand all of their `...` over: in compiled code of LuaJIT on arm64, until the middle
 -- of 2022, `(...)` and `local err = ...` may be another one of them.
 function blame.again(err) error(err, 0) end
