@@ -17,6 +17,7 @@
 -- place in memory alone can make as much). So of 100 comparisons of a function with itself, 99 or more show no
 -- difference in any of their rows. The interval beside a ratio is that of this one ratio, at 95 %.
 -- @module perf.bench
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local json = require "perf.json"
 local measure = require "perf.measure"
@@ -56,7 +57,7 @@ end }
 local function check_options(opts, arg, more)
   if opts == nil then return {} end
   if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts), arg) end
-  for k, v in pairs(opts) do
+  for k, v in every(opts) do
     local check = COMMON[k] or (more and more[k])
     if not check then blame.raise(("unknown option '%s'"):format(tostring(k)), arg) end
     local wrong = check(v)
@@ -106,7 +107,7 @@ end
 local function plain(v)
   if type(v) ~= "table" then return v end
   local t = {}
-  for k, x in pairs(v) do t[k] = plain(x) end
+  for k, x in every(v) do t[k] = plain(x) end
   return t
 end
 
@@ -213,7 +214,7 @@ local function check_candidates(list, baseline)
     add(pair[1], pair[2])
   end
   local ordered = #names > 0
-  for name, fn in pairs(list) do
+  for name, fn in every(list) do
     if not ordered then
       add(name, fn)
     elseif type(name) ~= "number" then
@@ -307,7 +308,7 @@ function Comparison:totable()
     source = self.source, least = self.least, comparisons = self.comparisons, events = {} }
   for i = 0, #self do
     local row = plain(i == 0 and self.wall or self[i])
-    for name, v in pairs(row.candidates) do row.candidates[name] = plain_row(v) end
+    for name, v in every(row.candidates) do row.candidates[name] = plain_row(v) end
     if i == 0 then t.wall = row else t.events[i] = row end
   end
   return t

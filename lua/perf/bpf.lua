@@ -25,6 +25,7 @@
 --
 -- libbpf raises this process's limit of locked memory on kernels before 5.11, which count maps against it.
 -- @module perf.bpf
+local every = require "perf.every"
 local extension = require "perf.extension"
 local ext = extension.load("bpf", "libbpf", "libbpf-dev")
 local core = require "perf.core"
@@ -88,14 +89,14 @@ function M.load(path, opts)
   local obj, message, code, log = ext.open(path)
   if not obj then return failure(path, "cannot be read", message, code, log) end
   local ok
-  for name, n in pairs(opts.max_entries or {}) do
+  for name, n in every(opts.max_entries or {}) do
     ok, message, code = apply("max_entries", obj.set_max_entries, obj, name, n)
     if not ok then
       obj:close()
       return nil, ("%s: bpf: max_entries of '%s': %s"):format(path, name, message), code
     end
   end
-  for name, value in pairs(opts.globals or {}) do
+  for name, value in every(opts.globals or {}) do
     apply("globals", obj.set_global, obj, name, value)
   end
   if opts.programs then

@@ -2,6 +2,7 @@
 local core = require "perf.core"
 local data_host = require "perf.data_host"
 local data_names = require "perf.data_names"
+local every = require "perf.every"
 local packed = require "perf.fast".compiled and require "perf.packed"
 
 local data_create = {}
@@ -34,7 +35,7 @@ end
 local function check(opts, level)
   if type(opts) ~= "table" then bad(level + 1, "table of options expected, got %s", type(opts)) end
   local features, events, mode, build_ids = {}, {}, "replace", nil
-  for key, value in pairs(opts) do
+  for key, value in every(opts) do
     if key == "mode" then
       mode = value
     elseif key == "build_ids" then
@@ -42,7 +43,7 @@ local function check(opts, level)
     elseif is_feature[key] then
       features[key] = value
     elseif key == "features" then
-      for name, v in pairs(value) do
+      for name, v in every(value) do
         if not is_feature[name] then bad(level + 1, "unknown feature '%s'", tostring(name)) end
         if features[name] == nil then features[name] = v end
       end

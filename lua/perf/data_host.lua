@@ -1,6 +1,7 @@
 --- What a perf.data file says of the machine that records: the features that perf report shows as its header, by the
 -- names and in the form that `perf.data.open` gives them. What the machine does not tell is left out.
 local core = require "perf.core"
+local every = require "perf.every"
 local host = require "perf.host"
 
 local data_host = {}
@@ -124,7 +125,7 @@ end
 --- The features of this machine that the table does not have yet (false: not wanted) are added to it.
 -- @param features table by perf's names
 function data_host.add(features)
-  for name, fn in pairs(read) do
+  for name, fn in every(read) do
     if features[name] == nil then features[name] = fn() end
   end
 end
@@ -134,7 +135,7 @@ end
 -- @return array of {filename, build_id, misc, pid}, sorted by name
 function data_host.build_ids(mapped)
   local list = {}
-  for filename, m in pairs(mapped) do
+  for filename, m in every(mapped) do
     local id = m.build_id
     local kernel = filename:find "^%[kernel%.kallsyms%]"
     if not id and kernel then

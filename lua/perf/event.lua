@@ -1,5 +1,6 @@
 --- Event: the methods that are Lua. Those of the kernel's calls are in csrc/binding/event.c and ring.c.
 -- @classmod Event
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -61,7 +62,7 @@ function Event:modify(attr)
   if type(fields) ~= "table" then blame.method("modify", "event name or table expected, got " .. type(fields), 2) end
   local info = self:info()
   local all = copy(info.attr)
-  for field, value in pairs(fields) do all[field] = value end
+  for field, value in every(fields) do all[field] = value end
   local ok, message, code = blame.call("modify", modify, self, all)
   if not ok then return nil, message, code end
   info.attr = all

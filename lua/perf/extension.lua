@@ -1,5 +1,7 @@
 --- Loading the parts of this module that stand on a library of their own, and may not have been built.
 -- @module perf.extension
+local every = require "perf.every"
+
 local M = {}
 
 --- Load the C half of perf.NAME.
@@ -29,7 +31,7 @@ function M.options(allowed, opts, arg, level)
   if type(opts) ~= "table" then
     error(("bad argument #%d (table of options expected, got %s)"):format(arg, type(opts)), level)
   end
-  for key, value in pairs(opts) do
+  for key, value in every(opts) do
     local want = allowed[key]
     if not want then error(("bad argument #%d (unknown option '%s')"):format(arg, tostring(key)), level) end
     if not ("|" .. want .. "|"):find("|" .. type(value) .. "|", 1, true) then

@@ -20,6 +20,7 @@
 -- @module perf.fast
 local core = require "perf.core"
 local counts = require "perf.counts"
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 
 local M = {}
@@ -77,7 +78,7 @@ end
 
 local function by_c_api()
   local class = counts.define(core.word, core.layout)
-  for name, f in pairs(class) do core.Counts[name] = f end
+  for name, f in every(class) do core.Counts[name] = f end
   core.Counts.__name = "perf.Counts"
   function counts.is_packed(v)
     return type(v) == "userdata" and getmetatable(v) == core.Counts
@@ -136,7 +137,7 @@ local function by_ffi(ffi)
   end
   function counts.is_packed(v)
     if type(v) ~= "cdata" then return false end
-    for _, ct in pairs(types) do
+    for _, ct in every(types) do
       if ffi.istype(ct, v) then return true end
     end
     return false

@@ -4,6 +4,7 @@
 -- permission.
 -- @module perf.features
 local core = require "perf.core"
+local every = require "perf.every"
 local host = require "perf.host"
 local probe = require "perf.probe"
 
@@ -51,7 +52,7 @@ local function branches(f)
     local answer = probe.name(field, name, cycles)
     return answer == "needs a PMU" and "not on this CPU" or answer
   end
-  for name in pairs(f.branch_sample_type) do f.branch_sample_type[name] = ask("branch_sample_type", name) end
+  for name in every(f.branch_sample_type) do f.branch_sample_type[name] = ask("branch_sample_type", name) end
   f.sample_type.branch_stack = ask("sample_type", "branch_stack")
   f.attr.branch_sample_type = f.sample_type.branch_stack
 end
@@ -137,7 +138,7 @@ local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "lib
 -- @return {bpf = true or what it would take, ...}
 function M.modules()
   local t = {}
-  for name, package in pairs(packages) do
+  for name, package in every(packages) do
     local ok, message = pcall(require, "perf.ext." .. name)
     if ok then
       t[name] = true
@@ -183,7 +184,7 @@ end
 -- "all 25", or what is there and what is not.
 local function summary(t)
   local by, n, all = {}, 0, 0
-  for name, value in pairs(t) do
+  for name, value in every(t) do
     all = all + 1
     if value == true then
       n = n + 1
@@ -196,7 +197,7 @@ local function summary(t)
   if all == 0 then return "cannot be told" end
   if n == all then return ("all %d"):format(n) end
   local parts, keys = {}, {}
-  for key in pairs(by) do keys[#keys + 1] = key end
+  for key in every(by) do keys[#keys + 1] = key end
   table.sort(keys)
   if #keys == 1 and n == 0 then return keys[1] end
   for i, key in ipairs(keys) do
@@ -230,7 +231,7 @@ function Features.__tostring(f)
   for _, field in ipairs(named) do rows[#rows + 1] = { field, summary(f[field]) } end
   rows[#rows + 1] = { "ioctl", summary(f.ioctl) }
   local names = {}
-  for name in pairs(f.modules) do names[#names + 1] = name end
+  for name in every(f.modules) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
   local lines = {}
@@ -249,7 +250,7 @@ function M.features(opts)
   if opts ~= nil and type(opts) ~= "table" then
     error(("bad argument #1 to 'features' (table expected, got %s)"):format(type(opts)), 2)
   end
-  for k in pairs(opts or {}) do
+  for k in every(opts or {}) do
     if k ~= "refresh" then error(("bad argument #1 to 'features' (unknown option '%s')"):format(tostring(k)), 2) end
   end
   if known and not (opts and opts.refresh) then return known end

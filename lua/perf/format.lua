@@ -1,5 +1,7 @@
 --- Numbers and tables as text.
 -- @module perf.format
+local every = require "perf.every"
+
 local M = {}
 
 --- 1234567 -> "1,234,567"; fractions keep two digits.
@@ -70,10 +72,10 @@ end
 --- What Counts' metrics() gives, as a table.
 function M.metrics(m)
   local rows = {}
-  for name, v in pairs(m) do
+  for name, v in every(m) do
     if name ~= "per_second" then rows[#rows + 1] = { name, ("%.4g"):format(v) } end
   end
-  for label, v in pairs(m.per_second) do rows[#rows + 1] = { "per_second " .. label, M.si(v) } end
+  for label, v in every(m.per_second) do rows[#rows + 1] = { "per_second " .. label, M.si(v) } end
   table.sort(rows, function(a, b) return a[1] < b[1] end)
   return M.align(rows)
 end

@@ -9,6 +9,7 @@
 -- Only what measuring needs is loaded at once; the rest comes when it is first asked for.
 -- @module perf
 local core = require "perf.core"
+local every = require "perf.every"
 local group = require "perf.group"
 local keeper = require "perf.keeper"
 local measure = require "perf.measure"
@@ -55,7 +56,7 @@ local functions = {
 local modules = { bpf = true, symbols = true, pfm = true, tracefields = true, data = true, exporter = true }
 
 local home = {}
-for module, names in pairs(functions) do
+for module, names in every(functions) do
   for name in names:gmatch "%S+" do home[name] = module end
 end
 

@@ -3,6 +3,7 @@
 -- in question shows, the target, the kind of event, the group; at last each field is left out in turn.
 -- @module perf.invalid
 local core = require "perf.core"
+local every = require "perf.every"
 local host = require "perf.host"
 local probe = require "perf.probe"
 
@@ -57,7 +58,7 @@ local function aux_group(v, ctx)
 end
 
 local function registers(v)
-  for field, bit in pairs { sample_regs_user = "regs_user", sample_regs_intr = "regs_intr" } do
+  for field, bit in every { sample_regs_user = "regs_user", sample_regs_intr = "regs_intr" } do
     if v.set.sample_type[bit] then
       local mask = v[field]
       if not mask then return field .. " names no register", { "set it to a mask of the CPU's registers" } end
@@ -84,7 +85,7 @@ local function contradictions(v)
   end
   if sample.branch_stack then
     local kinds = 0
-    for name in pairs(v.set.branch_sample_type) do
+    for name in every(v.set.branch_sample_type) do
       if name ~= "user" and name ~= "kernel" and name ~= "hv" then kinds = kinds + 1 end
     end
     if kinds == 0 then return "branch_sample_type says whose branches and not which", { 'add "any"' } end
@@ -200,7 +201,7 @@ local function group(v, ctx, attr)
   local leader = ctx.group
   if not leader then return nil end
   local alone = {}
-  for k, value in pairs(attr) do alone[k] = value end
+  for k, value in every(attr) do alone[k] = value end
   alone.disabled = true
   if not probe.attempt(alone, ctx.pid, ctx.cpu) then return nil end
   local ok, info = pcall(function() return leader:info() end)

@@ -1,6 +1,8 @@
 --- JSON text of plain tables, for output only: integers keep all their digits, keys come sorted, so the same value
 -- always gives the same text. (cjson prints 14 digits, which loses nanoseconds.)
 -- @module perf.json
+local every = require "perf.every"
+
 local M = {}
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r",
@@ -27,7 +29,7 @@ end
 
 local function object(t)
   local keys, parts = {}, {}
-  for k in pairs(t) do keys[#keys + 1] = tostring(k) end
+  for k in every(t) do keys[#keys + 1] = tostring(k) end
   table.sort(keys)
   for i, k in ipairs(keys) do
     local v = t[k]

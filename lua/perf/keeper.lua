@@ -10,6 +10,7 @@
 -- What is kept are at most 32 descriptors a Lua state, closed on exec, and with the process. PERF_KEEP=0 keeps none.
 -- @module perf.keeper
 local core = require "perf.core"
+local every = require "perf.every"
 
 local M = {}
 
@@ -64,7 +65,7 @@ end
 
 --- Close what is kept.
 function M._release()
-  for _, ev in pairs(kept) do
+  for _, ev in every(kept) do
     if ev then ev:close() end
   end
   kept, count = {}, 0

@@ -7,6 +7,7 @@
 -- @module perf.list
 
 local core = require "perf.core"
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local cache = require "perf.names.cache"
 local files = require "perf.names.files"
@@ -125,7 +126,7 @@ local Machine, Description = {}, {}
 
 local function keys(t)
   local out = {}
-  for key in pairs(t) do out[#out + 1] = key end
+  for key in every(t) do out[#out + 1] = key end
   table.sort(out)
   return out
 end

@@ -3,6 +3,7 @@
 -- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
 -- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
 -- @module perf.measure
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 local fast = require "perf.fast"
@@ -41,7 +42,7 @@ end
 
 local function forget(key)
   local set = sets[key]
-  for list in pairs(set and set.lists or {}) do sets[list] = nil end
+  for list in every(set and set.lists or {}) do sets[list] = nil end
   sets[key] = nil
 end
 
@@ -109,10 +110,10 @@ end
 
 -- And one event's attr?
 local function same_fields(a, b)
-  for k, v in pairs(a) do
+  for k, v in every(a) do
     if b[k] ~= v then return false end
   end
-  for k in pairs(b) do
+  for k in every(b) do
     if a[k] == nil then return false end
   end
   return true
@@ -238,7 +239,7 @@ end
 
 --- Close the lists that the calling thread has open; the next use opens them again.
 function M._release()
-  for _, set in pairs(sets) do
+  for _, set in every(sets) do
     set.meter:forget() -- one that is measuring raises
     for _, group in ipairs(set.groups) do group:close() end
     set.released = true -- for who holds on to it

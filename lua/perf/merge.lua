@@ -13,6 +13,7 @@
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
 -- the one before it in its ring.
 -- @module perf.merge
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 
@@ -168,7 +169,7 @@ end
 -- @return iterator, which ends also when every watched process has ended
 function Reader:records(opts)
   if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
-  for name in pairs(opts or {}) do
+  for name in every(opts or {}) do
     if name ~= "timeout" then blame.method("records", ("unknown option '%s'"):format(tostring(name)), 2) end
   end
   local timeout = opts and opts.timeout

@@ -17,6 +17,7 @@
 -- @module perf.names
 
 local core = require "perf.core"
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local generic = require "perf.names.generic"
 local lists = require "perf.names.lists"
@@ -59,7 +60,7 @@ local function attr_fields()
 end
 
 local function check_keys(spec)
-  for key, value in pairs(spec) do
+  for key, value in every(spec) do
     local wanted = OURS[key]
     if wanted then
       if not wanted:find(type(value), 1, true) then
@@ -69,12 +70,12 @@ local function check_keys(spec)
       blame.raise("an array of events, where one event is expected")
     elseif not attr_fields()[key] then
       local known = {}
-      for name in pairs(fields) do known[#known + 1] = name end
-      for name in pairs(OURS) do known[#known + 1] = name end
+      for name in every(fields) do known[#known + 1] = name end
+      for name in every(OURS) do known[#known + 1] = name end
       blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), known))
     end
   end
-  for key, rival in pairs(RIVALS) do
+  for key, rival in every(RIVALS) do
     if spec[key] and spec[rival] then
       local first, second = key, rival
       if first > second then first, second = second, first end
@@ -99,7 +100,7 @@ end
 
 local function copy(from)
   local out = {}
-  for key, value in pairs(from) do out[key] = value end
+  for key, value in every(from) do out[key] = value end
   return out
 end
 
@@ -117,7 +118,7 @@ local function behind(spec)
   if not event then return nil end
   local out, first = copy_event(event), event.attrs[1]
   for _, attr in ipairs(out.attrs) do
-    for field in pairs(first) do
+    for field in every(first) do
       if rawget(spec, field) == nil then attr[field] = nil end
     end
   end
@@ -137,7 +138,7 @@ function Names:base(spec)
   end
   -- Only what differs from the attr it was made with: the PMUs' own types and configs stay.
   local changed, first = {}, getmetatable(spec).event.attrs[1]
-  for key, value in pairs(spec) do
+  for key, value in every(spec) do
     if first[key] ~= value then changed[key] = value end
   end
   return found, changed
@@ -159,7 +160,7 @@ function Names:table(spec)
       if not marks then blame.raisef("field 'modifiers': %s", why) end
       found.weak, found.bpf = found.weak or marks.weak, found.bpf or marks.bpf
     end
-    for field, value in pairs(overrides) do
+    for field, value in every(overrides) do
       if not OURS[field] then
         if RIVALS[field] then attr[RIVALS[field]] = nil end
         attr[field] = value

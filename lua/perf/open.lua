@@ -1,6 +1,7 @@
 --- Opening events: from a name or attr to a descriptor, with what is refused explained.
 -- @module perf.open
 local core = require "perf.core"
+local every = require "perf.every"
 
 local M = {}
 
@@ -29,7 +30,7 @@ end
 
 local function copy(t)
   local r = {}
-  for k, v in pairs(t) do r[k] = v end
+  for k, v in every(t) do r[k] = v end
   return r
 end
 M.copy = copy
@@ -69,7 +70,7 @@ function M.check_target(opts, name, extra)
   end
   if opts == nil then return {} end
   if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
-  for k, v in pairs(opts) do
+  for k, v in every(opts) do
     local want = extra and extra[k]
     if want == nil then want = allowed[k] end
     if not want then bad("unknown option '%s'", tostring(k)) end

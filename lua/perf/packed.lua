@@ -10,6 +10,7 @@
 --
 -- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.fast).
 -- @module perf.packed
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 local ffi = require "ffi"
@@ -105,7 +106,7 @@ end
 
 local function shape_of(layout, info, places)
   local shape = setmetatable({ size = size, misc = misc, raw_fields = record.raw_fields }, { __index = parsed(layout, info) })
-  for name, place in pairs(places or {}) do shape[name] = read_at(reads[name], place) end
+  for name, place in every(places or {}) do shape[name] = read_at(reads[name], place) end
   if places then
     shape.type, shape.type_id, shape.exact_ip = is_sample, type_id, exact_ip
   end
@@ -117,7 +118,7 @@ local function content(attr)
   local ok, bytes = pcall(core.pack, attr)
   if ok then return bytes end
   local fields = {}
-  for key, v in pairs(attr) do
+  for key, v in every(attr) do
     fields[#fields + 1] = key .. "=" .. (type(v) == "table" and table.concat(v, "|") or tostring(v))
   end
   table.sort(fields)

@@ -10,6 +10,7 @@
 -- results go over by copy (perf.pool.copy), and a function with upvalues is refused. `require` finds what it finds here.
 -- @module perf.pool
 local at_exit = require "perf.at_exit"
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local copy = require "perf.pool.copy"
@@ -277,7 +278,7 @@ function Pool:close()
   self.closed = true
   shut_down(self.threads, self.jobs, true, self.generation)
   collect(self, 0)
-  for id, job in pairs(self.waiting) do
+  for id, job in every(self.waiting) do
     job.state, self.waiting[id] = "canceled", nil
   end
   self.pending, self.exit = 0, nil

@@ -6,6 +6,7 @@
 -- says that the kernel knows the bit.
 -- @module perf.probe
 local core = require "perf.core"
+local every = require "perf.every"
 
 local M = {}
 
@@ -24,7 +25,7 @@ end
 --- The attr of the dummy event with some fields more.
 function M.dummy(fields)
   local attr = { type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }
-  for k, v in pairs(fields or {}) do attr[k] = v end
+  for k, v in every(fields or {}) do attr[k] = v end
   return attr
 end
 
@@ -75,8 +76,8 @@ local function verdict(ok, code)
 end
 
 local function with(fields, more, base)
-  for k, v in pairs(base or {}) do fields[k] = v end
-  for k, v in pairs(more or {}) do fields[k] = v end
+  for k, v in every(base or {}) do fields[k] = v end
+  for k, v in every(more or {}) do fields[k] = v end
   return M.attempt(M.dummy(fields))
 end
 
@@ -128,14 +129,14 @@ function M.culprit(attr, kind, ctx)
   if dear[kind] or ctx.cgroup then return nil end
   local function opens(change)
     local a = {}
-    for k, v in pairs(attr) do a[k] = v end
+    for k, v in every(attr) do a[k] = v end
     change(a)
     a.disabled, a.enable_on_exec = true, nil
     return M.attempt(a, ctx.pid, ctx.cpu, ctx.group)
   end
   if opens(function() end) then return nil end -- what was refused is not in the attr
   local fields = {}
-  for k in pairs(attr) do
+  for k in every(attr) do
     if not kept[k] then fields[#fields + 1] = k end
   end
   table.sort(fields)

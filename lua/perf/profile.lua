@@ -17,6 +17,7 @@
 -- "native" and "kernel", code that the call chain met, with `module` and `address`; "jit", compiled Lua code in a call chain;
 -- "state", what is none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(unsampled)".
 -- @classmod Profile
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 
@@ -30,7 +31,7 @@ Profile.__name = "perf.Profile"
 -- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample; so many are `settled`, the others pending
 function Profile.new(fields, samples, timeline)
   local prof = {}
-  for k, v in pairs(fields) do prof[k] = v end
+  for k, v in every(fields) do prof[k] = v end
   prof.list, prof.moments = samples, timeline
   return setmetatable(prof, Profile)
 end
@@ -69,7 +70,7 @@ end
 --- Reports, each a module perf.report.NAME whose function NAME takes the profile and what else the method is given.
 local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
   perf_data = "perf_data", diff = "diff" }
-for method, name in pairs(reports) do
+for method, name in every(reports) do
   Profile[method] = function(self, ...) return require("perf.report." .. name)[name](self, ...) end
 end
 

@@ -1,6 +1,7 @@
 --- From what the sampler found to a Profile: names for its frames, a list of its stacks.
 -- @module perf.profile_result
 local core = require "perf.core"
+local every = require "perf.every"
 local host = require "perf.host"
 local Profile = require "perf.profile"
 local merged = require "perf.profile_merged"
@@ -27,7 +28,7 @@ end
 local function c_functions()
   local found = {}
   local function add(module, own, t)
-    for key, value in pairs(t) do
+    for key, value in every(t) do
       if type(key) == "string" and type(value) == "function" then
         local address = core.object_address(value)
         local name, known = module == "_G" and key or module .. "." .. key, found[address]
@@ -37,7 +38,7 @@ local function c_functions()
       end
     end
   end
-  for module, t in pairs(package.loaded) do
+  for module, t in every(package.loaded) do
     if type(t) == "table" then add(module, standard[module] or false, t) end
   end
   local file = debug.getmetatable(io.stdout)

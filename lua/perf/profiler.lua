@@ -11,6 +11,7 @@
 -- There is one profiler in a process. It is of the thread that starts it; a fork's child is not profiled.
 -- @module perf.profiler
 local core = require "perf.core"
+local every = require "perf.every"
 local open = require "perf.open"
 local blame = require "perf.names.blame"
 
@@ -31,7 +32,7 @@ local coroutines = { alone = true, resumer = true, creator = true }
 local function check_options(opts)
   if opts == nil then return {} end
   if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts)) end
-  for key, value in pairs(opts) do
+  for key, value in every(opts) do
     local want = options[key]
     if not want then blame.raisef("unknown option '%s'", tostring(key)) end
     if not want:find(type(value), 1, true) then blame.raisef("option '%s': %s expected, got %s", key, want, type(value)) end

@@ -14,6 +14,7 @@
 -- each PMU that counts it, added up.
 -- @module perf.profilers
 local core = require "perf.core"
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
@@ -32,7 +33,7 @@ local known = { pid = "number", cpu = "number", cgroup = true, events = true, in
 local function check(opts)
   if opts == nil then return {} end
   if type(opts) ~= "table" then blame.raisef("table of options expected, got %s", type(opts)) end
-  for k, v in pairs(opts) do
+  for k, v in every(opts) do
     local want = known[k]
     if not want then blame.raisef("unknown option '%s'; there are cgroup, cpu, events, inherit, pid", tostring(k)) end
     if want ~= true and type(v) ~= want then blame.raisef("option '%s': %s expected, got %s", k, want, type(v)) end

@@ -14,6 +14,7 @@
 --
 -- This module has the methods that are Lua; the core loads it when one is first used.
 -- @module perf.record
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 
@@ -91,7 +92,7 @@ local function flat(name, value)
     for _, v in ipairs(value) do
       parts[#parts + 1] = type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v)
     end
-    for k, v in pairs(value) do
+    for k, v in every(value) do
       if type(k) == "string" and v ~= true and name ~= "namespaces" then keyed[#keyed + 1] = k .. "=" .. flat(k, v) end
     end
     table.sort(keyed)
@@ -105,7 +106,7 @@ end
 -- One of the perf tool's own: its plain fields by name, of the others how much there is.
 local function user_tostring(rec)
   local out, parts = {rec.type}, {}
-  for name, value in pairs(core.user_fields(rec)) do
+  for name, value in every(core.user_fields(rec)) do
     if name == "attr" then
       value = "{...}"
     elseif name == "data" then

@@ -8,6 +8,7 @@
 -- A command waits, already forked, until its events are open (enable_on_exec), so its first instruction is recorded. What
 -- runs already is described by records made here (perf.recorder_state).
 local core = require "perf.core"
+local every = require "perf.every"
 local host = require "perf.host"
 local open = require "perf.open"
 local set = require "perf.set"
@@ -29,7 +30,7 @@ end
 local function check_options(opts, argv)
   if opts == nil then return {} end
   if type(opts) ~= "table" then bad(2, "table of options expected, got %s", type(opts)) end
-  for key, value in pairs(opts) do
+  for key, value in every(opts) do
     local want = options[key]
     if not want then bad(2, "unknown option '%s'", tostring(key)) end
     if want ~= true and type(value) ~= want then bad(2, "option '%s': %s expected, got %s", key, want, type(value)) end

@@ -1,5 +1,6 @@
 --- Sets: the same event on each CPU, or thread, or cgroup.
 -- @module perf.set
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -41,7 +42,7 @@ end
 -- A hole cuts a list, and a CPU that stands twice would count twice.
 local function check_cpus(asked)
   local seen, last = {}, 0
-  for i, cpu in pairs(asked) do
+  for i, cpu in every(asked) do
     if type(i) ~= "number" then bad("option 'cpus': an array expected, got the key '%s'", tostring(i)) end
     if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
       bad("option 'cpus': CPU number expected, got %s", tostring(cpu))
@@ -252,7 +253,7 @@ function Set:read()
     end
   end
   local c = counts.plain({ sum }, longest, hardware and "hardware" or "software")
-  for k, v in pairs(sum) do c[k] = v end
+  for k, v in every(sum) do c[k] = v end
   return c
 end
 

@@ -9,6 +9,7 @@
 -- A span belongs to the thread that started it. In the child of a fork the parent's open spans are the parent's: they finish
 -- there, and here silently.
 -- @module perf.span
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local counts = require "perf.counts"
@@ -52,7 +53,7 @@ end
 -- @return copy, how many
 function M.attributes(t, level)
   local copy, n = {}, 0
-  for key, v in pairs(t) do
+  for key, v in every(t) do
     if type(key) ~= "string" then error(("attribute names are strings, not %s"):format(type(key)), level) end
     copy[key] = check_value(key, v, level + 1)
     n = n + 1
@@ -96,7 +97,7 @@ end
 -- @return the span
 function Span:set_attributes(t)
   if type(t) ~= "table" then blame.raise(("table expected, got %s"):format(type(t)), 1) end
-  for key, v in pairs(t) do self:set_attribute(key, v) end
+  for key, v in every(t) do self:set_attribute(key, v) end
   return self
 end
 

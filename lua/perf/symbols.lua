@@ -13,6 +13,7 @@
 -- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are kept and handed out again: do not
 -- change them.
 -- @module perf.symbols
+local every = require "perf.every"
 local extension = require "perf.extension"
 local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
 local core = require "perf.core"
@@ -154,7 +155,7 @@ local function check_map(map, i, level)
   for _, key in ipairs { "addr", "filename" } do
     if map[key] == nil then fail(": field '" .. key .. "' expected") end
   end
-  for key, kind in pairs(map_fields) do
+  for key, kind in every(map_fields) do
     local v = map[key]
     if v ~= nil and (kind == "string" and type(v) ~= "string" or kind == "address" and not pcall(core.hex, v)) then
       fail((": field '%s': %s expected, got %s"):format(key, kind, type(v)))

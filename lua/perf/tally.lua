@@ -11,6 +11,7 @@
 -- comes with another one is added up as `other`. Records that were lost, `ev:lost()` knows.
 -- @classmod Tally
 local core = require "perf.core"
+local every = require "perf.every"
 local format = require "perf.format"
 
 local M = {}
@@ -30,7 +31,7 @@ local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(t
 -- @return Tally; or nil, message, code
 function M.tally(opts)
   if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
-  for k, v in pairs(opts) do
+  for k, v in every(opts) do
     if not options[k] then bad("unknown option '%s'", tostring(k)) end
     if options[k] ~= true and type(v) ~= options[k] then bad("option '%s': %s expected, got %s", k, options[k], type(v)) end
   end

@@ -7,6 +7,7 @@
 --
 -- Tracers are ftrace's and have nothing to do with perf events; they are shown because both share this file system.
 -- @module perf.tracing
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local host = require "perf.host"
 local tracefs = require "perf.tracefs"
@@ -55,7 +56,7 @@ function M.subsystems()
   local events, message, code = M.available_events()
   if not events then return nil, message, code end
   local list = {}
-  for group in pairs(events) do list[#list + 1] = group end
+  for group in every(events) do list[#list + 1] = group end
   table.sort(list)
   return list
 end

@@ -12,6 +12,7 @@
 -- PERF_USER_READ=0 is for programs that must not be.
 -- @module perf.user_read
 local core = require "perf.core"
+local every = require "perf.every"
 
 local M = {}
 
@@ -41,7 +42,7 @@ function M.ask(attr, machine)
   local config1 = attr.config1 or 0
   if type(config1) ~= "number" or pmu:text "format/rdpmc" == nil or not machine.allowed() then return attr, false end
   local copy = {}
-  for k, v in pairs(attr) do copy[k] = v end
+  for k, v in every(attr) do copy[k] = v end
   copy.config1 = config1 + (math.floor(config1 / bit) % 2 == 0 and bit or 0)
   return copy, true
 end

@@ -7,8 +7,9 @@
 -- A request is known by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx tells the
 -- ledger when it ends. A subrequest is found to be its parent's by the ctx table that its capture was given.
 -- @module resty.perf
-local base = require "resty.core.base"
 local ffi = require "ffi"
+local every = require "perf.every"
+local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.events"
 local ledger = require "resty.perf.ledger"
@@ -23,7 +24,7 @@ local has_end, add_end = pcall(function() return ffi.C.ngx_http_cleanup_add end)
 local get_request = base.get_request
 local enter, exit, finish = ledger.enter, ledger.exit, ledger.finish
 local start_time, now = ngx.req.start_time, ngx.now
-local every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
+local tick_every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
 
 local M = { _VERSION = require "perf.version" }
 
@@ -259,7 +260,7 @@ local function tick(premature)
 end
 
 local function check_command(opts)
-  for k, v in pairs(opts or {}) do
+  for k, v in every(opts or {}) do
     local want = k == "events" and "string" or k == "sample" and "number"
     if not want then error("bad argument #1 to 'start' ('" .. tostring(k) .. "' cannot be changed while nginx runs)", 3) end
     if type(v) ~= want then error(("bad argument #1 to 'start' (%s: %s expected, got %s)"):format(k, want, type(v)), 3) end
@@ -297,7 +298,7 @@ function M.start(opts)
   if not ok then warn(ngx.WARN, message) end
   if not ticking then
     ticking = true
-    every(1, tick)
+    tick_every(1, tick)
   end
   return ok, message, code
 end
@@ -344,7 +345,7 @@ function M.worker()
   if not running then return nil end
   local whole, unattributed, pending = ledger.balance()
   local routes = {}
-  for n, name in pairs(names) do
+  for n, name in every(names) do
     local phases = {}
     for phase, label in ipairs(ledger.phases) do phases[label] = ledger.phase_counts(n, phase, ledger.zeros()) end
     routes[name] = { requests = ledger.requests(n), phases = phases }

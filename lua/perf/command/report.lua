@@ -1,5 +1,6 @@
 --- luaperf report: profiles as text, flame graphs, and what other tools read.
 -- @module perf.command.report
+local every = require "perf.every"
 local load = require "perf.report.load"
 local save = require "perf.report.save"
 local say = require "perf.command.say"
@@ -49,7 +50,7 @@ end
 -- The kind asked for, nil for tables; or false and what is wrong.
 local function kind_of(opts)
   local found
-  for name, kind in pairs(kinds) do
+  for name, kind in every(kinds) do
     if opts[name] then
       if found then return false, "one kind of report at a time" end
       found = kind

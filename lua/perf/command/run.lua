@@ -1,6 +1,7 @@
 --- Programs that luaperf runs: Lua scripts under this interpreter with a session inside, and others.
 -- @module perf.command.run
 local core = require "perf.core"
+local every = require "perf.every"
 
 local M = {}
 
@@ -48,7 +49,7 @@ function M.script(here, words, session)
     code[1] = ("package.path, package.cpath = %s, %s "):format(literal(here.paths.path), literal(here.paths.cpath))
   end
   local fields = {}
-  for key, value in pairs(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
+  for key, value in every(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
   table.sort(fields)
   code[#code + 1] = ("require('perf.command.session').start{%s}"):format(table.concat(fields, ","))
   local argv = interpreter(here.interpreter)

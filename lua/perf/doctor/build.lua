@@ -1,5 +1,6 @@
 --- The interpreter, and the parts of this module that stand on a library.
 -- @module perf.doctor.build
+local every = require "perf.every"
 local features = require "perf.features"
 
 local function interpreter(add)
@@ -15,7 +16,7 @@ end
 local function libraries(add)
   local names, missing, fix = {}, {}, {}
   local modules = features.modules()
-  for name in pairs(modules) do names[#names + 1] = name end
+  for name in every(modules) do names[#names + 1] = name end
   table.sort(names)
   local has = {}
   for _, name in ipairs(names) do

@@ -1,6 +1,7 @@
 --- Which kinds of events there are, and whether they count.
 -- @module perf.doctor.events
 local core = require "perf.core"
+local every = require "perf.every"
 local features = require "perf.features"
 local host = require "perf.host"
 local probe = require "perf.probe"
@@ -10,7 +11,7 @@ local no_events = "not examined, since no event opens"
 -- Opens, with the kernel or without. Returns "all", "user" or nil, code
 local function opens(attr)
   local a = { disabled = true }
-  for k, v in pairs(attr) do a[k] = v end
+  for k, v in every(attr) do a[k] = v end
   local ok, code = probe.attempt(a)
   if ok then return "all" end
   if code ~= "EACCES" and code ~= "EPERM" then return nil, code end

@@ -1,5 +1,6 @@
 --- What exporters share: where they post to and with what, and which answers are final.
 -- @module perf.exporter.base
+local every = require "perf.every"
 local clock = require "perf.trace.clock"
 local extension = require "perf.extension"
 local http = require "perf.exporter.http"
@@ -88,7 +89,7 @@ function M.new(class, kind, options)
   options = extension.options(known, options, 1, 4)
   extension.options(known_tls, options.tls, 1, 4)
   local o = {}
-  for k, v in pairs(options) do o[k] = v end
+  for k, v in every(options) do o[k] = v end
   from_environment(kind, o)
   local urls, message = urls_of(kind, o)
   if not urls then error("bad argument #1 (option 'endpoint': " .. message .. ")", 3) end
@@ -99,7 +100,7 @@ function M.new(class, kind, options)
   gzip, message = gzip_of(o.compression)
   if message then error("bad argument #1 (" .. message .. ")", 3) end
   local headers = { ["Content-Type"] = "application/json", ["User-Agent"] = "lua-perf/" .. require "perf.version" }
-  for name, value in pairs(o.headers or {}) do
+  for name, value in every(o.headers or {}) do
     if tostring(name):find "[^%w!#$%%&'*+.^_`|~-]" or tostring(value):find "%c" then
       error(("bad argument #1 (option 'headers': '%s' is no header)"):format(tostring(name)), 3)
     end

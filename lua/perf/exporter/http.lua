@@ -4,6 +4,8 @@
 -- bytes, or nil, message; close(). How they wait is the transport's business: this is straight code on LuaSocket, where it
 -- runs in the sender's coroutine, and on nginx's cosockets.
 -- @module perf.exporter.http
+local every = require "perf.every"
+
 local M = {}
 
 local MOST = 2 ^ 20 -- bytes of an answer: nobody here has more to say
@@ -125,7 +127,7 @@ function M.post(self, request, deadline, connect)
   local url = request.url
   local lines = { ("POST %s HTTP/1.1"):format(url.path), "Host: " .. url.authority,
     "Content-Length: " .. #request.body }
-  for name, value in pairs(request.headers) do lines[#lines + 1] = name .. ": " .. value end
+  for name, value in every(request.headers) do lines[#lines + 1] = name .. ": " .. value end
   local text = table.concat(lines, "\r\n") .. "\r\n\r\n" .. request.body
   while true do
     local stream, kept = self.stream, self.stream ~= nil

@@ -5,6 +5,7 @@
 -- 64-bit numbers are strings in this format and ids hexadecimal. Counts are integer attributes: perf.page-faults and, where it
 -- can be told, perf.self.page-faults; a clock's are nanoseconds.
 -- @module perf.exporter.otlp
+local every = require "perf.every"
 local base = require "perf.exporter.base"
 local clock = require "perf.trace.clock"
 local span = require "perf.span"
@@ -33,7 +34,7 @@ end
 
 local function attributes_text(t)
   local parts = {}
-  for key, v in pairs(t) do parts[#parts + 1] = key_text(key) .. value_text(v) .. "}}" end
+  for key, v in every(t) do parts[#parts + 1] = key_text(key) .. value_text(v) .. "}}" end
   return concat(parts, ",")
 end
 
@@ -60,7 +61,7 @@ local function span_text(s)
   out = {}
   local attributes = s.attributes
   if attributes then
-    for key, v in pairs(attributes) do out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
+    for key, v in every(attributes) do out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
   end
   span.each_count(s, put_count)
   local rest = ""

@@ -5,6 +5,7 @@
 -- Times are whole microseconds there and tags are strings, so a count of 64 bits stays exact. Zipkin has no status: an error is
 -- the tag "error". The server turns names into lower case.
 -- @module perf.exporter.zipkin
+local every = require "perf.every"
 local base = require "perf.exporter.base"
 local clock = require "perf.trace.clock"
 local span = require "perf.span"
@@ -48,7 +49,7 @@ Writer.__index = Writer
 
 function Writer:add(s)
   out = {}
-  for key, v in pairs(s.attributes or {}) do
+  for key, v in every(s.attributes or {}) do
     if key ~= "error" or s.status ~= 2 then put(key, plain(v)) end
   end
   span.each_count(s, put_count)
@@ -58,7 +59,7 @@ function Writer:add(s)
     local list = {}
     for i, e in ipairs(s.events) do
       local words = { e.name }
-      for key, v in pairs(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
+      for key, v in every(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
       table.sort(words, function(a, b) return a == e.name and b ~= e.name or b ~= e.name and a < b end)
       list[i] = format('{"timestamp":%.0f,"value":%s}', clock.micros(s.anchor, e.at), quote(concat(words, " ")))
     end

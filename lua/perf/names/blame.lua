@@ -4,6 +4,7 @@
 -- caller.  So the position is not a level counted by hand: it is the first line on the stack that is not ours.
 --
 -- @module perf.names.blame
+local every = require "perf.every"
 
 local blame = {}
 
@@ -16,7 +17,7 @@ blame.stands_for = setmetatable({}, {__mode = "k"})
 -- The name of a function of ours: as perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace of how it
 -- was called, or on LuaJIT the caller's; or as it was called.
 local function name_of(info)
-  for key, value in pairs(package.loaded.perf or {}) do
+  for key, value in every(package.loaded.perf or {}) do
     if value == info.func then return key end
   end
   return blame.stands_for[info.func] or info.name ~= "?" and info.name or nil

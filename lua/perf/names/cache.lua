@@ -8,6 +8,7 @@
 -- @module perf.names.cache
 
 local core = require "perf.core"
+local every = require "perf.every"
 
 local cache = {}
 
@@ -48,7 +49,7 @@ end
 -- The longest spelling that text begins with, up to its end or a dash: its row and what is left.
 local function take(by, text)
   local best, rest
-  for spelling, row in pairs(by) do
+  for spelling, row in every(by) do
     if text:sub(1, #spelling) == spelling and (#text == #spelling or text:sub(#spelling + 1, #spelling + 1) == "-")
       and (not rest or #text - #spelling < #rest) then
       best, rest = row, text:sub(#spelling + 1)

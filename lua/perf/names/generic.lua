@@ -2,6 +2,7 @@
 -- @module perf.names.generic
 
 local core = require "perf.core"
+local every = require "perf.every"
 local cache = require "perf.names.cache"
 local u64 = require "perf.names.u64"
 
@@ -67,7 +68,7 @@ end
 -- @return array
 function generic.names()
   local out = {}
-  for name in pairs(index()) do out[#out + 1] = name end
+  for name in every(index()) do out[#out + 1] = name end
   for _, event in ipairs(cache.all()) do out[#out + 1] = event.name end
   return out
 end

@@ -1,6 +1,7 @@
 --- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
 -- @module perf.names.lists
 
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local modifiers = require "perf.names.modifiers"
 
@@ -76,7 +77,7 @@ end
 -- @return nil when nothing does, else what is wrong
 function lists.wrong(list)
   local last = 0
-  for key in pairs(list) do
+  for key in every(list) do
     if type(key) ~= "number" then return ("unknown field '%s' in a list of events"):format(tostring(key)) end
     if key > last then last = key end
   end

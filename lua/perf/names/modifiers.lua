@@ -11,6 +11,7 @@
 -- A group's modifier is added to those of its members, which then read as if written after their own.
 --
 -- @module perf.names.modifiers
+local every = require "perf.every"
 
 local modifiers = {}
 
@@ -34,12 +35,12 @@ end
 
 local function only(attr, text, fields)
   local any, excluded = false, false
-  for letter, field in pairs(fields) do
+  for letter, field in every(fields) do
     any = any or text:find(letter, 1, true) ~= nil
     excluded = excluded or attr[field] == true
   end
   if not any then return end
-  for letter, field in pairs(fields) do
+  for letter, field in every(fields) do
     if text:find(letter, 1, true) then
       attr[field] = nil
     elseif not excluded then

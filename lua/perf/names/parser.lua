@@ -9,6 +9,7 @@
 -- @module perf.names.parser
 
 local core = require "perf.core"
+local every = require "perf.every"
 local blame = require "perf.names.blame"
 local breakpoint = require "perf.names.breakpoint"
 local config = require "perf.names.config"
@@ -81,7 +82,7 @@ function Parser:from_pmus(owners, list, fail)
     local attr, facts = config.build(owner, list, fail, function(p, name) return self:generic_of(p, name) end)
     found.attrs[i] = attr
     if i == 1 then
-      for key, value in pairs(facts) do found[key] = value end
+      for key, value in every(facts) do found[key] = value end
     end
   end
   return found
@@ -94,14 +95,14 @@ local function with_common(found, list, fail)
     local set = terms.common[term.key]
     if not set then
       local known = {}
-      for key in pairs(terms.common) do known[#known + 1] = key end
+      for key in every(terms.common) do known[#known + 1] = key end
       fail(term.at, "unknown term '%s'@@%s", term.key, suggest.hint(term.key, known))
     end
     set(fields, term, fail)
   end
   found.label, fields.label = fields.label, nil
   for _, attr in ipairs(found.attrs) do
-    for field, value in pairs(fields) do attr[field] = value end
+    for field, value in every(fields) do attr[field] = value end
   end
   return found
 end

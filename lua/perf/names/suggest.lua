@@ -1,5 +1,6 @@
 --- "Did you mean": the nearest of many names.
 -- @module perf.names.suggest
+local every = require "perf.every"
 
 local suggest = {}
 
@@ -31,7 +32,7 @@ local function containing(wanted, set)
   local group, part = wanted:match("^(.*:)([^:]*)$")
   part = part or wanted
   local found = {}
-  for name in pairs(#part > 3 and set or {}) do
+  for name in every(#part > 3 and set or {}) do
     local low = name:lower()
     if low:find(part, 1, true) and (not group or low:sub(1, #group) == group) then
       found[#found + 1] = {name = name, d = #name}

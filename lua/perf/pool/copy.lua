@@ -12,6 +12,7 @@
 -- a userdata, a coroutine, a table with a metatable.
 -- @module perf.pool.copy
 local counts = require "perf.counts"
+local every = require "perf.every"
 
 local M = {}
 
@@ -41,7 +42,7 @@ end
 -- Tables of the library that are only data, by their metatables.
 local class_of = { e = counts.Entry, m = counts.Metrics }
 local tag_of = {}
-for tag, class in pairs(class_of) do tag_of[class] = tag end
+for tag, class in every(class_of) do tag_of[class] = tag end
 
 local encode
 
@@ -60,7 +61,7 @@ local function encode_table(v, path, out, seen)
   seen.n = seen.n + 1
   seen[v] = seen.n
   out[#out + 1] = mt and tag_of[mt] or "T"
-  for k, item in pairs(v) do
+  for k, item in every(v) do
     encode(k, path .. " (a key)", out, seen)
     encode(item, key_path(path, k), out, seen)
   end

@@ -4,6 +4,7 @@
 -- The stacks become a tree in arrays (a profile may have a million nodes), which is written in preorder, the widest child first;
 -- the page does the rest (perf.report.flamegraph.page, perf.report.flamegraph.script).
 -- @module perf.report.flamegraph
+local every = require "perf.every"
 local file = require "perf.report.file"
 local format = require "perf.format"
 local json = require "perf.json"
@@ -162,7 +163,7 @@ local function check(opts)
   if type(opts) ~= "table" then
     error(("bad argument #2 to 'flamegraph' (table of options expected, got %s)"):format(type(opts)), 4)
   end
-  for key, value in pairs(opts) do
+  for key, value in every(opts) do
     if not known[key] then
       error(("bad argument #2 to 'flamegraph' (unknown option '%s'; there are diff, title)"):format(tostring(key)), 4)
     elseif type(value) ~= known[key] then

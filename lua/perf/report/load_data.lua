@@ -5,6 +5,7 @@
 -- wrong only for a sample of a process that ran another program before.
 -- @module perf.report.load_data
 local core = require "perf.core"
+local every = require "perf.every"
 local jitmap = require "perf.jitmap"
 local Profile = require "perf.profile"
 
@@ -213,7 +214,7 @@ function M.load(path)
   reader.kernel = have and symbols.kernel() or nil
   local profiles = {}
   for i, event in ipairs(reader.order) do profiles[i] = profile_of(reader, event, file) end
-  for _, p in pairs(reader.processes) do
+  for _, p in every(reader.processes) do
     if p.resolver then p.resolver:close() end
   end
   if reader.kernel then reader.kernel:close() end

@@ -12,6 +12,7 @@
 -- Frames are counted from 0, a stack's outermost first.
 -- @module perf.report.speedscope
 local core = require "perf.core"
+local every = require "perf.every"
 local file = require "perf.report.file"
 local json = require "perf.json"
 local text = require "perf.report.text"
@@ -22,7 +23,7 @@ local units = { ns = "nanoseconds", bytes = "bytes" }
 
 -- Names as JSON can have them.
 local function clean(t)
-  for key, value in pairs(t) do
+  for key, value in every(t) do
     if type(value) == "string" then t[key] = text.utf8(value) end
   end
   return t

@@ -1,5 +1,6 @@
 --- What perf.tracer is told, by its options and by the environment variables that OpenTelemetry's specification names.
 -- @module perf.trace.config
+local every = require "perf.every"
 local exporters = require "perf.exporter"
 local extension = require "perf.extension"
 local list_of = require "perf.exporter.base".list_of
@@ -97,9 +98,9 @@ local function resource_of(options)
   local resource = { ["telemetry.sdk.name"] = "lua-perf", ["telemetry.sdk.language"] = "lua",
     ["telemetry.sdk.version"] = require "perf.version",
     ["process.runtime.name"] = rawget(_G, "jit") and jit.version or _VERSION }
-  for key, v in pairs(list_of(env "OTEL_RESOURCE_ATTRIBUTES")) do resource[key] = v end
+  for key, v in every(list_of(env "OTEL_RESOURCE_ATTRIBUTES")) do resource[key] = v end
   if env "OTEL_SERVICE_NAME" then resource["service.name"] = env "OTEL_SERVICE_NAME" end
-  for key, v in pairs(options.resource or {}) do
+  for key, v in every(options.resource or {}) do
     local kind = type(v)
     if type(key) ~= "string" or kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
       error(("bad argument #1 (option 'resource': '%s' is not a string, number or boolean by name)"):format(tostring(key)), 4)

@@ -5,6 +5,7 @@
 --
 -- Prometheus wants base units: what is counted in nanoseconds is in seconds there, `perf_task_clock_seconds`. OTLP keeps "ns".
 -- @module perf.trace.metrics
+local every = require "perf.every"
 local clock = require "perf.trace.clock"
 local span = require "perf.span"
 local text = require "perf.trace.text"
@@ -29,7 +30,7 @@ end
 -- @param options true, or {buckets = rising numbers, interval = seconds between two exports (60)}
 function M.new(options)
   options = type(options) == "table" and options or {}
-  for key in pairs(options) do
+  for key in every(options) do
     if key ~= "buckets" and key ~= "interval" then
       error(("bad argument #1 (option 'metrics': unknown '%s'; there are buckets, interval)"):format(tostring(key)), 3)
     end
@@ -40,11 +41,11 @@ function M.new(options)
       error("bad argument #1 (option 'metrics': buckets are numbers that rise)", 3)
     end
   end
-  local every = options.interval or tonumber(os.getenv "OTEL_METRIC_EXPORT_INTERVAL" or "") and
+  local interval = options.interval or tonumber(os.getenv "OTEL_METRIC_EXPORT_INTERVAL" or "") and
     tonumber(os.getenv "OTEL_METRIC_EXPORT_INTERVAL") / 1e3 or 60
   local now = clock.now()
-  return setmetatable({ bounds = bounds, names = {}, n = 0, since = now, anchor = clock.anchor(), every = every * 1e9,
-    next_export = now + every * 1e9 }, Metrics)
+  return setmetatable({ bounds = bounds, names = {}, n = 0, since = now, anchor = clock.anchor(), every = interval * 1e9,
+    next_export = now + interval * 1e9 }, Metrics)
 end
 
 -- The first bucket whose bound is not below v.
@@ -88,8 +89,8 @@ end
 -- Histograms by label, names sorted: {{label=, unit=, {name=, h=}, ...}, ...}.
 local function by_label(self)
   local labels, list = {}, {}
-  for name, t in pairs(self.names) do
-    for label, h in pairs(t) do
+  for name, t in every(self.names) do
+    for label, h in every(t) do
       local of = labels[label]
       if not of then
         of = { label = label, unit = h.unit }

@@ -3,6 +3,8 @@
 -- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
 -- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
 -- @module perf.trace.propagation
+local every = require "perf.every"
+
 local M = {}
 
 local function id(text, digits)
@@ -19,7 +21,7 @@ local function getter(headers)
     if v == nil and type(headers) == "table" then
       if not lower then
         lower = {}
-        for k, value in pairs(headers) do
+        for k, value in every(headers) do
           if type(k) == "string" then lower[k:lower()] = value end
         end
       end

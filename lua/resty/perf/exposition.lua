@@ -4,6 +4,8 @@
 -- nanoseconds, lua_perf_request_task_clock_seconds. The ledger's histograms have a bucket for every number of bits; shown
 -- is every second one, as sums of values up to 4^k - 1, the same for every route and at all times.
 -- @module resty.perf.exposition
+local every = require "perf.every"
+
 local M = {}
 
 -- Exponents of the bounds that are shown: 2^e - 1.
@@ -59,7 +61,7 @@ function M.text(totals)
       head(request, "histogram", what .. " by request.")
       for _, route in ipairs(totals.routes) do
         local buckets, sum = route.histograms[row], 0
-        for _, counts in pairs(route.phases) do sum = sum + (counts[row] or 0) end
+        for _, counts in every(route.phases) do sum = sum + (counts[row] or 0) end
         if buckets then
           local below, b = 0, 0
           for _, e in ipairs(bounds) do

@@ -7,6 +7,7 @@
 local ffi = require "ffi"
 local core = require "perf.core"
 local counts = require "perf.counts"
+local every = require "perf.every"
 
 local M = {}
 
@@ -53,7 +54,7 @@ local open -- {set=, ledger=, layout=}: what is counted now
 local handle -- the struct, or nil
 
 local c = {}
-for name, address in pairs(core.ledger_functions()) do c[name] = ffi.cast(signatures[name], address) end
+for name, address in every(core.ledger_functions()) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, turn, leave, back, finish = c.enter, c.exit, c.turn, c.leave, c.back, c.finish
 
 --- Begin to count.

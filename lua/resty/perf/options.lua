@@ -1,5 +1,6 @@
 --- The options of perf.start, checked.
 -- @module resty.perf.options
+local every = require "perf.every"
 local events = require "resty.perf.events"
 local json = require "perf.json"
 local routes = require "resty.perf.routes"
@@ -31,7 +32,7 @@ end
 -- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
 -- mark=}: reports says whether a request's end is more than a sum, mark tells one configuration from another
 function M.check(opts, level)
-  for k in pairs(opts) do
+  for k in every(opts) do
     if not known[k] then error("bad argument #1 to 'start' (unknown option '" .. tostring(k) .. "')", level) end
   end
   local name = opts.dict or "perf"

@@ -9,6 +9,8 @@
 -- The first that fits counts; what fits none is "(other)". Without a list, the path is the name, with segments that look like
 -- keys written as ":id". There are never more than MOST names, nor long ones: the paths of the Internet are without end.
 -- @module resty.perf.routes
+local every = require "perf.every"
+
 local M = {}
 
 M.OTHER = "(other)"
@@ -41,7 +43,7 @@ local function compile(list)
     local name, pattern = rule, nil
     if type(rule) == "table" then
       name, pattern = rule[1], rule.pattern
-      for k in pairs(rule) do
+      for k in every(rule) do
         if k ~= 1 and k ~= "pattern" then bad("rule %d: unknown field '%s'", i, tostring(k)) end
       end
       if type(pattern) ~= "string" or not pcall(string.find, "", pattern) then bad("rule %d: no Lua pattern", i) end

@@ -3,6 +3,8 @@
 -- One of n is one of each n that come one after the other, at a place in them that chance chooses: the share is exact, and a
 -- pattern in the traffic does not meet the same place again and again.
 -- @module resty.perf.sampler
+local every = require "perf.every"
+
 local M = {}
 
 local function bad(text, ...) error("sample: " .. text:format(...), 0) end
@@ -36,7 +38,7 @@ function M.new(sample, random)
   if sample == nil then sample = 1 end
   if type(sample) == "number" then sample = { every = sample } end
   if type(sample) ~= "table" then bad("number or table expected, got %s", type(sample)) end
-  for k in pairs(sample) do
+  for k in every(sample) do
     if k ~= "every" and k ~= "header" and k ~= "routes" then bad("unknown field '%s'", tostring(k)) end
   end
   random = random or math.random
@@ -45,7 +47,7 @@ function M.new(sample, random)
   if header ~= nil and (type(header) ~= "string" or not header:find "^[%w-]+$") then bad("header: a header's name expected") end
   local by_route = {}
   if sample.routes ~= nil and type(sample.routes) ~= "table" then bad("routes: table expected") end
-  for route, n in pairs(sample.routes or {}) do
+  for route, n in every(sample.routes or {}) do
     by_route[route] = one_of(check_every(n, "routes." .. tostring(route)), random)
   end
 

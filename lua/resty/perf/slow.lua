@@ -1,5 +1,6 @@
 --- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
 -- @module resty.perf.slow
+local every = require "perf.every"
 local format = require "perf.format"
 local json = require "perf.json"
 
@@ -16,12 +17,12 @@ local function bad(text, ...) error("slow: " .. text:format(...), 0) end
 function M.new(slow)
   if type(slow) == "number" then slow = { time = slow } end
   if type(slow) ~= "table" then bad("seconds or table expected, got %s", type(slow)) end
-  for k, v in pairs(slow) do
+  for k, v in every(slow) do
     if type(k) ~= "string" or type(v) ~= "number" then bad("%s: number expected, got %s", tostring(k), type(v)) end
   end
   local time = slow.time
   local labels = {}
-  for label in pairs(slow) do
+  for label in every(slow) do
     if label ~= "time" then labels[#labels + 1] = label end
   end
   return function(seconds, counts)

@@ -3,6 +3,7 @@
 -- They tell paths and counts, so only this machine may see them unless it is said otherwise: `from = "any"`, or a
 -- function(address) that decides. What stands before nginx on the same machine, a proxy, is this machine.
 -- @module resty.perf.status
+local every = require "perf.every"
 local exposition = require "resty.perf.exposition"
 local json = require "perf.json"
 local page = require "resty.perf.page"
@@ -15,7 +16,7 @@ local function is_local(address)
 end
 
 local function allowed(opts, name)
-  for k in pairs(opts or {}) do
+  for k in every(opts or {}) do
     if k ~= "from" then error(("bad argument #1 to '%s' (unknown option '%s')"):format(name, tostring(k)), 3) end
   end
   local from = opts and opts.from or is_local
@@ -57,11 +58,11 @@ function M.report(totals, state)
     for i, r in ipairs(totals.routes) do
       local sum, phases, median, most = {}, {}, {}, {}
       for row = 0, #totals.events do sum[row] = 0 end
-      for name, counts in pairs(r.phases) do
+      for name, counts in every(r.phases) do
         phases[name] = by_label(totals, counts)
-        for row, v in pairs(counts) do sum[row] = sum[row] + v end
+        for row, v in every(counts) do sum[row] = sum[row] + v end
       end
-      for row, buckets in pairs(r.histograms) do
+      for row, buckets in every(r.histograms) do
         median[row], most[row] = M.quantile(buckets, r.requests, 0.5), M.quantile(buckets, r.requests, 0.99)
       end
       routes[i] = { name = r.name, requests = r.requests, sum = by_label(totals, sum), phases = phases,

@@ -11,6 +11,8 @@
 --   MARK route NUL pPHASE:ROW    sums of a phase     MARK u:ROW, w:ROW  unattributed, whole; row 0 is wall time
 --   MARK route NUL hROW:BUCKET   histograms
 -- @module resty.perf.totals
+local every = require "perf.every"
+
 local M = {}
 
 local function mark_of(text) return ("%08x "):format(ngx.crc32_short(text)) end
@@ -72,7 +74,7 @@ function M.writer(dict, ledger)
     add_counts("u:", nobody)
     add("a", ledger.abandoned() - abandoned)
     abandoned = ledger.abandoned()
-    for number, r in pairs(routes) do
+    for number, r in every(routes) do
       local requests = ledger.requests(number)
       if requests ~= r.requests then
         add(r.key .. "q", requests - r.requests)

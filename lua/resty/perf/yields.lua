@@ -10,6 +10,8 @@
 --
 -- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
 -- @module resty.perf.yields
+local every = require "perf.every"
+
 local M = {}
 
 --- Wrap what the host has.
@@ -160,7 +162,7 @@ function M.install(ngx, turns, hooks, modules)
     local ctx = hooks.capture(opts and opts.ctx)
     if opts and opts.ctx == ctx then return opts end
     local copy = {}
-    for k, v in pairs(opts or {}) do copy[k] = v end
+    for k, v in every(opts or {}) do copy[k] = v end
     copy.ctx = ctx
     return copy
   end

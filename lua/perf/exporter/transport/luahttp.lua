@@ -1,6 +1,7 @@
 --- Posting over lua-http, for those who have it and not LuaSocket. A request is a coroutine of a cqueues controller of its own;
 -- where it would wait, the sender's coroutine yields.
 -- @module perf.exporter.transport.luahttp
+local every = require "perf.every"
 local clock = require "perf.trace.clock"
 local cqueues = require "cqueues"
 local request_of = require "http.request"
@@ -44,7 +45,7 @@ function M.new(tls)
       local url = request.url
       local req = request_of.new_from_uri(("%s://%s%s"):format(url.scheme, url.authority, url.path))
       req.headers:upsert(":method", "POST")
-      for name, value in pairs(request.headers) do req.headers:upsert(name:lower(), value) end
+      for name, value in every(request.headers) do req.headers:upsert(name:lower(), value) end
       req:set_body(request.body)
       req.ctx = ctx
       local seconds = math.max((deadline - clock.now()) / 1e9, 0.001)
