@@ -5,15 +5,20 @@
 -- second that really came, and what one cost by the least.
 --
 --     kernel    the event at the same rate into a ring that nobody reads: the timer's interrupts alone
+--     signal    the same, and a signal each time whose handler, in C, only counts: the floor of any profiler by signals
 --     perf      perf.profiler
 --     jit       LuaJIT's own profiler as jit.p uses it; ITIMER_PROF goes by the kernel's tick, so that no more samples come
 --               than that has (250 a second on many kernels), whatever is asked for
+--     jit+ev    the same at the full rate: its SIGPROF comes from the event, by fcntl(2), and its timer is off
 --
 -- BENCH_FREQ=1000 samples a second; BENCH_ROUNDS=31 rounds.
 local perf = require "perf"
+local kit = require "testkit"
 
 local FREQ = tonumber(os.getenv "BENCH_FREQ") or 1000
 local ROUNDS = tonumber(os.getenv "BENCH_ROUNDS") or 31
+
+local SIGTRAP = 5
 
 local workloads = {}
 
@@ -55,15 +60,30 @@ end }
 
 local contestants = { { "plain", function() return function() return 0 end end } }
 
-contestants[#contestants + 1] = { "kernel", function()
-  local ev = assert(perf.open { event = "task-clock", sample_freq = FREQ, sample_type = { "read" } })
+-- The event alone; returns what ends it and gives its samples.
+local function bare(sigtrap, prepare)
+  local ev = assert(perf.open { event = "task-clock", sample_freq = FREQ, sample_type = { "read" }, sigtrap = sigtrap,
+    remove_on_exec = sigtrap, wakeup_events = 1 })
   ev:map { pages = 128 }
+  if prepare then prepare(ev:fd()) end
   ev:enable()
   return function()
     ev:disable()
     local n = 0
     for _ in ev:records { timeout = 0 } do n = n + 1 end
     ev:close()
+    return n
+  end
+end
+
+contestants[#contestants + 1] = { "kernel", function() return bare(false) end }
+
+contestants[#contestants + 1] = { "signal", function()
+  kit.count_signals(SIGTRAP)
+  local stop = bare(true)
+  return function()
+    local n = stop()
+    kit.count_signals(SIGTRAP, false)
     return n
   end
 end }
@@ -76,7 +96,7 @@ end }
 
 local has_jit, profile = pcall(require, "jit.profile")
 if has_jit then
-  contestants[#contestants + 1] = { "jit", function()
+  local function jit_p()
     local n, stacks = 0, {}
     profile.start("li" .. math.max(1, math.floor(1000 / FREQ)), function(thread, samples)
       n = n + samples
@@ -87,11 +107,35 @@ if has_jit then
       profile.stop()
       return n
     end
+  end
+
+  local ffi = require "ffi"
+  ffi.cdef [[
+    int fcntl(int fd, int command, ...);
+    int setitimer(int which, const long *value, long *old);
+    struct owner { int type, pid; };
+  ]]
+  local F_SETFL, F_SETSIG, F_SETOWN_EX, O_ASYNC, SIGPROF, ITIMER_PROF = 4, 10, 15, 8192, 27, 2
+
+  contestants[#contestants + 1] = { "jit", jit_p }
+  contestants[#contestants + 1] = { "jit+ev", function()
+    local stop = jit_p()
+    ffi.C.setitimer(ITIMER_PROF, ffi.new "long[4]", nil)
+    local stop_event = bare(false, function(fd)
+      assert(ffi.C.fcntl(fd, F_SETOWN_EX, ffi.new("struct owner", 0, kit.gettid())) == 0)
+      assert(ffi.C.fcntl(fd, F_SETSIG, ffi.cast("int", SIGPROF)) == 0)
+      assert(ffi.C.fcntl(fd, F_SETFL, ffi.cast("int", O_ASYNC)) == 0)
+    end)
+    return function()
+      stop_event()
+      return stop()
+    end
   end }
 end
 
 -- CPU seconds of one run, and the samples that came.
 local function run(start, fn, n)
+  if jit then jit.flush() end -- as starting a profiler of LuaJIT's does: nobody is to meet traces that others left
   local stop = start()
   local before = os.clock()
   fn(n)
