@@ -93,7 +93,8 @@ static int l_kill(lua_State *L)
 }
 
 /* core.catch_interrupts(): true, or nil, message, "EBUSY" when somebody in this process does already.
- * core.caught_interrupt(): the signal that came, or nil. core.release_interrupts(). */
+ * core.caught_interrupt(): the signal that came, and whether a process sent it (false: the terminal, to its whole group);
+ * or nil. core.release_interrupts(). */
 static int l_catch(lua_State *L)
 {
 	return pb_result(L, pf_interrupts_catch(), "signals");
@@ -101,12 +102,13 @@ static int l_catch(lua_State *L)
 
 static int l_caught(lua_State *L)
 {
-	int signal = pf_interrupts_caught();
+	int sent, signal = pf_interrupts_caught(&sent);
 
 	if (signal == 0)
 		return 0;
 	lua_pushinteger(L, signal);
-	return 1;
+	lua_pushboolean(L, sent);
+	return 2;
 }
 
 static int l_release(lua_State *L)

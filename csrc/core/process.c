@@ -142,12 +142,14 @@ void pf_process_release(struct pf_process *p)
 	p->pid = 0;
 }
 
-static volatile sig_atomic_t caught, catching;
+static volatile sig_atomic_t caught, alone, catching;
 static struct sigaction before[2];
 
-static void remember(int signal)
+static void remember(int signal, siginfo_t *info, void *context)
 {
+	(void)context;
 	caught = signal;
+	alone = info->si_code <= 0; /* by kill and its like; the kernel's own are above */
 }
 
 int pf_interrupts_catch(void)
@@ -159,15 +161,17 @@ int pf_interrupts_catch(void)
 	catching = 1;
 	caught = 0;
 	memset(&a, 0, sizeof a);
-	a.sa_handler = remember; /* without SA_RESTART: a wait ends at once */
+	a.sa_sigaction = remember;
+	a.sa_flags = SA_SIGINFO; /* without SA_RESTART: a wait ends at once */
 	sigemptyset(&a.sa_mask);
 	sigaction(SIGINT, &a, &before[0]);
 	sigaction(SIGTERM, &a, &before[1]);
 	return 0;
 }
 
-int pf_interrupts_caught(void)
+int pf_interrupts_caught(int *sent)
 {
+	*sent = alone;
 	return caught;
 }
 

@@ -30,8 +30,8 @@ void pf_process_release(struct pf_process *p);
 
 /* From now on SIGINT and SIGTERM are only remembered, for one caller at a time in the process (-EBUSY). */
 int pf_interrupts_catch(void);
-/* The signal that came, 0 = none. */
-int pf_interrupts_caught(void);
+/* The signal that came, 0 = none; and whether a process sent it, not the terminal, which sends to its whole group. */
+int pf_interrupts_caught(int *sent);
 /* As before. */
 void pf_interrupts_release(void);
 

@@ -238,6 +238,21 @@ describe("luaperf record", function()
     end)
   end)
 
+  it("passes on an interrupt that no terminal sent", function()
+    with_directory(function(dir)
+      for _, line in ipairs { "record", "stat" } do
+        local status, output = signalled(dir, "INT", line .. " -e task-clock:u -- sh -c 'echo >going; exec sleep 60'")
+        assert.equal(line == "stat" and 130 or 143, status, output)
+        assert.matches(line == "stat" and "elapsed" or "samples? in perf.data", output)
+      end
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
+      local status, output = signalled(dir, "INT", "record a.lua")
+      assert.equal(1, status, output) -- the interpreter's own, for an error
+      assert.matches("interrupted!", output, 1, true)
+      assert.matches("luaperf.json %]\n$", output)
+    end)
+  end)
+
   it("records a process until a signal, or as long as a program runs", function()
     requires { root = true }
     with_directory(function(dir)

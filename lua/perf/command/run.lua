@@ -58,15 +58,17 @@ function M.script(here, words, session)
   return argv
 end
 
--- One look at a program that runs, at most `wait` seconds long. A request to end that only we got is passed on, and again to one
--- that has not ended on it, which a script takes as the end of our patience (perf.command.session).
+-- One look at a program that runs, at most `wait` seconds long. A signal that only we got is passed on; a request to end
+-- again to one that has not ended on it, which a script takes as the end of our patience (perf.command.session).
 local function look(process, state, wait)
   core.watch({}, wait)
   local status = process:wait()
   if status then return status end
-  if core.caught_interrupt() == SIGTERM then
-    state.asked = state.asked + 1
-    if state.asked % GRACE == 1 then process:kill(SIGTERM) end
+  local signal, sent = core.caught_interrupt()
+  if signal == SIGTERM or sent then
+    if signal ~= state.signal then state.signal, state.looks = signal, 0 end
+    if state.looks == 0 or signal == SIGTERM and state.looks % GRACE == 0 then process:kill(signal) end
+    state.looks = state.looks + 1
   end
   return false
 end
@@ -89,7 +91,7 @@ function M.run(argv, opened)
       ok, message, code = process:start()
       if not ok then message = ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))) end
     end
-    local state, wait = { asked = 0 }, 0.0005
+    local state, wait = {}, 0.0005
     while ok and not status do
       status = look(process, state, wait)
       wait = math.min(0.05, wait * 1.5)
