@@ -23,6 +23,8 @@
 int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
 /* The errno's symbol, "E<number>" for one that errno.def lacks. */
 void pb_push_errno(lua_State *L, int err);
+/* What a group's read failed for. */
+int pb_fail_read(lua_State *L, int err);
 /* true, or pb_fail. */
 int pb_result(lua_State *L, int r, const char *what);
 void pb_open_error(lua_State *L);

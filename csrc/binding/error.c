@@ -42,6 +42,12 @@ int pb_fail(lua_State *L, int err, const char *what, ...)
 	return 3;
 }
 
+int pb_fail_read(lua_State *L, int err)
+{
+	/* Room for one more is what the kernel then asks for. */
+	return pb_fail(L, err, "%s", err == -ENOSPC ? "read of a group that an event has joined since, by perf.open's group" : "read");
+}
+
 int pb_result(lua_State *L, int r, const char *what)
 {
 	if (r < 0)
@@ -74,8 +80,16 @@ static int l_refused(lua_State *L)
 	return pb_fail(L, (int)luaL_checkinteger(L, 2), "%s", luaL_checkstring(L, 1));
 }
 
+/* core.read_failed(r): the same of a group's read. */
+static int l_read_failed(lua_State *L)
+{
+	return pb_fail_read(L, (int)luaL_checkinteger(L, 1));
+}
+
 void pb_open_error(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"fault", l_fault}, {"refused", l_refused}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {
+		{"fault", l_fault}, {"refused", l_refused}, {"read_failed", l_read_failed}, {NULL, NULL}};
+
 	pb_register(L, functions);
 }

@@ -220,10 +220,13 @@ int pb_meter_failed(lua_State *L, int r)
 	if (!lua_istable(L, -1))
 		return luaL_error(L, "read: %s", strerror(-r));
 	lua_getfield(L, -1, "raise");
-	if (r == -EBADF)
+	if (r == -EBADF) {
 		lua_pushliteral(L, "Group is closed, or a member of it");
-	else
-		lua_pushfstring(L, "read: %s", strerror(-r));
+	} else {
+		pb_fail_read(L, r);
+		lua_pop(L, 1);
+		lua_remove(L, -2); /* of nil, message, code the message */
+	}
 	lua_pushinteger(L, 0);
 	lua_call(L, 2, 0);
 	return 0;
@@ -351,7 +354,7 @@ static int l_snap(lua_State *L)
 	luaL_argcheck(L, m, 1, "Group expected");
 	r = pf_meter_snap(m, new_counts(L, m));
 	if (r < 0 && r != -EBADF)
-		return pb_fail(L, r, "read");
+		return pb_fail_read(L, r);
 	return r < 0 ? pb_meter_failed(L, r) : 1;
 }
 

@@ -145,7 +145,7 @@ local function by_ffi(ffi)
 
   local EBADF, ESRCH = -9, -3
   local function failed(r)
-    blame.raise(r == EBADF and "Group is closed, or a member of it" or select(2, core.refused("read", -r)), 0)
+    blame.raise(r == EBADF and "Group is closed, or a member of it" or select(2, core.read_failed(r)), 0)
   end
 
   function M.begin(meter, layout, words)
@@ -177,7 +177,7 @@ local function by_ffi(ffi)
     local r = snap(meter, c)
     if r == 0 then return c end
     if r == EBADF then failed(r) end
-    return core.refused("read", -r)
+    return core.read_failed(r)
   end
 
   function M.thread_token() return token() end

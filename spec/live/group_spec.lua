@@ -317,6 +317,17 @@ describe("perf.group", function()
     assert.equal("Group(2 events, closed)", tostring(g))
   end)
 
+  it("says that an event has joined that it does not know", function()
+    local g = assert(perf.group { "page-faults", "context-switches" })
+    local joined = assert(perf.open("minor-faults", { group = g[1] }))
+    local wanted = "read of a group that an event has joined since, by perf.open's group: No space left on device"
+    assert.same({ nil, wanted, "ENOSPC" }, { g:read() })
+    assert.matches(wanted .. "$", util.message_of(g.measure, g, function() end))
+    joined:close()
+    assert.is_truthy(g:read())
+    g:close()
+  end)
+
   it("opens all or nothing", function()
     local before = kit.fds()
     local g, message, code = perf.group({ "page-faults", "dummy" }, { pid = 2 ^ 30 })
