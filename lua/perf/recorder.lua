@@ -137,12 +137,11 @@ local function prepare(list, opts, command)
         return nil, event.label .. ": a probe is not inherited by children that execute another program, whose forks would "
           .. "fail: record with inherit = false", "EOPNOTSUPP"
       end
-      if opts.period then
-        attr.sample_period, attr.sample_freq = opts.period, nil
-      elseif opts.freq then
-        attr.sample_freq, attr.sample_period = opts.freq, nil
-      elseif not (attr.sample_period or attr.sample_freq) then
-        if happens(attr) then attr.sample_period = 1 else attr.sample_freq = 999 end
+      if not (attr.sample_period or attr.sample_freq) then
+        attr.sample_period, attr.sample_freq = opts.period, opts.freq
+        if not (opts.period or opts.freq) then
+          if happens(attr) then attr.sample_period = 1 else attr.sample_freq = 999 end
+        end
       end
       if attr.sample_period then attr.freq = nil end
       local fields, msg, code = sample_fields(attr, opts, several)
@@ -363,9 +362,8 @@ end
 -- @param[opt] opts
 --
 -- * `events` names or attr tables; cycles, or cpu-clock without a PMU
--- * `freq` samples a second, 999 (an event's own period or freq stands; of tracepoints, probes and breakpoints each is
---   recorded), or `period`, for
---   every event
+-- * `freq` samples a second, or `period`, for every event that has neither of its own; without them 999 a second, and each
+--   of tracepoints, probes and breakpoints
 -- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
 -- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
 -- * `during`: where a process or everyone is recorded, a program that is run meanwhile, as an array of its words; the recording
