@@ -76,7 +76,7 @@ export MAKE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
-.PHONY: all headers testkit env demo test spec lint gcstress gcstress-short san check-version install uninstall \
+.PHONY: all headers testkit env demo test spec lint gcstress gcstress-short jitstress san check-version install uninstall \
         rock doc clean help
 
 all: headers $(OUT)/perf/core.so $(EXT_SO) ## build the module for $(LUA) (default)
@@ -151,6 +151,11 @@ STRESS := $(addprefix spec/unit/,counts_spec.lua record_spec.lua) spec/regress \
             ring_spec.lua ring_modes_spec.lua record_spec.lua bpf_event_spec.lua)
 gcstress-short: ## the same for the specs of measuring, rings and records
 	@$(MAKE) -s gcstress SUITE="$(STRESS)"
+
+jitstress: ## the suite with everything compiled at once, on luajit
+	@$(MAKE) -s LUA=luajit all testkit
+	@BUILD=$(BUILD) LUA_INIT='if jit then jit.opt.start("hotloop=1", "hotexit=1") end' SUITE_NAME=jitstress \
+		tools/suite.sh -l luajit $(SUITE)
 
 san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
 	@CC="$(CC)" tools/san.sh
