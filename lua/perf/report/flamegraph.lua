@@ -37,21 +37,19 @@ end
 local function tree_of(profiles)
   local frames, intern, ids = interner()
   local tree = { frame = { intern("all", "root", {}) }, parent = { 0 }, first = {}, next = {}, sums = { 0 }, frames = frames }
-  for _, prof in ipairs(profiles) do -- all frames first: their number makes the children's keys
-    for _, sample in ipairs(prof:samples()) do
-      for _, f in ipairs(sample.stack) do local _ = ids[f] end
-      if sample.zone then intern(text.line(sample.zone), "zone", {}) end
-    end
-  end
-  local width, n = #frames, 1
+  local n = 1
   local child, frame, parent, first, next_of = {}, tree.frame, tree.parent, tree.first, tree.next
   local function step(node, id)
-    local key = node * width + id
-    local to = child[key]
+    local under = child[id]
+    if not under then
+      under = {}
+      child[id] = under
+    end
+    local to = under[node]
     if not to then
       n = n + 1
       to = n
-      child[key], frame[to], parent[to] = to, id, node
+      under[node], frame[to], parent[to] = to, id, node
       next_of[to], first[node] = first[node], to
     end
     return to
@@ -59,10 +57,26 @@ local function tree_of(profiles)
   for side, prof in ipairs(profiles) do
     local own, count = {}, {}
     tree[side] = { own = own, count = count }
+    -- The way down to the sample before, which most go along for a while.
+    local way, nodes, deep, zone, root = {}, {}, 0, nil, 1
     for _, sample in ipairs(prof:samples()) do
-      local node, stack = 1, sample.stack
-      if sample.zone then node = step(node, intern(text.line(sample.zone), "zone", {})) end
-      for i = #stack, 1, -1 do node = step(node, ids[stack[i]]) end
+      if sample.zone ~= zone then
+        zone, deep = sample.zone, 0
+        root = zone and step(1, intern(text.line(zone), "zone", {})) or 1
+      end
+      local node, stack, depth, known = root, sample.stack, 0, true
+      for i = #stack, 1, -1 do
+        local f = stack[i]
+        depth = depth + 1
+        known = known and depth <= deep and way[depth] == f
+        if known then
+          node = nodes[depth]
+        else
+          node = step(node, ids[f])
+          way[depth], nodes[depth] = f, node
+        end
+      end
+      deep = depth
       own[node] = (own[node] or 0) + text.number(sample.weight)
       count[node] = (count[node] or 0) + text.number(sample.count or 1)
     end
