@@ -53,6 +53,8 @@ static int l_open(lua_State *L)
 			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
 	if (r < 0)
 		return pb_fail(L, r, "perf_event_open");
+	if (leader >= 0)
+		pb_check_event(L, 4)->leads = 1;
 	if (lua_toboolean(L, 7) && (e->ev.format == PF_EVENT_FORMAT || e->ev.format == PF_METER_FORMAT))
 		pf_event_may_user(&e->ev);
 	return 1;
@@ -83,8 +85,7 @@ static int l_enable(lua_State *L)
 
 static int l_disable(lua_State *L)
 {
-	pb_check_event(L, 1)->awake = 0;
-	return simple_ioctl(L, PF_IOC_DISABLE, 0, "disable");
+	return pb_result(L, pf_event_disable(pb_check_event(L, 1)), "disable");
 }
 
 static int l_reset(lua_State *L)
@@ -109,7 +110,7 @@ static int l_refresh(lua_State *L)
 	struct pf_event *ev = pb_check_event(L, 1);
 	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
 
-	ev->awake = 0; /* not for long */
+	ev->awake = ev->off = 0; /* not for long */
 	return hinted(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh", EINVAL,
 		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
 }
@@ -143,6 +144,10 @@ static int l_modify(lua_State *L)
 	pb_check_attr(L, 2, &attr);
 	attr.size = pf_attr_size(&attr);
 	r = pf_event_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr);
+	if (r == 0) {
+		ev->awake = 0;
+		ev->off = attr.disabled;
+	}
 	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
 			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
 }
@@ -171,6 +176,13 @@ static int l_fd(lua_State *L)
 static int l_is_open(lua_State *L)
 {
 	lua_pushboolean(L, to_event(L, 1)->fd >= 0);
+	return 1;
+}
+
+/* ev:is_off(): nothing has enabled it since it was opened disabled or last disabled. */
+static int l_is_off(lua_State *L)
+{
+	lua_pushboolean(L, to_event(L, 1)->off);
 	return 1;
 }
 
@@ -303,7 +315,7 @@ void pb_open_event(lua_State *L)
 	static const luaL_Reg methods[] = {
 		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
 		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
-		{"fd", l_fd},             {"is_open", l_is_open}, {"info", l_info},   {"scan", l_scan},
+		{"fd", l_fd},             {"is_open", l_is_open}, {"is_off", l_is_off}, {"info", l_info},   {"scan", l_scan},
 		{"user", l_user},
 		{"close", l_close},       {NULL, NULL}};
 

@@ -36,30 +36,34 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, c
 
 	memset(m, 0, size);
 	m->ngroups = (uint32_t)ngroups;
-	m->since_ns = pf_wall_ns();
 	luaL_getmetatable(L, tname);
 	lua_setmetatable(L, -2);
 	return m;
 }
 
-/* core.group(events, asleep): a Group of Events that were opened with events[1] as leader and read_format
- * core.group_format; asleep when the leader was opened disabled. */
+/* core.group(events, asleep, since): a Group of Events that were opened with events[1] as leader and read_format
+ * core.group_format; asleep when the leader was opened disabled. since: when it began to count, core.wall_ns's, if it has or
+ * will by itself. */
 static int l_group(lua_State *L)
 {
 	struct pf_user **users;
 	struct pf_meter *m;
+	struct pf_event *leader;
 	size_t n, may = 0;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
-	lua_settop(L, 2);
+	lua_settop(L, 3);
 	m = new_meter(L, 1, n, PB_GROUP);
 	users = (struct pf_user **)(void *)(m->group + 1);
 	m->asleep = lua_toboolean(L, 2) ? PF_METER_ASLEEP : PF_METER_AWAKE;
 	lua_rawgeti(L, 1, 1);
-	m->group[0].fd = pb_check_event(L, -1)->fd;
-	luaL_argcheck(L, pb_check_event(L, -1)->format == PF_METER_FORMAT, 1, "wrong read_format");
+	leader = pb_check_event(L, -1);
+	luaL_argcheck(L, leader->format == PF_METER_FORMAT, 1, "wrong read_format");
+	m->group[0].fd = leader->fd;
+	m->group[0].off = &leader->off;
+	m->since_ns = lua_isnil(L, 3) ? 0 : pb_check_u64(L, 3, UINT64_MAX);
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
 	for (size_t i = 1; i <= n; i++) {
@@ -104,8 +108,10 @@ static int l_meter(lua_State *L)
 	m = new_meter(L, n, 0, PB_METER);
 	/* pf_meter_begin enables the groups; those that run already do not mind. */
 	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
-	if (n == 0)
+	if (n == 0) {
 		m->nvalues = PF_USAGE_COUNT;
+		m->since_ns = pf_wall_ns();
+	}
 	for (size_t i = 0; i < n; i++) {
 		const struct pf_meter *g;
 
@@ -219,7 +225,7 @@ int pb_meter_failed(lua_State *L, int r)
 	lua_getfield(L, -1, "perf.names.blame");
 	if (!lua_istable(L, -1))
 		return luaL_error(L, "read: %s", strerror(-r));
-	lua_getfield(L, -1, "raise");
+	lua_getfield(L, -1, r == -EBADF ? "self" : "raise");
 	if (r == -EBADF) {
 		lua_pushliteral(L, "Group is closed, or a member of it");
 	} else {

@@ -20,7 +20,8 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	attr->size = size;
 	*kernel_size = 0;
 	ev->format = attr->read_format;
-	ev->awake = ev->shared = 0;
+	ev->awake = ev->shared = ev->leads = 0;
+	ev->off = attr->disabled && !attr->enable_on_exec;
 	ev->user = (struct pf_user){.page = NULL};
 	fd = pf_sys->perf_event_open(attr, pid, cpu, group_fd, flags | PF_FLAG_FD_CLOEXEC);
 	if (fd == -E2BIG && attr->size != size)
@@ -42,6 +43,8 @@ void pf_event_close(struct pf_event *ev)
 
 	ev->fd = -1;
 	pf_user_drop(&ev->user);
+	if (fd >= 0 && ev->leads && ev->off)
+		pf_sys->ioctl(fd, PF_IOC_DISABLE, (void *)(uintptr_t)PF_IOC_FLAG_GROUP);
 	if (fd >= 0)
 		pf_sys->close(fd);
 }
@@ -62,7 +65,18 @@ int pf_event_enable(struct pf_event *ev)
 		return -EBADF;
 	if (ev->user.may) /* before it counts; whatever comes of it */
 		pf_user_map(&ev->user);
+	ev->off = 0;
 	return pf_sys->ioctl(ev->fd, PF_IOC_ENABLE, NULL);
+}
+
+int pf_event_disable(struct pf_event *ev)
+{
+	int r = pf_event_ioctl(ev, PF_IOC_DISABLE, 0);
+
+	ev->awake = 0;
+	if (r == 0)
+		ev->off = 1;
+	return r;
 }
 
 int pf_event_user(struct pf_event *ev, uint64_t *words)

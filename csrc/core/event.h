@@ -8,11 +8,12 @@
 #include "user_read.h"
 
 /* fd is -1 when closed. format is the read_format the event was opened with. awake: it was enabled, and nobody else disables it:
- * it is not shared. */
+ * it is not shared. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: others are of its
+ * group. */
 struct pf_event {
 	int fd;
 	uint64_t format;
-	uint8_t awake, shared;
+	uint8_t awake, shared, off, leads;
 	struct pf_user user; /* its counter, where it can be read without a system call */
 };
 
@@ -36,7 +37,7 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 /* Of one just opened: the calling thread may read its counter by itself, where that turns out to be possible. */
 void pf_event_may_user(struct pf_event *ev);
 
-/* Idempotent. */
+/* Idempotent. A leader that stands still leaves its members standing: by themselves they would begin to count. */
 void pf_event_close(struct pf_event *ev);
 
 /* Any ioctl that takes a number or a pointer as its argument; -EBADF when closed. */
@@ -45,6 +46,9 @@ int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *a
 
 /* PF_IOC_ENABLE, with what makes later readings quick. */
 int pf_event_enable(struct pf_event *ev);
+
+/* PF_IOC_DISABLE. */
+int pf_event_disable(struct pf_event *ev);
 
 /* Measuring one event by difference: begin enables it, unless it is awake, and reads the start into words, end turns that into the
  * difference. 0; -EBADF closed; -ENOTSUP another format; -ENODATA a pinned event that lost its counter; -errno. */

@@ -152,7 +152,7 @@ int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
 
 	for (uint32_t i = 0; i < 2 * m->ngroups; i++)
 		p.times[i] = elapsed(0, p.times[i]);
-	c->v[0] = pf_wall_ns() - m->since_ns;
+	c->v[0] = m->wall_ns + (m->since_ns ? pf_wall_ns() - m->since_ns : 0);
 	return r;
 }
 
@@ -174,6 +174,7 @@ int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 {
 	/* Members count when their leader does, so switching it is enough; but they keep their counts to themselves. */
 	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
+	uint64_t before = pf_wall_ns();
 
 	for (uint32_t i = 0; i < m->ngroups; i++) {
 		const struct pf_meter_group *g = &m->group[i];
@@ -185,10 +186,25 @@ int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 		r = g->fd < 0 ? -EBADF : pf_sys->ioctl(g->fd, request, (void *)flag);
 		if (r < 0)
 			return r;
+		if (g->off && request != PF_IOC_RESET)
+			*g->off = request == PF_IOC_DISABLE;
 	}
-	if (request == PF_IOC_ENABLE)
+	switch (request) {
+	case PF_IOC_ENABLE:
 		m->asleep = PF_METER_AWAKE;
-	if (request == PF_IOC_DISABLE)
+		if (!m->since_ns)
+			m->since_ns = before;
+		break;
+	case PF_IOC_DISABLE:
 		m->asleep = PF_METER_ASLEEP;
+		m->wall_ns += m->since_ns ? pf_wall_ns() - m->since_ns : 0;
+		m->since_ns = 0;
+		break;
+	case PF_IOC_RESET:
+		m->wall_ns = 0;
+		if (m->since_ns)
+			m->since_ns = before;
+		break;
+	}
 	return 0;
 }

@@ -14,6 +14,7 @@ struct pf_meter_group {
 	int32_t fd;
 	uint32_t n;
 	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
+	uint8_t *off;                 /* its leader's, which is kept in step; or NULL */
 };
 
 enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* asleep, and never enabled: all counts are 0 */ };
@@ -23,7 +24,8 @@ struct pf_meter {
 	uint32_t nvalues;
 	uint32_t asleep; /* the groups are to be enabled before they are next measured: a pf_meter_sleep */
 	uint32_t owner;  /* the pf_thread_token of the only thread it serves; 0 = any */
-	uint64_t since_ns; /* when the group was made, by CLOCK_MONOTONIC */
+	uint64_t wall_ns;  /* for how long it has counted before since_ns */
+	uint64_t since_ns; /* since when it counts, by CLOCK_MONOTONIC; 0 while it stands still */
 	struct pf_meter_group group[];
 };
 
@@ -52,14 +54,14 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
 int pf_meter_end(const struct pf_meter *m, struct pf_counts *c);
 
-/* Counts since the groups were made: begin without a start. */
+/* Counts since the groups were made or reset, and the wall time of that in which they were enabled. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
 /* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a value never goes below 0. Returns 0, or
  * -EINVAL when they have not the meter's number of words. */
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
 
-/* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep in step. */
+/* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep, off and the wall time in step. */
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 
 #endif

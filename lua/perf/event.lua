@@ -48,25 +48,39 @@ function Event:set_filter(text)
   return explain.filter(info.label or "event", text, message, code, info.attr)
 end
 
+-- What may differ between the attr an event has and the one it is to have.
+local function breakpoint_alone(has, wanted)
+  for field, value in every(wanted) do
+    if not field:find "^bp_" and field ~= "disabled" and has[field] ~= value then return false end
+  end
+  return true
+end
+
 --- Change what the event counts, which the kernel does for breakpoints: where they are and what they watch for.
--- @param attr as for `perf.open`; what a table does not say stays
+-- @param attr as for `perf.open`; what a table does not say stays, and so does whether it is enabled
 -- @return true, or nil, message, code
 function Event:modify(attr)
   check_open(self, "modify")
-  local fields = attr
+  local fields, label = attr, nil
   if type(attr) == "string" or type(attr) == "table" and attr.event ~= nil then
     local spec, message, code = require "perf.names".resolve(attr)
     if not spec then return nil, message, code end
-    fields = spec.attrs[1]
+    fields, label = spec.attrs[1], spec.label
   end
   if type(fields) ~= "table" then blame.method("modify", "event name or table expected, got " .. type(fields), 2) end
   local info = self:info()
   local all = copy(info.attr)
   for field, value in every(fields) do all[field] = value end
+  if fields.disabled == nil then all.disabled = self:is_off() end
   local ok, message, code = blame.call("modify", modify, self, all)
-  if not ok then return nil, message, code end
-  info.attr = all
-  return true
+  if ok then
+    info.attr, info.label = all, label or fields.label or require "perf.names".resolve(all).label
+    return true
+  end
+  if code == "EINVAL" and breakpoint_alone(info.attr, fields) then
+    return explain(info.label, all, "modify: Invalid argument", code)
+  end
+  return nil, message, code
 end
 
 -- The entry of a pinned event that found no counter free: the kernel switches it off, and a read gives nothing.

@@ -37,8 +37,9 @@ end
 --- Build a Group around opened events: its layout and its behaviour.
 -- @param events Events, the leader first
 -- @param asleep whether the leader was opened disabled
+-- @param[opt] since when it began to count, by core.wall_ns, where it has or will by itself
 -- @return Group
-function M.gather(events, asleep)
+function M.gather(events, asleep, since)
   local rows = {}
   for i, ev in ipairs(events) do
     local info = ev:info()
@@ -46,7 +47,7 @@ function M.gather(events, asleep)
       pinned = info.attr.pinned,
       slots = { { 0, i - 1 } } }
   end
-  local g = core.group(events, asleep)
+  local g = core.group(events, asleep, since)
   events.layout = counts.layout(rows, 1, open.source(events))
   events.words = g:words()
   events.measure = fast.measurer and fast.measurer(g, events.layout, 2, measure_slowly)
@@ -87,7 +88,7 @@ function M.group(list, opts)
   if wrong then error(("bad argument #1 to 'group' (%s)"):format(wrong), 2) end
   if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
   if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
-  local events, asleep = {}, true
+  local events, asleep, since = {}, true, nil
   local function abandon(message, code)
     for i = #events, 1, -1 do events[i]:close() end
     return nil, message, code
@@ -101,7 +102,8 @@ function M.group(list, opts)
     end
     local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
     if i == 1 then
-      asleep = attr.disabled ~= false and attr.disabled ~= 0
+      asleep = attr.disabled
+      since = (not asleep or attr.enable_on_exec) and core.wall_ns() or nil
     elseif spec.attrs[1].disabled == nil then
       attr.disabled = false -- it follows its leader
     end
@@ -112,7 +114,7 @@ function M.group(list, opts)
     events[i] = ev
     opts.group = events[1]
   end
-  return M.gather(events, asleep)
+  return M.gather(events, asleep, since)
 end
 
 local Group = core.Group.__index
@@ -128,7 +130,7 @@ local function each_member(g, method)
   return true
 end
 
-local enable_leader, disable_leader = Group.enable, Group.disable
+local enable_leader, disable_leader, reset_all = Group.enable, Group.disable, Group.reset
 
 --- Start all members. @return true, or nil, message, code
 function Group:enable()
@@ -139,11 +141,15 @@ end
 
 --- Stop all members: one does not count while its leader stands still. @return true, or nil, message, code
 function Group:disable()
+  check_open(self, "disable")
   return disable_leader(self)
 end
 
 --- Set the counts of all members to zero. @return true, or nil, message, code
--- @function Group:reset
+function Group:reset()
+  check_open(self, "reset")
+  return reset_all(self)
+end
 
 --- Count while a function runs: two reads. A disabled group is enabled first and left so.
 -- @return Counts, then the function's results. Raises its errors unchanged.
@@ -157,7 +163,8 @@ function Group:measure(fn, ...)
   return measure_slowly(self, fn, ...)
 end
 
---- Counts since the group was opened or last reset, from one read(2). @return Counts, or nil, message, code
+--- Counts since the group was opened or last reset, from one read(2); the wall time is that in which it was enabled.
+-- @return Counts, or nil, message, code
 function Group:read()
   local events = members[self] or check_group(self, "read")
   return snap(self, events.layout, events.words)

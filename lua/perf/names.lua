@@ -84,11 +84,23 @@ local function check_keys(spec)
   end
 end
 
--- A type given by name is a number afterwards, so that whoever looks at a resolved attr sees one form.
-local function number_type(attr)
-  if type(attr.type) ~= "string" then return end
-  for _, row in ipairs(core.defs().types) do
-    if row.name == attr.type then attr.type = row.value end
+local tointeger = math.tointeger or function() end
+
+-- Whoever looks at a resolved attr sees one form: a type given by name is a number afterwards, a bit given as 0 or 1 a boolean,
+-- and on Lua 5.3 and later a whole number an integer.
+local function one_form(attr)
+  if type(attr.type) == "string" then
+    for _, row in ipairs(core.defs().types) do
+      if row.name == attr.type then attr.type = row.value end
+    end
+  end
+  for _, row in ipairs(core.defs().attr) do
+    local value = attr[row.name]
+    if row.kind == "bit" and row.name ~= "precise_ip" and (value == 0 or value == 1) then
+      attr[row.name] = value == 1
+    elseif type(value) == "number" then
+      attr[row.name] = tointeger(value) or value
+    end
   end
 end
 
@@ -153,7 +165,9 @@ function Names:table(spec)
     local at, wrong = modifiers.check(spec.modifiers)
     if at then blame.raise("field 'modifiers': " .. wrong:gsub("@@", "")) end
   end
+  local another = false -- than the event that was named
   for i, attr in ipairs(found.attrs) do
+    local was = copy(attr)
     if spec.modifiers then
       local owner = found.pmus and self.pmus:get(found.pmus[i])
       local marks, why = modifiers.apply(attr, spec.modifiers, owner and owner:max_precise())
@@ -166,9 +180,11 @@ function Names:table(spec)
         attr[field] = value
       end
     end
-    number_type(attr)
+    one_form(attr)
     check_values(attr)
+    another = another or attr.type ~= was.type or attr.config ~= was.config
   end
+  if another then found.label, found.unit, found.scale = nil, nil, nil end
   found.label = rawget(spec, "label") or found.label or generic.describe(found.attrs[1])
   found.unit, found.scale = rawget(spec, "unit") or found.unit, rawget(spec, "scale") or found.scale
   return found

@@ -99,6 +99,24 @@ describe("a table", function()
       m.server:resolve{event = "cpu/event=0x3c,freq=9/", sample_period = 5}.attrs[1])
   end)
 
+  it("is no longer called what it was when its fields make it another", function()
+    local found = m.bare:resolve{event = "task-clock", config = 2}
+    assert.equal("page-faults", found.label)
+    assert.is_nil(found.unit)
+    assert.equal("mine", m.bare:resolve{event = "task-clock", config = 2, label = "mine"}.label)
+    assert.equal("task-clock", m.bare:resolve{event = "task-clock", type = "software", config = 1}.label)
+    local attr = names.attr(m.bare:resolve "page-faults")
+    attr.config = 0
+    assert.equal("cpu-clock", m.bare:resolve(attr).label)
+  end)
+
+  it("has one form: bits are booleans, whole numbers integers", function()
+    local attr = m.bare:resolve{type = 1, config = 2.0, exclude_kernel = 0, exclude_user = 1, precise_ip = 1}.attrs[1]
+    golden.same({type = 1, config = 2, exclude_kernel = false, exclude_user = true, precise_ip = 1}, attr)
+    assert.equal("2", tostring(attr.config))
+    assert.equal("page-faults", m.bare:resolve{type = 1, config = 2, exclude_kernel = 0, exclude_hv = 0}.label)
+  end)
+
   it("may name itself", function()
     local found = m.bare:resolve{event = "task-clock", label = "work", unit = "ticks", scale = 2}
     assert.equal("work", found.label)
@@ -114,7 +132,7 @@ describe("a table", function()
       ["LLC-load-misses"] = {type = 3, config = 0x10002}, ["r1a8"] = {type = 4, config = 0x1a8},
       ["9:0x5"] = {type = 9, config = 5}, ["2:0x13c"] = {type = 2, config = 316},
       ["instructions:u"] = {type = 0, config = 1, exclude_kernel = true, exclude_hv = true},
-      ["mem:0x1000"] = {type = 5, bp_addr = 4096, bp_len = 4, bp_type = 3}, ["0:0xff"] = {type = 0, config = 255},
+      ["mem:0x1000/4:rw"] = {type = 5, bp_addr = 4096, bp_len = 4, bp_type = 3}, ["0:0xff"] = {type = 0, config = 255},
       ["task-clock:uh"] = {type = 1, config = 1, exclude_kernel = true},
     } do
       assert.equal(label, m.bare:resolve(spec).label)

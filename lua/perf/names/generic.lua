@@ -93,7 +93,9 @@ function generic.describe(attr)
   elseif kind == generic.RAW then
     name = "r" .. core.hex(attr.config or 0):sub(3)
   elseif kind == generic.BREAKPOINT and attr.bp_addr then
-    name = "mem:" .. core.hex(attr.bp_addr)
+    local access = core.unpack(core.pack {bp_type = attr.bp_type or 0}).bp_type or {}
+    name = "mem:" .. core.hex(attr.bp_addr) .. (attr.bp_len and "/" .. attr.bp_len or "")
+    if access[1] then name = name .. ":" .. table.concat(access) end
   end
   if not name then
     name = ("%s:%s"):format(type(kind) == "number" and ("%d"):format(kind) or tostring(kind), core.hex(attr.config or 0))
