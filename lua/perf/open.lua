@@ -13,6 +13,7 @@ local user_read = require "perf.user_read"
 local function names() return require "perf.names" end -- large, and not needed to load the module
 
 local SOFTWARE = 1
+local MAX_INT = 2 ^ 31 - 1
 local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
 
 -- The config of a software event, or nil.
@@ -58,7 +59,8 @@ end
 
 function option.cgroup(v)
   if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
-  if type(v) == "number" and v ~= math.floor(v) then return "integer expected" end
+  if type(v) == "number" and (v ~= math.floor(v) or v < 0 or v > MAX_INT) then return "path or descriptor expected, got " .. v end
+  if type(v) == "string" and v:find("\0", 1, true) then return "a path has no zero bytes" end
 end
 M.cgroup_mistake = option.cgroup
 
@@ -75,7 +77,9 @@ function M.check_target(opts, name, extra)
     if want == nil then want = allowed[k] end
     if not want then bad("unknown option '%s'", tostring(k)) end
     if want ~= true and type(v) ~= want then bad("option '%s': %s expected, got %s", k, want, type(v)) end
-    if want == "number" and v ~= math.floor(v) then bad("option '%s': integer expected", k) end
+    if want == "number" and (v ~= math.floor(v) or math.abs(v) > MAX_INT) then
+      bad("option '%s': %s, got %s", k, v ~= math.floor(v) and "integer expected" or "out of range", tostring(v))
+    end
     local wrong = option[k] and option[k](v)
     if wrong then bad("option '%s': %s", k, wrong) end
   end
@@ -101,6 +105,23 @@ local function target(opts)
 end
 
 local clock = { [0] = true, [1] = true, [9] = true } -- cpu-clock, task-clock, dummy: the same with and without the kernel
+
+-- The labels of a group's open events in the kernel's order, which all of them share: a sample has the counts of all, and any of
+-- them may be the one that writes it.
+local function joined(leader, ev, info)
+  local first = leader:info()
+  local members = first.members or setmetatable({ n = 0 }, { __mode = "v" })
+  local labels = first.labels or {}
+  members.n = members.n + 1
+  members[members.n] = ev
+  first.members, first.labels, info.labels = members, labels, labels
+  for i = #labels, 1, -1 do labels[i] = nil end
+  labels[1] = first.label
+  for i = 1, members.n do
+    local member = members[i]
+    if member and member:is_open() then labels[#labels + 1] = member:info().label end
+  end
+end
 
 --- Open one attr; explains what the machine refuses.
 -- @param spec {label=, unit=, scale=}
@@ -131,6 +152,7 @@ function M.attr(spec, attr, opts)
   end
   if keep then keep:close() end
   if ev then
+    if opts.group then joined(opts.group, ev, info) end
     keeper.note(attr, spec.label)
     return ev
   end

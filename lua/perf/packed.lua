@@ -5,8 +5,8 @@
 -- bytes by C when it is asked for, by the same functions that serve the Records that are userdata. A record that is taken
 -- costs its cdata and one call through FFI; one that is used again, the call.
 --
--- A tag stands for a layout and what is known of the event: its label and attr. Tags are interned by their content and kept,
--- so there are as many as different events.
+-- A tag stands for a layout and what is known of the event: its label, its group's and its attr. Tags are interned by their content
+-- and kept, so there are as many as different events.
 --
 -- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.fast).
 -- @module perf.packed
@@ -127,11 +127,12 @@ end
 
 local function intern(info, layout, places)
   local attr = info.attr and content(info.attr) or ""
-  local key = ("%s\0%d %s"):format(info.label or "", #attr, attr .. layout)
+  local labels = table.concat(info.labels or {}, "\0") -- of its group as it is now
+  local key = ("%s\0%d %s\0%d %s"):format(info.label or "", #labels, labels, #attr, attr .. layout)
   local tag = tags[key]
   if not tag then
     tag = #infos / 2 + 1
-    local known = { label = info.label, attr = info.attr }
+    local known = { label = info.label, attr = info.attr, labels = info.labels and { unpack(info.labels) } }
     for _, sample in ipairs { false, places } do
       local n = #infos + 1
       infos[n], layouts[n] = known, layout
@@ -308,7 +309,7 @@ function Event:read_record(timeout, into)
 end
 
 function read_slowly(self, timeout, into, why)
-  if why ~= NONE then return read_record(self) end
+  if why ~= NONE then return blame.call("read_record", read_record, self) end
   local ok, message, code = poll(self, timeout)
   if not ok then return nil, message, code end
   return self:read_record(timeout, into)
@@ -318,7 +319,7 @@ local function next_slowly(self, timeout, why)
   if why == NONE then
     if not poll(self, timeout) then return nil end
   else
-    local rec, _, code = read_record(self)
+    local rec, _, code = blame.call("records", read_record, self)
     if rec or code ~= "EBADMSG" then return rec end
   end
   local rec

@@ -78,8 +78,33 @@ describe("the kernel's sample has", function()
       assert.equal(g[1]:id(), c[1].id)
       assert.equal(g[2]:id(), c[2].id)
       assert.equal(0, c[3].value)
+      for i, label in ipairs { "page-faults:u", "minor-faults:u", "dummy" } do
+        assert.equal(label, c[i].label)
+        assert.equal(c[i].value, c[label])
+      end
     end
     assert.equal(64, n)
+  end)
+
+  it("read values of a group that events join and leave", function()
+    local lead = assert(perf.open { event = "page-faults:u", sample_period = 1, sample_type = { "read" },
+      read_format = { "group", "id" } })
+    rings.keep(lead)
+    local function follow(event)
+      local ev = assert(perf.open(event, { group = lead }))
+      rings.keep(ev)
+      return ev
+    end
+    local left = follow "minor-faults:u"
+    follow "dummy"
+    lead:map()
+    left:close()
+    follow "task-clock"
+    lead:enable()
+    kit.touch_pages(1)
+    lead:disable()
+    local c = assert(lead:read_record(0)).counts
+    assert.same({ "page-faults:u", "dummy", "task-clock" }, { c[1].label, c[2].label, c[3].label })
   end)
 
   it("a callchain", function()
