@@ -75,7 +75,7 @@ static int l_map(lua_State *L)
 	while ((r = pf_ring_map(&e->ring, e->ev.fd, pages, aux, e->backward)) == -EPERM && pages > 1)
 		pages /= 2;
 	if (r < 0)
-		return pb_fail(L, r, "mmap of %d pages", (int)wanted);
+		return pb_fail(L, r, "mmap");
 	e->ring.layouts = &e->layouts;
 	lua_pushvalue(L, 1);
 	lua_pushinteger(L, (lua_Integer)pages);

@@ -86,7 +86,8 @@ function M.entry(row, raw, enabled, running, id)
     e.why = row.why
   elseif running == 0 then
     -- A pinned event that finds no counter free is switched off, and has no times then.
-    e.why = enabled ~= 0 and "it never got a counter: others used them all"
+    e.why = enabled ~= 0 and row.bound and "its task did not run on this CPU"
+      or enabled ~= 0 and "it never got a counter: others used them all"
       or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
       or "not enabled, or its task did not run"
   else
@@ -110,6 +111,7 @@ end
 local function unpack_entry(c, layout, i)
   local row = layout.rows[i]
   local slots = row.slots
+  if not slots[1] then return M.entry(row) end -- nobody counted it
   local raw, enabled, running, id = slot_words(c, layout, slots[1])
   for k = 2, #slots do
     -- The same event on the core types of a hybrid CPU: it ran on one or the other.
@@ -141,11 +143,11 @@ function M.values(c, values)
   local rows = layout.rows
   for i = 1, #rows do
     local row = rows[i]
-    local slots = row.slots
-    local times = 1 + 2 * slots[1][1]
-    local enabled = word(c, times)
-    if not slots[2] and not row.why and not row.scale and enabled == word(c, times + 1) and enabled ~= 0 then
-      values[i] = word(c, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + slots[1][2])
+    local slot, another = row.slots[1], row.slots[2]
+    local times = slot and 1 + 2 * slot[1]
+    local enabled = slot and word(c, times)
+    if slot and not another and not row.why and not row.scale and enabled == word(c, times + 1) and enabled ~= 0 then
+      values[i] = word(c, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + slot[2])
     else
       values[i] = unpack_entry(c, layout, i).value or false
     end
@@ -199,10 +201,22 @@ local function step(c, i)
   if layout.rows[i] then return i, unpack_entry(c, layout, i) end
 end
 
+-- As over plain Counts, which are tables.
+local function next_of(c, key)
+  if type(key) == "number" or key == nil then
+    local i, entry = step(c, key or 0)
+    if i then return i, entry end
+    return "wall_ns", c.wall_ns
+  elseif key == "wall_ns" then
+    return "source", c.source
+  end
+end
+
 local packed_class = {
   __index = packed_index,
   __len = packed_len,
   __ipairs = function(c) return step, c, 0 end,
+  __pairs = function(c) return next_of, c, nil end,
 }
 
 --- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.

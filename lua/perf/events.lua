@@ -17,6 +17,7 @@ local cache = require "perf.names.cache"
 local files = require "perf.names.files"
 local generic = require "perf.names.generic"
 local list = require "perf.list"
+local lists = require "perf.names.lists"
 local names = require "perf.names"
 local pmu = require "perf.pmu"
 local suggest = require "perf.names.suggest"
@@ -232,7 +233,11 @@ end
 local function rows_of(what, given, arg)
   if given == nil then return nil end
   local out = {}
-  for _, key in ipairs(type(given) == "table" and given or {given}) do
+  local all = type(given) == "table" and given or {given}
+  local stray, hole = lists.flaw(all)
+  if stray ~= nil then blame.raise(("an array expected, got the key '%s'"):format(tostring(stray)), arg) end
+  if hole or not all[1] then blame.raise(("nil at [%d]"):format(hole or 1), arg) end
+  for _, key in ipairs(all) do
     local row = (type(key) == "string" or type(key) == "number") and cache.row(what, key)
     if not row then
       local known = cache.names_of(what)

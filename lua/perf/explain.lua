@@ -80,7 +80,10 @@ function by_code.ESRCH(_, ctx)
   if status and (status.State or ""):find "^[ZX]" then
     return ("process %d has ended"):format(pid), {}
   end
-  if pid <= 0 then return "the process has ended", {} end
+  if pid < 0 then
+    return ("pid %d is none"):format(pid), { "give a process, 0 for the calling thread, or -1 and a cpu for everyone there" }
+  end
+  if pid == 0 then return "the process has ended", {} end
   return ("there is no process or thread %d here"):format(pid),
     host.container() and { "a container's pid namespace has numbers of its own: give the one seen in here" } or {}
 end
@@ -252,7 +255,7 @@ function M.filter(what, filter, msg, code, attr)
     else
       reason = "only tracepoints, probes and PMUs with address filters can be filtered"
     end
-  elseif code == "EINVAL" then
+  elseif code == "EINVAL" or traced and code == "ENOENT" then
     reason = "the filter names a field that the tracepoint has not, or is no expression such as: common_pid != 0 && fd > 2"
     remedies = { "its fields are in the file format beside its id in tracefs" }
   elseif code == "EEXIST" then

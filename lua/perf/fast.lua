@@ -145,7 +145,8 @@ local function by_ffi(ffi)
 
   local EBADF, ESRCH = -9, -3
   local function failed(r)
-    blame.raise(r == EBADF and "Group is closed, or a member of it" or select(2, core.read_failed(r)), 0)
+    if r == EBADF then blame.self "Group is closed, or a member of it" end
+    blame.raise(select(2, core.read_failed(r)), 0)
   end
 
   function M.begin(meter, layout, words)

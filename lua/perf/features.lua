@@ -12,9 +12,16 @@ local M = {}
 
 M.paranoid, M.max_stack = host.paranoid, host.max_stack
 
---- Whether this thread can open events at all.
+--- Whether this thread can open events at all, or one event.
+-- @param[opt] event a name or attr table, as for `open`
 -- @return true; or false and the reason
-function M.supported()
+function M.supported(event)
+  if event ~= nil then
+    local ev, reason = require "perf.open".open(event)
+    if not ev then return false, reason end
+    ev:close()
+    return true
+  end
   local ok, code, message = probe.anything()
   if ok then return true end
   local _, reason = require "perf.explain"("dummy:u", probe.dummy(), message, code, {})

@@ -188,6 +188,8 @@ local function traced(v, attr)
   elseif v.kind == "kprobe" then
     local where = attr.kprobe_func and attr.kprobe_func .. "+" .. core.hex(attr.probe_offset or 0) or "that address"
     return ("no kprobe may stand at %s: no instruction begins there, or one that takes part in probing"):format(where), {}
+  elseif v.kind == "uprobe" and not attr.uprobe_path then
+    return "a uprobe stands in a file, and none is named", { "use perf.uprobe{path=, symbol=}" }
   elseif v.kind == "uprobe" then
     return ("no uprobe may stand at offset %s of %s: it must be an instruction, in a plain file"):format(
       core.hex(attr.probe_offset or 0), tostring(attr.uprobe_path)), {}

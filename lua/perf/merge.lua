@@ -126,20 +126,23 @@ function M.check_timeout(timeout, method)
   end
 end
 
---- Whether a record can be read without waiting.
-function Reader:has_record()
+-- Whether a record can be read without waiting, asked for by a method of that name.
+function Reader:ready(method)
   if self.heap[1] then return true end
-  for _, ev in ipairs(self:mapped "has_record") do
+  for _, ev in ipairs(self:mapped(method)) do
     if ev:has_record() then return true end
   end
   return false
 end
 
+--- Whether a record can be read without waiting.
+function Reader:has_record() return self:ready "has_record" end
+
 --- Wait until a record is there.
 -- @param[opt=0] timeout seconds
 -- @return true; or nil, message, "ETIMEDOUT", or "EPIPE" when every watched process has ended
 function Reader:poll(timeout)
-  if self:has_record() then return true end
+  if self:ready "poll" then return true end
   return core.wait(self:mapped "poll", timeout)
 end
 

@@ -184,7 +184,7 @@ local function usage_set()
     { label = "task-clock", unit = "ns", slots = { { 0, 0 } } },
     { label = "page-faults", slots = { { 0, 1 } } },
     { label = "context-switches", slots = { { 0, 2 } } },
-    { label = "cpu-migrations", slots = { { 0, 2 } }, why = "the kernel's accounting of a thread does not have it" },
+    { label = "cpu-migrations", slots = {}, why = "the kernel's accounting of a thread does not have it" },
   }
   local meter = core.meter {}
   meter:own()

@@ -5,6 +5,7 @@ local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local host = require "perf.host"
+local lists = require "perf.names.lists"
 local open = require "perf.open"
 
 local M = {}
@@ -41,17 +42,16 @@ end
 
 -- A hole cuts a list, and a CPU that stands twice would count twice.
 local function check_cpus(asked)
-  local seen, last = {}, 0
-  for i, cpu in every(asked) do
-    if type(i) ~= "number" then bad("option 'cpus': an array expected, got the key '%s'", tostring(i)) end
+  local key, hole = lists.flaw(asked)
+  if key ~= nil then bad("option 'cpus': an array expected, got the key '%s'", tostring(key)) end
+  if hole then bad("option 'cpus': nil at [%d]", hole) end
+  local seen = {}
+  for _, cpu in ipairs(asked) do
     if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
       bad("option 'cpus': CPU number expected, got %s", tostring(cpu))
     end
     if seen[cpu] then bad("option 'cpus': CPU %d twice", cpu) end
-    seen[cpu], last = true, math.max(last, i)
-  end
-  for i = 1, last do
-    if asked[i] == nil then bad("option 'cpus': nil at [%d]", i) end
+    seen[cpu] = true
   end
 end
 
@@ -137,8 +137,9 @@ end
 local function program_of(bpf)
   local fd = bpf
   if type(bpf) == "table" then fd = bpf.fd end
-  if type(fd) ~= "number" or fd ~= math.floor(fd) then
-    bad("option 'bpf': a program's descriptor expected, got %s", type(bpf) == "table" and "a table without fd" or type(fd))
+  if type(fd) ~= "number" or fd ~= math.floor(fd) or fd < 0 or fd >= 2 ^ 31 then
+    bad("option 'bpf': a program's descriptor expected, got %s",
+      type(fd) == "number" and tostring(fd) or type(bpf) == "table" and "a table without fd" or type(fd))
   end
   return fd
 end
@@ -322,7 +323,7 @@ function M.probe_cycles(hz)
       attr.exclude_kernel = true
       ev = core.open(attr, 0, -1)
     end
-    attr.sample_freq = hz
+    attr.sample_freq = math.tointeger and math.tointeger(hz) or hz
     if ev then
       ev:close()
       return attr

@@ -15,7 +15,7 @@ local function no_counters(v)
   if v.kind == "hardware" and cycles[v.config] then
     remedies[1] = "use cpu-clock or task-clock"
   else
-    remedies[1] = "use what perf.list() shows"
+    remedies[1] = "count software events (perf.all_software)"
   end
   if not host.virtual() then return "this machine has no hardware counters that the kernel knows", remedies end
   remedies[2] = "let its host pass the PMU on (QEMU: -cpu host,pmu=on)"

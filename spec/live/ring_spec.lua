@@ -89,7 +89,7 @@ describe("an Event's ring", function()
         core.fault()
         assert.is_nil(ok)
         assert.equal(code, got)
-        assert.is_truthy(message:find("mmap of 8 pages", 1, true))
+        assert.is_truthy(message:find("ring of 8 pages: mmap: ", 1, true))
         assert(ev:map { pages = 8 })
       end
     end)

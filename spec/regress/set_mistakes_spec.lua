@@ -1,6 +1,8 @@
 -- The story: perf.set(event, {cpus = {0, nil, 1}}) counted CPU 0 alone and {cpus = {0, 0}} everything twice; options that say two
 -- things of whom to count ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed Set's or
--- Group's records() gave an iterator that failed later, and mistakes with both blamed lines of the library.
+-- Group's records() gave an iterator that failed later, and mistakes with both blamed lines of the library. A descriptor of -1
+-- for `bpf` or `cgroup` blamed lines of the library too or was an errno without a reason, a pid of 1e300 some process, pid -2 one
+-- that had ended; poll() of what is closed spoke of has_record, and read() of a closed Group named no method.
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 
@@ -21,6 +23,20 @@ describe("perf.set refuses", function()
     refuses({ cgroup = "/", pid = 1 }, "options 'cgroup' and 'pid' exclude each other")
     refuses({ cgroups = { "/", true } }, "option 'cgroups': %[2%]: path or descriptor expected, got boolean")
     assert.matches("#2 to 'group' %(unknown option 'group'", message_of(perf.group, { "dummy" }, { group = 1 }))
+    for _, fd in ipairs { -1, 2 ^ 32 } do
+      refuses({ bpf = fd }, "#2 to 'set' %(option 'bpf': a program's descriptor expected, got ")
+      refuses({ cgroup = fd }, "#2 to 'set' %(option 'cgroup': path or descriptor expected, got ")
+    end
+    refuses({ cgroup = "a\0b" }, "option 'cgroup': a path has no zero bytes")
+    refuses({ pid = 1e300 }, "option 'pid': out of range, got 1e")
+  end)
+
+  it("a pid that is none", function()
+    requires { perf_open = true }
+    local s, message, code = perf.open("dummy", { pid = -2 })
+    assert.is_nil(s)
+    assert.equal("ESRCH", code)
+    assert.matches("pid %-2 is none", message)
   end)
 end)
 
@@ -51,6 +67,8 @@ describe("a mistake with a Set or a Group", function()
       end)
       s:close()
       s:close()
+      assert.matches("'poll'", message_of(function() local r = s:poll() return r end))
+      assert.matches("'disable'", message_of(function() local r = s:disable() return r end))
       for _, method in ipairs { "enable", "disable", "read", "records", "poll", "map" } do
         assert.matches("closed", message_of(s[method], s))
       end

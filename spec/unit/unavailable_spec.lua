@@ -26,7 +26,7 @@ describe("unavailable", function()
       assert.equal("this virtual machine has no hardware counters; use cpu-clock or task-clock, or let its host pass the PMU "
         .. "on (QEMU: -cpu host,pmu=on)", why("cycles", cycles, code))
     end
-    assert.matches("^this virtual machine has no hardware counters; use what perf.list%(%) shows",
+    assert.matches("^this virtual machine has no hardware counters; count software events %(perf.all_software%)",
       why("cache-misses", { type = "hardware", config = 3 }, "ENOENT"))
   end)
 

@@ -64,6 +64,14 @@ function blame.method(name, message, arg)
   error(where .. what:format(name, message), 0)
 end
 
+--- The object of the method that was called is of no use: whichever that is.
+-- @string message why
+function blame.self(message)
+  local where, name, colon = call_site()
+  if name then message = (colon and "calling '%s' on bad self (%s)" or "bad argument #1 to '%s' (%s)"):format(name, message) end
+  error(where .. message, 0)
+end
+
 --- What a method is called with is of its class, or a mistake.
 -- @param v
 -- @tab class its metatable

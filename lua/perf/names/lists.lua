@@ -72,18 +72,27 @@ function lists.expand(list)
   return out
 end
 
---- What keeps a table from being a list of events: a hole, which `#` and ipairs would cut it at, or a key that is no position.
+--- What keeps a table from being an array: a key that is no position, or a hole, which `#` and ipairs would cut it at.
 -- @tparam table list
--- @return nil when nothing does, else what is wrong
-function lists.wrong(list)
+-- @return nil when nothing does; a key; or nil, the first position without a value
+function lists.flaw(list)
   local last = 0
   for key in every(list) do
-    if type(key) ~= "number" then return ("unknown field '%s' in a list of events"):format(tostring(key)) end
+    if type(key) ~= "number" then return key end
     if key > last then last = key end
   end
   for i = 1, last do
-    if list[i] == nil then return ("event %d of the list is nil"):format(i) end
+    if list[i] == nil then return nil, i end
   end
+end
+
+--- What keeps a table from being a list of events.
+-- @tparam table list
+-- @return nil when nothing does, else what is wrong
+function lists.wrong(list)
+  local key, hole = lists.flaw(list)
+  if key ~= nil then return ("unknown field '%s' in a list of events"):format(tostring(key)) end
+  return hole and ("event %d of the list is nil"):format(hole)
 end
 
 return lists
