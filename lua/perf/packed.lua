@@ -5,8 +5,8 @@
 -- bytes by C when it is asked for, by the same functions that serve the Records that are userdata. A record that is taken
 -- costs its cdata and one call through FFI; one that is used again, the call.
 --
--- A tag stands for a layout and what is known of the event: its label, its group's and its attr. Tags are interned by their content
--- and kept, so there are as many as different events.
+-- A tag stands for a layout and what is known of the event: its label, its group's and its attr. Tags are interned by content and
+-- kept, so there are as many as different events.
 --
 -- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.fast).
 -- @module perf.packed
