@@ -335,7 +335,7 @@ static int l_skipped(lua_State *L)
 	pb_push_u64(L, d->skipped);
 	if (d->skipped == 0)
 		return 1;
-	lua_pushnumber(L, (lua_Number)d->skipped_type);
+	lua_pushinteger(L, (lua_Integer)d->skipped_type);
 	return 2;
 }
 

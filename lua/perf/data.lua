@@ -28,6 +28,12 @@ local function inner(file, method)
   return found or blame.method(method, ("perf.data file expected, got %s"):format(type(file)), 1)
 end
 
+local function reading(file, method)
+  local found = inner(file, method)
+  if rawget(file, "_closed") then blame.method(method, "the perf.data file is closed", 1) end
+  return found
+end
+
 --- What was wrong with the file so far: nil when nothing was.
 -- A loop over `file:records()` leaves out damaged records where the place of the next one is known, and ends where it is
 -- not: this tells of both.
@@ -43,7 +49,7 @@ end
 -- @usage for rec in file:records() do ... end
 --   assert(not file:error())
 function File:records()
-  return inner(self, "records"):records()
+  return reading(self, "records"):records()
 end
 
 --- Iterates over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
@@ -52,14 +58,14 @@ end
 -- @param ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
 -- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
 function File:each(type, ...)
-  return inner(self, "each"):each(type, ...)
+  return reading(self, "each"):each(type, ...)
 end
 
 --- The next record.
 -- @return a Record; or nil at the end; or nil, message, code. After "EBADMSG" the next call goes on with the next record
 --   where its place is known, and returns nil where it is not.
 function File:read_record()
-  return inner(self, "read_record"):next()
+  return reading(self, "read_record"):next()
 end
 
 --- What follows the record that was last read: the bytes of an `auxtrace` or `header_tracing_data` record, whose
@@ -67,7 +73,7 @@ end
 -- @param n at most so many bytes; default 65536
 -- @return string, or nil when there is no more; or nil, message, code
 function File:payload(n)
-  return inner(self, "payload"):payload(n or 65536)
+  return reading(self, "payload"):payload(n or 65536)
 end
 
 --- How many records of types that this module does not know were passed over, and the last such type.
@@ -78,6 +84,7 @@ end
 --- Closes the file. Records that were read stay.
 function File:close()
   inner(self, "close"):close()
+  self._closed = true
 end
 
 -- What the file says of itself ---------------------------------------------------------------
@@ -207,9 +214,7 @@ File.__tostring = function(file) return ("perf.data file: %s"):format(file.path)
 -- @param path its name; "-" is standard input
 -- @return the file; or nil, message, code: "EBADMSG" when it is no perf.data file or its front is damaged
 function data.open(path)
-  if type(path) ~= "string" then
-    error(("bad argument #1 to 'open' (string expected, got %s)"):format(type(path)), 2)
-  end
+  blame.path(path, "open", 1)
   local raw, msg, code = core.data_open(path ~= "-" and path or nil)
   if not raw then return nil, path .. ": " .. msg, code end
   local state = raw:state()

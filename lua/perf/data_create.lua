@@ -1,4 +1,5 @@
 --- Writing a perf.data file: see `perf.data.create`.
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local data_host = require "perf.data_host"
 local data_names = require "perf.data_names"
@@ -14,11 +15,16 @@ local function bad(level, text, ...)
   error(("bad argument #2 to 'create' (%s)"):format(text:format(...)), level + 1)
 end
 
+local function resolved(event)
+  local spec, message, code = blame.on(2, require("perf.names").resolve, event)
+  if not spec then return nil, message, code end
+  return {attr = spec.attrs[1], ids = {}, name = spec.label}
+end
+
 -- What the core wants of an event: {attr =, ids =, name =}.
 local function event_of(e, i, level)
   if type(e) == "string" then
-    local spec = require("perf.names").resolve(e)
-    return {attr = spec.attrs[1], ids = {}, name = spec.label}
+    return resolved(e)
   elseif type(e) == "userdata" then -- an Event
     if getmetatable(e) ~= core.Event then bad(level + 1, "events[%d]: an event expected, got userdata", i) end
     local info = e:info()
@@ -28,8 +34,7 @@ local function event_of(e, i, level)
   elseif rawget(e, "attr") then -- as file.attrs has them
     return {attr = e.attr, ids = e.ids or {}, name = e.name or e.label or data_names.of(core.unpack(core.pack(e.attr)))}
   end
-  local spec = require("perf.names").resolve(e)
-  return {attr = spec.attrs[1], ids = {}, name = spec.label}
+  return resolved(e)
 end
 
 local function check(opts, level)
@@ -57,7 +62,11 @@ local function check(opts, level)
   local list = opts.events or opts.attrs
   if type(list) == "string" then list = require("perf.names").split(list) end
   if type(list) ~= "table" then bad(level + 1, "events: a list expected, got %s", type(list)) end
-  for i, e in ipairs(list) do events[i] = event_of(e, i, level + 1) end
+  for i, e in ipairs(list) do
+    local event, message, code = event_of(e, i, level + 1)
+    if not event then return nil, message, code end
+    events[i] = event
+  end
   if #events == 0 then bad(level + 1, "events: none given") end
   if build_ids == nil then build_ids = opts.features == nil end
   return events, features, mode, build_ids
@@ -72,6 +81,7 @@ Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) e
 -- the front of a file tells (`header_attr` and its like, from a pipe) is taken in and not written as a record.
 -- @return true; or nil, message, code ("ENOSPC" ...). Raises for a string that is no whole records.
 function Writer:write(record)
+  if self._closed then blame.method("write", "the perf.data writer is closed", 1) end
   if packed and packed.is(record) then return self._writer:write(record, packed.layout(record)) end
   return self._writer:write(record)
 end
@@ -133,14 +143,15 @@ end
 --   for rec in file:records() do assert(w:write(rec)) end
 --   assert(w:close())
 function data_create.create(path, opts)
-  if type(path) ~= "string" then
-    error(("bad argument #1 to 'create' (string expected, got %s)"):format(type(path)), 2)
-  end
+  blame.path(path, "create", 1)
   local events, features, mode, build_ids = check(opts, 2)
+  if not events then return nil, features, mode end -- a message and a code: an event that this machine does not have
   local writer, msg, code = core.data_create(path, events, mode)
   if not writer then return nil, msg, code end
   return setmetatable({path = path, _writer = writer, _events = events, _features = features, _build_ids = build_ids,
     _here = opts.features == nil}, Writer)
 end
+
+blame.stands_for[data_create.create] = "create"
 
 return data_create

@@ -70,8 +70,12 @@ end
 --- Reports, each a module perf.report.NAME whose function NAME takes the profile and what else the method is given.
 local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
   perf_data = "perf_data", diff = "diff" }
+local function all(...) return ... end -- in its place a tail call would forget how the method was called
+
 for method, name in every(reports) do
-  Profile[method] = function(self, ...) return require("perf.report." .. name)[name](self, ...) end
+  Profile[method] = function(self, ...)
+    return all(require("perf.report." .. name)[name](blame.object(self, Profile, "Profile", method), ...))
+  end
 end
 
 --- The table of `top`.

@@ -97,7 +97,7 @@ local function prepare(spec, opts)
     for _, what in ipairs { "time", "addr", "cpu" } do table.insert(attr.sample_type, what) end
     attr.use_clockid, attr.clockid = true, "monotonic"
   end
-  if software(attr) == 3 then
+  if software(attr) == 3 and not (opts.period or spec.attrs[1].sample_period) then
     attr.sample_type = { "tid", "time", "read", "cpu" }
     attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil
     attr.context_switch, attr.sample_id_all = true, true
@@ -113,9 +113,9 @@ local function open_event(spec, attr, weighed)
   if why then return nil, label .. ": " .. why, "EACCES" end
   local function try() return open.attr({ label = label, unit = spec.unit, scale = spec.scale }, attr, {}) end
   local ev, message, code = try()
-  if not ev and code == "EACCES" and not attr.exclude_kernel and weighed ~= "switches" then
+  if not ev and code == "EACCES" and not attr.exclude_kernel then
     attr.exclude_kernel = true
-    local again = try()
+    local again = not open.silent(attr) and try()
     if again then
       ev = again
       if not is_clock(attr) then label = label .. (label:find ":%a+$" and "u" or ":u") end
@@ -193,9 +193,13 @@ local function disarm(self)
   self.sampler, self.ev = nil, nil
 end
 
+local function check(p, method) return blame.object(p, Profiler, "Profiler", method) end
+
 --- Begin. The event counts the calling thread.
 -- @return true; or nil, message, code: "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
 function Profiler:start()
+  check(self, "start")
+  if self.closed then blame.method("start", "Profiler is closed", 1) end
   local state = self.sampler and self.sampler:state()
   if state == "running" then return nil, "the profiler is running already", "EBUSY" end
   if state ~= "new" then
@@ -212,7 +216,7 @@ end
 --- End.
 -- @treturn Profile or nil, message, code: "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
-  local state = self.sampler and self.sampler:state()
+  local state = check(self, "stop").sampler and self.sampler:state()
   if state ~= "running" and state ~= "inherited" then return nil, "the profiler is not running", "EINVAL" end
   local ok, message, code = self.sampler:stop()
   if state == "inherited" then
@@ -241,7 +245,8 @@ end
 
 --- Give up what it holds, and what it has found so far. Idempotent.
 function Profiler:close()
-  disarm(self)
+  disarm(check(self, "close"))
+  self.closed = true
 end
 Profiler.__close = Profiler.close
 
@@ -269,9 +274,12 @@ end
 -- and kernel functions of the call chain. `coroutines`: "resumer" shows a coroutine under the stack that resumed it, "creator"
 -- under that which made it, "alone", the default, by itself. `timeline`: true, or a number of
 -- samples (100,000), keeps each by itself as well, for `prof:timeline()`. `filter`: of a tracepoint.
--- The event context-switches is weighed by the time off the CPU, in nanoseconds.
+-- The event context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were.
 -- @treturn Profiler or nil, message, code. Raises for an unknown event or option
-function M.profiler(opts) return new(opts) end
+function M.profiler(opts)
+  local p, message, code = new(opts) -- in no tail call, so that a mistake has this function's name
+  return p, message, code
+end
 
 local function finish(p, ok, ...)
   local prof, message, code = p:stop()

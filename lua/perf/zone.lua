@@ -59,6 +59,7 @@ end
 function M.zone(name, fn, ...)
   local number = numbers[name] or number_of(name)
   if fn == nil then return setmetatable({ outer = set(number) }, Zone) end
+  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), 2) end
   return finish(set(number), pcall(fn, ...))
 end
 

@@ -158,6 +158,19 @@ describe("perf.profile", function()
       assert.is_true(profiling.on_line(prof, line) >= 20 * 3000000 * 0.98, text)
     end)
 
+    it("how often it is off the CPU, where a period asks for that", function()
+      local line
+      local prof = perf.profile({ event = "context-switches", period = 1 }, function()
+        for _ = 1, 20 do
+          line = next_line()
+          kit.sleeps(1, 1000000)
+        end
+      end)
+      assert.equal(1, prof.period)
+      assert.is_true(prof.total >= 20 and prof.total < 100, profiling.text(prof))
+      assert.is_true(profiling.on_line(prof, line) >= 20, profiling.text(prof))
+    end)
+
     it("across coroutines", function()
       local line
       local function body()

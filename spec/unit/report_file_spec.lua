@@ -136,7 +136,7 @@ describe("a report's file", function()
         assert.same(name == "perf_data" and { "a", "a.symbols" } or { "a" }, names(dir))
       end)
       assert.error_matches(function() prof[name](prof, 5) end,
-        "bad argument #1 to '" .. name .. "' %(string expected, got number%)")
+        "bad argument #2 to '" .. name .. "' %(string expected, got number%)")
     end
   end)
 end)

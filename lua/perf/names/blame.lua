@@ -93,6 +93,29 @@ local function mistaken(name, message)
   error(message, 0)
 end
 
+--- What may be a path, or a mistake.
+-- @param path
+-- @string name the function's or method's that it was given to
+-- @int arg which argument, a method's object being 1
+-- @return path
+function blame.path(path, name, arg)
+  if type(path) ~= "string" then blame.method(name, "string expected, got " .. type(path), arg) end
+  if path:find("\0", 1, true) then blame.method(name, "a path has no zero bytes", arg) end
+  return path
+end
+
+local function blamed_on(n, ok, ...)
+  if ok then return ... end
+  local why = tostring((...)):match "bad argument #%d+ ?[^(]*%((.*)%)$"
+  if why then blame.raise(why, n) end
+  error((...), 0)
+end
+
+--- Call a function whose mistakes are those of argument n of the public one that was called.
+function blame.on(n, f, ...)
+  return blamed_on(n, pcall(f, ...))
+end
+
 local function hand_on(name, ok, ...)
   if not ok then mistaken(name, ...) end
   return ...

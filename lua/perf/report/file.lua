@@ -1,5 +1,6 @@
 --- Where a report goes: into a file that is seen whole or not at all, or to the caller as a string.
 -- @module perf.report.file
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 
 local M = {}
@@ -28,12 +29,6 @@ function M.write(path, write)
   return out:commit()
 end
 
-local function check_path(path, what)
-  if type(path) ~= "string" then
-    error(("bad argument #1 to '%s' (string expected, got %s)"):format(what, type(path)), 4)
-  end
-end
-
 --- A report into a file, or as a string when there is no path.
 -- @param path string or nil
 -- @param what the function's name, for its error
@@ -41,8 +36,7 @@ end
 -- @return true, or the string; or nil, message, code
 function M.deliver(path, what, write)
   if path ~= nil then
-    check_path(path, what)
-    return M.write(path, write)
+    return M.write(blame.path(path, what, 2), write)
   end
   local parts = {}
   write(function(part) parts[#parts + 1] = part end)

@@ -1,0 +1,72 @@
+-- The story: mistakes with files, writers, profilers, profiles and zones blamed lines of the library, the wrong argument, or were
+-- Lua's own ("attempt to index local 'self'"); a closed Profiler started again; a closed perf.data file said so without the
+-- method that was called.
+local perf = require "perf"
+local message_of = require("spec.support.util").message_of
+
+describe("a mistake", function()
+  local function all_said(cases)
+    for want, wrong in pairs(cases) do
+      local message = message_of(wrong)
+      assert.matches("whose_mistake_spec.lua:%d+: ", message)
+      assert.matches(want, message, 1, true)
+    end
+  end
+
+  it("with a perf.data file is the caller's", function()
+    local path = os.tmpname()
+    local w = assert(perf.data.create(path, { events = "dummy" }))
+    assert(w:close())
+    local file = assert(perf.data.open(path))
+    file:close()
+    os.remove(path)
+    all_said {
+      ["bad argument #2 to 'create' (cyclse: unknown event"] = function()
+        local r = perf.data.create(path, { events = { "cyclse" } }) return r
+      end,
+      ["bad argument #1 to 'create' (a path has no zero bytes)"] = function()
+        local r = perf.data.create("a\0b", { events = "dummy" }) return r
+      end,
+      ["bad argument #1 to 'open' (a path has no zero bytes)"] = function() local r = perf.data.open "a\0b" return r end,
+      ["calling 'write' on bad self (the perf.data writer is closed)"] = function() local r = w:write "x" return r end,
+      ["calling 'records' on bad self (the perf.data file is closed)"] = function() local r = file:records() return r end,
+      ["calling 'each' on bad self (the perf.data file is closed)"] = function()
+        local r = file:each("sample", "ip") return r
+      end,
+      ["calling 'read_record' on bad self (the perf.data file is closed)"] = function()
+        local r = file:read_record() return r
+      end,
+    }
+  end)
+
+  it("with a profile or a zone is the caller's", function()
+    requires { perf_open = true }
+    local prof = assert(perf.profile(function() end))
+    all_said {
+      ["bad argument #1 to 'folded' (a path has no zero bytes)"] = function() local r = prof:folded "a\0b" return r end,
+      ["bad argument #1 to 'folded' (Profile expected, got table)"] = function() local r = prof.folded {} return r end,
+      ["bad argument #1 to 'top' (Profile expected, got nil)"] = function() local r = prof.top() return r end,
+      ["bad argument #2 to 'zone' (function expected, got number)"] = function() local r = perf.zone("x", 1) return r end,
+      ["bad argument #1 to 'profiler' (table of options expected, got string)"] = function()
+        local r = perf.profiler "x" return r
+      end,
+    }
+  end)
+
+  it("with a Profiler is the caller's, and a closed one does not start", function()
+    requires { perf_open = true }
+    local p = assert(perf.profiler())
+    p:close()
+    p:close()
+    all_said {
+      ["calling 'start' on bad self (Profiler is closed)"] = function() local r = p:start() return r end,
+      ["bad argument #1 to 'start' (Profiler expected, got nil)"] = function() local r = p.start() return r end,
+    }
+    assert.equal("EINVAL", select(3, p:stop()))
+  end)
+
+  it("with the argument of hardware_cache is said of it", function()
+    assert.matches("#1 to 'hardware_cache' (nil at [1])", message_of(perf.hardware_cache, { nil, "LLC" }), 1, true)
+    assert.matches("#2 to 'hardware_cache' (nil at [1])", message_of(perf.hardware_cache, "LLC", {}), 1, true)
+  end)
+end)
