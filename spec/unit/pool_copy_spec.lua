@@ -51,6 +51,36 @@ describe("perf.pool.copy", function()
     assert.are_not.equal(shared, got.a)
   end)
 
+  it("keeps lists and nests of any depth, in memory that grows as they do", function()
+    requires { nostress = true }
+    local function check(n, list, nest)
+      local length, depth = 0, 0
+      while list do
+        assert(list.value == n - length)
+        length, list = length + 1, list.next
+      end
+      while nest do depth, nest = depth + 1, nest[1] end
+      assert.same({ n, n }, { length, depth })
+    end
+    for _, n in ipairs { 4000, 100000 } do
+      local list, nest
+      for i = 1, n do list, nest = { value = i, next = list }, { nest } end
+      collectgarbage()
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      check(n, there_and_back(list, nest))
+      local taken = collectgarbage "count" - before
+      collectgarbage "restart"
+      assert.is_true(taken < n * 2, taken) -- KiB; with the way to each node as text it was 100 MiB for the 4000
+    end
+    local keys = { [{ [{ [{}] = 1 }] = { 2 } }] = 3 }
+    local got = there_and_back(keys)
+    local k = next(got)
+    assert.equal(3, got[k])
+    local kk = next(k)
+    assert.same({ { 2 }, 1 }, { k[kk], select(2, next(kk)) })
+  end)
+
   it("takes functions along that stand by themselves", function()
     local f = there_and_back(function(a, b) return tostring(a + b) end)
     assert.equal("5", (f(2, 3):gsub("%.0", "")))
@@ -90,5 +120,9 @@ describe("perf.pool.copy", function()
     refused("^argument 1%[table: .-%]: a thread cannot be copied$", { [{}] = coroutine.create(function() end) })
     refused("^argument 1: a table with a metatable", setmetatable({}, {}))
     refused("^argument 1 %(a key%): a userdata", { [io.stdout] = 1 })
+    refused("^argument 2%.a%.b %(a key%)%[1%]%.c: a userdata", 1, { a = { b = { [{ { c = io.stdout } }] = 1 } } })
+    local nest = { io.stdout }
+    for _ = 1, 30 do nest = { a = nest } end
+    refused("^argument 1" .. ("%.a"):rep(10) .. " ... %(11 more%) ... " .. ("%.a"):rep(9) .. "%[1%]: a userdata", nest)
   end)
 end)

@@ -19,23 +19,23 @@ local M = {}
 local format, concat = string.format, table.concat
 local math_type = math.type
 
-local function refuse(path, what) error({ refused = path .. ": " .. what }, 0) end
+local function refuse(what) error({ refused = what }, 0) end
 
 -- The upvalue that a function cannot take along; _ENV, which a chunk has, is the globals there as here.
-local function dump(fn, path)
-  if debug.getinfo(fn, "S").what == "C" then refuse(path, "a C function cannot be copied: call it from a Lua function") end
+local function dump(fn)
+  if debug.getinfo(fn, "S").what == "C" then refuse "a C function cannot be copied: call it from a Lua function" end
   local i = 1
   while true do
     local name = debug.getupvalue(fn, i)
     if not name then break end
     if name ~= "_ENV" or i > 1 then
-      refuse(path, format("the function has the upvalue '%s', which does not exist in the other thread: pass it as an argument, "
+      refuse(format("the function has the upvalue '%s', which does not exist in the other thread: pass it as an argument, "
         .. "or require what it needs within", name == "" and "?" or name))
     end
     i = i + 1
   end
   local ok, code = pcall(string.dump, fn)
-  if not ok then refuse(path, "the function cannot be copied: " .. tostring(code)) end
+  if not ok then refuse("the function cannot be copied: " .. tostring(code)) end
   return code
 end
 
@@ -44,59 +44,87 @@ local class_of = { e = counts.Entry, m = counts.Metrics }
 local tag_of = {}
 for tag, class in every(class_of) do tag_of[class] = tag end
 
-local encode
+-- What is under way: the text so far; the numbers of the tables that began; and the tables that have not ended, outermost first,
+-- in arrays and not by recursion, so that a list may be as long as memory allows. keys[depth] is the key that the one there is
+-- at, and at_key[depth] whether that goes out just now, or its value.
+local function writer() return { out = {}, seen = {}, n = 0, depth = 0, tables = {}, keys = {}, at_key = {} } end
 
-local function key_path(path, k)
-  if type(k) == "string" and k:find "^[%a_][%w_]*$" then return path .. "." .. k end
-  return format("%s[%s]", path, tostring(k))
+-- The way to what is written now, made when it is asked for: at each node of a list it would be as long as the list so far.
+local FEW = 10 -- steps told at each end
+local function path(w, root)
+  local steps = { root }
+  for depth = 1, w.depth do
+    local k = w.keys[depth]
+    if depth > FEW and depth <= w.depth - FEW then
+      if depth == FEW + 1 then steps[#steps + 1] = format(" ... (%d more) ... ", w.depth - 2 * FEW) end
+    elseif w.at_key[depth] then
+      steps[#steps + 1] = " (a key)"
+    elseif type(k) == "string" and k:find "^[%a_][%w_]*$" then
+      steps[#steps + 1] = "." .. k
+    else
+      steps[#steps + 1] = format("[%s]", tostring(k))
+    end
+  end
+  return concat(steps)
 end
 
-local function encode_table(v, path, out, seen)
-  if seen[v] then
-    out[#out + 1] = "r" .. seen[v] .. ";"
-    return
-  end
+local function begin(w, v)
+  if w.seen[v] then return "r" .. w.seen[v] .. ";" end
   local mt = getmetatable(v)
-  if mt ~= nil and not tag_of[mt] then refuse(path, "a table with a metatable cannot be copied") end
-  seen.n = seen.n + 1
-  seen[v] = seen.n
-  out[#out + 1] = mt and tag_of[mt] or "T"
-  for k, item in every(v) do
-    encode(k, path .. " (a key)", out, seen)
-    encode(item, key_path(path, k), out, seen)
-  end
-  out[#out + 1] = "E"
+  if mt ~= nil and not tag_of[mt] then refuse "a table with a metatable cannot be copied" end
+  w.n, w.depth = w.n + 1, w.depth + 1
+  w.seen[v] = w.n
+  w.tables[w.depth], w.keys[w.depth], w.at_key[w.depth] = v, nil, false
+  return mt and tag_of[mt] or "T"
 end
 
-function encode(v, path, out, seen)
+-- The text of a value, or of how it begins.
+local function text_of(w, v)
   local kind = type(v)
-  local text
-  if kind == "nil" then
-    text = "n"
-  elseif kind == "boolean" then
-    text = v and "t" or "f"
-  elseif kind == "string" then
-    text = format("s%d:", #v) .. v
-  elseif kind == "number" then
-    if math_type and math_type(v) == "integer" then text = format("i%d;", v) else text = format("d%.17g;", v) end
-  elseif counts.is(v) then
-    out[#out + 1] = "C"
+  if kind == "nil" then return "n" end
+  if kind == "boolean" then return v and "t" or "f" end
+  if kind == "string" then return format("s%d:", #v) .. v end
+  if kind == "number" then
+    return math_type and math_type(v) == "integer" and format("i%d;", v) or format("d%.17g;", v)
+  end
+  if counts.is(v) then
     local plain = counts.unpack(v)
     local t = { wall_ns = plain.wall_ns, source = plain.source, list = {} }
     for i, e in ipairs(plain) do t.list[i] = e end
-    return encode_table(t, path, out, seen)
-  elseif kind == "table" then
-    return encode_table(v, path, out, seen)
-  elseif kind == "function" then
-    local code = dump(v, path)
-    text = format("F%d:", #code) .. code
-  elseif kind == "cdata" and tostring(v):find "^%-?%d+U?LL$" then
-    local digits, unsigned = tostring(v):match "^(%-?%d+)(U?)LL$"
-    text = (unsigned == "U" and "u" or "l") .. digits .. ";"
-  else
-    refuse(path, format("a %s cannot be copied", kind))
+    return "C" .. begin(w, t)
   end
-  out[#out + 1] = text
+  if kind == "table" then return begin(w, v) end
+  if kind == "function" then
+    local code = dump(v)
+    return format("F%d:", #code) .. code
+  end
+  if kind == "cdata" and tostring(v):find "^%-?%d+U?LL$" then
+    local digits, unsigned = tostring(v):match "^(%-?%d+)(U?)LL$"
+    return (unsigned == "U" and "u" or "l") .. digits .. ";"
+  end
+  refuse(format("a %s cannot be copied", kind))
+end
+
+local function encode(w, v)
+  local out, tables, keys, at_key = w.out, w.tables, w.keys, w.at_key
+  out[#out + 1] = text_of(w, v)
+  while w.depth > 0 do
+    local depth = w.depth
+    local t, k = tables[depth], keys[depth]
+    if at_key[depth] then
+      at_key[depth] = false
+      out[#out + 1] = text_of(w, t[k])
+    else
+      k = next(t, k)
+      if k == nil then
+        out[#out + 1] = "E"
+        w.depth, tables[depth] = depth - 1, nil
+      else
+        keys[depth], at_key[depth] = k, true
+        out[#out + 1] = text_of(w, k)
+      end
+    end
+  end
 end
 
 --- Values as text.
@@ -105,15 +133,18 @@ end
 -- @param ... the values
 -- @return text; or nil, message
 function M.pack(what, n, ...)
-  local out, seen, values = {}, { n = 0 }, { ... }
+  local w, values, at = writer(), { ... }, 0
   local ok, err = pcall(function()
-    for i = 1, n do encode(values[i], what .. " " .. i, out, seen) end
+    for i = 1, n do
+      at = i
+      encode(w, values[i])
+    end
   end)
-  if ok then return concat(out) end
-  return nil, type(err) == "table" and err.refused or tostring(err)
+  if ok then return concat(w.out) end
+  local reason = type(err) == "table" and err.refused
+  if reason then return nil, format("%s: %s", path(w, what .. " " .. at), reason) end
+  return nil, tostring(err)
 end
-
-local decode
 
 local specials = { inf = 1 / 0, ["-inf"] = -1 / 0, nan = 0 / 0, ["-nan"] = 0 / 0 }
 
@@ -128,30 +159,10 @@ local function big(digits, unsigned)
   return negative and -v or v
 end
 
-local function decode_table(text, at, tables, class)
-  local t = setmetatable({}, class)
-  tables[#tables + 1] = t
-  while text:sub(at, at) ~= "E" do
-    local k, v
-    k, at = decode(text, at, tables)
-    v, at = decode(text, at, tables)
-    t[k] = v
-  end
-  return t, at + 1
-end
-
--- The value at a place, and the place behind it.
-function decode(text, at, tables)
-  local tag = text:sub(at, at)
-  at = at + 1
+-- A value that is no table, and the place behind it.
+local function scalar(tag, text, at, tables)
   if tag == "n" then return nil, at end
   if tag == "t" or tag == "f" then return tag == "t", at end
-  if tag == "T" or class_of[tag] then return decode_table(text, at, tables, class_of[tag]) end
-  if tag == "C" then
-    local t
-    t, at = decode_table(text, at + 1, tables)
-    return counts.plain(t.list, t.wall_ns, t.source), at
-  end
   if tag == "s" or tag == "F" then
     local length, from = text:match("^(%d+):()", at)
     local bytes = text:sub(from, from + length - 1)
@@ -171,10 +182,35 @@ end
 --- The values of a text.
 -- @return an array with n
 function M.unpack(text)
-  local values, n, at, tables = {}, 0, 1, {}
+  local values, n, at = {}, 0, 1
+  local tables, last = {}, 0 -- those that began
+  local depth, open, tags, keyed, keys = 0, {}, {}, {}, {} -- those that have not ended; whether a key waits for its value, and it
   while at <= #text do
-    n = n + 1
-    values[n], at = decode(text, at, tables)
+    local tag = text:sub(at, at)
+    at = at + 1
+    if tag == "T" or tag == "C" or class_of[tag] then
+      if tag == "C" then at = at + 1 end
+      depth, last = depth + 1, last + 1
+      tables[last] = setmetatable({}, class_of[tag])
+      open[depth], tags[depth], keyed[depth] = tables[last], tag, false
+    else
+      local v
+      if tag == "E" then
+        v = open[depth]
+        if tags[depth] == "C" then v = counts.plain(v.list, v.wall_ns, v.source) end
+        depth = depth - 1
+      else
+        v, at = scalar(tag, text, at, tables)
+      end
+      if depth == 0 then
+        n = n + 1
+        values[n] = v
+      elseif keyed[depth] then
+        open[depth][keys[depth]], keyed[depth] = v, false
+      else
+        keys[depth], keyed[depth] = v, true
+      end
+    end
   end
   values.n = n
   return values
