@@ -125,4 +125,37 @@ describe("perf.pool.copy", function()
     for _ = 1, 30 do nest = { a = nest } end
     refused("^argument 1" .. ("%.a"):rep(10) .. " ... %(11 more%) ... " .. ("%.a"):rep(9) .. "%[1%]: a userdata", nest)
   end)
+
+  it("refuses a function whose globals are others", function()
+    local function refused(fn)
+      local text, message = copy.pack("argument", 1, { fn })
+      assert.is_nil(text)
+      assert.matches("^argument 1%[1%]: the function has an environment of its own %(_ENV, setfenv%)", message)
+    end
+    local text = "return function() return x, tostring end"
+    local set = rawget(_G, "setfenv")
+    local function load_in(env)
+      if set then return set(loadstring(text), env)() end
+      return load(text, "=text", "t", env)()
+    end
+    refused(load_in { x = 77 })
+    refused(load_in(setmetatable({ x = 77 }, { __index = _G })))
+    refused(load_in(setmetatable({}, { __index = { tostring = tostring } })))
+    if not set then
+      refused(load "local _ENV = { x = 77 }; return function() return x end"())
+      refused(load "local _ENV; return function() return x end"())
+    end
+    assert.same({ n = 2, [2] = tostring }, { n = 2, there_and_back(load_in(_G))() })
+    assert.same({ n = 2, [2] = tostring }, { n = 2, there_and_back(load_in(setmetatable({}, { __index = _G })))() })
+  end)
+
+  it("takes a stripped function along that uses globals", function()
+    local load_text = rawget(_G, "loadstring") or load
+    local function stripped(text) return load_text(string.dump(assert(load_text(text)), true)) end
+    assert.equal("5", there_and_back(stripped "return tostring(5)")())
+    assert.equal("5", there_and_back(stripped "return function() return tostring(5) end"())())
+    local text, message = copy.pack("argument", 1, stripped "local a = 5; return function() return tostring(a) end"())
+    assert.is_nil(text)
+    assert.matches("^argument 1: the function has the upvalue ['%d]", message)
+  end)
 end)

@@ -8,8 +8,8 @@
 --     lDIGITS; uDIGITS;     LuaJIT's int64_t and uint64_t
 --     C TABLE               Counts
 --
--- What has no copy is refused, with the way to it: a function with upvalues (they would be other variables there), a C function,
--- a userdata, a coroutine, a table with a metatable.
+-- What has no copy is refused, with the way to it: a function with upvalues or globals of its own (they would be others there), a
+-- C function, a userdata, a coroutine, a table with a metatable.
 -- @module perf.pool.copy
 local counts = require "perf.counts"
 local every = require "perf.every"
@@ -18,22 +18,36 @@ local M = {}
 
 local format, concat = string.format, table.concat
 local math_type = math.type
+local globals = _G
 
 local function refuse(what) error({ refused = what }, 0) end
 
--- The upvalue that a function cannot take along; _ENV, which a chunk has, is the globals there as here.
+-- In the other thread a function finds the globals, so it must do so here: at first hand, or through a table that holds nothing.
+local function is_globals(env)
+  return env == globals or type(env) == "table" and next(env) == nil and env._G == globals
+end
+
+-- The one upvalue that can be taken along is _ENV, which a stripped function has without a name: loaded there, the first upvalue
+-- is the globals there. (Lua 5.1 and LuaJIT have no such upvalue, but an environment.)
+local env_of = rawget(_G, "getfenv")
+local function check_upvalues(fn)
+  local i, name, value = 1, debug.getupvalue(fn, 1)
+  if env_of then
+    if not is_globals(env_of(fn)) then name = "_ENV" end
+  elseif name and is_globals(value) and (name == "_ENV" or not name:find "^[%a_]") then
+    i, name = 2, debug.getupvalue(fn, 2)
+  end
+  if name == "_ENV" then
+    refuse "the function has an environment of its own (_ENV, setfenv), which does not exist in the other thread"
+  elseif name then
+    refuse(format("the function has the upvalue %s, which does not exist in the other thread: pass it as an argument, or require "
+      .. "what it needs within", name:find "^[%a_]" and "'" .. name .. "'" or i .. " (its name was stripped)"))
+  end
+end
+
 local function dump(fn)
   if debug.getinfo(fn, "S").what == "C" then refuse "a C function cannot be copied: call it from a Lua function" end
-  local i = 1
-  while true do
-    local name = debug.getupvalue(fn, i)
-    if not name then break end
-    if name ~= "_ENV" or i > 1 then
-      refuse(format("the function has the upvalue '%s', which does not exist in the other thread: pass it as an argument, "
-        .. "or require what it needs within", name == "" and "?" or name))
-    end
-    i = i + 1
-  end
+  check_upvalues(fn)
   local ok, code = pcall(string.dump, fn)
   if not ok then refuse("the function cannot be copied: " .. tostring(code)) end
   return code
