@@ -169,7 +169,11 @@ local function settle(self, id, text)
   self.waiting[id] = nil
   if not job then return end
   self.pending = self.pending - 1
-  local values = copy.unpack(text)
+  local read, values = pcall(copy.unpack, text)
+  if not read then -- for want of memory here, which is this job's error, and not one of whoever waits for another
+    local now = clock.now()
+    values = { false, now, now, nil, nil, values, n = 6 }
+  end
   job.ok, job.measured, job.traceback = values[1], values[4], values[5]
   job.wall_ns = values[3] - values[2]
   job.values = { n = values.n - 5, unpack(values, 6, values.n) }
@@ -236,7 +240,7 @@ function Job:wait(timeout)
   return self.state ~= "waiting"
 end
 
---- The function's results; its error is raised here, and where it was is job.traceback.
+--- The function's results; its error is raised here, and where it was is job.traceback (nil where no memory was left for it).
 -- @number[opt] timeout seconds; for ever without
 -- @return results; or nil, message, "ETIMEDOUT" or "ECANCELED"
 function Job:get(timeout)

@@ -39,6 +39,70 @@ describe("perf.pool", function()
     end))
   end)
 
+  -- No message handler is called where memory ran out; on LuaJIT it fails where the stack did. An error was nil then.
+  it("gives errors back that leave no room for a message handler", function()
+    requires { nosan = true, nostress = true }
+    local script = [[
+      local pool = require "perf".pool {size = 1, events = false}
+      local function try(fn)
+        local job = pool:submit(fn)
+        local _, err = pcall(job.get, job, 60)
+        print(err, (job.traceback or ""):match "\n(stack traceback:)\n%s+%S")
+      end
+      try(function() local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1e6) .. i end end)
+      try(function()
+        local mt = {__index = function(t, k) return t[k + 1] end}
+        return setmetatable({}, mt)[1]
+      end)
+      for _ = 1, 3 do try(function() local function f() return 1 + f() end f() end) end]]
+    local out, status = util.shell(("ulimit -v 300000; %s -e '%s'"):format(util.lua(), script))
+    assert.equal(0, status)
+    local lines = {}
+    for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
+    assert.equal("not enough memory\tstack traceback:", lines[1])
+    for i = 2, 5 do assert.matches("stack overflow.*\tstack traceback:$", lines[i]) end
+  end)
+
+  it("gives errors back that cannot be made text, and of a job that yields", function()
+    assert.equal("fine", in_child(function()
+      local pool = assert(perf.pool { size = 1, events = false })
+      local function fails(fn)
+        local job = pool:submit(fn)
+        local ok, err = pcall(job.get, job)
+        assert(not ok and job.traceback:find "^.-\nstack traceback:\n.*pool_spec.lua:%d+", job.traceback)
+        return err
+      end
+      local opaque = "(error object is a table value)"
+      assert(fails(function() error(setmetatable({}, { __tostring = function() error "no" end })) end) == opaque)
+      assert(fails(function() error(setmetatable({}, { __tostring = function() return {} end })) end) == opaque)
+      assert(fails(function() error(setmetatable({}, { __tostring = function() return "text" end })) end) == "text")
+      assert(fails(function() error() end) == nil)
+      assert(fails(function() coroutine.yield() end) == "attempt to yield from outside a coroutine")
+      if coroutine.close then -- what is to be closed is, and may fail as well
+        local text = "local x <close> = setmetatable({}, {__close = function(_, e) error({e, closed = true}) end}) error('x', 0)"
+        local job = pool:submit(load(text))
+        local ok, err = pcall(job.get, job)
+        assert(not ok and err.closed and err[1] == "x" and job.traceback:find "^x\nstack traceback:")
+      end
+      pool:close()
+    end))
+  end)
+
+  it("gives an error where a result cannot be read", function()
+    assert.equal("fine", in_child(function()
+      local copy = require "perf.pool.copy"
+      local pool = assert(perf.pool { size = 1, events = false })
+      local job, unpack = pool:submit(function() return 1 end), copy.unpack
+      copy.unpack = function() error("not enough memory", 0) end
+      local ok, err = pcall(job.get, job)
+      copy.unpack = unpack
+      assert(not ok and err == "not enough memory")
+      ok, err = pcall(job.get, job, 1)
+      assert(not ok and err == "not enough memory" and pool:stats().pending == 0)
+      pool:close()
+    end))
+  end)
+
   it("binds each thread to a CPU", function()
     requires { ncpu = 2 }
     assert.equal("0 1 0 1", in_child(function()

@@ -14,27 +14,49 @@ local M = {}
 local unpack = table.unpack or unpack
 local function pack(...) return { n = select("#", ...), ... } end
 
-local function guard(err) return { err, debug.traceback(tostring(err), 2) } end
+local OUT_OF_MEMORY = "not enough memory" -- as Lua says it
+
+-- What an error says; it may be an object whose __tostring fails.
+local function text_of(err)
+  local ok, text = pcall(tostring, err)
+  return ok and type(text) == "string" and text or ("(error object is a %s value)"):format(type(err))
+end
+
+-- What a coroutine that failed leaves: the error, and a traceback where there is memory for it.
+local function failed(co, err)
+  local ok, traceback = pcall(debug.traceback, co, text_of(err))
+  local closed, other = true, nil
+  if coroutine.close then closed, other = coroutine.close(co) end -- its variables that are to be closed; that may fail as well
+  if not closed then err = other end
+  return false, err, ok and traceback or nil
+end
+
+-- Whether a function succeeded, with an array of its results, or with its error and a traceback. It runs in a coroutine, which
+-- keeps its stack where it failed: a message handler is not called where memory ran out, and fails where the stack did.
+local function call(fn, ...)
+  local co = coroutine.create(fn)
+  local results = pack(coroutine.resume(co, ...))
+  if not results[1] then return failed(co, results[2]) end
+  if coroutine.status(co) ~= "dead" then return failed(co, "attempt to yield from outside a coroutine") end
+  return true, results
+end
 
 -- The text of what came of a job.
 local function run(set, job)
   local values = copy.unpack(job)
-  local fn = values[1]
   local c = set and fast.start(set.meter, set.layout, set.words)
   local began = clock.now()
-  local results = pack(xpcall(function() return fn(unpack(values, 2, values.n)) end, guard))
+  local ok, results, traceback = call(unpack(values, 1, values.n))
   local ended = clock.now()
   if c and not fast.stop(set.meter, c) then c = nil end
-  local text, message, traceback
-  if results[1] then
+  local text, message
+  if ok then
     text, message = copy.pack("result", results.n - 1, unpack(results, 2, results.n))
-  else
-    local failure = results[2]
-    traceback = failure[2]
-    text = copy.pack("error", 1, failure[1]) or copy.pack("error", 1, tostring(failure[1]))
+    if not text then ok, results = false, message end
+  elseif results == OUT_OF_MEMORY then
+    collectgarbage() -- LuaJIT and Lua 5.1 do not collect before they give up
   end
-  local ok = results[1] and text ~= nil
-  text = text or copy.pack("error", 1, message)
+  text = text or copy.pack("error", 1, results) or copy.pack("error", 1, text_of(results))
   return assert(copy.pack("result", 5, ok, began, ended, c, traceback)) .. text
 end
 
@@ -67,6 +89,7 @@ function M.main(jobs, results, cpu, events)
     if not id then return end
     local done, text = pcall(run, set, job)
     if not done then
+      collectgarbage() -- since this is where memory ran out
       text = copy.pack("result", 5, false, clock.now(), clock.now(), nil, nil) .. copy.pack("error", 1, tostring(text))
     end
     results:push(id, text)
