@@ -87,6 +87,12 @@ local function has_descriptors(threads)
   return true
 end
 
+local function tracer_of(tracer)
+  local class = getmetatable(tracer)
+  if tracer == nil or type(class) == "table" and class.__name == "perf.Tracer" then return tracer end
+  blame.raise "option 'tracer': a perf.tracer expected"
+end
+
 -- The threads end when the jobs do; what runs is waited for, since a thread cannot be stopped.
 local function shut_down(threads, jobs, drop, generation)
   jobs:close(drop)
@@ -136,7 +142,7 @@ function M.pool(options)
   if not ok then error("perf.pool: needs luv (apt-get install lua-luv): " .. tostring(uv):match "^[^\n]*", 2) end
   local cpus = cpus_of(options.cpus)
   local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
-  local events = events_of(options.events)
+  local events, tracer = events_of(options.events), tracer_of(options.tracer)
   if events then
     local set, message, code = measure.lookup(events) -- says here what would go wrong there
     if not set then return nil, message, code end
@@ -144,7 +150,7 @@ function M.pool(options)
   local room, refused, errno = has_descriptors(size)
   if not room then return nil, refused, errno end
   local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, generation = core.fork_generation(),
-    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(), tracer = options.tracer,
+    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(), tracer = tracer,
     pending = 0 }, Pool)
   for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
   self.exit = close_at_exit(self)
@@ -211,18 +217,19 @@ function Pool:submit(fn, ...)
   end
   collect(self, 0)
   local id = self.last_id + 1
-  local ok, why, code = self.jobs:push(id, text)
-  if not ok then
-    if code == "EAGAIN" then why = "the pool's queue is full: wait for some jobs, or give it a longer one (queue=)" end
-    return nil, why, code
-  end
-  self.last_id, self.pending = id, self.pending + 1
   local job = setmetatable({ pool = self, id = id, state = "waiting" }, Job)
   if self.tracer then
     local where = debug.getinfo(fn, "S")
     job.parent, job.name = self.tracer:current(), ("pool %s:%d"):format(where.short_src, where.linedefined)
   end
-  self.waiting[id] = job
+  self.last_id, self.waiting[id] = id, job -- before it goes: what fails afterwards would leave a job that nobody knows
+  local ok, why, code = self.jobs:push(id, text)
+  if not ok then
+    self.waiting[id] = nil
+    if code == "EAGAIN" then why = "the pool's queue is full: wait for some jobs, or give it a longer one (queue=)" end
+    return nil, why, code
+  end
+  self.pending = self.pending + 1
   return job
 end
 

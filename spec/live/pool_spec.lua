@@ -233,6 +233,9 @@ describe("perf.pool", function()
       raises("'cpus': '%-1' is no CPU", perf.pool, { cpus = { -1 } })
       raises("unknown event; did you mean", perf.pool, { events = "page-fautls" })
       raises("'events': names expected", perf.pool, { events = { {} } })
+      raises("pool_spec.lua:%d+: bad argument #1 to 'pool' %(option 'tracer': a perf.tracer expected%)", function()
+        perf.pool { tracer = {} }
+      end)
       local pool, message, code = perf.pool { size = 1, cpus = { 1000 } }
       assert(pool == nil and message:find "CPU 1000: sched_setaffinity" and code == "EINVAL", message)
       pool = assert(perf.pool { size = 1, events = false })
