@@ -16,6 +16,7 @@ local ledger = require "resty.perf.ledger"
 local options = require "resty.perf.options"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
+local text = require "perf.trace.text"
 local totals = require "resty.perf.totals"
 local yields = require "resty.perf.yields"
 
@@ -141,8 +142,8 @@ local function report(r, route)
   local seconds = now() - start_time()
   if not config.is_slow(seconds, finished) then return end
   local var = ngx.var
-  local request = { seconds = seconds, route = names[route], method = var.request_method, uri = var.request_uri,
-    status = ngx.status, counts = finished() }
+  local request = { seconds = seconds, route = names[route], method = var.request_method,
+    uri = text.valid(var.request_uri), status = ngx.status, counts = finished() }
   ngx.log(ngx.WARN, slow.line(request))
   slow.keep(config.dict, request)
 end

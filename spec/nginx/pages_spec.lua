@@ -52,6 +52,22 @@ describe("resty.perf's pages", function()
     assert.equal(value "lua_perf_worker_page_faults_u_total", sum + value "lua_perf_unattributed_page_faults_u_total")
   end)
 
+  it("whatever bytes a client sends, they can be read", function()
+    requires { cmd = "promtool" }
+    serve()
+    for _, path in ipairs { "/work%ff%fe", "/work%c0%80", "/work/%00x", "/work/%0a%0d%09%22", "/work?\255\254" } do
+      s:get(path, "--path-as-is")
+    end
+    local file = s.dir .. "/page.txt"
+    local utf8 = "iconv -f utf-8 -t utf-8 >/dev/null "
+    for page, check in pairs { ["/metrics"] = "promtool check metrics <", ["/perf?format=json"] = utf8 } do
+      util.write_file(file, (s:get(page)))
+      local said, status = util.shell(check .. file)
+      assert.equal(0, status, said)
+    end
+    assert.truthy(s:get "/metrics":find('lua_perf_requests_total{route="/work\239\191\189\239\191\189"} 2\n', 1, true))
+  end)
+
   it("Prometheus scrapes them", function()
     requires { cmd = "prometheus" }
     serve()

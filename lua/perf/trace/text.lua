@@ -48,6 +48,9 @@ local function repair(s)
   return table.concat(parts)
 end
 
+--- A string as valid UTF-8.
+function M.valid(s) return find(s, "[\128-\255]") and repair(s) or s end
+
 --- A string as JSON text: valid UTF-8, whatever bytes it has.
 function M.quote(s)
   if find(s, '[%c"\\\128-\255]') then

@@ -7,9 +7,11 @@
 --   a function(uri)   that returns the name
 --
 -- The first that fits counts; what fits none is "(other)". Without a list, the path is the name, with segments that look like
--- keys written as ":id". There are never more than MOST names, nor long ones: the paths of the Internet are without end.
+-- keys written as ":id". There are never more than MOST names, nor long ones, nor such that are no UTF-8, for which Prometheus
+-- would refuse all the others too: the paths of the Internet are without end, and whatever somebody sends.
 -- @module resty.perf.routes
 local every = require "perf.every"
+local text = require "perf.trace.text"
 
 local M = {}
 
@@ -18,12 +20,12 @@ M.MOST = 100
 local CACHED = 1000
 local LONGEST = 200
 
-local function escape(text) return (text:gsub("%W", "%%%0")) end
+local function escape(s) return (s:gsub("%W", "%%%0")) end
 
-local function pattern_of(text)
-  if text:sub(1, 1) ~= "/" then return nil end
+local function pattern_of(path)
+  if path:sub(1, 1) ~= "/" then return nil end
   local parts = {}
-  for segment in text:gmatch "/[^/]*" do
+  for segment in path:gmatch "/[^/]*" do
     if segment == "/*" then
       parts[#parts + 1] = "/"
     elseif segment:sub(1, 2) == "/:" then
@@ -32,10 +34,10 @@ local function pattern_of(text)
       parts[#parts + 1] = escape(segment)
     end
   end
-  return "^" .. table.concat(parts) .. (text:sub(-2) == "/*" and "" or "$")
+  return "^" .. table.concat(parts) .. (path:sub(-2) == "/*" and "" or "$")
 end
 
-local function bad(text, ...) error("routes: " .. text:format(...), 0) end
+local function bad(why, ...) error("routes: " .. why:format(...), 0) end
 
 local function compile(list)
   local rules = {}
@@ -87,6 +89,8 @@ function M.new(routes)
   local names, n = { [M.OTHER] = true }, 0
   local function admit(name)
     if type(name) ~= "string" or #name > LONGEST then return M.OTHER end
+    name = text.valid(name)
+    if #name > LONGEST then return M.OTHER end
     if not names[name] then
       if n >= M.MOST then return M.OTHER end
       names[name], n = true, n + 1
