@@ -223,15 +223,18 @@ local function begin()
   writer.route(TIMERS, numbers[TIMERS])
 end
 
-local function go()
-  if running then return true end
-  local set, message, code = events.open(config.events)
+-- Count these events from now on. What is refused leaves all as it is.
+local function go(list)
+  local set, message, code = events.open(list)
   if not set then return nil, message, code end
+  publish()
   local ok
   ok, message, code = ledger.open(set, has_end and add_end or nil)
   if not ok then return nil, message, code end
+  spans.forget()
   local called, failure = pcall(begin)
   if not called then
+    running = false
     ledger.close()
     error(failure, 0)
   end
@@ -243,11 +246,15 @@ end
 local function obey(command)
   jit.flush()
   if command.stop then return halt() or true end
-  if command.events or command.sample then halt() end
-  config.events = command.events or config.events
-  if command.sample then config.decide, config.header, config.blind = options.sampler { every = command.sample } end
-  config.every = command.sample or config.every
-  return go()
+  local list, sample = command.events or config.events, command.sample
+  local decide, header, blind = options.sampler(sample)
+  if command.events or sample or not running then
+    local ok, message, code = go(list)
+    if not ok then return nil, message, code end
+  end
+  config.events = list
+  if sample then config.every, config.decide, config.header, config.blind = sample, decide, header, blind end
+  return true
 end
 
 local function tick(premature)
@@ -257,14 +264,6 @@ local function tick(premature)
   if command then
     local ok, message = obey(command)
     if not ok then warn(ngx.ERR, message) end
-  end
-end
-
-local function check_command(opts)
-  for k, v in every(opts or {}) do
-    local want = k == "events" and "string" or k == "sample" and "number"
-    if not want then error("bad argument #1 to 'start' ('" .. tostring(k) .. "' cannot be changed while nginx runs)", 3) end
-    if type(v) ~= want then error(("bad argument #1 to 'start' (%s: %s expected, got %s)"):format(k, want, type(v)), 3) end
   end
 end
 
@@ -282,10 +281,10 @@ function M.start(opts)
     error("perf.start belongs in init_worker_by_lua: what the master opens does not count its workers", 2)
   end
   if config then
-    check_command(opts)
-    events.check(opts and opts.events)
-    local ok, message, code = obey(opts or {})
-    if ok then commands.give(config.dict, config.mark, opts or {}) end
+    opts = opts or {}
+    options.change(opts, 3)
+    local ok, message, code = obey(opts)
+    if ok then commands.give(config.dict, config.mark, opts) end
     return ok, message, code
   end
 
@@ -295,7 +294,7 @@ function M.start(opts)
   config.dict:set("lua " .. ngx.worker.pid(), true)
   local command = commands.news(config.dict, config.mark)
   local ok, message, code = true, nil, nil
-  if command then ok, message, code = obey(command) elseif config.every ~= 0 then ok, message, code = go() end
+  if command then ok, message, code = obey(command) elseif config.every ~= 0 then ok, message, code = go(config.events) end
   if not ok then warn(ngx.WARN, message) end
   if not ticking then
     ticking = true

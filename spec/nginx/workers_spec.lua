@@ -78,6 +78,36 @@ describe("resty.perf and workers", function()
     assert.truthy(s:get "/perf?format=json":find '"sample":5', 1, true)
   end)
 
+  -- It stopped first and looked afterwards, with the wrong event for good: this worker counted nothing while the others went on.
+  it("what is wrong or refused while nginx runs changes nothing", function()
+    s = server.start { server = hello .. [[
+      location /call { content_by_lua_block {
+        ngx.say(tostring(select(2, pcall(perf.start, {[ngx.var.arg_key] = tonumber(ngx.var.arg_v) or ngx.var.arg_v})))) } }
+      location /again { content_by_lua_block { ngx.say(tostring(perf.start())) } }]],
+      init_worker = "app.start{events='page-faults:u'}" }
+    local function counts(n)
+      s:get "/hello"
+      local w = s:worker()
+      assert.equal(n, w["requests:/hello"])
+      assert.truthy(w["whole:page-faults:u"])
+      assert.truthy(s:get "/perf?format=json":find '"sample":1,', 1, true)
+    end
+    counts(1)
+    for i, wrong in ipairs { "key=events&v=nosuch", "key=sample&v=-1", "key=slow&v=1", "key=sample&v=nan" } do
+      assert.truthy(s:get("/call?" .. wrong):find("bad argument #1 to 'start'", 1, true))
+      counts(i + 1)
+    end
+    for i, wrong in ipairs { "sample=-1", "sample=1.5", "sample=nan", "sample=inf", "events=nosuch", "events=", "events=,",
+      "events=page-faults:k" } do
+      local text, status = s:get("/perf?do=start&" .. wrong, "-X POST")
+      assert.equal(wrong == "events=page-faults:k" and 500 or 400, status, text)
+      counts(i + 5)
+    end
+    assert.equal("true\n", (s:get "/again"))
+    counts(14)
+    assert.equal("", s:errors())
+  end)
+
   it("counts by the kernel's accounting where perf_event_open is refused", function()
     requires { seccomp = true }
     s = server.start { server = hello, init_worker = [[require("testkit").refuse("perf_event_open", 1) perf.start()]] }

@@ -13,15 +13,18 @@ local function list_of(events)
   return events
 end
 
---- Raise for what is no list of events.
+--- Raise for what is no list of events, and for an unknown one. What this machine refuses is for `open` to say.
 function M.check(events)
   if events == nil then return end
   if type(events) ~= "string" and type(events) ~= "table" then
     error("events: list or text expected, got " .. type(events), 0)
   end
   local list = list_of(events)
+  local wrong = names.wrong_list(list)
+  if wrong then error("events: " .. wrong, 0) end
   if #list == 0 then error("events: the list has no event", 0) end
   if #list > MOST then error(("events: %d events; at most %d"):format(#list, MOST), 0) end
+  for _, event in ipairs(list) do names.resolve(event) end
 end
 
 --- Open them.

@@ -57,7 +57,7 @@ local c = {}
 for name, address in every(core.ledger_functions()) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, turn, leave, back, finish = c.enter, c.exit, c.turn, c.leave, c.back, c.finish
 
---- Begin to count.
+--- Begin to count, in the place of what is counted now: that goes on when this fails.
 -- @param set what perf.meter opens
 -- @param[opt] add_end the host's function that a request's end is asked for with: see csrc/core/ledger.h
 -- @return true; or nil, message, code
@@ -66,6 +66,7 @@ function M.open(set, add_end)
   if not ledger then return nil, message, code end
   local now, pointer = { set = set, ledger = ledger, layout = counts.describe(set.layout) }, ffi.cast("void *", ledger:pointer())
   if add_end then c.host(pointer, ffi.cast("void *", add_end)) end
+  M.close()
   open, handle = now, pointer -- at once: memory may run out before
   return true
 end

@@ -3,6 +3,7 @@
 local every = require "perf.every"
 local events = require "resty.perf.events"
 local json = require "perf.json"
+local mistake = require "resty.perf.mistake"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampler"
 local slow = require "resty.perf.slow"
@@ -10,16 +11,11 @@ local spans = require "resty.perf.spans"
 
 local M = {}
 
+local checked = mistake.checked
+
 local known = { events = true, sample = true, routes = true, slow = true, spans = true, dict = true }
 
 M.sampler = sampler.new
-
--- Raise what a module says of an option's value.
-local function checked(level, f, ...)
-  local ok, a, b, c = pcall(f, ...)
-  if not ok then error("bad argument #1 to 'start' (" .. tostring(a) .. ")", level + 1) end
-  return a, b, c
-end
 
 local function text_of(v)
   local ok, text = pcall(json.encode, v)
@@ -40,19 +36,34 @@ function M.check(opts, level)
   if not dict then
     error(("bad argument #1 to 'start' (dict: nginx.conf has no `lua_shared_dict %s 10m;`)"):format(tostring(name)), level)
   end
-  checked(level, events.check, opts.events)
+  checked(level, "start", events.check, opts.events)
   local c = { events = opts.events, dict = dict, dict_name = name }
-  c.find, c.admit = checked(level, routes.new, opts.routes)
-  c.decide, c.header, c.blind = checked(level, sampler.new, opts.sample)
+  c.find, c.admit = checked(level, "start", routes.new, opts.routes)
+  c.decide, c.header, c.blind = checked(level, "start", sampler.new, opts.sample)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample or 1
-  if opts.slow ~= nil then c.is_slow = checked(level, slow.new, opts.slow) end
+  if opts.slow ~= nil then c.is_slow = checked(level, "start", slow.new, opts.slow) end
   if opts.spans ~= nil then
-    checked(level, spans.check, opts.spans)
+    checked(level, "start", spans.check, opts.spans)
     c.spans = opts.spans
   end
   c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c
+end
+
+local changeable = { events = "string", sample = "number" }
+
+--- Check what may be changed while nginx runs.
+-- @param opts {events=, sample=}
+-- @param level whom an error is for
+function M.change(opts, level)
+  for k, v in every(opts) do
+    local want = changeable[k]
+    if not want then error("bad argument #1 to 'start' ('" .. tostring(k) .. "' cannot be changed while nginx runs)", level) end
+    if type(v) ~= want then error(("bad argument #1 to 'start' (%s: %s expected, got %s)"):format(k, want, type(v)), level) end
+  end
+  checked(level, "start", events.check, opts.events)
+  checked(level, "start", sampler.new, opts.sample)
 end
 
 return M

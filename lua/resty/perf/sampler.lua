@@ -10,7 +10,7 @@ local M = {}
 local function bad(text, ...) error("sample: " .. text:format(...), 0) end
 
 local function check_every(n, what)
-  if type(n) ~= "number" or n < 0 or n ~= math.floor(n) then
+  if type(n) ~= "number" or n ~= math.floor(n) or n < 0 or n >= 2 ^ 53 then
     bad("%s: 1 for every request, n for one of n, or 0 for none, got %s", what, tostring(n))
   end
   return n
