@@ -163,4 +163,20 @@ describe("resty.perf's spans", function()
     assert.not_equal(trace, failed.traceId)
     assert.equal(2, failed.status.code)
   end)
+
+  -- The sender rests between two slices of a batch, for 0 seconds, and nginx wrote a line for each.
+  it("go out in batches without a word in the error log", function()
+    requires(server.needs)
+    local s = server.start { server = [[
+      location /v1/traces { client_body_buffer_size 1m; content_by_lua_block { app.collector() } }
+      location /work { content_by_lua_block { perf.content(ngx.say, "x") } }]],
+      init_worker = [[
+        local perf = require "perf"
+        app.start{events = "page-faults:u", spans = perf.tracer{service = "shop", events = false, delay = 0.2,
+          exporter = perf.exporter.otlp{endpoint = "http://127.0.0.1:$port"}}}]] }
+    finally(function() s:stop() end)
+    assert.equal(200, s:load("/work", 200, 4))
+    s:wait(function() return select(2, s:get "/v1/traces":gsub('"spanId"', "")) == 200 end)
+    assert.equal("", s:errors())
+  end)
 end)

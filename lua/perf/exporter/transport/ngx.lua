@@ -42,7 +42,7 @@ function M.new(tls)
 
   local transport = {}
 
-  function transport.rest(seconds) ngx.sleep(seconds) end
+  function transport.rest(seconds) ngx.sleep(math.max(seconds, 0.001)) end -- nginx warns of 0 in its log, each time
 
   -- A cosocket lives no longer than the timer that made it: nginx's own pool keeps the connection.
   function transport.post(request, deadline)
