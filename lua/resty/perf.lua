@@ -242,11 +242,14 @@ local function go(list)
   return true
 end
 
+-- Whether no request can be meant: `sample = 0`, "none, until started". With a header or routes beside it some are.
+local function asleep() return config.every == 0 and config.blind end
+
 -- Compiled code has the old way compiled in: it would leave it at the same place each time.
 local function obey(command)
   jit.flush()
   if command.stop then return halt() or true end
-  local list, sample = command.events or config.events, command.sample
+  local list, sample = command.events or config.events, command.sample or not running and asleep() and 1 or nil
   local decide, header, blind = options.sampler(sample)
   if command.events or sample or not running then
     local ok, message, code = go(list)
@@ -294,7 +297,7 @@ function M.start(opts)
   config.dict:set("lua " .. ngx.worker.pid(), true)
   local command = commands.news(config.dict, config.mark)
   local ok, message, code = true, nil, nil
-  if command then ok, message, code = obey(command) elseif config.every ~= 0 then ok, message, code = go(config.events) end
+  if command then ok, message, code = obey(command) elseif not asleep() then ok, message, code = go(config.events) end
   if not ok then warn(ngx.WARN, message) end
   if not ticking then
     ticking = true

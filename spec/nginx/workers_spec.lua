@@ -51,6 +51,28 @@ describe("resty.perf and workers", function()
     assert.equal("", s:errors())
   end)
 
+  it("none but by header or by route; or none at all, until started", function()
+    local function count(sample)
+      if s then s:stop() end
+      s = server.start { init_worker = "app.start{events='page-faults:u', sample=" .. sample .. "}",
+        server = hello .. [[location /all { content_by_lua_block { perf.content(ngx.say, "all") } }]] }
+      s:get "/hello"
+      s:get("/hello", "-H 'X-Perf: 0'")
+      s:get("/hello", "-H 'X-Perf: 1'")
+      s:get "/all"
+      local w = s:worker()
+      return ("%d %d"):format(w["requests:/hello"] or 0, w["requests:/all"] or 0)
+    end
+    assert.equal("1 0", count [[{every=0, header="X-Perf"}]])
+    assert.equal("0 1", count [[{every=0, routes={["/all"]=1}}]])
+    assert.equal("0 0", count "0")
+    assert.truthy(s:get "/worker":find "running 0")
+    assert.equal(200, select(2, s:get("/perf?do=start", "-X POST")))
+    s:get "/hello"
+    assert.equal(1, s:worker()["requests:/hello"])
+    assert.equal("", s:errors())
+  end)
+
   it("stops and starts in all workers, which a later one heeds", function()
     s = server.start { workers = 2, server = hello, init_worker = "app.start{events='page-faults:u'}" }
     local function states()
