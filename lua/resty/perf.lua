@@ -87,10 +87,16 @@ end
 -- Hooks
 
 -- With the code cache off every request has a Lua of its own, where perf.start was never called, though the worker's first Lua
--- has left its word. To be said once.
+-- has left its word, in whichever dictionary it was given. To be said once, and each Lua looks once.
+local looked
+
 local function started_elsewhere()
-  local dict = ngx.shared.perf
-  return dict and dict:get("lua " .. ngx.worker.pid()) and dict:add("code cache " .. ngx.worker.pid(), true)
+  if looked then return false end
+  looked = true
+  local pid = ngx.worker.pid()
+  for _, dict in every(ngx.shared) do
+    if dict:get("lua " .. pid) then return dict:add("code cache " .. pid, true) end
+  end
 end
 
 local function idle(fn, ...)

@@ -151,9 +151,12 @@ describe("resty.perf and workers", function()
   end)
 
   it("refuses a code cache that is off, once, and serves", function()
-    s = server.start { server = hello, http = "lua_code_cache off;", init_worker = "perf.start()" }
-    for _ = 1, 3 do assert.equal("hello\n", (s:get "/hello")) end
-    assert.equal(1, select(2, s:errors():gsub("lua_code_cache is off: each request", "")))
+    for _, start in ipairs { "perf.start()", "perf.start{dict='test'}" } do
+      s = server.start { server = hello, http = "lua_code_cache off;", init_worker = start }
+      for _ = 1, 3 do assert.equal("hello\n", (s:get "/hello")) end
+      assert.equal(1, select(2, s:errors():gsub("lua_code_cache is off: each request", "")), start)
+      s:stop()
+    end
   end)
 
   it("mistakes in nginx.conf are named", function()
