@@ -106,6 +106,39 @@ scrape_configs:
     assert.equal(200, select(2, s:get "/perf"))
   end)
 
+  it("take commands that they know, and name what is wrong with others", function()
+    serve()
+    local all = "do=stop, or do=start with sample=N and events=LIST, each once\n"
+    local number = "sample: number expected\n"
+    for args, reason in pairs { ["do=start&sample=abc"] = number, ["do=start&sample="] = number,
+      ["do=start&sample"] = all, ["do=start&sample=2&sample=3"] = all, ["do=start&bogus=1"] = all, ["do=stop&sample=1"] = all,
+      ["do=bogus"] = all, ["do=start&do=stop"] = all, [""] = all, ["do=start&events=nosuch"] = "nosuch: unknown event\n" } do
+      local text, status = s:get("/perf?" .. args, "-X POST")
+      assert.equal(400, status, args)
+      assert.equal(reason, text, args)
+    end
+    assert.truthy(s:get "/perf?format=json":find '"running":true,"sample":1', 1, true)
+    assert.equal(200, select(2, s:get("/perf?do=start&sample=2", "-X POST")))
+    assert.truthy(s:get "/perf?format=json":find('"sample":2', 1, true))
+  end)
+
+  it("profile's mistakes are the caller's", function()
+    s = server.start { init_worker = "app.start{events='page-faults:u'}", server = [[
+      location /call { content_by_lua_block {
+        for _, call in ipairs {
+          function() local prof = perf.profile("page-faults:u") return prof end,
+          function() local prof = perf.profile("page-faults:u", "1") return prof end,
+          function() local prof = perf.profile("nosuch", 1) return prof end } do
+          ngx.say((select(2, pcall(call)):gsub("%(nginx.conf:%d+%)", "")))
+        end } }]] }
+    local text = s:get "/call"
+    for i, message in ipairs { "2 to 'profile' (number expected, got nil)", "2 to 'profile' (number expected, got string)",
+      "1 to 'profile' (nosuch: unknown event" } do
+      local at = ("content_by_lua:%d: bad argument #"):format(i + 2)
+      assert.truthy(text:find(at .. message, 1, true), text)
+    end
+  end)
+
   it("a flame graph of the worker, by any event; one at a time", function()
     serve()
     local text, status = s:get "/perf?flame=task-clock&seconds=0.3"
@@ -113,6 +146,7 @@ scrape_configs:
     assert.truthy(text:find "<html" and text:find "task%-clock")
     assert.equal(200, select(2, s:get "/perf?flame=page-faults:u&seconds=0.1"))
     assert.equal(400, select(2, s:get "/perf?flame=nonsense"))
+    assert.equal("nonsense: unknown event\n", (s:get "/perf?flame=nonsense"))
     assert.equal(500, select(2, s:get "/perf?flame=task-clock&seconds=1000"))
     assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Sec-Fetch-Site: cross-site'")))
     s:get("/perf?flame=task-clock&seconds=1", "-m 0.1") -- who asked is gone

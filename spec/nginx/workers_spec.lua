@@ -167,9 +167,18 @@ describe("resty.perf and workers", function()
       ["perf.start{routes={'x'}}"] = "a path begins with '/'",
       ["perf.start{dict='none'}"] = "lua_shared_dict none",
       ["perf.start{slow='x'}"] = "slow: seconds or table expected",
+      ["perf.start{slow={['page-fault']=1}}"] = "(page-fault: unknown event; did you mean 'page-faults'?)",
+      ["perf.start{events='task-clock', slow={['page-faults']=1}}"] = "slow: 'page-faults' is none of the events",
+      ["perf.start{routes={['/x']='y'}}"] = "routes: unknown field '/x' in a list",
+      ["perf.start{events={}}"] = ":1: bad argument #1 to 'start' (events: the list has no event)",
+      ["perf.start{events='nosuch'}"] = ":1: bad argument #1 to 'start' (nosuch: unknown event",
+      ["perf.start{events='page-faults:u,page-faults:u'}"] = "events: 'page-faults:u' and 'page-faults:u' are one metric",
+      ["perf.start() perf.start{events=''}"] = ":1: bad argument #1 to 'start' (",
+      ["perf.start() perf.start{sample=-1}"] = ":1: bad argument #1 to 'start' (sample: every",
     } do
       s = server.start { server = hello, init_worker = call }
       assert.truthy(s:errors():find(message, 1, true), call .. ": " .. s:errors())
+      assert.falsy(s:errors():find("resty/perf[%w/.]*:%d+: bad argument"), call) -- the caller's line, not ours
       assert.equal("hello\n", (s:get "/hello"))
       s:stop()
     end

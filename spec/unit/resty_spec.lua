@@ -45,7 +45,8 @@ describe("resty.perf.routes", function()
   it("mistakes are named", function()
     for message, list in pairs { ["a path begins with '/'"] = { "cart" }, ["no Lua pattern"] = { { "x", pattern = "%" } },
       ["unknown field 'patern'"] = { { "x", patern = "y" } }, ["name expected, got number"] = { 7 },
-      ["'*' stands at the end"] = { "/*/x" } } do
+      ["'*' stands at the end"] = { "/*/x" }, ["unknown field '/x' in a list"] = { ["/x"] = "y" },
+      ["rule 1: name expected, got nil"] = { nil, "/y" } } do
       local ok, err = pcall(routes.new, list)
       assert.is_false(ok)
       assert.truthy(err:find(message, 1, true), err)
@@ -130,6 +131,16 @@ describe("resty.perf.slow", function()
     assert.is_false(slow.new { time = 9, ["page-faults"] = 64, ["cycles"] = 1 }(0, ask))
     assert.has_error(function() slow.new "x" end, "slow: seconds or table expected, got string")
     assert.has_error(function() slow.new { time = "x" } end, "slow: time: number expected, got string")
+  end)
+
+  it("what is never counted is a mistake", function()
+    for message, list in pairs { ["page-fault: unknown event; did you mean 'page-faults'?"] = false,
+      ["slow: 'page-fault' is none of the events"] = { ["page-faults"] = true } } do
+      local ok, err = pcall(slow.new, { time = 1, ["page-fault"] = 1 }, list or nil)
+      assert.is_false(ok)
+      assert.truthy(err:find(message, 1, true), err)
+    end
+    slow.new({ time = 1, mine = 1 }, { mine = true })
   end)
 
   it("a line", function()

@@ -1,5 +1,6 @@
 --- The worker's events: the list of perf.start opened as perf.measure opens its own.
 -- @module resty.perf.events
+local exposition = require "resty.perf.exposition"
 local kernel_group = require "perf.group"
 local meter = require "perf.meter"
 local names = require "perf.names"
@@ -13,7 +14,15 @@ local function list_of(events)
   return events
 end
 
+-- Two events that Prometheus could not tell apart: the same one twice, or written in two ways.
+local function check_apart(metrics, label, unit)
+  local metric = exposition.metric(label, unit)
+  if metrics[metric] then error(("events: '%s' and '%s' are one metric, %s"):format(metrics[metric], label, metric), 0) end
+  metrics[metric] = label
+end
+
 --- Raise for what is no list of events, and for an unknown one. What this machine refuses is for `open` to say.
+-- @return set of the events' labels; nil for nil, of which the machine decides
 function M.check(events)
   if events == nil then return end
   if type(events) ~= "string" and type(events) ~= "table" then
@@ -24,7 +33,13 @@ function M.check(events)
   if wrong then error("events: " .. wrong, 0) end
   if #list == 0 then error("events: the list has no event", 0) end
   if #list > MOST then error(("events: %d events; at most %d"):format(#list, MOST), 0) end
-  for _, event in ipairs(list) do names.resolve(event) end
+  local labels, metrics = {}, {}
+  for _, event in ipairs(list) do
+    local spec = names.resolve(event) or { label = tostring(event) }
+    check_apart(metrics, spec.label, spec.unit)
+    labels[spec.label] = true
+  end
+  return labels
 end
 
 --- Open them.

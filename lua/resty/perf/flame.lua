@@ -2,6 +2,7 @@
 --
 -- A timer ends the profile, not the request that asked for it, which may be gone by then. There is one profiler in a process.
 -- @module resty.perf.flame
+local mistake = require "resty.perf.mistake"
 local profiler = require "perf.profiler"
 
 local M = {}
@@ -28,11 +29,14 @@ end
 -- @param sleep ngx.sleep
 -- @return Profile; or nil, message, code. Raises for an unknown event.
 function M.profile(event, seconds, timer, sleep)
+  if type(seconds) ~= "number" then
+    error("bad argument #2 to 'profile' (number expected, got " .. type(seconds) .. ")", 2)
+  end
   if not (seconds > 0 and seconds <= LONGEST) then
     return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
   end
   if running then return nil, "this worker is being profiled already", "EBUSY" end
-  local p, message, code = profiler.profiler { event = event }
+  local p, message, code = mistake.checked(2, "profile", profiler.profiler, { event = event })
   if not p then return nil, message, code end
   local mine = { profiler = p } -- before it starts: memory may run out
   local ok

@@ -36,12 +36,12 @@ function M.check(opts, level)
   if not dict then
     error(("bad argument #1 to 'start' (dict: nginx.conf has no `lua_shared_dict %s 10m;`)"):format(tostring(name)), level)
   end
-  checked(level, "start", events.check, opts.events)
+  local labels = checked(level, "start", events.check, opts.events)
   local c = { events = opts.events, dict = dict, dict_name = name }
   c.find, c.admit = checked(level, "start", routes.new, opts.routes)
   c.decide, c.header, c.blind = checked(level, "start", sampler.new, opts.sample)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample or 1
-  if opts.slow ~= nil then c.is_slow = checked(level, "start", slow.new, opts.slow) end
+  if opts.slow ~= nil then c.is_slow = checked(level, "start", slow.new, opts.slow, labels) end
   if opts.spans ~= nil then
     checked(level, "start", spans.check, opts.spans)
     c.spans = opts.spans

@@ -40,8 +40,12 @@ end
 local function bad(why, ...) error("routes: " .. why:format(...), 0) end
 
 local function compile(list)
-  local rules = {}
-  for i, rule in ipairs(list) do
+  local rules, last = {}, #list
+  for k in every(list) do
+    if type(k) ~= "number" or k < 1 or k > last then bad("unknown field '%s' in a list", tostring(k)) end
+  end
+  for i = 1, last do
+    local rule = list[i]
     local name, pattern = rule, nil
     if type(rule) == "table" then
       name, pattern = rule[1], rule.pattern

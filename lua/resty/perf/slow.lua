@@ -3,6 +3,7 @@
 local every = require "perf.every"
 local format = require "perf.format"
 local json = require "perf.json"
+local names = require "perf.names"
 
 local M = {}
 
@@ -13,8 +14,9 @@ local function bad(text, ...) error("slow: " .. text:format(...), 0) end
 --- What tells slow requests.
 -- @param slow seconds from a request's first byte to its end; or a table of the most of an event by its label, `time` being
 -- those seconds
+-- @param[opt] counted set of the labels that are counted; any event when nil
 -- @return is_slow(seconds, counts); which raises nothing. Raises for what is neither.
-function M.new(slow)
+function M.new(slow, counted)
   if type(slow) == "number" then slow = { time = slow } end
   if type(slow) ~= "table" then bad("seconds or table expected, got %s", type(slow)) end
   for k, v in every(slow) do
@@ -23,7 +25,14 @@ function M.new(slow)
   local time = slow.time
   local labels = {}
   for label in every(slow) do
-    if label ~= "time" then labels[#labels + 1] = label end
+    if label ~= "time" then
+      if not counted then
+        names.resolve(label) -- raises for an unknown one
+      elseif not counted[label] then
+        bad("'%s' is none of the events", label)
+      end
+      labels[#labels + 1] = label
+    end
   end
   return function(seconds, counts)
     if time and seconds >= time then return true end

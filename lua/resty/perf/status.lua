@@ -6,6 +6,7 @@
 local every = require "perf.every"
 local exposition = require "resty.perf.exposition"
 local json = require "perf.json"
+local mistake = require "resty.perf.mistake"
 local page = require "resty.perf.page"
 local slow = require "resty.perf.slow"
 
@@ -82,26 +83,36 @@ local function same_origin()
   return origin == nil or origin:gsub("^%w+://", "") == host
 end
 
+local DONE = "done; the other workers follow within a second"
+local COMMANDS = "do=stop, or do=start with sample=N and events=LIST, each once"
+
+local function start(perf, args)
+  local sample = tonumber(args.sample)
+  if args.sample and not sample then return refuse(400, "sample: number expected") end
+  local called, ok, message = pcall(perf.start, { sample = sample, events = args.events })
+  if not called then return refuse(400, mistake.reason(ok)) end
+  if not ok then return refuse(500, message) end
+  return refuse(200, DONE)
+end
+
 local function command(perf)
   if not same_origin() then return refuse(403, "from another site") end
   local args = ngx.req.get_uri_args()
-  if args["do"] == "stop" then
-    perf.stop()
-  elseif args["do"] == "start" then
-    local sample = tonumber(args.sample)
-    local called, ok, message = pcall(perf.start, { sample = sample, events = args.events })
-    if not called then return refuse(400, ok) end
-    if not ok then return refuse(500, message) end
-  else
-    return refuse(400, "do=stop, or do=start with sample=N and events=LIST")
+  local what = args["do"]
+  args["do"] = nil
+  for k, v in every(args) do
+    if what ~= "start" or k ~= "sample" and k ~= "events" or type(v) ~= "string" then return refuse(400, COMMANDS) end
   end
-  return refuse(200, "done; the other workers follow within a second")
+  if what == "start" then return start(perf, args) end
+  if what ~= "stop" then return refuse(400, COMMANDS) end
+  perf.stop()
+  return refuse(200, DONE)
 end
 
 local function flame(perf, event)
   if not same_origin() then return refuse(403, "from another site") end
   local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
-  if not called then return refuse(400, prof) end
+  if not called then return refuse(400, mistake.reason(prof)) end
   if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
   ngx.header.content_type = "text/html; charset=utf-8"
   ngx.print(prof:flamegraph())
