@@ -63,6 +63,13 @@ for name, t in pairs(list) do
   row("resty.perf." .. name, t)
 end
 
+-- The old events count on until the new ones are there.
+row("other events while it counts", { setup = started, needs = luajit, again = false, survives = "read ioctl", run = function(h)
+  local ok, message, code = h:run(h.perf.start, { events = "page-faults:u" })
+  assert(ok or h:run(h.perf.worker), "it no longer counts")
+  return ok, message, code
+end })
+
 row("a request with a span", { needs = luajit, survives = serves, run = function(h)
   return h:run(function()
     local ok = h.perf.content(function() return h.perf.span() ~= nil end)
