@@ -141,6 +141,7 @@ describe("resty.perf.slow", function()
       assert.truthy(err:find(message, 1, true), err)
     end
     slow.new({ time = 1, mine = 1 }, { mine = true })
+    slow.new({ ["page-faults"] = 1, ["task-clock"] = 1 }, require "resty.perf.events".check "page-faults:u,task-clock")
   end)
 
   it("a line", function()

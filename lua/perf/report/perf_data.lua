@@ -6,6 +6,7 @@
 -- that it shows is that of different stacks. Where the two files are moved, move them together and tell perf of
 -- the first part of the path: --symfs.
 -- @module perf.report.perf_data
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local state = require "perf.recorder_state"
 local symbol_file = require "perf.report.symbol_file"
@@ -101,9 +102,7 @@ end
 -- @string path the file
 -- @return true; or nil, message, code when they cannot be written
 function M.perf_data(prof, path)
-  if type(path) ~= "string" then
-    error(("bad argument #1 to 'perf_data' (string expected, got %s)"):format(type(path)), 3)
-  end
+  blame.path(path, "perf_data", 2)
   local blocks, names = records_of(prof)
   local elf, size = symbol_file.encode(names)
   local out, message, code = core.output(path)

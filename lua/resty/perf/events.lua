@@ -38,6 +38,7 @@ function M.check(events)
     local spec = names.resolve(event) or { label = tostring(event) }
     check_apart(metrics, spec.label, spec.unit)
     labels[spec.label] = true
+    labels[spec.label:gsub(":%a+$", "")] = true -- Counts know it without its modifiers too
   end
   return labels
 end
