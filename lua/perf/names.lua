@@ -49,14 +49,16 @@ local RIVALS = {
   wakeup_events = "wakeup_watermark", wakeup_watermark = "wakeup_events",
 }
 
-local fields -- set of attr fields, made when first asked for
+local fields, types -- attr fields and what they hold, types' numbers, by name; made when first asked for
 
 local function attr_fields()
   if not fields then
-    fields = {}
-    for _, row in ipairs(core.defs().attr) do fields[row.name] = true end
+    fields, types = {}, {}
+    local defs = core.defs()
+    for _, row in ipairs(defs.attr) do fields[row.name] = row.kind end
+    for _, row in ipairs(defs.types) do types[row.name] = row.value end
   end
-  return fields
+  return fields, types
 end
 
 local function check_keys(spec)
@@ -89,17 +91,13 @@ local tointeger = math.tointeger or function() end
 -- Whoever looks at a resolved attr sees one form: a type given by name is a number afterwards, a bit given as 0 or 1 a boolean,
 -- and on Lua 5.3 and later a whole number an integer.
 local function one_form(attr)
-  if type(attr.type) == "string" then
-    for _, row in ipairs(core.defs().types) do
-      if row.name == attr.type then attr.type = row.value end
-    end
-  end
-  for _, row in ipairs(core.defs().attr) do
-    local value = attr[row.name]
-    if row.kind == "bit" and row.name ~= "precise_ip" and (value == 0 or value == 1) then
-      attr[row.name] = value == 1
+  local kinds, numbers = attr_fields()
+  attr.type = numbers[attr.type] or attr.type
+  for name, value in every(attr) do
+    if kinds[name] == "bit" and name ~= "precise_ip" and (value == 0 or value == 1) then
+      attr[name] = value == 1
     elseif type(value) == "number" then
-      attr[row.name] = tointeger(value) or value
+      attr[name] = tointeger(value) or value
     end
   end
 end

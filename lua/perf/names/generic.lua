@@ -12,12 +12,11 @@ generic.HARDWARE, generic.SOFTWARE, generic.TRACEPOINT, generic.HW_CACHE, generi
 
 local KINDS = {{"hardware", generic.HARDWARE}, {"software", generic.SOFTWARE}}
 
-local by_name -- lower-case name or alias -> event, made when first asked for
+local defs, by_name -- core.defs's tables; lower-case name or alias -> event: made when first asked for
 
 local function index()
   if not by_name then
-    by_name = {}
-    local defs = core.defs()
+    by_name, defs = {}, core.defs()
     for _, kind in ipairs(KINDS) do
       for _, row in ipairs(defs[kind[1]]) do
         local event = {kind = kind[1], type = kind[2], config = row.value, unit = row.unit, description = row.description}
@@ -76,7 +75,7 @@ end
 --- The name of an attr that carries none, as perf(1) would print it.
 -- @tparam table attr attr fields
 function generic.describe(attr)
-  local defs = core.defs()
+  defs = defs or core.defs()
   local kind, low = attr.type, core.halves(attr.config or 0)
   for _, row in ipairs(defs.types) do
     if row.name == kind then kind = row.value end
