@@ -4,6 +4,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <string.h>
 
 #if LUA_VERSION_NUM < 502
 #define pb_rawlen(L, i) lua_objlen(L, i)
@@ -28,6 +29,79 @@
 #define pb_newuserdata(L, size) lua_newuserdatauv(L, size, 1)
 #define pb_newplain(L, size) lua_newuserdatauv(L, size, 0)
 #endif
+
+/* Lua has no name for what pcall or a tail call (a REPL's `return ev:refresh("x")`) has called, and says '?'; its object's class
+ * has. */
+static inline int pb_argerror(lua_State *L, int arg, const char *message)
+{
+	const char *name = NULL;
+	lua_Debug ar;
+	int f;
+
+	if (!lua_getstack(L, 0, &ar))
+		return luaL_error(L, "bad argument #%d (%s)", arg, message);
+	lua_getinfo(L, "nf", &ar);
+	f = lua_gettop(L);
+	if (ar.name && ar.name[0] != '?')
+		name = ar.name;
+	if (name && strcmp(ar.namewhat, "method") == 0 && --arg == 0)
+		return luaL_error(L, "calling '%s' on bad self (%s)", name, message);
+	if (!name && luaL_getmetafield(L, 1, "__index") && lua_istable(L, -1))
+		for (lua_pushnil(L); !name && lua_next(L, f + 1); lua_settop(L, f + 2))
+			if (lua_rawequal(L, f, -1) && lua_type(L, -2) == LUA_TSTRING)
+				name = lua_tostring(L, -2);
+	return luaL_error(L, "bad argument #%d to '%s' (%s)", arg, name ? name : "?", message);
+}
+
+static inline void pb_typeerror(lua_State *L, int arg, const char *wanted)
+{
+	pb_argerror(L, arg, lua_pushfstring(L, "%s expected, got %s", wanted, luaL_typename(L, arg)));
+}
+
+static inline lua_Number pb_checknumber(lua_State *L, int arg)
+{
+	if (!lua_isnumber(L, arg))
+		pb_typeerror(L, arg, "number");
+	return lua_tonumber(L, arg);
+}
+
+static inline const char *pb_checklstring(lua_State *L, int arg, size_t *n)
+{
+	if (!lua_isstring(L, arg))
+		pb_typeerror(L, arg, "string");
+	return lua_tolstring(L, arg, n);
+}
+
+static inline void pb_checktype(lua_State *L, int arg, int type)
+{
+	if (lua_type(L, arg) != type)
+		pb_typeerror(L, arg, lua_typename(L, type));
+}
+
+static inline lua_Integer pb_checkinteger(lua_State *L, int arg)
+{
+#if LUA_VERSION_NUM >= 503
+	int whole = lua_isinteger(L, arg);
+
+	if (!whole && lua_isnumber(L, arg)) {
+		lua_tointegerx(L, arg, &whole);
+		if (!whole)
+			pb_argerror(L, arg, "number has no integer representation");
+	}
+#endif
+	pb_checknumber(L, arg);
+	return lua_tointeger(L, arg);
+}
+
+#undef luaL_optnumber
+#undef luaL_optinteger
+#define luaL_argerror pb_argerror
+#define luaL_checknumber pb_checknumber
+#define luaL_checkinteger pb_checkinteger
+#define luaL_checklstring pb_checklstring
+#define luaL_checktype pb_checktype
+#define luaL_optnumber(L, arg, d) (lua_isnoneornil(L, arg) ? (d) : pb_checknumber(L, arg))
+#define luaL_optinteger(L, arg, d) (lua_isnoneornil(L, arg) ? (lua_Integer)(d) : pb_checkinteger(L, arg))
 
 /* Add functions to the table on top of the stack. */
 static inline void pb_register(lua_State *L, const luaL_Reg *l)

@@ -1,7 +1,8 @@
 -- The story: messages of methods that have a Lua layer over C named lines of the library, counted arguments differently from
 -- the others ("event.lua:27: bad argument #2 to 'map'"), or were Lua's own ("attempt to index local 'self'"); ev:measure(nil)
 -- enabled the event before it failed; ev:modify(perf.breakpoint{...}) was EINVAL, since it lacked what perf.open had added;
--- sample_type = {ip = true} asked for nothing; refresh, set_period and modify failed without a hint.
+-- sample_type = {ip = true} asked for nothing; refresh, set_period and modify failed without a hint. On Lua 5.1 and LuaJIT what
+-- pcall or a REPL's `return` calls in tail position had no name: "bad argument #2 to '?'".
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 
@@ -34,6 +35,18 @@ describe("a mistake with an Event", function()
       assert.matches(want, message, 1, true)
     end
     assert.matches("bad argument #2 to 'map' (unknown option 'foo')", message_of(ev.map, ev, { foo = 1 }), 1, true)
+  end)
+
+  it("has the method's name also where pcall or a tail call leaves none", function()
+    for method, wrong in pairs { refresh = "x", set_period = {}, set_bpf = "x", set_output = 7 } do
+      assert.matches("bad argument #2 to '" .. method .. "' ", message_of(ev[method], ev, wrong))
+      assert.matches("bad argument #%d to '" .. method .. "' ", message_of(function() return ev[method](ev, wrong) end))
+    end
+    local closed = assert(perf.open "dummy")
+    closed:close()
+    for _, method in ipairs { "enable", "disable", "reset", "id", "fd", "refresh" } do
+      assert.matches("'" .. method .. "' (Event is closed)", message_of(closed[method], closed, 1), 1, true)
+    end
   end)
 
   it("leaves it disabled when there is no function to measure", function()
