@@ -145,6 +145,8 @@ describe("perf.pool.copy", function()
       refused(load "local _ENV = { x = 77 }; return function() return x end"())
       refused(load "local _ENV; return function() return x end"())
     end
+    local handy = setmetatable({ mine = 77, tostring = tostring }, { __index = _G })
+    assert.same({ n = 2, [2] = tostring }, { n = 2, there_and_back(load_in(handy))() })
     assert.same({ n = 2, [2] = tostring }, { n = 2, there_and_back(load_in(_G))() })
     assert.same({ n = 2, [2] = tostring }, { n = 2, there_and_back(load_in(setmetatable({}, { __index = _G })))() })
   end)

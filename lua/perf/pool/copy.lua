@@ -22,9 +22,22 @@ local globals = _G
 
 local function refuse(what) error({ refused = what }, 0) end
 
--- In the other thread a function finds the globals, so it must do so here: at first hand, or through a table that holds nothing.
-local function is_globals(env)
-  return env == globals or type(env) == "table" and next(env) == nil and env._G == globals
+-- In the other thread a function finds the globals, so it must do so here: at first hand, or through a table that holds nothing
+-- that the function names.
+local function is_globals(env, fn)
+  if env == globals then return true end
+  if type(env) ~= "table" or env._G ~= globals then return false end
+  local code
+  for name, value in every(env) do
+    if not code then -- without the chunk's name, which may be its text
+      code = string.dump(fn, true)
+      local source = debug.getinfo(fn, "S").source
+      local from, to = code:find(source, 1, true)
+      if from then code = code:sub(1, from - 1) .. code:sub(to + 1) end
+    end
+    if type(name) == "string" and value ~= globals[name] and code:find(name, 1, true) then return false end
+  end
+  return true
 end
 
 -- The one upvalue that can be taken along is _ENV, which a stripped function has without a name: loaded there, the first upvalue
@@ -33,8 +46,8 @@ local env_of = rawget(_G, "getfenv")
 local function check_upvalues(fn)
   local i, name, value = 1, debug.getupvalue(fn, 1)
   if env_of then
-    if not is_globals(env_of(fn)) then name = "_ENV" end
-  elseif name and is_globals(value) and (name == "_ENV" or not name:find "^[%a_]") then
+    if not is_globals(env_of(fn), fn) then name = "_ENV" end
+  elseif name and is_globals(value, fn) and (name == "_ENV" or not name:find "^[%a_]") then
     i, name = 2, debug.getupvalue(fn, 2)
   end
   if name == "_ENV" then
