@@ -155,14 +155,27 @@ function Span:add_event(name, attributes, time_ns)
   return self
 end
 
+--- An error as text, whatever its metamethods do.
+function M.text_of(err)
+  local ok, text = pcall(tostring, err)
+  if ok and type(text) == "string" then return text end
+  return ("an error that is a %s and has no text"):format(type(err))
+end
+
+local function type_of(err)
+  local class = type(err) == "table" and getmetatable(err) -- or what stands there for it: __metatable
+  local name = type(class) == "table" and rawget(class, "__name")
+  return type(name) == "string" and name or type(err)
+end
+
 --- An error: an event "exception", and the status.
 -- @param err any value
 -- @string[opt] traceback where it was
 -- @return the span
 function Span:record_error(err, traceback)
-  local text = tostring(err)
-  self:add_event("exception", { ["exception.message"] = text, ["exception.type"] = type(err) == "table"
-    and tostring((getmetatable(err) or {}).__name or "table") or type(err), ["exception.stacktrace"] = traceback })
+  local text = M.text_of(err)
+  self:add_event("exception", { ["exception.message"] = text, ["exception.type"] = type_of(err),
+    ["exception.stacktrace"] = traceback })
   return self:set_status("error", text)
 end
 

@@ -161,37 +161,51 @@ end
 
 local function leave(self, span, key, before, ok, ...)
   self.active[key], self.depth = before, self.depth - 1
-  if not ok then span:record_error(...) end
-  span:finish()
-  if not ok then blame.again(...) end
+  if ok then
+    span:finish()
+  else -- where memory is short these fail too: the error that passes through is the function's
+    pcall(span.record_error, span, ...)
+    pcall(span.finish, span)
+    blame.again(...)
+  end
   return ...
 end
 
--- Errors with their tracebacks.
-local function guard(err) return { err, debug.traceback(tostring(err), 2) } end
-
-local function unpack_pair(failure) return failure[1], failure[2] end
-
-local function unwrap(ok, ...)
-  if ok then return true, ... end
-  return false, unpack_pair(...)
-end
+local text_of = spans.text_of
 
 local call
 if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
-  -- Lua 5.1's pcall cannot be yielded across: the function runs in a coroutine whose yields are passed on.
-  local function pass_on(self, co, span, ok, ...)
-    if not ok then return false, (...), debug.traceback(co, tostring((...))) end
+  -- Lua 5.1's pcall cannot be yielded across: the function runs in a coroutine whose yields are passed on. The span is current
+  -- in that one alone, for where a yield cannot be passed on, nothing comes back here.
+  local function pass_on(self, co, ok, ...)
+    if not ok then return false, (...), debug.traceback(co, text_of((...))) end
     if coroutine.status(co) == "dead" then return true, ... end
-    return pass_on(self, co, span, coroutine.resume(co, coroutine.yield(...)))
+    if not coroutine.running() then return false, "attempt to yield from outside a coroutine", debug.traceback(co) end
+    return pass_on(self, co, coroutine.resume(co, coroutine.yield(...)))
   end
-  function call(self, span, fn, ...)
+  function call(self, span, _, fn, ...)
     local co = coroutine.create(function(...) return fn(...) end)
     self.active[co] = span
-    return pass_on(self, co, span, coroutine.resume(co, ...))
+    return pass_on(self, co, coroutine.resume(co, ...))
   end
 else
-  function call(_, _, fn, ...)
+  -- Errors with their tracebacks. Those that no handler sees, as that memory has run out, come without.
+  local Failure = {}
+
+  local function guard(err) return setmetatable({ err, debug.traceback(text_of(err), 2) }, Failure) end
+
+  local function open_failure(failure)
+    if getmetatable(failure) ~= Failure then return failure end
+    return failure[1], failure[2]
+  end
+
+  local function unwrap(ok, ...)
+    if ok then return true, ... end
+    return false, open_failure(...)
+  end
+
+  function call(self, span, key, fn, ...)
+    self.active[key] = span
     return unwrap(xpcall(fn, guard, ...))
   end
 end
@@ -202,8 +216,8 @@ local function bracket(self, place, name, opts, fn, ...)
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN
   local before = self.active[key]
-  self.active[key], self.depth = span, self.depth + 1
-  return leave(self, span, key, before, call(self, span, fn, ...))
+  self.depth = self.depth + 1
+  return leave(self, span, key, before, call(self, span, key, fn, ...))
 end
 
 --- Bracket a function with a span, which is the parent of spans that start within. An error marks the span and passes through.
