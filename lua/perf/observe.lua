@@ -113,18 +113,23 @@ local function watch(shape, span, events, asked)
     own, message = begin(list)
     if message then put("perf.error", tostring(message)) end
   end
-  local function restore()
-    rawset(span, "finish", nil)
-    rawset(span, shape.setter, nil)
+  local taken_back = {}
+  local function replace(name, by)
+    local before = rawget(span, name) -- a method of its own; most are its class's
+    rawset(span, name, by)
+    taken_back[#taken_back + 1] = function()
+      if rawget(span, name) == by then rawset(span, name, before) end
+    end
   end
-  rawset(span, "finish", function(self, ...)
+  replace("finish", function(self, ...)
     if self ~= span then return its_finish(self, ...) end
-    restore()
+    for i = 1, #taken_back do taken_back[i]() end
     if running then finish(running, put) end
     if own then finish(own, put) end
+    running, own = nil, nil -- somebody may hold on to this function
     return its_finish(span, ...)
   end)
-  rawset(span, shape.setter, function(self, ...)
+  replace(shape.setter, function(self, ...)
     local list = self == span and shape.said(...)
     if list then ask(list) end
     return its_set(self, ...)

@@ -65,6 +65,24 @@ describe("perf.observe", function()
     end)
   end)
 
+  it("gives a span that has methods of its own these back", function()
+    local tracer = {}
+    function tracer.start_span()
+      local span = { tags = {} }
+      function span:set_tag(key, value) self.tags[key] = value end
+      function span:finish() self:set_tag("done", true) end
+      return span
+    end
+    perf.observe(tracer, { events = "dummy" })
+    perf.observe(tracer, { events = "page-faults" })
+    local span = tracer:start_span "x"
+    span:finish()
+    span:set_tag("after", true)
+    span:finish()
+    assert.is_number(span.tags[FAULTS])
+    assert.same({ done = true, after = true, ["perf.dummy"] = 0, [FAULTS] = span.tags[FAULTS] }, span.tags)
+  end)
+
   it("counts what a span asks for by perfevents, at its start or later", function()
     attempts(function()
       local tracer, finished = foreign.opentracing()
