@@ -3,8 +3,9 @@
 -- A span counts by difference, as perf.measure does: its counts are all that the thread did between start and finish, less what
 -- it did while the span was paused, and less what the tracer itself did meanwhile (encoding and sending earlier spans). That is
 -- the total. Children that ran within it, one after another, add up in the parent, so self is the total less that sum: over all
--- spans of a trace, self adds up to what the thread did, nothing twice. Where children overlapped, or outlived their parent,
--- self cannot be told and is left out.
+-- spans of a trace, self adds up to what the thread did, nothing twice. What a child counts while its parents are paused is in
+-- none of their totals, and is not taken off. Where children overlapped, outlived their parent, or counted for a part of the
+-- time that it did, self cannot be told and is left out.
 --
 -- A span belongs to the thread that started it. In the child of a fork the parent's open spans are the parent's: they finish
 -- there, and here silently.
@@ -26,9 +27,10 @@ local now = clock.now
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
 local kind_names = { "internal", "server", "client", "producer", "consumer" }
 
--- The fields that most spans leave as they are: sampled; kind (a number); open (children that run); nattributes; whole (the wall
--- time of the counts is the span's).
-local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, nattributes = 0, whole = true }
+-- The fields that most spans leave as they are: sampled; kind (a number); open (children that run); busy (those that count, and
+-- the children's of paused ones); apart (it counts while no parent does); nattributes; whole (the wall time of the counts is the
+-- span's).
+local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 0, apart = false, nattributes = 0, whole = true }
 Span.__index = Span
 M.Span = Span
 
@@ -195,11 +197,47 @@ local function halt(self, counted, running, set)
   return add(counted, running, set.meter)
 end
 
+-- Nobody knows any more what of a span's total its children counted, nor of those above it.
+local function tangle(self)
+  while self do
+    self.tangled = true
+    self = self.parent
+  end
+end
+
+-- One more or less (n) counts below a span: it and, as long as they are paused, those above it know.
+-- @return the one that counts it too, or nil
+local function tell_busy(self, n)
+  while self do
+    self.busy = self.busy + n
+    if self.running then return self end
+    self = self.parent
+  end
+end
+
+local function counts_now(self, first)
+  local parent = self.parent
+  if not parent then return end
+  local payer = tell_busy(parent, 1)
+  local apart = payer == nil
+  if payer and payer ~= parent or not first and apart ~= self.apart then tangle(parent) end
+  if apart then self.apart = true end
+end
+
+-- It begins to count after a pause, or stops: while something below it counts, that is then in its total for a part.
+local function turn(self)
+  if self.busy > 0 then tangle(self) end
+end
+
 --- Leave out what comes until `resume`: what others do while this work waits.
 -- @return the span
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
-  if self.running then self.counted, self.running = halt(self, self.counted, self.running, self.set), false end
+  if self.running then
+    self.counted, self.running = halt(self, self.counted, self.running, self.set), false
+    turn(self)
+    tell_busy(self.parent, -1)
+  end
   if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
   self.paused, self.whole = true, false
   return self
@@ -211,7 +249,11 @@ function Span:resume()
   if self.duration or not self.paused or self.token ~= thread_token() then return self end
   self.paused = nil
   if self.own_set then self.own_running = begin(self.own_set) end
-  if self.set then self.running = begin(self.set) end
+  if self.set then
+    turn(self)
+    self.running = begin(self.set)
+    if self.running then counts_now(self) end
+  end
   return self
 end
 
@@ -240,6 +282,7 @@ local function child_ends(self, parent)
     return
   end
   local c = self.given
+  if not c and self.open > 0 then tangle(parent) end -- what goes on below it
   if c then
     local sum = parent.children
     if sum and not parent.children_given then
@@ -248,6 +291,7 @@ local function child_ends(self, parent)
       parent.children, parent.children_given = sum and sum + c or c, true
     end
   elseif self.counted and self.set == parent.set and not parent.children_given then
+    if self.apart then return end
     parent.children = add(parent.children, self.counted, self.set.meter)
   else
     parent.tangled = true
@@ -262,6 +306,7 @@ function Span:finish(end_ns)
   if c then
     local done = stop(set.meter, c) -- before anything else costs anything
     self.running = false
+    tell_busy(self.parent, -1)
     self.duration = done and self.whole and wall(c) or now() - self.start
     if done then
       self.counted = self.counted and add(self.counted, c, set.meter) or c
@@ -290,6 +335,7 @@ function M.begin(self, set, start)
   if c then
     self.running, self.set, self.start = c, set, start or wall(c)
     if start then self.whole = false end
+    if self.parent then counts_now(self, true) end
   else
     self.start = start or now()
   end

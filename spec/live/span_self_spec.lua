@@ -1,0 +1,156 @@
+-- What spans have for themselves when pauses come between: exact, or left out.
+local kit = require "testkit"
+local perf = require "perf"
+local attempts = require("spec.support.util").attempts
+
+local FAULTS = "page-faults"
+local touch = kit.touch_pages
+
+local function tracer()
+  local list = {}
+  return assert(perf.tracer { events = FAULTS, exporter = function(batch)
+    for _, s in ipairs(batch) do
+      list[#list + 1] = s
+      list[s.name] = s
+    end
+  end }), list
+end
+
+-- Spans by name: total, self.
+local function check(list, expected)
+  for name, pair in pairs(expected) do
+    assert.same(pair, { list[name].counts[FAULTS], list[name].self_counts[FAULTS] }, name)
+  end
+end
+
+describe("what a span has for itself", function()
+  before_each(function() requires { perf_open = true } end)
+
+  it("is not less for a child that ran while it was paused", function()
+    attempts(function()
+      local t, list = tracer()
+      local parent = t:start "parent"
+      touch(1)
+      parent:pause()
+      local child = t:start("child", { parent = parent })
+      touch(2)
+      t:span("grandchild", { parent = child }, touch, 8)
+      child:finish()
+      parent:resume()
+      t:span("second", { parent = parent }, touch, 16)
+      touch(4)
+      parent:finish()
+      t:flush()
+      check(list, { parent = { 21, 5 }, child = { 10, 2 }, grandchild = { 8, 8 }, second = { 16, 16 } })
+    end)
+  end)
+
+  it("is exact when all are paused together", function()
+    attempts(function()
+      local t, list = tracer()
+      local parent = t:start "parent"
+      touch(1)
+      local child = t:start("child", { parent = parent })
+      touch(2)
+      child:pause()
+      touch(4) -- the parent's
+      parent:pause()
+      touch(100)
+      parent:resume()
+      touch(8)
+      child:resume()
+      touch(16)
+      child:finish()
+      parent:finish()
+      t:flush()
+      check(list, { parent = { 31, 13 }, child = { 18, 18 } })
+    end)
+  end)
+
+  it("is left out where a child counted for a part of the time", function()
+    attempts(function()
+      local t, list = tracer()
+      local parent = t:start "paused in between"
+      local child = t:start("child", { parent = parent })
+      touch(2)
+      parent:pause()
+      touch(4)
+      parent:resume()
+      child:finish()
+      parent:finish()
+      parent = t:start "resumed in between"
+      parent:pause()
+      child = t:start("child", { parent = parent })
+      touch(2)
+      parent:resume()
+      touch(4)
+      child:finish()
+      parent:finish()
+      local top = t:start "top"
+      parent = t:start("skipped", { parent = top })
+      parent:pause()
+      child = t:start("child", { parent = parent })
+      touch(2)
+      child:finish()
+      parent:finish()
+      top:finish()
+      t:flush()
+      check(list, { ["paused in between"] = { 2, nil }, ["resumed in between"] = { 4, nil }, skipped = { 0, nil },
+        top = { 2, nil } })
+    end)
+  end)
+
+  -- Spans one below the other that are started, paused, resumed and finished in any order: where each has a self, they add up
+  -- to what was done while one of them counted.
+  it("adds up, whatever comes", function()
+    local seed = 7
+    local function random(n)
+      seed = (seed * 16807) % 2147483647
+      return seed % n + 1
+    end
+    local exact = 0
+    for _ = 1, 300 do
+      local from, whole = seed, nil
+      attempts(function()
+        seed = from
+        local t, list = tracer()
+        local spans, counting, done, n = { t:start "1" }, { true }, 0, 1
+        for _ = 1, 10 do
+          local i = random(#spans)
+          local action = random(5)
+          if spans[i].duration or action <= 2 then
+            local last = spans[#spans]
+            spans[#spans + 1] = t:start(tostring(#spans + 1), { parent = last })
+            counting[#spans] = true
+          elseif action == 3 then
+            spans[i]:pause()
+            counting[i] = false
+          elseif action == 4 then
+            spans[i]:resume()
+            counting[i] = true
+          elseif i > 1 then
+            spans[i]:finish()
+            counting[i] = false
+            if i == #spans then spans[i], counting[i] = nil, nil end
+          end
+          n = n % 5 + 1
+          touch(n)
+          local one = false
+          for k = 1, #spans do one = one or counting[k] end
+          if one then done = done + n end
+        end
+        for i = #spans, 1, -1 do spans[i]:finish() end
+        t:flush()
+        local sum = 0
+        whole = true
+        for _, s in ipairs(list) do
+          local own = s.self_counts[FAULTS]
+          if own then sum = sum + own else whole = false end
+        end
+        if whole then assert.equal(done, sum) else assert.is_true(sum <= done, ("%d of %d"):format(sum, done)) end
+      end)
+      if whole then exact = exact + 1 end
+    end
+    assert.is_true(exact > 50, exact)
+  end)
+end)
