@@ -15,6 +15,7 @@
 --
 -- What the machine refuses is said in the attribute perf.error: nobody's request fails for it.
 -- @module perf.observe
+local asked = require "perf.trace.asked"
 local blame = require "perf.names.blame"
 local counts = require "perf.counts"
 local extension = require "perf.extension"
@@ -23,13 +24,11 @@ local measure = require "perf.measure"
 
 local M = {}
 
--- Begin to count a list: {set, counts}; or nil, message.
+-- Begin to count a list: {set, counts} or nil; and a message where not all of it can be.
 local function begin(events)
-  local ok, set, message = pcall(measure.lookup, events)
-  if not ok then return nil, set end
-  if not set then return nil, message end
-  local c = fast.start(set.meter, set.layout, set.words)
-  return c and { set, c, fast.thread_token() } or nil
+  local set, message = asked.lookup(events)
+  local c = set and fast.start(set.meter, set.layout, set.words)
+  return c and { set, c, fast.thread_token() } or nil, message
 end
 
 -- Whatever number type the tracer has: an exact number, or text.
@@ -111,7 +110,7 @@ local function watch(shape, span, events, asked)
   local function ask(list)
     local message
     own, message = begin(list)
-    if message then put("perf.error", tostring(message)) end
+    if message then put("perf.error", message) end
   end
   local taken_back = {}
   local function replace(name, by)
@@ -124,8 +123,13 @@ local function watch(shape, span, events, asked)
   replace("finish", function(self, ...)
     if self ~= span then return its_finish(self, ...) end
     for i = 1, #taken_back do taken_back[i]() end
-    if running then finish(running, put) end
-    if own then finish(own, put) end
+    local done = {}
+    local function put_once(key, value) -- a setter may append
+      if not done[key] then put(key, value) end
+      done[key] = true
+    end
+    if running then finish(running, put_once) end
+    if own then finish(own, put_once) end
     running, own = nil, nil -- somebody may hold on to this function
     return its_finish(span, ...)
   end)
@@ -138,7 +142,7 @@ local function watch(shape, span, events, asked)
   if events then
     local message
     running, message = begin(events)
-    if message then put("perf.error", tostring(message)) end
+    if message then put("perf.error", message) end
   end
 end
 

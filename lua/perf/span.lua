@@ -11,11 +11,11 @@
 -- there, and here silently.
 -- @module perf.span
 local every = require "perf.every"
+local asked = require "perf.trace.asked"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
-local measure = require "perf.measure"
 local propagation = require "perf.trace.propagation"
 
 local M = {}
@@ -105,12 +105,9 @@ end
 
 -- Count a list of the span's own. What the machine refuses is said in an attribute: a program does not fail for its tracing.
 function Span:_count(events)
-  local ok, set, message = pcall(measure.lookup, events)
-  if not ok or not set then
-    put(self, "perf.error", tostring(ok and message or set))
-    return
-  end
-  self.own_set, self.own, self.own_running = set, nil, begin(set)
+  local set, message = asked.lookup(events)
+  if message then put(self, "perf.error", message) end
+  if set then self.own_set, self.own, self.own_running = set, nil, not self.paused and begin(set) or nil end
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -343,13 +340,22 @@ end
 
 local sink = {}
 
---- What a finished span counted: calls put(label, unit, total, self) for each event that has a count. self is nil where it
--- cannot be told.
+-- Whether one of the first n rows has a count that goes by this label. (Lists are short.)
+local function among(label, rows, values, n)
+  for i = 1, n do
+    if rows[i].label == label and values[i] then return true end
+  end
+  return false
+end
+
+--- What a finished span counted: calls put(label, unit, total, self) for each event that has a count, once for each label: what
+-- the span asked for itself and the tracer counts too is the tracer's. self is nil where it cannot be told.
 function M.each_count(self, put_count)
   local c = self.given or self.counted
+  local rows, totals = nil, {}
   if c then
-    local totals, of_children = {}, nil
-    local rows = counts.values(c, totals)
+    rows = counts.values(c, totals)
+    local of_children
     local alone = self.open > 0 or self.tangled
     local children = not alone and self.children
     if children then
@@ -362,7 +368,7 @@ function M.each_count(self, put_count)
     end
     for i = 1, #rows do
       local total = totals[i]
-      if total then
+      if total and not among(rows[i].label, rows, totals, i - 1) then
         local own
         if not alone then own = of_children and total - (of_children[i] or 0) or total end
         if own and own < 0 then own = nil end
@@ -373,9 +379,23 @@ function M.each_count(self, put_count)
   if self.own then
     local list = counts.values(self.own, sink)
     for i = 1, #list do
-      if sink[i] then put_count(list[i].label, list[i].unit, sink[i], nil) end
+      local label = list[i].label
+      if sink[i] and not among(label, list, sink, i - 1) and not (rows and among(label, rows, totals, #rows)) then
+        put_count(label, list[i].unit, sink[i], nil)
+      end
     end
   end
+end
+
+--- Whether a finished span has a count that an attribute's key stands for: "perf.page-faults", "perf.self.page-faults". A key
+-- comes once, and the count is what was put there last.
+function M.has_count(self, key)
+  if key:sub(1, 5) ~= "perf." then return false end
+  local found = false
+  M.each_count(self, function(label, _, _, own)
+    found = found or key == "perf." .. label or own ~= nil and key == "perf.self." .. label
+  end)
+  return found
 end
 
 ---------------------------------------------------------------------------------------------------------------------

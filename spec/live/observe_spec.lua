@@ -116,6 +116,20 @@ describe("perf.observe", function()
     assert.equal(0, finished[1].attributes["perf.dummy"])
   end)
 
+  it("counts what can be of what a span asks for, and gives each count once", function()
+    local tracer, context, finished = foreign.opentelemetry()
+    perf.observe(tracer, { events = "dummy,dummy" })
+    local _, span = tracer:start(context, "x", { attributes = { foreign.string("perfevents", "dummy,no-such,page-faults") } })
+    span:finish()
+    local keys = {}
+    for _, a in ipairs(finished[1].attributes) do
+      assert.is_nil(keys[a.key], a.key)
+      keys[a.key] = a.value
+    end
+    assert.is_truthy(keys["perf.dummy"] and keys[FAULTS])
+    assert.matches("^no%-such: unknown event", keys["perf.error"].string_value)
+  end)
+
   it("leaves spans alone that are not recorded", function()
     local tracer, context = foreign.opentelemetry()
     tracer.provider.sampled = false

@@ -61,7 +61,9 @@ local function span_text(s)
   out = {}
   local attributes = s.attributes
   if attributes then
-    for key, v in every(attributes) do out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
+    for key, v in every(attributes) do
+      if not span.has_count(s, key) then out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
+    end
   end
   span.each_count(s, put_count)
   local rest = ""

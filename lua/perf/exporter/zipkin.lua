@@ -50,7 +50,7 @@ Writer.__index = Writer
 function Writer:add(s)
   out = {}
   for key, v in every(s.attributes or {}) do
-    if key ~= "error" or s.status ~= 2 then put(key, plain(v)) end
+    if (key ~= "error" or s.status ~= 2) and not span.has_count(s, key) then put(key, plain(v)) end
   end
   span.each_count(s, put_count)
   if s.status == 2 then put("error", s.message or "true") end
