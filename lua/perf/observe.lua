@@ -15,7 +15,7 @@
 --
 -- What the machine refuses is said in the attribute perf.error: nobody's request fails for it.
 -- @module perf.observe
-local asked = require "perf.trace.asked"
+local asked_events = require "perf.trace.asked"
 local blame = require "perf.names.blame"
 local counts = require "perf.counts"
 local extension = require "perf.extension"
@@ -26,7 +26,7 @@ local M = {}
 
 -- Begin to count a list: {set, counts} or nil; and a message where not all of it can be.
 local function begin(events)
-  local set, message = asked.lookup(events)
+  local set, message = asked_events.lookup(events)
   local c = set and fast.start(set.meter, set.layout, set.words)
   return c and { set, c, fast.thread_token() } or nil, message
 end

@@ -12,11 +12,13 @@
 -- @module perf.span
 local every = require "perf.every"
 local asked = require "perf.trace.asked"
+local attributes = require "perf.trace.attributes"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
 local propagation = require "perf.trace.propagation"
+local totals = require "perf.trace.totals"
 
 local M = {}
 
@@ -40,27 +42,17 @@ local function begin(set) return fast.start(set.meter, set.layout, set.words) en
 ---------------------------------------------------------------------------------------------------------------------
 -- Values
 
-local function check_value(key, v, level)
-  local kind = type(v)
-  if kind == "string" or kind == "number" or kind == "boolean" or kind == "cdata" then return v end
-  if kind == "table" then
-    local copy = {}
-    for i, item in ipairs(v) do copy[i] = check_value(key, type(item) ~= "table" and item or nil, level + 1) end
-    return copy
-  end
-  error(("attribute '%s': string, number, boolean or an array of them expected, got %s"):format(tostring(key), kind), level)
+local function check_type(v, want, arg)
+  if type(v) ~= want then blame.raise(("%s expected, got %s"):format(want, type(v)), arg) end
+  return v
 end
 
---- A copy of a table of attributes; raises for what is none.
--- @return copy, how many
-function M.attributes(t, level)
-  local copy, n = {}, 0
-  for key, v in every(t) do
-    if type(key) ~= "string" then error(("attribute names are strings, not %s"):format(type(key)), level) end
-    copy[key] = check_value(key, v, level + 1)
-    n = n + 1
-  end
-  return copy, n
+--- What the monotonic clock showed at a time that the program gives.
+-- @int arg which argument of the public function it came in
+function M.time(anchor, ns, arg)
+  local ok, at = pcall(clock.from_ns, anchor, ns)
+  if ok then return at end
+  blame.raise(("nanoseconds since 1970 expected, got %s"):format(type(ns) == "number" and ns or type(ns)), arg)
 end
 
 local function put(self, key, v)
@@ -87,9 +79,10 @@ end
 -- @param v string, number, boolean, 64-bit cdata, or an array of these
 -- @return the span
 function Span:set_attribute(key, v)
-  if type(key) ~= "string" then blame.raise(("string expected, got %s"):format(type(key)), 1) end
+  check_type(key, "string", 1)
   if self.duration then return self end
-  put(self, key, v ~= nil and check_value(key, v, 3) or v)
+  if v ~= nil then v = attributes.value(key, v, 2) end
+  put(self, key, v)
   if key == "perfevents" and v ~= nil then self:_count(v) end
   return self
 end
@@ -98,8 +91,7 @@ end
 -- @tab t by name
 -- @return the span
 function Span:set_attributes(t)
-  if type(t) ~= "table" then blame.raise(("table expected, got %s"):format(type(t)), 1) end
-  for key, v in every(t) do self:set_attribute(key, v) end
+  for key, v in every((attributes.copy(check_type(t, "table", 1), 1))) do self:set_attribute(key, v) end
   return self
 end
 
@@ -115,7 +107,7 @@ end
 
 --- Rename it.
 function Span:set_name(name)
-  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+  check_type(name, "string", 1)
   if not self.duration then self.name = name end
   return self
 end
@@ -128,29 +120,32 @@ local codes = { unset = 0, ok = 1, error = 2 }
 -- @return the span
 function Span:set_status(code, message)
   if not codes[code] then blame.raise(("'ok', 'error' or 'unset' expected, got '%s'"):format(tostring(code)), 1) end
-  if not self.duration then self.status, self.message = codes[code], code == "error" and message or nil end
+  if message ~= nil and type(message) ~= "number" then check_type(message, "string", 2) end
+  if self.duration then return self end
+  self.status, self.message = codes[code], code == "error" and message and tostring(message) or nil
   return self
 end
 
 --- Something that happened at a moment of it.
 -- @string name what
--- @tab[opt] attributes of the event
+-- @tab[opt] details attributes of the event
 -- @param[opt] time_ns when, in nanoseconds since 1970; now unless given
 -- @return the span
-function Span:add_event(name, attributes, time_ns)
-  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+function Span:add_event(name, details, time_ns)
+  check_type(name, "string", 1)
   if self.duration then return self end
   local list = self.events
   if not list then
     list = {}
     self.events = list
   end
+  details = details ~= nil and attributes.copy(check_type(details, "table", 2), 2) or nil
+  local at = time_ns ~= nil and M.time(self.anchor, time_ns, 3) or now()
   if #list >= self.tracer.limits.events then
     self.dropped_events = (self.dropped_events or 0) + 1
     return self
   end
-  list[#list + 1] = { name = name, attributes = attributes and M.attributes(attributes, 3),
-    at = time_ns and clock.from_ns(self.anchor, time_ns) or now() }
+  list[#list + 1] = { name = name, attributes = details, at = at }
   return self
 end
 
@@ -173,6 +168,7 @@ end
 -- @return the span
 function Span:record_error(err, traceback)
   local text = M.text_of(err)
+  if traceback ~= nil then check_type(traceback, "string", 2) end
   self:add_event("exception", { ["exception.message"] = text, ["exception.type"] = type_of(err),
     ["exception.stacktrace"] = traceback })
   return self:set_status("error", text)
@@ -258,9 +254,7 @@ end
 -- @param c Counts
 -- @return the span
 function Span:set_counts(c)
-  if type(c) ~= "table" and not counts.is_packed(c) then
-    blame.raise(("Counts expected, got %s"):format(type(c)), 1)
-  end
+  if not counts.is(c) then blame.raise(("Counts expected, got %s"):format(type(c)), 1) end
   if not self.duration then self.given = c end
   return self
 end
@@ -299,6 +293,7 @@ end
 -- @param[opt] end_ns when it ended, in nanoseconds since 1970; now unless given
 function Span:finish(end_ns)
   if self.duration or self.token ~= thread_token() then return end
+  local ended = end_ns ~= nil and M.time(self.anchor, end_ns, 1)
   local c, set = self.running, self.set
   if c then
     local done = stop(set.meter, c) -- before anything else costs anything
@@ -316,7 +311,7 @@ function Span:finish(end_ns)
   end
   if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
   if self.lost then self.counted, self.own = false, nil end
-  if end_ns then self.duration = math.max(clock.from_ns(self.anchor, end_ns) - self.start, 0) end
+  if ended then self.duration = math.max(ended - self.start, 0) end
   local parent = self.parent
   if parent then
     self.parent = nil
@@ -338,66 +333,6 @@ function M.begin(self, set, start)
   end
 end
 
-local sink = {}
-
--- Whether one of the first n rows has a count that goes by this label. (Lists are short.)
-local function among(label, rows, values, n)
-  for i = 1, n do
-    if rows[i].label == label and values[i] then return true end
-  end
-  return false
-end
-
---- What a finished span counted: calls put(label, unit, total, self) for each event that has a count, once for each label: what
--- the span asked for itself and the tracer counts too is the tracer's. self is nil where it cannot be told.
-function M.each_count(self, put_count)
-  local c = self.given or self.counted
-  local rows, totals = nil, {}
-  if c then
-    rows = counts.values(c, totals)
-    local of_children
-    local alone = self.open > 0 or self.tangled
-    local children = not alone and self.children
-    if children then
-      of_children = {}
-      if self.children_given or self.given then
-        for i = 1, #rows do of_children[i] = children[rows[i].label] or 0 end
-      else
-        counts.values(children, of_children)
-      end
-    end
-    for i = 1, #rows do
-      local total = totals[i]
-      if total and not among(rows[i].label, rows, totals, i - 1) then
-        local own
-        if not alone then own = of_children and total - (of_children[i] or 0) or total end
-        if own and own < 0 then own = nil end
-        put_count(rows[i].label, rows[i].unit, total, own)
-      end
-    end
-  end
-  if self.own then
-    local list = counts.values(self.own, sink)
-    for i = 1, #list do
-      local label = list[i].label
-      if sink[i] and not among(label, list, sink, i - 1) and not (rows and among(label, rows, totals, #rows)) then
-        put_count(label, list[i].unit, sink[i], nil)
-      end
-    end
-  end
-end
-
---- Whether a finished span has a count that an attribute's key stands for: "perf.page-faults", "perf.self.page-faults". A key
--- comes once, and the count is what was put there last.
-function M.has_count(self, key)
-  if key:sub(1, 5) ~= "perf." then return false end
-  local found = false
-  M.each_count(self, function(label, _, _, own)
-    found = found or key == "perf." .. label or own ~= nil and key == "perf.self." .. label
-  end)
-  return found
-end
-
 ---------------------------------------------------------------------------------------------------------------------
 -- Looking at it
 
@@ -414,9 +349,7 @@ end
 -- @param headers a table, or a function(name, value)
 -- @return headers
 function Span:inject(headers)
-  local kind = type(headers)
-  if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
-  propagation.inject(self, headers, self.tracer.propagators)
+  propagation.inject(self, propagation.check_headers(headers), self.tracer.propagators)
   return headers
 end
 
@@ -427,7 +360,7 @@ function Span:totable()
     parent_id = self.parent_id, tracestate = self.tracestate, start_ns = clock.ns(self.anchor, self.start),
     duration_ns = self.duration, attributes = self.attributes or {}, counts = {}, self_counts = {}, events = {},
     status = self.status == 2 and "error" or self.status == 1 and "ok" or "unset", message = self.message }
-  M.each_count(self, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
+  totals.each(self, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
   for i, e in ipairs(self.events or {}) do
     t.events[i] = { name = e.name, attributes = e.attributes or {}, time_ns = clock.ns(self.anchor, e.at) }
   end
@@ -455,6 +388,11 @@ for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_stat
   Silent[name] = function(self) return self end
 end
 Silent.context, Silent.inject = Span.context, Span.inject
+--- The same as a Span's, without what it does not have: times, and all that was put there.
+function Silent:totable()
+  return { name = self.name, kind = "internal", trace_id = self.trace_id, span_id = self.span_id, parent_id = self.parent_id,
+    tracestate = self.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, status = "unset" }
+end
 function Silent.finish() end
 function Silent.is_recording() return false end
 Silent.__close = Silent.finish

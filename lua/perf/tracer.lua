@@ -9,6 +9,7 @@
 -- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and go in batches; a
 -- program neither waits nor fails for it (perf.trace.sender). doc/tracing.md has the whole story.
 -- @module perf.tracer
+local attributes_of = require "perf.trace.attributes"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local config_of = require "perf.trace.config"
@@ -66,12 +67,33 @@ local function check_keys(opts, key)
   return check_keys(opts, key)
 end
 
+local is_span = { [Span] = true, [Silent] = true }
+
+-- A copy: what a program does to them later must not cost the batch that the span goes with.
+local function copy_links(links)
+  if type(links) ~= "table" then blame.raise(("option 'links': array of contexts expected, got %s"):format(type(links)), 2) end
+  local list = {}
+  for i, link in ipairs(links) do
+    local wrong = type(link) ~= "table" and "context expected, got " .. type(link) or propagation.wrong(link)
+      or not (link.span_id or link.remote) and "a context with ids expected"
+    if wrong then blame.raise(("option 'links': [%d]: %s"):format(i, wrong), 2) end
+    if link.span_id then -- a header may say only whether to sample
+      list[#list + 1] = { trace_id = link.trace_id, span_id = link.span_id, tracestate = link.tracestate }
+    end
+  end
+  return list
+end
+
 local function check_options(opts)
   if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
   check_keys(opts)
   local parent = opts.parent
   if parent ~= nil and parent ~= false and type(parent) ~= "table" then
     blame.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
+  end
+  if parent and not is_span[getmetatable(parent)] then
+    local wrong = propagation.wrong(parent)
+    if wrong then blame.raise("option 'parent': " .. wrong, 2) end
   end
   if opts.kind ~= nil and not kinds[opts.kind] then
     blame.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
@@ -92,10 +114,11 @@ end
 function Tracer:start(name, opts)
   if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
-  local parent, attributes, nattributes
+  local parent, attributes, nattributes, links
   if opts then
     parent = check_options(opts)
-    if opts.attributes then attributes, nattributes = spans.attributes(opts.attributes, 3) end
+    if opts.attributes then attributes, nattributes = attributes_of.copy(opts.attributes, 2) end
+    if opts.links ~= nil then links = copy_links(opts.links) end
   end
   if parent == nil and self.depth > 0 then parent = current(self) end
 
@@ -104,6 +127,11 @@ function Tracer:start(name, opts)
   if parent then
     trace_id, parent_id, anchor = parent.trace_id, parent.span_id, parent.anchor
     if parent.sampled ~= nil then sampled = parent.sampled end
+  end
+  local start
+  if opts and opts.start_ns ~= nil then
+    anchor = anchor or clock.anchor()
+    start = spans.time(anchor, opts.start_ns, 2)
   end
   trace_id = trace_id or new_trace()
   if self.sampler then sampled = self.sampler(parent or nil, trace_id, name, opts and opts.kind, attributes) end
@@ -126,11 +154,9 @@ function Tracer:start(name, opts)
     if parent.tracestate then span.tracestate = parent.tracestate end
     if parent.debug then span.debug = true end
   end
-  local start
   if opts then
     if opts.kind then span.kind = kinds[opts.kind] end
-    if opts.links then span.links = opts.links end
-    if opts.start_ns then start = clock.from_ns(span.anchor, opts.start_ns) end
+    if links then span.links = links end
     if attributes then
       span.attributes, span.nattributes = attributes, nattributes
       if attributes.perfevents then span:_count(attributes.perfevents) end
@@ -244,16 +270,16 @@ end
 -- @param headers a table by name, in any case, or a function(name in lower case)
 -- @return context for `start`'s parent; nil when there is none
 function Tracer:extract(headers)
-  local kind = type(headers)
-  if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
-  return propagation.extract(headers, self.propagators)
+  return propagation.extract(propagation.check_headers(headers), self.propagators)
 end
 
 --- Put the current span's context into headers, as span:inject(headers).
 -- @return headers
 function Tracer:inject(headers)
+  propagation.check_headers(headers)
   local span = self:current()
-  return span and span:inject(headers) or headers
+  if span then propagation.inject(span, headers, self.propagators) end
+  return headers
 end
 
 ---------------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@
 local every = require "perf.every"
 local base = require "perf.exporter.base"
 local clock = require "perf.trace.clock"
-local span = require "perf.span"
 local text = require "perf.trace.text"
+local totals = require "perf.trace.totals"
 
 local M = {}
 
@@ -62,10 +62,10 @@ local function span_text(s)
   local attributes = s.attributes
   if attributes then
     for key, v in every(attributes) do
-      if not span.has_count(s, key) then out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
+      if not totals.has(s, key) then out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
     end
   end
-  span.each_count(s, put_count)
+  totals.each(s, put_count)
   local rest = ""
   if s.events then
     local list = {}

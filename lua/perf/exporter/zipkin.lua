@@ -8,8 +8,8 @@
 local every = require "perf.every"
 local base = require "perf.exporter.base"
 local clock = require "perf.trace.clock"
-local span = require "perf.span"
 local text = require "perf.trace.text"
+local totals = require "perf.trace.totals"
 
 local M = {}
 
@@ -50,9 +50,9 @@ Writer.__index = Writer
 function Writer:add(s)
   out = {}
   for key, v in every(s.attributes or {}) do
-    if (key ~= "error" or s.status ~= 2) and not span.has_count(s, key) then put(key, plain(v)) end
+    if (key ~= "error" or s.status ~= 2) and not totals.has(s, key) then put(key, plain(v)) end
   end
-  span.each_count(s, put_count)
+  totals.each(s, put_count)
   if s.status == 2 then put("error", s.message or "true") end
   local annotations
   if s.events then

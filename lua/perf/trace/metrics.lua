@@ -7,8 +7,8 @@
 -- @module perf.trace.metrics
 local every = require "perf.every"
 local clock = require "perf.trace.clock"
-local span = require "perf.span"
 local text = require "perf.trace.text"
+local totals = require "perf.trace.totals"
 
 local M = {}
 
@@ -72,9 +72,11 @@ local function put(label, unit, total)
   h.buckets[i], h.sum, h.n = h.buckets[i] + 1, h.sum + v, h.n + 1
 end
 
+local valid = text.keep(text.valid) -- two names that differ in wrong bytes alone are one: what is written must be unique
+
 --- Add a finished span.
 function Metrics:add(s)
-  local name = s.name
+  local name = valid(s.name)
   local t = self.names[name]
   if not t then
     if self.n >= MOST_NAMES then name = "other" end
@@ -83,7 +85,7 @@ function Metrics:add(s)
   end
   current, all = t, self
   put("duration", "ns", s.duration)
-  span.each_count(s, put)
+  totals.each(s, put)
 end
 
 -- Histograms by label, names sorted: {{label=, unit=, {name=, h=}, ...}, ...}.
@@ -119,7 +121,7 @@ function Metrics:prometheus()
     local scale = ns and 1e-9 or 1
     local metric = (of.label == "duration" and "perf_span_duration" or "perf_" .. of.label:gsub("[^%w_]+", "_"):gsub("_$", ""))
       .. (ns and "_seconds" or "")
-    lines[#lines + 1] = format("# HELP %s %s of a span, by its name", metric, of.label:gsub("[\\\n]", " "))
+    lines[#lines + 1] = format("# HELP %s %s of a span, by its name", metric, text.valid(of.label):gsub("[\\\n]", " "))
     lines[#lines + 1] = format("# TYPE %s histogram", metric)
     for _, one in ipairs(of) do
       local name, n = quote(one.name), 0

@@ -3,6 +3,7 @@
 -- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
 -- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
 -- @module perf.trace.propagation
+local blame = require "perf.names.blame"
 local every = require "perf.every"
 
 local M = {}
@@ -10,6 +11,22 @@ local M = {}
 local function id(text, digits)
   if type(text) ~= "string" or #text ~= digits or text:find "[^0-9a-f]" or not text:find "[^0]" then return nil end
   return text
+end
+
+--- What keeps a table from being a context; nil when nothing does. One without ids says only whether to sample.
+function M.wrong(context)
+  local trace, span, state = context.trace_id, context.span_id, context.tracestate
+  if trace == nil and span == nil then return nil end
+  if not id(trace, 32) then return "trace_id is 32 hexadecimal digits in lower case, not all 0" end
+  if span ~= nil and not id(span, 16) then return "span_id is 16 hexadecimal digits in lower case, not all 0" end
+  if state ~= nil and type(state) ~= "string" then return "tracestate is a string" end
+end
+
+--- What headers are read from or written to, or a mistake of whoever called the public function with it.
+function M.check_headers(headers)
+  local kind = type(headers)
+  if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
+  return headers
 end
 
 -- Header names are case-insensitive, and what comes from a client may be written in any way.

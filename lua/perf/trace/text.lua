@@ -48,13 +48,15 @@ local function repair(s)
   return table.concat(parts)
 end
 
---- A string as valid UTF-8.
-function M.valid(s) return find(s, "[\128-\255]") and repair(s) or s end
+--- A string in valid UTF-8, whatever bytes it has.
+function M.valid(s)
+  return find(s, "[\128-\255]") and repair(s) or s
+end
 
---- A string as JSON text: valid UTF-8, whatever bytes it has.
+--- The same as JSON text.
 function M.quote(s)
   if find(s, '[%c"\\\128-\255]') then
-    if find(s, "[\128-\255]") then s = repair(s) end
+    s = M.valid(s)
     s = gsub(s, '[%c"\\]', escape)
   end
   return '"' .. s .. '"'
