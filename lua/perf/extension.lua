@@ -1,5 +1,6 @@
 --- Loading the parts of this module that stand on a library of their own, and may not have been built.
 -- @module perf.extension
+local blame = require "perf.names.blame"
 local every = require "perf.every"
 
 local M = {}
@@ -40,6 +41,13 @@ function M.options(allowed, opts, arg, level)
     end
   end
   return opts
+end
+
+--- The same, raised where the library was called, however many of its functions are in between.
+function M.check(allowed, opts, arg)
+  local ok, result = pcall(M.options, allowed, opts, arg, 0)
+  if ok then return result end
+  blame.raise(result:match "^bad argument #%d+ %((.*)%)$" or result, arg)
 end
 
 return M

@@ -20,7 +20,6 @@ local blame = require "perf.names.blame"
 local counts = require "perf.counts"
 local extension = require "perf.extension"
 local fast = require "perf.fast"
-local measure = require "perf.measure"
 
 local M = {}
 
@@ -157,10 +156,10 @@ function M.observe(tracer, options)
   if not shape then
     blame.raise("a tracer of opentelemetry-lua, opentracing-lua or Kong expected, got " .. type(tracer), 1)
   end
-  options = extension.options({ events = "string|table" }, options, 2)
+  options = extension.check({ events = "string|table" }, options, 2)
   local events = options.events
   if events then
-    local set, message, code = measure.lookup(events)
+    local set, message, code = asked_events.option(events, 2)
     if not set then return nil, message, code end
   end
   local before, its_start = rawget(tracer, shape.start), tracer[shape.start]

@@ -9,6 +9,7 @@
 -- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and go in batches; a
 -- program neither waits nor fails for it (perf.trace.sender). doc/tracing.md has the whole story.
 -- @module perf.tracer
+local asked = require "perf.trace.asked"
 local attributes_of = require "perf.trace.attributes"
 local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
@@ -42,11 +43,7 @@ local function enter_thread(self)
     if self.sender then self.sender:forked() end
   end
   self.token, self.set = token, nil
-  if self.events == false then return true end
-  local set, message, code = measure.lookup(self.events)
-  if not set then return nil, message, code end
-  self.set = set
-  return true
+  if self.events ~= false then self.set = measure.lookup(self.events) end -- or nil: the spans go without
 end
 
 local MAIN = {} -- stands for the main program where coroutine.running gives nil
@@ -291,22 +288,28 @@ function Tracer:poll()
   if self.sender and thread_token() == self.token then return self.sender:step() end
 end
 
+local function check_timeout(timeout)
+  if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
+  blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
+end
+
 --- Send all finished spans, waiting for it.
 -- @number[opt=10] timeout seconds
 -- @return true; or nil, message, "ETIMEDOUT" when some are still here, or "EIO" when some were dropped since the last flush
 function Tracer:flush(timeout)
-  if timeout ~= nil and type(timeout) ~= "number" then blame.raise(("number expected, got %s"):format(type(timeout)), 1) end
+  check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
   return self.sender:flush(timeout or 10)
 end
 
---- Send what can be sent, drop the rest, close the connection. Idempotent; a program's end does it, but os.exit does not.
+--- Send what can be sent, drop the rest, close the connection. Idempotent; a program's end does it, but os.exit does not. Spans
+-- that finish later are dropped.
 -- @number[opt=5] timeout seconds
 -- @return as `flush`
 function Tracer:close(timeout)
+  check_timeout(timeout)
   if not self.sender then return true end
-  local ok, message, code = self.sender:close(timeout)
-  return ok ~= nil or not message, message, code
+  return self.sender:close(timeout)
 end
 
 --- What became of the spans: made = sent + dropped + queued.
@@ -346,8 +349,11 @@ function M.tracer(options)
     resource = config.resource, limits = config.limits, warnings = config.warnings, depth = 0,
     active = setmetatable({}, { __mode = "k" }) }, Tracer)
   if config.disabled then self.events, self.sampler = false, function() return false end end
-  local ok, message, code = enter_thread(self)
-  if not ok then return nil, message, code end
+  if self.events ~= false then
+    local set, message, code = asked.option(self.events, 1)
+    if not set then return nil, message, code end
+  end
+  enter_thread(self)
   if config.metrics then self.metrics = require("perf.trace.metrics").new(config.metrics) end
   if config.exporter then
     local pid = require "perf.core".pid

@@ -1,9 +1,11 @@
 --- What exporters share: where they post to and with what, and which answers are final.
 -- @module perf.exporter.base
+local blame = require "perf.names.blame"
 local every = require "perf.every"
 local clock = require "perf.trace.clock"
 local extension = require "perf.extension"
 local http = require "perf.exporter.http"
+local settings = require "perf.trace.settings"
 local transport = require "perf.exporter.transport"
 
 local M = {}
@@ -18,58 +20,8 @@ local transports = { luasocket = true, luahttp = true, ngx = true }
 
 local defaults = { otlp = "http://localhost:4318", zipkin = "http://localhost:9411/api/v2/spans" }
 
--- "key1=value1,key2=value2", percent-encoded, as in OTEL_EXPORTER_OTLP_HEADERS.
-local function list_of(text)
-  local t = {}
-  local function char(h) return string.char(tonumber(h, 16)) end
-  local function decode(s) return (s:match "^%s*(.-)%s*$":gsub("%%(%x%x)", char)) end
-  for key, value in (text or ""):gmatch "%s*([^=,]+)=([^,]*)" do t[decode(key)] = decode(value) end
-  return t
-end
-M.list_of = list_of
-
-local function env(...)
-  for _, name in ipairs { ... } do
-    local v = os.getenv(name)
-    if v and v ~= "" then return v end
-  end
-end
-
--- What the environment says where the options say nothing.
-local function from_environment(kind, o)
-  if kind == "zipkin" then
-    o.endpoint = o.endpoint or env "OTEL_EXPORTER_ZIPKIN_ENDPOINT"
-    o.timeout = o.timeout or (tonumber(env "OTEL_EXPORTER_ZIPKIN_TIMEOUT" or "") or 10000) / 1e3
-    return
-  end
-  if not o.endpoint then
-    local exact = env "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-    o.endpoint = exact or env "OTEL_EXPORTER_OTLP_ENDPOINT"
-    o.exact = exact ~= nil
-  end
-  o.headers = o.headers or list_of(env("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"))
-  local ms = env("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
-  o.timeout = o.timeout or (tonumber(ms or "") or 10000) / 1e3
-  o.compression = o.compression or env("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION")
-  o.tls = o.tls or { cafile = env("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"),
-    key = env("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
-    certificate = env("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE") }
-end
-
--- An endpoint of OTLP is a server's: each signal has its path there. One that names traces is exact.
-local function urls_of(kind, o)
-  local endpoint = o.endpoint or defaults[kind]
-  if kind == "zipkin" then
-    local url, message = http.parse_url(endpoint)
-    if url and url.path == "/" then url.path = "/api/v2/spans" end
-    return url and { traces = url }, message
-  end
-  local given, wrong = http.parse_url(endpoint)
-  if not given then return nil, wrong end
-  local root = endpoint:gsub("/+$", "")
-  if root:find "/v1/traces$" then root = root:sub(1, -11) elseif o.exact then root = nil end
-  if not root then return { traces = given } end
-  return { traces = http.parse_url(root .. "/v1/traces"), metrics = http.parse_url(root .. "/v1/metrics") }
+local function is_header(name, value)
+  return name ~= "" and not name:find "[^%w!#$%%&'*+.^_`|~-]" and not value:find "%c"
 end
 
 local function gzip_of(compression)
@@ -80,41 +32,113 @@ local function gzip_of(compression)
   return function(body) return (zlib.deflate(1, 15 + 16)(body, "finish")) end
 end
 
+-- What the environment says where the options say nothing.
+local function from_environment(kind, o, warnings)
+  local text = settings.text
+  if kind == "zipkin" then
+    o.endpoint = o.endpoint or text "OTEL_EXPORTER_ZIPKIN_ENDPOINT"
+    o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, "OTEL_EXPORTER_ZIPKIN_TIMEOUT")
+    return
+  end
+  local function of(name) return "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name end
+  if not o.endpoint then
+    local exact = text "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+    o.endpoint = exact or text "OTEL_EXPORTER_OTLP_ENDPOINT"
+    o.exact = exact ~= nil
+  end
+  if not o.headers then
+    local given, name = settings.list(warnings, of "HEADERS")
+    o.headers = {}
+    for key, value in every(given) do
+      if is_header(key, value) then o.headers[key] = value else settings.warn(warnings, name, key, "no header; it is ignored") end
+    end
+  end
+  o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, of "TIMEOUT")
+  if not o.compression then
+    local wanted, name = text(of "COMPRESSION")
+    local _, message = gzip_of(wanted)
+    if message then settings.warn(warnings, name, wanted, message .. "; nothing is compressed") else o.compression = wanted end
+  end
+  o.tls = o.tls or { cafile = text(of "CERTIFICATE"), key = text(of "CLIENT_KEY"), certificate = text(of "CLIENT_CERTIFICATE") }
+end
+
+-- The same server's URL with another path: what follows a "?" stays behind it.
+local function with_path(url, path)
+  local copy = {}
+  for k, v in every(url) do copy[k] = v end
+  copy.path = path .. (url.path:match "%?.*" or "")
+  return copy
+end
+
+-- An endpoint of OTLP is a server's: each signal has its path there. One that names traces is exact.
+local function urls_of(kind, o)
+  local url, message = http.parse_url(o.endpoint or defaults[kind])
+  if not url then return nil, message end
+  local path = url.path:match "^[^?]*"
+  if kind == "zipkin" then return { traces = path == "/" and with_path(url, "/api/v2/spans") or url } end
+  local root = path:gsub("/+$", "")
+  if root:find "/v1/traces$" then root = root:sub(1, -11) elseif o.exact then return { traces = url } end
+  return { traces = with_path(url, root .. "/v1/traces"), metrics = with_path(url, root .. "/v1/metrics") }
+end
+
+local digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+local function base64(text)
+  return (text:gsub("..?.?", function(three)
+    local a, b, c = three:byte(1, 3)
+    local n, out = a * 65536 + (b or 0) * 256 + (c or 0), ""
+    for shift = 18, 0, -6 do
+      local d = math.floor(n / 2 ^ shift) % 64 + 1
+      out = out .. digits:sub(d, d)
+    end
+    return out:sub(1, #three + 1) .. ("="):rep(3 - #three)
+  end))
+end
+
+local function headers_of(o, url)
+  local headers, authorized = {}, false
+  for name, value in every(o.headers or {}) do
+    name, value = tostring(name), tostring(value)
+    if not is_header(name, value) then blame.raise(("option 'headers': '%s' is no header"):format(name), 1) end
+    headers[name] = value
+    authorized = authorized or name:lower() == "authorization"
+  end
+  if url.user and not authorized then headers.Authorization = "Basic " .. base64(settings.decode(url.user)) end
+  headers["Content-Type"] = headers["Content-Type"] or "application/json"
+  headers["User-Agent"] = headers["User-Agent"] or "lua-perf/" .. require "perf.version"
+  return headers
+end
+
 --- A new exporter of a class.
 -- @tab class with writer and rejected
 -- @string kind "otlp" or "zipkin"
 -- @tab[opt] options as perf.exporter's; the environment fills in what is missing
 -- @return exporter; raises for an unknown option or a wrong URL
 function M.new(class, kind, options)
-  options = extension.options(known, options, 1, 4)
-  extension.options(known_tls, options.tls, 1, 4)
-  local o = {}
+  options = extension.check(known, options, 1)
+  extension.check(known_tls, options.tls, 1)
+  local o, warnings = {}, {}
   for k, v in every(options) do o[k] = v end
-  from_environment(kind, o)
+  settings.option("timeout", o.timeout, settings.period)
+  from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)
-  if not urls then error("bad argument #1 (option 'endpoint': " .. message .. ")", 3) end
+  if not urls then blame.raise("option 'endpoint': " .. message, 1) end
   if o.transport and not transports[o.transport] then
-    error(("bad argument #1 (option 'transport': unknown '%s'; there are luahttp, luasocket, ngx)"):format(o.transport), 3)
+    blame.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
   end
   local gzip
   gzip, message = gzip_of(o.compression)
-  if message then error("bad argument #1 (" .. message .. ")", 3) end
-  local headers = { ["Content-Type"] = "application/json", ["User-Agent"] = "lua-perf/" .. require "perf.version" }
-  for name, value in every(o.headers or {}) do
-    if tostring(name):find "[^%w!#$%%&'*+.^_`|~-]" or tostring(value):find "%c" then
-      error(("bad argument #1 (option 'headers': '%s' is no header)"):format(tostring(name)), 3)
-    end
-    headers[name] = tostring(value)
-  end
+  if message then blame.raise(message, 1) end
+  local headers = headers_of(o, urls.traces)
   if gzip then headers["Content-Encoding"] = "gzip" end
-  return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout, gzip = gzip, tls = o.tls or {},
-    which = o.transport }, class)
+  return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls or {},
+    which = o.transport, warnings = warnings }, class)
 end
 
 --- A transport for one sender.
 function Exporter:transport() return transport.new(self.which, self.tls) end
 
-local try_again = { [408] = true, [429] = true, [502] = true, [503] = true, [504] = true }
+local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 
 --- Post one body.
 -- @param carrier a transport
@@ -131,7 +155,7 @@ function Exporter:post(carrier, body, signal)
   if not status then return nil, headers, true end
   if status >= 200 and status < 300 then return self:rejected(answer) end
   return nil, ("%s:%d%s answered %d %s"):format(url.host, url.port, url.path, status, answer:sub(1, 200)),
-    try_again[status] or false, tonumber(headers["retry-after"])
+    try_again[status] or false, tonumber((headers["retry-after"] or ""):match "^%d+$" or nil)
 end
 
 function Exporter:tostring()

@@ -72,6 +72,12 @@ function blame.self(message)
   error(where .. message, 0)
 end
 
+--- What a mistake that `raise` raised says, without where and in which argument.
+function blame.words(err)
+  local text = tostring(err)
+  return text:match "bad argument #%d+[^(]*%((.*)%)$" or text
+end
+
 --- What a method is called with is of its class, or a mistake.
 -- @param v
 -- @tab class its metatable

@@ -1,6 +1,7 @@
 --- The events that a span asks for by its attribute `perfevents`: what of them can be counted, and why the rest cannot. A program
 -- does not fail for its tracing, and one event that a machine lacks does not take the others along.
 -- @module perf.trace.asked
+local blame = require "perf.names.blame"
 local lists = require "perf.names.lists"
 local measure = require "perf.measure"
 
@@ -9,9 +10,20 @@ local M = {}
 local function try(events)
   local ok, set, message = pcall(measure.lookup, events)
   if ok and set then return set end
-  message = tostring(ok and message or set)
-  return nil, message:match "bad argument #%d+[^(]*%((.*)%)$" or message -- without a line, which would be no caller's
+  return nil, blame.words(ok and message or set)
 end
+
+local function known(place, ok, set, ...) -- (in Lua 5.1 `arg` is another thing here)
+  if ok then return set, ... end
+  local why = blame.words(set)
+  if why == set then blame.again(set) end -- no mistake: memory ran out
+  blame.raise("option 'events': " .. why, place)
+end
+
+--- The open set of what the option `events` says.
+-- @int arg which argument of the public function it is in: what is no list of events is a mistake there
+-- @return set; or nil, message, code
+function M.option(events, arg) return known(arg, pcall(measure.lookup, events)) end
 
 --- The open set of what can be counted, as perf.measure's.
 -- @param events a string or a table

@@ -1,38 +1,31 @@
 --- What perf.tracer is told, by its options and by the environment variables that OpenTelemetry's specification names.
 -- @module perf.trace.config
+local blame = require "perf.names.blame"
 local every = require "perf.every"
 local exporters = require "perf.exporter"
 local extension = require "perf.extension"
-local list_of = require "perf.exporter.base".list_of
 local propagation = require "perf.trace.propagation"
 local sampler = require "perf.trace.sampler"
+local settings = require "perf.trace.settings"
 
 local M = {}
+
+local env = settings.text
 
 local known = { service = "string", exporter = "table|function|boolean", events = "string|table|boolean", resource = "table",
   sampler = "string|number|function", propagators = "table", metrics = "boolean|table", queue = "number", batch = "number",
   delay = "number", retry = "number" }
 
-local function env(name)
-  local v = os.getenv(name)
-  return v ~= "" and v or nil
+local function mistake(name, why) blame.raise(("option '%s': %s"):format(name, why), 1) end
+
+-- What an option says, or else a variable of the environment.
+local function number_of(options, config, name, range, variable, default, scale)
+  local v = settings.option(name, options[name], range)
+  if v then return v end
+  v = settings.number(config.warnings, range, variable)
+  return v and v / (scale or 1) or default
 end
 
-local function whole(name, v, low)
-  if v ~= math.floor(v) or v < low or v > 2 ^ 24 then
-    error(("bad argument #1 (option '%s': a whole number from %d)"):format(name, low), 5)
-  end
-  return v
-end
-
-local function number_of(options, name, variable, default, scale)
-  if options[name] then return options[name] end
-  local v = tonumber(env(variable) or "")
-  if not v or v < 0 then return default end
-  return scale and v / scale or v
-end
-
--- Says what a variable of the environment asks for that is not there: nobody's program stops for it.
 local function warn(config, text) config.warnings[#config.warnings + 1] = text end
 
 local function exporter_of(options, config)
@@ -40,7 +33,7 @@ local function exporter_of(options, config)
     local e = options.exporter
     if e == false or type(e) == "function" then return e end
     if e == true or type(e) == "table" and type(e.writer) ~= "function" then
-      error("bad argument #1 (option 'exporter': what perf.exporter gives, a function, or false)", 4)
+      mistake("exporter", "what perf.exporter gives, a function, or false")
     end
     return e
   end
@@ -56,7 +49,7 @@ local function exporter_of(options, config)
   end
   local ok, e = pcall(exporters[name])
   if ok then return e end
-  warn(config, ("the environment's exporter: %s; nothing is exported"):format(tostring(e)))
+  warn(config, ("the environment's exporter: %s; nothing is exported"):format(blame.words(e)))
   return false
 end
 
@@ -64,10 +57,15 @@ local function sampler_of(options, config)
   local s, message
   if options.sampler ~= nil then
     s, message = sampler.of(options.sampler)
-    if message then error("bad argument #1 (option 'sampler': " .. message .. ")", 4) end
+    if message then mistake("sampler", message) end
     return s
   end
-  s, message = sampler.of(env "OTEL_TRACES_SAMPLER", env "OTEL_TRACES_SAMPLER_ARG")
+  local name, argument = env "OTEL_TRACES_SAMPLER", env "OTEL_TRACES_SAMPLER_ARG"
+  s, message = sampler.of(name, argument)
+  if message and sampler.of(name) ~= false then -- the argument is what is wrong
+    warn(config, ("OTEL_TRACES_SAMPLER_ARG: %s; it is ignored"):format(message))
+    s, message = sampler.of(name)
+  end
   if not message then return s end
   warn(config, "OTEL_TRACES_SAMPLER: " .. message)
 end
@@ -77,7 +75,7 @@ local function propagators_of(options, config)
   if options.propagators then
     for i, name in ipairs(options.propagators) do
       if not propagation.known(name) then
-        error(("bad argument #1 (option 'propagators': unknown '%s'; there are %s)"):format(tostring(name), propagation.names), 4)
+        mistake("propagators", ("unknown '%s'; there are %s"):format(tostring(name), propagation.names))
       end
       list[i] = name
     end
@@ -94,16 +92,16 @@ local function propagators_of(options, config)
   return list
 end
 
-local function resource_of(options)
+local function resource_of(options, config)
   local resource = { ["telemetry.sdk.name"] = "lua-perf", ["telemetry.sdk.language"] = "lua",
     ["telemetry.sdk.version"] = require "perf.version",
     ["process.runtime.name"] = rawget(_G, "jit") and jit.version or _VERSION }
-  for key, v in every(list_of(env "OTEL_RESOURCE_ATTRIBUTES")) do resource[key] = v end
+  for key, v in every((settings.list(config.warnings, "OTEL_RESOURCE_ATTRIBUTES"))) do resource[key] = v end
   if env "OTEL_SERVICE_NAME" then resource["service.name"] = env "OTEL_SERVICE_NAME" end
   for key, v in every(options.resource or {}) do
     local kind = type(v)
     if type(key) ~= "string" or kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-      error(("bad argument #1 (option 'resource': '%s' is not a string, number or boolean by name)"):format(tostring(key)), 4)
+      mistake("resource", ("'%s' is not a string, number or boolean by name"):format(tostring(key)))
     end
     resource[key] = v
   end
@@ -111,29 +109,50 @@ local function resource_of(options)
   return resource
 end
 
+-- {buckets=, interval=}, both perhaps nil.
+local function metrics_of(metrics, config)
+  if metrics == true then metrics = {} end
+  extension.check({ buckets = "table", interval = "number" }, metrics, 1)
+  local last
+  for i, bound in ipairs(metrics.buckets or {}) do
+    if type(bound) ~= "number" or not (bound > (last or -math.huge) and bound < math.huge) then
+      mistake("metrics", ("buckets are numbers that rise, [%d] is not"):format(i))
+    end
+    last = bound
+  end
+  if metrics.buckets and not last then mistake("metrics", "buckets are numbers that rise, there is none") end
+  return { buckets = metrics.buckets, interval = settings.option("metrics.interval", metrics.interval, settings.period)
+    or settings.milliseconds(config.warnings, settings.period, "OTEL_METRIC_EXPORT_INTERVAL") }
+end
+
 --- The configuration of a tracer.
 -- @tab[opt] options perf.tracer's
--- @return config; raises at the caller's caller for what no program should say
+-- @return config; raises at the caller for what no program should say
 function M.read(options)
-  options = extension.options(known, options, 1, 4)
-  if options.events == true then error("bad argument #1 (option 'events': a list of events, or false)", 3) end
+  options = extension.check(known, options, 1)
+  if options.events == true then mistake("events", "a list of events, or false") end
   local config = { warnings = {} }
   config.disabled = (env "OTEL_SDK_DISABLED" or ""):lower() == "true"
   config.exporter = not config.disabled and exporter_of(options, config)
+  if type(config.exporter) == "table" then
+    for _, text in ipairs(config.exporter.warnings or {}) do warn(config, text) end
+  end
   config.sampler = sampler_of(options, config)
   config.propagators = propagators_of(options, config)
-  config.resource = resource_of(options)
-  config.events, config.metrics = options.events, options.metrics
-  config.queue = whole("queue", number_of(options, "queue", "OTEL_BSP_MAX_QUEUE_SIZE", 2048), 1)
-  config.batch = whole("batch", number_of(options, "batch", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512), 1)
+  config.resource = resource_of(options, config)
+  config.events = options.events
+  if options.metrics then config.metrics = metrics_of(options.metrics, config) end
+  config.queue = number_of(options, config, "queue", settings.size, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)
+  config.batch = number_of(options, config, "batch", settings.size, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)
   if config.batch > config.queue then
-    if options.batch then error("bad argument #1 (option 'batch': more than 'queue')", 3) end
+    if options.batch then mistake("batch", "more than 'queue'") end
     config.batch = config.queue
   end
-  config.delay = number_of(options, "delay", "OTEL_BSP_SCHEDULE_DELAY", 5, 1e3)
-  config.retry = options.retry or 300
-  config.limits = { attributes = number_of({}, "", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", 128),
-    events = number_of({}, "", "OTEL_SPAN_EVENT_COUNT_LIMIT", 128) }
+  config.delay = number_of(options, config, "delay", settings.seconds, "OTEL_BSP_SCHEDULE_DELAY", 5, 1e3)
+  config.retry = settings.option("retry", options.retry, settings.seconds) or 300
+  config.limits = {
+    attributes = number_of({}, config, nil, settings.count, "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", 128),
+    events = number_of({}, config, nil, settings.count, "OTEL_SPAN_EVENT_COUNT_LIMIT", 128) }
   return config
 end
 

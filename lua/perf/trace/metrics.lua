@@ -27,25 +27,11 @@ local function default_bounds()
 end
 
 --- New histograms.
--- @param options true, or {buckets = rising numbers, interval = seconds between two exports (60)}
+-- @tab options buckets (rising numbers), interval (seconds between two exports, 60)
 function M.new(options)
-  options = type(options) == "table" and options or {}
-  for key in every(options) do
-    if key ~= "buckets" and key ~= "interval" then
-      error(("bad argument #1 (option 'metrics': unknown '%s'; there are buckets, interval)"):format(tostring(key)), 3)
-    end
-  end
-  local bounds = options.buckets or default_bounds()
-  for i, bound in ipairs(bounds) do
-    if type(bound) ~= "number" or i > 1 and bound <= bounds[i - 1] then
-      error("bad argument #1 (option 'metrics': buckets are numbers that rise)", 3)
-    end
-  end
-  local interval = options.interval or tonumber(os.getenv "OTEL_METRIC_EXPORT_INTERVAL" or "") and
-    tonumber(os.getenv "OTEL_METRIC_EXPORT_INTERVAL") / 1e3 or 60
-  local now = clock.now()
-  return setmetatable({ bounds = bounds, names = {}, n = 0, since = now, anchor = clock.anchor(), every = interval * 1e9,
-    next_export = now + interval * 1e9 }, Metrics)
+  local now, period = clock.now(), (options.interval or 60) * 1e9
+  return setmetatable({ bounds = options.buckets or default_bounds(), names = {}, n = 0, since = now, anchor = clock.anchor(),
+    every = period, next_export = now + period }, Metrics)
 end
 
 -- The first bucket whose bound is not below v.

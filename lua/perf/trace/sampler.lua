@@ -57,7 +57,7 @@ function M.of(which, argument)
     return false, ("unknown sampler '%s'; there are %s"):format(tostring(which), table.concat(names, ", "))
   end
   local ratio = 1
-  if argument ~= nil then ratio = tonumber(argument) end
+  if argument ~= nil and which:find "ratio" then ratio = tonumber(argument) end
   if not ratio or not (ratio >= 0 and ratio <= 1) then
     return false, ("a sampler's argument is 0 to 1, not '%s'"):format(tostring(argument))
   end
