@@ -41,6 +41,19 @@ describe("perf.trace.propagation", function()
       assert.is_nil(extract { traceparent = 5 })
     end)
 
+    it("brings the lines of its tracestate together, in any case", function()
+      for _, name in ipairs { "tracestate", "Tracestate", "TRACESTATE" } do
+        local headers = { TRACEPARENT = "00-" .. T .. "-" .. S .. "-01", [name] = { "a=1", "b=2" } }
+        assert.equal("a=1,b=2", extract(headers).tracestate, name)
+        headers[name] = { "a=1" }
+        assert.equal("a=1", extract(headers).tracestate)
+        headers[name] = {}
+        assert.is_nil(extract(headers).tracestate)
+      end
+      local function get(name) return name == "traceparent" and "00-" .. T .. "-" .. S .. "-01" or { "a=1", "b=2" } end
+      assert.equal("a=1,b=2", extract(get).tracestate)
+    end)
+
     it("brings its tracestate, or voids it", function()
       local function state(text)
         return extract { traceparent = "00-" .. T .. "-" .. S .. "-01", tracestate = text }.tracestate

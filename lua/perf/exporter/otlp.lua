@@ -8,6 +8,7 @@
 local every = require "perf.every"
 local base = require "perf.exporter.base"
 local clock = require "perf.trace.clock"
+local decode = require "perf.json_decode".decode
 local text = require "perf.trace.text"
 local totals = require "perf.trace.totals"
 
@@ -125,9 +126,13 @@ end
 
 -- What was taken, and still not kept.
 function Otlp.rejected(_, body)
-  local n = tonumber(body:match '"rejected%a+"%s*:%s*"?(%d+)')
-  local message = body:match '"errorMessage"%s*:%s*"([^"]*)"'
-  return n or 0, message and message ~= "" and "the backend says: " .. message or nil
+  local answer = decode(body)
+  local partial = type(answer) == "table" and answer.partialSuccess
+  if type(partial) ~= "table" then return 0 end
+  local message = partial.errorMessage
+  local n = tonumber(partial.rejectedSpans or partial.rejectedDataPoints) or 0
+  return n > 0 and math.floor(n) or 0,
+    type(message) == "string" and message ~= "" and "the backend says: " .. message or nil
 end
 
 --- An exporter; see perf.exporter.

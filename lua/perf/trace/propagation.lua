@@ -29,10 +29,11 @@ function M.check_headers(headers)
   return headers
 end
 
--- Header names are case-insensitive, and what comes from a client may be written in any way.
+-- Header names are case-insensitive, and what comes from a client may be written in any way. get(name, true) makes one list of
+-- the lines of a header that may come in several.
 local function getter(headers)
   local lower
-  return function(name)
+  return function(name, all)
     local v
     if type(headers) == "function" then v = headers(name) else v = headers[name] end
     if v == nil and type(headers) == "table" then
@@ -44,16 +45,17 @@ local function getter(headers)
       end
       v = lower[name]
     end
-    -- A header that came twice says nothing for certain; a list of one is that one.
-    if type(v) == "table" then v = #v == 1 and v[1] or nil end
+    if type(v) == "table" then
+      -- One that came twice says nothing for certain; a list of one is that one.
+      if all then v = table.concat(v, ",") else v = #v == 1 and v[1] or nil end
+    end
     return type(v) == "string" and v:match "^%s*(.-)%s*$" or nil
   end
 end
 
--- key=value, at most 32 of them; one that is wrong voids all. Lines that came apart are one list.
+-- key=value, at most 32 of them; one that is wrong voids all.
 local function tracestate(text)
-  if type(text) == "table" then text = table.concat(text, ",") end
-  if type(text) ~= "string" then return nil end
+  if not text then return nil end
   local members, seen = {}, {}
   for member in text:gmatch "[^,]+" do
     member = member:match "^[ \t]*(.-)[ \t]*$"
@@ -71,7 +73,7 @@ end
 local formats = {}
 
 formats.tracecontext = {
-  extract = function(get, headers)
+  extract = function(get)
     local text = get "traceparent"
     if not text then return nil end
     local version, trace, span, flags, rest = text:match "^(%x%x)%-(%x+)%-(%x+)%-(%x%x)(.*)$"
@@ -79,9 +81,8 @@ formats.tracecontext = {
     if version == "00" and rest ~= "" or rest ~= "" and rest:sub(1, 1) ~= "-" then return nil end
     trace, span = id(trace, 32), id(span, 16)
     if not trace or not span then return nil end
-    local state = type(headers) == "table" and (headers.tracestate or headers.Tracestate) or get "tracestate"
     return { trace_id = trace, span_id = span, sampled = tonumber(flags:sub(2), 16) % 2 == 1,
-      tracestate = tracestate(state), remote = true }
+      tracestate = tracestate(get("tracestate", true)), remote = true }
   end,
   inject = function(context, set)
     if not context.trace_id then return end
@@ -164,7 +165,7 @@ function M.known(name) return formats[name] ~= nil end
 function M.extract(headers, list)
   local get = getter(headers)
   for _, name in ipairs(list) do
-    local context = formats[name].extract(get, headers)
+    local context = formats[name].extract(get)
     if context then return context end
   end
 end

@@ -20,6 +20,7 @@ Sender.__index = Sender
 
 local GLANCE = 1e6 -- ns between two looks at what it waits for
 local FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30 -- seconds before a batch is tried again, doubling
+local MOST_WANTED = 300 -- seconds that a backend may ask us to stay away for
 local SLICE = 32 -- spans that are encoded at once
 local AT_EXIT = 5 -- seconds that a program's end waits for the backend
 
@@ -39,7 +40,7 @@ end
 local function pause_before(attempt, wanted)
   local pause = math.min(FIRST_PAUSE * 2 ^ (attempt - 1), LONGEST_PAUSE)
   pause = pause * (0.75 + math.random() / 2) -- so that not all programs come back at once
-  return wanted and math.max(pause, math.min(wanted, LONGEST_PAUSE)) or pause
+  return wanted and math.max(pause, math.min(wanted, MOST_WANTED)) or pause
 end
 
 local function rest(self, seconds)
@@ -60,7 +61,9 @@ local function post(self, body, n, signal)
     end
     self.failures, self.last_error = self.failures + 1, message
     local pause = pause_before(attempt, wanted)
-    if not again or self.closing or clock.now() + pause * 1e9 > deadline then return 0 end
+    -- Who says when to come back is asked once more then.
+    local till = clock.now() + (wanted and 0 or pause * 1e9)
+    if not again or self.closing or till > deadline then return 0 end
     rest(self, pause)
   end
 end
@@ -74,11 +77,11 @@ local function due(self)
   return oldest.start + oldest.duration + self.delay <= clock.now()
 end
 
-local function metrics_due(self) return self.metrics and self.metrics:due(clock.now()) end
+local function metrics_due(self) return self.metrics and not self.closed and self.metrics:due(clock.now()) end
 
 local function deliver(self)
   local batch = {}
-  while due(self) or metrics_due(self) do
+  repeat
     if due(self) then
       local n = self.queue:take(self.most, batch)
       self.flying = n
@@ -87,7 +90,7 @@ local function deliver(self)
       self.flying, self.sent, self.dropped = 0, self.sent + arrived, self.dropped + n - arrived
     end
     if metrics_due(self) then post(self, self.metrics:encode(self.exporter, self.resource()), 0, "metrics") end
-  end
+  until not due(self) -- metrics that are due again by now wait for the next step
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -195,6 +198,10 @@ end
 -- @return whether a step is due
 function Sender:add(span)
   self.made = self.made + 1
+  if self.closed then
+    self.dropped = self.dropped + 1
+    return false
+  end
   local queue = self.queue
   if not queue:push(span) then self.dropped = self.dropped + 1 end
   if self.work then return span.start + span.duration >= self.next_step end
@@ -207,9 +214,11 @@ end
 function Sender:flush(limit)
   local deadline, dropped = clock.now() + limit * 1e9, self.told
   self.flushing = true
-  while self.queue.n > 0 or self.work or metrics_due(self) do
+  local metrics = metrics_due(self)
+  while self.queue.n > 0 or self.work or metrics do
     local wake = self:step()
     if self.transport and self.transport.spawn then break end
+    metrics = metrics and self.work -- once
     local left = (deadline - clock.now()) / 1e9
     if left <= 0 and (self.queue.n > 0 or self.work) then
       self.flushing = nil
@@ -219,23 +228,27 @@ function Sender:flush(limit)
     if self.work and wake > 0 then self.transport.wait(math.min(left, wake)) end
   end
   self.flushing, self.told = nil, self.dropped
-  if self.dropped > dropped then return nil, self.last_error or "spans were dropped", "EIO" end
+  if self.dropped > dropped then
+    return nil, self.closed and "spans were made after the tracer was closed" or self.last_error or "spans were dropped", "EIO"
+  end
   return true
 end
 
 --- Send what can be sent in `limit` seconds (5), drop the rest. Idempotent.
+-- @return as `flush`
 function Sender:close(limit)
   limit = limit or AT_EXIT
-  if self.closed then return end
+  if self.closed then return true end
   if core.fork_generation() ~= self.generation then
     self.closed = true
-    return
+    return true
   end
   self.closing = true -- a batch that fails is not tried again
   if self.metrics then self.metrics.next_export = 0 end
   local ok, message, code = self:flush(limit)
   self.closed, self.work = true, nil
   self.dropped, self.flying = self.dropped + self.queue:clear() + self.flying, 0
+  self.told = self.dropped
   if self.transport and not self.transport.spawn then self.transport.close() end
   return ok, message, code
 end
