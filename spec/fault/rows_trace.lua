@@ -61,6 +61,7 @@ local function silent()
   local t = assert(perf.tracer { service = "shop", exporter = false, sampler = 0, events = false })
   return t:start "checkout"
 end
+local some = require "perf.counts".plain({ { label = "dummy", value = 0 } }, 0, "software")
 -- Anew for each class: a row belongs to one.
 local function on_a_span()
   return {
@@ -74,15 +75,15 @@ local function on_a_span()
     resume = { run = function(s) return s:pause():resume() end, survives = counting },
     set_attribute = function(s) return s:set_attribute("key", { 1, "two" }) end,
     set_attributes = function(s) return s:set_attributes { a = 1, b = true } end,
-    set_counts = function(s) return s:set_counts {} end,
+    set_counts = function(s) return s:set_counts(some) end,
     set_name = function(s) return s:set_name "another" end,
     set_status = function(s) return s:set_status("error", "text") end,
+    totable = { run = function(s) return s:totable() end, survives = counting },
   }
 end
 method("Silent", silent, on_a_span())
 method("Span", span, on_a_span())
 method("Span", span, {
-  totable = { run = function(s) return s:totable() end, survives = counting },
   ["set_attribute perfevents"] = { survives = counting,
     run = function(s) return s:set_attribute("perfevents", "minor-faults:u") end },
 })
