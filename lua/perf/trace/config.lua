@@ -23,7 +23,7 @@ local function number_of(options, config, name, range, variable, default, scale)
   local v = settings.option(name, options[name], range)
   if v then return v end
   v = settings.number(config.warnings, range, variable)
-  return v and v / (scale or 1) or default
+  return v and (scale and v / scale or v) or default
 end
 
 local function warn(config, text) config.warnings[#config.warnings + 1] = text end
