@@ -198,23 +198,30 @@ local function tangle(self)
   end
 end
 
--- One more or less (n) counts below a span: it and, as long as they are paused, those above it know.
--- @return the one that counts it too, or nil
-local function tell_busy(self, n)
-  while self do
+-- One more or less (n) counts below a span that is paused: it knows, and those above it up to the first that counts too.
+-- @return that one, or nil
+local function tell_above(self, n)
+  repeat
     self.busy = self.busy + n
     if self.running then return self end
     self = self.parent
-  end
+  until not self
 end
 
-local function counts_now(self, first)
-  local parent = self.parent
-  if not parent then return end
+-- The same below any: mostly it counts. (The loop is apart: one within the caller's would be compiled apart from it.)
+local function tell_busy(parent, n)
+  if not parent.running then return tell_above(parent, n) end
+  parent.busy = parent.busy + n
+  return parent
+end
+
+-- It counts from now on. That its parent does, or none above it, can be told apart later; not that it changed, or that one
+-- further above does.
+local function counts_now(self, parent, again)
   local payer = tell_busy(parent, 1)
-  local apart = payer == nil
-  if payer and payer ~= parent or not first and apart ~= self.apart then tangle(parent) end
-  if apart then self.apart = true end
+  if payer == parent and not self.apart then return end
+  if payer or again and not self.apart then tangle(parent) end
+  if not payer then self.apart = true end
 end
 
 -- It begins to count after a pause, or stops: while something below it counts, that is then in its total for a part.
@@ -229,7 +236,7 @@ function Span:pause()
   if self.running then
     self.counted, self.running = halt(self, self.counted, self.running, self.set), false
     turn(self)
-    tell_busy(self.parent, -1)
+    if self.parent then tell_busy(self.parent, -1) end
   end
   if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
   self.paused, self.whole = true, false
@@ -245,7 +252,7 @@ function Span:resume()
   if self.set then
     turn(self)
     self.running = begin(self.set)
-    if self.running then counts_now(self) end
+    if self.running and self.parent then counts_now(self, self.parent, true) end
   end
   return self
 end
@@ -298,7 +305,7 @@ function Span:finish(end_ns)
   if c then
     local done = stop(set.meter, c) -- before anything else costs anything
     self.running = false
-    tell_busy(self.parent, -1)
+    if self.parent then tell_busy(self.parent, -1) end
     self.duration = done and self.whole and wall(c) or now() - self.start
     if done then
       self.counted = self.counted and add(self.counted, c, set.meter) or c
@@ -327,7 +334,7 @@ function M.begin(self, set, start)
   if c then
     self.running, self.set, self.start = c, set, start or wall(c)
     if start then self.whole = false end
-    if self.parent then counts_now(self, true) end
+    if self.parent then counts_now(self, self.parent) end
   else
     self.start = start or now()
   end
