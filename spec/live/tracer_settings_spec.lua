@@ -160,7 +160,7 @@ describe("a wrong variable of the environment", function()
 
   it("that names an endpoint says so", function()
     local _, warnings = run "OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x"
-    assert.equal("the environment's exporter: option 'endpoint': 'ftp://x' is no URL of http or https; nothing is exported",
-      warnings)
+    assert.equal("the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is no URL of http or https; "
+      .. "nothing is exported", warnings)
   end)
 end)

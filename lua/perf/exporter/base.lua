@@ -36,15 +36,14 @@ end
 local function from_environment(kind, o, warnings)
   local text = settings.text
   if kind == "zipkin" then
-    o.endpoint = o.endpoint or text "OTEL_EXPORTER_ZIPKIN_ENDPOINT"
+    if not o.endpoint then o.endpoint, o.variable = text "OTEL_EXPORTER_ZIPKIN_ENDPOINT" end
     o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, "OTEL_EXPORTER_ZIPKIN_TIMEOUT")
     return
   end
   local function of(name) return "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name end
   if not o.endpoint then
-    local exact = text "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-    o.endpoint = exact or text "OTEL_EXPORTER_OTLP_ENDPOINT"
-    o.exact = exact ~= nil
+    o.endpoint, o.variable = text(of "ENDPOINT")
+    o.exact = o.variable == (of "ENDPOINT") -- the one for traces alone
   end
   if not o.headers then
     local given, name = settings.list(warnings, of "HEADERS")
@@ -122,7 +121,7 @@ function M.new(class, kind, options)
   settings.option("timeout", o.timeout, settings.period)
   from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)
-  if not urls then blame.raise("option 'endpoint': " .. message, 1) end
+  if not urls then blame.raise(("%s: %s"):format(o.variable or "option 'endpoint'", message), 1) end
   if o.transport and not transports[o.transport] then
     blame.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
   end
