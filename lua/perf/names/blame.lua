@@ -112,9 +112,10 @@ end
 
 local function blamed_on(n, ok, ...)
   if ok then return ... end
-  local why = tostring((...)):match "bad argument #%d+ ?[^(]*%((.*)%)$"
-  if why then blame.raise(why, n) end
-  error((...), 0)
+  local err = ...
+  local why = blame.words(err)
+  if why ~= err then blame.raise(why, n) end
+  error(err, 0)
 end
 
 --- Call a function whose mistakes are those of argument n of the public one that was called.

@@ -1,12 +1,11 @@
 --- Mistakes of who calls resty.perf, raised at his line and in the name of the function that he called.
 -- @module resty.perf.mistake
+local blame = require "perf.names.blame"
+
 local M = {}
 
 --- What is wrong, without where it was found: "x: unknown event" of "file.lua:7: bad argument #1 to 'y' (x: unknown event)".
-function M.reason(err)
-  err = tostring(err)
-  return err:match "bad argument #%d+[^(]*%((.*)%)$" or err
-end
+M.reason = blame.words
 
 --- Call f(...). What it raises is a mistake in the first argument of a public function.
 -- @param level whom it is for, as for error
