@@ -263,7 +263,8 @@ static int meter_ioctl(lua_State *L, unsigned long request, const char *name)
 	struct pf_meter *m = pb_check_meter(L, 1);
 	int r = pf_meter_ioctl(m, request);
 
-	return r == -EBADF ? pb_meter_failed(L, r) : pb_result(L, r, name);
+	luaL_argcheck(L, r != -EBADF, 1, "Group is closed, or a member of it");
+	return pb_result(L, r, name);
 }
 
 static int l_enable(lua_State *L)

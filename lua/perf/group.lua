@@ -130,7 +130,7 @@ local function each_member(g, method)
   return true
 end
 
-local enable_leader, disable_leader, reset_all = Group.enable, Group.disable, Group.reset
+local enable_leader = Group.enable
 
 --- Start all members. @return true, or nil, message, code
 function Group:enable()
@@ -140,16 +140,10 @@ function Group:enable()
 end
 
 --- Stop all members: one does not count while its leader stands still. @return true, or nil, message, code
-function Group:disable()
-  check_open(self, "disable")
-  return disable_leader(self)
-end
+-- @function Group:disable
 
 --- Set the counts of all members to zero. @return true, or nil, message, code
-function Group:reset()
-  check_open(self, "reset")
-  return reset_all(self)
-end
+-- @function Group:reset
 
 --- Count while a function runs: two reads. A disabled group is enabled first and left so.
 -- @return Counts, then the function's results. Raises its errors unchanged.
