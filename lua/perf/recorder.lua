@@ -177,6 +177,7 @@ function Session:close()
   for _, ev in ipairs(self.events) do ev:close() end
   self.events, self.leaders, self.fds = {}, {}, {}
   if self.process then self.process:close() end
+  if self.output then self.output:close() end
 end
 
 -- One event for one thread on one CPU. "gone" where the thread or the event is not there.
@@ -287,11 +288,19 @@ local function features_of(prepared)
 end
 
 function Session:create()
-  local path, opts = self.opts.output or "perf.data", {events = self.prepared, mode = self.opts.mode}
+  local path, opts = self.opts.output or "perf.data", {events = self.prepared, mode = self.opts.mode or "replace"}
   opts.build_ids, opts.tracing_data = self.opts.build_ids, features_of(self.prepared)
-  local writer, msg, code = data_create.create(path, opts)
+  local place, writer, msg, code = path, nil, nil, nil
+  if opts.mode == "replace" then
+    -- Made beside it, and moved there once the program runs: what cannot be recorded costs no older recording.
+    self.output, msg, code = core.output(path)
+    if not self.output then return nil, msg, code end
+    place = self.output:place()
+    if place == path then opts.mode = "overwrite" end -- a device is written into
+  end
+  writer, msg, code = data_create.create(place, opts)
   if not writer then return nil, msg, code end
-  self.writer, self.path = writer, path
+  self.writer, self.path, writer.path = writer, path, path
   local function write(bytes) return writer:write(bytes) end
   local trailer = core.trailer(self.prepared[1].attr)
   local ok
@@ -337,9 +346,13 @@ local function record(self, argv)
   if run then
     ok, msg, code = self.process:start()
     if not ok then
-      if self.writer._writer:state().regular then os.remove(self.path) end
+      if not self.output and self.writer._writer:state().regular then os.remove(self.path) end
       return nil, ("%s: %s"):format(run[1], msg), code
     end
+  end
+  if self.output then
+    ok, msg, code = self.output:commit()
+    if not ok then return nil, msg, code end
   end
   ok, msg, code = self:run()
   if not ok then return nil, self.path .. ": " .. msg, code end
@@ -355,8 +368,9 @@ local function record(self, argv)
 end
 
 --- Records a command from its first instruction, or a process that runs already, with all threads and children, into a
--- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT and SIGTERM
--- end the recording and not the caller, with the file whole.
+-- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT, SIGTERM,
+-- SIGHUP and SIGQUIT end the recording and not the caller, with the file whole. What was in the file before stays until the
+-- program runs.
 -- @param what an array of a program and its arguments, a string for the shell, a process id, or -1: every process, until the
 -- timeout or a signal
 -- @param[opt] opts

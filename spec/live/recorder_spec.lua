@@ -174,6 +174,21 @@ describe("perf.record of a command", function()
     end)
   end)
 
+  it("that cannot be run leaves the recording that is there", function()
+    util.with_directory(function(dir)
+      local path = dir .. "/perf.data"
+      util.write_file(path, "an older one")
+      for program, code in pairs{["/no/such/program"] = "ENOENT", ["/etc/passwd"] = "EACCES"} do
+        assert.equal(code, (select(3, perf.record({program}, {output = path, events = "page-faults:u"}))))
+        assert.equal("an older one", util.read_file(path))
+      end
+      assert.equal("perf.data\n", (util.shell("ls -A " .. dir)))
+      assert(perf.record({"true"}, {output = path, events = "page-faults:u"}))
+      assert.matches("^PERFILE2", util.read_file(path))
+      assert.equal("perf.data\n-rw-------", (util.shell("cd " .. dir .. "; ls -A; ls -l perf.data | cut -c 1-10 | tr -d '\n'")))
+    end)
+  end)
+
   it("reports a file that cannot be written", function()
     requires{file = "/dev/full"}
     assert.same({nil, "/dev/full: write: No space left on device", "ENOSPC"},
