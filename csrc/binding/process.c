@@ -93,8 +93,8 @@ static int l_kill(lua_State *L)
 }
 
 /* core.catch_interrupts(): true, or nil, message, "EBUSY" when somebody in this process does already.
- * core.caught_interrupt(): the signal that came, and whether a process sent it (false: the terminal, to its whole group);
- * or nil. core.release_interrupts(). */
+ * core.caught_interrupt(): the signal that came last, whether a process sent it (false: the terminal, to its whole group),
+ * and how many came; or nil. core.release_interrupts(). */
 static int l_catch(lua_State *L)
 {
 	return pb_result(L, pf_interrupts_catch(), "signals");
@@ -102,13 +102,14 @@ static int l_catch(lua_State *L)
 
 static int l_caught(lua_State *L)
 {
-	int sent, signal = pf_interrupts_caught(&sent);
+	int sent, count, signal = pf_interrupts_caught(&sent, &count);
 
 	if (signal == 0)
 		return 0;
 	lua_pushinteger(L, signal);
 	lua_pushboolean(L, sent);
-	return 2;
+	lua_pushinteger(L, count);
+	return 3;
 }
 
 static int l_release(lua_State *L)

@@ -1,4 +1,5 @@
-/* A last word when the process is asked to end: on SIGTERM a Lua function is called, and then the process ends as it would have.
+/* A last word when the process is asked to end: on SIGTERM, SIGHUP or SIGQUIT a Lua function is called, and then the process ends
+ * as it would have.
  *
  * The handler only brings a debug hook about, as an interpreter does on an interrupt. Compiled code of LuaJIT hears of no hook, but
  * while a profiler runs it stops for that, so then it gets there too. Who asks again, more than a second later, is not
@@ -21,9 +22,12 @@ static struct {
 	int kept;          /* reference to {function, thread} */
 	const void *state; /* what tells states apart */
 	int pid, tid;
-	volatile sig_atomic_t installed, asked;
+	volatile sig_atomic_t installed, asked; /* asked: the signal */
 	struct timespec since;
 } last;
+
+static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT};
+enum { SIGNALS = sizeof signals / sizeof *signals };
 
 static void plain(int sig)
 {
@@ -43,10 +47,11 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 	lua_sethook(L, NULL, 0, 0);
 	lua_rawgeti(L, LUA_REGISTRYINDEX, last.kept);
 	lua_rawgeti(L, -1, 1);
-	if (lua_pcall(L, 0, 1, 0) == 0 && lua_isnumber(L, -1))
+	lua_pushinteger(L, last.asked);
+	if (lua_pcall(L, 1, 1, 0) == 0 && lua_isnumber(L, -1))
 		exit((int)lua_tointeger(L, -1));
 	fflush(NULL);
-	plain(SIGTERM);
+	plain(last.asked);
 }
 
 static void on_signal(int sig)
@@ -60,7 +65,7 @@ static void on_signal(int sig)
 	} else if (syscall(SYS_gettid) != last.tid) {
 		syscall(SYS_tgkill, last.pid, last.tid, sig);
 	} else if (!last.asked) {
-		last.asked = 1;
+		last.asked = sig;
 		last.since = now;
 		lua_sethook(pb_resumed ? pb_resumed->L : last.L, on_hook, MASK, 1);
 		if (PB_LUAJIT && pf_sampler_busy())
@@ -69,28 +74,32 @@ static void on_signal(int sig)
 	errno = saved;
 }
 
-/* core.on_terminate(fn): call it on SIGTERM; the exit status is the number that it returns, or the signal ends the process.
- * Whether it is installed: not where somebody else has a handler, or ignores it. Without fn: no more. */
+/* core.on_terminate(fn): call it with the signal on SIGTERM, SIGHUP or SIGQUIT; the exit status is the number that it returns, or
+ * the signal ends the process. A signal that somebody else handles, or ignores, is left to them; whether SIGTERM is not.
+ * Without fn: no more. */
 static int l_on_terminate(lua_State *L)
 {
 	const struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: what waits comes back */
-	struct sigaction now;
+	struct sigaction now[SIGNALS];
 
-	sigaction(SIGTERM, NULL, &now);
+	for (int i = 0; i < SIGNALS; i++)
+		sigaction(signals[i], NULL, &now[i]);
 	if (lua_isnoneornil(L, 1)) {
 		if (!last.installed || last.state != lua_topointer(L, LUA_REGISTRYINDEX))
 			return 0;
-		if (now.sa_handler == on_signal)
-			signal(SIGTERM, SIG_DFL);
+		for (int i = 0; i < SIGNALS; i++)
+			if (now[i].sa_handler == on_signal)
+				signal(signals[i], SIG_DFL);
 		last.installed = 0;
 		luaL_unref(L, LUA_REGISTRYINDEX, last.kept);
 		return 0;
 	}
 	luaL_checktype(L, 1, LUA_TFUNCTION);
 	lua_settop(L, 1);
-	lua_pushboolean(L, !last.installed && now.sa_handler == SIG_DFL);
-	if (!lua_toboolean(L, -1))
+	if (last.installed) {
+		lua_pushboolean(L, 0);
 		return 1;
+	}
 	lua_createtable(L, 2, 0);
 	lua_pushvalue(L, 1);
 	lua_rawseti(L, -2, 1);
@@ -103,7 +112,10 @@ static int l_on_terminate(lua_State *L)
 	last.tid = (int)syscall(SYS_gettid);
 	last.asked = 0;
 	last.installed = 1;
-	sigaction(SIGTERM, &action, NULL);
+	for (int i = 0; i < SIGNALS; i++)
+		if (now[i].sa_handler == SIG_DFL)
+			sigaction(signals[i], &action, NULL);
+	lua_pushboolean(L, now[0].sa_handler == SIG_DFL);
 	return 1;
 }
 

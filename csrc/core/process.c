@@ -18,6 +18,21 @@ static void close_pipe(int fds[2])
 	pf_sys->close(fds[1]);
 }
 
+/* What ends a recording. The first two always do, the others not where they are ignored, as under nohup. */
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+enum { ENDINGS = sizeof endings / sizeof *endings, ALWAYS = 2 };
+
+static void act(int i, const struct sigaction *action, struct sigaction *before)
+{
+	struct sigaction now;
+
+	sigaction(endings[i], NULL, &now);
+	if (before)
+		*before = now;
+	if (i < ALWAYS || now.sa_handler != SIG_IGN)
+		sigaction(endings[i], action, NULL);
+}
+
 static _Noreturn void child(char *const argv[], int gate, int fault)
 {
 	struct sigaction plain;
@@ -28,8 +43,8 @@ static _Noreturn void child(char *const argv[], int gate, int fault)
 
 	memset(&plain, 0, sizeof plain);
 	plain.sa_handler = SIG_DFL;
-	sigaction(SIGINT, &plain, NULL);
-	sigaction(SIGTERM, &plain, NULL);
+	for (int i = 0; i < ENDINGS; i++)
+		act(i, &plain, NULL);
 	sigaction(SIGPIPE, &plain, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -142,14 +157,15 @@ void pf_process_release(struct pf_process *p)
 	p->pid = 0;
 }
 
-static volatile sig_atomic_t caught, alone, catching;
-static struct sigaction before[2];
+static volatile sig_atomic_t caught, alone, times, catching;
+static struct sigaction before[ENDINGS];
 
 static void remember(int signal, siginfo_t *info, void *context)
 {
 	(void)context;
 	caught = signal;
 	alone = info->si_code <= 0; /* by kill and its like; the kernel's own are above */
+	times = times + 1;
 }
 
 int pf_interrupts_catch(void)
@@ -159,19 +175,20 @@ int pf_interrupts_catch(void)
 	if (catching)
 		return -EBUSY;
 	catching = 1;
-	caught = 0;
+	caught = times = 0;
 	memset(&a, 0, sizeof a);
 	a.sa_sigaction = remember;
 	a.sa_flags = SA_SIGINFO; /* without SA_RESTART: a wait ends at once */
 	sigemptyset(&a.sa_mask);
-	sigaction(SIGINT, &a, &before[0]);
-	sigaction(SIGTERM, &a, &before[1]);
+	for (int i = 0; i < ENDINGS; i++)
+		act(i, &a, &before[i]);
 	return 0;
 }
 
-int pf_interrupts_caught(int *sent)
+int pf_interrupts_caught(int *sent, int *count)
 {
 	*sent = alone;
+	*count = times;
 	return caught;
 }
 
@@ -179,7 +196,7 @@ void pf_interrupts_release(void)
 {
 	if (!catching)
 		return;
-	sigaction(SIGINT, &before[0], NULL);
-	sigaction(SIGTERM, &before[1], NULL);
+	for (int i = 0; i < ENDINGS; i++)
+		sigaction(endings[i], &before[i], NULL);
 	catching = 0;
 }

@@ -14,7 +14,7 @@ struct pf_process {
 };
 
 /* argv ends with NULL; argv[0] is looked for in PATH. The child has the caller's environment and directory, and default
- * actions for SIGINT, SIGTERM and SIGPIPE. Returns 0 or -errno; then p holds nothing. */
+ * actions for SIGINT, SIGTERM, SIGPIPE, and SIGHUP and SIGQUIT where those are not ignored. Returns 0 or -errno; then p holds nothing. */
 int pf_process_spawn(struct pf_process *p, char *const argv[]);
 
 /* Let it run. Waits until the program runs: returns 0, or -errno of why it cannot (-ENOENT ...). */
@@ -28,10 +28,12 @@ int pf_process_kill(const struct pf_process *p, int signal);
 /* A child that was not started ends now; one that runs is left alone. */
 void pf_process_release(struct pf_process *p);
 
-/* From now on SIGINT and SIGTERM are only remembered, for one caller at a time in the process (-EBUSY). */
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT (these two unless ignored) are only remembered, for one caller at a time in
+ * the process (-EBUSY). */
 int pf_interrupts_catch(void);
-/* The signal that came, 0 = none; and whether a process sent it, not the terminal, which sends to its whole group. */
-int pf_interrupts_caught(int *sent);
+/* The signal that came last, 0 = none; whether a process sent it, not the terminal, which sends to its whole group; and how many
+ * came. */
+int pf_interrupts_caught(int *sent, int *count);
 /* As before. */
 void pf_interrupts_release(void);
 

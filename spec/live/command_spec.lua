@@ -192,7 +192,8 @@ describe("luaperf record", function()
   -- Runs luaperf until the script has begun (a file `going`), sends it a signal; its status and its output.
   local function signalled(dir, signal, line)
     os.remove(dir .. "/going")
-    local _, status = shell(dir, ("$root/bin/luaperf %s >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
+    -- A shell starts what is in the background with SIGQUIT ignored.
+    local _, status = shell(dir, ("env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
       .. "sleep 0.01; done; sleep 0.1; kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
     assert.equal(0, status)
     return tonumber(util.read_file(dir .. "/rc")), util.read_file(dir .. "/out")
@@ -215,6 +216,33 @@ describe("luaperf record", function()
       local status, output = signalled(dir, "TERM", "stat -e task-clock a.lua")
       assert.equal(143, status)
       assert.matches("a.lua:\n\n.*task%-clock.*elapsed", output)
+    end)
+  end)
+
+  it("takes a hangup and SIGQUIT as SIGTERM", function()
+    with_directory(function(dir)
+      for signal, wanted in pairs { HUP = 129, QUIT = 131 } do
+        util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() require('perf.core').watch({}, 60)")
+        for _, line in ipairs { "record a.lua", "stat -e task-clock a.lua",
+          "record -e task-clock:u -- sh -c 'echo >going; exec sleep 60'",
+          "stat -e task-clock:u -- sh -c 'echo >going; exec sleep 60'" } do
+          local status, output = signalled(dir, signal, line)
+          -- perf.record asks its program to end by SIGTERM.
+          assert.equal(line:find "^record %-e" and 143 or wanted, status, line .. output)
+          assert.matches(line:find "^stat" and "task%-clock.*elapsed" or "samples? ", output)
+        end
+      end
+    end)
+  end)
+
+  it("does not mind a hangup under nohup", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua",
+        "io.open('going', 'w'):close() require('perf.core').watch({}, 0.5) os.exit(3)")
+      os.remove(dir .. "/going")
+      shell(dir, "trap '' HUP; $root/bin/luaperf record a.lua >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
+        .. "sleep 0.01; done; kill -HUP $p; wait $p; echo $? >rc")
+      assert.equal("3\n", util.read_file(dir .. "/rc"))
     end)
   end)
 

@@ -5,7 +5,7 @@ local every = require "perf.every"
 
 local M = {}
 
-local SIGTERM, GRACE = 15, 60 -- looks
+local SIGINT, SIGTERM, GRACE = 2, 15, 60 -- looks
 
 local function head(path)
   local f = io.open(path, "rb")
@@ -43,7 +43,7 @@ end
 -- @tab words the script and its arguments
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
-  session.terminated = 128 + SIGTERM
+  session.terminated = true
   local code = {}
   if here.paths then
     code[1] = ("package.path, package.cpath = %s, %s "):format(literal(here.paths.path), literal(here.paths.cpath))
@@ -55,19 +55,22 @@ function M.script(here, words, session)
   local argv = interpreter(here.interpreter)
   argv[#argv + 1], argv[#argv + 2] = "-e", table.concat(code)
   for _, word in ipairs(words) do argv[#argv + 1] = word end
+  argv.session = true
   return argv
 end
 
 -- One look at a program that runs, at most `wait` seconds long. A signal that only we got is passed on; a request to end
--- again to one that has not ended on it, which a script takes as the end of our patience (perf.command.session).
+-- again to one that has not ended on it, which a script takes as the end of our patience (perf.command.session). SIGHUP and
+-- SIGQUIT only to a script: to another program they may be no such request.
 local function look(process, state, wait)
   core.watch({}, wait)
   local status = process:wait()
   if status then return status end
-  local signal, sent = core.caught_interrupt()
+  local signal, sent, times = core.caught_interrupt()
   if signal == SIGTERM or sent then
-    if signal ~= state.signal then state.signal, state.looks = signal, 0 end
-    if state.looks == 0 or signal == SIGTERM and state.looks % GRACE == 0 then process:kill(signal) end
+    if times ~= state.times then state.times, state.looks = times, 0 end
+    local ends = signal == SIGTERM or state.script and signal ~= SIGINT
+    if state.looks == 0 or ends and state.looks % GRACE == 0 then process:kill(signal) end
     state.looks = state.looks + 1
   end
   return false
@@ -91,7 +94,7 @@ function M.run(argv, opened)
       ok, message, code = process:start()
       if not ok then message = ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))) end
     end
-    local state, wait = {}, 0.0005
+    local state, wait = { script = argv.session }, 0.0005
     while ok and not status do
       status = look(process, state, wait)
       wait = math.min(0.05, wait * 1.5)

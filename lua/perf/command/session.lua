@@ -1,8 +1,8 @@
 --- Profiling or counting the program that this interpreter runs, from here to its end: what perf.auto and luaperf's scripts do.
 --
 -- The end is the state's close, where an object's finalizer runs (after an error too), or os.exit, which does not close the
--- state and so is replaced by a function that ends the session first; or SIGTERM. A fork's child leaves the session to its
--- parent.
+-- state and so is replaced by a function that ends the session first; or SIGTERM, SIGHUP, SIGQUIT. A fork's child leaves
+-- the session to its parent.
 -- @module perf.command.session
 local core = require "perf.core"
 local save = require "perf.report.save"
@@ -86,7 +86,7 @@ end
 
 --- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
 -- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
--- `terminated`: the exit status where SIGTERM ended it, the signal itself when not given
+-- `terminated`: true where a signal that asks for the end is told by the exit status, not passed on by dying of it
 function M.start(opts)
   if opts.output then -- before an hour's run rather than after it
     local out, message = core.output(opts.output)
@@ -111,9 +111,9 @@ function M.start(opts)
     return exit(...)
   end
   M.kept = at_close(stop)
-  core.on_terminate(function()
+  core.on_terminate(function(signal)
     stop()
-    return opts.terminated
+    return opts.terminated and 128 + signal or nil
   end)
 end
 
