@@ -11,7 +11,7 @@ M.about = "show a profile, or turn it into a flame graph, folded stacks, pprof, 
 M.usage = "luaperf report [options] [FILE]"
 M.text = [[
 Reads what luaperf record wrote, perf.data files (perf's own too), sampled speedscope files and folded stacks; without FILE
-luaperf.json, or perf.data. Prints tables unless another kind is asked for, by its option or by the name of the output.]]
+luaperf.json, or perf.data; - is stdin. Prints tables unless another kind is asked for, by its option or by the name of the output.]]
 M.mixed = true
 M.options = {
   { "i", "input", "FILE", "the same as FILE" },
@@ -29,9 +29,11 @@ M.options = {
 local kinds = { html = "flamegraph", folded = "folded", pprof = "pprof", speedscope = "speedscope", ["perf-data"] = "perf_data" }
 
 local function read(path, event)
+  if path == "-" then path = "/dev/stdin" end
   say.progress("reading " .. path)
   local list, message, code = load.load(path)
   say.progress()
+  if list and message then say.error(message .. "; what follows is a part of it") end
   if not list or not event then return list, message, code end
   local names = {}
   for i, prof in ipairs(list) do

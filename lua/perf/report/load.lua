@@ -2,6 +2,7 @@
 -- @module perf.report.load
 local Profile = require "perf.profile"
 local merged = require "perf.profile_merged"
+local file = require "perf.report.file"
 local folded = require "perf.report.folded"
 local host = require "perf.host"
 
@@ -101,24 +102,49 @@ local function decode(content)
   return { from_folded(content) }
 end
 
---- Read the profiles of a file.
--- @string path its name
--- @return array of Profiles: one, or one for each event of a perf.data file; or nil, message, code: "EBADMSG" when it is no such
--- file
-function M.load(path)
+local function load(path)
   local f = io.open(path, "rb")
-  local magic = f and f:read(8)
+  local magic = f and f:read(8) or ""
   if f then f:close() end
   if magic == "PERFILE2" or magic == "2ELIFREP" then return require "perf.report.load_data".load(path) end
-  local content, message, code = host.slurp(path)
-  if not content then return nil, message, code end
-  if content:sub(1, 2) == "\31\139" or content:sub(1, 1) == "\10" then
+  if magic:sub(1, 2) == "\31\139" or magic:sub(1, 1) == "\10" then
     return nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG"
   end
+  if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
+  local content, message, code = host.slurp(path)
+  if not content then return nil, message, code end
   local ok, list = pcall(decode, content)
   if ok then return list end
   if type(list) ~= "table" then error(list, 0) end
   return nil, ("%s: %s"):format(path, list.text), "EBADMSG"
+end
+
+-- What can be read once is read into a file: its kind shows in its first bytes.
+local function spool(f, path)
+  local place = os.tmpname()
+  local list, ok, message, code
+  ok, message, code = file.write(place, function(put)
+    for part in function() return f:read(65536) end do put(part) end
+  end)
+  if ok then list, message, code = load(place) end
+  os.remove(place)
+  if message and message:sub(1, #place) == place then message = path .. message:sub(#place + 1) end
+  return list, message, code
+end
+
+--- Read the profiles of a file, which may be a pipe.
+-- @string path its name
+-- @return array of Profiles: one, or one for each event of a perf.data file, and a message where it is damaged and they are of a
+-- part of it; or nil, message, code: "EBADMSG" when it is no such file
+function M.load(path)
+  local f = io.open(path, "rb")
+  if not f or f:seek "set" then
+    if f then f:close() end
+    return load(path)
+  end
+  local list, message, code = spool(f, path)
+  f:close()
+  return list, message, code
 end
 
 return M

@@ -1,11 +1,12 @@
 --- Profiles out of a perf.data file: its samples with their call chains, named by the symbols of the files that were mapped, of
--- JIT maps that are still there, and of this machine's kernel.
+-- JIT maps that are still there, and of this machine's kernel where it is the one that was recorded.
 --
 -- Records stand in the file nearly in time order. A process's maps are those that it had at the end of the file, which is
 -- wrong only for a sample of a process that ran another program before.
 -- @module perf.report.load_data
 local core = require "perf.core"
 local every = require "perf.every"
+local host = require "perf.host"
 local jitmap = require "perf.jitmap"
 local Profile = require "perf.profile"
 
@@ -37,7 +38,10 @@ end
 
 local tells = {}
 
+local KERNEL = "^%[kernel%.kallsyms%]"
+
 function tells.mmap(reader, rec)
+  if rec.build_id and rec.filename:find(KERNEL) then reader.kernel_id = rec.build_id end
   if rec.filename:sub(1, 1) ~= "[" and rec.pid >= 0 then
     local maps = reader:process(rec.pid).maps
     maps[#maps + 1] = { addr = rec.addr, len = rec.len, pgoff = rec.pgoff, filename = rec.filename,
@@ -136,7 +140,8 @@ local function frame_of(reader, pid, addr, called)
   local resolver = resolver_of(p, reader.symbols, reader.kernel)
   local found = resolver and resolver:resolve(addr, called)
   local map = not kernel and not (found and found.symbol) and mapped(p, addr)
-  local name, kind, module = found and found.symbol, kernel and "kernel" or "native", found and found.module
+  local name, kind, module = found and found.symbol, kernel and "kernel" or "native", nil
+  module = found and found.module or kernel and "[kernel.kallsyms]" or nil
   if map and not name then
     module = map.filename
     if module:find "^//anon" then name = jit_name(reader, pid, addr) end
@@ -190,9 +195,29 @@ local function profile_of(reader, event, file)
     duration_ns = reader.first and reader.last - reader.first or nil }, list)
 end
 
+-- This machine's kernel, if the file is of it: the same build, or where the file does not tell, the same release and host.
+local function kernel_of(reader, file)
+  local symbols, theirs = reader.symbols, reader.kernel_id
+  if not symbols then return nil end
+  for _, entry in ipairs(file.features.build_id or {}) do
+    local name = entry.filename
+    if name:find(KERNEL) or name:find "vmlinux[^/]*$" then theirs = theirs or entry.build_id end
+  end
+  local same
+  if theirs then
+    local ours = symbols.build_id "[kernel]"
+    same = ours and theirs:sub(1, #ours) == ours -- a file fills shorter ones up to 20 bytes
+  else
+    local here = file.features.osrelease == (core.uname())
+    same = here and file.features.hostname == host.line "/proc/sys/kernel/hostname"
+  end
+  return same and symbols.kernel() or nil
+end
+
 --- Read a perf.data file.
 -- @string path its name
--- @return array of Profiles, one for each event that has samples; or nil, message, code
+-- @return array of Profiles, one for each event that has samples, and a message where the file is damaged and they are of a part
+-- of it; or nil, message, code
 function M.load(path)
   local file, message, code = require "perf.data".open(path)
   if not file then return nil, message, code end
@@ -207,11 +232,12 @@ function M.load(path)
     if tell then tell(reader, rec) end
   end
   message, code = file:error()
+  message = message and ("%s: %s"):format(path, message)
   if message and #reader.order == 0 then
     file:close()
-    return nil, ("%s: %s"):format(path, message), code
+    return nil, message, code
   end
-  reader.kernel = have and symbols.kernel() or nil
+  reader.kernel = kernel_of(reader, file)
   local profiles = {}
   for i, event in ipairs(reader.order) do profiles[i] = profile_of(reader, event, file) end
   for _, p in every(reader.processes) do
@@ -221,7 +247,7 @@ function M.load(path)
   file:close()
   if #profiles == 0 then profiles[1] = Profile.new({ event = file.attrs[1] and file.attrs[1].name or "samples", unit = "",
     total = 0, lost = reader.lost, sample_count = 0 }, {}) end
-  return profiles
+  return profiles, message
 end
 
 return M
