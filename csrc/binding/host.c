@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -131,6 +132,17 @@ static int l_uname(lua_State *L)
 	return 2;
 }
 
+/* core.cwd(): the current directory; or nil, message, code. */
+static int l_cwd(lua_State *L)
+{
+	char dir[PATH_MAX];
+
+	if (!getcwd(dir, sizeof dir))
+		return pb_fail(L, -errno, "getcwd");
+	lua_pushstring(L, dir);
+	return 1;
+}
+
 static int l_page_size(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)sysconf(_SC_PAGESIZE));
@@ -141,7 +153,7 @@ void pb_open_host(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"listdir", l_listdir}, {"euid", l_euid},   {"pid", l_pid},
 					     {"rlimit", l_rlimit},   {"uname", l_uname}, {"page_size", l_page_size},
-					     {"opendir", l_opendir}, {NULL, NULL}};
+					     {"opendir", l_opendir}, {"cwd", l_cwd},     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"fd", l_dir_fd}, {"close", l_dir_close}, {NULL, NULL}};
 
 	pb_register(L, functions);

@@ -14,7 +14,7 @@
 -- * `PERF_COROUTINES`: creator or resumer, under whose stack a coroutine is to show
 -- * `PERF_OUTPUT`: the file, its kind by its ending as luaperf record has it; luaperf.json when not given. Counts go to stderr
 --   when not given
--- * `PERF_VERBOSE`: 1 prints the profile at the end, `PERF_QUIET`: 1 nothing
+-- * `PERF_VERBOSE`: 1 prints the profile at the end, `PERF_QUIET`: 1 nothing, unless the file could not be written
 -- @module perf.auto
 local function set(name)
   local text = os.getenv(name)
@@ -29,13 +29,15 @@ end
 local function number(name)
   local text = set(name)
   local v = text and tonumber(text)
-  if text and not (v and v >= 1 and v == math.floor(v)) then fail("%s: a whole number expected, got '%s'", name, text) end
+  local good = v and v >= 1 and v == math.floor(v)
+  if text and not good then fail("%s: a whole number, 1 or more, expected, got '%s'", name, text) end
   return v
 end
 
 local function flag(name)
   local text = set(name)
-  return text ~= nil and text ~= "0" or nil
+  if text and text ~= "0" and text ~= "1" then fail("%s: 0 or 1 expected, got '%s'", name, text) end
+  return text == "1" or nil
 end
 
 local mode = set "PERF_MODE" or "record"

@@ -287,17 +287,24 @@ local function features_of(prepared)
   return require("perf.recorder_tracing").data(tracepoints)
 end
 
+-- Where the file is made, and how: beside what it replaces, to be moved there once the program runs, so that what cannot be
+-- recorded costs no older recording.
+function Session:place(path, mode)
+  if mode ~= "replace" then return path, mode end
+  local output, msg, code = core.output(path)
+  if not output then return nil, msg, code end
+  self.output = output
+  local place = output:place()
+  return place, place == path and "overwrite" or mode -- a device is written into
+end
+
 function Session:create()
   local path, opts = self.opts.output or "perf.data", {events = self.prepared, mode = self.opts.mode or "replace"}
   opts.build_ids, opts.tracing_data = self.opts.build_ids, features_of(self.prepared)
-  local place, writer, msg, code = path, nil, nil, nil
-  if opts.mode == "replace" then
-    -- Made beside it, and moved there once the program runs: what cannot be recorded costs no older recording.
-    self.output, msg, code = core.output(path)
-    if not self.output then return nil, msg, code end
-    place = self.output:place()
-    if place == path then opts.mode = "overwrite" end -- a device is written into
-  end
+  local place, mode, code = self:place(path, opts.mode)
+  if not place then return nil, mode, code end
+  opts.mode = mode
+  local writer, msg
   writer, msg, code = data_create.create(place, opts)
   if not writer then return nil, msg, code end
   self.writer, self.path, writer.path = writer, path, path

@@ -2,22 +2,10 @@
 local core = require "perf.core"
 local kit = require "testkit"
 local json_decode = require "perf.json_decode"
+local shell = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
 
 local with_directory = util.with_directory
-
-local here = util.shell("pwd"):gsub("%s+$", "")
-
--- The module's places from anywhere: those of a run of specs are relative.
-local function absolute(name)
-  return ("%s='%s'"):format(name, ((";" .. (os.getenv(name) or "")):gsub(";%./", ";" .. here .. "/"):sub(2)))
-end
-
--- A shell command in a directory; luaperf is the tree's.
-local function shell(dir, command)
-  return util.shell(("export %s %s LUA=%s; root=%s; cd %s; luaperf() { timeout -s KILL 60 $root/bin/luaperf \"$@\"; }\n%s")
-    :format(absolute "LUA_PATH", absolute "LUA_CPATH", util.lua(), here, dir, command))
-end
 
 local FAULTS = "local kit = require 'testkit'\nlocal function touch(n)\n  kit.touch_pages(n)\nend\ntouch(tonumber(arg[1]))\n"
 
@@ -98,17 +86,23 @@ describe("luaperf stat", function()
         ["stat"] = { 129, "luaperf: what is to be run? luaperf stat script.lua\n" },
         ["sta"] = { 129, "luaperf: unknown command 'sta'; did you mean 'stat'?\nluaperf: luaperf --help lists them\n" },
         ["stat -e page-fualts true"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
-        ["stat -e page-fualts a.lua"] = { 255, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["stat -e page-fualts a.lua"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
         ["stat /no/such/program"] = { 255, "luaperf: /no/such/program: No such file or directory\n" },
         ["stat -p 999999999"] = { 255, "luaperf: no process 999999999\n" },
         ["stat -a -p 1"] = { 129, "luaperf: options -p and -a exclude each other\n" },
         ["record"] = { 129, "luaperf: what is to be run? luaperf record script.lua\n" },
         ["record -F 9 -c 9 a.lua"] = { 129, "luaperf: options -F and -c exclude each other\n" },
-        ["record --coroutines both a.lua"] = { 255,
+        ["record --coroutines both a.lua"] = { 129,
           "luaperf: option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected\n" },
         ["record --coroutines creator true"] = { 129, "luaperf: --coroutines is for scripts\n" },
         ["record -o /no/such/a.json a.lua"] = { 255, "luaperf: /no/such/a.json: No such file or directory\n" },
-        ["record -e page-fualts a.lua"] = { 255, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["record -e page-fualts a.lua"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["record -e '' a.lua"] = { 129, "luaperf: empty event name\n" },
+        ["record -o - a.lua"] = { 129, "luaperf: -o -: stdout is the program's; name a file\n" },
+        ["stat -o /no/such/a.json a.lua"] = { 255, "luaperf: /no/such/a.json: No such file or directory\n" },
+        ["report /dev/zero"] = { 255, "luaperf: /dev/zero: neither a profile nor a perf.data file\n" },
+        ["list >/dev/full"] = { 255, "luaperf: stdout: No space left on device\n" },
+        ["doctor >/dev/full"] = { 255, "luaperf: stdout: No space left on device\n" },
         ["report"] = { 255, "luaperf: luaperf.json: No such file or directory\n" },
         ["report a b"] = { 129, "luaperf: one file at a time; two are compared by --diff OLD NEW\n" },
         ["report --html --folded"] = { 129, "luaperf: one kind of report at a time\n" },
@@ -193,8 +187,9 @@ describe("luaperf record", function()
   local function signalled(dir, signal, line)
     os.remove(dir .. "/going")
     -- A shell starts what is in the background with SIGQUIT ignored.
-    local _, status = shell(dir, ("env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
-      .. "sleep 0.01; done; sleep 0.1; kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
+    local _, status = shell(dir, ("env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & p=$!; "
+      .. "for i in $(seq 1000); do [ -e going ] && break; sleep 0.01; done; sleep 0.1; "
+      .. "kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
     assert.equal(0, status)
     return tonumber(util.read_file(dir .. "/rc")), util.read_file(dir .. "/out")
   end
@@ -342,6 +337,14 @@ describe("luaperf report", function()
       assert.same({ "luaperf: luaperf.json: has no event 'cycles', but task-clock\n", 128 - 255 }, { output, status })
       output, status = shell(dir, "luaperf report --html -o /dev/full")
       assert.same({ "luaperf: /dev/full: No space left on device\n", 128 - 255 }, { output, status })
+      for _, kind in ipairs { "", "--folded" } do
+        output, status = shell(dir, "luaperf report " .. kind .. " >/dev/full")
+        assert.same({ "luaperf: stdout: No space left on device\n", 128 - 255 }, { output, status })
+      end
+      assert.equal(prof:folded(), (shell(dir, "cat luaperf.json | luaperf report --folded -o - -")))
+      output, status = shell(dir, "luaperf report -o a.data && head -c 700 a.data >b.data; luaperf report b.data")
+      assert.equal(0, status)
+      assert.matches("^luaperf: b.data: .*; what follows is a part of it\n%l+%-clock: ", output)
     end)
   end)
 end)
@@ -381,10 +384,21 @@ describe("perf.auto", function()
     end)
   end)
 
+  it("is quiet, unless a result would be lost", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      assert.equal("", (auto(dir, "PERF_QUIET=1 PERF_MODE=stat PERF_EVENTS=page-faults", "a.lua")))
+      assert.equal("", (auto(dir, "PERF_QUIET=1 PERF_VERBOSE=1", "a.lua")))
+      assert.matches("^luaperf: /dev/full: No space left on device\n%[ luaperf: .* in " .. dir .. "/luaperf%-%d+.json %]\n$",
+        (auto(dir, "TMPDIR=" .. dir .. " PERF_QUIET=1 PERF_OUTPUT=/dev/full", "a.lua")))
+    end)
+  end)
+
   it("says what is wrong with its variables, and runs nothing", function()
     for env, wanted in pairs { ["PERF_MODE=x"] = "perf.auto: PERF_MODE: record or stat expected, got 'x'\n",
-      ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: a whole number expected, got 'fast'\n",
-      ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: a whole number expected, got '0'\n",
+      ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: a whole number, 1 or more, expected, got 'fast'\n",
+      ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: a whole number, 1 or more, expected, got '0'\n",
+      ["PERF_NATIVE=yes"] = "perf.auto: PERF_NATIVE: 0 or 1 expected, got 'yes'\n",
       ["PERF_PERIOD=1 PERF_FREQ=1"] = "perf.auto: PERF_FREQ and PERF_PERIOD exclude each other\n",
       ["PERF_EVENTS=page-fualts"] = "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n",
       ["PERF_OUTPUT=/no/such/file"] = "luaperf: /no/such/file: No such file or directory\n" } do

@@ -304,6 +304,13 @@ static int kit_count_signals(lua_State *L)
     return 0;
 }
 
+/* chdir(path): whether it is the current directory now */
+static int kit_chdir(lua_State *L)
+{
+    lua_pushboolean(L, chdir(luaL_checkstring(L, 1)) == 0);
+    return 1;
+}
+
 /* drop([uid]): becomes an ordinary user (65534) for good; stays dumpable, so that /proc/self stays its own */
 static int kit_drop(lua_State *L)
 {
@@ -422,7 +429,7 @@ static const luaL_Reg functions[] = {
     { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
     { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
     { "count_signals", kit_count_signals },
-    { "kill", kit_kill },     { "drop", kit_drop },     { "refuse", kit_refuse },
+    { "kill", kit_kill },     { "drop", kit_drop },     { "chdir", kit_chdir },     { "refuse", kit_refuse },
     { "rlimit", kit_rlimit }, { "orphans", kit_orphans },
     { "storm", kit_storm },   { "close_fd", kit_close_fd }, { "geteuid", kit_geteuid },
     { NULL, NULL },

@@ -10,8 +10,9 @@ M.options = {}
 function M.run(_, words)
   if #words > 0 then return nil, "it takes no words", "USAGE" end
   local ok = os.execute "test -t 1"
-  print(require "perf".doctor():text { colour = ok == true or ok == 0 })
-  return 0
+  local text = require "perf".doctor():text { colour = ok == true or ok == 0 }
+  local done, message, code = require "perf.command.say".out(text .. "\n")
+  return done and 0, message, code
 end
 
 return M

@@ -65,7 +65,8 @@ function M.main(arg, paths)
   local ok, status, message, code = pcall(command.run, opts, words, { paths = paths, interpreter = arg })
   if ok and status then return status end
   say(ok and message or status)
-  return ok and code ~= "USAGE" and M.REFUSED or M.USAGE
+  local refused = ok and code ~= "USAGE" or status == "not enough memory"
+  return refused and M.REFUSED or M.USAGE
 end
 
 return M

@@ -14,8 +14,8 @@ function M.run(_, words)
   if #words > 1 then return nil, "one pattern at a time", "USAGE" end
   local rows = require "perf".list(words[1])
   if #rows == 0 then return nil, ("no event matches '%s'"):format(words[1] or ""), "ENOENT" end
-  print(rows)
-  return 0
+  local ok, message, code = require "perf.command.say".out(tostring(rows) .. "\n")
+  return ok and 0, message, code
 end
 
 return M

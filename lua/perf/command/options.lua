@@ -1,7 +1,8 @@
 --- Options of a command line: `-e x`, `-ex`, `--event x`, `--event=x`, `-av`, up to `--` or the first word that is none: what
 -- follows a program's name is its own. Where no program is named they may stand behind words too.
 --
--- A command's options are rows {short, long, argument's name or nil, help, kind = "integer" | "number" | "list"}.
+-- A command's options are rows {short, long, argument's name or nil, help, kind = "integer" | "number" | "list", least =, choices
+-- = {...}}; of the two names one may be nil, and the long one is the key where there is one.
 -- @module perf.command.options
 local M = {}
 
@@ -24,11 +25,18 @@ local function convert(row, text, before)
     return before and before .. "," .. text or text
   elseif row.kind then
     local v = tonumber(text)
-    if not v or v ~= v or v < (row.least or 1) or (row.kind == "integer" and v ~= math.floor(v)) then
-      return nil, ("option %s: %s expected, got '%s'"):format(shown(row),
-        row.kind == "integer" and "a whole number" or "a number", text)
+    local least = row.least or 1
+    if not v or v ~= v or v < least or (row.kind == "integer" and v ~= math.floor(v)) then
+      return nil, ("option %s: %s, %s or more, expected, got '%s'"):format(shown(row),
+        row.kind == "integer" and "a whole number" or "a number", least, text)
     end
     return v
+  end
+  for i = 1, #(row.choices or {}) do
+    if row.choices[i] == text then return text end
+  end
+  if row.choices then
+    return nil, ("option %s: %s expected, got '%s'"):format(shown(row), table.concat(row.choices, " or "), text)
   end
   return text
 end
@@ -42,7 +50,7 @@ end
 function M.parse(rows, words, from, mixed)
   local opts, left, i = {}, {}, from
   local function set(row, text)
-    local name = row[2]
+    local name = row[2] or row[1]
     if not row[3] then
       opts[name] = true
       return true
@@ -99,7 +107,8 @@ function M.help(command)
   local width = 0
   local left = {}
   for i, row in ipairs(rows) do
-    left[i] = ("  %s --%s%s"):format(row[1] and "-" .. row[1] .. "," or "   ", row[2], row[3] and " " .. row[3] or "")
+    left[i] = ("  %s%s%s%s"):format(row[1] and "-" .. row[1] or "  ", row[1] and row[2] and ", " or "  ",
+      row[2] and "--" .. row[2] or "", row[3] and " " .. row[3] or "")
     width = math.max(width, #left[i])
   end
   for i, row in ipairs(rows) do

@@ -16,7 +16,9 @@ M.options = {
   { "e", "event", "EVENT", "what to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
   { "F", "freq", "N", "samples a second (999 for clocks and hardware counters)", kind = "integer" },
   { "c", "count", "N", "a sample every N of the event (1 for what is no clock and no hardware counter)", kind = "integer" },
-  { "g", "call-graph", nil, "of a script: C and kernel functions too; else: call chains" },
+  { "g", nil, nil, "of a script: C and kernel functions too; else: call chains" },
+  { nil, "call-graph", "MODE", "the same; of others by frame pointers (fp), or with the stack for perf report to unwind (dwarf)",
+    choices = { "fp", "dwarf" } },
   { "p", "pid", "PID", "a process that runs already", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
   { "o", "output", "FILE", "luaperf.json of a script, perf.data otherwise" },
@@ -28,25 +30,25 @@ M.options = {
 local function of_script(opts, words, here)
   if opts.timeout then return nil, "--timeout is not for scripts", "USAGE" end
   local ended, message, code = run.run(run.script(here, words, { mode = "record", events = opts.event, freq = opts.freq,
-    period = opts.count, native = opts["call-graph"], coroutines = opts.coroutines,
+    period = opts.count, native = opts.g or opts["call-graph"] ~= nil, coroutines = opts.coroutines,
     output = opts.output or "luaperf.json", verbose = opts.verbose }))
   if not ended then return nil, message, code end
   if ended.signal then say.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end
   return run.status(ended)
 end
 
-local function of_others(opts, words)
+local function of_others(opts, words, here)
   if opts.coroutines then return nil, "--coroutines is for scripts", "USAGE" end
   local target, during = words, nil
   if opts.pid or opts["all-cpus"] then
-    target, during = opts.pid or -1, #words > 0 and words or nil
+    target, during = opts.pid or -1, run.program(here, words)
     if not (during or opts.timeout) then say.progress "recording; ^C ends it" end
   end
   local output = opts.output or "perf.data"
   local result, message, code = require "perf".record(target, { events = opts.event, freq = opts.freq, period = opts.count,
-    call_graph = opts["call-graph"], output = output, timeout = opts.timeout, during = during })
+    call_graph = opts["call-graph"] or opts.g, output = output, timeout = opts.timeout, during = during })
   say.progress()
-  if not result then return nil, message, code end
+  if not result then return nil, run.why(words[1], message, code), code end
   local lost = result.lost > 0 and (", %d lost: a lower -F, or a larger -c, loses fewer"):format(result.lost) or ""
   io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(say.count(result.samples, "sample"), output, lost))
   if opts.verbose then
@@ -61,8 +63,9 @@ function M.run(opts, words, here)
   if opts.freq and opts.count then return nil, "options -F and -c exclude each other", "USAGE" end
   if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
   if not others and #words == 0 then return nil, "what is to be run? luaperf record script.lua", "USAGE" end
+  if opts.output == "-" then return nil, "-o -: stdout is the program's; name a file", "USAGE" end
   if not others and run.is_script(words[1]) then return of_script(opts, words, here) end
-  return of_others(opts, words)
+  return of_others(opts, words, here)
 end
 
 return M

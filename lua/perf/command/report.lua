@@ -11,11 +11,12 @@ M.about = "show a profile, or turn it into a flame graph, folded stacks, pprof, 
 M.usage = "luaperf report [options] [FILE]"
 M.text = [[
 Reads what luaperf record wrote, perf.data files (perf's own too), sampled speedscope files and folded stacks; without FILE
-luaperf.json, or perf.data; - is stdin. Prints tables unless another kind is asked for, by its option or by the name of the output.]]
+luaperf.json, or perf.data; - is stdin. Prints tables unless another kind is asked for, by its option or by the name of the
+output.]]
 M.mixed = true
 M.options = {
   { "i", "input", "FILE", "the same as FILE" },
-  { "o", "output", "FILE", "write there; its ending tells the kind, as with luaperf record" },
+  { "o", "output", "FILE", "write there, - is stdout; its ending tells the kind, as with luaperf record" },
   { "n", "lines", "N", "rows of each table (20)", kind = "integer" },
   { "e", "event", "EVENT", "of a file with several events, this one" },
   { "d", "diff", "FILE", "compare with an earlier profile: what takes more and what less of the whole" },
@@ -76,12 +77,12 @@ local function print_tables(list, opts, before)
   if opts.output then
     return require "perf.report.file".write(opts.output, function(put) put(text) end)
   end
-  io.stdout:write(text)
-  return true
+  return say.out(text)
 end
 
 --- Run the command. @return exit status; or nil, message, code
 function M.run(opts, words)
+  if opts.output == "-" then opts.output = nil end
   if #words > 1 then return nil, "one file at a time; two are compared by --diff OLD NEW", "USAGE" end
   local path = opts.input or words[1] or (exists "luaperf.json" or not exists "perf.data") and "luaperf.json" or "perf.data"
   local kind, wrong = kind_of(opts)
@@ -110,8 +111,8 @@ function M.run(opts, words)
   local out
   out, message, code = write(list[1], kind, opts, before)
   if not out then return nil, message, code end
-  if not opts.output then io.stdout:write(out) end
-  return 0
+  if not opts.output then out, message, code = say.out(out) end
+  return out and 0, message, code
 end
 
 return M

@@ -5,6 +5,7 @@ local every = require "perf.every"
 
 local M = {}
 
+local MISTAKE = 129 -- in the options: perf.command's status
 local SIGINT, SIGTERM, GRACE = 2, 15, 60 -- looks
 
 local function head(path)
@@ -33,6 +34,21 @@ local function interpreter(arg)
   return { arg[i] or "lua" }
 end
 
+--- The words that run a program or a script as it is, without a session; nil where there are none.
+function M.program(here, words)
+  if #words == 0 then return nil end
+  local argv = M.is_script(words[1]) and interpreter(here.interpreter) or {}
+  for _, word in ipairs(words) do argv[#argv + 1] = word end
+  return argv
+end
+
+--- A refusal to run a word, in other words where a file of that name is there but none to be run.
+function M.why(word, message, code)
+  if code ~= "ENOENT" or not word or word:find "/" or not head(word) then return message end
+  return word .. ": no program in PATH; and the file here is no Lua script: its name does not end in .lua, nor does its first "
+    .. "line name an interpreter of Lua"
+end
+
 local function literal(v)
   if type(v) == "string" then return (("%q"):format(v):gsub("\n", "n")) end
   return tostring(v)
@@ -43,7 +59,7 @@ end
 -- @tab words the script and its arguments
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
-  session.terminated = true
+  session.terminated, session.mistake, session.hidden = true, MISTAKE, true
   local code = {}
   if here.paths then
     code[1] = ("package.path, package.cpath = %s, %s "):format(literal(here.paths.path), literal(here.paths.cpath))
@@ -92,7 +108,7 @@ function M.run(argv, opened)
     if opened then ok, message, code = opened(process) end
     if ok then
       ok, message, code = process:start()
-      if not ok then message = ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))) end
+      if not ok then message = M.why(argv[1], ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))), code) end
     end
     local state, wait = { script = argv.session }, 0.0005
     while ok and not status do

@@ -14,6 +14,15 @@ function M.error(err)
   io.stderr:write("luaperf: ", M.plain(err), "\n")
 end
 
+--- Text to stdout, all of it.
+-- @return true; or nil, message, code
+function M.out(text)
+  local ok, message = io.stdout:write(text)
+  if ok then ok, message = io.stdout:flush() end
+  if ok then return true end
+  return nil, "stdout: " .. message, "EIO"
+end
+
 --- "1 sample", "1,234 samples".
 function M.count(n, what)
   return ("%s %s%s"):format(require "perf.format".commas(n), what, n == 1 and "" or "s")

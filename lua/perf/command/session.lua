@@ -12,9 +12,9 @@ local M = {}
 
 local REFUSED = 255
 
-local function refuse(message)
+local function refuse(message, status)
   say.error(message)
-  os.exit(REFUSED)
+  os.exit(status or REFUSED)
 end
 
 -- Something whose finalizer is called when the state closes, before those of what was made earlier.
@@ -25,6 +25,35 @@ local function at_close(fn)
     return proxy
   end
   return setmetatable({}, { __gc = fn })
+end
+
+-- The program may change its directory.
+local function absolute(path)
+  if path:sub(1, 1) == "/" then return path end
+  local dir = core.cwd()
+  return dir and dir:gsub("/$", "") .. "/" .. path or path
+end
+
+-- Takes the words that made the session, "-e" and its chunk, out of arg: a script sees what it would see without it. Lua 5.1 and
+-- 5.2 set arg after this.
+local function hide()
+  local function shift(arg)
+    local i = -1
+    while arg[i - 2] do
+      arg[i] = arg[i - 2]
+      i = i - 1
+    end
+    arg[i], arg[i - 1] = nil, nil
+  end
+  if rawget(_G, "arg") then return shift(rawget(_G, "arg")) end
+  if getmetatable(_G) then return end
+  setmetatable(_G, { __newindex = function(globals, name, value)
+    if name == "arg" then
+      setmetatable(globals, nil)
+      shift(value)
+    end
+    rawset(globals, name, value)
+  end })
 end
 
 -- A write that fails at the end of a run must not lose it: then it goes where there is room.
@@ -54,11 +83,12 @@ function modes.record(opts)
     local prof, why = p:stop()
     p:close()
     if not prof then return say.error(why) end
-    local path = write(prof, opts.output)
-    if path and not opts.quiet then
+    local path = write(prof, opts.place)
+    if path == opts.place then path = opts.output end
+    if path and not (opts.quiet and path == opts.output) then
       io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(say.count(prof.sample_count, "sample"), prof.event, path))
     end
-    if opts.verbose then io.stderr:write(tostring(prof), "\n") end
+    if opts.verbose and not opts.quiet then io.stderr:write(tostring(prof), "\n") end
   end
 end
 
@@ -70,11 +100,11 @@ function modes.stat(opts)
   return function()
     local counts = fast.finish(set.meter, c)
     if not opts.output then
-      io.stderr:write("\n", tostring(counts), "\n")
+      if not opts.quiet then io.stderr:write("\n", tostring(counts), "\n") end
       return
     end
     local json = opts.output:find "%.json$"
-    local ok, why = require "perf.report.file".write(opts.output, function(put)
+    local ok, why = require "perf.report.file".write(opts.place, function(put)
       put((json and counts:json() or tostring(counts)) .. "\n")
     end)
     if not ok then
@@ -86,16 +116,20 @@ end
 
 --- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
 -- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
--- `terminated`: true where a signal that asks for the end is told by the exit status, not passed on by dying of it
+-- `mistake`: the exit status of a mistake in these, REFUSED when not given; `hidden`: true where -e began it, of which the
+-- script is to see nothing; `terminated`: true where a signal that asks for the end is told by the exit status, not passed on
+-- by dying of it
 function M.start(opts)
+  if opts.hidden then hide() end
   if opts.output then -- before an hour's run rather than after it
     local out, message = core.output(opts.output)
     if not out then refuse(message) end
     out:close()
+    opts.place = absolute(opts.output)
   end
   local pid = core.pid()
   local ok, finish, message = pcall(modes[opts.mode], opts)
-  if not ok then refuse(finish) end
+  if not ok then refuse(finish, opts.mistake) end
   if not finish then refuse(message) end
   local exit = os.exit
   local function stop()

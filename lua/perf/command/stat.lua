@@ -23,7 +23,7 @@ M.options = {
   { "p", "pid", "PID", "a process that runs already, with its threads", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
   { "r", "repeat", "N", "run it N times: means, and how far the runs differ", kind = "integer" },
-  { "o", "output", "FILE", "write there instead of stderr; JSON when its name ends in .json" },
+  { "o", "output", "FILE", "write there instead of stderr, - is stdout; JSON when its name ends in .json" },
   { nil, "timeout", "SECONDS", "with -p or -a: for so long", kind = "number", least = 0.001 },
   { "v", "verbose", nil, "say for how long each event was counted" },
 }
@@ -143,13 +143,13 @@ local function open_all(opts, events)
   return all, lacking
 end
 
-local function from_others(opts, events, words)
+local function from_others(opts, events, words, here)
   local all, lacking, code = open_all(opts, events)
   if not all then return nil, lacking, code end
   for _, p in ipairs(all) do p:enable() end
   local start, ended, message = core.wall_ns(), { exit = 0 }, nil
   if #words > 0 then
-    ended, message, code = run.run(words)
+    ended, message, code = run.run(run.program(here, words))
   else
     say.progress "counting; ^C ends it"
     local waited, signal = run.wait(opts.timeout, function()
@@ -222,6 +222,7 @@ local function deliver(text, json, opts)
     io.stderr:write(text, "\n")
     return true
   end
+  if opts.output == "-" then return say.out(text .. "\n") end
   local ok, message, code = require "perf.report.file".write(opts.output, function(put)
     put(opts.output:find "%.json$" and json() .. "\n" or text)
   end)
@@ -236,6 +237,11 @@ function M.run(opts, words, here)
   if not others and #words == 0 then return nil, "what is to be run? luaperf stat script.lua", "USAGE" end
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout goes with -p or -a, without a program", "USAGE" end
   if opts["repeat"] and others then return nil, "-r goes with a script or a program", "USAGE" end
+  if opts.output and opts.output ~= "-" then -- before an hour's run rather than after it
+    local out, message, code = core.output(opts.output)
+    if not out then return nil, message, code end
+    out:close()
+  end
   local script = not others and run.is_script(words[1])
   local events = not script and require "perf.group".events_of(opts.event or default_events())
   local results, ended, message, code = {}, nil, nil, nil
@@ -244,7 +250,7 @@ function M.run(opts, words, here)
     local result
     if runs > 1 then say.progress(("run %d of %d"):format(i, runs)) end
     if others then
-      result, ended, code = from_others(opts, events, words)
+      result, ended, code = from_others(opts, events, words, here)
     elseif script then
       result, ended, code = from_script(words, opts, here)
     else

@@ -140,8 +140,8 @@ local function frame_of(reader, pid, addr, called)
   local resolver = resolver_of(p, reader.symbols, reader.kernel)
   local found = resolver and resolver:resolve(addr, called)
   local map = not kernel and not (found and found.symbol) and mapped(p, addr)
-  local name, kind, module = found and found.symbol, kernel and "kernel" or "native", nil
-  module = found and found.module or kernel and "[kernel.kallsyms]" or nil
+  local name, kind = found and found.symbol, kernel and "kernel" or "native"
+  local module = found and found.module or kernel and "[kernel.kallsyms]" or nil
   if map and not name then
     module = map.filename
     if module:find "^//anon" then name = jit_name(reader, pid, addr) end

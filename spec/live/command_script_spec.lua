@@ -1,0 +1,72 @@
+-- luaperf and the scripts that it runs: what they see, where their results go, and what is no script.
+local shell = require "spec.support.luaperf".shell
+local util = require "spec.support.util"
+
+local with_directory = util.with_directory
+
+describe("a script under luaperf", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  it("sees the words that it would see without", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "for i = -6, 3 do io.write(tostring(arg[i]), ' ') end print(getmetatable(_G))")
+      for _, lua in ipairs { util.lua(), util.lua() .. " -lperf.version" } do
+        local wanted = shell(dir, lua .. " a.lua b 'c d'")
+        for _, line in ipairs { "stat -o out", "record" } do
+          local output = shell(dir, ("export LUA='%s'; luaperf %s a.lua b 'c d' 2>/dev/null"):format(lua, line))
+          assert.equal(wanted, output)
+        end
+      end
+    end)
+  end)
+
+  it("is run as it is beside a process or all CPUs", function()
+    requires { root = true }
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "print('ran', arg[1], arg[0]) os.exit(4)")
+      for _, line in ipairs { "stat -a", "record -a", "stat -p $$", "record -p $$" } do
+        local output, status = shell(dir, "luaperf " .. line .. " -e task-clock a.lua x")
+        assert.equal(4, status, line .. output)
+        assert.matches("^ran\tx\ta.lua\n", output)
+      end
+    end)
+  end)
+
+  it("may change its directory: the result is where it was begun", function()
+    with_directory(function(dir)
+      local chdir = "assert(require('testkit').chdir('sub'))"
+      util.write_file(dir .. "/a.lua", chdir)
+      assert(os.execute("mkdir " .. dir .. "/sub"))
+      local output, status = shell(dir, "luaperf record -o a.html a.lua; luaperf stat -o a.json a.lua; ls sub *.html *.json; "
+        .. "PERF_MODE=stat PERF_OUTPUT=b.json $LUA -lperf.auto a.lua; ls sub *.json")
+      assert.equal(0, status, output)
+      assert.matches(" in a.html %]\na.html\na.json\n\nsub:\na.json\nb.json\n\nsub:\n$", output)
+    end)
+  end)
+
+  it("unwinds as a program of perf's options would", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "print 'ran'")
+      for _, mode in ipairs { "-g", "--call-graph fp", "--call-graph=dwarf" } do
+        for _, what in ipairs { "a.lua", "-- $LUA a.lua" } do
+          local output, status = shell(dir, ("luaperf record %s -e task-clock:u %s"):format(mode, what))
+          assert.equal(0, status, output)
+          assert.matches("ran\n", output)
+        end
+      end
+    end)
+  end)
+end)
+
+describe("a file that is no script", function()
+  it("is said to be none", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/noext", "print 'ran'")
+      for _, command in ipairs { "stat", "record -e task-clock:u" } do
+        local output, status = shell(dir, "luaperf " .. command .. " noext")
+        assert.equal(128 - 255, status)
+        assert.matches("^luaperf: noext: no program in PATH; and the file here is no Lua script: .*\n$", output)
+      end
+    end)
+  end)
+end)
