@@ -8,8 +8,10 @@ describe("a script under luaperf", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
 
   it("sees the words that it would see without", function()
+    -- Lua 5.1 and 5.2 set arg when what luaperf has them run first is over.
+    local before = util.shell(util.lua() .. " -e 'print(arg)' /dev/null"):find "^table"
     with_directory(function(dir)
-      util.write_file(dir .. "/a.lua", "for i = -6, 3 do io.write(tostring(arg[i]), ' ') end print(getmetatable(_G))")
+      util.write_file(dir .. "/a.lua", ("for i = %d, 3 do io.write(tostring(arg[i]), ' ') end"):format(before and -6 or 0))
       for _, lua in ipairs { util.lua(), util.lua() .. " -lperf.version" } do
         local wanted = shell(dir, lua .. " a.lua b 'c d'")
         for _, line in ipairs { "stat -o out", "record" } do

@@ -34,26 +34,16 @@ local function absolute(path)
   return dir and dir:gsub("/$", "") .. "/" .. path or path
 end
 
--- Takes the words that made the session, "-e" and its chunk, out of arg: a script sees what it would see without it. Lua 5.1 and
--- 5.2 set arg after this.
+-- Takes the words that made the session, "-e" and its chunk, out of arg: a script sees what it would see without it. Not on Lua
+-- 5.1 and 5.2, which set arg after this.
 local function hide()
-  local function shift(arg)
-    local i = -1
-    while arg[i - 2] do
-      arg[i] = arg[i - 2]
-      i = i - 1
-    end
-    arg[i], arg[i - 1] = nil, nil
+  local arg, i = rawget(_G, "arg"), -1
+  if type(arg) ~= "table" then return end
+  while arg[i - 2] do
+    arg[i] = arg[i - 2]
+    i = i - 1
   end
-  if rawget(_G, "arg") then return shift(rawget(_G, "arg")) end
-  if getmetatable(_G) then return end
-  setmetatable(_G, { __newindex = function(globals, name, value)
-    if name == "arg" then
-      setmetatable(globals, nil)
-      shift(value)
-    end
-    rawset(globals, name, value)
-  end })
+  arg[i], arg[i - 1] = nil, nil
 end
 
 -- A write that fails at the end of a run must not lose it: then it goes where there is room.
