@@ -4,6 +4,7 @@
 -- state and so is replaced by a function that ends the session first; or SIGTERM, SIGHUP, SIGQUIT. A fork's child leaves
 -- the session to its parent.
 -- @module perf.command.session
+local at_exit = require "perf.at_exit"
 local core = require "perf.core"
 local save = require "perf.report.save"
 local say = require "perf.command.say"
@@ -15,16 +16,6 @@ local REFUSED = 255
 local function refuse(message, status)
   say.error(message)
   os.exit(status or REFUSED)
-end
-
--- Something whose finalizer is called when the state closes, before those of what was made earlier.
-local function at_close(fn)
-  if rawget(_G, "newproxy") then
-    local proxy = rawget(_G, "newproxy")(true)
-    getmetatable(proxy).__gc = fn
-    return proxy
-  end
-  return setmetatable({}, { __gc = fn })
 end
 
 -- The program may change its directory.
@@ -134,7 +125,7 @@ function M.start(opts)
     stop()
     return exit(...)
   end
-  M.kept = at_close(stop)
+  M.kept = at_exit(stop)
   core.on_terminate(function(signal)
     stop()
     return opts.terminated and 128 + signal or nil
