@@ -1,6 +1,7 @@
 /* The temporary file is made with O_EXCL in the directory of the path, so that the move stays within one file system and no
  * link of another's is followed; a symbolic link at the path itself is replaced. A device, a pipe or a terminal is no file
- * to be replaced: it is written into. What may not be written may not be replaced either. */
+ * to be replaced: it is written into, as is a descriptor by name (/dev/stdout). What may not be written may not be replaced
+ * either. */
 #include "output.h"
 
 #include <errno.h>
@@ -16,18 +17,30 @@
 #define TRIES 100
 #define ROOM 64 /* for the temporary's own name */
 
-/* Opens what is there and is no regular file. 0: there is nothing, or a file, of which *mode tells. */
+/* Whether it names a descriptor of ours: a link that must not be replaced, whatever it leads to. */
+static int is_descriptor(const char *path)
+{
+	static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strncmp(path, names[i], strlen(names[i])) == 0)
+			return 1;
+	return 0;
+}
+
+/* Opens what is there and is no regular file, or a descriptor by name. 0: there is nothing, or a file, of which *mode tells. */
 static int open_special(const char *path, int *mode)
 {
 	struct stat st;
-	int fd = pf_sys->open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK, 0), r, regular;
+	int flags = is_descriptor(path) ? O_APPEND : 0;
+	int fd = pf_sys->open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | flags, 0), r, regular;
 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
 		return fd;
 	r = pf_sys->fstat(fd, &st);
-	regular = r == 0 && S_ISREG(st.st_mode);
+	regular = r == 0 && S_ISREG(st.st_mode) && !flags;
 	if (r == 0 && !regular) {
 		r = pf_sys->fcntl(fd, F_GETFL, 0);
 		if (r >= 0)

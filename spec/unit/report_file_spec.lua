@@ -42,6 +42,15 @@ describe("a report's file", function()
     end)
   end)
 
+  it("writes into a descriptor by its name, after what stands there", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "io.write 'first\\n' io.stdout:flush() "
+        .. "assert(require 'perf.report.file'.write('/proc/self/fd/1', function(put) put 'then' end))")
+      assert.equal("", (util.shell(util.lua() .. " " .. dir .. "/a.lua > " .. dir .. "/out")))
+      assert.equal("first\nthen", util.read_file(dir .. "/out"))
+    end)
+  end)
+
   it("says what refuses it, and leaves nothing behind", function()
     local function refused(code, path)
       local ok, message, got = file.write(path, hello)
