@@ -32,28 +32,29 @@
 
 /* Lua has no name for what pcall or a tail call (a REPL's `return ev:refresh("x")`) has called, and says '?'; its object's class
  * has. */
-static inline int pb_argerror(lua_State *L, int arg, const char *message)
+static inline _Noreturn int pb_argerror(lua_State *L, int arg, const char *message)
 {
 	const char *name = NULL;
 	lua_Debug ar;
 	int f;
 
 	if (!lua_getstack(L, 0, &ar))
-		return luaL_error(L, "bad argument #%d (%s)", arg, message);
+		luaL_error(L, "bad argument #%d (%s)", arg, message);
 	lua_getinfo(L, "nf", &ar);
 	f = lua_gettop(L);
 	if (ar.name && ar.name[0] != '?')
 		name = ar.name;
 	if (name && strcmp(ar.namewhat, "method") == 0 && --arg == 0)
-		return luaL_error(L, "calling '%s' on bad self (%s)", name, message);
+		luaL_error(L, "calling '%s' on bad self (%s)", name, message);
 	if (!name && luaL_getmetafield(L, 1, "__index") && lua_istable(L, -1))
 		for (lua_pushnil(L); !name && lua_next(L, f + 1); lua_settop(L, f + 2))
 			if (lua_rawequal(L, f, -1) && lua_type(L, -2) == LUA_TSTRING)
 				name = lua_tostring(L, -2);
-	return luaL_error(L, "bad argument #%d to '%s' (%s)", arg, name ? name : "?", message);
+	luaL_error(L, "bad argument #%d to '%s' (%s)", arg, name ? name : "?", message);
+	__builtin_unreachable();
 }
 
-static inline void pb_typeerror(lua_State *L, int arg, const char *wanted)
+static inline _Noreturn void pb_typeerror(lua_State *L, int arg, const char *wanted)
 {
 	pb_argerror(L, arg, lua_pushfstring(L, "%s expected, got %s", wanted, luaL_typename(L, arg)));
 }
