@@ -106,20 +106,28 @@ end
 
 local clock = { [0] = true, [1] = true, [9] = true } -- cpu-clock, task-clock, dummy: the same with and without the kernel
 
--- The labels of a group's open events in the kernel's order, which all of them share: a sample has the counts of all, and any of
--- them may be the one that writes it.
+local weak = { __mode = "v" }
+
+-- Whether an event's records may have the counts of its group.
+local function tells_counts(attr) return attr.sample_type ~= nil or attr.inherit_stat end
+
+-- The labels of a group's open events in the kernel's order, which all of them share: a record has the counts of all, and any of
+-- them may be the one that writes it. They are made where one does.
 local function joined(leader, ev, info)
   local first = leader:info()
-  local members = first.members or setmetatable({ n = 0 }, { __mode = "v" })
-  local labels = first.labels or {}
+  local members = first.members or setmetatable({ n = 0 }, weak)
   members.n = members.n + 1
   members[members.n] = ev
-  first.members, first.labels, info.labels = members, labels, labels
-  for i = #labels, 1, -1 do labels[i] = nil end
-  labels[1] = first.label
+  first.members = members
+  if not (first.labels or tells_counts(first.attr) or tells_counts(info.attr)) then return end
+  local labels = { first.label }
+  first.labels = labels
   for i = 1, members.n do
     local member = members[i]
-    if member and member:is_open() then labels[#labels + 1] = member:info().label end
+    if member and member:is_open() then
+      local its = member:info()
+      labels[#labels + 1], its.labels = its.label, labels
+    end
   end
 end
 

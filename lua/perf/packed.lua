@@ -132,7 +132,7 @@ local function intern(info, layout, places)
   local tag = tags[key]
   if not tag then
     tag = #infos / 2 + 1
-    local known = { label = info.label, attr = info.attr, labels = info.labels and { unpack(info.labels) } }
+    local known = { label = info.label, attr = info.attr, labels = info.labels }
     for _, sample in ipairs { false, places } do
       local n = #infos + 1
       infos[n], layouts[n] = known, layout

@@ -86,6 +86,19 @@ describe("the kernel's sample has", function()
     assert.equal(64, n)
   end)
 
+  it("read values of a group in which a member alone is sampled", function()
+    local g = assert(perf.group { "dummy", "minor-faults:u",
+      { event = "page-faults:u", sample_period = 1, sample_type = { "read" } }, "task-clock" })
+    rings.keep(g)
+    g[3]:map()
+    g:enable()
+    kit.touch_pages(1)
+    g:disable()
+    local c = assert(g[3]:read_record(0)).counts
+    assert.same({ "dummy", "minor-faults:u", "page-faults:u", "task-clock" },
+      { c[1].label, c[2].label, c[3].label, c[4].label })
+  end)
+
   it("read values of a group that events join and leave", function()
     local lead = assert(perf.open { event = "page-faults:u", sample_period = 1, sample_type = { "read" },
       read_format = { "group", "id" } })
