@@ -16,7 +16,7 @@ local function bad(level, text, ...)
 end
 
 local function resolved(event)
-  local spec, message, code = blame.on(2, require("perf.names").resolve, event)
+  local spec, message, code = blame.on(2, "", require("perf.names").resolve, event)
   if not spec then return nil, message, code end
   return {attr = spec.attrs[1], ids = {}, name = spec.label}
 end

@@ -45,9 +45,7 @@ end
 
 --- The same, raised where the library was called, however many of its functions are in between.
 function M.check(allowed, opts, arg)
-  local ok, result = pcall(M.options, allowed, opts, arg, 0)
-  if ok then return result end
-  blame.raise(result:match "^bad argument #%d+ %((.*)%)$" or result, arg)
+  return blame.on(arg, "", M.options, allowed, opts, arg, 0)
 end
 
 return M

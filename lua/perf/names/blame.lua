@@ -110,17 +110,22 @@ function blame.path(path, name, arg)
   return path
 end
 
-local function blamed_on(n, ok, ...)
+local function blamed_on(n, what, ok, ...)
   if ok then return ... end
   local err = ...
   local why = blame.words(err)
-  if why ~= err then blame.raise(why, n) end
-  error(err, 0)
+  if why ~= err then blame.raise(what .. why, n) end
+  error(err, 0) -- no mistake: memory ran out
 end
 
 --- Call a function whose mistakes are those of argument n of the public one that was called.
-function blame.on(n, f, ...)
-  return blamed_on(n, pcall(f, ...))
+-- @int n
+-- @string what of the argument, "option 'events': ", or ""
+-- @func f
+-- @param ... its arguments
+-- @return what it returns
+function blame.on(n, what, f, ...)
+  return blamed_on(n, what, pcall(f, ...))
 end
 
 local function hand_on(name, ok, ...)

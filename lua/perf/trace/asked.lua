@@ -13,17 +13,10 @@ local function try(events)
   return nil, blame.words(ok and message or set)
 end
 
-local function known(place, ok, set, ...) -- (in Lua 5.1 `arg` is another thing here)
-  if ok then return set, ... end
-  local why = blame.words(set)
-  if why == set then blame.again(set) end -- no mistake: memory ran out
-  blame.raise("option 'events': " .. why, place)
-end
-
 --- The open set of what the option `events` says.
 -- @int arg which argument of the public function it is in: what is no list of events is a mistake there
 -- @return set; or nil, message, code
-function M.option(events, arg) return known(arg, pcall(measure.lookup, events)) end
+function M.option(events, arg) return blame.on(arg, "option 'events': ", measure.lookup, events) end
 
 --- The open set of what can be counted, as perf.measure's.
 -- @param events a string or a table
