@@ -1,20 +1,10 @@
 -- What spans have for themselves when pauses come between: exact, or left out.
 local kit = require "testkit"
-local perf = require "perf"
+local tracer = require("spec.support.spans").tracer
 local attempts = require("spec.support.util").attempts
 
 local FAULTS = "page-faults"
 local touch = kit.touch_pages
-
-local function tracer()
-  local list = {}
-  return assert(perf.tracer { events = FAULTS, exporter = function(batch)
-    for _, s in ipairs(batch) do
-      list[#list + 1] = s
-      list[s.name] = s
-    end
-  end }), list
-end
 
 -- Spans by name: total, self.
 local function check(list, expected)

@@ -1,24 +1,10 @@
 local kit = require "testkit"
 local perf = require "perf"
+local tracer = require("spec.support.spans").tracer
 local util = require "spec.support.util"
 
 local attempts = util.attempts
 local FAULTS = "page-faults"
-
--- A tracer whose spans end up in `list`, in the order they finished.
-local function tracer(options)
-  local list = {}
-  options = options or {}
-  if options.events == nil then options.events = FAULTS end
-  options.service = options.service or "spec"
-  options.exporter = options.exporter or function(batch)
-    for _, s in ipairs(batch) do
-      list[#list + 1] = s
-      list[s.name] = s
-    end
-  end
-  return assert(perf.tracer(options)), list
-end
 
 describe("perf.tracer", function()
   before_each(function() requires { perf_open = true } end)
