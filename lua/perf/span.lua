@@ -17,6 +17,7 @@ local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
+local links = require "perf.trace.links"
 local propagation = require "perf.trace.propagation"
 local totals = require "perf.trace.totals"
 
@@ -24,6 +25,7 @@ local M = {}
 
 local stop, wall, add, thread_token = fast.stop, fast.wall, fast.add, fast.thread_token
 local now = clock.now
+local huge = math.huge
 
 --- Kinds, by the numbers that OTLP has for them.
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
@@ -73,6 +75,12 @@ local function put(self, key, v)
   t[key] = v
 end
 
+-- What the library itself has to say is no attribute of the program's: the limits leave it alone, as they do the counts.
+local function put_own(self, key, v)
+  local t = self.attributes or {}
+  self.attributes, t[key] = t, v
+end
+
 --- Set an attribute; nil takes it away. The attribute `perfevents`, a list of events as perf.measure takes it, also has them
 -- counted from now on, besides the tracer's own.
 -- @string key its name
@@ -81,9 +89,12 @@ end
 function Span:set_attribute(key, v)
   check_type(key, "string", 1)
   if self.duration then return self end
-  if v ~= nil then v = attributes.value(key, v, 2) end
-  put(self, key, v)
-  if key == "perfevents" and v ~= nil then self:_count(v) end
+  if v == nil then
+    put(self, key, nil)
+    return self
+  end
+  put(self, key, attributes.value(key, v, 2, self.tracer.limits.attribute_length))
+  if key == "perfevents" then self:_count(attributes.value(key, v, 2, huge)) end
   return self
 end
 
@@ -91,14 +102,14 @@ end
 -- @tab t by name
 -- @return the span
 function Span:set_attributes(t)
-  for key, v in every((attributes.copy(check_type(t, "table", 1), 1))) do self:set_attribute(key, v) end
+  for key, v in every((attributes.copy(check_type(t, "table", 1), 1, huge, huge))) do self:set_attribute(key, v) end
   return self
 end
 
 -- Count a list of the span's own. What the machine refuses is said in an attribute: a program does not fail for its tracing.
 function Span:_count(events)
   local set, message = asked.lookup(events)
-  if message then put(self, "perf.error", message) end
+  if message then put_own(self, "perf.error", message) end
   if set then self.own_set, self.own, self.own_running = set, nil, not self.paused and begin(set) or nil end
 end
 
@@ -139,13 +150,32 @@ function Span:add_event(name, details, time_ns)
     list = {}
     self.events = list
   end
-  details = details ~= nil and attributes.copy(check_type(details, "table", 2), 2) or nil
+  local limits, dropped, _ = self.tracer.limits, nil, nil
+  if details ~= nil then
+    details, _, dropped = attributes.copy(check_type(details, "table", 2), 2, limits.event_attributes, limits.attribute_length)
+  end
   local at = time_ns ~= nil and M.time(self.anchor, time_ns, 3) or now()
-  if #list >= self.tracer.limits.events then
+  if #list >= limits.events then
     self.dropped_events = (self.dropped_events or 0) + 1
     return self
   end
-  list[#list + 1] = { name = name, attributes = details, at = at }
+  list[#list + 1] = { name = name, attributes = details, dropped = dropped, at = at }
+  return self
+end
+
+--- Another span, of any trace, that this one has to do with.
+-- @param context a context, as `extract` gives, or a Span
+-- @tab[opt] details attributes of the link
+-- @return the span
+function Span:add_link(context, details)
+  local wrong = links.wrong(context)
+  if wrong then blame.raise(wrong, 1) end
+  local limits = self.tracer.limits
+  local link = links.copy(context, details, 2, limits)
+  if self.duration or not link.span_id then return self end
+  local list = self.links or {}
+  self.links = list
+  if #list < limits.links then list[#list + 1] = link else self.dropped_links = (self.dropped_links or 0) + 1 end
   return self
 end
 
@@ -180,7 +210,7 @@ end
 -- The events cannot be read any more (perf.release has closed them): half of the counts would be wrong ones.
 local function lose(self)
   self.lost = true
-  put(self, "perf.error", "the events could not be read")
+  put_own(self, "perf.error", "the events could not be read")
   return false
 end
 
@@ -361,15 +391,23 @@ function Span:inject(headers)
 end
 
 --- Everything as plain tables: name, kind, trace_id, span_id, parent_id, start_ns, duration_ns, attributes, counts (totals by
--- label), self_counts, events, status, message.
+-- label), self_counts, events, links, status, message, and what the limits dropped: dropped_attributes, dropped_events,
+-- dropped_links.
 function Span:totable()
   local t = { name = self.name, kind = kind_names[self.kind], trace_id = self.trace_id, span_id = self.span_id,
     parent_id = self.parent_id, tracestate = self.tracestate, start_ns = clock.ns(self.anchor, self.start),
     duration_ns = self.duration, attributes = self.attributes or {}, counts = {}, self_counts = {}, events = {},
-    status = self.status == 2 and "error" or self.status == 1 and "ok" or "unset", message = self.message }
+    links = {}, status = self.status == 2 and "error" or self.status == 1 and "ok" or "unset", message = self.message,
+    dropped_attributes = self.dropped or 0, dropped_events = self.dropped_events or 0,
+    dropped_links = self.dropped_links or 0 }
   totals.each(self, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
   for i, e in ipairs(self.events or {}) do
-    t.events[i] = { name = e.name, attributes = e.attributes or {}, time_ns = clock.ns(self.anchor, e.at) }
+    t.events[i] = { name = e.name, attributes = e.attributes or {}, time_ns = clock.ns(self.anchor, e.at),
+      dropped_attributes = e.dropped or 0 }
+  end
+  for i, l in ipairs(self.links or {}) do
+    t.links[i] = { trace_id = l.trace_id, span_id = l.span_id, tracestate = l.tracestate, attributes = l.attributes or {},
+      dropped_attributes = l.dropped or 0 }
   end
   return t
 end
@@ -390,15 +428,16 @@ local Silent = { __name = "perf.Span" }
 Silent.__index = Silent
 M.Silent = Silent
 
-for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_status", "add_event", "record_error", "pause",
-  "resume", "set_counts" } do
+for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_status", "add_event", "add_link", "record_error",
+  "pause", "resume", "set_counts" } do
   Silent[name] = function(self) return self end
 end
 Silent.context, Silent.inject = Span.context, Span.inject
 --- The same as a Span's, without what it does not have: times, and all that was put there.
 function Silent:totable()
   return { name = self.name, kind = "internal", trace_id = self.trace_id, span_id = self.span_id, parent_id = self.parent_id,
-    tracestate = self.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, status = "unset" }
+    tracestate = self.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, links = {}, status = "unset",
+    dropped_attributes = 0, dropped_events = 0, dropped_links = 0 }
 end
 function Silent.finish() end
 function Silent.is_recording() return false end

@@ -16,6 +16,7 @@ local clock = require "perf.trace.clock"
 local config_of = require "perf.trace.config"
 local fast = require "perf.fast"
 local ids = require "perf.trace.ids"
+local links_of = require "perf.trace.links"
 local measure = require "perf.measure"
 local propagation = require "perf.trace.propagation"
 local sender = require "perf.trace.sender"
@@ -66,21 +67,6 @@ end
 
 local is_span = { [Span] = true, [Silent] = true }
 
--- A copy: what a program does to them later must not cost the batch that the span goes with.
-local function copy_links(links)
-  if type(links) ~= "table" then blame.raise(("option 'links': array of contexts expected, got %s"):format(type(links)), 2) end
-  local list = {}
-  for i, link in ipairs(links) do
-    local wrong = type(link) ~= "table" and "context expected, got " .. type(link) or propagation.wrong(link)
-      or not (link.span_id or link.remote) and "a context with ids expected"
-    if wrong then blame.raise(("option 'links': [%d]: %s"):format(i, wrong), 2) end
-    if link.span_id then -- a header may say only whether to sample
-      list[#list + 1] = { trace_id = link.trace_id, span_id = link.span_id, tracestate = link.tracestate }
-    end
-  end
-  return list
-end
-
 local function check_options(opts)
   if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
   check_keys(opts)
@@ -105,17 +91,20 @@ end
 --- Start a span. It counts until its finish.
 -- @string name what is done: few different ones, for backends group by it
 -- @tab[opt] opts parent (a span; a context, as `extract` gives; false: none), by default the one that tracer:span runs; kind
--- ("internal", "server", "client", "producer", "consumer"); attributes; links (array of contexts); start_ns (nanoseconds
--- since 1970, when it began before this call)
+-- ("internal", "server", "client", "producer", "consumer"); attributes; links (array of contexts and Spans; a context may have
+-- attributes); start_ns (nanoseconds since 1970, when it began before this call)
 -- @return Span
 function Tracer:start(name, opts)
   if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
-  local parent, attributes, nattributes, links
+  local parent, attributes, nattributes, dropped, links, dropped_links
   if opts then
     parent = check_options(opts)
-    if opts.attributes then attributes, nattributes = attributes_of.copy(opts.attributes, 2) end
-    if opts.links ~= nil then links = copy_links(opts.links) end
+    local limits = self.limits
+    if opts.attributes then
+      attributes, nattributes, dropped = attributes_of.copy(opts.attributes, 2, limits.attributes, limits.attribute_length)
+    end
+    if opts.links ~= nil then links, dropped_links = links_of.list(opts.links, 2, limits) end
   end
   if parent == nil and self.depth > 0 then parent = current(self) end
 
@@ -153,10 +142,11 @@ function Tracer:start(name, opts)
   end
   if opts then
     if opts.kind then span.kind = kinds[opts.kind] end
-    if links then span.links = links end
+    if links then span.links, span.dropped_links = links, dropped_links end
     if attributes then
-      span.attributes, span.nattributes = attributes, nattributes
-      if attributes.perfevents then span:_count(attributes.perfevents) end
+      span.attributes, span.nattributes, span.dropped = attributes, nattributes, dropped
+      local own = opts.attributes.perfevents -- whole, whatever the limits leave of it
+      if own ~= nil then span:_count(attributes_of.value("perfevents", own, 2, math.huge)) end
     end
   end
   begin(span, self.set, start)
@@ -340,7 +330,9 @@ Tracer.__close = function(self) self:close() end
 -- @tab[opt] options service (name), exporter (perf.exporter.otlp{}, perf.exporter.zipkin{}, a function of arrays of plain
 -- spans, false), events (as perf.measure takes them; nil: the best there are; false: none), resource (attributes of the process),
 -- sampler (a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, a function), propagators ({"tracecontext", "b3", "b3multi"}),
--- metrics (true: histograms of the counts by span name), queue (2048 spans), batch (512), delay (5 seconds), retry (300 seconds).
+-- metrics (true: histograms of the counts by span name), limits ({attributes=, attribute_length=, events=, links=,
+-- event_attributes=, link_attributes=}: 128 of each, attribute_length characters in a string, math.huge), queue (2048 spans),
+-- batch (512), delay (5 seconds), retry (300 seconds).
 -- OTEL_* in the environment fill in what is not said.
 -- @return Tracer; or nil, message, code when the machine refuses the events. Raises for an unknown option or event.
 function M.tracer(options)

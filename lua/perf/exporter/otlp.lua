@@ -50,9 +50,14 @@ local function put_count(label, _, total, own)
   if digits then out[#out + 1] = self_key(label) .. digits .. '"}}' end
 end
 
+-- The attributes of an event or a link, and how many of them its limit dropped.
+local function details_text(t)
+  return (t.attributes and ',"attributes":[' .. attributes_text(t.attributes) .. "]" or "")
+    .. (t.dropped and ',"droppedAttributesCount":' .. t.dropped or "")
+end
+
 local function event_text(anchor, e)
-  return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at), quote(e.name),
-    e.attributes and ',"attributes":[' .. attributes_text(e.attributes) .. "]" or "")
+  return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at), quote(e.name), details_text(e))
 end
 
 local names = text.keep(quote)
@@ -76,8 +81,8 @@ local function span_text(s)
   if s.links then
     local list = {}
     for i, l in ipairs(s.links) do
-      list[i] = format('{"traceId":"%s","spanId":"%s"%s}', l.trace_id, l.span_id,
-        l.tracestate and ',"traceState":' .. quote(l.tracestate) or "")
+      list[i] = format('{"traceId":"%s","spanId":"%s"%s%s}', l.trace_id, l.span_id,
+        l.tracestate and ',"traceState":' .. quote(l.tracestate) or "", details_text(l))
     end
     rest = rest .. ',"links":[' .. concat(list, ",") .. "]"
   end
@@ -86,6 +91,7 @@ local function span_text(s)
   end
   if s.dropped then rest = rest .. ',"droppedAttributesCount":' .. s.dropped end
   if s.dropped_events then rest = rest .. ',"droppedEventsCount":' .. s.dropped_events end
+  if s.dropped_links then rest = rest .. ',"droppedLinksCount":' .. s.dropped_links end
   if s.tracestate then rest = rest .. ',"traceState":' .. quote(s.tracestate) end
   return concat { '{"traceId":"', s.trace_id, '","spanId":"', s.span_id,
     s.parent_id and '","parentSpanId":"' .. s.parent_id or "", '","name":', names(s.name), ',"kind":', s.kind,

@@ -3,7 +3,8 @@
 --     exporter = perf.exporter.zipkin {endpoint = "http://127.0.0.1:9411/api/v2/spans"}
 --
 -- Times are whole microseconds there and tags are strings, so a count of 64 bits stays exact. Zipkin has no status: an error is
--- the tag "error". The server turns names into lower case.
+-- the tag "error", and no counts of what limits dropped: these are the tags otel.dropped_attributes_count, ..._events_count and
+-- ..._links_count. The server turns names into lower case.
 -- @module perf.exporter.zipkin
 local every = require "perf.every"
 local base = require "perf.exporter.base"
@@ -54,6 +55,9 @@ function Writer:add(s)
   end
   totals.each(s, put_count)
   if s.status == 2 then put("error", s.message or "true") end
+  if s.dropped then put("otel.dropped_attributes_count", tostring(s.dropped)) end
+  if s.dropped_events then put("otel.dropped_events_count", tostring(s.dropped_events)) end
+  if s.dropped_links then put("otel.dropped_links_count", tostring(s.dropped_links)) end
   local annotations
   if s.events then
     local list = {}

@@ -14,7 +14,7 @@ local env = settings.text
 
 local known = { service = "string", exporter = "table|function|boolean", events = "string|table|boolean", resource = "table",
   sampler = "string|number|function", propagators = "table", metrics = "boolean|table", queue = "number", batch = "number",
-  delay = "number", retry = "number" }
+  delay = "number", retry = "number", limits = "table" }
 
 local function mistake(name, why) blame.raise(("option '%s': %s"):format(name, why), 1) end
 
@@ -125,6 +125,29 @@ local function metrics_of(metrics, config)
     or settings.milliseconds(config.warnings, settings.period, "OTEL_METRIC_EXPORT_INTERVAL") }
 end
 
+-- The limits of OpenTelemetry's specification: option, range, default, variables (the first one that is set).
+local limits = {
+  { "attributes", settings.count, 128, "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" },
+  { "attribute_length", settings.length, math.huge, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" },
+  { "events", settings.count, 128, "OTEL_SPAN_EVENT_COUNT_LIMIT" },
+  { "links", settings.count, 128, "OTEL_SPAN_LINK_COUNT_LIMIT" },
+  { "event_attributes", settings.count, 128, "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" },
+  { "link_attributes", settings.count, 128, "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" },
+}
+local known_limits = {}
+for _, limit in ipairs(limits) do known_limits[limit[1]] = "number" end
+
+local function limits_of(options, config)
+  local given, result = extension.check(known_limits, options.limits, 1), {}
+  for _, limit in ipairs(limits) do
+    local name, range, default = limit[1], limit[2], limit[3]
+    result[name] = settings.option("limits." .. name, given[name], range)
+      or settings.number(config.warnings, range, limit[4], limit[5]) or default
+  end
+  return result
+end
+
 --- The configuration of a tracer.
 -- @tab[opt] options perf.tracer's
 -- @return config; raises at the caller for what no program should say
@@ -150,9 +173,7 @@ function M.read(options)
   end
   config.delay = number_of(options, config, "delay", settings.seconds, "OTEL_BSP_SCHEDULE_DELAY", 5, 1e3)
   config.retry = settings.option("retry", options.retry, settings.seconds) or 300
-  config.limits = {
-    attributes = number_of({}, config, nil, settings.count, "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", 128),
-    events = number_of({}, config, nil, settings.count, "OTEL_SPAN_EVENT_COUNT_LIMIT", 128) }
+  config.limits = limits_of(options, config)
   return config
 end
 

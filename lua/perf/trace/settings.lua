@@ -16,6 +16,9 @@ M.count, M.size = whole(0), whole(1)
 M.seconds = { what = "a number from 0", fits = function(v) return v >= 0 end } -- NaN is not
 M.period = { what = "a number above 0", fits = function(v) return v > 0 and v < huge end }
 
+--- How many characters a value may have: math.huge is no limit.
+M.length = { what = "a whole number from 0, or math.huge", fits = function(v) return v >= 0 and v == floor(v) end }
+
 --- An option's number, or a mistake in the first argument of the public function.
 function M.option(name, v, range)
   if v ~= nil and (type(v) ~= "number" or not range.fits(v)) then

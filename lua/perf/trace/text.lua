@@ -48,6 +48,18 @@ local function repair(s)
   return table.concat(parts)
 end
 
+--- The first n characters of a string. A byte that is not UTF-8 counts as one, as the U+FFFD that is sent for it.
+function M.cut(s, n)
+  if #s <= n then return s end
+  if not find(s, "[\128-\255]") then return sub(s, 1, n) end
+  local i = 1
+  for _ = 1, n do
+    if i > #s then return s end
+    i = i + (utf8_length(s, i) or 1)
+  end
+  return sub(s, 1, i - 1)
+end
+
 --- A string in valid UTF-8, whatever bytes it has.
 function M.valid(s)
   return find(s, "[\128-\255]") and repair(s) or s

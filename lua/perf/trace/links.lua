@@ -1,0 +1,51 @@
+--- Links: spans of other traces that a span has to do with. A link is a context, or a Span, with attributes of its own.
+-- @module perf.trace.links
+local attributes = require "perf.trace.attributes"
+local blame = require "perf.names.blame"
+local propagation = require "perf.trace.propagation"
+
+local M = {}
+
+--- What keeps a value from being a link; nil when nothing does.
+function M.wrong(link)
+  if type(link) ~= "table" then return "context expected, got " .. type(link) end
+  return propagation.wrong(link) or not (link.span_id or link.remote) and "a context with ids expected" or nil
+end
+
+--- A copy of a link: what the program does to it later must not cost the batch that the span is sent with.
+-- @param link one that is not wrong
+-- @param details its attributes, or nil
+-- @int arg which argument of the public function they came in
+-- @tab limits the tracer's
+function M.copy(link, details, arg, limits)
+  local copy = { trace_id = link.trace_id, span_id = link.span_id, tracestate = link.tracestate }
+  if details ~= nil then
+    if type(details) ~= "table" then blame.raise(("attributes: table expected, got %s"):format(type(details)), arg) end
+    local _
+    copy.attributes, _, copy.dropped = attributes.copy(details, arg, limits.link_attributes, limits.attribute_length)
+  end
+  return copy
+end
+
+--- The links that a span starts with.
+-- @param links the option: an array of contexts and Spans; a context may have attributes
+-- @int arg which argument of the public function it came in
+-- @tab limits the tracer's
+-- @return array; how many were dropped, nil for none
+function M.list(links, arg, limits)
+  if type(links) ~= "table" then
+    blame.raise(("option 'links': array of contexts expected, got %s"):format(type(links)), arg)
+  end
+  local list, dropped = {}, nil
+  for i, link in ipairs(links) do
+    local wrong = M.wrong(link)
+    if wrong then blame.raise(("option 'links': [%d]: %s"):format(i, wrong), arg) end
+    if link.span_id then -- a header may say only whether to sample
+      local copy = M.copy(link, getmetatable(link) == nil and link.attributes or nil, arg, limits) -- a Span's are not the link's
+      if #list < limits.links then list[#list + 1] = copy else dropped = (dropped or 0) + 1 end
+    end
+  end
+  return list, dropped
+end
+
+return M
