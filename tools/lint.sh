@@ -87,8 +87,10 @@ tool luacheck "luacheck is silent" lua_clean
 check "the core sees nothing of Lua" core_sees_no_lua
 check "nothing is marked as unfinished" no_marks
 check "no file is far over 450 lines" short_files
-tool gcc "gcc has no warning" compiles gcc
-tool clang "clang has no warning" compiles clang
+# Elsewhere a newer compiler may warn of what ours does not: only our CI sets WERROR.
+if [ -n "${WERROR:-}" ]; then compiled="has no warning"; else compiled="compiles it"; fi
+tool gcc "gcc $compiled" compiles gcc
+tool clang "clang $compiled" compiles clang
 tool nm "only luaopen_ functions are exported" exports_only_open
 tool cppcheck "cppcheck is silent" cppcheck_clean
 tool shellcheck "shellcheck is silent" scripts_clean

@@ -49,13 +49,13 @@ lua_module() {
     want "$2" "$3"
 }
 
-# Debian has two LuaJITs that conflict: take the one that is there, with its own headers.
+# Debian 12 has two LuaJITs that conflict: take the one that is installed, with its own headers. Debian 13 has one, named luajit.
 luajit() {
-    local pkg=luajit2 dev=libluajit2-5.1-dev
+    local pkg="luajit2|luajit" dev="libluajit2-5.1-dev|libluajit-5.1-dev"
     if debian; then
         installed luajit && pkg=luajit dev=libluajit-5.1-dev
         installed luajit2 && pkg=luajit2 dev=libluajit2-5.1-dev
-        # Headers of the other branch do as well: the interface is one.
+        # Either branch's headers do: both have the same interface.
         if installed libluajit-5.1-dev || installed libluajit2-5.1-dev; then dev=; fi
         if command -v luajit >/dev/null && pkg-config --exists luajit 2>/dev/null; then return; fi
         want "the interpreter" "$pkg"
@@ -178,11 +178,21 @@ apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
         -o Dpkg::Use-Pty=0 "$@"
 }
+# "a|b" is the first of these that this Debian has, which is known only after apt-get update.
+candidate() {
+    local p
+    for p in ${1//|/ }; do
+        if apt-cache policy "$p" | grep -q '^  Candidate: [^(]'; then break; fi
+    done
+    echo "$p"
+}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { apt update && apt install -y --no-remove --no-install-recommends "${wanted[@]}"; } >"$log" 2>&1; then
+packages=()
+if ! { apt update && for p in "${wanted[@]}"; do packages+=("$(candidate "$p")"); done &&
+    apt install -y --no-remove --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    echo "apt-get could not install: ${wanted[*]}" >&2
+    echo "apt-get could not install: ${packages[*]:-${wanted[*]}}" >&2
     exit 1
 fi
 echo "Installed."

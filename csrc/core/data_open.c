@@ -112,7 +112,7 @@ static int open_file(struct pf_data *d, const unsigned char *bytes, size_t n)
 		return pf_data_bad(d, 0, "its header is cut off");
 	memcpy(h, bytes, n < sizeof *h ? n : sizeof *h);
 	if (d->swapped)
-		pf_swap_u64s(&h->size, (PF_DATA_HEADER_OLD - 8) / 8);
+		pf_swap_u64s((unsigned char *)h + sizeof h->magic, (PF_DATA_HEADER_OLD - sizeof h->magic) / 8);
 	if (h->size == PF_DATA_HEADER_OLD) {
 		memset(h->features, 0, sizeof h->features);
 	} else if (h->size != sizeof *h || n < sizeof *h) {

@@ -61,9 +61,12 @@ enum {
 #define PF_IOW(n, size) _IOC(_IOC_WRITE, '$', n, size)
 #define PF_IOWR(n, size) _IOC(_IOC_READ | _IOC_WRITE, '$', n, size)
 
-#define X(sym, request, method) static const unsigned long PF_IOC_##sym __attribute__((unused)) = request;
+/* An enum and not constant objects, which C takes for case labels only where the compiler folds them. */
+enum {
+#define X(sym, request, method) PF_IOC_##sym = request,
 #include "defs/ioctl.def"
 #undef X
+};
 
 #define PF_IOC_FLAG_GROUP 1u
 

@@ -180,7 +180,7 @@ int px_format_text(lua_State *L)
 	if (r < 0)
 		return px_refuse(L, r, "%s: libtraceevent does not understand the format", f->name);
 	event = f->event;
-	if (event->flags & (TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT))
+	if ((unsigned)event->flags & (unsigned)(TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT)) /* int or unsigned, by version */
 		return px_refuse(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
 	text = px_new(L, sizeof *text, TEXT);
 	raw = lua_newuserdata(L, n * 16 + SLACK);
