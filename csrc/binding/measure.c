@@ -12,9 +12,11 @@ enum { UP_METER = 1, UP_COUNTS, UP_LAYOUT, UP_AT, UP_SLOW, UPVALUES = 5 };
 /* The function has returned, or was resumed for the last time: the Counts stand first, its results behind them. */
 static int finish(lua_State *L)
 {
-	const struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
+	struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
 	int r = pf_meter_end(m, lua_touserdata(L, 1));
 
+	if (m->rests)
+		pb_unguard(L, 1);
 	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L);
 }
 
@@ -67,6 +69,8 @@ static int l_measure(lua_State *L)
 	}
 	if (r < 0)
 		return pb_meter_failed(L, r);
+	if (r > 0)
+		pb_guard(L, lua_upvalueindex(UP_METER), lua_gettop(L));
 	if (at == 1)
 		lua_insert(L, 1);
 	else

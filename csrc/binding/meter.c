@@ -94,11 +94,11 @@ static int l_group(lua_State *L)
 	return 1;
 }
 
-/* core.meter(groups, new): several Groups read as one; none for the kernel's accounting of the thread. new says that none
- * of their events was ever enabled, nor will be but by measuring. */
+/* core.meter(groups, new, rests): several Groups read as one; none for the kernel's accounting of the thread. new says that none
+ * of their events was ever enabled, nor will be but by measuring; rests, that they are enabled while a measurement runs alone. */
 static int l_meter(lua_State *L)
 {
-	int new = lua_toboolean(L, 2);
+	int new = lua_toboolean(L, 2), rests = lua_toboolean(L, 3);
 	struct pf_meter *m;
 	size_t n;
 
@@ -106,6 +106,7 @@ static int l_meter(lua_State *L)
 	lua_settop(L, 1);
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, 0, PB_METER);
+	m->rests = rests && n > 0;
 	/* pf_meter_begin enables the groups; those that run already do not mind. */
 	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
 	if (n == 0) {
@@ -289,6 +290,17 @@ static int l_own(lua_State *L)
 	return 0;
 }
 
+/* m:used(): how many measurements have begun and not ended, among them those that never will (an error left them); and when the last
+ * one began, by CLOCK_MONOTONIC. */
+static int l_used(lua_State *L)
+{
+	const struct pf_meter *m = pb_check_meter(L, 1);
+
+	lua_pushinteger(L, (lua_Integer)m->running);
+	lua_pushnumber(L, (lua_Number)m->used_ns);
+	return 2;
+}
+
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
@@ -338,17 +350,21 @@ static int l_begin(lua_State *L)
 	r = pf_meter_begin(m, new_counts(L, m));
 	if (r == -ESRCH)
 		return 0;
+	if (r > 0)
+		pb_guard(L, 1, lua_gettop(L));
 	return r < 0 ? pb_meter_failed(L, r) : 1;
 }
 
 static int l_finish(lua_State *L)
 {
-	const struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
+	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
 	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
 	int r;
 
 	luaL_argcheck(L, m, 1, "Group expected");
 	luaL_argcheck(L, c, 2, "Counts expected");
+	if (m->rests)
+		pb_unguard(L, 2);
 	r = c->n == pf_meter_words(m) ? pf_meter_end(m, c) : -EINVAL;
 	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L) - 1;
 }
@@ -472,7 +488,7 @@ void pb_open_meter(lua_State *L)
 		{"add", l_add}, {"wall", l_counts_wall}};
 	static const luaL_Reg methods[] = {
 		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
-		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {NULL, NULL}};
+		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {"used", l_used}, {NULL, NULL}};
 	static const luaL_Reg none[] = {{NULL, NULL}}, descriptors[] = {{"close", l_close_descriptors}, {NULL, NULL}};
 
 	pb_register(L, functions);

@@ -89,12 +89,20 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c)
 	return 0;
 }
 
+static void disable_idle(struct pf_meter *m)
+{
+	if (m->running == 0)
+		pf_meter_ioctl(m, PF_IOC_DISABLE);
+}
+
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 {
+	int r;
+
 	if (m->owner != 0 && m->owner != pf_thread_token())
 		return -ESRCH;
 	if (m->asleep) {
-		int new = m->asleep == PF_METER_NEW, r;
+		int new = m->asleep == PF_METER_NEW;
 
 		m->asleep = PF_METER_ASLEEP; /* whatever comes of it */
 		c->v[0] = pf_wall_ns();
@@ -104,14 +112,23 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 		if (new) { /* nothing to read: the first use of a list is an ioctl cheaper than it would be */
 			c->n = pf_meter_words(m);
 			memset(c->v + 1, 0, (c->n - 1) * sizeof *c->v);
+			m->running++;
+			m->used_ns = c->v[0];
 			return 0;
 		}
 	}
-	c->v[0] = pf_wall_ns();
-	return read_all(m, c);
+	m->used_ns = c->v[0] = pf_wall_ns();
+	r = read_all(m, c);
+	if (r == 0) {
+		m->running++;
+		return (int)m->rests;
+	}
+	if (m->rests)
+		disable_idle(m);
+	return r;
 }
 
-int pf_meter_end(const struct pf_meter *m, struct pf_counts *c)
+INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 {
 	struct parts p = parts_of(m, c);
 	uint64_t words[WORDS];
@@ -143,6 +160,26 @@ int pf_meter_end(const struct pf_meter *m, struct pf_counts *c)
 	}
 	c->v[0] = pf_wall_ns() - c->v[0];
 	return 0;
+}
+
+int pf_meter_end(struct pf_meter *m, struct pf_counts *c)
+{
+	int r = read_end(m, c);
+
+	if (m->running)
+		m->running--;
+	if (!m->rests)
+		return r;
+	disable_idle(m);
+	return r < 0 ? r : 1;
+}
+
+void pf_meter_abandon(struct pf_meter *m, int open)
+{
+	if (m->running)
+		m->running--;
+	if (m->rests && open && (m->owner == 0 || m->owner == pf_thread_token()))
+		disable_idle(m);
 }
 
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)

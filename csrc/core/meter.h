@@ -24,6 +24,9 @@ struct pf_meter {
 	uint32_t nvalues;
 	uint32_t asleep; /* the groups are to be enabled before they are next measured: a pf_meter_sleep */
 	uint32_t owner;  /* the pf_thread_token of the only thread it serves; 0 = any */
+	uint32_t rests;   /* 1: its groups are enabled while a measurement runs, and only then: they take counters from others */
+	uint32_t running; /* measurements that have begun and not ended; those that never end (an error) are still among them */
+	uint64_t used_ns; /* when the last one began, by CLOCK_MONOTONIC */
 	uint64_t wall_ns;  /* for how long it has counted before since_ns */
 	uint64_t since_ns; /* since when it counts, by CLOCK_MONOTONIC; 0 while it stands still */
 	struct pf_meter_group group[];
@@ -48,11 +51,15 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + 2 * m->nvalues;
 }
 
-/* Both return 0 or -errno: -EBADF when a group is closed, beginning -ESRCH when another thread is the owner. A pinned group that lost its counter (end of file)
- * reads as zero running time. Beginning enables a group that is asleep and leaves it so: a disable and an enable would
- * cost more than the two reads. */
+/* Both return m->rests or -errno: -EBADF when a group is closed, beginning -ESRCH when another thread is the owner. A pinned
+ * group that lost its counter (end of file) reads as zero running time. Beginning enables a group that is asleep. It stays
+ * enabled, since a disable and an enable would cost more than the two reads; but where m->rests, the last measurement that ends
+ * disables it. The caller sees from a result of 1 that it must call pf_meter_abandon for a measurement that will never end. */
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
-int pf_meter_end(const struct pf_meter *m, struct pf_counts *c);
+int pf_meter_end(struct pf_meter *m, struct pf_counts *c);
+
+/* A measurement that has begun will never end. open: the groups' descriptors are still theirs. */
+void pf_meter_abandon(struct pf_meter *m, int open);
 
 /* Counts since the groups were made or reset, and the wall time of that in which they were enabled. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);

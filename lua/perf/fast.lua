@@ -149,11 +149,21 @@ local function by_ffi(ffi)
     blame.raise(select(2, core.read_failed(r)), 0)
   end
 
+  -- What begin and finish say besides 0: a failure, or that the measurement needs a guard (csrc/binding/guard.c).
+  local function guard(r, meter, c)
+    if r < 0 then failed(r) end
+    core.guard(meter, c)
+  end
+  local function unguard(r, c)
+    if r < 0 then failed(r) end
+    core.unguard(c)
+  end
+
   function M.begin(meter, layout, words)
     local c = (types[words] or type_of(words))()
     c._layout = layout -- not as an initializer: those of structs that hold arrays are not compiled
     local r = begin(meter, c)
-    if r ~= 0 then failed(r) end
+    if r ~= 0 then guard(r, meter, c) end
     return c
   end
 
@@ -163,12 +173,15 @@ local function by_ffi(ffi)
     c._layout = layout
     local r = begin(meter, c)
     if r == 0 then return c end
-    if r ~= ESRCH then failed(r) end
+    if r ~= ESRCH then
+      guard(r, meter, c)
+      return c
+    end
   end
 
   function M.finish(meter, c, ...)
     local r = finish(meter, c)
-    if r ~= 0 then failed(r) end
+    if r ~= 0 then unguard(r, c) end
     return c, ...
   end
 
@@ -186,10 +199,19 @@ local function by_ffi(ffi)
   function M.start(meter, layout, words)
     local c = (types[words] or type_of(words))()
     c._layout = layout
-    if begin(meter, c) == 0 then return c end
+    local r = begin(meter, c)
+    if r == 0 then return c end
+    if r > 0 then
+      guard(r, meter, c)
+      return c
+    end
   end
 
-  function M.stop(meter, c) return finish(meter, c) == 0 end
+  function M.stop(meter, c)
+    local r = finish(meter, c)
+    if r > 0 then unguard(r, c) end
+    return r >= 0
+  end
 
   function M.wall(c) return tonumber(c._v[0]) end
 

@@ -161,7 +161,8 @@ function M.open(specs)
     if open.source(events) == "hardware" then source = "hardware" end
   end
   -- What the kernel counts in software has not run yet; a PMU's group was tried whether it ever gets its turn.
-  local meter = core.meter(members, source ~= "hardware")
+  -- While hardware events wait for the next measurement they must not take turns with others on the counters.
+  local meter = core.meter(members, source ~= "hardware", source == "hardware")
   meter:own() -- they count this thread
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
     groups = members, plan = plan_of(groups) }

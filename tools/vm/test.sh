@@ -39,7 +39,8 @@ arch_of() { echo "${1%%-*}"; }
 plan() {
     case $1 in
     arm64)
-        specs="spec/vm/bpf_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua spec/vm/profile_spec.lua
+        specs="spec/vm/bpf_spec.lua spec/vm/idle_lists_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua
+            spec/vm/profile_spec.lua
             spec/vm/sampling_spec.lua spec/vm/sharing_spec.lua spec/vm/user_read_spec.lua spec/vm/users_spec.lua
             spec/regress/first_vararg_spec.lua spec/live/fallback_spec.lua spec/live/features_spec.lua
             spec/live/group_spec.lua spec/live/measure_spec.lua spec/live/profilers_spec.lua spec/live/record_spec.lua
