@@ -27,11 +27,18 @@ describe("perf.pfm.encode", function()
     assert.same({type = 0, config = 1}, pfm.encode("instructions"))
   end)
 
+  -- Whether :u and :k leave the hypervisor out too is up to the CPU's PMU: libpfm4 adds exclude_hv for AMD and not for Intel.
+  local function encode(name)
+    local attr = assert(pfm.encode(name))
+    attr.exclude_hv = nil
+    return attr
+  end
+
   it("turns modifiers into attr fields", function()
-    assert.same({type = 0, config = 0, exclude_kernel = true, exclude_hv = true}, pfm.encode("cycles:u"))
-    assert.same({type = 0, config = 0, exclude_user = true, exclude_hv = true}, pfm.encode("cycles:k"))
-    assert.same({type = 0, config = 0, exclude_kernel = true, exclude_hv = true, precise_ip = 2, sample_period = 1000},
-      pfm.encode("cycles:u:precise=2:period=1000"))
+    assert.same({type = 0, config = 0, exclude_kernel = true}, encode("cycles:u"))
+    assert.same({type = 0, config = 0, exclude_user = true}, encode("cycles:k"))
+    assert.same({type = 0, config = 0, exclude_kernel = true, precise_ip = 2, sample_period = 1000},
+      encode("cycles:u:precise=2:period=1000"))
     assert.same({type = 0, config = 0, sample_freq = 99}, pfm.encode("cycles:freq=99"))
     assert.same({type = 0, config = 0, pinned = true}, pfm.encode("cycles:pinned"))
     assert.same({type = 0, config = 0, exclude_host = true}, pfm.encode("cycles:mg"))
