@@ -29,6 +29,10 @@ local function matcher(pattern)
   return function(name) return files.matches(name:lower(), lower) end
 end
 
+--- Raise unless the pattern can be used.
+-- @string[opt] pattern
+function list.check(pattern) matcher(pattern) end
+
 --- The names that a pattern selects.
 -- @tparam {string,...} all
 -- @string[opt] pattern
