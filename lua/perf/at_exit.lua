@@ -1,20 +1,49 @@
---- What runs when Lua ends, or sooner, when what this gives is collected. Before what was given for earlier ones.
+--- What runs when Lua ends, or sooner, when what this gives is collected. The latest one runs first.
+--
+-- Lua closes its state at the end of the script and at os.exit(code, true). Lua 5.1's os.exit knows no second argument and never
+-- closes the state, so there it is replaced by one that runs what was given here. It does that for os.exit(code, true) alone:
+-- what os.exit(code) skips on the other Luas, it skips there too.
 -- @module perf.at_exit
+local every = require "perf.every"
 
---- @func fn called without arguments; its errors are nobody's
--- @return something to hold on to
-return function(fn)
-  local function call() pcall(fn) end
-  local newproxy = rawget(_G, "newproxy")
-  if newproxy and _VERSION == "Lua 5.1" then -- whose tables have no __gc
-    local proxy = newproxy(true)
-    getmetatable(proxy).__gc = function()
-      -- Only until this returns. Other Luas never collect within a finalizer; 5.1 does when memory has doubled, and where it is
-      -- closing that frees what has been finalized, though it is still in use.
-      collectgarbage "stop"
-      call()
-    end
-    return proxy
+local given, last -- for Lua 5.1: what was given for the functions, by number; each has its function as __gc
+
+local function run_all()
+  local numbers = {}
+  for number in every(given) do numbers[#numbers + 1] = number end
+  table.sort(numbers, function(a, b) return a > b end)
+  for _, number in ipairs(numbers) do getmetatable(given[number]).__gc() end
+end
+
+local function replace_exit()
+  local exit = os.exit
+  given, last = setmetatable({}, { __mode = "v" }), 0
+  os.exit = function(code, close) -- luacheck: ignore 122
+    if close then run_all() end
+    if type(code) == "boolean" then code = code and 0 or 1 end -- as the other Luas take it
+    return exit(code)
   end
-  return setmetatable({}, { __gc = call })
+end
+
+local function proxy_of(newproxy, fn)
+  local proxy = newproxy(true)
+  getmetatable(proxy).__gc = function()
+    -- Only until this returns. Other Luas never collect within a finalizer; 5.1 does when memory has doubled, and where it is
+    -- closing that frees what has been finalized, though it is still in use.
+    collectgarbage "stop"
+    pcall(fn)
+  end
+  if rawget(_G, "jit") then return proxy end -- LuaJIT's os.exit closes the state
+  if not given then replace_exit() end
+  last = last + 1
+  given[last] = proxy
+  return proxy
+end
+
+--- @func fn called without arguments; its errors are ignored. It may be called twice
+-- @return an object to keep for as long as fn is wanted
+return function(fn)
+  local newproxy = rawget(_G, "newproxy")
+  if newproxy and _VERSION == "Lua 5.1" then return proxy_of(newproxy, fn) end -- whose tables have no __gc
+  return setmetatable({}, { __gc = function() pcall(fn) end })
 end

@@ -283,7 +283,7 @@ local function check_timeout(timeout)
   blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
 end
 
---- Send all finished spans, waiting for it.
+--- Send all finished spans, waiting for it. What a backend does not take now, or is not there for, is tried again until then.
 -- @number[opt=10] timeout seconds
 -- @return true; or nil, message, "ETIMEDOUT" when some are still here, or "EIO" when some were dropped since the last flush
 function Tracer:flush(timeout)
@@ -292,9 +292,10 @@ function Tracer:flush(timeout)
   return self.sender:flush(timeout or 10)
 end
 
---- Send what can be sent, drop the rest, close the connection. Idempotent; a program's end does it, but os.exit does not. Spans
--- that finish later are dropped.
--- @number[opt=5] timeout seconds
+--- Send all finished spans, trying again until the timeout where that may help; drop the rest, close the connection. Idempotent.
+-- The end of the program does it, within 5 seconds; os.exit(code) does not, os.exit(code, true) does. Spans that finish later
+-- are dropped.
+-- @number[opt=10] timeout seconds
 -- @return as `flush`
 function Tracer:close(timeout)
   check_timeout(timeout)
@@ -332,7 +333,7 @@ Tracer.__close = function(self) self:close() end
 -- sampler (a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, a function), propagators ({"tracecontext", "b3", "b3multi"}),
 -- metrics (true: histograms of the counts by span name), limits ({attributes=, attribute_length=, events=, links=,
 -- event_attributes=, link_attributes=}: 128 of each, attribute_length characters in a string, math.huge), queue (2048 spans),
--- batch (512), delay (5 seconds), retry (300 seconds).
+-- batch (512), batch_bytes (4 MiB), delay (5 seconds), retry (300 seconds).
 -- OTEL_* in the environment fill in what is not said.
 -- @return Tracer; or nil, message, code when the machine refuses the events. Raises for an unknown option or event.
 function M.tracer(options)
@@ -354,7 +355,7 @@ function M.tracer(options)
       return config.resource
     end
     self.sender = sender.new(config.exporter, { resource = config.resource_now, queue = config.queue, batch = config.batch,
-      delay = config.delay, retry = config.retry, metrics = self.metrics })
+      bytes = config.batch_bytes, delay = config.delay, retry = config.retry, metrics = self.metrics })
   end
   return self
 end

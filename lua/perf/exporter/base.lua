@@ -5,6 +5,7 @@ local every = require "perf.every"
 local clock = require "perf.trace.clock"
 local extension = require "perf.extension"
 local http = require "perf.exporter.http"
+local retry_after = require "perf.exporter.retry_after"
 local settings = require "perf.trace.settings"
 local transport = require "perf.exporter.transport"
 
@@ -137,6 +138,11 @@ end
 --- A transport for one sender.
 function Exporter:transport() return transport.new(self.which, self.tls) end
 
+-- The collector answers 400 to a body beyond its limit, with these words.
+local function is_too_large(status, answer)
+  return status == 413 or status == 400 and answer:find("request body too large", 1, true) ~= nil
+end
+
 local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 
 --- Post one body.
@@ -144,7 +150,7 @@ local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 -- @string body JSON
 -- @string signal "traces" or "metrics"
 -- @return how many of its spans the backend did not keep (0), and perhaps its words; or nil, message, whether it is worth trying
--- again, and the seconds that the backend asked for
+-- again ("smaller": with fewer spans), and the seconds that the backend asked for
 function Exporter:post(carrier, body, signal)
   local url = self.urls[signal]
   if not url then return 0 end
@@ -154,7 +160,7 @@ function Exporter:post(carrier, body, signal)
   if not status then return nil, headers, true end
   if status >= 200 and status < 300 then return self:rejected(answer) end
   return nil, ("%s:%d%s answered %d %s"):format(url.host, url.port, url.path, status, answer:sub(1, 200)),
-    try_again[status] or false, tonumber((headers["retry-after"] or ""):match "^%d+$" or nil)
+    is_too_large(status, answer) and "smaller" or try_again[status] or false, retry_after.seconds(headers)
 end
 
 function Exporter:tostring()

@@ -140,8 +140,10 @@ function M.post(self, request, deadline, connect)
     local r = reader(stream, deadline)
     local ok, status, headers, body, keep
     ok, message = stream.send(text, deadline)
-    if ok then status, headers, body, keep = read_answer(r) end
+    -- A backend that will not read all of it has perhaps said so before it closed the connection.
+    if ok or message == "closed" then status, headers, body, keep = read_answer(r) end
     if status then
+      keep = keep and ok
       if keep then self.stream = stream else stream.close() end
       return status, headers, body
     end

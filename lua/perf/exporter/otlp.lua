@@ -107,17 +107,22 @@ end
 local Writer = {}
 Writer.__index = Writer
 
-function Writer:add(s) self.parts[#self.parts + 1] = span_text(s) end
+function Writer:add(s)
+  local part = span_text(s)
+  self.parts[#self.parts + 1] = part
+  return #part
+end
 
-function Writer:finish()
-  return self.head .. '"spans":[' .. concat(self.parts, ",") .. "]}]}]}"
+function Writer:finish(first, last)
+  return self.head .. '"spans":[' .. concat(self.parts, ",", first, last) .. "]}]}]}"
 end
 
 local Otlp = setmetatable({}, { __index = base.Exporter })
 Otlp.__index = Otlp
 Otlp.__tostring = base.Exporter.tostring
 
---- The text of one batch, span by span.
+--- The text of a batch, span by span: writer:add(span) returns how many bytes it takes, writer:finish([first, last]) the text of
+-- those spans, of all unless given.
 -- @tab resource attributes of whoever sends
 function Otlp.writer(_, resource)
   return setmetatable({ head = head(resource, "resourceSpans", "scopeSpans"), parts = {} }, Writer)

@@ -71,20 +71,22 @@ function Writer:add(s)
   end
   local from = clock.micros(s.anchor, s.start)
   local took = math.max(clock.micros(s.anchor, s.start + s.duration) - from, 1) -- 0 would mean that it is not known
-  self.parts[#self.parts + 1] = concat { '{"traceId":"', s.trace_id, '","id":"', s.span_id,
+  local part = concat { '{"traceId":"', s.trace_id, '","id":"', s.span_id,
     s.parent_id and '","parentId":"' .. s.parent_id or "", '","name":', names(s.name),
     kinds[s.kind] and ',"kind":"' .. kinds[s.kind] .. '"' or "", format(',"timestamp":%.0f,"duration":%.0f', from, took),
     ',"localEndpoint":', self.endpoint, s.debug and ',"debug":true' or "", ',"tags":{', concat(out, ","), "}",
     annotations and ',"annotations":[' .. annotations .. "]" or "", "}" }
+  self.parts[#self.parts + 1] = part
+  return #part
 end
 
-function Writer:finish() return "[" .. concat(self.parts, ",") .. "]" end
+function Writer:finish(first, last) return "[" .. concat(self.parts, ",", first, last) .. "]" end
 
 local Zipkin = setmetatable({}, { __index = base.Exporter })
 Zipkin.__index = Zipkin
 Zipkin.__tostring = base.Exporter.tostring
 
---- The text of one batch, span by span.
+--- The text of a batch, span by span, as perf.exporter.otlp's.
 -- @tab resource attributes of whoever sends; Zipkin takes the service's name
 function Zipkin.writer(_, resource)
   return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)

@@ -14,7 +14,7 @@ local env = settings.text
 
 local known = { service = "string", exporter = "table|function|boolean", events = "string|table|boolean", resource = "table",
   sampler = "string|number|function", propagators = "table", metrics = "boolean|table", queue = "number", batch = "number",
-  delay = "number", retry = "number", limits = "table" }
+  delay = "number", retry = "number", limits = "table", batch_bytes = "number" }
 
 local function mistake(name, why) blame.raise(("option '%s': %s"):format(name, why), 1) end
 
@@ -172,7 +172,8 @@ function M.read(options)
     config.batch = config.queue
   end
   config.delay = number_of(options, config, "delay", settings.seconds, "OTEL_BSP_SCHEDULE_DELAY", 5, 1e3)
-  config.retry = settings.option("retry", options.retry, settings.seconds) or 300
+  config.batch_bytes = settings.option("batch_bytes", options.batch_bytes, settings.length) or 4 * 2 ^ 20
+  config.retry = number_of(options, config, "retry", settings.seconds, "OTEL_BSP_EXPORT_TIMEOUT", 300, 1e3)
   config.limits = limits_of(options, config)
   return config
 end

@@ -22,20 +22,11 @@ local GLANCE = 1e6 -- ns between two looks at what it waits for
 local FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30 -- seconds before a batch is tried again, doubling
 local MOST_WANTED = 300 -- seconds that a backend may ask us to stay away for
 local SLICE = 32 -- spans that are encoded at once
-local AT_EXIT = 5 -- seconds that a program's end waits for the backend
+local CLOSE, AT_EXIT = 10, 5 -- seconds that close() and a program's end wait for the backend
+local LAST_TRY = 1 -- second before the end of close() at which a batch is tried a last time
 
 ---------------------------------------------------------------------------------------------------------------------
 -- What runs in the coroutine
-
--- One batch into the exporter's text, a few spans at a time.
-local function encode(self, batch, n)
-  local writer = self.exporter:writer(self.resource())
-  for i = 1, n do
-    writer:add(batch[i])
-    if i % SLICE == 0 then self.transport.rest(0) end
-  end
-  return writer:finish()
-end
 
 local function pause_before(attempt, wanted)
   local pause = math.min(FIRST_PAUSE * 2 ^ (attempt - 1), LONGEST_PAUSE)
@@ -43,13 +34,26 @@ local function pause_before(attempt, wanted)
   return wanted and math.max(pause, math.min(wanted, MOST_WANTED)) or pause
 end
 
-local function rest(self, seconds)
-  local till = clock.now() + seconds * 1e9
-  while not self.closing and clock.now() < till do self.transport.rest((till - clock.now()) / 1e9) end
+-- From now on a batch that fails is tried again until shortly before `limit` seconds from now.
+local function begin_closing(self, limit)
+  self.last_try, self.hurries = clock.now() + (limit - math.min(LAST_TRY, limit / 4)) * 1e9, self.hurries + 1
+end
+
+-- Wait before the next attempt. flush() and close() cut this short, unless the backend has asked for it: then only the last
+-- attempt that close() has time for comes sooner.
+local function rest(self, seconds, wanted)
+  local hurries, till = self.hurries, clock.now() + seconds * 1e9
+  while wanted or self.hurries == hurries do
+    local left = (math.min(till, self.last_try or till) - clock.now()) / 1e9
+    if left <= 0 then return end
+    local exiting = self.transport.exiting -- of nginx's worker, which cannot wake what sleeps
+    if exiting and exiting() and not self.last_try then begin_closing(self, AT_EXIT) end
+    self.transport.rest(exiting and math.min(left, 1) or left)
+  end
 end
 
 -- Post a body until it is taken, or refused for good, or it has been tried for long enough.
--- @return how many of its n spans arrived
+-- @return how many of its n spans arrived; nil when they are too many for one request
 local function post(self, body, n, signal)
   local deadline, attempt = clock.now() + self.retry * 1e9, 0
   while true do
@@ -60,12 +64,56 @@ local function post(self, body, n, signal)
       return math.max(n - rejected, 0)
     end
     self.failures, self.last_error = self.failures + 1, message
-    local pause = pause_before(attempt, wanted)
-    -- Who says when to come back is asked once more then.
-    local till = clock.now() + (wanted and 0 or pause * 1e9)
-    if not again or self.closing or till > deadline then return 0 end
-    rest(self, pause)
+    if again == "smaller" then return nil end
+    local now, pause = clock.now(), pause_before(attempt, wanted)
+    -- A backend that says when to come back is asked once more then.
+    local till = now + (wanted and 0 or pause * 1e9)
+    if not again or till > deadline or self.last_try and now >= self.last_try then return 0 end
+    rest(self, pause, wanted)
   end
+end
+
+-- n spans that were on their way are done with: some arrived.
+local function settle(self, n, arrived)
+  self.flying, self.sent, self.dropped = self.flying - n, self.sent + arrived, self.dropped + n - arrived
+end
+
+local function fail(self, message)
+  self.failures, self.last_error = self.failures + 1, tostring(message)
+end
+
+-- Send the spans from `first` to `last` of a writer, by halves where they are too many for the backend, or for the memory here.
+local function send(self, writer, first, last)
+  local n, arrived = last - first + 1, nil
+  local ok, body = pcall(writer.finish, writer, first, last)
+  if ok then arrived = post(self, body, n, "traces") else fail(self, body) end
+  if arrived or n == 1 then return settle(self, n, arrived or 0) end
+  local middle = first + math.floor(n / 2)
+  send(self, writer, first, middle - 1)
+  send(self, writer, middle, last)
+end
+
+-- Encode a batch, a few spans at a time, and send it in requests of a bounded size.
+local function send_batch(self, batch, n)
+  local function new_writer() return self.exporter:writer(self.resource()) end
+  local writer, count, bytes = new_writer(), 0, 0
+  for i = 1, n do
+    local ok, size = pcall(writer.add, writer, batch[i])
+    if not ok then -- the fault of this one span
+      fail(self, size)
+      settle(self, 1, 0)
+    else
+      size = size or 0
+      if count > 0 and bytes + size > self.most_bytes then
+        send(self, writer, 1, count)
+        writer, count, bytes = new_writer(), 0, 0
+        writer:add(batch[i])
+      end
+      count, bytes = count + 1, bytes + size
+    end
+    if i % SLICE == 0 then self.transport.rest(0) end
+  end
+  if count > 0 then send(self, writer, 1, count) end
 end
 
 -- Whether there is something to send now.
@@ -85,9 +133,8 @@ local function deliver(self)
     if due(self) then
       local n = self.queue:take(self.most, batch)
       self.flying = n
-      local arrived = post(self, encode(self, batch, n), n, "traces")
+      send_batch(self, batch, n)
       for i = 1, n do batch[i] = nil end
-      self.flying, self.sent, self.dropped = 0, self.sent + arrived, self.dropped + n - arrived
     end
     if metrics_due(self) then post(self, self.metrics:encode(self.exporter, self.resource()), 0, "metrics") end
   until not due(self) -- metrics that are due again by now wait for the next step
@@ -111,7 +158,8 @@ local function hand_over(self)
     if ok then
       self.sent = self.sent + n
     else
-      self.dropped, self.failures, self.last_error = self.dropped + n, self.failures + 1, tostring(message)
+      self.dropped = self.dropped + n
+      fail(self, message)
     end
   end
 end
@@ -120,7 +168,7 @@ local function ended(self, ok, message)
   self.work = nil
   if not ok then -- a fault of ours, or of an exporter's: the batch is lost, the program goes on
     self.dropped, self.flying = self.dropped + self.flying, 0
-    self.failures, self.last_error = self.failures + 1, tostring(message)
+    fail(self, message)
   end
 end
 
@@ -140,7 +188,7 @@ end
 local function run_in_timer(self, premature)
   if self.work then return end
   self.work, self.flushing = true, true
-  self.closing = premature or self.closing
+  if premature then begin_closing(self, AT_EXIT) end
   ended(self, pcall(deliver, self))
   self.flushing = nil
 end
@@ -208,12 +256,12 @@ function Sender:add(span)
   return queue.n >= self.most or span.start + span.duration >= self.next_step
 end
 
---- Send all there is now, waiting for it. In nginx it does not wait: a timer sends.
+--- Send all there is now, waiting for it and trying again. In nginx it does not wait: a timer sends.
 -- @param limit seconds
 -- @return true, or nil, message, "ETIMEDOUT", or "EIO" when spans were dropped since the last flush
 function Sender:flush(limit)
   local deadline, dropped = clock.now() + limit * 1e9, self.told
-  self.flushing = true
+  self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
   while self.queue.n > 0 or self.work or metrics do
     local wake = self:step()
@@ -234,16 +282,16 @@ function Sender:flush(limit)
   return true
 end
 
---- Send what can be sent in `limit` seconds (5), drop the rest. Idempotent.
+--- Send what can be sent in `limit` seconds (10), drop the rest. Idempotent.
 -- @return as `flush`
 function Sender:close(limit)
-  limit = limit or AT_EXIT
+  limit = limit or CLOSE
   if self.closed then return true end
   if core.fork_generation() ~= self.generation then
     self.closed = true
     return true
   end
-  self.closing = true -- a batch that fails is not tried again
+  begin_closing(self, limit)
   if self.metrics then self.metrics.next_export = 0 end
   local ok, message, code = self:flush(limit)
   self.closed, self.work = true, nil
@@ -273,18 +321,18 @@ end
 
 --- A new sender.
 -- @param exporter what perf.exporter.* gives, or a function
--- @param options resource (a function), queue (spans), batch (spans), delay (seconds until a batch that is not full goes), retry
--- (seconds that a batch is tried again for), metrics
+-- @param options resource (a function), queue (spans), batch (spans), bytes (of a request), delay (seconds until a batch that is
+-- not full is sent), retry (seconds that a batch is tried again for), metrics
 function M.new(exporter, options)
   local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
-    most = options.batch, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,
-    dropped = 0, told = 0, flying = 0, failures = 0, next_step = 0, generation = core.fork_generation() }, Sender)
+    most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,
+    dropped = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, generation = core.fork_generation() }, Sender)
   if type(exporter) ~= "function" then
     self.transport, self.last_error = exporter:transport()
     self.metrics = exporter.metrics and options.metrics -- Zipkin has none
   end
   keep_libraries()
-  self.exit = at_exit(function() self:close() end)
+  self.exit = at_exit(function() self:close(AT_EXIT) end)
   return self
 end
 

@@ -52,6 +52,8 @@ function M.new(tls)
     return status, headers, body
   end
 
+  function transport.exiting() return ngx.worker.exiting() end
+
   function transport.spawn(delay, fn) return ngx.timer.at(delay, fn) end
 
   return transport
