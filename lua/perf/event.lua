@@ -11,6 +11,7 @@ local Event = core.Event.__index
 local entry, copy = counts.entry, open.copy
 
 local explain = require "perf.explain"
+local make_room = require "perf.idle"
 
 local function check(ev, method) return blame.object(ev, core.Event, "Event", method) end
 
@@ -32,7 +33,7 @@ local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modi
 -- so. Or nil, message, code
 function Event:map(opts)
   if fast.compiled then require "perf.packed" end -- before the first record
-  local ev, pages, code = blame.call("map", map, self, opts)
+  local ev, pages, code = make_room.map(blame.call, "map", map, self, opts)
   if ev then return ev, pages, code end
   local info = self:info()
   return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,

@@ -110,8 +110,13 @@ end
 
 function by_code.ENOSPC(v)
   if v.kind ~= "breakpoint" then return "the PMU has no counter left for it", { "count fewer events at once" } end
-  return "the CPU's debug registers are all in use (x86 has 4, for every thread and debugger)",
-    { "close a breakpoint" }
+  local own = require "perf.idle".breakpoints()
+  if own[1] then
+    return ("this program's own events hold %s of the CPU's debug registers: %s"):format(
+      #own >= 4 and "all 4" or #own, table.concat(own, ", ")), { "close one of them, or end the measurement that uses it" }
+  end
+  return "the CPU's debug registers are all in use (x86 has 4), by another program or a debugger, not by this one's events",
+    { "stop it" }
 end
 
 function by_code.EOVERFLOW(v)

@@ -4,6 +4,7 @@
 -- Specs point `host.root` at a tree of their own; with it every path begins.
 -- @module perf.host
 local core = require "perf.core"
+local idle = require "perf.idle"
 
 local M = { root = "" }
 
@@ -14,7 +15,7 @@ local codes = { [1] = "EPERM", [2] = "ENOENT", [5] = "EIO", [12] = "ENOMEM", [13
 -- @param path absolute path
 -- @return string; or nil, message, code
 function M.slurp(path)
-  local f, message, number = io.open(M.root .. path, "r")
+  local f, message, number = idle.file(io.open, M.root .. path, "r")
   if not f then return nil, message, codes[number] or "E" .. tostring(number) end
   local text
   text, message, number = f:read "*a"

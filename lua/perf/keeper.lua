@@ -11,6 +11,7 @@
 -- @module perf.keeper
 local core = require "perf.core"
 local every = require "perf.every"
+local idle = require "perf.idle"
 
 local M = {}
 
@@ -38,6 +39,19 @@ local function hold(kind, attr)
   count = count + 1
   return ev ~= nil
 end
+
+-- Those that nobody asked for give way, and are not opened again.
+idle.register(function(what)
+  if what ~= "any" then return false end
+  for kind, ev in every(kept) do
+    if ev and not tostring(kind):find "^k" then
+      ev:close()
+      kept[kind] = false
+      return true
+    end
+  end
+  return false
+end)
 
 --- Tell of an event that was opened: one of its kind is kept from now on.
 function M.note(attr, label)

@@ -7,6 +7,8 @@ local every = require "perf.every"
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 local fast = require "perf.fast"
+local idle = require "perf.idle"
+local idle_lists = require "perf.idle_lists"
 local kernel_group = require "perf.group"
 local meters = require "perf.meter"
 local open = require "perf.open"
@@ -40,22 +42,33 @@ local function new_thread(token)
   current_token, sets = token, mine.sets
 end
 
-local function forget(key)
-  local set = sets[key]
-  for list in every(set and set.lists or {}) do sets[list] = nil end
-  sets[key] = nil
-end
-
 local measure_slowly
 
-local function remember(key, set)
-  local order = by_thread[current_token].order
+local function complete(set, key)
   if measurer then set.measure = measurer(set.meter, set.layout, key == DEFAULT and 1 or 2, measure_slowly) end
-  if #order >= MOST_SETS then forget(table.remove(order, 1)) end
-  order[#order + 1] = key
-  sets[key] = set
   return set
 end
+
+idle.register(function(what)
+  return idle_lists.close_oldest(by_thread, what) or idle_lists.close_abandoned(by_thread, what, complete)
+end, true)
+
+local function remember(key, set)
+  local mine = by_thread[current_token]
+  if #mine.order >= MOST_SETS and not idle_lists.close_oldest({ mine }, "any") then idle_lists.forget(mine, mine.order[1]) end
+  set.holders = setmetatable({}, { __mode = "k" })
+  mine.order[#mine.order + 1] = key
+  sets[key] = complete(set, key)
+  return set
+end
+
+--- Keep a list open though nothing measures it: until `drop`, or until the holder is collected.
+-- @param set what `lookup` gave
+-- @param holder a table
+function M.hold(set, holder) set.holders[holder] = true end
+
+--- The holder does not need it any more.
+function M.drop(set, holder) set.holders[holder] = nil end
 
 local function resolve_list(list)
   local names = require "perf.names"
@@ -239,11 +252,8 @@ end
 
 --- Close the lists that the calling thread has open; the next use opens them again.
 function M._release()
-  for _, set in every(sets) do
-    set.meter:forget() -- one that is measuring raises
-    for _, group in ipairs(set.groups) do group:close() end
-    set.released = true -- for who holds on to it
-  end
+  local mine = by_thread[current_token]
+  while mine and mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end
   by_thread, current_token, sets = {}, nil, {}
 end
 

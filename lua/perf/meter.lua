@@ -3,6 +3,7 @@
 -- @module perf.meter
 local core = require "perf.core"
 local counts = require "perf.counts"
+local idle = require "perf.idle"
 local kernel_group = require "perf.group"
 local open = require "perf.open"
 
@@ -65,7 +66,7 @@ local function fits(group)
   for i, part in ipairs(group) do
     local a = open.copy(part.attr)
     a.read_format, a.disabled, a.pinned = kernel_group.format, i == 1, i == 1 or nil
-    trial[i] = core.open(a, 0, -1, trial[1], 0, {})
+    trial[i] = idle.open(a, 0, -1, trial[1], 0, {})
     if not trial[i] then break end
   end
   if #trial == #group then
@@ -122,9 +123,20 @@ local function plan_of(groups)
   return plan
 end
 
+-- The resources that a list takes and gives back when it is closed, by the names of perf.idle.
+local function taken(groups, source)
+  local takes = { any = true, hardware = source == "hardware" }
+  for _, group in ipairs(groups) do
+    for _, part in ipairs(group) do
+      takes.breakpoint = takes.breakpoint or part.attr.type == "breakpoint" or part.attr.type == 5
+    end
+  end
+  return takes
+end
+
 --- Open a list of events.
 -- @param specs what names.resolve gives, in the order asked
--- @return {meter=, words=, layout=, groups=}; or nil, message, code, and nothing left open
+-- @return {meter=, words=, layout=, groups=, takes=}; or nil, message, code, and nothing left open
 function M.open(specs)
   local keys, parts, groups, rows = {}, {}, {}, {}
   for i, spec in ipairs(specs) do
@@ -165,7 +177,7 @@ function M.open(specs)
   local meter = core.meter(members, source ~= "hardware", source == "hardware")
   meter:own() -- they count this thread
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
-    groups = members, plan = plan_of(groups) }
+    groups = members, plan = plan_of(groups), takes = taken(groups, source) }
 end
 
 --- Open a list that was opened before: in another thread, before a fork, before it was released.
@@ -173,8 +185,9 @@ end
 -- @return as `open`; nil where that is refused now
 function M.reopen(set)
   local plan = set.plan
-  local meter = core.reopen(plan.attrs, plan.sizes)
-  return meter and { meter = meter, words = set.words, layout = set.layout, groups = meter:members(), plan = plan }
+  local meter = idle.reopen(plan.attrs, plan.sizes)
+  return meter and { meter = meter, words = set.words, layout = set.layout, groups = meter:members(), plan = plan,
+    takes = { any = true } }
 end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }
@@ -189,7 +202,8 @@ local function usage_set()
   }
   local meter = core.meter {}
   meter:own()
-  return { meter = meter, words = meter:words(), layout = counts.layout(rows, 0, "rusage"), groups = {} }
+  return { meter = meter, words = meter:words(), layout = counts.layout(rows, 0, "rusage"), groups = {},
+    takes = {} }
 end
 
 --- Open the best events this machine has: what hardware counts of the usual ones, and the software ones; the kernel's accounting
@@ -205,10 +219,10 @@ function M.open_default()
       local a = open.copy(attr)
       if user_only then a.exclude_kernel = true end
       attrs[i] = a
-      local ev, message, code = core.open(a, 0, -1)
+      local ev, message, code = idle.open(a, 0, -1)
       if not ev and code == "EACCES" and not user_only then
         a.exclude_kernel = true
-        ev, message, code = core.open(a, 0, -1)
+        ev, message, code = idle.open(a, 0, -1)
         user_only = ev ~= nil
       end
       if not ev then return nil, message, code end

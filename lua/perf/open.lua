@@ -7,6 +7,7 @@ local M = {}
 
 local explain = require "perf.explain"
 local host = require "perf.host"
+local idle = require "perf.idle"
 local keeper = require "perf.keeper"
 local user_read = require "perf.user_read"
 
@@ -146,21 +147,22 @@ function M.attr(spec, attr, opts)
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
     asked, info.user = user_read.ask(attr)
   end
-  local ev, message, code = core.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user)
+  local ev, message, code = idle.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user)
   if not ev and asked ~= attr then
     info.user = false
-    ev, message, code = core.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
+    ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
   end
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
     local user = copy(attr)
     user.exclude_kernel = true
     info.attr = user
-    ev, message, code = core.open(user, pid, opts.cpu or -1, opts.group, flags, info)
+    ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info)
   end
   if keep then keep:close() end
   if ev then
     if opts.group then joined(opts.group, ev, info) end
+    idle.note(ev, attr, spec.label)
     keeper.note(attr, spec.label)
     return ev
   end

@@ -5,6 +5,7 @@ local blame = require "perf.names.blame"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local host = require "perf.host"
+local idle = require "perf.idle"
 local lists = require "perf.names.lists"
 local open = require "perf.open"
 
@@ -318,10 +319,10 @@ function M.probe_cycles(hz)
   local names = require "perf.names"
   for _, name in ipairs { "cycles", "cpu-clock" } do
     local attr = names.attr(names.resolve(name))
-    local ev, _, code = core.open(attr, 0, -1)
+    local ev, _, code = idle.open(attr, 0, -1)
     if not ev and code == "EACCES" then
       attr.exclude_kernel = true
-      ev = core.open(attr, 0, -1)
+      ev = idle.open(attr, 0, -1)
     end
     attr.sample_freq = math.tointeger and math.tointeger(hz) or hz
     if ev then

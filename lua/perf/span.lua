@@ -17,6 +17,7 @@ local blame = require "perf.names.blame"
 local clock = require "perf.trace.clock"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
+local measure = require "perf.measure"
 local links = require "perf.trace.links"
 local propagation = require "perf.trace.propagation"
 local totals = require "perf.trace.totals"
@@ -259,6 +260,12 @@ local function turn(self)
   if self.busy > 0 then tangle(self) end
 end
 
+-- While it is paused its lists stay open.
+local function hold(self, how)
+  if self.set then how(self.set, self) end
+  if self.own_set then how(self.own_set, self) end
+end
+
 --- Leave out what comes until `resume`: what others do while this work waits.
 -- @return the span
 function Span:pause()
@@ -270,6 +277,7 @@ function Span:pause()
   end
   if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
   self.paused, self.whole = true, false
+  hold(self, measure.hold)
   return self
 end
 
@@ -278,6 +286,7 @@ end
 function Span:resume()
   if self.duration or not self.paused or self.token ~= thread_token() then return self end
   self.paused = nil
+  hold(self, measure.drop)
   if self.own_set then self.own_running = begin(self.own_set) end
   if self.set then
     turn(self)
@@ -347,6 +356,7 @@ function Span:finish(end_ns)
     self.duration = now() - self.start
   end
   if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
+  if self.paused then hold(self, measure.drop) end
   if self.lost then self.counted, self.own = false, nil end
   if ended then self.duration = math.max(ended - self.start, 0) end
   local parent = self.parent

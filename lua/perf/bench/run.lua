@@ -12,6 +12,7 @@
 -- @module perf.bench.run
 local core = require "perf.core"
 local fast = require "perf.fast"
+local measure = require "perf.measure"
 local stats = require "perf.stats"
 
 local M = {}
@@ -98,6 +99,7 @@ end
 function M.rounds(set, fns, opts)
   local random = stats.rng(opts.seed)
   local candidates, all, idle = {}, {}, {}
+  measure.hold(set, candidates) -- while the candidates run unmeasured, too
   for i, fn in ipairs(fns) do
     candidates[i] = { fn = fn, loop = new_loop(), batch = 1, counts = {} }
     all[i] = candidates[i]
@@ -129,6 +131,7 @@ function M.rounds(set, fns, opts)
       c.counts[round] = measured(set, c.loop, c.fn, c.batch)
     end
   end
+  measure.drop(set, candidates)
   return candidates, rounds
 end
 

@@ -1,0 +1,83 @@
+--- What stays open for later use gives way to what is needed now.
+--
+-- perf.measure keeps its lists of events open, and perf.keeper one event of each kind. So when the machine refuses something for
+-- want of a resource, what is idle is closed, the least recently used first, until the call succeeds or nothing is left.
+--
+-- The resources are "any" (a descriptor, or memory: every open event takes them), "breakpoint" (a debug register) and "hardware"
+-- (a counter, or memory to lock, of which a counter that is read without a system call takes a page).
+-- @module perf.idle
+local core = require "perf.core"
+local every = require "perf.every"
+
+local M = {}
+
+local general = { EMFILE = "any", ENFILE = "any", ENOMEM = "any" }
+
+-- The resource that a failed opening wants, nil where closing something would not help.
+local function of_event(code, attr)
+  if code == "ENOSPC" then return (attr.type == 5 or attr.type == "breakpoint") and "breakpoint" or "hardware" end
+  return code == "EBUSY" and "hardware" or general[code]
+end
+
+-- The same of a ring.
+local function of_ring(code) return (code == "EPERM" or code == "EAGAIN") and "hardware" or general[code] end
+
+local givers = {}
+
+--- Have something asked to give way.
+-- @param give_way function(resource): close one idle thing that holds the resource, and say whether there was one
+-- @param[opt] first whether it is asked before those that are registered already
+function M.register(give_way, first) table.insert(givers, first and 1 or #givers + 1, give_way) end
+
+local function give_way(what)
+  for _, give in ipairs(givers) do
+    if give(what) then return true end
+  end
+  return false
+end
+
+local function retried(resource, attr, f, ...)
+  local result, message, code = f(...)
+  while not result do
+    local what = resource(code, attr)
+    if not what or not give_way(what) then break end
+    result, message, code = f(...)
+  end
+  return result, message, code
+end
+
+--- core.open, for which what is idle gives way.
+function M.open(attr, ...) return retried(of_event, attr, core.open, attr, ...) end
+
+--- core.reopen, likewise.
+function M.reopen(attrs, sizes) return retried(of_event, {}, core.reopen, attrs, sizes) end
+
+--- f(...), which maps a ring, likewise.
+function M.map(f, ...) return retried(of_ring, nil, f, ...) end
+
+--- f(...), which opens a file, likewise.
+-- @return what it gives: something true; or nil, message, errno's number
+function M.file(f, ...)
+  local result, message, number = f(...)
+  while not result and (number == 23 or number == 24) and give_way "any" do result, message, number = f(...) end
+  return result, message, number
+end
+
+local breakpoints = setmetatable({}, { __mode = "k" }) -- Event -> its label
+
+--- Tell of an event that was opened.
+function M.note(ev, attr, label)
+  if attr.type == 5 or attr.type == "breakpoint" then breakpoints[ev] = label end
+end
+
+--- The labels of this Lua state's open breakpoints, sorted.
+function M.breakpoints()
+  local labels = {}
+  for ev, label in every(breakpoints) do
+    if ev:is_open() then labels[#labels + 1] = label end
+  end
+  table.sort(labels)
+  return labels
+end
+
+return M

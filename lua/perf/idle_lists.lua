@@ -1,0 +1,134 @@
+--- The lists that perf.measure keeps open give way to what is needed now.
+--
+-- A list is idle when no measurement of it runs, in whatever coroutine, and nothing holds it (perf.bench between its runs, a
+-- paused span). The meter counts measurements that have begun and not ended, which costs the measurement nothing. But one that
+-- an error ended is among them for ever. So where no list is idle by that count, the collector decides: a running measurement
+-- refers to its meter, from its stack or its span, and the caches of perf.measure let go of it for the moment.
+-- @module perf.idle_lists
+local every = require "perf.every"
+
+local M = {}
+
+local weak_keys, weak_values, weak_both = { __mode = "k" }, { __mode = "v" }, { __mode = "kv" }
+
+--- Take a list from the caches of its thread; it is closed when nothing uses it any more.
+local function forget(mine, key)
+  local sets = mine.sets
+  for list in every(sets[key].lists or {}) do sets[list] = nil end
+  sets[key] = nil
+  for i, k in ipairs(mine.order) do
+    if k == key then
+      table.remove(mine.order, i)
+      break
+    end
+  end
+end
+
+M.forget = forget
+
+local function close_groups(groups)
+  for _, group in ipairs(groups) do group:close() end
+end
+
+--- Close a list; whoever still has its set sees `released`.
+-- @param mine {sets=, order=} of its thread
+-- @param key its key in both
+function M.close(mine, key)
+  local set = mine.sets[key]
+  for list in every(set.lists or {}) do
+    if mine.sets[list] then mine.sets[list].released = true end
+  end
+  forget(mine, key)
+  set.released = true
+  set.meter:forget() -- one that is measuring raises
+  close_groups(set.groups)
+end
+
+--- Close the idle list that was used least recently.
+-- @param threads array or map of {sets=, order=}
+-- @param what the resource that it must take: a key of set.takes
+-- @return whether there was one
+function M.close_oldest(threads, what)
+  local oldest, where, which
+  for _, mine in every(threads) do
+    for _, key in ipairs(mine.order) do
+      local set = mine.sets[key]
+      local running, at = set.meter:used()
+      if running == 0 and set.takes[what] and next(set.holders) == nil and (not oldest or at < oldest) then
+        oldest, where, which = at, mine, key
+      end
+    end
+  end
+  if not oldest then return false end
+  M.close(where, which)
+  return true
+end
+
+-- Let go of the lists whose measurements have not ended, and keep what it takes to have them back. A function of its own, so that
+-- nothing of them stays on the stack.
+local function let_go(threads, what)
+  local gone = {}
+  for _, mine in every(threads) do
+    for _, key in ipairs(mine.order) do
+      local set = mine.sets[key]
+      if set.meter:used() > 0 and set.takes[what] then
+        local g = { mine = mine, key = key, fields = {}, terms = setmetatable({}, weak_keys),
+          alive = setmetatable({ meter = set.meter, set = set }, weak_values), copies = setmetatable({}, weak_both) }
+        for field, v in every(set) do
+          if field ~= "meter" and field ~= "measure" then g.fields[field] = v end
+        end
+        for list in every(set.lists or {}) do
+          local copy = mine.sets[list]
+          if copy then g.copies[list], g.terms[list] = copy, { items = copy.items, fields = copy.fields } end
+        end
+        gone[#gone + 1] = g
+      end
+    end
+  end
+  for _, g in ipairs(gone) do forget(g.mine, g.key) end
+  return gone
+end
+
+local function take_back(g, complete)
+  local function whole(set, fields)
+    for field, v in every(fields) do set[field] = v end
+    set.meter = g.alive.meter
+    return complete(set, g.key)
+  end
+  if g.mine.sets[g.key] then return end -- a finalizer has opened it anew
+  local set = g.alive.set or whole({}, g.fields)
+  g.mine.sets[g.key] = set
+  g.mine.order[#g.mine.order + 1] = g.key
+  for list, terms in every(g.terms) do
+    local copy = g.copies[list]
+    if not copy then
+      copy = whole({}, g.fields)
+      copy.items, copy.fields = terms.items, terms.fields
+    end
+    g.mine.sets[list] = copy
+  end
+end
+
+--- Close the lists whose measurements will never end. Collects garbage.
+-- @param threads as for close_oldest
+-- @param what as for close_oldest
+-- @param complete function(set, key): give a set that is new what perf.measure needs besides its meter
+-- @return whether there was one
+function M.close_abandoned(threads, what, complete)
+  local gone = let_go(threads, what)
+  if not gone[1] then return false end
+  collectgarbage()
+  collectgarbage() -- what the first one finalized
+  local closed = false
+  for _, g in ipairs(gone) do
+    if g.alive.meter then
+      take_back(g, complete)
+    else
+      close_groups(g.fields.groups)
+      closed = true
+    end
+  end
+  return closed
+end
+
+return M
