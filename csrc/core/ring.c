@@ -61,7 +61,6 @@ int pf_ring_map(struct pf_ring *r, int fd, size_t pages, size_t aux_pages, int b
 		return -EINVAL;
 	memset(r, 0, sizeof *r);
 	r->fd = fd;
-	pf_thread_token(); /* from here on forks are counted */
 	r->generation = pf_fork_generation();
 	r->backward = backward != 0;
 	r->data_size = pages * page_size;
@@ -87,7 +86,7 @@ int pf_ring_map(struct pf_ring *r, int fd, size_t pages, size_t aux_pages, int b
 
 int pf_ring_inherited(const struct pf_ring *r)
 {
-	return r->map && r->generation != pf_fork_generation();
+	return r->map && pf_inherited(r->generation);
 }
 
 void pf_ring_unmap(struct pf_ring *r)

@@ -271,7 +271,7 @@ void pf_sampler_free(struct pf_sampler *s)
 
 int pf_sampler_inherited(const struct pf_sampler *s)
 {
-	return s->running && s->generation != pf_fork_generation();
+	return s->running && pf_inherited(s->generation);
 }
 
 int pf_sampler_busy(void)
@@ -371,7 +371,6 @@ int pf_sampler_start(struct pf_sampler *s)
 		return -EBUSY;
 	if (active)
 		pf_sampler_stop(active); /* the parent's */
-	pf_thread_token(); /* from here on forks are counted */
 	s->generation = pf_fork_generation();
 	take_stack(s);
 	take_signal(s);

@@ -1,41 +1,67 @@
-/* Tokens come from one counter. The child of a fork runs on the forking thread alone, so clearing that thread's token
- * in the child handler is enough; a child made by a bare clone(2) runs no handlers and must not measure. */
+/* The number of a process is in a page of its own, which the kernel clears in every child that gets a copy of the memory: of
+ * fork(2), and of a clone(2) that runs no handlers of pthread_atfork. Whoever finds 0 there is the first to ask in a new process,
+ * and numbers it. A child that shares the memory (vfork, posix_spawn) leaves the page as it is.
+ *
+ * Kernels before 4.14 cannot clear a page: a handler of pthread_atfork does it there. */
 #include "thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-static _Thread_local uint32_t token;
-static atomic_uint last_token;
-static atomic_uint generation;
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* Room for a whole page, of whatever size: static, so that it is there as long as this code is. */
+enum { LARGEST_PAGE = 65536 };
+static unsigned char room[2 * LARGEST_PAGE];
+
+static uint32_t unnumbered; /* always 0 */
+uint32_t *pf_generation_cell = &unnumbered;
+
+static atomic_uint last_generation, last_token;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local struct {
+	uint32_t token, generation;
+} caller;
 
-static void in_child(void)
+static void clear_cell(void)
 {
-	token = 0;
-	atomic_fetch_add(&generation, 1);
+	__atomic_store_n(pf_generation_cell, 0, __ATOMIC_RELAXED);
 }
 
-static void watch_forks(void)
+static void make_cell(void)
 {
-	pthread_atfork(0, 0, in_child);
+	const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = ((uintptr_t)room + size - 1) / size * size;
+
+	if (size > LARGEST_PAGE || madvise((void *)at, size, MADV_WIPEONFORK) < 0)
+		pthread_atfork(0, 0, clear_cell);
+	__atomic_store_n(&pf_generation_cell, (uint32_t *)at, __ATOMIC_RELAXED);
+}
+
+uint32_t pf_generation_next(void)
+{
+	uint32_t none = 0, next;
+
+	pthread_once(&once, make_cell);
+	next = atomic_fetch_add(&last_generation, 1) + 1;
+	/* Another thread may have been quicker. */
+	return __atomic_compare_exchange_n(pf_generation_cell, &none, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ? next : none;
 }
 
 uint32_t pf_thread_token(void)
 {
-	if (token == 0) {
-		pthread_once(&once, watch_forks);
-		token = atomic_fetch_add(&last_token, 1) + 1;
-	}
-	return token;
-}
+	const uint32_t generation = pf_fork_generation();
 
-uint32_t pf_fork_generation(void)
-{
-	pthread_once(&once, watch_forks);
-	return atomic_load(&generation);
+	if (caller.generation != generation) {
+		caller.token = atomic_fetch_add(&last_token, 1) + 1;
+		caller.generation = generation;
+	}
+	return caller.token;
 }
 
 int pf_thread_bind(int cpu)

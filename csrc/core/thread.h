@@ -1,15 +1,34 @@
-/* Who is calling: a number that differs between threads and changes in the child of a fork. */
+/* Which thread of which process is calling. */
 #ifndef PF_THREAD_H
 #define PF_THREAD_H
 
 #include <stdint.h>
 
-/* The calling thread's token, never 0. An event opened with pid = 0 counts one thread of one process; whoever keeps
- * such events compares tokens to learn whether they are still its own. Costs a thread-local load. */
-uint32_t pf_thread_token(void);
+/* For the two functions below alone. */
+extern uint32_t *pf_generation_cell;
+uint32_t pf_generation_next(void);
 
-/* The number of forks this process is away from the one that loaded the module. */
-uint32_t pf_fork_generation(void);
+/* A number, never 0, that is the same throughout a process and differs in the child of a fork, however that was made. It stands
+ * in a page that the kernel clears in a child (MADV_WIPEONFORK), so asking costs a load. What belongs to one process keeps the
+ * number that was current when it was made: see pf_inherited. */
+static inline uint32_t pf_fork_generation(void)
+{
+	uint32_t now = __atomic_load_n(__atomic_load_n(&pf_generation_cell, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+
+	return now ? now : pf_generation_next();
+}
+
+/* Was it made before a fork, by the parent process? Its descriptors lead to what the parent counts and writes: the child may
+ * close them, and nothing else. */
+static inline int pf_inherited(uint32_t generation)
+{
+	return generation != pf_fork_generation();
+}
+
+/* The calling thread's token, never 0: no two threads have the same one, nor have a thread and its copy in the child of a fork.
+ * An event opened with pid = 0 counts one thread of one process; the owner of such events compares tokens to learn whether they
+ * count the caller. Costs a thread-local load more than pf_fork_generation. */
+uint32_t pf_thread_token(void);
 
 #define PF_MOST_CPUS 1024
 

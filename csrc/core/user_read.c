@@ -121,7 +121,7 @@ void pf_user_drop(struct pf_user *u)
 
 	u->may = 0;
 	u->page = NULL;
-	if (p && u->generation == pf_fork_generation()) /* a fork leaves it out */
+	if (p && !pf_inherited(u->generation)) /* a fork leaves it out */
 		pf_sys->munmap(p, page_size());
 }
 
