@@ -25,6 +25,10 @@ int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(
 void pb_push_errno(lua_State *L, int err);
 /* What a group's read failed for. */
 int pb_fail_read(lua_State *L, int err);
+/* What refuses the use of an object in the child of a fork, by the name of its class. */
+#define PB_INHERITED "%s belongs to the parent process: it was opened before a fork; open another one here"
+/* Raises that for argument i. */
+void pb_refuse_inherited(lua_State *L, int i, const char *what);
 /* true, or pb_fail. */
 int pb_result(lua_State *L, int r, const char *what);
 void pb_open_error(lua_State *L);

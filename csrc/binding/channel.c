@@ -20,6 +20,8 @@ static struct pf_channel *to_channel(lua_State *L)
 	const struct channel *u = pb_test(L, 1, PB_CHANNEL);
 
 	luaL_argcheck(L, u && u->c, 1, "Channel expected");
+	if (pf_channel_inherited(u->c))
+		pb_refuse_inherited(L, 1, "Channel");
 	return u->c;
 }
 
@@ -137,7 +139,7 @@ static int l_length(lua_State *L)
 
 static int l_gc(lua_State *L)
 {
-	struct channel *u = lua_touserdata(L, 1);
+	struct channel *u = pb_check(L, 1, PB_CHANNEL, "Channel");
 
 	if (u->c)
 		pf_channel_unref(u->c);

@@ -15,6 +15,7 @@
 
 #include "../core/data_read.h"
 #include "../core/sys.h"
+#include "../core/thread.h"
 #include "data.h"
 #include "packed.h"
 
@@ -98,6 +99,7 @@ static int l_open(lua_State *L)
 	int r;
 
 	memset(p, 0, sizeof *p);
+	p->generation = pf_fork_generation();
 	luaL_getmetatable(L, PB_DATA);
 	lua_setmetatable(L, -2);
 	lua_newtable(L);
@@ -180,8 +182,11 @@ void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
 
 int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
 {
-	int n = p->waiting ? p->step : pf_data_next(&p->d, r);
+	int n;
 
+	if (!p->d.src.seekable && pf_inherited(p->generation))
+		luaL_error(L, PB_INHERITED, "The perf.data file");
+	n = p->waiting ? p->step : pf_data_next(&p->d, r);
 	if (p->waiting)
 		*r = p->next;
 	p->waiting = 0;
@@ -194,7 +199,7 @@ int pb_data_take(struct pb_data *p, struct pb_packed *into)
 {
 	int n;
 
-	if (!p->open)
+	if (!p->open || (!p->d.src.seekable && pf_inherited(p->generation)))
 		return PB_OTHERWISE;
 	if (!p->waiting) {
 		p->step = pf_data_next(&p->d, &p->next);

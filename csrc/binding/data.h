@@ -13,6 +13,7 @@
 struct pb_data {
 	struct pf_data d;
 	int fd, own, open;
+	uint32_t generation; /* pf_fork_generation at the opening: what the child of a fork read of a pipe would be its parent's */
 	uint32_t nattrs; /* entries of the state's attrs */
 	uint64_t nerrors;
 	struct pf_data_record next; /* read, and not yet handed out, */

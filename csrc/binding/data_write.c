@@ -11,6 +11,7 @@
 
 #include "../core/build_id.h"
 #include "../core/data_write.h"
+#include "../core/thread.h"
 #include "data.h"
 #include "packed.h"
 
@@ -34,6 +35,8 @@ static struct pb_writer *check_writer(lua_State *L, int i)
 
 	if (!p->open)
 		luaL_error(L, "the perf.data writer is closed");
+	if (pf_inherited(p->w.generation))
+		luaL_error(L, PB_INHERITED, "The perf.data writer");
 	return p;
 }
 
@@ -52,6 +55,15 @@ static int l_gc(lua_State *L)
 {
 	release(to_writer(L, 1));
 	return 0;
+}
+
+/* writer:is_inherited(): it is open, and the parent's of a fork. */
+static int l_is_inherited(lua_State *L)
+{
+	const struct pb_writer *p = to_writer(L, 1);
+
+	lua_pushboolean(L, p->open && pf_inherited(p->w.generation));
+	return 1;
 }
 
 /* writer:close(): true, or nil, message, code; idempotent. */
@@ -420,7 +432,7 @@ void pb_open_data_write(lua_State *L)
 	static const luaL_Reg functions[] = {
 		{"data_create", l_create}, {"data_encode", l_encode}, {"build_id", l_build_id}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"write", l_write}, {"payload", l_payload}, {"finish", l_finish},
-					   {"state", l_state}, {"close", l_close},     {NULL, NULL}};
+					   {"state", l_state}, {"close", l_close}, {"is_inherited", l_is_inherited}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	pb_class(L, PB_WRITER, methods, l_gc);

@@ -48,6 +48,18 @@ int pb_fail_read(lua_State *L, int err)
 	return pb_fail(L, err, "%s", err == -ENOSPC ? "read of a group that an event has joined since, by perf.open's group" : "read");
 }
 
+void pb_refuse_inherited(lua_State *L, int i, const char *what)
+{
+	luaL_argerror(L, i, lua_pushfstring(L, PB_INHERITED, what));
+}
+
+/* core.inherited(what): the text that refuses an object of the Lua layer so. */
+static int l_inherited(lua_State *L)
+{
+	lua_pushfstring(L, PB_INHERITED, luaL_checkstring(L, 1));
+	return 1;
+}
+
 int pb_result(lua_State *L, int r, const char *what)
 {
 	if (r < 0)
@@ -89,7 +101,7 @@ static int l_read_failed(lua_State *L)
 void pb_open_error(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{"fault", l_fault}, {"refused", l_refused}, {"read_failed", l_read_failed}, {NULL, NULL}};
+		{"fault", l_fault}, {"refused", l_refused}, {"read_failed", l_read_failed}, {"inherited", l_inherited}, {NULL, NULL}};
 
 	pb_register(L, functions);
 }

@@ -17,6 +17,8 @@ struct pf_event *pb_check_event(lua_State *L, int i)
 
 	if (ev->fd < 0)
 		luaL_argerror(L, i, "Event is closed");
+	if (pf_inherited(ev->generation))
+		pb_refuse_inherited(L, i, "Event");
 	return ev;
 }
 
@@ -179,6 +181,13 @@ static int l_is_open(lua_State *L)
 	return 1;
 }
 
+/* ev:is_inherited(): it is open, and was opened before a fork, by the parent of this process. */
+static int l_is_inherited(lua_State *L)
+{
+	lua_pushboolean(L, pf_event_usable(to_event(L, 1)) == -ECHILD);
+	return 1;
+}
+
 /* ev:is_off(): nothing has enabled it since it was opened disabled or last disabled. */
 static int l_is_off(lua_State *L)
 {
@@ -229,8 +238,8 @@ void pb_push_reading(lua_State *L, const struct pf_reading *rd)
 }
 
 /* ev:scan(): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
- * read_format has "group"; no entry at all when a pinned event lost its counter. nil alone when it is no open Event: the
- * Lua layer says so of the method that was called. */
+ * read_format has "group"; no entry at all when a pinned event lost its counter. nil alone when it is no open Event of
+ * this process: the Lua layer says so of the method that was called. */
 static int l_scan(lua_State *L)
 {
 	const struct pf_event *ev = pb_test(L, 1, PB_EVENT);
@@ -238,7 +247,7 @@ static int l_scan(lua_State *L)
 	uint64_t words[512];
 	ssize_t n;
 
-	if (!ev || ev->fd < 0) {
+	if (!ev || pf_event_usable(ev) < 0) {
 		lua_pushnil(L);
 		return 1;
 	}
@@ -256,7 +265,7 @@ static int l_scan(lua_State *L)
 }
 
 /* ev:begin(): enable, and the start of a measurement: value, enabled, running. ev:since(value, enabled, running): the differences, and
- * the id. nil and the errno's symbol instead: "EBADF" no open Event, "ENOTSUP" a read_format of its own, "ENODATA" pinned,
+ * the id. nil and the errno's symbol instead: "EBADF" no open Event, "ECHILD" one of the parent of a fork, "ENOTSUP" a read_format of its own, "ENODATA" pinned,
  * and without a counter ... */
 static int measured(lua_State *L, int r, const uint64_t *words, int n)
 {
@@ -315,7 +324,7 @@ void pb_open_event(lua_State *L)
 	static const luaL_Reg methods[] = {
 		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
 		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
-		{"fd", l_fd},             {"is_open", l_is_open}, {"is_off", l_is_off}, {"info", l_info},   {"scan", l_scan},
+		{"fd", l_fd},             {"is_open", l_is_open}, {"is_inherited", l_is_inherited}, {"is_off", l_is_off}, {"info", l_info},   {"scan", l_scan},
 		{"user", l_user},
 		{"close", l_close},       {NULL, NULL}};
 

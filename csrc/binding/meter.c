@@ -36,6 +36,7 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, c
 
 	memset(m, 0, size);
 	m->ngroups = (uint32_t)ngroups;
+	m->generation = pf_fork_generation();
 	luaL_getmetatable(L, tname);
 	lua_setmetatable(L, -2);
 	return m;
@@ -226,9 +227,11 @@ int pb_meter_failed(lua_State *L, int r)
 	lua_getfield(L, -1, "perf.names.blame");
 	if (!lua_istable(L, -1))
 		return luaL_error(L, "read: %s", strerror(-r));
-	lua_getfield(L, -1, r == -EBADF ? "self" : "raise");
+	lua_getfield(L, -1, r == -EBADF || r == -ECHILD ? "self" : "raise");
 	if (r == -EBADF) {
 		lua_pushliteral(L, "Group is closed, or a member of it");
+	} else if (r == -ECHILD) {
+		lua_pushfstring(L, PB_INHERITED, "Group");
 	} else {
 		pb_fail_read(L, r);
 		lua_pop(L, 1);
@@ -264,6 +267,8 @@ static int meter_ioctl(lua_State *L, unsigned long request, const char *name)
 	struct pf_meter *m = pb_check_meter(L, 1);
 	int r = pf_meter_ioctl(m, request);
 
+	if (r == -ECHILD)
+		pb_refuse_inherited(L, 1, "Group");
 	luaL_argcheck(L, r != -EBADF, 1, "Group is closed, or a member of it");
 	return pb_result(L, r, name);
 }
@@ -376,7 +381,7 @@ static int l_snap(lua_State *L)
 
 	luaL_argcheck(L, m, 1, "Group expected");
 	r = pf_meter_snap(m, new_counts(L, m));
-	if (r < 0 && r != -EBADF)
+	if (r < 0 && r != -EBADF && r != -ECHILD)
 		return pb_fail_read(L, r);
 	return r < 0 ? pb_meter_failed(L, r) : 1;
 }

@@ -1,5 +1,6 @@
 /* Output: a file that takes its place when it is whole (core/output.h). The userdata is made before the file. */
 #include "../core/output.h"
+#include "../core/thread.h"
 
 #include <string.h>
 
@@ -17,6 +18,8 @@ static struct pf_output *check_open(lua_State *L)
 	struct pf_output *o = check_output(L);
 
 	luaL_argcheck(L, o->fd >= 0, 1, "Output is closed");
+	if (pf_inherited(o->generation))
+		pb_refuse_inherited(L, 1, "Output");
 	return o;
 }
 

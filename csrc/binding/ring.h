@@ -5,8 +5,8 @@
 
 #include "binding.h"
 
-struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed */
-struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped, or mapped before a fork */
+struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed, or inherited by a fork */
+struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
 
 /* Seconds at i, none = 0, to a time of pf_wall_ns, or 0 = now. */
 uint64_t pb_check_deadline(lua_State *L, int i);

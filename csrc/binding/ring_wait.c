@@ -22,8 +22,6 @@ struct pb_event *pb_check_mapped(lua_State *L, int i)
 
 	if (!e->ring.map)
 		luaL_argerror(L, i, "Event is not mapped: call map() first");
-	if (pf_ring_inherited(&e->ring))
-		luaL_argerror(L, i, "Event was mapped before the fork: open and map it in this process");
 	return e;
 }
 

@@ -29,6 +29,7 @@ struct pb_tally {
 	int field[FIELDS];
 	char name[FIELDS][24];
 	uint64_t without; /* records that lack a field */
+	uint32_t generation; /* pf_fork_generation when it was made */
 };
 
 static struct pb_tally *check_tally(lua_State *L)
@@ -36,6 +37,8 @@ static struct pb_tally *check_tally(lua_State *L)
 	struct pb_tally *p = pb_check(L, 1, PB_TALLY, "Tally");
 
 	luaL_argcheck(L, p->t.slots, 1, "Tally is closed");
+	if (pf_inherited(p->generation))
+		pb_refuse_inherited(L, 1, "Tally");
 	return p;
 }
 
@@ -68,6 +71,7 @@ static int l_tally(lua_State *L)
 	luaL_getmetatable(L, PB_TALLY);
 	lua_setmetatable(L, -2);
 	p->type = pb_check_record_type(L, 4);
+	p->generation = pf_fork_generation();
 	for (size_t i = 0; i < n; i++) {
 		lua_rawgeti(L, 1, (int)i + 1);
 		add_field(L, p, (int)i);

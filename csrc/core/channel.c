@@ -8,12 +8,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "thread.h"
+
 struct pf_channel {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct pf_message *first, **last;
 	size_t n, most, refs;
 	int closed;
+	uint32_t generation; /* pf_fork_generation when it was made */
 };
 
 struct pf_channel *pf_channel_new(size_t most)
@@ -31,7 +34,13 @@ struct pf_channel *pf_channel_new(size_t most)
 	c->last = &c->first;
 	c->most = most;
 	c->refs = 1;
+	c->generation = pf_fork_generation();
 	return c;
+}
+
+int pf_channel_inherited(const struct pf_channel *c)
+{
+	return pf_inherited(c->generation);
 }
 
 void pf_channel_ref(struct pf_channel *c)
@@ -60,6 +69,8 @@ void pf_channel_unref(struct pf_channel *c)
 {
 	size_t left;
 
+	if (pf_channel_inherited(c))
+		return;
 	pthread_mutex_lock(&c->lock);
 	left = --c->refs;
 	pthread_mutex_unlock(&c->lock);

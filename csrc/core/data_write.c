@@ -11,6 +11,7 @@
 
 #include "attr.h"
 #include "sys.h"
+#include "thread.h"
 
 #define BUFFER ((size_t)128 * 1024)
 
@@ -57,6 +58,7 @@ int pf_writer_open(struct pf_writer *w, const char *path, enum pf_writer_mode mo
 
 	memset(w, 0, sizeof *w);
 	w->fd = -1;
+	w->generation = pf_fork_generation();
 	w->buf = malloc(BUFFER);
 	if (!w->buf)
 		return failed(w, -ENOMEM);
@@ -200,7 +202,8 @@ int pf_writer_close(struct pf_writer *w)
 	int r = 0;
 
 	if (w->fd >= 0) {
-		flush(w);
+		if (!pf_inherited(w->generation)) /* the parent of a fork writes its buffer itself */
+			flush(w);
 		r = pf_sys->close(w->fd); /* where a file over a network says that it is full */
 		if (w->error)
 			r = w->error;

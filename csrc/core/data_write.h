@@ -21,6 +21,7 @@ struct pf_writer {
 	size_t used;
 	struct pf_data_header header;
 	unsigned char *buf;
+	uint32_t generation; /* pf_fork_generation at the opening: the child of a fork closes it and writes nothing */
 };
 
 struct pf_writer_event {

@@ -20,6 +20,7 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	attr->size = size;
 	*kernel_size = 0;
 	ev->format = attr->read_format;
+	ev->generation = pf_fork_generation();
 	ev->awake = ev->shared = ev->leads = 0;
 	ev->off = attr->disabled && !attr->enable_on_exec;
 	ev->user = (struct pf_user){.page = NULL};
@@ -43,7 +44,7 @@ void pf_event_close(struct pf_event *ev)
 
 	ev->fd = -1;
 	pf_user_drop(&ev->user);
-	if (fd >= 0 && ev->leads && ev->off)
+	if (fd >= 0 && ev->leads && ev->off && !pf_inherited(ev->generation))
 		pf_sys->ioctl(fd, PF_IOC_DISABLE, (void *)(uintptr_t)PF_IOC_FLAG_GROUP);
 	if (fd >= 0)
 		pf_sys->close(fd);
@@ -51,7 +52,9 @@ void pf_event_close(struct pf_event *ev)
 
 int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *arg)
 {
-	return ev->fd < 0 ? -EBADF : pf_sys->ioctl(ev->fd, request, arg);
+	int r = pf_event_usable(ev);
+
+	return r < 0 ? r : pf_sys->ioctl(ev->fd, request, arg);
 }
 
 int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg)
@@ -61,8 +64,10 @@ int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned lo
 
 int pf_event_enable(struct pf_event *ev)
 {
-	if (ev->fd < 0)
-		return -EBADF;
+	int r = pf_event_usable(ev);
+
+	if (r < 0)
+		return r;
 	if (ev->user.may) /* before it counts; whatever comes of it */
 		pf_user_map(&ev->user);
 	ev->off = 0;
@@ -107,13 +112,14 @@ static inline __attribute__((always_inline)) int read_one(struct pf_event *ev, u
 
 int pf_event_begin(struct pf_event *ev, uint64_t *words)
 {
-	if (ev->fd < 0)
-		return -EBADF;
+	int r = pf_event_usable(ev);
+
+	if (r < 0)
+		return r;
 	if (ev->format != PF_EVENT_FORMAT)
 		return -ENOTSUP;
 	if (!ev->awake || ev->shared) {
-		int r = pf_event_enable(ev);
-
+		r = pf_event_enable(ev);
 		if (r < 0)
 			return r;
 		ev->awake = 1;
@@ -124,8 +130,10 @@ int pf_event_begin(struct pf_event *ev, uint64_t *words)
 int pf_event_end(struct pf_event *ev, uint64_t *words)
 {
 	uint64_t now[PF_EVENT_WORDS];
-	int r = ev->fd < 0 ? -EBADF : read_one(ev, now);
+	int r = pf_event_usable(ev);
 
+	if (r == 0)
+		r = read_one(ev, now);
 	if (r < 0)
 		return r;
 	words[0] = now[0] - words[0];
@@ -137,10 +145,10 @@ int pf_event_end(struct pf_event *ev, uint64_t *words)
 
 ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords)
 {
-	ssize_t got;
+	ssize_t got = pf_event_usable(ev);
 
-	if (ev->fd < 0)
-		return -EBADF;
+	if (got < 0)
+		return got;
 	got = pf_sys->read(ev->fd, words, nwords * sizeof *words);
 	return got < 0 ? got : got / (ssize_t)sizeof *words;
 }

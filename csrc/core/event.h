@@ -2,16 +2,19 @@
 #ifndef PF_EVENT_H
 #define PF_EVENT_H
 
+#include <errno.h>
 #include <sys/types.h>
 
+#include "thread.h"
 #include "uapi.h"
 #include "user_read.h"
 
 /* fd is -1 when closed. format is the read_format the event was opened with. awake: it was enabled, and nobody else disables it:
  * it is not shared. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: others are of its
- * group. */
+ * group. generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
 struct pf_event {
 	int fd;
+	uint32_t generation;
 	uint64_t format;
 	uint8_t awake, shared, off, leads;
 	struct pf_user user; /* its counter, where it can be read without a system call */
@@ -37,8 +40,15 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 /* Of one just opened: the calling thread may read its counter by itself, where that turns out to be possible. */
 void pf_event_may_user(struct pf_event *ev);
 
-/* Idempotent. A leader that stands still leaves its members standing: by themselves they would begin to count. */
+/* Idempotent. Closing a disabled leader would start its members, so they are disabled first; not in the child of a fork, where
+ * the event stays open for its parent. */
 void pf_event_close(struct pf_event *ev);
+
+/* 0; -EBADF when closed; -ECHILD when it was opened before a fork, by the parent. */
+static inline int pf_event_usable(const struct pf_event *ev)
+{
+	return ev->fd < 0 ? -EBADF : pf_inherited(ev->generation) ? -ECHILD : 0;
+}
 
 /* Any ioctl that takes a number or a pointer as its argument; -EBADF when closed. */
 int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg);
@@ -51,7 +61,8 @@ int pf_event_enable(struct pf_event *ev);
 int pf_event_disable(struct pf_event *ev);
 
 /* Measuring one event by difference: begin enables it, unless it is awake, and reads the start into words, end turns that into the
- * difference. 0; -EBADF closed; -ENOTSUP another format; -ENODATA a pinned event that lost its counter; -errno. */
+ * difference. 0; -EBADF closed; -ECHILD of the parent of a fork; -ENOTSUP another format; -ENODATA a
+ * pinned event that lost its counter; -errno. */
 int pf_event_begin(struct pf_event *ev, uint64_t *words);
 int pf_event_end(struct pf_event *ev, uint64_t *words);
 

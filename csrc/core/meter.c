@@ -101,6 +101,8 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 
 	if (m->owner != 0 && m->owner != pf_thread_token())
 		return -ESRCH;
+	if (pf_inherited(m->generation))
+		return -ECHILD;
 	if (m->asleep) {
 		int new = m->asleep == PF_METER_NEW;
 
@@ -128,11 +130,25 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 	return r;
 }
 
+/* What the child of a fork finds of a measurement that its parent began. */
+static int end_inherited(const struct pf_meter *m, struct pf_counts *c)
+{
+	uint64_t began = c->v[0];
+
+	memset(c->v, 0, pf_meter_words(m) * sizeof *c->v);
+	for (uint64_t *t = c->v + 1; t < parts_of(m, c).values; t += 2)
+		t[1] = PF_METER_INHERITED;
+	c->v[0] = pf_wall_ns() - began;
+	return 0;
+}
+
 INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 {
 	struct parts p = parts_of(m, c);
 	uint64_t words[WORDS];
 
+	if (pf_inherited(m->generation))
+		return end_inherited(m, c);
 	if (m->ngroups == 0) {
 		uint64_t now[PF_USAGE_COUNT], t[2];
 		int r = read_usage(t, now);
@@ -185,8 +201,11 @@ void pf_meter_abandon(struct pf_meter *m, int open)
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
 {
 	struct parts p = parts_of(m, c);
-	int r = read_all(m, c);
+	int r;
 
+	if (pf_inherited(m->generation))
+		return -ECHILD;
+	r = read_all(m, c);
 	for (uint32_t i = 0; i < 2 * m->ngroups; i++)
 		p.times[i] = elapsed(0, p.times[i]);
 	c->v[0] = m->wall_ns + (m->since_ns ? pf_wall_ns() - m->since_ns : 0);
@@ -213,6 +232,8 @@ int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
 	uint64_t before = pf_wall_ns();
 
+	if (pf_inherited(m->generation))
+		return -ECHILD;
 	for (uint32_t i = 0; i < m->ngroups; i++) {
 		const struct pf_meter_group *g = &m->group[i];
 		int r;

@@ -27,6 +27,7 @@ struct pf_meter {
 	uint32_t rests;   /* 1: its groups are enabled while a measurement runs, and only then: they take counters from others */
 	uint32_t running; /* measurements that have begun and not ended; those that never end (an error) are still among them */
 	uint64_t used_ns; /* when the last one began, by CLOCK_MONOTONIC */
+	uint32_t generation; /* pf_fork_generation when it was made */
 	uint64_t wall_ns;  /* for how long it has counted before since_ns */
 	uint64_t since_ns; /* since when it counts, by CLOCK_MONOTONIC; 0 while it stands still */
 	struct pf_meter_group group[];
@@ -51,24 +52,32 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + 2 * m->nvalues;
 }
 
-/* Both return m->rests or -errno: -EBADF when a group is closed, beginning -ESRCH when another thread is the owner. A pinned
- * group that lost its counter (end of file) reads as zero running time. Beginning enables a group that is asleep. It stays
- * enabled, since a disable and an enable would cost more than the two reads; but where m->rests, the last measurement that ends
- * disables it. The caller sees from a result of 1 that it must call pf_meter_abandon for a measurement that will never end. */
+/* The times of Counts that began in the parent of a fork and ended in the child, which none of the events count: enabled 0, and
+ * running longer than any program. */
+#define PF_METER_INHERITED (UINT64_C(1) << 52)
+
+/* Both return m->rests or -errno: -EBADF when a group is closed; beginning -ESRCH when another thread is the owner, else -ECHILD
+ * when the meter was made before a fork, by the parent. A pinned group that lost its counter (end of file) reads as zero running
+ * time. In the child of a fork a measurement that the parent began ends with times of PF_METER_INHERITED. Beginning enables a
+ * group that is asleep. It stays enabled, since a disable and an enable would cost more than the two reads; but where m->rests, the
+ * last measurement that ends disables it. The caller sees from a result of 1 that it must call pf_meter_abandon for a measurement
+ * that will never end. */
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
 int pf_meter_end(struct pf_meter *m, struct pf_counts *c);
 
 /* A measurement that has begun will never end. open: the groups' descriptors are still theirs. */
 void pf_meter_abandon(struct pf_meter *m, int open);
 
-/* Counts since the groups were made or reset, and the wall time of that in which they were enabled. */
+/* Counts since the groups were made or reset, and the wall time of that in which they were enabled. -ECHILD: made by the parent of a
+ * fork. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
 /* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a value never goes below 0. Returns 0, or
  * -EINVAL when they have not the meter's number of words. */
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
 
-/* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep, off and the wall time in step. */
+/* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep, off and the wall time in step.
+ * -ECHILD: made by the parent of a fork. */
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 
 #endif

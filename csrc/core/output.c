@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sys.h"
+#include "thread.h"
 
 #define TRIES 100
 #define ROOM 64 /* for the temporary's own name */
@@ -81,7 +82,7 @@ int pf_output_open(struct pf_output *o, const char *path)
 	size_t size = strlen(path) + 1;
 	int mode = 0666, r;
 
-	*o = (struct pf_output){.fd = -1};
+	*o = (struct pf_output){.fd = -1, .generation = pf_fork_generation()};
 	if (size == 1)
 		return -ENOENT;
 	o->path = malloc(size);
@@ -146,7 +147,7 @@ void pf_output_close(struct pf_output *o)
 	if (o->fd >= 0)
 		pf_sys->close(o->fd);
 	o->fd = -1;
-	if (o->temp)
+	if (o->temp && !pf_inherited(o->generation))
 		pf_sys->unlink(o->temp);
 	free(o->temp);
 	free(o->path);

@@ -3,12 +3,14 @@
 #define PF_OUTPUT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct pf_output {
 	int fd;
 	int error;  /* the first; nothing is written after it */
 	char *temp; /* NULL for what is no regular file, which is written as it is */
 	char *path;
+	uint32_t generation; /* pf_fork_generation at the opening */
 };
 
 /* All return 0 or -errno. */
@@ -16,7 +18,7 @@ int pf_output_open(struct pf_output *o, const char *path);
 int pf_output_write(struct pf_output *o, const void *bytes, size_t size);
 /* The file is there, or what was there before is untouched and nothing else left. Closes either way. */
 int pf_output_commit(struct pf_output *o);
-/* Gives up what was written. Idempotent. */
+/* Gives up what was written. Idempotent. In the child of a fork the file is the parent's, and stays. */
 void pf_output_close(struct pf_output *o);
 
 #endif

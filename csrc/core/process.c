@@ -1,4 +1,4 @@
-/* Two pipes lead to the child: it reads the gate, where a byte means go on and the end means give up, and writes the errno of a
+/* Two pipes lead to the child: it reads the gate, where a byte means go on and the end (of a parent that died) means give up, and writes the errno of a
  * failed exec into fault, which exec itself closes. The parent keeps the gate's read end too, so that writing into it is
  * no SIGPIPE should the child be gone. Between fork and exec the child calls what a signal handler may call and
  * nothing else: the parent may have threads. */
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sys.h"
+#include "thread.h"
 
 static void close_pipe(int fds[2])
 {
@@ -70,7 +71,7 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 {
 	int fault[2], r;
 
-	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1};
+	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .generation = pf_fork_generation()};
 	r = pf_sys->pipe(p->gate);
 	if (r < 0)
 		return r;
@@ -103,6 +104,8 @@ int pf_process_start(struct pf_process *p)
 	ssize_t n;
 	int err = 0;
 
+	if (pf_inherited(p->generation))
+		return -ECHILD;
 	if (p->gate[1] < 0)
 		return -EINVAL;
 	do {
@@ -127,7 +130,7 @@ int pf_process_wait(struct pf_process *p, int block)
 
 	if (p->ended)
 		return 1;
-	if (p->pid <= 0)
+	if (p->pid <= 0 || pf_inherited(p->generation))
 		return -ECHILD;
 	do {
 		r = pf_sys->waitpid(p->pid, &p->status, block ? 0 : WNOHANG);
@@ -140,6 +143,8 @@ int pf_process_wait(struct pf_process *p, int block)
 
 int pf_process_kill(const struct pf_process *p, int signal)
 {
+	if (pf_inherited(p->generation))
+		return -ECHILD;
 	/* An ended child's number may be another's by now. */
 	return p->pid > 0 && !p->ended ? pf_sys->kill(p->pid, signal) : -ESRCH;
 }
@@ -148,6 +153,9 @@ void pf_process_release(struct pf_process *p)
 {
 	int waiting = p->gate[1] >= 0;
 
+	/* Closing the gate would not end it where a process that was forked since has a copy of it. */
+	if (waiting && p->pid > 0)
+		pf_process_kill(p, SIGKILL);
 	close_gate(p);
 	if (p->fault >= 0)
 		pf_sys->close(p->fault);

@@ -3,6 +3,7 @@
 #ifndef PF_PROCESS_H
 #define PF_PROCESS_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct pf_process {
@@ -11,6 +12,7 @@ struct pf_process {
 	int fault;   /* tells why the program could not be run */
 	int status;  /* of waitpid, once ended */
 	int ended;
+	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork it is -ECHILD to start, wait and kill */
 };
 
 /* argv ends with NULL; argv[0] is looked for in PATH. The child has the caller's environment and directory, and default
@@ -25,7 +27,7 @@ int pf_process_wait(struct pf_process *p, int block);
 
 int pf_process_kill(const struct pf_process *p, int signal);
 
-/* A child that was not started ends now; one that runs is left alone. */
+/* A child that was not started is killed; one that runs is left alone, as is every one in the child of a fork. */
 void pf_process_release(struct pf_process *p);
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT (these two unless ignored) are only remembered, for one caller at a time in

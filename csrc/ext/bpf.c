@@ -116,6 +116,8 @@ struct px_bpf *px_bpf_check(lua_State *L, int i)
 	struct px_bpf *o = to_object(L, i);
 
 	luaL_argcheck(L, o->obj != NULL, i, "BPF object is closed");
+	if (pf_inherited(o->generation))
+		pb_refuse_inherited(L, i, "BPF object");
 	return o;
 }
 
@@ -131,6 +133,7 @@ static int l_open(lua_State *L)
 	log = lua_newuserdata(L, sizeof *log);
 	log->used = 0;
 	o = px_new(L, sizeof *o, PX_BPF_OBJECT);
+	o->generation = pf_fork_generation();
 	lua_newtable(L);
 	pb_setuservalue(L, -2);
 	log_begin(log);

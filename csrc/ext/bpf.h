@@ -14,9 +14,10 @@
 struct px_bpf {
 	struct bpf_object *obj;
 	int loaded;
+	uint32_t generation; /* pf_fork_generation at the opening */
 };
 
-/* The object at i; raises when it is closed. */
+/* The object at i; raises when it is closed, or of the parent of a fork. */
 struct px_bpf *px_bpf_check(lua_State *L, int i);
 
 /* bpf_map.c: push the map userdata; the object is at index object. */

@@ -131,6 +131,8 @@ static struct map *check_map(lua_State *L, int i)
 
 	luaL_argcheck(L, m->owner && m->owner->obj, i, "BPF object of this map is closed");
 	luaL_argcheck(L, m->fd >= 0, i, "BPF object of this map is not loaded");
+	if (pf_inherited(m->owner->generation))
+		pb_refuse_inherited(L, i, "BPF map");
 	return m;
 }
 
@@ -208,7 +210,14 @@ static void push_fd_of(lua_State *L, const struct map *m, int arg)
 	struct pf_event *ev = m->holds_fds ? pb_test(L, arg, PB_EVENT) : NULL;
 
 	if (ev) {
-		lua_pushinteger(L, pb_check_event(L, arg)->fd);
+		luaL_argcheck(L, ev->fd >= 0, arg, "Event is closed");
+		lua_getfield(L, arg, "is_inherited"); /* the core's numbers of processes are not this library's */
+		lua_pushvalue(L, arg);
+		lua_call(L, 1, 1);
+		if (lua_toboolean(L, -1))
+			pb_refuse_inherited(L, arg, "Event");
+		lua_pop(L, 1);
+		lua_pushinteger(L, ev->fd);
 	} else if (m->holds_fds && lua_istable(L, arg)) {
 		lua_getfield(L, arg, "fd");
 	} else {

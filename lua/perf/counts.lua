@@ -62,6 +62,11 @@ function M.describe(id) return layouts[id] end
 ---------------------------------------------------------------------------------------------------------------------
 -- Entries
 
+-- What the child of a fork is told of a measurement that its parent began; and the times that say so in packed Counts: see
+-- PF_METER_INHERITED in csrc/core/meter.h. (Half of it, since two such may have been added up with others.)
+M.forked = "a fork happened during the measurement, and this is the child: the events count the parent process"
+local FORKED = 2 ^ 51
+
 local floor = math.floor
 local tointeger = math.tointeger or function(v) return v end
 
@@ -82,7 +87,9 @@ M.Entry, M.Metrics = Entry, Metrics
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
-  if row.why then
+  if running and enabled and running - enabled >= FORKED then
+    e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
+  elseif row.why then
     e.why = row.why
   elseif running == 0 then
     -- A pinned event that finds no counter free is switched off, and has no times then.

@@ -114,10 +114,15 @@ end
 
 --- Ends the file: what the header tells is written now. Idempotent. A writer that is only forgotten leaves a file that perf reads
 -- with a warning, without the header's features.
--- @return true; or nil, message, code: the file is not whole ("ENOSPC" ...)
+-- @return true; or nil, message, code: the file is not whole ("ENOSPC" ...); "ECHILD" in the child of a fork, where nothing is
+-- written
 function Writer:close()
   if self._closed then return true end
   self._closed = true
+  if self._writer:is_inherited() then
+    self._writer:close()
+    return nil, core.inherited "The perf.data writer", "ECHILD"
+  end
   local done, ok, msg, code = pcall(finish, self)
   local closed, close_msg, close_code = self._writer:close()
   if not done then error(ok, 0) end

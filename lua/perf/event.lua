@@ -17,6 +17,7 @@ local function check(ev, method) return blame.object(ev, core.Event, "Event", me
 
 local function check_open(ev, method)
   if not check(ev, method):is_open() then blame.method(method, "Event is closed", 1) end
+  if ev:is_inherited() then blame.method(method, core.inherited "Event", 1) end
 end
 
 --- The name the event was asked for by.
@@ -101,6 +102,13 @@ local function own_place(ev, info, scan)
   end
 end
 
+-- The entry of a measurement that its parent process began, in the child of a fork.
+local function forked(info)
+  local e = entry(info, nil, 0, 0, nil)
+  e.why = counts.forked
+  return e
+end
+
 local function untold(info)
   local e = entry(info, nil, 0, 0, nil)
   e.why = 'its read_format has "group" without "id", so that its count cannot be told from the others'
@@ -138,6 +146,7 @@ end
 
 -- The long way, for events with a read_format of their own.
 local function finish_scan(ev, before, ...)
+  if ev:is_inherited() then return forked(ev:info()), ... end
   local after, message = scan_of(ev)
   if not after then blame.raise(message or "Event is closed", 0) end
   local info = ev:info()
@@ -170,7 +179,7 @@ end
 
 local finish = fast.event_finish(function(ev, value, enabled, running, id, ...)
   local info = infos[ev] or info_of(ev)
-  if value == nil then return off(info), ... end
+  if value == nil then return (enabled == "ECHILD" and forked or off)(info), ... end
   return entry(info, value, enabled, running, id), ...
 end)
 local begin = fast.event_begin
@@ -191,6 +200,7 @@ core.Event.__name = "perf.Event"
 function core.Event.__tostring(ev)
   local info = ev:info()
   if not ev:is_open() then return ("Event(%s, closed)"):format(info.label) end
+  if ev:is_inherited() then return ("Event(%s, of the parent process)"):format(info.label) end
   local e, message = ev:read()
   if not e then return ("Event(%s, %s)"):format(info.label, message) end
   local idle = not e.value and e.why:find "^not enabled"

@@ -34,7 +34,7 @@ end
 
 -- One event: event_begin(ev) gives the start, up to three values, or nil where it cannot be measured so; event_finish(result)
 -- makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the difference, value nil
--- where a pinned event has no counter.
+-- where a pinned event has no counter, and enabled "ECHILD" in the child of a fork that happened meanwhile.
 local function event_by_c_api()
   local since = core.Event.__index.since
   M.event_begin = core.Event.__index.begin
@@ -42,7 +42,7 @@ local function event_by_c_api()
     return function(ev, value, enabled, running, ...)
       local id
       value, enabled, running, id = since(ev, value, enabled, running)
-      if value == nil and enabled ~= "ENODATA" then
+      if value == nil and enabled ~= "ENODATA" and enabled ~= "ECHILD" then
         blame.raise(enabled == "EBADF" and "Event is closed" or "read: " .. enabled, 0)
       end
       return result(ev, value, enabled, running, id, ...)
@@ -55,7 +55,7 @@ local function event_by_ffi(ffi, number)
   local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_event_begin)
   local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_event_end)
   local words, class = ffi.typeof "struct { uint64_t v[4]; }", core.Event
-  local ENODATA, EBADF = -61, -9
+  local ENODATA, EBADF, ECHILD = -61, -9, -10
 
   function M.event_begin(ev)
     if getmetatable(ev) ~= class then return nil end
@@ -70,6 +70,7 @@ local function event_by_ffi(ffi, number)
         local v = start.v
         return result(ev, number(v[0]), number(v[1]), number(v[2]), number(v[3]), ...)
       end
+      if r == ECHILD then return result(ev, nil, "ECHILD", nil, nil, ...) end
       if r ~= ENODATA then blame.raise(r == EBADF and "Event is closed" or select(2, core.refused("read", -r)), 0) end
       return result(ev, nil, nil, nil, nil, ...)
     end
@@ -143,8 +144,9 @@ local function by_ffi(ffi)
     return false
   end
 
-  local EBADF, ESRCH = -9, -3
+  local EBADF, ESRCH, ECHILD = -9, -3, -10
   local function failed(r)
+    if r == ECHILD then blame.self(core.inherited "Group") end
     if r == EBADF then blame.self "Group is closed, or a member of it" end
     blame.raise(select(2, core.read_failed(r)), 0)
   end
@@ -190,7 +192,7 @@ local function by_ffi(ffi)
     c._layout = layout
     local r = snap(meter, c)
     if r == 0 then return c end
-    if r == EBADF then failed(r) end
+    if r == EBADF or r == ECHILD then failed(r) end
     return core.read_failed(r)
   end
 

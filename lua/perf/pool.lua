@@ -95,8 +95,8 @@ end
 
 -- The threads end when the jobs do; what runs is waited for, since a thread cannot be stopped.
 local function shut_down(threads, jobs, drop, generation)
-  jobs:close(drop)
   if core.fork_generation() ~= generation then return end
+  jobs:close(drop)
   for i, thread in ipairs(threads) do
     threads[i] = false
     if thread then thread:join() end
@@ -166,7 +166,13 @@ end
 
 local function check_open(self)
   if self.closed then error("Pool is closed", 3) end
-  if core.fork_generation() ~= self.generation then error("this pool is of the process that forked", 3) end
+end
+
+-- In the child of a fork there are no threads, and one that is not there may hold a channel's lock.
+local function is_inherited(self) return core.fork_generation() ~= self.generation end
+
+local function check_process(self, what)
+  if is_inherited(self) then error(core.inherited(what), 3) end
 end
 
 -- What came back, onto the job it belongs to.
@@ -208,6 +214,7 @@ end
 -- @return Job; or nil, message, "EAGAIN" when as many as the queue holds wait already. Raises for what cannot be copied
 function Pool:submit(fn, ...)
   check_open(self)
+  check_process(self, "Pool")
   if type(fn) ~= "function" then blame.raise(("function expected, got %s"):format(type(fn)), 1) end
   local text, message = copy.pack("argument", select("#", ...) + 1, fn, ...)
   if not text then
@@ -238,6 +245,7 @@ end
 -- @return whether it is
 function Job:wait(timeout)
   if timeout ~= nil and type(timeout) ~= "number" then blame.raise(("number expected, got %s"):format(type(timeout)), 1) end
+  if self.state == "waiting" then check_process(self.pool, "Job") end
   local till = timeout and clock.now() + timeout * 1e9
   while self.state == "waiting" do
     local left = till and (till - clock.now()) / 1e9
@@ -265,6 +273,7 @@ function Job:counts() return self.measured end
 -- @return whether that was so
 function Job:cancel()
   local pool = self.pool
+  if self.state == "waiting" then check_process(pool, "Job") end
   if self.state ~= "waiting" or pool.closed or not pool.jobs:remove(self.id) then return false end
   self.state, pool.waiting[self.id] = "canceled", nil
   pool.pending = pool.pending - 1
@@ -279,6 +288,7 @@ function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state
 --- How many jobs are not done, and how many of these no thread has begun with.
 function Pool:stats()
   if self.closed then return { pending = 0, queued = 0, size = 0 } end
+  check_process(self, "Pool")
   collect(self, 0)
   return { pending = self.pending, queued = self.jobs:length(), size = self.size }
 end
@@ -288,7 +298,7 @@ function Pool:close()
   if self.closed then return end
   self.closed = true
   shut_down(self.threads, self.jobs, true, self.generation)
-  collect(self, 0)
+  if not is_inherited(self) then collect(self, 0) end
   for id, job in every(self.waiting) do
     job.state, self.waiting[id] = "canceled", nil
   end
@@ -298,6 +308,7 @@ end
 Pool.__close = Pool.close
 
 function Pool:__tostring()
+  if is_inherited(self) then return "perf.Pool (of the parent process)" end
   local s = self:stats()
   return ("perf.Pool of %d threads, %d jobs pending"):format(s.size, s.pending)
 end

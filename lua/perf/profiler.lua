@@ -221,7 +221,7 @@ function Profiler:stop()
   local ok, message, code = self.sampler:stop()
   if state == "inherited" then
     disarm(self)
-    return nil, "the profiler was started before a fork, and profiles the parent: start one in the child", "ECHILD"
+    return nil, core.inherited "Profiler", "ECHILD"
   end
   if not ok then
     disarm(self)

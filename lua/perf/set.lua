@@ -197,6 +197,7 @@ local function check(s, method) return blame.object(s, Set, "Set", method) end
 
 local function check_open(s, method)
   if not check(s, method)[1]:is_open() then blame.method(method, "Set is closed", 1) end
+  if s[1]:is_inherited() then blame.method(method, core.inherited "Set", 1) end
   return s
 end
 
@@ -261,7 +262,9 @@ end
 
 local function reader(s, method, timeout)
   local merge = require "perf.merge"
-  if not check(s, method).merged then s.merged = merge.reader(s) end
+  check(s, method)
+  if s[1]:is_inherited() then blame.method(method, core.inherited "Set", 1) end
+  if not s.merged then s.merged = merge.reader(s) end
   merge.check_timeout(timeout, method)
   return s.merged
 end
@@ -298,6 +301,7 @@ Set.__name = "perf.Set"
 
 function Set.__tostring(s)
   if not s[1]:is_open() then return ("Set(%s, closed)"):format(s.spec.label) end
+  if s[1]:is_inherited() then return ("Set(%s, of the parent process)"):format(s.spec.label) end
   local list, message = s:per_cpu()
   if not list then return ("Set(%s, %s)"):format(s.spec.label, message) end
   local rows = {}

@@ -7,8 +7,8 @@
 -- none of their totals, and is not taken off. Where children overlapped, outlived their parent, or counted for a part of the
 -- time that it did, self cannot be told and is left out.
 --
--- A span belongs to the thread that started it. In the child of a fork the parent's open spans are the parent's: they finish
--- there, and here silently.
+-- A span belongs to the thread that started it. In the child of a fork the spans that were open are the parent's: there they
+-- count nothing, are not sent, and raise no error, since a program does not fail for its tracing.
 -- @module perf.span
 local every = require "perf.every"
 local asked = require "perf.trace.asked"
@@ -383,8 +383,11 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Looking at it
 
---- Whether anything is done with it.
-function Span:is_recording() return not self.duration end
+-- Whether it runs, and in the parent process: a fork happened since it was started.
+local function is_inherited(self) return not self.duration and self.token ~= thread_token() end
+
+--- Whether anything is done with it: not when it is finished, nor in the child of a fork that happened since it was started.
+function Span:is_recording() return not self.duration and not is_inherited(self) end
 
 --- Where it stands, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
 function Span:context()
@@ -402,14 +405,14 @@ end
 
 --- Everything as plain tables: name, kind, trace_id, span_id, parent_id, start_ns, duration_ns, attributes, counts (totals by
 -- label), self_counts, events, links, status, message, and what the limits dropped: dropped_attributes, dropped_events,
--- dropped_links.
+-- dropped_links; in the child of a fork that happened since it was started also why: it has no counts there.
 function Span:totable()
   local t = { name = self.name, kind = kind_names[self.kind], trace_id = self.trace_id, span_id = self.span_id,
     parent_id = self.parent_id, tracestate = self.tracestate, start_ns = clock.ns(self.anchor, self.start),
     duration_ns = self.duration, attributes = self.attributes or {}, counts = {}, self_counts = {}, events = {},
     links = {}, status = self.status == 2 and "error" or self.status == 1 and "ok" or "unset", message = self.message,
     dropped_attributes = self.dropped or 0, dropped_events = self.dropped_events or 0,
-    dropped_links = self.dropped_links or 0 }
+    dropped_links = self.dropped_links or 0, why = is_inherited(self) and counts.forked or nil }
   totals.each(self, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
   for i, e in ipairs(self.events or {}) do
     t.events[i] = { name = e.name, attributes = e.attributes or {}, time_ns = clock.ns(self.anchor, e.at),

@@ -42,6 +42,7 @@ local function enter_thread(self)
   if self.token and self.token ~= token then
     ids.forget()
     if self.sender then self.sender:forked() end
+    if self.metrics then self.metrics:clear() end
   end
   self.token, self.set = token, nil
   if self.events ~= false then self.set = measure.lookup(self.events) end -- or nil: the spans go without

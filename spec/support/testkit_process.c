@@ -224,6 +224,29 @@ static int kit_fork(lua_State *L)
     return child_wait(L);
 }
 
+/*
+ * split([raw]): forks here. The child's pid, and in the child 0. raw: by the system call itself, so
+ * that no handler of pthread_atfork runs. reap(pid): waits for it, and gives its status as
+ * child:wait does.
+ */
+static int kit_split(lua_State *L)
+{
+    pid_t pid;
+
+    fflush(NULL);
+    pid = lua_toboolean(L, 1) ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
+    if (pid < 0)
+        return tk_refused(L, "fork", errno);
+    lua_pushinteger(L, pid);
+    return 1;
+}
+
+static int kit_reap(lua_State *L)
+{
+    lua_pushinteger(L, reap((pid_t)luaL_checkinteger(L, 1)));
+    return 1;
+}
+
 /* exit(status): ends this process at once */
 static int kit_exit(lua_State *L)
 {
@@ -330,6 +353,7 @@ static int kit_refuse(lua_State *L)
         { "perf_event_open", SYS_perf_event_open }, { "mmap", TK_MMAP },
         { "ioctl", SYS_ioctl }, { "read", SYS_read }, { "bpf", SYS_bpf },
         { "openat", SYS_openat }, { "fcntl", SYS_fcntl }, { "getrusage", SYS_getrusage },
+        { "madvise", SYS_madvise },
     };
     long nr = -1;
     int err = (int)luaL_checkinteger(L, 2);
@@ -427,6 +451,7 @@ static int kit_rlimit(lua_State *L)
 
 static const luaL_Reg functions[] = {
     { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
+    { "split", kit_split },   { "reap", kit_reap },
     { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
     { "count_signals", kit_count_signals },
     { "kill", kit_kill },     { "drop", kit_drop },     { "chdir", kit_chdir },     { "refuse", kit_refuse },

@@ -10,6 +10,7 @@
 -- compilation off would not do: side traces of the function that return to it could not be compiled.
 -- Each function gets a loop of its own, or the first to be compiled would be the fast one.
 -- @module perf.bench.run
+local blame = require "perf.names.blame"
 local core = require "perf.core"
 local fast = require "perf.fast"
 local measure = require "perf.measure"
@@ -34,7 +35,13 @@ local function new_loop()
   return chunk(keep)
 end
 
+-- What was found before a fork within the benchmark is the parent's result, of which the child has a copy.
+local function check_process(set)
+  if core.fork_generation() ~= set.process then blame.raise(core.inherited "The benchmark", 0) end
+end
+
 local function measured(set, loop, fn, n)
+  check_process(set)
   local meter = set.meter
   return finish(meter, begin(meter, set.layout, set.words), loop(fn, n))
 end
@@ -90,16 +97,17 @@ end
 -- Rounds --------------------------------------------------------------------------------------------------------------
 
 --- Run candidates against each other.
--- @tparam table set what measure.lookup gives
+-- @tparam table opened what measure.lookup gives
 -- @tparam {function,...} fns
 -- @tparam table opts warmup (runs), min_ns, seed, rounds(ns) -> how many rounds, from what one takes
 -- @treturn table candidates, an array of {batch=, counts={Counts, ...}, idle={Counts, ...}} in the order of fns, where idle
 -- are the runs of the empty function in batches of that size
 -- @treturn int how many rounds there were
-function M.rounds(set, fns, opts)
+function M.rounds(opened, fns, opts)
   local random = stats.rng(opts.seed)
+  local set = { meter = opened.meter, layout = opened.layout, words = opened.words, process = core.fork_generation() }
   local candidates, all, idle = {}, {}, {}
-  measure.hold(set, candidates) -- while the candidates run unmeasured, too
+  measure.hold(opened, candidates) -- while the candidates run unmeasured, too
   for i, fn in ipairs(fns) do
     candidates[i] = { fn = fn, loop = new_loop(), batch = 1, counts = {} }
     all[i] = candidates[i]
@@ -131,7 +139,8 @@ function M.rounds(set, fns, opts)
       c.counts[round] = measured(set, c.loop, c.fn, c.batch)
     end
   end
-  measure.drop(set, candidates)
+  measure.drop(opened, candidates)
+  check_process(set)
   return candidates, rounds
 end
 
