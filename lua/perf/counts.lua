@@ -31,13 +31,13 @@ local function base_name(label)
   return head or label
 end
 
--- rows: array of {label=, unit=, scale=, why=, slots={{group, value}, ...}}: group and value count from 0.
+-- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0.
 -- Returns the layout's number.
 function M.layout(rows, ngroups, source)
   local parts = { source, ngroups }
   for _, row in ipairs(rows) do
-    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.bound and "b" or "",
-      row.pinned and "p" or "" }, "\1")
+    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.note or "",
+      row.bound and "b" or "", row.pinned and "p" or "" }, "\1")
     for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
   end
   local key = table.concat(parts, "\2")
@@ -83,8 +83,9 @@ local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
 
 --- One entry from its numbers: the rule of what is a count and what is not.
--- @param row {label=, unit=, scale=, why=, bound=, pinned=}: bound when it counts one task on one CPU
--- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}
+-- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound when it counts one task on one CPU
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: why there is no value; or, beside one, what was
+-- left out of it
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
   if running and enabled and running - enabled >= FORKED then
@@ -101,6 +102,7 @@ function M.entry(row, raw, enabled, running, id)
     -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
     e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
     if row.scale then e.value = e.value * row.scale end
+    e.why = row.note
   end
   return setmetatable(e, Entry)
 end

@@ -66,7 +66,8 @@ local function is_shared(e) return e.value and e.enabled_ns and e.running_ns and
 --- An entry of Counts, in a line.
 function M.entry(e)
   if not e.value then return ("%s: not counted: %s"):format(e.label, e.why or "one side has no count") end
-  return ("%s: %s%s"):format(e.label, M.value(e), is_shared(e) and " " .. share(e) or "")
+  local note = e.why and (" (%s)"):format(e.why) or ""
+  return ("%s: %s%s%s"):format(e.label, M.value(e), is_shared(e) and " " .. share(e) or "", note)
 end
 
 --- What Counts' metrics() gives, as a table.
@@ -96,13 +97,29 @@ local function remark(e, m)
   return rate and rate ~= 0 and M.si(rate) .. "/sec" or ""
 end
 
+-- What is to be said of the counts, once for all of which it is true.
+local function remarks(entries)
+  local order, labels = {}, {}
+  for _, e in ipairs(entries) do
+    if e.value ~= nil and e.why then
+      if not labels[e.why] then
+        order[#order + 1], labels[e.why] = e.why, {}
+      end
+      table.insert(labels[e.why], e.label)
+    end
+  end
+  local lines = {}
+  for i, why in ipairs(order) do lines[i] = ("\n  %s: %s"):format(table.concat(labels[why], ", "), why) end
+  return table.concat(lines)
+end
+
 --- A table like perf stat's.
 function M.counts(entries, wall_ns, source, metrics)
   local rows = {}
   for i, e in ipairs(entries) do
     local unit, value, note = e.unit or ""
     if e.value == nil then
-      value, note = "<not counted>", e.why or ""
+      value, note = e.unsupported and "<not supported>" or "<not counted>", e.why or ""
     elseif e.unit == "ns" then
       value, unit = M.ns(e.value):match "^(%S+) (%S+)$"
       note = remark(e, metrics)
@@ -114,7 +131,8 @@ function M.counts(entries, wall_ns, source, metrics)
   end
   local text = M.align(rows, { true })
   local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""
-  return text .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
+  local notes = remarks(entries)
+  return text .. (notes ~= "" and "\n" .. notes or "") .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
 end
 
 return M

@@ -44,9 +44,8 @@ function M.gather(events, asleep, since)
   local rows = {}
   for i, ev in ipairs(events) do
     local info = ev:info()
-    rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, bound = info.bound,
-      pinned = info.attr.pinned,
-      slots = { { 0, i - 1 } } }
+    rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, note = info.note,
+      bound = info.bound, pinned = info.attr.pinned, slots = { { 0, i - 1 } } }
   end
   local g = core.group(events, asleep, since)
   events.layout = counts.layout(rows, 1, open.source(events))

@@ -141,7 +141,7 @@ function M.open(specs)
   local keys, parts, groups, rows = {}, {}, {}, {}
   for i, spec in ipairs(specs) do
     rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
-      pinned = spec.attrs[1].pinned }
+      note = spec.note, pinned = spec.attrs[1].pinned }
     for _, attr in ipairs(spec.attrs) do
       local key = group_key(attr)
       if not parts[key] then
@@ -165,7 +165,8 @@ function M.open(specs)
     local events = {}
     for i, part in ipairs(group) do
       events[i] = part.event
-      part.row.why = part.row.why or part.event:info().why
+      local info = part.event:info()
+      part.row.why, part.row.note = part.row.why or info.why, part.row.note or info.note
       table.insert(part.row.slots, { g - 1, value })
       value = value + 1
     end
@@ -212,13 +213,13 @@ end
 function M.open_default()
   local resolve = require "perf.names".resolve
   local user_only = false
-  -- Open and close, to learn what this machine counts; in user space alone where that is all that is allowed.
+  -- Open and close, to learn what this machine counts. Returns the spec; or the same in user space alone, where that is all that
+  -- is allowed.
   local function probe(spec)
-    local attrs = {}
+    local attrs, user = {}, nil
     for i, attr in ipairs(spec.attrs) do
       local a = open.copy(attr)
       if user_only then a.exclude_kernel = true end
-      attrs[i] = a
       local ev, message, code = idle.open(a, 0, -1)
       if not ev and code == "EACCES" and not user_only then
         a.exclude_kernel = true
@@ -227,10 +228,11 @@ function M.open_default()
       end
       if not ev then return nil, message, code end
       ev:close()
+      if user_only then user, attrs[i] = open.user_only(spec, attr) end
     end
-    local copy = open.copy(spec)
-    copy.attrs = attrs
-    return copy
+    if not user then return spec end -- a clock: it is opened as it may be, and counts the same
+    user.attrs = attrs
+    return user
   end
 
   local specs = {}

@@ -22,11 +22,33 @@ local function software_config(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
 
+local function is_set(flag) return flag and flag ~= 0 end
+
+local function is_clock(attr)
+  local config = software_config(attr)
+  return config == 0 or config == 1
+end
+
 --- Why an event that opens can count nothing, or nil.
-function M.silent(attr)
+-- @param attr plain attr fields
+-- @string[opt] label the event's name, which tells of what kind a tracepoint is
+function M.silent(attr, label)
+  if not is_set(attr.exclude_kernel) then return nil end
   local what = in_kernel[software_config(attr) or -1]
-  if what and attr.exclude_kernel and attr.exclude_kernel ~= 0 then
-    return what .. " happen in the kernel, which exclude_kernel (:u) leaves out"
+  if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
+  local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^([%w_-]+):[%w_]"
+  -- A tracepoint of a system call, or of a probe in a program, knows the program's registers.
+  if system and system ~= "syscalls" and not system:find "^u?prob" then
+    return "this tracepoint lies in the kernel, which exclude_kernel (:u) leaves out"
+  end
+end
+
+-- What is to be said of a count although it is one: the kernel's clocks run on whatever is excluded. (Their samples do not: those
+-- that would fall into what is excluded are not taken.)
+local function remark(attr)
+  if is_clock(attr) and not (attr.sample_period or attr.sample_freq)
+    and (is_set(attr.exclude_kernel) or is_set(attr.exclude_user)) then
+    return "the kernel's clocks ignore :u and :k: this is the whole time"
   end
 end
 
@@ -133,15 +155,16 @@ local function joined(leader, ev, info)
 end
 
 --- Open one attr; explains what the machine refuses.
--- @param spec {label=, unit=, scale=}
+-- @param spec {label=, unit=, scale=, note= what is to be said of its counts}
 -- @param attr plain attr fields
 -- @param opts {pid=, cpu=, group=Event, cgroup=}
 -- @return Event, or nil, message, code
 function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
+  local silent = M.silent(attr, spec.label)
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
-    why = M.silent(attr), cpu = opts.cpu,
+    why = silent and spec.note and silent .. "; " .. spec.note or silent, note = spec.note or remark(attr), cpu = opts.cpu,
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
   local asked = attr
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
@@ -157,6 +180,9 @@ function M.attr(spec, attr, opts)
     local user = copy(attr)
     user.exclude_kernel = true
     info.attr = user
+    if attr.sample_period or attr.sample_freq then -- its samples are another matter: none is taken in the kernel
+      info.label, info.note = M.user_label(spec.label)
+    end
     ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info)
   end
   if keep then keep:close() end
@@ -167,6 +193,40 @@ function M.attr(spec, attr, opts)
     return ev
   end
   return explain(spec.label, attr, message, code, opts)
+end
+
+--- The label of an event that leaves out the kernel, and why it does.
+function M.user_label(label)
+  local level = host.paranoid()
+  return require "perf.permission".user_only(label) or label, level and level > 1
+    and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: the kernel's part is refused here"
+end
+
+--- The same event in user space alone.
+-- @param spec {label=, unit=, scale=, ...}
+-- @param attr one of its attrs
+-- @return a spec whose label ends in u, and whose note says why; and the attr. Or nil, where that leaves nothing to be counted
+-- or nothing out
+function M.user_only(spec, attr)
+  if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or is_clock(attr) then return nil end
+  local user = copy(spec)
+  user.label, user.note = M.user_label(spec.label)
+  local a = copy(attr)
+  a.exclude_kernel = true
+  return user, a
+end
+
+--- Open one attr, in user space alone where the kernel's part may not be counted.
+-- @param spec, attr, opts as for `attr`
+-- @return Event, or nil, message, code
+function M.allowed(spec, attr, opts)
+  local ev, message, code = M.attr(spec, attr, opts)
+  if not ev and code == "EACCES" then
+    local user, a = M.user_only(spec, attr)
+    local other = user and M.attr(user, a, opts)
+    if other then return other end
+  end
+  return ev, message, code
 end
 
 local single_format = { "total_time_enabled", "total_time_running", "id" }

@@ -56,14 +56,7 @@ local function open_event(spec, attr, opts, fallback)
   local a = open.copy(attr)
   a.read_format, a.disabled = kernel_group.format, true
   if opts.inherit then a.inherit = true end
-  local ev, message, code = open.attr(spec, a, opts)
-  if not ev and code == "EACCES" and fallback and not a.exclude_kernel then
-    -- In user space alone, where that is all that is allowed.
-    a.exclude_kernel = true
-    local user = open.attr(spec, a, opts)
-    if user then return user end
-  end
-  return ev, message, code
+  return (fallback and open.allowed or open.attr)(spec, a, opts)
 end
 
 -- The Events of one spec, one for each PMU that counts it: array, or nil, message, code.
@@ -95,7 +88,8 @@ local function gather(kind, list, opts, fallback)
       local row = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {} }
       for _, ev in ipairs(events) do
         local info = ev:info()
-        row.why, row.bound = row.why or info.why, info.bound
+        row.label, row.bound = info.label, info.bound
+        row.why, row.note = row.why or info.why, row.note or info.note
         p[#p + 1] = ev
         p.groups[#p.groups + 1] = kernel_group.gather({ ev }, true)
         row.slots[#row.slots + 1] = { #p.groups - 1, slots }
@@ -180,6 +174,12 @@ function M.cache_profiler(opts)
   local p, message, code = gather("cache", list, opts, fallback)
   return p, message, code
 end
+
+--- Count a list of events, in user space alone where the kernel's part may not be counted.
+-- @tparam table list names or attrs, an array
+-- @tparam table opts `pid`, `cpu`, `cgroup`, `inherit`
+-- @return Profiler, or nil, message, code
+function M.allowed(list, opts) return gather("software", list, opts, true) end
 
 local function open_meter(p, method)
   if getmetatable(p) ~= Profiler then

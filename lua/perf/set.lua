@@ -246,7 +246,7 @@ function Set:read()
     if e.value then sum.value = (sum.value or 0) + e.value end
     sum.why = sum.why or e.why
   end
-  if sum.value then sum.why = nil end
+  if sum.value then sum.why = self[1]:info().note end
   local hardware = open.is_hardware(self.spec.attrs[1])
   if self[1]:info().bound then
     -- One task on every CPU: all its events are enabled for as long as it runs, and one at a time does.
