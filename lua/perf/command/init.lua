@@ -33,9 +33,8 @@ end
 
 --- Run the command.
 -- @param arg its words
--- @tab[opt] paths {path =, cpath =} when the module was found beside the program: scripts need them too
 -- @return exit status
-function M.main(arg, paths)
+function M.main(arg)
   local name = arg[1]
   if name == nil or name == "-h" or name == "--help" or name == "help" then
     (name and io.stdout or io.stderr):write(overview(), "\n")
@@ -62,7 +61,7 @@ function M.main(arg, paths)
     return 0
   end
   -- What is a mistake to the module (an unknown event) raises there, and is the user's here.
-  local ok, status, message, code = pcall(command.run, opts, words, { paths = paths, interpreter = arg })
+  local ok, status, message, code = pcall(command.run, opts, words, { interpreter = arg })
   if ok and status then return status end
   say(ok and message or status)
   local refused = ok and code ~= "USAGE" or status == "not enough memory"
