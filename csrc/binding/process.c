@@ -7,6 +7,7 @@
 
 #include "../core/process.h"
 #include "../core/sys.h"
+#include "../core/until_open.h"
 #include "binding.h"
 
 #define PB_PROCESS "perf.Process"
@@ -30,7 +31,7 @@ static int l_spawn(lua_State *L)
 	luaL_argcheck(L, n > 0 && n < 1u << 20, 1, "a program and its arguments expected");
 	luaL_checkstack(L, 10, "arguments");
 	p = pb_newuserdata(L, sizeof *p);
-	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1};
+	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .end = -1};
 	luaL_getmetatable(L, PB_PROCESS);
 	lua_setmetatable(L, -2);
 	argv = pb_newuserdata(L, (n + 1) * sizeof *argv);
@@ -63,10 +64,45 @@ static int l_pid(lua_State *L)
 	return 1;
 }
 
+/* process:ending(): a descriptor for core.watch that is readable once the process has ended, or nil. */
+static int l_ending(lua_State *L)
+{
+	const struct pf_process *p = check_process(L, 1);
+
+	if (p->end < 0)
+		return 0;
+	lua_pushinteger(L, p->end);
+	return 1;
+}
+
 /* process:start(): true once the program runs, or nil, message, code of why it does not. */
 static int l_start(lua_State *L)
 {
 	return pb_result(L, pf_process_start(check_process(L, 1)), "exec");
+}
+
+/* process:trace(), before the start: true, or nil, message, code where tracing is refused.
+ * process:until_open(path), after it: true when the program stands before opening path, false when it never will, or when it is
+ * traced no more since a signal came. process:go_on() lets it open the file and ends the tracing. */
+static int l_trace(lua_State *L)
+{
+	return pb_result(L, pf_process_trace(check_process(L, 1)), "ptrace");
+}
+
+static int l_until_open(lua_State *L)
+{
+	int r = pf_process_until_open(check_process(L, 1), luaL_checkstring(L, 2));
+
+	if (r < 0)
+		return pb_fail(L, r, "waitpid");
+	lua_pushboolean(L, r);
+	return 1;
+}
+
+static int l_go_on(lua_State *L)
+{
+	pf_process_go_on(check_process(L, 1));
+	return 0;
 }
 
 /* process:wait(block): {exit = code} or {signal = number} when it has ended, false when not, or nil, message, code. */
@@ -158,7 +194,8 @@ void pb_open_process(lua_State *L)
 					     {"release_interrupts", l_release},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {
-		{"pid", l_pid}, {"start", l_start}, {"wait", l_wait}, {"kill", l_kill}, {"close", l_gc}, {NULL, NULL}};
+		{"pid", l_pid}, {"ending", l_ending}, {"start", l_start}, {"trace", l_trace}, {"until_open", l_until_open},
+		{"go_on", l_go_on}, {"wait", l_wait}, {"kill", l_kill}, {"close", l_gc}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	pb_class(L, PB_PROCESS, methods, l_gc);

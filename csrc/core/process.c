@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,7 +72,8 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 {
 	int fault[2], r;
 
-	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .generation = pf_fork_generation()};
+	*p = (struct pf_process){
+		.gate = {-1, -1}, .fault = -1, .end = -1, .generation = pf_fork_generation()};
 	r = pf_sys->pipe(p->gate);
 	if (r < 0)
 		return r;
@@ -96,6 +98,7 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 	}
 	pf_sys->close(fault[1]);
 	p->fault = fault[0];
+	p->end = (int)syscall(SYS_pidfd_open, p->pid, 0); /* close-on-exec */
 	return 0;
 }
 
@@ -159,7 +162,9 @@ void pf_process_release(struct pf_process *p)
 	close_gate(p);
 	if (p->fault >= 0)
 		pf_sys->close(p->fault);
-	p->fault = -1;
+	if (p->end >= 0)
+		pf_sys->close(p->end);
+	p->fault = p->end = -1;
 	if (p->pid > 0)
 		pf_process_wait(p, waiting);
 	p->pid = 0;

@@ -10,6 +10,7 @@ struct pf_process {
 	pid_t pid; /* 0: none */
 	int gate[2]; /* its write end is written to when the child may go on; -1 = it was told */
 	int fault;   /* tells why the program could not be run */
+	int end;     /* a pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3) */
 	int status;  /* of waitpid, once ended */
 	int ended;
 	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork it is -ECHILD to start, wait and kill */

@@ -350,7 +350,7 @@ static int kit_drop(lua_State *L)
 static int kit_refuse(lua_State *L)
 {
     static const struct { const char *name; long nr; } calls[] = {
-        { "perf_event_open", SYS_perf_event_open }, { "mmap", TK_MMAP },
+        { "perf_event_open", SYS_perf_event_open }, { "ptrace", SYS_ptrace }, { "mmap", TK_MMAP },
         { "ioctl", SYS_ioctl }, { "read", SYS_read }, { "bpf", SYS_bpf },
         { "openat", SYS_openat }, { "fcntl", SYS_fcntl }, { "getrusage", SYS_getrusage },
         { "madvise", SYS_madvise },

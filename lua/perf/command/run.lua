@@ -2,6 +2,7 @@
 -- @module perf.command.run
 local core = require "perf.core"
 local every = require "perf.every"
+local say = require "perf.command.say"
 
 local M = {}
 
@@ -34,10 +35,25 @@ local function interpreter(arg)
   return { arg[i] or "lua" }
 end
 
+-- Says so when a script asks for another interpreter by its first line: it may behave otherwise here.
+local function warn_of_interpreter(path, chosen)
+  local wanted = (head(path) or ""):match "^#!%s*(.*)"
+  wanted = wanted and wanted:gsub("^%S*/env%s+", ""):match "^(%S+)"
+  wanted = wanted and wanted:match "[^/]*$"
+  local runs = chosen:match "[^/]*$"
+  if wanted and wanted ~= "lua" and wanted ~= runs then
+    say.error(("%s: its first line names %s, and it runs under %s; LUA=%s would change that"):format(path, wanted, runs, wanted))
+  end
+end
+
 --- The words that run a program or a script as it is, without a session; nil where there are none.
 function M.program(here, words)
   if #words == 0 then return nil end
-  local argv = M.is_script(words[1]) and interpreter(here.interpreter) or {}
+  local argv = {}
+  if M.is_script(words[1]) then
+    argv = interpreter(here.interpreter)
+    warn_of_interpreter(words[1], argv[1])
+  end
   for _, word in ipairs(words) do argv[#argv + 1] = word end
   return argv
 end
@@ -55,20 +71,20 @@ local function literal(v)
 end
 
 --- The command line that runs a script with a session inside.
--- @tab here {interpreter = the words that luaperf was called by, paths = where the module is if not where it is looked for}
+-- @tab here {interpreter = the words that luaperf was called by}
 -- @tab words the script and its arguments
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
   session.terminated, session.mistake, session.hidden = true, MISTAKE, true
-  local code = {}
-  if here.paths then
-    code[1] = ("package.path, package.cpath = %s, %s "):format(literal(here.paths.path), literal(here.paths.cpath))
-  end
+  -- The module is found where this program found it: beside it, or where LuaRocks' launcher put it, which the script's
+  -- interpreter knows nothing of.
+  local code = { ("package.path, package.cpath = %s, %s "):format(literal(package.path), literal(package.cpath)) }
   local fields = {}
   for key, value in every(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
   table.sort(fields)
   code[#code + 1] = ("require('perf.command.session').start{%s}"):format(table.concat(fields, ","))
   local argv = interpreter(here.interpreter)
+  warn_of_interpreter(words[1], argv[1])
   argv[#argv + 1], argv[#argv + 2] = "-e", table.concat(code)
   for _, word in ipairs(words) do argv[#argv + 1] = word end
   argv.session = true
@@ -79,7 +95,7 @@ end
 -- again to one that has not ended on it, which a script takes as the end of our patience (perf.command.session). SIGHUP and
 -- SIGQUIT only to a script: to another program they may be no such request.
 local function look(process, state, wait)
-  core.watch({}, wait)
+  core.watch({ process:ending() }, wait) -- which ends at once when the program does, so that times are right
   local status = process:wait()
   if status then return status end
   local signal, sent, times = core.caught_interrupt()
@@ -95,8 +111,9 @@ end
 --- Run a program to its end. An interrupt of the terminal's is the program's; we live on to tell.
 -- @tab argv its words
 -- @func[opt] opened called with the process before it runs: returns true, or nil, message, code
+-- @func[opt] started called with the process when it runs: likewise
 -- @return {exit = status} or {signal = number}; or nil, message, code
-function M.run(argv, opened)
+function M.run(argv, opened, started)
   local caught, message, code = core.catch_interrupts()
   if not caught then return nil, message, code end
   local process
@@ -110,6 +127,7 @@ function M.run(argv, opened)
       ok, message, code = process:start()
       if not ok then message = M.why(argv[1], ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))), code) end
     end
+    if ok and started then ok, message, code = started(process) end
     local state, wait = { script = argv.session }, 0.0005
     while ok and not status do
       status = look(process, state, wait)

@@ -1,9 +1,11 @@
 --- luaperf stat: what a script, a program, a process or the machine costs, in events.
 --
--- A script is counted from inside, from its first line to its end, so that the interpreter's own start is not in it; anything
--- else from outside, with its children.
+-- All of them are counted from outside, so nothing of ours lives in what is counted. A script runs under the interpreter as it
+-- would without us, and is counted from the moment when the interpreter opens it, so that the interpreter's own start is not in
+-- it; any other program from its exec on.
 -- @module perf.command.stat
 local core = require "perf.core"
+local counters = require "perf.command.counters"
 local counts = require "perf.counts"
 local format = require "perf.format"
 local host = require "perf.host"
@@ -15,139 +17,95 @@ local M = {}
 M.about = "count events while a script or a program runs"
 M.usage = "luaperf stat [options] [--] script.lua|program [arguments]"
 M.text = [[
-Counts events and prints them to stderr. A Lua script is counted from its first line to its end, without the interpreter's start;
-any other program with its children. With -p or -a the counting goes on to the end of the program that is given, or for
---timeout, or until it is interrupted.]]
+Counts events and prints them to stderr, with the threads and children of what is counted. A Lua script is counted from where the
+interpreter opens it, without the interpreter's start; any other program from its first instruction. With -p or -a the counting
+goes on to the end of the program that is given, or for --timeout, or until it is interrupted.]]
 M.options = {
   { "e", "event", "EVENTS", "what to count, as luaperf list names it; several with commas or by -e again", kind = "list" },
   { "p", "pid", "PID", "a process that runs already, with its threads", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
   { "r", "repeat", "N", "run it N times: means, and how far the runs differ", kind = "integer" },
   { "o", "output", "FILE", "write there instead of stderr, - is stdout; JSON when its name ends in .json" },
+  { nil, "no-inherit", nil, "leave out threads and children that start while counting" },
   { nil, "timeout", "SECONDS", "with -p or -a: for so long", kind = "number", least = 0.001 },
   { "v", "verbose", nil, "say for how long each event was counted" },
 }
 
 local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"
-local USER = "task-clock,page-faults:u,cycles:u,instructions:u,branches:u,branch-misses:u"
-
--- What is counted when nothing is asked for: of user space where the kernel's part is not this user's to know.
-local function default_events()
-  local ev, _, code = require "perf".open "page-faults"
-  if ev then ev:close() end
-  return code == "EACCES" and USER or DEFAULT
-end
 
 ---------------------------------------------------------------------------------------------------------------------
--- One result: {entries, wall_ns, source}
+-- One result: {entries, wall_ns}
 
-local function from_script(words, opts, here)
-  local path = os.tmpname()
-  local file = path .. ".json"
-  local argv = run.script(here, words, { mode = "stat", events = opts.event, output = file })
-  local ended, message, code = run.run(argv)
-  local f = io.open(file, "rb")
-  local text = f and f:read "*a"
-  if f then f:close() end
-  os.remove(file)
-  os.remove(path)
-  if not ended then return nil, message, code end
-  local t = text and require "perf.json_decode".decode(text)
-  return { entries = t and t.events, wall_ns = t and t.wall_ns, source = t and t.source }, ended
+-- Begins with the script: the counters' values when the interpreter is about to open it, and the time.
+local function at_script(process, script, all)
+  local opened, message, code = process:until_open(script)
+  if opened == nil then return nil, message, code end
+  local before = opened and all:values()
+  local start = core.wall_ns()
+  if opened then process:go_on() end
+  return { before = before, start = start }
 end
 
--- The counters of one task, process or CPU, with what is not there.
-local function profiler(events, target, on_exec)
-  local list = {}
-  for i, name in ipairs(events) do
-    list[i] = on_exec and type(name) == "string" and { event = name, label = name, enable_on_exec = true } or name
-  end
-  target.events = list
-  return require "perf".software_profiler(target)
-end
-
-local function entries_of(p)
-  local list, lacking = {}, {}
-  for _, e in ipairs(p:read()) do list[#list + 1] = e end
-  for _, m in ipairs(p.missing) do lacking[#lacking + 1] = m end
-  return list, lacking
-end
-
--- Adds the entries of several counters of the same events.
-local function add_up(lists)
-  local out, by_label = {}, {}
-  for _, list in ipairs(lists) do
-    for _, e in ipairs(list) do
-      local sum = by_label[e.label]
-      if not sum then
-        sum = { label = e.label, unit = e.unit, why = e.why, enabled_ns = 0, running_ns = 0, raw = 0 }
-        by_label[e.label], out[#out + 1] = sum, sum
-      end
-      if e.value then sum.value = (sum.value or 0) + e.value end
-      sum.raw = sum.raw + (e.raw or 0)
-      sum.enabled_ns, sum.running_ns = sum.enabled_ns + (e.enabled_ns or 0), sum.running_ns + (e.running_ns or 0)
-      if sum.value then sum.why = nil end
-    end
-  end
-  return out
-end
-
--- What was asked for and is not there says why; of what is looked for by itself it is left out.
-local function with_lacking(list, lacking, asked)
-  if not asked then return list end
-  for _, m in ipairs(lacking) do list[#list + 1] = { label = m.label, why = m.message:gsub("^.-: ", "", 1) } end
-  return list
-end
-
-local function from_program(argv, events, asked)
-  local p
-  local start
+-- A program from its exec on; a script, where it can be told, from where it is opened.
+local function from_program(argv, script, events, opts)
+  local all, start, traced
   local ended, message, code = run.run(argv, function(process)
     local why, errno
-    p, why, errno = profiler(events, { pid = process:pid(), inherit = true }, true)
-    start = core.wall_ns()
-    return p and true, why, errno
+    all, why, errno = counters.open(events, { pid = process:pid(), inherit = not opts["no-inherit"] }, true)
+    if not all then return nil, why, errno end
+    if script then
+      traced, why = process:trace()
+      if not traced then
+        say.error(("%s: the interpreter's own start is counted with it, since the script's begin cannot be told: %s"):format(
+          script, why))
+      end
+    end
+    start = { start = core.wall_ns() }
+    return true
+  end, function(process)
+    if not traced then return true end
+    local why, errno
+    start, why, errno = at_script(process, script, all)
+    return start and true, why, errno
   end)
-  local wall = start and core.wall_ns() - start
+  local wall = start and core.wall_ns() - start.start
   if not ended then
-    if p then p:close() end
+    if all then all:close() end
     return nil, message, code
   end
-  local list, lacking = entries_of(p)
-  p:close()
-  return { entries = with_lacking(list, lacking, asked), wall_ns = wall, source = "software" }, ended
+  local entries = all:entries(opts.event, start.before)
+  all:close()
+  return { entries = entries, wall_ns = wall }, ended
 end
 
--- The profilers of a process's threads, or of all CPUs.
+-- The counters of a process's threads, or of all CPUs: an array.
 local function open_all(opts, events)
-  local all, targets = {}, {}
+  local list, targets = {}, {}
   if opts.pid then
     local tids, message, code = require "perf.recorder_state".threads(opts.pid)
     if not tids then return nil, code == "ESRCH" and ("no process %d"):format(opts.pid) or message, code end
-    for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = true } end
+    for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts["no-inherit"] } end
   else
     local _, online = host.cpus "online"
     for i, cpu in ipairs(require "perf.set".parse_cpus(online or "0")) do targets[i] = { pid = -1, cpu = cpu } end
   end
-  local lacking
   for _, target in ipairs(targets) do
-    local p, message, code = profiler(events, target)
-    if not p and code ~= "ESRCH" then
-      for _, other in ipairs(all) do other:close() end
+    local one, message, code = counters.open(events, target)
+    if not one and code ~= "ESRCH" then
+      for _, other in ipairs(list) do other:close() end
       return nil, message, code
     end
-    all[#all + 1] = p
-    lacking = lacking or p and p.missing
+    list[#list + 1] = one
   end
-  if #all == 0 then return nil, ("process %d has ended"):format(opts.pid), "ESRCH" end
-  return all, lacking
+  if #list == 0 then return nil, ("process %d has ended"):format(opts.pid), "ESRCH" end
+  return list
 end
 
 local function from_others(opts, events, words, here)
-  local all, lacking, code = open_all(opts, events)
-  if not all then return nil, lacking, code end
-  for _, p in ipairs(all) do p:enable() end
-  local start, ended, message = core.wall_ns(), { exit = 0 }, nil
+  local all, message, code = open_all(opts, events)
+  if not all then return nil, message, code end
+  for _, one in ipairs(all) do one:enable() end
+  local start, ended = core.wall_ns(), { exit = 0 }
   if #words > 0 then
     ended, message, code = run.run(run.program(here, words))
   else
@@ -159,20 +117,20 @@ local function from_others(opts, events, words, here)
     ended = waited and signal and { signal = signal } or ended
   end
   local wall, lists = core.wall_ns() - start, {}
-  for i, p in ipairs(all) do
-    p:disable()
-    lists[i] = entries_of(p)
-    p:close()
+  for i, one in ipairs(all) do
+    one:disable()
+    lists[i] = one:entries(opts.event)
+    one:close()
   end
   if not ended then return nil, message, code end
-  return { entries = with_lacking(add_up(lists), lacking, opts.event), wall_ns = wall, source = "software" }, ended
+  return { entries = counters.add_up(lists), wall_ns = wall }, ended
 end
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Text
 
 local function text_of(result, title, opts)
-  local c = counts.plain(result.entries, result.wall_ns, result.source)
+  local c = counts.plain(result.entries, result.wall_ns, "software")
   local lines = { "", title .. ":", "", tostring(c), "" }
   if opts.verbose then
     for _, e in ipairs(result.entries) do
@@ -209,7 +167,7 @@ local function text_of_several(results, title)
     end
     local mean, spread = mean_of(values)
     rows[i] = #values > 0 and { "  " .. amount(mean, e.unit), e.label, ("+- %.2f %%"):format(spread) }
-      or { "  <not counted>   ", e.label, e.why or "" }
+      or { ("  %s   "):format(e.unsupported and "<not supported>" or "<not counted>"), e.label, e.why or "" }
   end
   for i, r in ipairs(results) do walls[i] = tonumber(r.wall_ns) end
   local wall, spread = mean_of(walls)
@@ -242,27 +200,22 @@ function M.run(opts, words, here)
     if not out then return nil, message, code end
     out:close()
   end
-  local script = not others and run.is_script(words[1])
-  local events = not script and require "perf.group".events_of(opts.event or default_events())
+  local script = not others and run.is_script(words[1]) and words[1] or nil
+  local events, why, errno = counters.resolve(opts.event or DEFAULT)
+  if not events then return nil, why, errno end
   local results, ended, message, code = {}, nil, nil, nil
-  local runs = opts["repeat"] or 1
+  local runs, argv = opts["repeat"] or 1, not others and run.program(here, words)
   for i = 1, runs do
     local result
     if runs > 1 then say.progress(("run %d of %d"):format(i, runs)) end
     if others then
       result, ended, code = from_others(opts, events, words, here)
-    elseif script then
-      result, ended, code = from_script(words, opts, here)
     else
-      result, ended, code = from_program(words, events, opts.event)
+      result, ended, code = from_program(argv, script, events, opts)
     end
     if not result then
       message = ended
       break
-    end
-    if not result.entries then -- it was killed, or could not be counted and has said why
-      if ended.signal then say.error(("%s: killed by signal %d, and its counts with it"):format(words[1], ended.signal)) end
-      return run.status(ended)
     end
     results[i] = result
     if run.status(ended) ~= 0 then break end

@@ -1,0 +1,107 @@
+--- The counters of luaperf stat: a list of events on one task or CPU, each opened by itself, so that one that the machine lacks
+-- costs only itself and keeps its place.
+-- @module perf.command.counters
+local names = require "perf.names"
+local open = require "perf.open"
+local profilers = require "perf.profilers"
+
+local M = {}
+
+local Counters = {}
+Counters.__index = Counters
+
+-- What a machine may lack of one event, or refuse of it, and have of another.
+local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
+
+--- What a list of events stands for.
+-- @string text as luaperf stat -e takes it
+-- @return array of {event, label}; or nil, message, code. Raises for an unknown event.
+function M.resolve(text)
+  local list = {}
+  for i, event in ipairs(require "perf.group".events_of(text)) do
+    local spec, message, code = names.resolve(event)
+    if not spec and not lacking[code] then return nil, message, code end
+    list[i] = { event = event, label = spec and spec.label or type(event) == "table" and event.label or event }
+  end
+  return list
+end
+
+--- Open them, in user space alone where the kernel's part may not be counted.
+-- @tab events of `resolve`
+-- @tab target {pid =, cpu =, inherit =}
+-- @bool on_exec whether they begin to count with the program that the task becomes
+-- @return Counters; or nil, message, code
+function M.open(events, target, on_exec)
+  local all = setmetatable({}, Counters)
+  for i, row in ipairs(events) do
+    local event = row.event
+    if on_exec then
+      event = open.copy(type(event) == "table" and event or { event = event })
+      event.label, event.enable_on_exec = row.label, true
+    end
+    local p, message, code = profilers.allowed({ event }, target)
+    if not p and not lacking[code] then
+      all:close()
+      return nil, message, code
+    end
+    all[i] = { label = row.label, profiler = p, why = not p and message:gsub("^.-: ", "", 1) or nil }
+  end
+  return all
+end
+
+local function each_profiler(all, method)
+  for _, row in ipairs(all) do
+    if row.profiler then row.profiler[method](row.profiler) end
+  end
+end
+
+function Counters:enable() each_profiler(self, "enable") end
+function Counters:disable() each_profiler(self, "disable") end
+function Counters:close() each_profiler(self, "close") end
+
+--- What was counted until now: Counts by the event's place, false for those that are not there.
+function Counters:values()
+  local values = {}
+  for i, row in ipairs(self) do values[i] = row.profiler and row.profiler:read() or false end
+  return values
+end
+
+--- Entries in the order asked for.
+-- @bool all_of_them those that are not there, too, with `why`
+-- @tab[opt] before values to take off
+function Counters:entries(all_of_them, before)
+  local list = {}
+  for i, now in ipairs(self:values()) do
+    if now then
+      local c = before and before[i] and now - before[i] or now
+      list[#list + 1] = c[1]
+    elseif all_of_them then
+      list[#list + 1] = { label = self[i].label, why = self[i].why, unsupported = true }
+    end
+  end
+  return list
+end
+
+--- Add up the entries of several Counters of the same events.
+function M.add_up(lists)
+  local out, by_label = {}, {}
+  for _, list in ipairs(lists) do
+    for _, e in ipairs(list) do
+      local sum = by_label[e.label]
+      if not sum then
+        sum = { label = e.label, unit = e.unit, unsupported = e.unsupported, why = e.why, enabled_ns = 0, running_ns = 0,
+          raw = 0 }
+        by_label[e.label], out[#out + 1] = sum, sum
+      end
+      if e.value then
+        if not sum.value then sum.why = e.why end
+        sum.value, sum.unsupported = (sum.value or 0) + e.value, nil
+      end
+      sum.raw = sum.raw + (e.raw or 0)
+      sum.enabled_ns, sum.running_ns = sum.enabled_ns + (e.enabled_ns or 0), sum.running_ns + (e.running_ns or 0)
+    end
+  end
+  return out
+end
+
+return M
