@@ -93,33 +93,52 @@ local function tracer_of(tracer)
   blame.raise "option 'tracer': a perf.tracer expected"
 end
 
--- The threads end when the jobs do; what runs is waited for, since a thread cannot be stopped.
-local function shut_down(threads, jobs, drop, generation)
-  if core.fork_generation() ~= generation then return end
-  jobs:close(drop)
+local AT_EXIT = 5 -- seconds that the end of the program waits for jobs that run
+
+local left_behind = {} -- luv's objects of threads that still run: collected, they would be freed under them
+
+-- End the threads; what runs is waited for, for ever or some seconds, since a thread cannot be stopped. One that does not end in
+-- time is left behind: it finds its channel `ended` closed, and sleeps instead of returning into luv, whose memory may be gone.
+-- @return how many jobs no thread had begun with (in the child of a fork all), how many threads are left behind
+local function shut_down(threads, ended, jobs, generation, seconds)
+  if core.fork_generation() ~= generation then return math.huge, 0 end
+  local dropped, left = jobs:close(true), 0
+  local till = seconds and clock.now() + seconds * 1e9
   for i, thread in ipairs(threads) do
     threads[i] = false
-    if thread then thread:join() end
+    if thread then
+      local done = ended[i]:pop(till and math.max(till - clock.now(), 0) / 1e9)
+      if not done then
+        ended[i]:close()
+        done = ended[i]:pop(0) -- it ended just before
+      end
+      if done then
+        thread:join()
+      else
+        left, left_behind[#left_behind + 1] = left + 1, thread
+      end
+    end
   end
+  return dropped, left
 end
 
 -- The program's end waits as close() does, and before the library of threads is gone. (The pool itself may be collected.)
 local function close_at_exit(self)
-  local threads, jobs, generation = self.threads, self.jobs, self.generation
-  return at_exit(function() shut_down(threads, jobs, true, generation) end)
+  local threads, ended, jobs, generation = self.threads, self.ended, self.jobs, self.generation
+  return at_exit(function() shut_down(threads, ended, jobs, generation, AT_EXIT) end)
 end
 
 local entry = [[
-local path, cpath, jobs, results, cpu, events = ...
+local path, cpath, jobs, results, ended, cpu, events = ...
 package.path, package.cpath = path, cpath
-require("perf.pool.worker").main(jobs, results, cpu, events)
+require("perf.pool.worker").main(jobs, results, ended, cpu, events)
 ]]
 
 -- Threads, and their first words: whether they can work. Returns true; or nil, message, code.
 local function start(self, uv, cpus, events)
   for i = 1, self.size do
     local thread, message = uv.new_thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
-      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
+      self.ended[i]:export(), cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
     if not thread then return nil, "thread: " .. tostring(message), "EAGAIN" end
     self.threads[i] = thread
   end
@@ -149,14 +168,16 @@ function M.pool(options)
   end
   local room, refused, errno = has_descriptors(size)
   if not room then return nil, refused, errno end
-  local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, generation = core.fork_generation(),
-    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(), tracer = tracer,
-    pending = 0 }, Pool)
-  for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
+  local self = setmetatable({ size = size, threads = {}, ended = {}, waiting = {}, last_id = 0, pending = 0, tracer = tracer,
+    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(),
+    generation = core.fork_generation() }, Pool)
+  for i = 1, size do -- room for them, so that none is started and lost; and what the end needs is made before its finalizer
+    self.threads[i], self.ended[i] = false, core.channel(1)
+  end
   self.exit = close_at_exit(self)
   local called, started, why, code = pcall(start, self, uv, cpus, events)
   if called and started then return self end
-  pcall(self.close, self)
+  pcall(self.close, self, AT_EXIT)
   if not called then error(started, 0) end
   return nil, why, code
 end
@@ -261,6 +282,7 @@ end
 function Job:get(timeout)
   if not self:wait(timeout) then return nil, "the job is not done yet", "ETIMEDOUT" end
   if self.state == "canceled" then return nil, "the job was canceled before it ran", "ECANCELED" end
+  if self.state == "left" then return nil, "the pool was closed while the job ran", "ECANCELED" end
   if not self.ok then error(self.values[1], 0) end
   return unpack(self.values, 1, self.values.n)
 end
@@ -293,19 +315,36 @@ function Pool:stats()
   return { pending = self.pending, queued = self.jobs:length(), size = self.size }
 end
 
---- End the threads: jobs that none has begun with are canceled, those that run are waited for. Idempotent.
-function Pool:close()
-  if self.closed then return end
-  self.closed = true
-  shut_down(self.threads, self.jobs, true, self.generation)
-  if not is_inherited(self) then collect(self, 0) end
-  for id, job in every(self.waiting) do
-    job.state, self.waiting[id] = "canceled", nil
+-- What did not come back in time. Jobs are begun in the order of their ids, so the last ones are those that none has begun with.
+local function give_up(self, dropped)
+  local ids = {}
+  for id in every(self.waiting) do ids[#ids + 1] = id end
+  table.sort(ids)
+  for i, id in ipairs(ids) do
+    self.waiting[id].state, self.waiting[id] = i > #ids - dropped and "canceled" or "left", nil
   end
-  self.pending, self.exit = 0, nil
 end
 
-Pool.__close = Pool.close
+--- End the threads: jobs that none has begun with are canceled, those that run are waited for. A thread cannot be stopped: one
+-- whose job does not end in time is left behind with it, and goes on until the job or the process ends; its result is dropped.
+-- The end of the program does the same, within 5 seconds. Idempotent.
+-- @number[opt] timeout seconds; for ever without
+-- @return true; or nil, message, "ETIMEDOUT" when threads were left behind
+function Pool:close(timeout)
+  if timeout ~= nil and (type(timeout) ~= "number" or timeout ~= timeout) then
+    blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
+  end
+  if self.closed then return true end
+  self.closed = true
+  local dropped, left = shut_down(self.threads, self.ended, self.jobs, self.generation, timeout)
+  if not is_inherited(self) then collect(self, 0) end
+  give_up(self, dropped)
+  self.pending, self.exit = 0, nil
+  if left == 0 then return true end
+  return nil, ("%d of %d threads still ran their jobs and were left behind"):format(left, self.size), "ETIMEDOUT"
+end
+
+Pool.__close = function(self) self:close() end
 
 function Pool:__tostring()
   if is_inherited(self) then return "perf.Pool (of the parent process)" end

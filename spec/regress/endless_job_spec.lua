@@ -1,0 +1,89 @@
+-- The story: a job that never ended hung the program at its end, and pool:close() had no deadline. A thread cannot be stopped, so
+-- it is left behind, and must touch nothing that the program's end has taken away.
+local util = require "spec.support.util"
+
+local function run(code)
+  return { util.shell(("timeout -s KILL 60 %s -e '%s'"):format(util.lua(), code)) }
+end
+
+describe("a job that never ends", function()
+  before_each(function() requires { module = "luv" } end)
+
+  local pool = [[
+    local perf = require "perf"
+    local pool = perf.pool {size = 2, events = false}
+    local endless = pool:submit(function() while true do end end)
+    while pool:stats().queued > 0 do end
+  ]]
+
+  it("does not hold up the end of the program", function()
+    local commands = {}
+    for _, last in ipairs { "", "os.exit(0)", "os.exit(0, true)", "pool, endless = nil collectgarbage() collectgarbage()" } do
+      local command = ("timeout -s KILL 60 %s -e '%s'"):format(util.lua(), pool .. last)
+      commands[#commands + 1] = ("(%s; echo %d $?) &"):format(command, #commands + 1)
+    end
+    local seen = {}
+    for line in util.shell(table.concat(commands, "\n") .. "\nwait"):gmatch "[^\n]+" do seen[#seen + 1] = line end
+    table.sort(seen)
+    assert.same({ "1 0", "2 0", "3 0", "4 0" }, seen)
+  end)
+
+  it("does not hold up a close with a deadline, which says what was left behind", function()
+    assert.same({ "nil\t1 of 2 threads still ran their jobs and were left behind\tETIMEDOUT\n"
+      .. "nil\tthe pool was closed while the job ran\tECANCELED\n"
+      .. "done\tnil\tthe job was canceled before it ran\tECANCELED\ntrue\n", 0 }, run(pool .. [[
+      local quick = pool:submit(function() return "done" end)
+      quick:wait()
+      local slow = pool:submit(function()
+        local clock = require "perf.core".clock_wall
+        local till = clock() + 3e8
+        while clock() < till do end
+        return "done"
+      end)
+      while pool:stats().queued > 0 do end
+      local late = pool:submit(function() end)
+      print(pool:close(2))
+      print(endless:get())
+      print(slow:get(), late:get())
+      print(pool:close(0))]]))
+  end)
+
+  it("may end after the pool, and after the state that made it", function()
+    -- Each job ends at another moment around the close, or while the state is closed. What a thread left behind must not use is
+    -- then being freed.
+    assert.same({ "", 0 }, run [[
+      local perf = require "perf"
+      for i = 1, 40 do
+        local pool = perf.pool {size = 2, events = i % 2 == 0 and "page-faults" or false}
+        for j = 1, 2 do
+          pool:submit(function(ns)
+            local clock = require "perf.core".clock_wall
+            local till = clock() + ns
+            while clock() < till do end
+            return ("x"):rep(1e5)
+          end, 1e5 * (i + j))
+        end
+        while pool:stats().queued > 0 do end
+        local ok, message, code = pool:close(0.002)
+        assert(ok or code == "ETIMEDOUT", message)
+        pool = nil
+        collectgarbage()
+      end]])
+  end)
+
+  it("leaves nothing behind where the jobs end in time", function()
+    assert.same({ "true\t1\n", 0 }, run [[
+      local perf = require "perf"
+      local pool = perf.pool {size = 2, events = false}
+      for i = 1, 10 do pool:submit(function(x) return x end, i) end
+      print(pool:close(30), #require "perf.core".listdir "/proc/self/task")]])
+  end)
+
+  it("is a mistake where the deadline is none", function()
+    local script = [[
+      local pool = require "perf".pool {size = 1, events = false}
+      print(pcall(pool.close, pool, "x"))
+      pool:close()]]
+    assert.matches("number of seconds expected, got string", run(script)[1], 1, true)
+  end)
+end)
