@@ -188,6 +188,7 @@ end
 
 local function reader(g, method, timeout)
   local events = check_group(g, method)
+  if events[1]:is_inherited() then blame.method(method, core.inherited "Group", 1) end
   events.reader = events.reader or merge().reader(events)
   merge().check_timeout(timeout, method)
   return events.reader

@@ -35,16 +35,20 @@ Tracer.__index = Tracer
 ---------------------------------------------------------------------------------------------------------------------
 -- Starting spans
 
--- The first use, or another thread than last time: another Lua state's, or the child of a fork; or perf.release has closed what
--- is counted by.
-local function enter_thread(self)
-  local token = thread_token()
-  if self.token and self.token ~= token then
+-- In the child of a fork, what the tracer has is its parent's to send, and left there: the child begins with nothing.
+local function leave_parent(self)
+  if self.token and self.token ~= thread_token() then
     ids.forget()
     if self.sender then self.sender:forked() end
     if self.metrics then self.metrics:clear() end
+    self.token = nil
   end
-  self.token, self.set = token, nil
+end
+
+-- The first use in this process; or perf.release has closed the events.
+local function enter_thread(self)
+  leave_parent(self)
+  self.token, self.set = thread_token(), nil
   if self.events ~= false then self.set = measure.lookup(self.events) end -- or nil: the spans go without
 end
 
@@ -307,6 +311,7 @@ end
 --- What became of the spans: made = sent + dropped + queued.
 -- @return {made=, sent=, dropped=, queued=, failures=, last_error=}: failures counts attempts to send that went wrong
 function Tracer:stats()
+  leave_parent(self)
   local s = self.sender
   if not s then return { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 } end
   return { made = s.made, sent = s.sent, dropped = s.dropped, queued = s.queue.n + s.flying, failures = s.failures,
@@ -317,6 +322,7 @@ end
 -- @return string
 function Tracer:prometheus()
   if not self.metrics then error("this tracer has no metrics: perf.tracer {metrics = true}", 2) end
+  leave_parent(self)
   return self.metrics:prometheus()
 end
 

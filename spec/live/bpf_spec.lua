@@ -127,6 +127,30 @@ describe("a BPF object", function()
     assert.error_matches(function() load{globals = {wanted = "short"}} end, "string of 16 bytes expected, got one of 5")
   end)
 
+  it("belongs to the process that loaded it", function()
+    local obj = load{globals = {limit = 12}}
+    local map = obj:map("counts")
+    assert.is_true(map:set(0, 7))
+    for _, raw in ipairs{false, true} do
+      local pid = kit.split(raw)
+      if pid == 0 then
+        local function refused(what, fn, ...)
+          local ok, err = pcall(fn, ...)
+          return not ok and err:find(what .. " belongs to the parent process: it was opened before a fork", 1, true)
+        end
+        local ok = refused("BPF object", obj.programs, obj) and refused("BPF object", obj.set_global, obj, "small", 1)
+          and refused("BPF map", map.get, map, 0) and refused("BPF map", map.set, map, 0, 1)
+        obj:close()
+        collectgarbage()
+        collectgarbage()
+        kit.exit(ok and load{}:map("counts"):get(0) == 0 and 0 or 1)
+      end
+      assert.equal(0, kit.reap(pid))
+    end
+    assert.equal(7, map:get(0))
+    obj:close()
+  end)
+
   it("gives the verifier's words when it is refused, and prints nothing", function()
     refused_path = refused_path or sample.compile(sample.refused_source)
     local obj, message, code = bpf.load(refused_path)

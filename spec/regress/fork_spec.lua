@@ -63,6 +63,8 @@ end
 
 for _, raw in ipairs { false, true } do
   describe(raw and "a child made by clone(2), without handlers," or "a forked child", function()
+    before_each(function() requires { perf_open = true } end)
+
     local function child(fn) assert.equal(0, split(fn, raw)) end
 
     describe("leaves the parent's counts alone by", function()
@@ -79,9 +81,9 @@ for _, raw in ipairs { false, true } do
       }
       for name, act in pairs(ends) do
         it(name, function()
-          local ev = assert(perf.open "page-faults")
-          local g = assert(perf.group { "page-faults", "task-clock" })
-          local s = assert(perf.set("page-faults", { threads = kit.getpid() }))
+          local ev = assert(perf.open "page-faults:u")
+          local g = assert(perf.group { "page-faults:u", "task-clock:u" })
+          local s = assert(perf.set("page-faults:u", { threads = kit.getpid() }))
           local kept = { ev, g, s }
           ev:enable()
           g:enable()
@@ -105,8 +107,8 @@ for _, raw in ipairs { false, true } do
       end
 
       it("closing a disabled leader", function()
-        local leader = assert(perf.open("page-faults"))
-        local member = assert(perf.open({ event = "page-faults", disabled = false }, { group = leader }))
+        local leader = assert(perf.open("page-faults:u"))
+        local member = assert(perf.open({ event = "page-faults:u", disabled = false }, { group = leader }))
         leader:enable()
         leader:disable()
         -- The parent's leader counts again by the time that the child, which remembers it as disabled, closes its copy.
@@ -130,10 +132,11 @@ for _, raw in ipairs { false, true } do
     end)
 
     it("is refused each use of an event, a group and a set, with one message", function()
-      local sampled = { event = "page-faults", sample_period = 1, sample_type = { "addr" } }
-      local ev, g = assert(perf.open(sampled)), assert(perf.group { "page-faults", "task-clock" })
-      local s = assert(perf.set("page-faults", { threads = kit.getpid() }))
+      local sampled = { event = "page-faults:u", sample_period = 1, sample_type = { "addr" } }
+      local ev, g = assert(perf.open(sampled)), assert(perf.group { "page-faults:u", "task-clock:u" })
+      local s = assert(perf.set("page-faults:u", { threads = kit.getpid() }))
       assert(ev:map { pages = 1 })
+      local begun = ev:records()
       local tally = assert(require "perf.tally".tally { by = "addr" })
       child(function()
         for _, method in ipairs { "enable", "disable", "reset", "read", "scan", "id", "fd", "map", "records", "read_record",
@@ -146,25 +149,27 @@ for _, raw in ipairs { false, true } do
         refused("Event", ev.set_period, ev, 5)
         refused("Event", ev.each, ev, "sample", "addr")
         refused("Event", core.wait, { ev }, 0)
-        refused("Event", perf.open, "page-faults", { group = ev })
+        refused("Event", perf.open, "page-faults:u", { group = ev })
+        refused("Event", begun)
         refused("Tally", tally.take, tally, ev)
         refused("Tally", tally.totals, tally)
         for _, method in ipairs { "enable", "disable", "reset", "read", "id", "fd", "map" } do
           refused("Group", g[method], g)
         end
         refused("Group", g.measure, g, function() error "it ran" end)
+        for _, method in ipairs { "records", "read_record", "has_record", "poll" } do refused("Group", g[method], g) end
         for _, method in ipairs { "enable", "disable", "read", "per_cpu", "map", "records", "read_record", "has_record",
           "poll" } do
           refused("Set", s[method], s)
         end
         assert(tostring(ev):find("parent process", 1, true) and tostring(s):find("parent process", 1, true))
-        assert(ev:is_open() and ev:label() == "page-faults")
+        assert(ev:is_open() and ev:label() == "page-faults:u")
         ev:close()
         g:close()
         s:close()
         tally:close()
         assert(not ev:is_open())
-        local own = assert(perf.open "page-faults")
+        local own = assert(perf.open "page-faults:u")
         own:enable()
         kit.touch_pages(1)
         assert(own:read().value >= 1)
@@ -257,6 +262,70 @@ for _, raw in ipairs { false, true } do
       end)
     end)
 
+    it("has a tracer that begins with nothing", function()
+      local sent = {}
+      local t = assert(perf.tracer { events = false, delay = 1000, metrics = true, exporter = function(spans)
+        for _, s in ipairs(spans) do sent[#sent + 1] = s.name end
+      end })
+      t:start "parent":finish()
+      child(function()
+        assert(t:stats().made == 0 and t:stats().queued == 0)
+        assert(not t:prometheus():find("parent", 1, true))
+        assert(t:flush() and #sent == 0)
+        t:span("own", function() end)
+        assert(t:prometheus():find('perf_span_duration_seconds_count{span="own"} 1', 1, true))
+        assert(t:flush() and table.concat(sent, " ") == "own" and t:stats().made == 1)
+      end)
+      assert(t:flush())
+      assert.same({ "parent" }, sent)
+      assert.is_truthy(t:prometheus():find('perf_span_duration_seconds_count{span="parent"} 1', 1, true))
+      t:close()
+    end)
+
+    it("has no part in the parent's profile, and makes its own with the same profiler", function()
+      local running, new = perf.profiler { event = "page-faults" }, perf.profiler { event = "page-faults" }
+      child(function() running:close() end)
+      assert(running:start())
+      kit.touch_pages(100)
+      child(function()
+        kit.touch_pages(5000)
+        local prof, message, code = running:stop()
+        assert(prof == nil and message == "Profiler" .. REFUSED and code == "ECHILD", message)
+        assert(new:start())
+        kit.touch_pages(200)
+        prof = assert(new:stop())
+        assert(prof.total >= 200 and prof.total < 5000 and prof.pid == kit.getpid())
+        running, new = nil, nil
+        collectgarbage()
+        collectgarbage()
+      end)
+      kit.touch_pages(100)
+      local prof = assert(running:stop())
+      assert.is_true(prof.total >= 200 and prof.total < 5000)
+      new:close()
+    end)
+
+    it("has no threads of a pool, and does not wait for them", function()
+      requires { module = "luv" }
+      assert.equal("1", util.in_child(function() -- luv keeps its threads' descriptors
+        local pool = assert(perf.pool { size = 1, events = false })
+        local job = pool:submit(function() return 1 end)
+        local status = split(function()
+          refused("Pool", pool.submit, pool, function() end)
+          refused("Pool", pool.stats, pool)
+          for _, method in ipairs { "wait", "get", "cancel" } do refused("Job", job[method], job) end
+          pool:close()
+          pool, job = nil, nil
+          collectgarbage()
+          collectgarbage()
+        end, raw)
+        assert(status == 0)
+        local result = job:get()
+        pool:close()
+        return result
+      end))
+    end)
+
     it("does not get the result of a benchmark that it was forked in", function()
       local pid
       local ok, result = pcall(perf.bench, function()
@@ -272,13 +341,15 @@ for _, raw in ipairs { false, true } do
 end
 
 describe("a forked child", function()
+  before_each(function() requires { perf_open = true } end)
+
   it("is noticed by a handler where the kernel clears no page", function()
+    requires { seccomp = true }
     assert.equal("fine", util.in_child(function()
       return (util.shell(util.lua() .. [[ -e 'local kit = require "testkit"
         assert(kit.refuse("madvise", 22))
         local perf = require "perf"
-        local ev = perf.open "page-faults"
-        if not ev then ev = perf.open "page-faults:u" end
+        local ev = assert(perf.open "page-faults:u")
         local pid = kit.split()
         if pid == 0 then
           local ok, err = pcall(ev.read, ev)
