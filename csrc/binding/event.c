@@ -71,11 +71,6 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-static int simple_ioctl(lua_State *L, unsigned long request, unsigned long arg, const char *name)
-{
-	return pb_result(L, pf_event_ioctl(pb_check_event(L, 1), request, arg), name);
-}
-
 static int l_enable(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
@@ -92,7 +87,7 @@ static int l_disable(lua_State *L)
 
 static int l_reset(lua_State *L)
 {
-	return simple_ioctl(L, PF_IOC_RESET, 0, "reset");
+	return pb_result(L, pf_event_reset(pb_check_event(L, 1)), "reset");
 }
 
 /* As pb_result, with what to do about one errno. */

@@ -306,6 +306,13 @@ static int l_used(lua_State *L)
 	return 2;
 }
 
+/* m:was_reset(): one of its events was, by itself. */
+static int l_was_reset(lua_State *L)
+{
+	pb_check_meter(L, 1)->reset_ns = pf_wall_ns();
+	return 0;
+}
+
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
@@ -493,12 +500,14 @@ void pb_open_meter(lua_State *L)
 		{"add", l_add}, {"wall", l_counts_wall}};
 	static const luaL_Reg methods[] = {
 		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
-		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {"used", l_used}, {NULL, NULL}};
+		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {"used", l_used}, {"was_reset", l_was_reset}, {NULL, NULL}};
 	static const luaL_Reg none[] = {{NULL, NULL}}, descriptors[] = {{"close", l_close_descriptors}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	lua_pushinteger(L, (lua_Integer)PF_METER_FORMAT);
 	lua_setfield(L, -2, "group_format");
+	pb_push_u64(L, PF_COUNT_FELL);
+	lua_setfield(L, -2, "count_fell");
 	new_class(L, PB_GROUP, "Group", methods, NULL);
 	new_class(L, PB_METER, "Meter", methods, NULL);
 	new_class(L, PB_COUNTS, "Counts", none, NULL);

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "attr.h"
+#include "meter.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -21,6 +22,7 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	*kernel_size = 0;
 	ev->format = attr->read_format;
 	ev->generation = pf_fork_generation();
+	ev->reset_at = 0;
 	ev->awake = ev->shared = ev->leads = 0;
 	ev->off = attr->disabled && !attr->enable_on_exec;
 	ev->user = (struct pf_user){.page = NULL};
@@ -72,6 +74,16 @@ int pf_event_enable(struct pf_event *ev)
 		pf_user_map(&ev->user);
 	ev->off = 0;
 	return pf_sys->ioctl(ev->fd, PF_IOC_ENABLE, NULL);
+}
+
+int pf_event_reset(struct pf_event *ev)
+{
+	int r = pf_event_ioctl(ev, PF_IOC_RESET, 0);
+	uint64_t words[PF_EVENT_WORDS];
+
+	if (r == 0 && ev->format == PF_EVENT_FORMAT && pf_event_read(ev, words, PF_EVENT_WORDS) == PF_EVENT_WORDS)
+		ev->reset_at = words[1];
+	return r;
 }
 
 int pf_event_disable(struct pf_event *ev)
@@ -136,7 +148,7 @@ int pf_event_end(struct pf_event *ev, uint64_t *words)
 		r = read_one(ev, now);
 	if (r < 0)
 		return r;
-	words[0] = now[0] - words[0];
+	words[0] = ev->reset_at > words[1] ? PF_COUNT_FELL : pf_count_since(words[0], now[0]);
 	for (int i = 1; i < 3; i++) /* clocks that are read in two ways may differ by a little */
 		words[i] = now[i] > words[i] ? now[i] - words[i] : 0;
 	words[3] = now[3];

@@ -10,12 +10,13 @@
 #include "user_read.h"
 
 /* fd is -1 when closed. format is the read_format the event was opened with. awake: it was enabled, and nobody else disables it:
- * it is not shared. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: others are of its
- * group. generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
+ * it is not shared. reset_at: how long it had been enabled when it was last reset. off: it was opened disabled or was disabled, and
+ * nothing has enabled it since. leads: others are of its group. generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
 struct pf_event {
 	int fd;
 	uint32_t generation;
 	uint64_t format;
+	uint64_t reset_at;
 	uint8_t awake, shared, off, leads;
 	struct pf_user user; /* its counter, where it can be read without a system call */
 };
@@ -57,11 +58,14 @@ int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *a
 /* PF_IOC_ENABLE, with what makes later readings quick. */
 int pf_event_enable(struct pf_event *ev);
 
+/* PF_IOC_RESET: a measurement that it falls into has no count. */
+int pf_event_reset(struct pf_event *ev);
+
 /* PF_IOC_DISABLE. */
 int pf_event_disable(struct pf_event *ev);
 
 /* Measuring one event by difference: begin enables it, unless it is awake, and reads the start into words, end turns that into the
- * difference. 0; -EBADF closed; -ECHILD of the parent of a fork; -ENOTSUP another format; -ENODATA a
+ * difference, PF_COUNT_FELL for a value that fell. 0; -EBADF closed; -ECHILD of the parent of a fork; -ENOTSUP another format; -ENODATA a
  * pinned event that lost its counter; -errno. */
 int pf_event_begin(struct pf_event *ev, uint64_t *words);
 int pf_event_end(struct pf_event *ev, uint64_t *words);

@@ -146,6 +146,7 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 {
 	struct parts p = parts_of(m, c);
 	uint64_t words[WORDS];
+	int reset;
 
 	if (pf_inherited(m->generation))
 		return end_inherited(m, c);
@@ -158,8 +159,9 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 		p.times[0] = t[0] - p.times[0];
 		p.times[1] = t[1] - p.times[1];
 		for (uint32_t k = 0; k < m->nvalues; k++)
-			p.values[k] = now[k] - p.values[k];
+			p.values[k] = pf_count_since(p.values[k], now[k]);
 	}
+	reset = m->reset_ns > c->v[0];
 	for (uint32_t i = 0; i < m->ngroups; i++, p.times += 2) {
 		const struct pf_meter_group *g = &m->group[i];
 		int r = read_group(g, words);
@@ -169,7 +171,7 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 		p.times[0] = elapsed(p.times[0], words[1]);
 		p.times[1] = elapsed(p.times[1], words[2]);
 		for (uint32_t k = 0; k < g->n; k++, p.values++, p.ids++) {
-			*p.values = words[HEAD + STRIDE * k] - *p.values;
+			*p.values = reset ? PF_COUNT_FELL : pf_count_since(*p.values, words[HEAD + STRIDE * k]);
 			if (*p.ids == 0) /* the start was not read */
 				*p.ids = words[HEAD + STRIDE * k + 1];
 		}
@@ -214,14 +216,19 @@ int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
 
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take)
 {
-	uint32_t words = pf_meter_words(m);
+	const uint32_t words = pf_meter_words(m), ids = words - m->nvalues, values = ids - m->nvalues;
 
 	if (into->n != words || from->n != words)
 		return -EINVAL;
-	for (uint32_t i = 0; i < words - m->nvalues; i++) {
+	for (uint32_t i = 0; i < values; i++) {
 		uint64_t a = into->v[i], b = from->v[i];
 
 		into->v[i] = !take ? a + b : a > b ? a - b : 0;
+	}
+	for (uint32_t i = values; i < ids; i++) {
+		uint64_t a = into->v[i], b = from->v[i];
+
+		into->v[i] = a == PF_COUNT_FELL || b == PF_COUNT_FELL ? PF_COUNT_FELL : take ? pf_count_since(b, a) : a + b;
 	}
 	return 0;
 }
@@ -259,6 +266,7 @@ int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
 		m->since_ns = 0;
 		break;
 	case PF_IOC_RESET:
+		m->reset_ns = pf_wall_ns();
 		m->wall_ns = 0;
 		if (m->since_ns)
 			m->since_ns = before;

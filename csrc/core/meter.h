@@ -27,6 +27,7 @@ struct pf_meter {
 	uint32_t rests;   /* 1: its groups are enabled while a measurement runs, and only then: they take counters from others */
 	uint32_t running; /* measurements that have begun and not ended; those that never end (an error) are still among them */
 	uint64_t used_ns; /* when the last one began, by CLOCK_MONOTONIC */
+	uint64_t reset_ns; /* when an event of it was last reset; 0 = never */
 	uint32_t generation; /* pf_fork_generation when it was made */
 	uint64_t wall_ns;  /* for how long it has counted before since_ns */
 	uint64_t since_ns; /* since when it counts, by CLOCK_MONOTONIC; 0 while it stands still */
@@ -44,6 +45,15 @@ struct pf_counts {
 	uint32_t n; /* words in v: 1 + 2 * max(ngroups, 1) + 2 * nvalues */
 	uint64_t v[];
 };
+
+/* The difference of a count that is less at the end than it was at the start (it was reset, or its counter wrapped around), or that
+ * was reset in between: nobody can tell it. */
+#define PF_COUNT_FELL UINT64_MAX
+
+static inline uint64_t pf_count_since(uint64_t from, uint64_t to)
+{
+	return to < from ? PF_COUNT_FELL : to - from;
+}
 
 #define PF_METER_MAX_GROUP 128 /* events in one kernel group */
 
@@ -72,8 +82,8 @@ void pf_meter_abandon(struct pf_meter *m, int open);
  * fork. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
-/* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a value never goes below 0. Returns 0, or
- * -EINVAL when they have not the meter's number of words. */
+/* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a time never goes below 0. A value that would, or
+ * that is PF_COUNT_FELL in either, is PF_COUNT_FELL. Returns 0, or -EINVAL when they have not the meter's number of words. */
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
 
 /* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep, off and the wall time in step.

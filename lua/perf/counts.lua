@@ -5,12 +5,14 @@
 -- made when somebody looks. There are two representations with the same behaviour:
 --
 --   packed   the words themselves: a cdata on LuaJIT, a userdata on Lua 5.2 and later
---   plain    a table of entries: the results of arithmetic, and everything on Lua 5.1, whose ipairs takes nothing
---            but tables
+--   plain    a table of entries: the results of arithmetic (perf.counts_arithmetic), and everything on Lua 5.1,
+--            whose ipairs takes nothing but tables
 --
 -- Layouts are interned by their content and kept: there are as many as different event lists.
 -- @module perf.counts
 local blame = require "perf.names.blame"
+local core = require "perf.core"
+local every = require "perf.every"
 local json = require "perf.json"
 local format = require "perf.format"
 
@@ -31,10 +33,10 @@ local function base_name(label)
   return head or label
 end
 
--- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0.
--- Returns the layout's number.
-function M.layout(rows, ngroups, source)
-  local parts = { source, ngroups }
+-- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0. cumulative:
+-- they are readings, counts since the events were opened, and no differences. Returns the layout's number.
+function M.layout(rows, ngroups, source, cumulative)
+  local parts = { source, ngroups, cumulative and "c" or "" }
   for _, row in ipairs(rows) do
     parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.note or "",
       row.bound and "b" or "", row.pinned and "p" or "" }, "\1")
@@ -43,7 +45,7 @@ function M.layout(rows, ngroups, source)
   local key = table.concat(parts, "\2")
   local id = by_key[key]
   if id then return id end
-  local layout = { rows = rows, ngroups = ngroups, source = source, index = {}, nvalues = 0 }
+  local layout = { rows = rows, ngroups = ngroups, source = source, cumulative = cumulative, index = {}, nvalues = 0 }
   for i, row in ipairs(rows) do
     local base = base_name(row.label)
     if base ~= row.label then layout.index[base] = layout.index[base] == nil and i end
@@ -78,6 +80,17 @@ local function scaled(raw, enabled, running)
 end
 M.scaled = scaled
 
+-- What stands for a difference that cannot be told, since the count was less at the end (PF_COUNT_FELL of csrc/core/meter.h).
+local fallen = core.count_fell
+local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) == "cdata" and raw == fallen end
+  or function(raw) return raw == fallen end
+
+--- Why such a count is nil.
+M.FELL = "the count fell while it was measured: the event was reset, or its counter wrapped around"
+
+--- The difference of two raw counts.
+function M.since(from, to) return to < from and fallen or to - from end
+
 local Entry = { __name = "perf.Entry", __tostring = format.entry }
 local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
@@ -88,6 +101,7 @@ M.Entry, M.Metrics = Entry, Metrics
 -- left out of it
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
+  e.scale, e.bound = row.scale, row.bound
   if running and enabled and running - enabled >= FORKED then
     e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
   elseif row.why then
@@ -98,6 +112,8 @@ function M.entry(row, raw, enabled, running, id)
       or enabled ~= 0 and "it never got a counter: others used them all"
       or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
       or "not enabled, or its task did not run"
+  elseif has_fallen(raw) then
+    e.raw, e.why = nil, M.FELL
   else
     -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
     e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
@@ -125,7 +141,7 @@ local function unpack_entry(c, layout, i)
   for k = 2, #slots do
     -- The same event on the core types of a hybrid CPU: it ran on one or the other.
     local more, en, run = slot_words(c, layout, slots[k])
-    raw, running = raw + more, running + run
+    raw, running = (has_fallen(raw) or has_fallen(more)) and fallen or raw + more, running + run
     if en > enabled then enabled = en end
   end
   return M.entry(row, raw, enabled, running, id)
@@ -156,7 +172,8 @@ function M.values(c, values)
     local times = slot and 1 + 2 * slot[1]
     local enabled = slot and word(c, times)
     if slot and not another and not row.why and not row.scale and enabled == word(c, times + 1) and enabled ~= 0 then
-      values[i] = word(c, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + slot[2])
+      local value = word(c, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + slot[2])
+      values[i] = not has_fallen(value) and value
     else
       values[i] = unpack_entry(c, layout, i).value or false
     end
@@ -197,6 +214,7 @@ local function packed_index(c, key)
   local layout = layouts[layout_of(c)]
   if key == "wall_ns" then return word(c, 0) end
   if key == "source" then return layout.source end
+  if key == "cumulative" then return layout.cumulative end
   if type(key) == "number" then return layout.rows[key] and unpack_entry(c, layout, key) end
   local i = layout.index[key] -- false: it could be several
   if i then return unpack_entry(c, layout, i).value end
@@ -239,7 +257,9 @@ end
 
 --- A packed Counts as a plain one.
 function M.unpack(c)
-  return M.plain(entries(c), c.wall_ns, c.source)
+  local list = M.plain(entries(c), c.wall_ns, c.source)
+  list.cumulative = c.cumulative
+  return list
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -253,59 +273,9 @@ end
 --- Whether a value is Counts, of either kind.
 M.is = is_counts
 
-local function check(v, what)
-  if not is_counts(v) then blame.raise(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 0) end
-  return entries(v)
-end
-
 local function check_self(v, method)
   if is_counts(v) then return v end
   blame.method(method, ("Counts expected, got %s"):format(type(v)), 1)
-end
-
--- Entry by entry; labels that the other side lacks keep what they have.
-local function combine(a, b, what, op)
-  local left, right, list = check(a, what), check(b, what), {}
-  local other = {}
-  for _, e in ipairs(right) do other[e.label] = e end
-  for i, e in ipairs(left) do
-    local o = other[e.label]
-    local r = { label = e.label, unit = e.unit, why = e.why or (o and o.why) }
-    for _, f in ipairs { "value", "raw", "enabled_ns", "running_ns" } do
-      local x, y = e[f], o and o[f]
-      if not o then r[f] = x elseif x and y then r[f] = op(x, y) end
-    end
-    list[i] = r
-  end
-  return M.plain(list, op(a.wall_ns, b.wall_ns), a.source)
-end
-
-local function sub(a, b) return combine(a, b, "-", function(x, y) return x - y end) end
-
-local function add(a, b)
-  local sum = combine(a, b, "+", function(x, y) return x + y end)
-  local seen = {}
-  for _, e in ipairs(sum) do seen[e.label] = true end
-  for _, e in ipairs(entries(b)) do
-    if not seen[e.label] then
-      sum[#sum + 1] = { label = e.label, unit = e.unit, why = e.why, value = e.value, raw = e.raw,
-        enabled_ns = e.enabled_ns, running_ns = e.running_ns }
-    end
-  end
-  return sum
-end
-
-local function div(a, n)
-  local list = {}
-  if type(n) ~= "number" then
-    blame.raise(("bad argument to '/' (number expected, got %s)"):format(type(n)), 0)
-  end
-  for i, e in ipairs(check(a, "/")) do
-    local r = { label = e.label, unit = e.unit, why = e.why }
-    for _, f in ipairs { "value", "raw", "enabled_ns", "running_ns" } do r[f] = e[f] and e[f] / n end
-    list[i] = r
-  end
-  return M.plain(list, a.wall_ns / n, a.source)
 end
 
 --- Ratios that the counted events allow.
@@ -352,9 +322,16 @@ local function tostring_counts(self)
   return format.counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
 end
 
+M.entries = entries
+local arithmetic = require "perf.counts_arithmetic"(M)
+
+--- A sum of Counts that may be of different events: what only one side has stays as it is.
+-- @function merge
+M.merge, arithmetic.merge = arithmetic.merge, nil
+
 for _, class in ipairs { Plain, packed_class } do
   class.__tostring = tostring_counts
-  class.__sub, class.__add, class.__div = sub, add, div
+  for name, f in every(arithmetic) do class[name] = f end
 end
 
 return M

@@ -155,7 +155,7 @@ local function finish_scan(ev, before, ...)
   local a, b = before[i], after[i]
   if not b then return untold(info), ... end
   local function diff(x, y) return x and y and y - x end
-  return entry(info, b.value - a.value, diff(before.enabled_ns, after.enabled_ns),
+  return entry(info, counts.since(a.value, b.value), diff(before.enabled_ns, after.enabled_ns),
     diff(before.running_ns, after.running_ns), b.id or ev:id()), ...
 end
 

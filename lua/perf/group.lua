@@ -17,6 +17,8 @@ local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
 -- The events of each Group by Group: what g:members() gives, without the call into C, which LuaJIT would not compile.
 local members = setmetatable({}, { __mode = "k" })
 
+local group_of = setmetatable({}, { __mode = "kv" }) -- Event -> its Group
+
 local function check_group(g, method) return blame.object(g, core.Group, "Group", method):members() end
 
 local function check_open(g, method)
@@ -49,9 +51,11 @@ function M.gather(events, asleep, since)
   end
   local g = core.group(events, asleep, since)
   events.layout = counts.layout(rows, 1, open.source(events))
+  events.reading = counts.layout(rows, 1, open.source(events), true)
   events.words = g:words()
   events.measure = fast.measurer and fast.measurer(g, events.layout, 2, measure_slowly)
   members[g] = events
+  for _, ev in ipairs(events) do group_of[ev] = g end
   return g
 end
 
@@ -117,7 +121,16 @@ function M.group(list, opts)
   return M.gather(events, asleep, since)
 end
 
-local Group = core.Group.__index
+local Group, Event = core.Group.__index, core.Event.__index
+local reset_event = Event.reset
+
+--- Set the count to zero; the times go on, as they do in the kernel. @return true, or nil, message, code
+function Event:reset()
+  local ok, message, code = blame.call("reset", reset_event, self)
+  local g = ok and group_of[self]
+  if g then g:was_reset() end -- a measurement of it cannot tell this event's count
+  return ok, message, code
+end
 
 -- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
 -- context switch if the two belong to different software PMUs.
@@ -161,7 +174,7 @@ end
 -- @return Counts, or nil, message, code
 function Group:read()
   local events = members[self] or check_group(self, "read")
-  return snap(self, events.layout, events.words)
+  return snap(self, events.reading, events.words)
 end
 
 --- The leader's id.

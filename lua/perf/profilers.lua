@@ -109,6 +109,7 @@ local function gather(kind, list, opts, fallback)
   end
   p.meter = core.meter(p.groups)
   p.layout, p.words = counts.layout(rows, #p.groups, open.source(p)), p.meter:words()
+  p.reading = counts.layout(rows, #p.groups, open.source(p), true)
   return p
 end
 
@@ -211,7 +212,7 @@ end
 -- @return Counts, with the events in the order asked for and without those that are `missing`; or nil, message, code
 function Profiler:read()
   local meter = open_meter(self, "read")
-  return fast.snap(meter, self.layout, self.words)
+  return fast.snap(meter, self.reading, self.words)
 end
 
 --- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and left so.

@@ -255,8 +255,10 @@ function Set:read()
       sum.value = counts.scaled(sum.raw, longest, sum.running_ns) * (self.spec.scale or 1)
     end
   end
+  sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
   local c = counts.plain({ sum }, longest, hardware and "hardware" or "software")
   for k, v in every(sum) do c[k] = v end
+  c.cumulative = true
   return c
 end
 

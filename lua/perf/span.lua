@@ -325,7 +325,7 @@ local function child_ends(self, parent)
     if sum and not parent.children_given then
       parent.tangled = true
     else
-      parent.children, parent.children_given = sum and sum + c or c, true
+      parent.children, parent.children_given = sum and counts.merge(sum, c) or c, true
     end
   elseif self.counted and self.set == parent.set and not parent.children_given then
     if self.apart then return end

@@ -91,15 +91,6 @@ describe("Counts", function()
     assert.equal(2000, a.cycles)
   end)
 
-  it("keep in a sum what only one side has", function()
-    local a = counts.plain({ entry("x", 1) }, 10, "software")
-    local b = counts.plain({ entry("y", 2) }, 10, "software")
-    local s = a + b
-    assert.equal(1, s.x)
-    assert.equal(2, s.y)
-    assert.equal(1, (a - b).x)
-  end)
-
   it("refuse arithmetic with anything else", function()
     local a = sample()
     assert.has_error(function() return a - 1 end)

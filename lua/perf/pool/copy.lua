@@ -116,7 +116,7 @@ local function text_of(w, v)
   end
   if counts.is(v) then
     local plain = counts.unpack(v)
-    local t = { wall_ns = plain.wall_ns, source = plain.source, list = {} }
+    local t = { wall_ns = plain.wall_ns, source = plain.source, cumulative = plain.cumulative, list = {} }
     for i, e in ipairs(plain) do t.list[i] = e end
     return "C" .. begin(w, t)
   end
@@ -224,7 +224,11 @@ function M.unpack(text)
       local v
       if tag == "E" then
         v = open[depth]
-        if tags[depth] == "C" then v = counts.plain(v.list, v.wall_ns, v.source) end
+        if tags[depth] == "C" then
+          local cumulative = v.cumulative
+          v = counts.plain(v.list, v.wall_ns, v.source)
+          v.cumulative = cumulative
+        end
         depth = depth - 1
       else
         v, at = scalar(tag, text, at, tables)

@@ -1,0 +1,98 @@
+-- A count that is less at the end of a measurement than it was at the start: somebody reset the event. In 0.1.0 the result was
+-- 18446744073709551516 on LuaJIT and -100 on Lua 5.4. And a reset that the count overtook again gave a number that looked right.
+-- Such a count is nil, with its reason.
+local kit = require "testkit"
+local perf = require "perf"
+
+local FELL = "the count fell while it was measured"
+
+describe("a count that is reset while it is measured", function()
+  before_each(function() requires { perf_open = true } end)
+
+  local function has_none(c, label)
+    assert.equal(label, c.label)
+    assert.is_nil(c.value)
+    assert.is_nil(c.raw)
+    assert.matches(FELL, c.why, 1, true)
+  end
+
+  for _, after in ipairs { 5, 500 } do
+    it(("is nil in an Event's and a Group's measure, with %d faults after it"):format(after), function()
+      local ev = assert(perf.open "page-faults")
+      ev:measure(kit.touch_pages, 100)
+      local e, result = ev:measure(function()
+        ev:reset()
+        kit.touch_pages(after)
+        return "result"
+      end)
+      has_none(e, "page-faults")
+      assert.equal("result", result)
+      assert.is_true(ev:measure(kit.touch_pages, 3).value >= 3)
+      ev:close()
+
+      local g = assert(perf.group { "page-faults", "dummy", "minor-faults" })
+      g:measure(kit.touch_pages, 100)
+      for _, reset in ipairs { function() g:reset() end, function() g[1]:reset() end } do
+        local c = g:measure(function()
+          reset()
+          kit.touch_pages(after)
+        end)
+        has_none(c[1], "page-faults")
+        assert.is_nil(c["page-faults"])
+        assert.is_nil(c:metrics().per_second["page-faults"])
+        assert.is_nil((c + c)[1].value)
+      end
+      assert.is_true(g:measure(kit.touch_pages, 3)["page-faults"] >= 3)
+      g:close()
+    end)
+  end
+
+  it("is nil with a read_format of one's own", function()
+    local ev = assert(perf.open { event = "page-faults", read_format = { "total_time_enabled" } })
+    ev:measure(kit.touch_pages, 100)
+    has_none(ev:measure(function() ev:reset() end), "page-faults")
+    ev:close()
+  end)
+
+  it("is nil in the difference of two readings, and not in that of two measurements", function()
+    local g = assert(perf.group { "page-faults", "minor-faults" })
+    g:enable()
+    kit.touch_pages(100)
+    local before = g:read()
+    kit.touch_pages(7)
+    assert.is_true((g:read() - before)["page-faults"] >= 7)
+    g:reset()
+    local d = g:read() - before
+    has_none(d[1], "page-faults")
+    has_none(d[2], "minor-faults")
+    g:close()
+    local few = perf.measure("page-faults", kit.touch_pages, 10)
+    local many = perf.measure("page-faults", kit.touch_pages, 5000)
+    assert.is_true((few - many)["page-faults"] < -4000)
+  end)
+end)
+
+describe("arithmetic of measured Counts", function()
+  it("is that of the numbers they have", function()
+    local list = "page-faults,dummy"
+    local a, b = perf.measure(list, kit.touch_pages, 30), perf.measure(list, kit.touch_pages, 10)
+    local x, y = a["page-faults"], b["page-faults"]
+    assert.equal(x + y, (a + b)["page-faults"])
+    assert.equal(x - y, (a - b)["page-faults"])
+    assert.equal(2 * x, (2 * a)["page-faults"])
+    assert.equal(-x, (-a)["page-faults"])
+    assert.equal(x / 2, (a / 2)["page-faults"])
+    local sum = 0
+    for _, c in ipairs { a, b, a } do sum = sum + c end
+    assert.equal(x + y + x, sum["page-faults"])
+    assert.equal(a.wall_ns + b.wall_ns + a.wall_ns, sum.wall_ns)
+    assert.is_true(a == a)
+    assert.is_false(a == b) -- they took different times
+    assert.is_true(a ~= b)
+    assert.is_false(a == nil)
+    assert.is_true(0 + a == a * 1)
+    assert.is_true(a - b == 0 + a - b)
+    assert.is_true(a + b - b == 0 + a)
+    assert.is_false(pcall(function() return a + perf.measure("dummy", function() end) end))
+  end)
+end)
