@@ -20,6 +20,7 @@ local fast = require "perf.fast"
 local measure = require "perf.measure"
 local links = require "perf.trace.links"
 local propagation = require "perf.trace.propagation"
+local sending = require "perf.trace.sending"
 local totals = require "perf.trace.totals"
 
 local M = {}
@@ -40,7 +41,12 @@ Span.__index = Span
 M.Span = Span
 
 -- Begin to count; nil when that is not possible any more (this thread's list was given up): the span goes without.
-local function begin(set) return fast.start(set.meter, set.layout, set.words) end
+-- @return Counts; what sending had cost until then, see perf.trace.sending
+local function begin(set)
+  local c = fast.start(set.meter, set.layout, set.words)
+  if c then set.spans = set.spans + 1 end
+  return c, set.sending
+end
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Values
@@ -111,7 +117,10 @@ end
 function Span:_count(events)
   local set, message = asked.lookup(events)
   if message then put_own(self, "perf.error", message) end
-  if set then self.own_set, self.own, self.own_running = set, nil, not self.paused and begin(set) or nil end
+  if not set then return end
+  if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- another list before
+  self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
+  if not self.paused then self.own_running, self.own_before = begin(set) end
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -215,10 +224,16 @@ local function lose(self)
   return false
 end
 
-local function halt(self, counted, running, set)
+local function halt(self, counted, running, set, before)
+  set.spans = set.spans - 1
   if not stop(set.meter, running) then return lose(self) end
+  if set.sending ~= before then self.excluded = sending.leave_out(running, set, before) end
   if not counted then return running end
   return add(counted, running, set.meter)
+end
+
+local function halt_own(self)
+  self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set, self.own_before), nil
 end
 
 -- Nobody knows any more what of a span's total its children counted, nor of those above it.
@@ -271,11 +286,11 @@ end
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
   if self.running then
-    self.counted, self.running = halt(self, self.counted, self.running, self.set), false
+    self.counted, self.running = halt(self, self.counted, self.running, self.set, self.before), false
     turn(self)
     if self.parent then tell_busy(self.parent, -1) end
   end
-  if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
+  if self.own_running then halt_own(self) end
   self.paused, self.whole = true, false
   hold(self, measure.hold)
   return self
@@ -287,10 +302,10 @@ function Span:resume()
   if self.duration or not self.paused or self.token ~= thread_token() then return self end
   self.paused = nil
   hold(self, measure.drop)
-  if self.own_set then self.own_running = begin(self.own_set) end
+  if self.own_set then self.own_running, self.own_before = begin(self.own_set) end
   if self.set then
     turn(self)
-    self.running = begin(self.set)
+    self.running, self.before = begin(self.set)
     if self.running and self.parent then counts_now(self, self.parent, true) end
   end
   return self
@@ -344,18 +359,19 @@ function Span:finish(end_ns)
   if c then
     local done = stop(set.meter, c) -- before anything else costs anything
     self.running = false
+    set.spans = set.spans - 1
     if self.parent then tell_busy(self.parent, -1) end
     self.duration = done and self.whole and wall(c) or now() - self.start
     if done then
+      if set.sending ~= self.before then self.excluded = sending.leave_out(c, set, self.before) end
       self.counted = self.counted and add(self.counted, c, set.meter) or c
-      if self.excluded then add(self.counted, self.excluded, set.meter, true) end
     else
       lose(self)
     end
   else
     self.duration = now() - self.start
   end
-  if self.own_running then self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set), nil end
+  if self.own_running then halt_own(self) end
   if self.paused then hold(self, measure.drop) end
   if self.lost then self.counted, self.own = false, nil end
   if ended then self.duration = math.max(ended - self.start, 0) end
@@ -364,15 +380,16 @@ function Span:finish(end_ns)
     self.parent = nil
     child_ends(self, parent)
   end
-  self.tracer:_finished(self, parent)
+  self.tracer:_finished(self)
 end
 
 --- Begin to count, as the last thing of tracer:start.
 -- @param start what the clock showed, if it is not to be now
 function M.begin(self, set, start)
-  local c = set and begin(set)
+  local c, before
+  if set then c, before = begin(set) end
   if c then
-    self.running, self.set, self.start = c, set, start or wall(c)
+    self.running, self.set, self.before, self.start = c, set, before, start or wall(c)
     if start then self.whole = false end
     if self.parent then counts_now(self, self.parent) end
   else

@@ -20,11 +20,12 @@ local links_of = require "perf.trace.links"
 local measure = require "perf.measure"
 local propagation = require "perf.trace.propagation"
 local sender = require "perf.trace.sender"
+local sending = require "perf.trace.sending"
 local spans = require "perf.span"
 
 local M = {}
 
-local thread_token, stop, add = fast.thread_token, fast.stop, fast.add
+local thread_token, apart = fast.thread_token, sending.apart
 local new_trace, new_span = ids.trace, ids.span
 local Span, Silent, kinds = spans.Span, spans.Silent, spans.kinds
 local begin, child_begins = spans.begin, spans.child_begins
@@ -49,7 +50,7 @@ end
 local function enter_thread(self)
   leave_parent(self)
   self.token, self.set = thread_token(), nil
-  if self.events ~= false then self.set = measure.lookup(self.events) end -- or nil: the spans go without
+  if self.events ~= false then self.set = sending.watch(measure.lookup(self.events)) end -- or nil: the spans go without
 end
 
 local MAIN = {} -- stands for the main program where coroutine.running gives nil
@@ -140,7 +141,7 @@ function Tracer:start(name, opts)
   -- What most spans come to have is named here, so that the table is made at its size and never grows.
   local span = setmetatable({ tracer = self, name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id,
     parent = within, token = self.token, anchor = anchor or clock.anchor(), start = 0, duration = false, running = false,
-    set = false, counted = false }, Span)
+    set = false, counted = false, before = false }, Span)
   if parent then
     if parent.tracestate then span.tracestate = parent.tracestate end
     if parent.debug then span.debug = true end
@@ -158,20 +159,11 @@ function Tracer:start(name, opts)
   return span
 end
 
--- A span is done: into the queue. Now and then that is the moment to send some; what this costs is left out of the spans
--- around it.
-function Tracer:_finished(span, parent)
+-- A span is done: into the queue. Now and then that is the moment to send some.
+function Tracer:_finished(span)
   if self.metrics then self.metrics:add(span) end
   local out = self.sender
-  if not out or not out:add(span) then return end
-  local set = parent and parent.running and self.set
-  local cost = set and set == parent.set and fast.start(set.meter, set.layout, set.words)
-  out:step()
-  if not cost or not stop(set.meter, cost) then return end
-  while parent do
-    if parent.running and parent.set == set then parent.excluded = add(parent.excluded, cost, set.meter) end
-    parent = parent.parent
-  end
+  if out and out:add(span) then apart(out.step, out) end
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -280,7 +272,7 @@ end
 --- Go on with sending, without waiting: for event loops, and for programs that rest a while.
 -- @return seconds until it is worth calling again; nil when there is nothing to do
 function Tracer:poll()
-  if self.sender and thread_token() == self.token then return self.sender:step() end
+  if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
 end
 
 local function check_timeout(timeout)
@@ -294,7 +286,7 @@ end
 function Tracer:flush(timeout)
   check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
-  return self.sender:flush(timeout or 10)
+  return apart(self.sender.flush, self.sender, timeout or 10)
 end
 
 --- Send all finished spans, trying again until the timeout where that may help; drop the rest, close the connection. Idempotent.
@@ -305,7 +297,7 @@ end
 function Tracer:close(timeout)
   check_timeout(timeout)
   if not self.sender then return true end
-  return self.sender:close(timeout)
+  return apart(self.sender.close, self.sender, timeout)
 end
 
 --- What became of the spans: made = sent + dropped + queued.

@@ -12,6 +12,7 @@ local at_exit = require "perf.at_exit"
 local core = require "perf.core"
 local clock = require "perf.trace.clock"
 local Queue = require "perf.trace.queue"
+local sending = require "perf.trace.sending"
 
 local M = {}
 
@@ -332,7 +333,8 @@ function M.new(exporter, options)
     self.metrics = exporter.metrics and options.metrics -- Zipkin has none
   end
   keep_libraries()
-  self.exit = at_exit(function() self:close(AT_EXIT) end)
+  -- Also when the tracer is collected, perhaps within another one's span.
+  self.exit = at_exit(function() sending.apart(self.close, self, AT_EXIT) end)
   return self
 end
 

@@ -1,0 +1,61 @@
+--- What sending costs is left out of the spans that count meanwhile, whoever caused it: a span that finished, flush or poll
+-- within a span, another tracer's. The sum of that cost stands with each list of events; a span takes off what was added to the
+-- sum while it counted. So a span pays for this by two comparisons, and sending need not know which spans there are.
+-- @module perf.trace.sending
+local blame = require "perf.names.blame"
+local every = require "perf.every"
+local fast = require "perf.fast"
+
+local M = {}
+
+local watched = setmetatable({}, { __mode = "k" }) -- the lists that spans are counted by
+local sending = false
+
+--- Prepare a list for spans: list.spans is the number of those that count by it now, list.sending the sum (false for none),
+-- which is replaced and never changed, since spans keep what it was.
+-- @param list what measure.lookup gives
+-- @return list
+function M.watch(list)
+  if list and not watched[list] then list.spans, list.sending, watched[list] = 0, false, true end
+  return list
+end
+
+--- Take off what sending added to a list's sum.
+-- @param counts of a span that has just stopped counting by the list
+-- @param list
+-- @param before what list.sending was when it began
+-- @return what was taken off
+function M.leave_out(counts, list, before)
+  local cost = fast.add(nil, list.sending, list.meter)
+  if before then fast.add(cost, before, list.meter, true) end
+  fast.add(counts, cost, list.meter, true)
+  return cost
+end
+
+local function done(costs, ok, ...)
+  sending = false
+  for list, cost in every(costs) do
+    if fast.stop(list.meter, cost) then
+      if list.sending then fast.add(cost, list.sending, list.meter) end
+      list.sending = cost
+    end
+  end
+  if not ok then blame.again(...) end
+  return ...
+end
+
+--- Call a function that sends.
+-- @func fn
+-- @param ... its arguments
+-- @return what fn returns; its error passes through
+function M.apart(fn, ...)
+  if sending then return fn(...) end -- an exporter that flushes: it is being counted already
+  local costs = {}
+  for list in every(watched) do
+    if list.spans > 0 and not list.released then costs[list] = fast.start(list.meter, list.layout, list.words) end
+  end
+  sending = true
+  return done(costs, pcall(fn, ...))
+end
+
+return M
