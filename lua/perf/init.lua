@@ -40,6 +40,7 @@ local functions = {
   features = "supported paranoid max_stack features",
   doctor = "doctor",
   bench = "bench compare",
+  region = "start",
   recorder = "record",
   msr = "msr",
   tally = "tally",

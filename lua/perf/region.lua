@@ -1,0 +1,106 @@
+--- perf.start: what is between two calls, where no function can be wrapped.
+--
+-- A Region counts as perf.measure does, and finds its list of events in the same place: two reads, all that the thread does in
+-- between, and as many regions at once as one likes. What it takes to read it while it runs is left out.
+-- @classmod Region
+local blame = require "perf.names.blame"
+local core = require "perf.core"
+local counts = require "perf.counts"
+local fast = require "perf.fast"
+local measure = require "perf.measure"
+
+local M = {}
+
+local Region = { __name = "perf.Region" }
+Region.__index = Region
+
+local CLOSED = "the events were closed by perf.release before the region was stopped"
+
+local function begin(self)
+  self.running = fast.start(self.set.meter, self.set.layout, self.set.words) or false
+  return self.running
+end
+
+-- What was counted until now is added up, and nothing counts any more. Returns whether that could be done.
+local function halt(self)
+  local c, meter = self.running, self.set.meter
+  self.running = false
+  if not c or not fast.stop(meter, c) then return false end
+  self.total = self.total and fast.add(self.total, c, meter) or c
+  return true
+end
+
+local function result(c)
+  if _VERSION == "Lua 5.1" and not fast.compiled then return counts.unpack(c) end -- as everything there
+  return c
+end
+
+-- The child of a fork is another thread too; there the counts say themselves that they cannot be told.
+local function check(self, method)
+  blame.object(self, Region, "Region", method)
+  if not self.counts and self.token ~= fast.thread_token() and self.generation == core.fork_generation() then
+    blame.method(method, "the Region belongs to the thread that started it", 1)
+  end
+  return self
+end
+
+--- Begin to count: what `perf.measure` does before it calls its function.
+--
+--     local m = perf.start "page-faults"
+--     request:on_end(function() print(m:stop()) end)
+--
+-- Regions may overlap, nest, and end in another coroutine than they began in. One that is never stopped does no harm. It belongs
+-- to the thread that started it, and raises in another one; in the child of a fork its counts are nil with `why`.
+-- On Lua 5.4 `local m <close> = perf.start()` stops it.
+-- @function perf.start
+-- @param[opt] events as for `perf.measure`
+-- @return Region; or nil, message, code when the machine refuses it. Raises for an unknown event.
+function M.start(events)
+  local set, message, code = blame.on(1, "", measure.lookup, events)
+  if not set then return nil, message, code end
+  local self = setmetatable({ set = set, total = false, running = false, counts = false, token = fast.thread_token(),
+    generation = core.fork_generation() }, Region)
+  if not begin(self) then return nil, CLOSED, "EBADF" end
+  return self
+end
+
+--- End it.
+-- @return Counts, the same ones each time it is called again; or nil, message, code where perf.release has closed the events
+function Region:stop()
+  check(self, "stop")
+  if self.counts then return self.counts end
+  if not self.set or not halt(self) then
+    self.set = false
+    return nil, CLOSED, "EBADF"
+  end
+  self.counts, self.set, self.total = result(self.total), false, false
+  return self.counts
+end
+
+--- What was counted until now; it goes on.
+-- @return Counts; or as `stop`. After `stop` the same as that.
+function Region:read()
+  check(self, "read")
+  if self.counts then return self.counts end
+  local set = self.set
+  if not set or not halt(self) then
+    self.set = false
+    return nil, CLOSED, "EBADF"
+  end
+  local c = fast.add(nil, self.total, set.meter)
+  begin(self)
+  return result(c)
+end
+
+Region.__close = function(self)
+  if not self.counts then self:stop() end
+end
+
+function Region:__tostring()
+  if self.counts then return tostring(self.counts) end
+  local labels = {}
+  for i, row in ipairs(self.set and counts.describe(self.set.layout).rows or {}) do labels[i] = row.label end
+  return ("perf.Region(%s)"):format(self.set and table.concat(labels, ",") or "closed")
+end
+
+return M
