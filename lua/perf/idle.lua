@@ -74,7 +74,7 @@ end
 function M.breakpoints()
   local labels = {}
   for ev, label in every(breakpoints) do
-    if ev:is_open() then labels[#labels + 1] = label end
+    if ev:is_open() and not ev:is_inherited() then labels[#labels + 1] = label end
   end
   table.sort(labels)
   return labels

@@ -1,33 +1,13 @@
 -- A forked child has copies of its parent's descriptors, and they lead to the parent's events. In 0.1.0 the child's ev:disable()
 -- stopped the parent's counting; its ev:close() of a disabled leader disabled the parent's members; its ev:measure gave the
--- parent's work; a perf.measure that the fork happened in told the child what the parent had counted. An Output that the child
--- collected removed the file that the parent was writing, and a perf.data writer put the parent's buffer into the file twice.
+-- parent's work; a perf.measure that the fork happened in told the child what the parent had counted.
 local core = require "perf.core"
+local forks_of = require "spec.support.forks"
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-local REFUSED = " belongs to the parent process: it was opened before a fork; open another one here"
-
--- Runs fn in a child that ends as soon as fn does, and has no reason to say anything but what went wrong.
-local function split(fn, raw)
-  local pid = kit.split(raw)
-  if pid == 0 then
-    local ok, err = pcall(fn)
-    if not ok then
-      io.stderr:write("in the child: ", tostring(err), "\n")
-      io.stderr:flush()
-    end
-    kit.exit(ok and 0 or 1)
-  end
-  return kit.reap(pid)
-end
-
-local function refused(what, fn, ...)
-  local ok, err = pcall(fn, ...)
-  err = tostring(err)
-  if ok or not err:find(what .. REFUSED, 1, true) then error((ok and "no error" or err) .. " instead of " .. what, 0) end
-end
+local REFUSED, split, refused = forks_of.REFUSED, forks_of.split, forks_of.refused
 
 -- What a measured function does that forks: 3 system calls before, 5 after, and in the child others.
 local function forks(raw)
@@ -40,18 +20,6 @@ local function forks(raw)
   local status = kit.reap(pid)
   kit.syscalls(5)
   return pid, status
-end
-
--- In the child of a measurement: check its count, then end.
-local function in_child_only(pid, check, ...)
-  if pid == 0 then
-    local ok, err = pcall(check, ...)
-    if not ok then
-      io.stderr:write("in the child: ", tostring(err), "\n")
-      io.stderr:flush()
-    end
-    kit.exit(ok and 0 or 1)
-  end
 end
 
 local GETPPID = "syscalls:sys_enter_getppid"
@@ -187,9 +155,12 @@ for _, raw in ipairs { false, true } do
         for _, list in ipairs { GETPPID, GETPPID .. ",page-faults" } do
           perf.measure(list, kit.syscalls, 1)
           local c, pid, status = perf.measure(list, forks, raw)
-          in_child_only(pid, function()
+          forks_of.in_child_only(pid, function()
             for _, e in ipairs(c) do nothing(e) end
             assert(c[GETPPID] == nil and c.wall_ns > 0 and tostring(c):find("fork", 1, true))
+            for _, e in ipairs(c + c - c) do nothing(e) end
+            for _, e in ipairs(c / 2) do nothing(e) end
+            assert(next(c:totable().counts) == nil and c:json():find("fork", 1, true))
             local again = perf.measure(list, kit.syscalls, 9)
             assert(again[GETPPID] == 9, tostring(again))
           end)
@@ -203,7 +174,7 @@ for _, raw in ipairs { false, true } do
           kit.refuse("perf_event_open", 1)
           perf.release()
           local c, pid, status = perf.measure(forks, raw)
-          in_child_only(pid, function()
+          forks_of.in_child_only(pid, function()
             assert(c.source == "rusage")
             for i = 1, 3 do nothing(c[i]) end
             assert(perf.measure(kit.touch_pages, 9)["page-faults"] >= 9)
@@ -216,7 +187,7 @@ for _, raw in ipairs { false, true } do
       it("group:measure", function()
         local g = assert(perf.group { GETPPID, "task-clock" })
         local c, pid, status = g:measure(forks, raw)
-        in_child_only(pid, function()
+        forks_of.in_child_only(pid, function()
           nothing(c[1])
           nothing(c[2])
         end)
@@ -228,7 +199,7 @@ for _, raw in ipairs { false, true } do
         for _, format in ipairs { { "total_time_enabled", "total_time_running", "id" }, { "id" } } do
           local ev = assert(perf.open { event = GETPPID, read_format = format })
           local e, pid, status = ev:measure(forks, raw)
-          in_child_only(pid, nothing, e)
+          forks_of.in_child_only(pid, nothing, e)
           assert.same({ 8, 0 }, { e.value, status })
           ev:close()
         end
@@ -241,7 +212,7 @@ for _, raw in ipairs { false, true } do
         end, events = GETPPID, delay = 1000 })
         local span = t:start "forked"
         local pid, status = forks(raw)
-        in_child_only(pid, function()
+        forks_of.in_child_only(pid, function()
           assert(not span:is_recording())
           span:set_attribute("k", 1)
           span:finish()
@@ -331,7 +302,7 @@ for _, raw in ipairs { false, true } do
       local ok, result = pcall(perf.bench, function()
         if not pid then pid = kit.split(raw) end
       end, { min_time = 0.001, repeats = 3 })
-      in_child_only(pid, function()
+      forks_of.in_child_only(pid, function()
         assert(not ok and tostring(result):find("The benchmark" .. REFUSED, 1, true), tostring(result))
       end)
       assert.is_true(ok, tostring(result))
@@ -339,102 +310,3 @@ for _, raw in ipairs { false, true } do
     end)
   end)
 end
-
-describe("a forked child", function()
-  before_each(function() requires { perf_open = true } end)
-
-  it("is noticed by a handler where the kernel clears no page", function()
-    requires { seccomp = true }
-    assert.equal("fine", util.in_child(function()
-      return (util.shell(util.lua() .. [[ -e 'local kit = require "testkit"
-        assert(kit.refuse("madvise", 22))
-        local perf = require "perf"
-        local ev = assert(perf.open "page-faults:u")
-        local pid = kit.split()
-        if pid == 0 then
-          local ok, err = pcall(ev.read, ev)
-          kit.exit(not ok and err:find("belongs to the parent process", 1, true) and 7 or 1)
-        end
-        assert(ev:read())
-        io.write(kit.reap(pid) == 7 and "fine" or "not noticed")']]))
-    end))
-  end)
-
-  it("leaves the parent's files alone, however it ends", function()
-    local ends = { "", "os.exit(0)", "os.exit(0, true)", "error(\"over\")", "kit.exit(0)" }
-    for _, last in ipairs(ends) do
-      util.with_directory(function(dir)
-        local path = dir .. "/parent"
-        local output, status = util.shell(([[%s -e '
-          local core, kit, perf = require "perf.core", require "testkit", require "perf"
-          local path = "%s"
-          local out = assert(core.output(path .. ".txt"))
-          assert(out:write("whole"))
-          local ev = assert(perf.open("dummy:u"))
-          local w = assert(perf.data.create(path .. ".data", { events = { ev }, build_ids = false }))
-          for i = 1, 100 do assert(w:write(core.synth { type = "round" })) end
-          local t = assert(perf.tracer { events = false, delay = 1000, exporter = function(spans)
-            local f = assert(io.open(path .. ".spans", "a"))
-            for _, s in ipairs(spans) do f:write(s.name, "\n") end
-            f:close()
-          end })
-          t:start "parent":finish()
-          local pid = kit.split()
-          if pid == 0 then
-            assert(not pcall(out.write, out, "x") and not pcall(out.commit, out))
-            assert(not pcall(w.write, w, core.synth { type = "round" }))
-            assert(select(3, w:close()) == "ECHILD")
-            %s
-            return
-          end
-          kit.reap(pid)
-          assert(out:commit())
-          assert(w:close())
-          assert(t:flush())
-          t:close()
-          local n = 0
-          local file = assert(perf.data.open(path .. ".data"))
-          for _ in file:records() do n = n + 1 end
-          io.write(n)']]):format(util.lua(), path, last))
-        assert.equal(0, status, last .. ": " .. output)
-        assert.matches("100$", output, last)
-        assert.equal("whole", util.read_file(path .. ".txt"), last)
-        assert.equal("parent\n", util.read_file(path .. ".spans"), last)
-      end)
-    end
-  end)
-
-  it("never waits for a lock that a thread of the parent held", function()
-    local jobs = core.channel()
-    assert(jobs:push(1, "one"))
-    assert.equal(0, split(function()
-      for method, argument in pairs { push = 1, pop = 1, remove = 1, close = true, length = 1, export = 1 } do
-        refused("Channel", jobs[method], jobs, argument, "x")
-      end
-      jobs = nil
-      collectgarbage()
-      collectgarbage()
-    end))
-    assert.equal(1, jobs:pop(0))
-  end)
-
-  it("neither starts nor ends a program of the parent", function()
-    local p = assert(core.spawn { "true" })
-    assert.equal(0, split(function()
-      for _, method in ipairs { "start", "kill", "wait" } do
-        local ok, _, code = p[method](p)
-        assert(ok == nil and code == "ECHILD", method)
-      end
-      p:close()
-    end))
-    assert.is_true(p:start())
-    assert.same({ exit = 0 }, p:wait(true))
-    p:close()
-  end)
-
-  it("can stay while a program that was not started is given up", function()
-    local first, second = assert(core.spawn { "true" }), assert(core.spawn { "true" })
-    first:close() -- the second has a copy of its gate
-    second:close()
-  end)
-end)
