@@ -101,6 +101,7 @@ void pb_open_defs(lua_State *L);
 void pb_open_host(lua_State *L);
 void pb_open_trace(lua_State *L);
 void pb_open_channel(lua_State *L);
+void pb_open_thread(lua_State *L);
 void pb_open_bpf(lua_State *L); /* after event.c: adds to its methods */
 void pb_open_msr(lua_State *L);
 void pb_open_profiler(lua_State *L);

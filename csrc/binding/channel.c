@@ -2,10 +2,8 @@
  * reference travels to another Lua state as text (export, adopt). */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "../core/channel.h"
 #include "../core/thread.h"
@@ -178,23 +176,10 @@ static int l_allowed_cpus(lua_State *L)
 	return 1;
 }
 
-/* core.sleep_forever(): the calling thread does nothing until the process ends. No signal wakes it, or is delivered to it. */
-static int l_sleep_forever(lua_State *L)
-{
-	sigset_t all;
-
-	(void)L;
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, NULL);
-	while (pause() < 0)
-		continue;
-	return 0; /* never: it fails whenever it returns */
-}
-
 void pb_open_channel(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"channel", l_channel}, {"adopt", l_adopt}, {"bind_cpu", l_bind_cpu},
-					     {"allowed_cpus", l_allowed_cpus}, {"sleep_forever", l_sleep_forever}, {NULL, NULL}};
+					     {"allowed_cpus", l_allowed_cpus}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"export", l_export}, {"push", l_push},   {"pop", l_pop},      {"remove", l_remove},
 					   {"close", l_close},   {"length", l_length}, {NULL, NULL}};
 

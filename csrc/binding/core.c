@@ -31,6 +31,7 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_host(L);
 	pb_open_trace(L);
 	pb_open_channel(L);
+	pb_open_thread(L);
 	pb_open_bpf(L);
 	pb_open_msr(L);
 	pb_open_profiler(L);

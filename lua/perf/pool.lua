@@ -6,8 +6,8 @@
 --     print(job:counts())   -- what it cost there
 --     pool:close()
 --
--- The threads are libuv's (luv). Each has a Lua state of its own, so nothing is shared: the function, its arguments and its
--- results go over by copy (perf.pool.copy), and a function with upvalues is refused. `require` finds what it finds here.
+-- Each thread has a Lua state of its own, so nothing is shared: the function, its arguments and its results go over by copy
+-- (perf.pool.copy), and a function with upvalues is refused. `require` finds what it finds here.
 -- @module perf.pool
 local at_exit = require "perf.at_exit"
 local every = require "perf.every"
@@ -69,12 +69,10 @@ local function whole(name, v, low, high)
   return v
 end
 
--- luv opens four descriptors for a thread before any of our code runs there, and ends the process where there are none left; the
--- thread itself then needs one to load its modules. So this finds out first whether there are as many.
-local DESCRIPTORS = 5
+-- A thread needs a descriptor to load its modules: this finds out first whether there are as many.
 local function has_descriptors(threads)
   local files, refused = {}, nil
-  for i = 1, threads * DESCRIPTORS do
+  for i = 1, threads do
     local f, _, number = io.open "/dev/null"
     if not f then
       refused = number
@@ -95,56 +93,57 @@ end
 
 local AT_EXIT = 5 -- seconds that the end of the program waits for jobs that run
 
-local left_behind = {} -- luv's objects of threads that still run: collected, they would be freed under them
-
 -- End the threads; what runs is waited for, for ever or some seconds, since a thread cannot be stopped. One that does not end in
--- time is left behind: it finds its channel `ended` closed, and sleeps instead of returning into luv, whose memory may be gone.
--- @return how many jobs no thread had begun with (in the child of a fork all), how many threads are left behind
-local function shut_down(threads, ended, jobs, generation, seconds)
+-- time is left to itself: it ends when its job does, or with the process.
+-- @return how many jobs no thread had begun with (in the child of a fork all), how many threads are left to themselves
+local function shut_down(threads, jobs, generation, seconds)
   if core.fork_generation() ~= generation then return math.huge, 0 end
   local dropped, left = jobs:close(true), 0
   local till = seconds and clock.now() + seconds * 1e9
   for i, thread in ipairs(threads) do
     threads[i] = false
-    if thread then
-      local done = ended[i]:pop(till and math.max(till - clock.now(), 0) / 1e9)
-      if not done then
-        ended[i]:close()
-        done = ended[i]:pop(0) -- it ended just before
-      end
-      if done then
-        thread:join()
-      else
-        left, left_behind[#left_behind + 1] = left + 1, thread
-      end
-    end
+    if thread and not thread:join(till and math.max(till - clock.now(), 0) / 1e9) then left = left + 1 end
   end
   return dropped, left
 end
 
--- The program's end waits as close() does, and before the library of threads is gone. (The pool itself may be collected.)
+-- The program's end waits as close() does. (The pool itself may be collected.)
 local function close_at_exit(self)
-  local threads, ended, jobs, generation = self.threads, self.ended, self.jobs, self.generation
-  return at_exit(function() shut_down(threads, ended, jobs, generation, AT_EXIT) end)
+  local threads, jobs, generation = self.threads, self.jobs, self.generation
+  return at_exit(function() shut_down(threads, jobs, generation, AT_EXIT) end)
 end
 
 local entry = [[
-local path, cpath, jobs, results, ended, cpu, events = ...
+local path, cpath, jobs, results, cpu, events = ...
 package.path, package.cpath = path, cpath
-require("perf.pool.worker").main(jobs, results, ended, cpu, events)
+require("perf.pool.worker").main(jobs, results, cpu, events)
 ]]
 
--- Threads, and their first words: whether they can work. Returns true; or nil, message, code.
-local function start(self, uv, cpus, events)
+local START = 30 -- seconds that threads may take to load their modules
+
+-- The first word of a thread: a result without values when it can work, else with a message and a code.
+local function first_word(self)
+  for _ = 1, START do
+    local id, text = self.results:pop(1)
+    if id then return copy.unpack(text) end
+    for _, thread in ipairs(self.threads) do
+      local ended, why = thread:join(0)
+      if ended and why then return { n = 2, "a thread did not start: " .. why, "EIO" } end
+    end
+  end
+  return { n = 2, ("a thread did not start within %d seconds"):format(START), "EIO" }
+end
+
+-- Start the threads and hear their first words. Returns true; or nil, message, code.
+local function start(self, cpus, events)
   for i = 1, self.size do
-    local thread, message = uv.new_thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
-      self.ended[i]:export(), cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
-    if not thread then return nil, "thread: " .. tostring(message), "EAGAIN" end
+    local thread, message, code = core.thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
+      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
+    if not thread then return nil, message, code end
     self.threads[i] = thread
   end
   for _ = 1, self.size do
-    local id, text = self.results:pop(30)
-    local wrong = id and copy.unpack(text) or { n = 2, "a thread did not start: " .. text, "EIO" }
+    local wrong = first_word(self)
     if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
   end
   return true
@@ -154,11 +153,9 @@ end
 -- @tab[opt] options size (threads; as many as CPUs), cpus (array of numbers, "online", or false: not bound; by default those
 -- that this thread may use, in turn), events (as perf.measure takes them, names only; false: not measured), queue (jobs that may
 -- wait, 1024), tracer (a perf.tracer: each job is a span)
--- @return Pool; or nil, message, code. Raises for mistakes, and where luv is missing
+-- @return Pool; or nil, message, code. Raises for mistakes
 function M.pool(options)
   options = extension.options(known, options, 1)
-  local ok, uv = pcall(require, "luv")
-  if not ok then error("perf.pool: needs luv (apt-get install lua-luv): " .. tostring(uv):match "^[^\n]*", 2) end
   local cpus = cpus_of(options.cpus)
   local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
   local events, tracer = events_of(options.events), tracer_of(options.tracer)
@@ -168,14 +165,12 @@ function M.pool(options)
   end
   local room, refused, errno = has_descriptors(size)
   if not room then return nil, refused, errno end
-  local self = setmetatable({ size = size, threads = {}, ended = {}, waiting = {}, last_id = 0, pending = 0, tracer = tracer,
+  local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, pending = 0, tracer = tracer,
     jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(),
     generation = core.fork_generation() }, Pool)
-  for i = 1, size do -- room for them, so that none is started and lost; and what the end needs is made before its finalizer
-    self.threads[i], self.ended[i] = false, core.channel(1)
-  end
+  for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
   self.exit = close_at_exit(self)
-  local called, started, why, code = pcall(start, self, uv, cpus, events)
+  local called, started, why, code = pcall(start, self, cpus, events)
   if called and started then return self end
   pcall(self.close, self, AT_EXIT)
   if not called then error(started, 0) end
@@ -336,7 +331,7 @@ function Pool:close(timeout)
   end
   if self.closed then return true end
   self.closed = true
-  local dropped, left = shut_down(self.threads, self.ended, self.jobs, self.generation, timeout)
+  local dropped, left = shut_down(self.threads, self.jobs, self.generation, timeout)
   if not is_inherited(self) then collect(self, 0) end
   give_up(self, dropped)
   self.pending, self.exit = 0, nil

@@ -4,24 +4,18 @@ require "perf.names" -- a list that another file of specs measured is opened wit
 
 local rows, row, method = require "spec.fault.list"()
 
--- It opens descriptors when it is loaded and closes them when it is collected: neither is a row's doing. (A file of specs forgets
--- what it has loaded.)
-local registry, ok, luv = debug.getregistry(), pcall(require, "luv")
-if ok then registry["luv of the specs"] = registry["luv of the specs"] or luv end
-
 -- One thread, which does nothing while this one goes on: what fails is called by one of them at a time.
 local function pool() return perf.pool { size = 1, cpus = false, events = "page-faults:u" } end
 local function add(a, b) return a + b end
 
-row("perf.pool", { run = pool, needs = { module = "luv" },
+row("perf.pool", { run = pool,
   survives = "perf_event_open" }) -- a list that cannot be opened as before is opened as for the first time
-local needs = { module = "luv" }
 local function opened() return assert(pool()) end
 method("Pool", opened, {
   close = { run = function(p) return p:close() end, again = false },
   stats = function(p) return p:stats() end,
   submit = { raises = true, survives = "read ioctl", run = function(p) return p:submit(add, 1, 2):get(), p:stats() end },
-}, needs)
+})
 local function job()
   local p = opened()
   local j = assert(p:submit(add, 1, 2))
@@ -33,6 +27,6 @@ method("Job", job, {
   counts = function(j) return j:wait() and j:counts() end,
   get = function(j) return j:get() end,
   wait = function(j) return j:wait(30) end,
-}, needs)
+})
 
 return rows

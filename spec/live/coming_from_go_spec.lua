@@ -15,7 +15,6 @@ local needs = {
   ["tracefs"] = { tracefs = true },
   ["a cgroup"] = { cgroup = true },
   ["BPF"] = { bpf = true, ext = "bpf", cmd = "clang", file = "/usr/include/bpf/bpf_helpers.h" },
-  ["luv"] = { module = "luv" },
   ["MSRs"] = { root = true, file = "/dev/cpu/0/msr" },
 }
 
@@ -182,7 +181,7 @@ describe("doc/coming-from-go.md", function()
     it("has Lua for " .. row.package .. ": " .. table.concat(row.go, " "):sub(1, 60), function()
       requires { perf_open = true, paranoid = 1 }
       for _, need in ipairs(row.needs) do requires(needs[need]) end
-      if row.needs[1] == "luv" then -- an event loop, and threads, in a process of their own
+      if row.code:find "perf%.pool" then -- threads, in a process of their own
         util.in_child(function()
           local ok, message = run(row)
           assert(ok and message ~= nil, message)

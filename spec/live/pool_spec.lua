@@ -1,4 +1,4 @@
--- In children: the module luv opens descriptors when it is loaded, and threads stay with the process that has them.
+-- In children: threads stay with the process that has them.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -11,7 +11,7 @@ local function in_child(fn, ...)
 end
 
 describe("perf.pool", function()
-  before_each(function() requires { perf_open = true, module = "luv" } end)
+  before_each(function() requires { perf_open = true } end)
 
   it("runs functions, and gives results, errors, tracebacks and counts back", function()
     assert.equal("fine", in_child(function()
@@ -176,7 +176,6 @@ describe("perf.pool", function()
 
   it("leaves no descriptors and threads", function()
     assert.equal("fine", in_child(function()
-      require "luv"
       local function descriptors()
         local n = 0
         for _ in pairs(kit.fds()) do n = n + 1 end

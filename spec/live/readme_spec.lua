@@ -115,7 +115,6 @@ describe("README", function()
     end)
 
     it("tracing", function()
-      requires { module = "luv" }
       assert.matches("^42\t.*task%-clock", run(blocks["Tracing"]))
     end)
 

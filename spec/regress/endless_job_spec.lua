@@ -7,8 +7,6 @@ local function run(code)
 end
 
 describe("a job that never ends", function()
-  before_each(function() requires { module = "luv" } end)
-
   local pool = [[
     local perf = require "perf"
     local pool = perf.pool {size = 2, events = false}

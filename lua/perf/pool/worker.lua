@@ -60,8 +60,13 @@ local function run(set, job)
   return assert(copy.pack("result", 5, ok, began, ended, c, traceback)) .. text
 end
 
--- Until there are no more jobs.
-local function work(jobs, results, cpu, events)
+--- Work until there are no more jobs.
+-- @string jobs the channel of jobs, exported
+-- @string results the channel of results, exported
+-- @param cpu where to run, or nil
+-- @param events what is counted: nil the best, false nothing, or text
+function M.main(jobs, results, cpu, events)
+  jobs, results = core.adopt(jobs), core.adopt(results)
   local function prepare()
     if cpu then
       local bound, message, code = core.bind_cpu(cpu)
@@ -89,24 +94,6 @@ local function work(jobs, results, cpu, events)
     end
     results:push(id, text)
   end
-end
-
---- What a thread does.
--- @string jobs the channel of jobs, exported
--- @string results the channel of results, exported
--- @string ended the channel where it says that it ends, exported; closed when nobody waits for that any more
--- @param cpu where to run, or nil
--- @param events what is counted: nil the best, false nothing, or text
-function M.main(jobs, results, ended, cpu, events)
-  ended = core.adopt(ended)
-  pcall(work, core.adopt(jobs), core.adopt(results), cpu, events)
-  local said, _, code
-  repeat said, _, code = ended:push(0, "") until said or code == "EPIPE"
-  if said then return end
-  -- It was left behind. What called this may be gone, with the state that made the thread, so it must never return.
-  pcall(measure._release)
-  collectgarbage()
-  core.sleep_forever()
 end
 
 return M
