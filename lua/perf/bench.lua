@@ -122,7 +122,8 @@ end
 -- One event's statistics from its samples.
 local function summarize(sample)
   local row = stats.summary(sample.known) or { n = 0 }
-  row.label, row.unit, row.why, row.values = sample.label, sample.unit, sample.why, sample.known
+  row.label, row.unit, row.why, row.note = sample.label, sample.unit, sample.why, sample.note
+  row.values = sample.known
   if sample.share < 1 then row.share = sample.share end
   return row
 end
@@ -164,8 +165,9 @@ function Stats:json() return json.encode(self:totable()) end
 -- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
 -- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
 -- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
--- statistics. `stats.wall` is such a row of the wall time. `stats.n`: runs; `stats.batch`: calls in a run; `stats.source`
--- as in Counts; `stats.overhead[label]`: what was taken off, per call. tostring gives a table; `:totable()`, `:json()`
+-- statistics; `note` says what was left out of the counts (the kernel's part, for want of permission). `stats.wall` is such
+-- a row of the wall time. `stats.n`: runs; `stats.batch`: calls in a run; `stats.source` as in Counts; `stats.overhead[label]`:
+-- what was taken off, per call. tostring gives a table; `:totable()`, `:json()`
 -- @treturn[2] nil, message, code when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range
 function M.bench(...)
@@ -321,11 +323,11 @@ function Comparison:json() return json.encode(self:totable()) end
 -- One row: every candidate's statistics, and its pairs with the baseline's.
 local function row_from(names, samples, differences)
   local first = samples[names[1]]
-  local row = { label = first.label, unit = first.unit, candidates = {} }
+  local row = { label = first.label, unit = first.unit, note = first.note, candidates = {} }
   for i, name in ipairs(names) do
     local sample = samples[name]
     local v = summarize(sample)
-    v.label, v.overhead = nil, sample.overhead
+    v.label, v.note, v.overhead = nil, nil, sample.overhead
     if sample.share < (row.share or 1) then row.share = sample.share end
     row.candidates[name] = v
     if i > 1 then
@@ -351,11 +353,11 @@ end
 -- of slow functions, so that it takes about 6 seconds, but 12 at least); `warmup`, `min_time` and `seed` as in `bench`
 -- @treturn[1] Comparison an array, one row an event in the order asked, also by label, and `.wall`. A row is `{label=, unit=,
 -- candidates={[name]=}}`, where each candidate has the fields of `bench`'s rows, and those that are not the baseline also
--- `ratio` to it (nil where the baseline's median is not above 0) with `ratio_ci={lo, hi, level=}`, `difference={middle, lo, hi,
--- level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict` ("1.32x slower, sure", "no difference
--- seen", "within 1 %", "too few rounds to tell", "not counted"). `names`: the baseline, then the others; `baseline`;
--- `n`: rounds; `batch[name]`: calls in a run; `source`; `least`; `comparisons`: how many were made. tostring gives a table;
--- `:rule()`, `:totable()`, `:json()`
+-- `ratio` to it (the median of the rounds' own ratios; nil where the baseline's median is not above 0) with `ratio_ci={lo, hi,
+-- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict`
+-- ("1.32x slower, sure", "no difference seen", "within 1 %", "too few rounds to tell", "not counted"). `names`: the baseline,
+-- then the others; `baseline`; `n`: rounds; `batch[name]`: calls in a run; `source`; `least`; `comparisons`: how many were
+-- made. tostring gives a table; `:rule()`, `:totable()`, `:json()`
 -- @treturn[2] nil, message, code when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
 function M.compare(candidates, opts)

@@ -104,7 +104,7 @@ function M.entry(row, raw, enabled, running, id)
   e.scale, e.bound = row.scale, row.bound
   if running and enabled and running - enabled >= FORKED then
     e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
-  elseif row.why then
+  elseif row.why and (not raw or raw == 0) then -- what did count after all is told
     e.why = row.why
   elseif running == 0 then
     -- A pinned event that finds no counter free is switched off, and has no times then.

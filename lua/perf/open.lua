@@ -36,9 +36,9 @@ function M.silent(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
   local what = in_kernel[software_config(attr) or -1]
   if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
-  local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^([%w_-]+):[%w_]"
-  -- A tracepoint of a system call, or of a probe in a program, knows the program's registers.
-  if system and system ~= "syscalls" and not system:find "^u?prob" then
+  local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
+  -- A tracepoint of a system call, or of a probe in a program, knows the program's registers. One without a name is not known.
+  if system and system ~= "syscalls" and system ~= "tracepoint" and not system:find "^u?prob" then
     return "this tracepoint lies in the kernel, which exclude_kernel (:u) leaves out"
   end
 end

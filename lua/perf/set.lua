@@ -162,7 +162,7 @@ function M.set(event, opts)
   list, message, code = targets(spec, opts)
   if not list then return nil, message, code end
 
-  local s = setmetatable({ targets = {}, spec = spec }, Set)
+  local s = setmetatable({ targets = {}, spec = spec, wall_ns = 0 }, Set)
   local function abandon(m, c)
     s:close()
     return nil, m, c
@@ -210,11 +210,23 @@ local function each(s, method)
   return true
 end
 
+-- For how long it has been enabled since it was last.
+local function elapsed(s) return s.since_ns and core.wall_ns() - s.since_ns or 0 end
+
 --- Start counting on every CPU. @return true, or nil, message, code
-function Set:enable() return each(self, "enable") end
+function Set:enable()
+  local before = core.wall_ns() -- so that no event counts longer than the wall time
+  local ok, message, code = each(self, "enable")
+  if ok and not self.since_ns then self.since_ns = before end
+  return ok, message, code
+end
 
 --- Stop counting on every CPU. @return true, or nil, message, code
-function Set:disable() return each(self, "disable") end
+function Set:disable()
+  local ok, message, code = each(self, "disable")
+  if ok then self.wall_ns, self.since_ns = self.wall_ns + elapsed(self), nil end
+  return ok, message, code
+end
 
 --- The counts of each CPU.
 -- @return array of {cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}; or nil, message, code
@@ -256,7 +268,10 @@ function Set:read()
     end
   end
   sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
-  local c = counts.plain({ sum }, longest, hardware and "hardware" or "software")
+  -- The time that an event of a task was enabled for is that in which its task ran. (Events that were enabled one by one have no
+  -- other.)
+  local wall = self.wall_ns + elapsed(self)
+  local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
   for k, v in every(sum) do c[k] = v end
   c.cumulative = true
   return c

@@ -52,7 +52,7 @@ if not next(t) then io.stderr:write("nothing was counted\n") os.exit(1) end
 print(("%-12s %9s %14s %14s"):format("route", "requests", "CPU us each", "faults each"))
 for route, r in pairs(t) do
   if tonumber(r.n) > 0 then
-    print(("%-12s %9d %14.1f %14.2f"):format(route, r.n, r.task_clock_seconds / r.n * 1e6, (r.page_faults or 0) / r.n))
+    print(("%-12s %9d %14.1f %14.2f"):format(route, r.n, r.task_clock_seconds / r.n * 1e6, (r.page_faults or r.page_faults_u or 0) / r.n))
   end
 end'
 

@@ -176,7 +176,7 @@ end
 -- @tparam int|string row the event's place in the list, or "wall"
 -- @treturn table label, unit, values (a round each, per call, with the overhead taken off; false where not counted), known
 -- (the same without the false), overhead (per call), share (the least part of a run that it was counted for), why (when it was
--- never counted)
+-- never counted), note (what is to be said of its counts)
 function M.samples(candidate, row)
   local batch = candidate.batch
   local values, entry, share = column(candidate.counts, row, batch)
@@ -188,6 +188,7 @@ function M.samples(candidate, row)
     label = entry and entry.label or "wall", unit = entry and entry.unit or (row == "wall" and "ns" or nil),
     values = values, known = known, overhead = overhead, share = share,
     why = #known == 0 and entry.why or nil,
+    note = entry and entry.value ~= nil and entry.why or nil,
   }
 end
 

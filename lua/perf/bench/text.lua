@@ -56,6 +56,7 @@ local function absent(row, notes)
 end
 
 local function share_note(row, notes)
+  if row.note then notes[#notes + 1] = row.label .. ": " .. row.note end
   if row.share and row.share < 0.995 then
     notes[#notes + 1] = ("%s: shared its counter, so these are estimates; counted for %.0f %% of the time at least"):format(
       row.label, 100 * row.share)
@@ -109,6 +110,15 @@ local function runs_of(c)
   return ("%s each (calls in a run: %s)"):format(some(c.n, "run"), table.concat(sizes, ", "))
 end
 
+-- The medians of both sides need not have the ratio that the rounds have in their midst.
+local function ratio_note(row, name, v, first, notes)
+  local shown = v.ratio and first.median and v.median / first.median
+  if shown and math.abs(shown / v.ratio - 1) >= 0.01 then
+    notes[#notes + 1] = ("%s, %s: %.2fx is the median of the rounds' own ratios; that of the two medians is %.2fx"):format(
+      title(row), name, v.ratio, shown)
+  end
+end
+
 --- perf.compare's result as a table.
 -- @tparam table c
 -- @treturn string
@@ -139,11 +149,12 @@ function M.compare(c)
           cells[#cells + 1] = v.ratio and interval(v.ratio_ci[1], v.ratio_ci[2], times) or ""
         end
         cells[#cells + 1] = v.verdict
+        ratio_note(row, name, v, row.candidates[c.baseline], notes)
       end
     end
     local first = row.candidates[c.baseline]
     if first.why then absent({ label = row.label, why = first.why }, notes) end
-    share_note({ label = row.label, share = row.share }, notes)
+    share_note({ label = row.label, share = row.share, note = row.note }, notes)
     rows[#rows + 1] = cells
   end
   notes[#notes + 1] = c:rule()

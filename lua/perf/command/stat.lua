@@ -104,8 +104,8 @@ end
 local function from_others(opts, events, words, here)
   local all, message, code = open_all(opts, events)
   if not all then return nil, message, code end
+  local start, ended = core.wall_ns(), { exit = 0 } -- outermost, so that no thread seems to use more than a CPU
   for _, one in ipairs(all) do one:enable() end
-  local start, ended = core.wall_ns(), { exit = 0 }
   if #words > 0 then
     ended, message, code = run.run(run.program(here, words))
   else
@@ -116,9 +116,9 @@ local function from_others(opts, events, words, here)
     say.progress()
     ended = waited and signal and { signal = signal } or ended
   end
+  for _, one in ipairs(all) do one:disable() end
   local wall, lists = core.wall_ns() - start, {}
   for i, one in ipairs(all) do
-    one:disable()
     lists[i] = one:entries(opts.event)
     one:close()
   end
