@@ -19,9 +19,9 @@ local counts = require "perf.counts"
 local fast = require "perf.fast"
 local measure = require "perf.measure"
 local links = require "perf.trace.links"
+local plain = require "perf.trace.plain"
 local propagation = require "perf.trace.propagation"
 local sending = require "perf.trace.sending"
-local totals = require "perf.trace.totals"
 
 local M = {}
 
@@ -31,7 +31,6 @@ local huge = math.huge
 
 --- Kinds, by the numbers that OTLP has for them.
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
-local kind_names = { "internal", "server", "client", "producer", "consumer" }
 
 -- The fields that most spans leave as they are: sampled; kind (a number); open (children that run); busy (those that count, and
 -- the children's of paused ones); apart (it counts while no parent does); nattributes; whole (the wall time of the counts is the
@@ -58,9 +57,10 @@ end
 
 --- What the monotonic clock showed at a time that the program gives.
 -- @int arg which argument of the public function it came in
+-- @return that; the moment
 function M.time(anchor, ns, arg)
-  local ok, at = pcall(clock.from_ns, anchor, ns)
-  if ok then return at end
+  local ok, at, moment = pcall(clock.from_ns, anchor, ns)
+  if ok then return at, moment end
   blame.raise(("nanoseconds since 1970 expected, got %s"):format(type(ns) == "number" and ns or type(ns)), arg)
 end
 
@@ -164,12 +164,13 @@ function Span:add_event(name, details, time_ns)
   if details ~= nil then
     details, _, dropped = attributes.copy(check_type(details, "table", 2), 2, limits.event_attributes, limits.attribute_length)
   end
-  local at = time_ns ~= nil and M.time(self.anchor, time_ns, 3) or now()
+  local at, moment
+  if time_ns ~= nil then at, moment = M.time(self.anchor, time_ns, 3) else at = now() end
   if #list >= limits.events then
     self.dropped_events = (self.dropped_events or 0) + 1
     return self
   end
-  list[#list + 1] = { name = name, attributes = details, dropped = dropped, at = at }
+  list[#list + 1] = { name = name, attributes = details, dropped = dropped, at = at, moment = moment }
   return self
 end
 
@@ -350,11 +351,21 @@ local function child_ends(self, parent)
   end
 end
 
+-- The program has said when it began or ended: it has exact times, and `finished` is when that happened by the monotonic clock.
+local function set_times(self, ended)
+  self.finished = now()
+  self.began = self.began or clock.moment(self.anchor, self.start)
+  self.ended = ended or clock.moment(self.anchor, self.finished)
+  self.duration = clock.nearly_between(self.began, self.ended)
+  if self.duration == 0 then self.ended = self.began end -- it may have been before
+end
+
 --- Finish it: what comes later changes nothing any more. Idempotent.
 -- @param[opt] end_ns when it ended, in nanoseconds since 1970; now unless given
 function Span:finish(end_ns)
   if self.duration or self.token ~= thread_token() then return end
-  local ended = end_ns ~= nil and M.time(self.anchor, end_ns, 1)
+  local _, ended
+  if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
   local c, set = self.running, self.set
   if c then
     local done = stop(set.meter, c) -- before anything else costs anything
@@ -374,7 +385,7 @@ function Span:finish(end_ns)
   if self.own_running then halt_own(self) end
   if self.paused then hold(self, measure.drop) end
   if self.lost then self.counted, self.own = false, nil end
-  if ended then self.duration = math.max(ended - self.start, 0) end
+  if ended or self.began then set_times(self, ended) end
   local parent = self.parent
   if parent then
     self.parent = nil
@@ -384,8 +395,9 @@ function Span:finish(end_ns)
 end
 
 --- Begin to count, as the last thing of tracer:start.
--- @param start what the clock showed, if it is not to be now
-function M.begin(self, set, start)
+-- @param start what the clock showed, if it is not to be now; moment the same
+function M.begin(self, set, start, moment)
+  if moment then self.began = moment end
   local c, before
   if set then c, before = begin(set) end
   if c then
@@ -424,21 +436,8 @@ end
 -- label), self_counts, events, links, status, message, and what the limits dropped: dropped_attributes, dropped_events,
 -- dropped_links; in the child of a fork that happened since it was started also why: it has no counts there.
 function Span:totable()
-  local t = { name = self.name, kind = kind_names[self.kind], trace_id = self.trace_id, span_id = self.span_id,
-    parent_id = self.parent_id, tracestate = self.tracestate, start_ns = clock.ns(self.anchor, self.start),
-    duration_ns = self.duration, attributes = self.attributes or {}, counts = {}, self_counts = {}, events = {},
-    links = {}, status = self.status == 2 and "error" or self.status == 1 and "ok" or "unset", message = self.message,
-    dropped_attributes = self.dropped or 0, dropped_events = self.dropped_events or 0,
-    dropped_links = self.dropped_links or 0, why = is_inherited(self) and counts.forked or nil }
-  totals.each(self, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
-  for i, e in ipairs(self.events or {}) do
-    t.events[i] = { name = e.name, attributes = e.attributes or {}, time_ns = clock.ns(self.anchor, e.at),
-      dropped_attributes = e.dropped or 0 }
-  end
-  for i, l in ipairs(self.links or {}) do
-    t.links[i] = { trace_id = l.trace_id, span_id = l.span_id, tracestate = l.tracestate, attributes = l.attributes or {},
-      dropped_attributes = l.dropped or 0 }
-  end
+  local t = plain.span(self)
+  t.why = is_inherited(self) and counts.forked or nil
   return t
 end
 
@@ -463,12 +462,7 @@ for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_stat
   Silent[name] = function(self) return self end
 end
 Silent.context, Silent.inject = Span.context, Span.inject
---- The same as a Span's, without what it does not have: times, and all that was put there.
-function Silent:totable()
-  return { name = self.name, kind = "internal", trace_id = self.trace_id, span_id = self.span_id, parent_id = self.parent_id,
-    tracestate = self.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, links = {}, status = "unset",
-    dropped_attributes = 0, dropped_events = 0, dropped_links = 0 }
-end
+Silent.totable = plain.silent
 function Silent.finish() end
 function Silent.is_recording() return false end
 Silent.__close = Silent.finish

@@ -120,10 +120,10 @@ function Tracer:start(name, opts)
     trace_id, parent_id, anchor = parent.trace_id, parent.span_id, parent.anchor
     if parent.sampled ~= nil then sampled = parent.sampled end
   end
-  local start
+  local start, moment
   if opts and opts.start_ns ~= nil then
     anchor = anchor or clock.anchor()
-    start = spans.time(anchor, opts.start_ns, 2)
+    start, moment = spans.time(anchor, opts.start_ns, 2)
   end
   trace_id = trace_id or new_trace()
   if self.sampler then sampled = self.sampler(parent or nil, trace_id, name, opts and opts.kind, attributes) end
@@ -155,7 +155,7 @@ function Tracer:start(name, opts)
       if own ~= nil then span:_count(attributes_of.value("perfevents", own, 2, math.huge)) end
     end
   end
-  begin(span, self.set, start)
+  begin(span, self.set, start, moment)
   return span
 end
 

@@ -57,7 +57,7 @@ local function details_text(t)
 end
 
 local function event_text(anchor, e)
-  return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at), quote(e.name), details_text(e))
+  return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at, e.moment), quote(e.name), details_text(e))
 end
 
 local names = text.keep(quote)
@@ -95,8 +95,8 @@ local function span_text(s)
   if s.tracestate then rest = rest .. ',"traceState":' .. quote(s.tracestate) end
   return concat { '{"traceId":"', s.trace_id, '","spanId":"', s.span_id,
     s.parent_id and '","parentSpanId":"' .. s.parent_id or "", '","name":', names(s.name), ',"kind":', s.kind,
-    ',"startTimeUnixNano":"', clock.text(s.anchor, s.start), '","endTimeUnixNano":"',
-    clock.text(s.anchor, s.start + s.duration), '","attributes":[', concat(out, ","), "]", rest, "}" }
+    ',"startTimeUnixNano":"', clock.text(s.anchor, s.start, s.began), '","endTimeUnixNano":"',
+    clock.text(s.anchor, s.start + s.duration, s.ended), '","attributes":[', concat(out, ","), "]", rest, "}" }
 end
 
 local function head(resource, list, scope)

@@ -65,15 +65,16 @@ function Writer:add(s)
       local words = { e.name }
       for key, v in every(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
       table.sort(words, function(a, b) return a == e.name and b ~= e.name or b ~= e.name and a < b end)
-      list[i] = format('{"timestamp":%.0f,"value":%s}', clock.micros(s.anchor, e.at), quote(concat(words, " ")))
+      list[i] = format('{"timestamp":%s,"value":%s}', clock.micros_text(s.anchor, e.at, e.moment), quote(concat(words, " ")))
     end
     annotations = concat(list, ",")
   end
-  local from = clock.micros(s.anchor, s.start)
-  local took = math.max(clock.micros(s.anchor, s.start + s.duration) - from, 1) -- 0 would mean that it is not known
+  local from, till = s.began or clock.moment(s.anchor, s.start), s.ended or clock.moment(s.anchor, s.start + s.duration)
+  local took = math.max(clock.micros_between(from, till), 1) -- 0 would mean that it is not known
   local part = concat { '{"traceId":"', s.trace_id, '","id":"', s.span_id,
     s.parent_id and '","parentId":"' .. s.parent_id or "", '","name":', names(s.name),
-    kinds[s.kind] and ',"kind":"' .. kinds[s.kind] .. '"' or "", format(',"timestamp":%.0f,"duration":%.0f', from, took),
+    kinds[s.kind] and ',"kind":"' .. kinds[s.kind] .. '"' or "",
+    format(',"timestamp":%s,"duration":%.0f', clock.micros_text(nil, nil, from), took),
     ',"localEndpoint":', self.endpoint, s.debug and ',"debug":true' or "", ',"tags":{', concat(out, ","), "}",
     annotations and ',"annotations":[' .. annotations .. "]" or "", "}" }
   self.parts[#self.parts + 1] = part

@@ -117,13 +117,15 @@ local function send_batch(self, batch, n)
   if count > 0 then send(self, writer, 1, count) end
 end
 
+-- When a span was finished, by the monotonic clock: the times that a program gave it may be of any date.
+local function finished_at(span) return span.finished or span.start + span.duration end
+
 -- Whether there is something to send now.
 local function due(self)
   local n = self.queue.n
   if n == 0 then return false end
   if n >= self.most or self.flushing then return true end
-  local oldest = self.queue:peek()
-  return oldest.start + oldest.duration + self.delay <= clock.now()
+  return finished_at(self.queue:peek()) + self.delay <= clock.now()
 end
 
 local function metrics_due(self) return self.metrics and not self.closed and self.metrics:due(clock.now()) end
@@ -253,8 +255,8 @@ function Sender:add(span)
   end
   local queue = self.queue
   if not queue:push(span) then self.dropped = self.dropped + 1 end
-  if self.work then return span.start + span.duration >= self.next_step end
-  return queue.n >= self.most or span.start + span.duration >= self.next_step
+  if self.work then return finished_at(span) >= self.next_step end
+  return queue.n >= self.most or finished_at(span) >= self.next_step
 end
 
 --- Send all there is now, waiting for it and trying again. In nginx it does not wait: a timer sends.
