@@ -188,6 +188,9 @@ function Session:open_one(entry, tid, cpu, leader)
     if elsewhere or (code == "ESRCH" and self.pid) then return nil, "gone" end
     return nil, msg, code
   end
+  -- A clock may have been opened without the kernel's samples, for want of permission: the file is to say so.
+  local info = ev:info()
+  entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
   entry.ids[#entry.ids + 1] = ev:id()
   local ok

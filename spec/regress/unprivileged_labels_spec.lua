@@ -8,7 +8,7 @@ local util = require "spec.support.util"
 
 for _, name in ipairs { "names", "explain", "permission", "unavailable", "invalid", "bench", "profilers", "command",
   "command.stat", "command.options", "command.counters", "command.run", "command.say", "report.file", "profiler", "tracer",
-  "json", "json_decode" } do
+  "json", "json_decode", "recorder", "data", "data_create" } do
   require("perf." .. name)
 end
 
@@ -89,6 +89,17 @@ describe("counts of user space alone", function()
         local c = assert(require "perf.json_decode".decode(util.read_file(file)))
         assert.equal(WANTED, told(c.events, "page-faults:u", "context-switches:u", "task-clock"))
       end
+    end)
+  end)
+
+  it("say so in what is recorded by a clock, whose samples in the kernel are left out", function()
+    util.with_directory(function(dir)
+      assert(os.execute("chmod 777 " .. dir))
+      local path = dir .. "/perf.data"
+      as_nobody(2, function() assert(perf.record({ "true" }, { events = "cpu-clock", output = path })) end)
+      local file = assert(perf.data.open(path))
+      assert.same({ "cpu-clock:u", true }, { file.attrs[1].label, file.attrs[1].exclude_kernel })
+      file:close()
     end)
   end)
 
