@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define PB_PROFILER "perf.Profiler"
+#define PB_LIFETIME "perf.lifetime"
 
 static struct pb_profiler *check_profiler(lua_State *L)
 {
@@ -34,6 +35,58 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
+static int stop(lua_State *L, struct pb_profiler *p)
+{
+	int r;
+
+	if (!p->s.running)
+		return 0;
+	r = pf_sampler_stop(&p->s);
+	pb_engine_stop(L, p);
+	pb_coroutines_give_back(L, p);
+	p->lifetime->running = NULL;
+	return r;
+}
+
+/* The state closes. What a finalizer started after its turn had come is never collected, and must not outlive the state: it is
+ * stopped here, since this object is older than all profilers and so is finalized after them. */
+static int l_state_closes(lua_State *L)
+{
+	struct pb_lifetime *life = lua_touserdata(L, 1);
+
+	life->closing = 1;
+	if (life->running)
+		stop(L, life->running);
+	return 0;
+}
+
+/* The state's one struct pb_lifetime, on top; made when the module is loaded. */
+static struct pb_lifetime *push_lifetime(lua_State *L)
+{
+	struct pb_lifetime *life;
+
+	lua_getfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
+	if (lua_isuserdata(L, -1))
+		return lua_touserdata(L, -1);
+	lua_pop(L, 1);
+	life = pb_newuserdata(L, sizeof *life);
+	memset(life, 0, sizeof *life);
+#if LUA_VERSION_NUM >= 502
+	lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+	life->main = lua_tothread(L, -1);
+#else
+	life->main = lua_pushthread(L) ? L : NULL; /* the module is hardly ever loaded in a coroutine */
+#endif
+	lua_createtable(L, 0, 1);
+	lua_pushcfunction(L, l_state_closes);
+	lua_setfield(L, -2, "__gc");
+	lua_setmetatable(L, -3);
+	lua_pop(L, 1);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
+	return life;
+}
+
 /* core.profiler(event, {exact=, switches=, native=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=, timeline=}): a Profiler;
  * or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose functions are not shown, code_start
  * to code_end the interpreter's; timeline is how many samples are kept one by one. */
@@ -50,9 +103,11 @@ static int l_profiler(lua_State *L)
 	memset(p, 0, sizeof *p);
 	luaL_getmetatable(L, PB_PROFILER);
 	lua_setmetatable(L, -2);
-	lua_newtable(L);
+	lua_createtable(L, PB_KEPT_LIFETIME, 0);
 	lua_pushvalue(L, 1);
-	lua_rawseti(L, -2, 1);
+	lua_rawseti(L, -2, PB_KEPT_EVENT);
+	p->lifetime = push_lifetime(L);
+	lua_rawseti(L, -2, PB_KEPT_LIFETIME);
 	pb_setuservalue(L, 3);
 	p->s.mode = option(L, "switches") ? PF_SAMPLE_SWITCHES : option(L, "exact") ? PF_SAMPLE_EXACT : PF_SAMPLE_INTERVAL;
 	p->s.native = option(L, "native");
@@ -83,18 +138,6 @@ static int l_profiler(lua_State *L)
 	return r < 0 ? pb_fail(L, r, "profiler") : 1;
 }
 
-static int stop(lua_State *L, struct pb_profiler *p)
-{
-	int r;
-
-	if (!p->s.running)
-		return 0;
-	r = pf_sampler_stop(&p->s);
-	pb_engine_stop(L, p);
-	pb_coroutines_give_back(L, p);
-	return r;
-}
-
 static int l_close(lua_State *L)
 {
 	struct pb_profiler *p = check_profiler(L);
@@ -105,29 +148,46 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
+/* prepare(profiler, why): all of a start that may raise for want of memory. Returns 0 or -errno. */
+static int prepare(lua_State *L)
+{
+	struct pb_profiler *p = lua_touserdata(L, 1);
+	const char **why = lua_touserdata(L, 2);
+
+	pb_coroutines_take(L, p);
+	lua_pushinteger(L, pb_engine_start(L, p, why));
+	return 1;
+}
+
 /* profiler:start(): true; or nil, message, code. Once. */
 static int l_start(lua_State *L)
 {
 	struct pb_profiler *p = check_profiler(L);
 	const char *why = "a profiler is running in this process, which can have one at a time";
-	int r;
+	int r, raised;
 
-	if (pf_sampler_busy())
+	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.running, 1, "Profiler has been started before");
+	if (p->lifetime->closing)
+		return pb_fail(L, -ECANCELED, "the Lua state is being closed");
+	if (pf_sampler_claim(&p->s) < 0)
 		return pb_fail(L, -EBUSY, "%s", why);
-	luaL_argcheck(L, p->s.event && !p->s.duration_ns && !p->s.running, 1, "Profiler has been started before");
-	pb_coroutines_take(L, p);
-	r = pb_engine_start(L, p, &why);
+	lua_settop(L, 1);
+	lua_pushcfunction(L, prepare);
+	lua_pushvalue(L, 1);
+	lua_pushlightuserdata(L, &why);
+	raised = lua_pcall(L, 2, 1, 0);
+	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
 	if (r == 0) {
+		why = "enable";
 		r = pf_sampler_start(&p->s);
-		if (r < 0) {
-			why = "enable";
-			pb_engine_stop(L, p);
-		}
 	}
 	if (r < 0) {
+		pb_engine_stop(L, p);
 		pb_coroutines_give_back(L, p);
-		return pb_fail(L, r, "%s", why);
+		pf_sampler_disclaim(&p->s);
+		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
 	}
+	p->lifetime->running = p;
 	lua_pushboolean(L, 1);
 	return 1;
 }
@@ -330,6 +390,8 @@ void pb_open_profiler(lua_State *L)
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
 					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
 
+	push_lifetime(L);
+	lua_pop(L, 1);
 	pb_register(L, functions);
 	pb_class(L, PB_PROFILER, methods, l_close);
 	lua_pop(L, 1);

@@ -22,12 +22,22 @@
 #define PB_LUAJIT 0
 #endif
 
+/* What a profiler's uservalue keeps alive. */
+enum { PB_KEPT_EVENT = 1, PB_KEPT_CELL, PB_KEPT_THREAD, PB_KEPT_LIFETIME };
+
 enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER, PB_COROUTINES_CREATOR };
 
-/* A resumption that is going on; on the C stack of the function that resumes. */
+/* A resumption that is going on, or that an error has ended; see profiler_coroutine.c. */
 struct pb_resumption {
 	lua_State *L, *from;
 	struct pb_resumption *outer;
+};
+
+/* One of each Lua state, from the loading of the module to the state's close. */
+struct pb_lifetime {
+	lua_State *main; /* its main thread; NULL where Lua 5.1 did not tell */
+	struct pb_profiler *running;
+	int closing;
 };
 
 struct pb_profiler {
@@ -35,12 +45,14 @@ struct pb_profiler {
 	int coroutines;
 	int tells;    /* whether it is to be told who resumes whom */
 	int creators; /* reference to the table of nodes by thread */
-	struct pb_profiler **cell; /* by which the functions find it */
+	struct pb_cell *cell;           /* by which the functions find it */
+	struct pb_lifetime *lifetime;   /* of its state */
 	char hidden[2][256]; /* sources whose functions are not shown, nor the pcall that they call by: the profiler's own */
 };
 
-/* The innermost resumption of this process's one profiled thread, NULL outside of any. */
-extern struct pb_resumption *pb_resumed;
+/* The innermost resumption of this process's one profiled thread that is going on, NULL outside of any. For signal handlers of that
+ * thread too. */
+struct pb_resumption *pb_resumption(void);
 
 /* The frames of L's stack from a level on, the innermost first: how many. */
 unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames);
@@ -48,11 +60,16 @@ unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frame
 /* What tells C functions apart. */
 uint64_t pb_function_address(lua_State *L, int i);
 
-/* The engine of this interpreter. start: 0, or -errno with the reason in *why. stop comes after pf_sampler_stop. */
+/* The engine of this interpreter, for whom has claimed the process's sampler. start: 0, or -errno with the reason in *why; p is at
+ * index 1. stop comes after pf_sampler_stop. The owner of trigger may be NULL: whichever profiler samples the calling thread. */
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_profiler *p);
 enum pf_state pb_engine_classify(void *owner);
 void pb_engine_trigger(void *owner);
+
+/* terminate.c: has a signal asked for the process's end that no hook has come for yet? Then ask for the hook again; for a signal's
+ * handler. */
+void pb_terminate_remind(void);
 
 /* Put what p needs in the place of the coroutine library's functions, p at index 1; put those back. */
 void pb_coroutines_take(lua_State *L, struct pb_profiler *p);

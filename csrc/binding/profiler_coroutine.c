@@ -3,40 +3,115 @@
  * beyond the profiler's end has a function that does nothing more than the library's: of the profiler they know a cell, which is
  * empty then.
  *
+ * On PUC Lua the library's functions run in place of ours, on the same frame: they are C functions that know nothing but their arguments,
+ * or, what coroutine.wrap returns, its thread as the first upvalue, which ours has too. So errors are theirs, and
+ * coroutines nest as deep as without a profiler, since a call by lua_pcall counts as a level of C. Functions of anybody else, and LuaJIT's,
+ * which are no C functions, are called.
+ *
+ * An error leaves the library's function without a return to ours; so the resumptions are a stack in the cell, of which
+ * those that have ended so are told by their coroutine: it is dead. A table keeps the coroutines of the stack alive for that.
+ *
  * Where a coroutine was made is a node of the stacks, the number that its thread has in a table with weak keys: it is forgotten with the
  * coroutine. The node's path has the maker's own maker in it already. */
 #include "profiler.h"
 
 #include <string.h>
 
-enum { ORIGINAL = 1, PROFILER, THIRD };
+/* Upvalues of our functions. THREAD: of what coroutine.wrap returns; false otherwise. KEPT: the threads of the stack. */
+enum { THREAD = 1, ORIGINAL, CELL, KEPT, UPVALUES = KEPT };
+
+enum { MOST_NESTED = 256 }; /* Lua has C stack for 200 */
+
+struct pb_cell {
+	struct pb_profiler *p; /* while it runs */
+	struct pb_resumption nested[MOST_NESTED];
+};
+
+static struct pb_resumption *volatile resumed;
+
+/* Does a coroutine run, or wait for one that it has resumed? Also while it is on its way out with an error. */
+static int is_active(lua_State *co)
+{
+	lua_Debug ar;
+
+	return lua_status(co) == 0 && lua_getstack(co, 0, &ar);
+}
+
+struct pb_resumption *pb_resumption(void)
+{
+	struct pb_resumption *r = resumed;
+
+	while (r && !is_active(r->L))
+		r = r->outer;
+	return r;
+}
+
+static struct pb_cell *cell(lua_State *L)
+{
+	return lua_touserdata(L, lua_upvalueindex(CELL));
+}
 
 /* The profiler, while it runs. */
 static struct pb_profiler *running(lua_State *L)
 {
-	struct pb_profiler *p = *(struct pb_profiler **)lua_touserdata(L, lua_upvalueindex(PROFILER));
+	struct pb_profiler *p = cell(L)->p;
 
 	return p && p->s.running && !pf_sampler_inherited(&p->s) ? p : NULL;
 }
 
-/* What is below n arguments becomes the original; then its results. Its error is left on the stack: the status of lua_pcall. */
-static int call(lua_State *L, lua_State *co, int n)
+/* The original, if it can run in place of the function that runs; else NULL. */
+static lua_CFunction in_place(lua_State *L)
 {
-	struct pb_resumption r = {co, L, pb_resumed};
-	const int telling = co && running(L);
-	int status;
+	const int wrapped = lua_isthread(L, lua_upvalueindex(THREAD));
 
-	lua_pushvalue(L, lua_upvalueindex(ORIGINAL));
-	lua_insert(L, 1);
-	if (telling)
-		pb_resumed = &r;
-	status = lua_pcall(L, n, LUA_MULTRET, 0);
-	if (telling)
-		pb_resumed = r.outer;
-	return status;
+	if (PB_LUAJIT || lua_getupvalue(L, lua_upvalueindex(ORIGINAL), 1 + wrapped)) {
+		if (!PB_LUAJIT)
+			lua_pop(L, 1);
+		return NULL;
+	}
+	return lua_tocfunction(L, lua_upvalueindex(ORIGINAL));
 }
 
-/* The original's error. What is wrong with an argument it says without its own name, which is that of the function that runs. */
+/* Call the original with all arguments: how many results it has. Its errors are raised. */
+static int call(lua_State *L)
+{
+	const lua_CFunction original = in_place(L);
+
+	if (original)
+		return original(L);
+	lua_pushvalue(L, lua_upvalueindex(ORIGINAL));
+	lua_insert(L, 1);
+	if (lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) != 0)
+		return -1;
+	return lua_gettop(L);
+}
+
+/* The same, while co runs. */
+static int resume(lua_State *L, lua_State *co)
+{
+	struct pb_cell *c = cell(L);
+	struct pb_resumption *outer = pb_resumption(), *r = outer ? outer + 1 : c->nested;
+	int n;
+
+	/* Only of the cell's own; and one that cannot be resumed now would be taken for running after the error. */
+	if (!co || !running(L) || is_active(co) || r < c->nested || r >= c->nested + MOST_NESTED)
+		return call(L);
+	resumed = outer;
+	lua_pushvalue(L, lua_isthread(L, lua_upvalueindex(THREAD)) ? lua_upvalueindex(THREAD) : 1);
+	lua_rawseti(L, lua_upvalueindex(KEPT), (int)(r - c->nested) + 1);
+	*r = (struct pb_resumption){co, L, outer};
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	resumed = r;
+	n = call(L);
+	if (c->p)
+		resumed = outer;
+	lua_pushboolean(L, 0);
+	lua_rawseti(L, lua_upvalueindex(KEPT), (int)(r - c->nested) + 1);
+	return n;
+}
+
+/* The original's error, on top of the stack. What is wrong with an argument it says without its own name, which is that of the
+ * function that runs. */
 static int fail(lua_State *L)
 {
 	const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "", *what = strchr(text, '(');
@@ -50,14 +125,17 @@ static int fail(lua_State *L)
 
 static int l_resume(lua_State *L)
 {
-	return call(L, lua_tothread(L, 1), lua_gettop(L)) == 0 ? lua_gettop(L) : fail(L);
+	const int n = resume(L, lua_tothread(L, 1));
+
+	return n < 0 ? fail(L) : n;
 }
 
-/* Third upvalue: the thread of the original. */
 static int l_wrapped(lua_State *L)
 {
-	if (call(L, lua_tothread(L, lua_upvalueindex(THIRD)), lua_gettop(L)) == 0)
-		return lua_gettop(L);
+	const int n = resume(L, lua_tothread(L, lua_upvalueindex(THREAD)));
+
+	if (n >= 0)
+		return n;
 	if (lua_type(L, -1) == LUA_TSTRING) { /* the original says where its caller is, which here is none of Lua's */
 		luaL_where(L, 1);
 		lua_insert(L, -2);
@@ -97,11 +175,16 @@ static void remember(lua_State *L, int thread)
 	pf_sampler_leave(&p->s);
 }
 
-static int make(lua_State *L)
+/* The original's one result becomes all that is on the stack. */
+static void make(lua_State *L)
 {
-	lua_pushvalue(L, lua_upvalueindex(ORIGINAL));
+	const int n = call(L);
+
+	if (n < 0)
+		fail(L);
+	lua_settop(L, lua_gettop(L) - n + 1); /* nil, if it has none */
 	lua_insert(L, 1);
-	return lua_pcall(L, lua_gettop(L) - 1, 1, 0) == 0 ? 1 : fail(L);
+	lua_settop(L, 1);
 }
 
 static int l_create(lua_State *L)
@@ -127,9 +210,10 @@ static int l_wrap(lua_State *L)
 		lua_settop(L, 1);
 		return 1;
 	}
-	lua_pushvalue(L, lua_upvalueindex(PROFILER));
-	lua_insert(L, 2);
-	lua_pushcclosure(L, l_wrapped, 3);
+	lua_insert(L, 1);
+	lua_pushvalue(L, lua_upvalueindex(CELL));
+	lua_pushvalue(L, lua_upvalueindex(KEPT));
+	lua_pushcclosure(L, l_wrapped, UPVALUES);
 	return 1;
 }
 
@@ -137,12 +221,16 @@ int pb_stands_in(lua_State *L)
 {
 	const lua_CFunction code = lua_tocfunction(L, -1);
 
-	if (code == l_wrapped)
-		return 1; /* which its caller has a name for, as it has none for the original */
-	if (code != l_resume && code != l_create && code != l_wrap)
+	if (code != l_wrapped && code != l_resume && code != l_create && code != l_wrap)
 		return 0;
 	lua_getupvalue(L, -1, ORIGINAL);
-	lua_remove(L, -2);
+	if (!PB_LUAJIT && lua_iscfunction(L, -1) && !lua_getupvalue(L, -1, 1 + (code == l_wrapped))) {
+		lua_remove(L, -2);
+		return 0; /* the original runs on this very frame */
+	}
+	if (!PB_LUAJIT && lua_iscfunction(L, -1))
+		lua_pop(L, 1);
+	lua_remove(L, code == l_wrapped ? -1 : -2); /* what is wrapped has a name by its caller, as the original has none */
 	return 1;
 }
 
@@ -189,6 +277,8 @@ static int library(lua_State *L)
 
 void pb_coroutines_take(lua_State *L, struct pb_profiler *p)
 {
+	int at; /* the library, then the cell, then the table of threads */
+
 	p->tells = !PB_LUAJIT || p->coroutines == PB_COROUTINES_RESUMER;
 	if (p->coroutines == PB_COROUTINES_CREATOR) {
 		lua_newtable(L);
@@ -202,27 +292,36 @@ void pb_coroutines_take(lua_State *L, struct pb_profiler *p)
 	}
 	if (!library(L))
 		return;
-	pb_getuservalue(L, 1);
+	at = lua_gettop(L);
 	p->cell = pb_newuserdata(L, sizeof *p->cell);
-	*p->cell = p;
-	lua_pushvalue(L, -1);
-	lua_rawseti(L, -3, 2); /* as long as the profiler, which does not live as long as these functions may */
-	lua_remove(L, -2);
+	p->cell->p = p;
+	pb_getuservalue(L, 1);
+	lua_pushvalue(L, at + 1);
+	lua_rawseti(L, -2, PB_KEPT_CELL); /* as long as the profiler, which does not live as long as these functions may */
+	lua_pop(L, 1);
+	lua_createtable(L, MOST_NESTED, 0);
 	for (const luaL_Reg *r = stand_ins; r->name; r++) {
 		if (!wanted(p, r->func))
 			continue;
 		lua_pushstring(L, r->name);
 		lua_pushvalue(L, -1);
-		lua_rawget(L, -4);
-		if (!lua_isfunction(L, -1)) {
-			lua_pop(L, 2);
-			continue;
+		lua_rawget(L, at);
+		if (lua_isfunction(L, -1)) {
+			lua_pushboolean(L, 0);
+			lua_pushvalue(L, -2);
+			lua_pushvalue(L, at + 1);
+			lua_pushvalue(L, at + 2);
+			lua_pushcclosure(L, r->func, UPVALUES);
+#if LUA_VERSION_NUM == 501
+			lua_getfenv(L, -2);
+			lua_setfenv(L, -2);
+#endif
+			lua_remove(L, -2);
+			lua_rawset(L, at);
 		}
-		lua_pushvalue(L, -3);
-		lua_pushcclosure(L, r->func, 2);
-		lua_rawset(L, -4);
+		lua_settop(L, at + 2);
 	}
-	lua_pop(L, 2);
+	lua_settop(L, at - 1);
 }
 
 void pb_coroutines_give_back(lua_State *L, struct pb_profiler *p)
@@ -231,14 +330,15 @@ void pb_coroutines_give_back(lua_State *L, struct pb_profiler *p)
 	p->creators = LUA_NOREF;
 	if (!p->cell)
 		return;
-	*p->cell = NULL;
+	p->cell->p = NULL;
+	resumed = NULL;
 	if (library(L)) {
 		for (const luaL_Reg *r = stand_ins; r->name; r++) {
 			lua_pushstring(L, r->name);
 			lua_pushvalue(L, -1);
 			lua_rawget(L, -3);
 			/* Unless somebody has put another there since. */
-			if (lua_tocfunction(L, -1) == r->func && lua_getupvalue(L, -1, PROFILER)) {
+			if (lua_tocfunction(L, -1) == r->func && lua_getupvalue(L, -1, CELL)) {
 				const int ours = lua_touserdata(L, -1) == p->cell;
 
 				lua_pop(L, 1);

@@ -4,6 +4,13 @@
  * the hook, with a timer that sends it. The handler is taken, and timer and signal given back to whom they belonged; our
  * own signal calls the handler. The hook comes before the next instruction.
  *
+ * LuaJIT has one profile in a process, and ours may end without us: lua_close stops it before the first finalizer runs,
+ * jit.profile.stop and jit.p stop it at any time. Its handler must not be called then, for it has no state any more, and when the
+ * program has started a profile of its own the handler would count for that. What is running is told by three words of LuaJIT's
+ * static memory: the state (0: none), the callback, its data. They are found once, by the callback and the data
+ * of the first start. LuaJIT changes them on the thread that runs the state, which is the one that our signal comes to; it clears the first
+ * after everything else. So the handler may be called whenever the three are ours.
+ *
  * What the public interface does not tell is learnt once, by looking at a small function while it runs, and done without where it
  * cannot be made out:
  *
@@ -17,6 +24,7 @@
 #if PB_LUAJIT
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -29,6 +37,7 @@ enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is 
 
 static struct {
 	void (*handler)(int); /* LuaJIT's for SIGPROF */
+	const volatile uintptr_t *profile; /* LuaJIT's: state, callback, data */
 	int tried;
 	int slot;    /* word above the hook's frame address; 0: not known */
 	int func_pc; /* word of a function object; 0: not known */
@@ -42,6 +51,68 @@ static struct {
 	const volatile uintptr_t *main_cframe, *cur_L;
 	const volatile int32_t *vmstate;
 } at;
+
+/* --- whose profile LuaJIT has ------------------------------------------------------------------------------------------ */
+
+static void on_hook(void *data, lua_State *L, int samples, int vmstate);
+
+static uintptr_t hook_word(void)
+{
+	void (*hook)(void *, lua_State *, int, int) = on_hook;
+	uintptr_t word;
+
+	memcpy(&word, &hook, sizeof word);
+	return word;
+}
+
+/* Is it p's? NULL: any of ours. For the signal's handler too. */
+static int ours(const struct pb_profiler *p)
+{
+	const volatile uintptr_t *profile = vm.profile;
+
+	return profile && profile[0] && profile[1] == hook_word() && (!p || profile[2] == (uintptr_t)p);
+}
+
+struct started {
+	const struct pb_profiler *p;
+	lua_State *L;
+	int found;
+};
+
+static int is_word_of(const lua_State *L, uintptr_t word)
+{
+	for (int i = 1; i < THREAD_WORDS; i++)
+		if (((const uintptr_t *)(const void *)L)[i] == word)
+			return 1;
+	return 0;
+}
+
+/* In the writable memory of the object that the handler belongs to: a reference to the state, as its threads have one too, then
+ * the callback and its data, which may stand together in other places. */
+static int __attribute__((no_sanitize("address"))) find_in_object(struct dl_phdr_info *object, size_t size, void *data)
+{
+	struct started *started = data;
+	uintptr_t handler, hook = hook_word();
+	int here = 0;
+
+	(void)size;
+	memcpy(&handler, &vm.handler, sizeof handler);
+	for (int i = 0; i < object->dlpi_phnum; i++)
+		here |= object->dlpi_phdr[i].p_type == PT_LOAD && handler - object->dlpi_addr - object->dlpi_phdr[i].p_vaddr <
+								      object->dlpi_phdr[i].p_memsz;
+	for (int i = 0; here && i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		const uintptr_t from = object->dlpi_addr + ph->p_vaddr, end = from + ph->p_memsz;
+
+		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W) || ph->p_memsz < 4 * sizeof from)
+			continue;
+		for (const uintptr_t *w = (const uintptr_t *)((from + sizeof from - 1) / sizeof from * sizeof from);
+		     (uintptr_t)(w + 3) <= end; w++)
+			if (w[1] == hook && w[2] == (uintptr_t)started->p && w[0] && is_word_of(started->L, w[0]))
+				vm.profile = started->found++ ? NULL : w;
+	}
+	return here;
+}
 
 /* --- learning ------------------------------------------------------------------------------------------------------- */
 
@@ -216,7 +287,8 @@ enum pf_state pb_engine_classify(void *owner)
 	const uintptr_t *L;
 	int32_t state;
 
-	(void)owner;
+	if (!ours(owner))
+		return PF_UNSAMPLED; /* no safe point will come */
 	if (!at.vmstate)
 		return PF_AT_LUA;
 	state = *at.vmstate;
@@ -233,8 +305,9 @@ enum pf_state pb_engine_classify(void *owner)
 
 void pb_engine_trigger(void *owner)
 {
-	(void)owner;
-	vm.handler(SIGPROF);
+	pb_terminate_remind();
+	if (ours(owner))
+		vm.handler(SIGPROF);
 }
 
 /* --- the hook ------------------------------------------------------------------------------------------------------- */
@@ -334,13 +407,13 @@ static void give_back(const struct kept *k)
 /* Does LuaJIT's profiler run already, for jit.p or another? */
 static int in_use(const struct kept *k)
 {
-	Dl_info theirs, ours;
+	Dl_info theirs, mine;
 	void *address;
 
+	if (vm.profile)
+		return vm.profile[0] && !ours(NULL); /* one of ours is left over from a fork, since the sampler is claimed */
 	if (k->action.sa_handler == SIG_DFL || k->action.sa_handler == SIG_IGN)
 		return 0;
-	if (vm.handler)
-		return k->action.sa_handler == vm.handler;
 	if (k->timer.it_interval.tv_sec == 0 && k->timer.it_interval.tv_usec == 0)
 		return 0;
 	memcpy(&address, &k->action.sa_handler, sizeof address);
@@ -351,7 +424,7 @@ static int in_use(const struct kept *k)
 
 		memcpy(&address, &fn, sizeof address);
 	}
-	return dladdr(address, &ours) && theirs.dli_fbase == ours.dli_fbase;
+	return dladdr(address, &mine) && theirs.dli_fbase == mine.dli_fbase;
 }
 
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
@@ -367,10 +440,20 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	}
 	luaJIT_profile_start(L, "l", on_hook, p);
 	sigaction(SIGPROF, NULL, &luajits);
-	give_back(&k);
-	if (luajits.sa_handler == k.action.sa_handler)
-		return -EBUSY; /* another Lua state's */
+	if (luajits.sa_handler == k.action.sa_handler) { /* another Lua state's */
+		give_back(&k);
+		return -EBUSY;
+	}
 	vm.handler = luajits.sa_handler;
+	if (!vm.profile)
+		dl_iterate_phdr(find_in_object, &(struct started){p, L, 0});
+	if (!ours(p)) {
+		luaJIT_profile_stop(L);
+		give_back(&k);
+		*why = "this LuaJIT does not tell whose profile it has";
+		return -ENOTSUP;
+	}
+	give_back(&k);
 	if (!vm.glref && vm.tried < MOST_TRIES)
 		learn_layout(L);
 	look_at(L);
@@ -381,13 +464,10 @@ void pb_engine_stop(lua_State *L, struct pb_profiler *p)
 {
 	struct kept k;
 
-	(void)p;
 	memset(&at, 0, sizeof at);
+	if (!ours(p))
+		return; /* it has ended before, or is somebody else's since */
 	keep(&k);
-	if (k.action.sa_handler == vm.handler) { /* somebody has started LuaJIT's profiler since: it is theirs */
-		pthread_sigmask(SIG_SETMASK, &k.mask, NULL);
-		return;
-	}
 	luaJIT_profile_stop(L);
 	give_back(&k);
 }

@@ -15,8 +15,8 @@ enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 8 };
 
 static struct {
 	struct pb_profiler *p;
-	lua_State *L;    /* that started */
-	lua_State *main; /* NULL where Lua does not tell */
+	lua_State *L;    /* that started: the profiler's uservalue keeps it, also when its coroutine is dead */
+	lua_State *main; /* lives as long as the state; NULL where it is not known */
 } engine;
 
 /* Whose hook was set, and what was there. */
@@ -141,9 +141,11 @@ static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 	unsigned n;
 
 	if (ar->event == LUA_HOOKCALL) {
+		const struct pb_resumption *r = pb_resumption();
+
 		n = pb_walk(p, L, 1, frames); /* it ran before this call */
-		if (n == 0 && pb_resumed && pb_resumed->L == L)
-			n = pb_walk(p, pb_resumed->from, 0, frames); /* of a coroutine's body: what resumes it */
+		if (n == 0 && r && r->L == L)
+			n = pb_walk(p, r->from, 0, frames); /* of a coroutine's body: what resumes it */
 		if (n == 0)
 			for (uint32_t i = 0; i < p->s.npending; i++)
 				p->s.pending[i].state = PF_OUTSIDE;
@@ -183,12 +185,16 @@ enum pf_state pb_engine_classify(void *owner)
 
 void pb_engine_trigger(void *owner)
 {
-	lua_State *L = pb_resumed ? pb_resumed->L : engine.L;
+	const struct pb_resumption *r = pb_resumption();
+	lua_State *L = r ? r->L : engine.L;
 
 	(void)owner;
+	if (!L)
+		return;
 	arm(armed, L);
 	if (engine.main && engine.main != L)
 		arm(armed + 1, engine.main);
+	pb_terminate_remind();
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
@@ -199,14 +205,13 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	if (!pc.tried)
 		learn(L);
 	memset(armed, 0, sizeof armed);
+	pb_getuservalue(L, 1);
+	lua_pushthread(L);
+	lua_rawseti(L, -2, PB_KEPT_THREAD);
+	lua_pop(L, 1);
 	engine.p = p;
 	engine.L = L;
-	engine.main = NULL;
-#if LUA_VERSION_NUM >= 502
-	lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-	engine.main = lua_tothread(L, -1);
-	lua_pop(L, 1);
-#endif
+	engine.main = p->lifetime->main;
 	return 0;
 }
 
@@ -214,10 +219,12 @@ void pb_engine_stop(lua_State *L, struct pb_profiler *p)
 {
 	if (engine.p != p)
 		return;
-	engine.p = NULL;
 	disarm(L);
+	disarm(engine.L);
 	if (engine.main)
 		disarm(engine.main);
+	engine.p = NULL;
+	engine.L = engine.main = NULL;
 }
 
 #endif

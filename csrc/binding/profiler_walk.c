@@ -4,8 +4,6 @@
 
 #include "profiler.h"
 
-struct pb_resumption *pb_resumed;
-
 uint64_t pb_function_address(lua_State *L, int i)
 {
 	const lua_CFunction code = lua_tocfunction(L, i);
@@ -98,7 +96,7 @@ unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frame
 	unsigned n = walk(p, L, level, frames, 0);
 
 	if (p->coroutines == PB_COROUTINES_RESUMER)
-		for (struct pb_resumption *r = pb_resumed; r; r = r->outer)
+		for (struct pb_resumption *r = pb_resumption(); r; r = r->outer)
 			if (r->L == L) {
 				L = r->from;
 				n = walk(p, L, 0, frames, n);

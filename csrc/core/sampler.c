@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -21,7 +23,18 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 
 volatile uint32_t pf_zone;
 
-static struct pf_sampler *active;
+/* The one sampler of this process, by whoever claimed it first; and how many handlers look at it just now. */
+static struct {
+	_Atomic(struct pf_sampler *) sampler;
+	atomic_uint generation; /* pf_fork_generation of the claim */
+	atomic_int tid;         /* the thread that it samples, once it runs */
+	atomic_int handlers;
+} active;
+
+static int this_thread(void)
+{
+	return (int)syscall(SYS_gettid);
+}
 
 /* --- what is pending ------------------------------------------------------------------------------------------------ */
 
@@ -161,7 +174,8 @@ static void empty_ring(struct pf_sampler *s, enum pf_state state, int own)
 	struct pf_record r;
 	int n;
 
-	while ((n = pf_ring_next(&s->ring, &r, &bytes)) != 0) {
+	/* A damaged record is passed over; a ring that is not mapped has none, and would say so for ever. */
+	while ((n = pf_ring_next(&s->ring, &r, &bytes)) != 0 && n != -EBADF) {
 		if (n < 0)
 			continue;
 		if (s->mode == PF_SAMPLE_SWITCHES) {
@@ -205,17 +219,11 @@ static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, void 
 	}
 }
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void take_samples(struct pf_sampler *s)
 {
-	struct pf_sampler *s = active;
-	const int saved = errno;
 	enum pf_state state;
 
-	if (!s)
-		return; /* one that was on its way when it ended */
-	if (!is_ours(s, info)) {
-		pass_on(&s->old, sig, info, context);
-	} else if (s->own) {
+	if (s->own) {
 		empty_ring(s, PF_AT_LUA, 1);
 	} else if (!pf_ring_inherited(&s->ring)) {
 		pf_sampler_enter(s);
@@ -227,6 +235,25 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		if (s->npending)
 			s->trigger(s->owner);
 	}
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	const int saved = errno;
+	struct sigaction old;
+	struct pf_sampler *s;
+	int ours;
+
+	atomic_fetch_add(&active.handlers, 1); /* from here on another thread's stop waits */
+	s = atomic_load(&active.sampler);
+	ours = !s || is_ours(s, info); /* without a sampler: one that was on its way when it ended */
+	if (!ours)
+		old = s->old;
+	else if (s)
+		take_samples(s);
+	atomic_fetch_sub(&active.handlers, 1);
+	if (!ours)
+		pass_on(&old, sig, info, context); /* which need not return */
 	errno = saved;
 }
 
@@ -276,7 +303,39 @@ int pf_sampler_inherited(const struct pf_sampler *s)
 
 int pf_sampler_busy(void)
 {
-	return active && !pf_sampler_inherited(active);
+	return atomic_load(&active.sampler) && atomic_load(&active.generation) == pf_fork_generation();
+}
+
+int pf_sampler_here(void)
+{
+	return pf_sampler_busy() && atomic_load(&active.tid) == this_thread();
+}
+
+int pf_sampler_claim(struct pf_sampler *s)
+{
+	const uint32_t generation = pf_fork_generation();
+	struct pf_sampler *left = atomic_load(&active.sampler), *none = NULL;
+
+	if (left && atomic_load(&active.generation) != generation && atomic_compare_exchange_strong(&active.sampler, &left, NULL)) {
+		atomic_store(&active.handlers, 0); /* a handler that a thread of the parent was in */
+		pf_sampler_stop(left);
+	}
+	/* No thread of this process has another generation, so whoever succeeds finds its own here. */
+	if (!atomic_load(&active.sampler))
+		atomic_store(&active.generation, generation);
+	return atomic_compare_exchange_strong(&active.sampler, &none, s) ? 0 : -EBUSY;
+}
+
+void pf_sampler_disclaim(struct pf_sampler *s)
+{
+	struct pf_sampler *now = s;
+
+	if (atomic_load(&active.sampler) == s)
+		atomic_store(&active.tid, 0);
+	if (!atomic_compare_exchange_strong(&active.sampler, &now, NULL) || pf_sampler_inherited(s) || s->tid == this_thread())
+		return;
+	while (atomic_load(&active.handlers))
+		sched_yield(); /* one on the sampled thread may be at work on s */
 }
 
 /* The descriptor sends the signal where the event cannot. */
@@ -284,7 +343,7 @@ static int signal_by_descriptor(const struct pf_sampler *s)
 {
 	const struct {
 		int type, pid;
-	} owner = {F_OWNER_TID, (int)syscall(SYS_gettid)};
+	} owner = {F_OWNER_TID, s->tid};
 	const int fd = s->event->fd;
 	int r;
 
@@ -313,7 +372,7 @@ static void take_stack(struct pf_sampler *s)
 	sigaltstack(&now, NULL);
 }
 
-static void give_stack(struct pf_sampler *s)
+static void give_stack(struct pf_sampler *s, int inherited)
 {
 	stack_t now;
 
@@ -322,6 +381,9 @@ static void give_stack(struct pf_sampler *s)
 	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == s->stack) {
 		now = (stack_t){.ss_flags = SS_DISABLE};
 		sigaltstack(&now, NULL);
+	} else if (!inherited && s->tid != this_thread() && syscall(SYS_tgkill, getpid(), s->tid, 0) == 0) {
+		s->stack = NULL; /* the alternate stack of another thread, which lives and may still use it: it stays mapped */
+		return;
 	}
 	pf_sys->munmap(s->stack, STACK_SIZE);
 	s->stack = NULL;
@@ -349,7 +411,7 @@ static void take_signal(struct pf_sampler *s)
 	s->unblock = blocked != 0;
 }
 
-static void give_signal(struct pf_sampler *s)
+static void give_signal(struct pf_sampler *s, int inherited)
 {
 	const struct sigaction none = {.sa_handler = SIG_IGN};
 	struct sigaction now;
@@ -359,7 +421,7 @@ static void give_signal(struct pf_sampler *s)
 		sigaction(SIGTRAP, &none, NULL);
 		sigaction(SIGTRAP, &s->old, NULL);
 	}
-	if (s->unblock)
+	if (s->unblock && (inherited || s->tid == this_thread()))
 		set_blocked(SIG_BLOCK, NULL);
 }
 
@@ -367,15 +429,12 @@ int pf_sampler_start(struct pf_sampler *s)
 {
 	int r;
 
-	if (pf_sampler_busy())
-		return -EBUSY;
-	if (active)
-		pf_sampler_stop(active); /* the parent's */
+	s->tid = this_thread();
 	s->generation = pf_fork_generation();
+	atomic_store(&active.tid, s->tid);
 	take_stack(s);
-	take_signal(s);
 	s->running = 1;
-	active = s;
+	take_signal(s);
 	pf_sampler_enter(s);
 	s->started_ns = pf_wall_ns();
 	r = signal_by_descriptor(s);
@@ -399,8 +458,10 @@ int pf_sampler_stop(struct pf_sampler *s)
 	if (!s->running)
 		return 0;
 	pf_sampler_enter(s);
-	if (!inherited) {
+	if (!inherited)
 		r = pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
+	pf_sampler_disclaim(s); /* no handler uses it any more */
+	if (!inherited) {
 		empty_ring(s, PF_AT_LUA, 1);
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
@@ -412,10 +473,9 @@ int pf_sampler_stop(struct pf_sampler *s)
 			r = (int)n;
 		}
 	}
-	active = NULL;
 	s->running = 0;
-	give_signal(s);
-	give_stack(s);
+	give_signal(s, inherited);
+	give_stack(s, inherited);
 	return r < 0 ? r : 0;
 }
 

@@ -15,8 +15,9 @@
  * total. It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the
  * ring; it runs on a stack of its own where the thread has none.
  *
- * The one running sampler of a process is `active`: the signal's handler belongs to the process. The handler that was there
- * before gets what is not ours, and is put back. */
+ * A process has one running sampler, since the signal's handler belongs to the process: it is claimed before anything else is
+ * touched. The handler that was there before gets what is not ours, and is put back. A stop from another thread
+ * waits until no handler uses the sampler. */
 #ifndef PF_SAMPLER_H
 #define PF_SAMPLER_H
 
@@ -69,6 +70,7 @@ struct pf_sampler {
 	uint64_t samples, own_samples;
 	uint64_t started_ns, duration_ns, value;
 	uint32_t generation; /* pf_fork_generation at the start */
+	int tid;             /* the thread that it samples */
 	uint8_t running, unblock;
 	struct sigaction old;
 	void *stack; /* the handler's */
@@ -82,13 +84,20 @@ extern volatile uint32_t pf_zone;
 int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
-/* -EBUSY: one is running. A sampler starts once. */
+/* Claim the process's one place for a running sampler: 0, or -EBUSY. Atomic: of two threads one gets it. */
+int pf_sampler_claim(struct pf_sampler *s);
+/* Give the place back, if it is s's, and wait until no handler on another thread uses s. */
+void pf_sampler_disclaim(struct pf_sampler *s);
+
+/* After the claim; a sampler starts once. When it fails, the claim is given back. */
 int pf_sampler_start(struct pf_sampler *s);
 /* Also when it is not running, or runs in the parent of a fork. */
 int pf_sampler_stop(struct pf_sampler *s);
 
-/* Is one running in this process, and not left over from a fork? */
+/* Is one claimed in this process, and not left over from a fork? */
 int pf_sampler_busy(void);
+/* Does one sample the calling thread? For signal handlers too. */
+int pf_sampler_here(void);
 /* Was it started before a fork, in the parent? */
 int pf_sampler_inherited(const struct pf_sampler *s);
 

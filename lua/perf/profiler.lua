@@ -217,7 +217,10 @@ end
 -- @treturn Profile or nil, message, code: "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
   local state = check(self, "stop").sampler and self.sampler:state()
-  if state ~= "running" and state ~= "inherited" then return nil, "the profiler is not running", "EINVAL" end
+  -- "stopped": by the state's close, before this
+  if state ~= "running" and state ~= "inherited" and state ~= "stopped" then
+    return nil, "the profiler is not running", "EINVAL"
+  end
   local ok, message, code = self.sampler:stop()
   if state == "inherited" then
     disarm(self)

@@ -117,15 +117,21 @@ function M.start(opts)
     local last = finish
     finish = nil
     if not last or core.pid() ~= pid then return end
-    core.on_terminate()
+    core.hold_signals() -- one that comes while the result is written ends the process afterwards
     local done, err = pcall(last)
     if not done then say.error(err) end
+    return core.on_terminate()
+  end
+  local function stop_and_answer()
+    local asked = stop()
+    if asked and opts.terminated then exit(128 + asked) end
+    if asked then core.end_by(asked) end
   end
   os.exit = function(...) -- luacheck: ignore 122
-    stop()
+    stop_and_answer()
     return exit(...)
   end
-  M.kept = at_exit(stop)
+  M.kept = at_exit(stop_and_answer)
   core.on_terminate(function(signal)
     stop()
     return opts.terminated and 128 + signal or nil

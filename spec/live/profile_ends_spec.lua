@@ -1,0 +1,10 @@
+-- Ends of profiled programs: one of each kind of spec/soak/ending.lua, with more or fewer finalizers. `make ends` runs 1,000.
+local ends = require "spec.soak.ends"
+
+describe("a profiled program", function()
+  before_each(function() requires { perf_open = true } end)
+
+  it("ends as it would without a profiler, and its profile is there", function()
+    assert.same({}, ends.run_all(1, ends.kinds))
+  end)
+end)

@@ -1,0 +1,16 @@
+#!/bin/bash
+# make ends: spec/soak/ends.lua, so many ends of profiled programs on each interpreter that is found.
+#
+#   tools/ends.sh NUMBER
+set -u
+make=${MAKE:-make}
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+failed=0
+for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
+    command -v "$lua" >/dev/null || continue
+    $make -s -j2 LUA="$lua" all testkit || exit 1
+    env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
+        ENDS="${1:?number}" "$lua" spec/soak/ends.lua || failed=1
+done
+[ "$failed" -eq 0 ]
