@@ -59,6 +59,17 @@ struct pb_event {
 	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
 	int backward;              /* attr.write_backward */
 	int failed;                /* what went wrong with the ring and is to be told of: -errno */
+
+	/* What was lost (ring_lost.c). lost_base: what it had lost when it began to write into the ring it writes into now.
+	 * lost_gone: of a ring, what those lost in it that no longer write into it. */
+	uint64_t lost_seen, lost_base, lost_gone;
+	struct pb_event *output, *writers, *next_writer; /* whose ring it was redirected to; who was redirected to this one's */
+	int redirected;                                  /* ever */
+
+	/* What ends a read (ring_wait.c): a pipe, where somebody asked for it. */
+	int wake_fd, wake_read;
+	unsigned reads;
+	volatile int woken;
 };
 
 struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
@@ -67,7 +78,7 @@ void pb_push_reading(lua_State *L, const struct pf_reading *rd);
 void pb_open_event(lua_State *L);
 
 /* ring.c, after event.c: adds to its methods */
-void pb_event_begin(struct pb_event *e, const struct pf_attr *attr);
+void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden);
 void pb_event_end(struct pb_event *e); /* idempotent; the descriptor is still open */
 void pb_open_ring(lua_State *L);
 

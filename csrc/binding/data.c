@@ -302,6 +302,16 @@ static int l_state(lua_State *L)
 	return 2;
 }
 
+/* data:lost(): what the lost records that were read so far say, and the lost_samples records. */
+static int l_lost(lua_State *L)
+{
+	const struct pb_data *p = to_data(L, 1);
+
+	pb_push_u64(L, p->d.lost);
+	pb_push_u64(L, p->d.lost_samples);
+	return 2;
+}
+
 static void set_number(lua_State *L, const char *field, uint64_t v)
 {
 	pb_push_u64(L, v);
@@ -482,6 +492,7 @@ void pb_open_data(lua_State *L)
 	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
 		{"next", l_next},       {"records", l_records}, {"state", l_state},     {"header", l_header}, {"skipped", l_skipped},
+		{"lost", l_lost},
 		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch},
 		{"types", l_types},     {"close", l_close},     {NULL, NULL}};
 

@@ -20,7 +20,7 @@
 struct pb_writer {
 	struct pf_writer w;
 	struct pf_layouts layouts;
-	uint64_t samples, lost, first, last; /* first and last: times of samples, 0 = none had one */
+	uint64_t samples, lost, lost_samples, first, last; /* first and last: times of samples, 0 = none had one */
 	int open, finished;
 };
 
@@ -217,8 +217,10 @@ static void note(lua_State *L, struct pb_writer *p, const struct pf_record *rec,
 		}
 		break;
 	case PF_RECORD_LOST:
-	case PF_RECORD_LOST_SAMPLES:
 		p->lost += rec->lost;
+		break;
+	case PF_RECORD_LOST_SAMPLES:
+		p->lost_samples += rec->lost;
 		break;
 	case PF_RECORD_MMAP:
 		if (!(rec->misc & 1u << 13)) /* PERF_RECORD_MISC_MMAP_DATA */
@@ -376,7 +378,7 @@ static void set_number(lua_State *L, const char *field, uint64_t v)
 	lua_setfield(L, -2, field);
 }
 
-/* writer:state(): {samples, records, lost, bytes, first, last, mapped, auxtrace, regular}. */
+/* writer:state(): {samples, records, lost, lost_samples, bytes, first, last, mapped, auxtrace, regular}. */
 static int l_state(lua_State *L)
 {
 	const struct pb_writer *p = to_writer(L, 1);
@@ -387,6 +389,7 @@ static int l_state(lua_State *L)
 	set_number(L, "samples", p->samples);
 	set_number(L, "records", p->w.records);
 	set_number(L, "lost", p->lost);
+	set_number(L, "lost_samples", p->lost_samples);
 	set_number(L, "bytes", p->w.offset);
 	set_number(L, "first", p->first);
 	set_number(L, "last", p->last);

@@ -4,11 +4,14 @@
  *     for i, ip, time in data:each("sample", "ip", "time") do
  *     for i, ip, time in ev:each("sample", "ip", "time") do      -- what is in the ring now
  *
+ * The loop over a ring ends at bounds that its caller may give, {max =, duration =}, and when its reader is woken.
+ *
  * A file's records that tell about the file itself are told of on the way as ever; the others cost their parsing and no
  * more. Damaged ones are left out. */
 #include <errno.h>
 #include <string.h>
 
+#include "../core/usage.h"
 #include "data.h"
 #include "record.h"
 #include "ring.h"
@@ -18,7 +21,7 @@ enum { MAX_FIELDS = 32 };
 struct each {
 	uint32_t type;
 	int n, field[MAX_FIELDS];
-	uint64_t count;
+	uint64_t count, max, ends; /* ends: by pf_wall_ns; UINT64_MAX: never */
 };
 
 static int push_fields(lua_State *L, struct each *e, const struct pf_record *rec, const unsigned char *bytes)
@@ -83,7 +86,8 @@ static int l_event_step(lua_State *L)
 	lua_settop(L, 0);
 	lua_pushvalue(L, lua_upvalueindex(1));
 	ev = pb_check_mapped(L, 1);
-	while ((n = pf_ring_next(&ev->ring, &rec, &bytes)) != 0) {
+	while (e->count < e->max && !pb_woken(ev) && (e->ends == UINT64_MAX || pf_wall_ns() < e->ends) &&
+	       (n = pf_ring_next(&ev->ring, &rec, &bytes)) != 0) {
 		if (n == -EBADMSG)
 			continue;
 		if (n < 0)
@@ -97,8 +101,27 @@ static int l_event_step(lua_State *L)
 	return 0;
 }
 
+/* The table of bounds that stands behind the fields of an Event's loop: taken off the stack. */
+static void take_bounds(lua_State *L, struct each *e)
+{
+	static const char *const known[] = {"max", "duration", NULL};
+	const int i = lua_gettop(L);
+
+	if (i < 3 || !lua_istable(L, i))
+		return;
+	pb_check_options(L, i, known);
+	pb_check_bounds(L, i);
+	lua_getfield(L, i, "max");
+	if (!lua_isnil(L, -1) && lua_tonumber(L, -1) < 9007199254740992.0)
+		e->max = (uint64_t)lua_tonumber(L, -1);
+	lua_getfield(L, i, "duration");
+	if (!lua_isnil(L, -1) && lua_tonumber(L, -1) < 1e9)
+		e->ends = pf_wall_ns() + (uint64_t)(lua_tonumber(L, -1) * 1e9);
+	lua_settop(L, i - 1);
+}
+
 /* Push the struct each of the arguments from 2 on. */
-static void push_each(lua_State *L)
+static void push_each(lua_State *L, struct each bounds)
 {
 	const uint32_t type = pb_check_record_type(L, 2);
 	const char *name;
@@ -107,7 +130,9 @@ static void push_each(lua_State *L)
 
 	luaL_argcheck(L, n <= MAX_FIELDS, 3 + MAX_FIELDS, "too many fields");
 	e = pb_newuserdata(L, sizeof *e);
-	*e = (struct each){.type = type, .n = n};
+	*e = bounds;
+	e->type = type;
+	e->n = n;
 	for (int i = 0; i < n; i++) {
 		name = luaL_checkstring(L, 3 + i);
 		e->field[i] = pb_plain_field(name);
@@ -122,7 +147,7 @@ static void push_each(lua_State *L)
 static int l_data(lua_State *L)
 {
 	pb_check_data(L, 1);
-	push_each(L);
+	push_each(L, (struct each){.max = UINT64_MAX, .ends = UINT64_MAX});
 	luaL_getmetatable(L, PB_RECORD);
 	lua_pushcclosure(L, l_data_step, 3);
 	return 1;
@@ -130,8 +155,11 @@ static int l_data(lua_State *L)
 
 static int l_event(lua_State *L)
 {
+	struct each e = {.max = UINT64_MAX, .ends = UINT64_MAX};
+
 	pb_check_mapped(L, 1);
-	push_each(L);
+	take_bounds(L, &e);
+	push_each(L, e);
 	lua_pushcclosure(L, l_event_step, 2);
 	return 1;
 }

@@ -22,8 +22,18 @@ struct pf_event *pb_check_event(lua_State *L, int i)
 	return ev;
 }
 
-/* core.open(attr, pid, cpu, leader or nil, flags, info, user): Event, or nil, message, code. user: its counter may be read without a
- * system call, see ../core/user_read.h. */
+/* The bits that were not there. A group's counts need ids, or nobody could tell whose they are. */
+static uint64_t add_lost(struct pf_attr *attr)
+{
+	const uint64_t asked = attr->read_format, group = asked & PF_FORMAT(GROUP);
+
+	attr->read_format |= PF_FORMAT(LOST) | (group ? PF_FORMAT(ID) : 0);
+	return attr->read_format & ~asked;
+}
+
+/* core.open(attr, pid, cpu, leader or nil, flags, info, user, lost): Event, or nil, message, code. user: its counter may be read
+ * without a system call, see ../core/user_read.h. lost: the kernel counts the records that it loses, whatever attr.read_format
+ * says; who reads sees what that says. */
 static int l_open(lua_State *L)
 {
 	struct pf_attr attr;
@@ -31,11 +41,12 @@ static int l_open(lua_State *L)
 	int leader = lua_isnoneornil(L, 4) ? -1 : pb_check_event(L, 4)->fd;
 	unsigned long flags = (unsigned long)luaL_optinteger(L, 5, 0);
 	struct pb_event *e;
+	uint64_t hidden = 0;
 	uint32_t kernel_size;
 	int r;
 
 	pb_check_attr(L, 1, &attr);
-	lua_settop(L, 7);
+	lua_settop(L, 8);
 	if (lua_isnil(L, 6)) {
 		lua_newtable(L);
 		lua_replace(L, 6);
@@ -43,18 +54,21 @@ static int l_open(lua_State *L)
 	luaL_checktype(L, 6, LUA_TTABLE);
 	e = pb_newuserdata(L, sizeof *e);
 	memset(e, 0, sizeof *e);
-	e->ev.fd = -1;
+	e->ev.fd = e->wake_fd = e->wake_read = -1;
 	luaL_getmetatable(L, PB_EVENT);
 	lua_setmetatable(L, -2);
 	lua_pushvalue(L, 6);
 	pb_setuservalue(L, -2);
-	pb_event_begin(e, &attr);
+	if (lua_toboolean(L, 8))
+		hidden = add_lost(&attr);
+	pb_event_begin(e, &attr, hidden);
 	r = pf_event_open(&e->ev, &attr, (pid_t)pid, (int)cpu, leader, flags, &kernel_size);
 	if (r == -E2BIG && kernel_size)
 		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
 			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
 	if (r < 0)
 		return pb_fail(L, r, "perf_event_open");
+	e->ev.hidden = hidden;
 	if (leader >= 0)
 		pb_check_event(L, 4)->leads = 1;
 	if (lua_toboolean(L, 7) && (e->ev.format == PF_EVENT_FORMAT || e->ev.format == PF_METER_FORMAT))
@@ -232,6 +246,13 @@ void pb_push_reading(lua_State *L, const struct pf_reading *rd)
 	fill_reading(L, rd);
 }
 
+/* ev:format(): the read_format that the kernel has, as a number. */
+static int l_format(lua_State *L)
+{
+	pb_push_u64(L, to_event(L, 1)->format);
+	return 1;
+}
+
 /* ev:scan(): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
  * read_format has "group"; no entry at all when a pinned event lost its counter. nil alone when it is no open Event of
  * this process: the Lua layer says so of the method that was called. */
@@ -253,15 +274,17 @@ static int l_scan(lua_State *L)
 			return 1;
 		n = pf_read_decode(ev->format, words, (size_t)n, &rd);
 	}
+	if (n >= 0)
+		pf_reading_hide(&rd, ev->hidden);
 	if (n < 0)
 		return pb_fail(L, (int)n, "read");
 	fill_reading(L, &rd);
 	return 1;
 }
 
-/* ev:begin(): enable, and the start of a measurement: value, enabled, running. ev:since(value, enabled, running): the differences, and
- * the id. nil and the errno's symbol instead: "EBADF" no open Event, "ECHILD" one of the parent of a fork, "ENOTSUP" a read_format of its own, "ENODATA" pinned,
- * and without a counter ... */
+/* ev:begin(): enable, and the start of a measurement: value, enabled, running. ev:since(value, enabled, running): the
+ * differences, and the id. nil and the errno's symbol instead: "EBADF" no open Event, "ECHILD" one of the parent of a fork,
+ * "ENOTSUP" a read_format of its own, "ENODATA" pinned, and without a counter ... */
 static int measured(lua_State *L, int r, const uint64_t *words, int n)
 {
 	if (r < 0) {
@@ -302,7 +325,7 @@ static int l_since(lua_State *L)
 	for (int i = 0; i < 3; i++)
 		if (!pb_to_u64(L, i + 2, &words[i], &negative))
 			return luaL_argerror(L, i + 2, "number expected");
-	return measured(L, ev ? pf_event_end(ev, words) : -EBADF, words, PF_EVENT_WORDS);
+	return measured(L, ev ? pf_event_end(ev, words) : -EBADF, words, PF_EVENT_VALUES);
 }
 
 /* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" where that cannot be done now,
@@ -311,7 +334,7 @@ static int l_user(lua_State *L)
 {
 	uint64_t words[PF_EVENT_WORDS];
 
-	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_WORDS);
+	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_VALUES);
 }
 
 void pb_open_event(lua_State *L)
@@ -320,7 +343,7 @@ void pb_open_event(lua_State *L)
 		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
 		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
 		{"fd", l_fd},             {"is_open", l_is_open}, {"is_inherited", l_is_inherited}, {"is_off", l_is_off}, {"info", l_info},   {"scan", l_scan},
-		{"user", l_user},
+		{"user", l_user},         {"format", l_format},
 		{"close", l_close},       {NULL, NULL}};
 
 	lua_pushcfunction(L, l_open);

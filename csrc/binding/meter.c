@@ -61,7 +61,8 @@ static int l_group(lua_State *L)
 	m->asleep = lua_toboolean(L, 2) ? PF_METER_ASLEEP : PF_METER_AWAKE;
 	lua_rawgeti(L, 1, 1);
 	leader = pb_check_event(L, -1);
-	luaL_argcheck(L, leader->format == PF_METER_FORMAT, 1, "wrong read_format");
+	luaL_argcheck(L, (leader->format & ~PF_FORMAT(LOST)) == PF_METER_FORMAT, 1, "wrong read_format");
+	m->group[0].lost = (leader->format & PF_FORMAT(LOST)) != 0;
 	m->group[0].fd = leader->fd;
 	m->group[0].off = &leader->off;
 	m->since_ns = lua_isnil(L, 3) ? 0 : pb_check_u64(L, 3, UINT64_MAX);

@@ -269,7 +269,7 @@ static void push_sum(lua_State *L, uint64_t v, const char *field)
  *   total, and of that unsampled: what was counted after the last sample; lost, samples, duration_ns, memory */
 static int l_result(lua_State *L)
 {
-	const struct pb_profiler *p = check_profiler(L);
+	struct pb_profiler *p = check_profiler(L);
 	const struct pf_stacks *s = &p->s.stacks;
 	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled"};
 	static const struct pf_sum none;
@@ -317,7 +317,7 @@ static int l_result(lua_State *L)
 	}
 	push_sum(L, pf_sampler_total(&p->s), "total");
 	push_sum(L, unsampled, "unsampled");
-	push_sum(L, p->s.ring.lost + p->s.ring.lost_samples, "lost");
+	push_sum(L, pf_sampler_lost(&p->s), "lost");
 	push_sum(L, p->s.samples, "samples");
 	push_sum(L, p->s.duration_ns, "duration_ns");
 	push_sum(L, pf_stacks_memory(s), "memory");

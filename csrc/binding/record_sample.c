@@ -53,6 +53,7 @@ PART(counts)
 		lua_pushnil(L);
 		return 1;
 	}
+	pf_reading_hide(&rd, r->rec.read_hidden);
 	pb_push_reading(L, &rd);
 	pb_push_info(L, r);
 	for (uint64_t i = 0; i < rd.nr; i++) {

@@ -8,14 +8,17 @@
 
 enum { DEFAULT_PAGES = 128 };
 
-void pb_event_begin(struct pb_event *e, const struct pf_attr *attr)
+void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden)
 {
 	pf_layout_init(&e->layout, attr, pf_arch_native());
+	e->layout.read_hidden = (uint32_t)hidden;
 	e->backward = attr->write_backward;
 }
 
 void pb_event_end(struct pb_event *e)
 {
+	pb_lost_end(e);
+	pb_wake_end(e);
 	pf_ring_unmap(&e->ring);
 	pf_layouts_free(&e->layouts);
 }
@@ -100,15 +103,19 @@ static void push_info(lua_State *L, const struct pb_event *e, const struct pf_la
 }
 
 /* The next bytes, waiting for them: their number, or -errno. */
-static int next_bytes(struct pb_event *e, uint64_t deadline, const unsigned char **bytes)
+static int next_bytes(lua_State *L, struct pb_event *e, uint64_t deadline, const unsigned char **bytes)
 {
 	for (;;) {
-		int r = e->failed ? e->failed : pf_ring_peek(&e->ring, bytes);
+		int r;
+
+		if (pb_woken(e))
+			return -ECANCELED;
+		r = e->failed ? e->failed : pf_ring_peek(&e->ring, bytes);
 
 		e->failed = 0;
 		if (r != 0)
 			return r;
-		r = pb_await_one(e, deadline);
+		r = pb_await_one(L, e, deadline);
 		if (r < 0)
 			return r;
 	}
@@ -126,7 +133,7 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 {
 	const struct pf_layout *l;
 	const unsigned char *bytes = NULL;
-	int n = next_bytes(e, deadline, &bytes), r;
+	int n = next_bytes(L, e, deadline, &bytes), r;
 
 	if (n < 0)
 		return read_failed(L, n);
@@ -147,7 +154,7 @@ int pb_event_take(struct pb_event *e, struct pb_packed *into)
 	const unsigned char *bytes;
 	int n;
 
-	if (!e->ring.map || pf_ring_inherited(&e->ring))
+	if (!e->ring.map || pf_ring_inherited(&e->ring) || pb_waking(e))
 		return PB_OTHERWISE;
 	n = pf_ring_peek(&e->ring, &bytes);
 	if (n == 0)
@@ -192,7 +199,7 @@ static int l_read_raw(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
 	const unsigned char *bytes;
-	int n = next_bytes(e, pb_check_deadline(L, 2), &bytes);
+	int n = next_bytes(L, e, pb_check_deadline(L, 2), &bytes);
 
 	if (n < 0)
 		return read_failed(L, n);
@@ -241,10 +248,11 @@ static int l_next(lua_State *L)
 	}
 }
 
-/* ev:records{timeout=}: an iterator that ends when none comes for that long, or the watched process has ended. */
+/* ev:records{timeout=}: an iterator that ends when none comes for that long, the watched process has ended, or it is woken. The
+ * options max and duration are checked here; the Lua layer does what they say. */
 static int l_records(lua_State *L)
 {
-	static const char *const known[] = {"timeout", NULL};
+	static const char *const known[] = {"timeout", "max", "duration", NULL};
 
 	pb_check_mapped(L, 1);
 	lua_settop(L, 2);
@@ -254,6 +262,7 @@ static int l_records(lua_State *L)
 	} else {
 		luaL_checktype(L, 2, LUA_TTABLE);
 		pb_check_options(L, 2, known);
+		pb_check_bounds(L, 2);
 		lua_pushvalue(L, 1);
 		lua_getfield(L, 2, "timeout");
 		luaL_argcheck(L, lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) >= 0), 2,
@@ -274,5 +283,6 @@ void pb_open_ring(lua_State *L)
 	pb_register(L, methods);
 	lua_pop(L, 2);
 	pb_open_ring_wait(L);
+	pb_open_ring_lost(L);
 	pb_open_ring_output(L);
 }

@@ -1,5 +1,5 @@
-/* What the files of Event's ring methods share: ring.c reads, ring_wait.c waits, ring_output.c redirects and counts what
- * was lost. */
+/* What the files of Event's ring methods share: ring.c reads, ring_wait.c waits, ring_output.c redirects, ring_lost.c
+ * counts what was lost. */
 #ifndef PB_RING_H
 #define PB_RING_H
 
@@ -10,17 +10,30 @@ struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
 
 /* Seconds at i, none = 0, to a time of pf_wall_ns, or 0 = now. */
 uint64_t pb_check_deadline(lua_State *L, int i);
+/* The options max and duration of the table at i: raises for what they cannot be. */
+void pb_check_bounds(lua_State *L, int i);
 /* Raises on a key that is not in known, which ends with NULL. */
 void pb_check_options(lua_State *L, int i, const char *const *known);
 
-/* 1: there is something to read; -ETIMEDOUT; -EPIPE: the watched process is gone; -EIO: a pinned event lost its counter. */
-int pb_await_one(struct pb_event *e, uint64_t deadline);
+/* 1: there is something to read; -ETIMEDOUT; -EPIPE: the watched process is gone; -EIO: a pinned event lost its counter;
+ * -ECANCELED: it was woken. Hooks run meanwhile, and may raise. */
+int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
+/* Whether the reader is to end, said once for each waking. Cheap, so that a loop that never waits can ask each time. */
+int pb_woken(struct pb_event *e);
+/* The same, and it stays to be told of. */
+int pb_waking(struct pb_event *e);
+void pb_wake_end(struct pb_event *e);
 int pb_wait_failed(lua_State *L, int r);
 
 /* Push the array of the info tables of those that write into the ring of the event whose uservalue is at i, by the index
  * of their layouts. */
 void pb_push_joined(lua_State *L, int i);
 
+/* ring_lost.c: e writes into the ring of target from now on; NULL: into its own, or none. */
+void pb_lost_redirect(struct pb_event *e, struct pb_event *target);
+/* The last count before it is closed. */
+void pb_lost_end(struct pb_event *e);
+void pb_open_ring_lost(lua_State *L);
 void pb_open_ring_wait(lua_State *L);
 void pb_open_ring_output(lua_State *L);
 

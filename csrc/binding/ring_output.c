@@ -1,4 +1,4 @@
-/* Where an event's records go, and what became of those that went nowhere.
+/* Where an event's records go.
  *
  * In the uservalue (info), under keys that nobody else has: KEY_OUTPUT the Event whose ring this one writes into, which it
  * keeps alive; KEY_JOINED the info tables of those that write into this one's ring, by layout. */
@@ -27,16 +27,17 @@ void pb_push_joined(lua_State *L, int i)
 	lua_remove(L, -2);
 }
 
-/* Does a reader that finds layouts by id know every record when l joins? */
+/* Does a reader know of every record whose it is when l joins? Samples need an id at a common place; so do other records where an
+ * event writes any that do not name it themselves, or where they end differently. */
 static int can_join(const struct pb_event *target, const struct pf_layout *l)
 {
 	const struct pf_layouts *ls = &target->layouts;
+	int others = l->sides;
 
 	for (uint32_t i = 0; i < ls->n; i++)
-		if (!pf_layout_same(ls->list[i], l))
-			return l->sample_id_at && l->sample_id_at == ls->sample_id_at && l->other_id_at &&
-			       l->other_id_at == ls->other_id_at;
-	return 1;
+		others |= ls->list[i]->sides || !pf_layout_same(ls->list[i], l);
+	return l->sample_id_at && l->sample_id_at == ls->sample_id_at &&
+	       (!others || (l->other_id_at && l->other_id_at == ls->other_id_at));
 }
 
 /* The event's layout and info become known to the target's reader. The target is at 2. */
@@ -59,8 +60,9 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 	return r < 0 ? r : pf_layouts_bind(&target->layouts, id, (uint32_t)r);
 }
 
-/* ev:set_output(target): write into target's ring from now on; nil: into its own again. Where the two events' records
- * differ, both need sample_type "identifier" and sample_id_all, or nobody could tell them apart. */
+/* ev:set_output(target): write into target's ring from now on; nil: into its own again. Both need sample_type "identifier" (or
+ * "id" at the same place) and, where either writes more than samples or their records differ, sample_id_all: or nobody could tell
+ * whose a record is. The read_format may differ where neither samples "read". */
 static int l_set_output(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1), *target = NULL;
@@ -73,7 +75,7 @@ static int l_set_output(lua_State *L)
 		target = pb_check_mapped(L, 2);
 		luaL_argcheck(L, !e->ring.map, 1, "Event has a ring of its own");
 		luaL_argcheck(L, can_join(target, &e->layout), 2,
-			      "the two events' records differ: open both with \"identifier\" in sample_type and "
+			      "the two events' records could not be told apart: open both with \"identifier\" in sample_type and "
 			      "sample_id_all = true");
 		r = join(L, e, target);
 		if (r < 0)
@@ -85,6 +87,7 @@ static int l_set_output(lua_State *L)
 		return pb_fail(L, r, "set_output: the kernel joins events of one CPU, or of one thread, with the same clock");
 	if (r < 0)
 		return pb_fail(L, r, "set_output");
+	pb_lost_redirect(e, target);
 	pb_getuservalue(L, 1);
 	lua_pushlightuserdata(L, KEY_OUTPUT);
 	lua_pushvalue(L, 2);
@@ -113,52 +116,6 @@ static int l_pause_output(lua_State *L)
 static int l_resume_output(lua_State *L)
 {
 	return pause(L, 0, "resume_output");
-}
-
-/* The kernel's own number for this event, by its read_format. 0 when that does not have it. */
-static int kernel_lost(const struct pb_event *e, uint64_t *out)
-{
-	uint64_t words[3 + 4 * 128], id = 0;
-	struct pf_reading rd;
-	ssize_t n;
-
-	if (!(e->ev.format & PF_FORMAT(LOST)))
-		return 0;
-	n = pf_event_read(&e->ev, words, sizeof words / sizeof *words);
-	if (n <= 0 || pf_read_decode(e->ev.format, words, (size_t)n, &rd) < 0)
-		return 0;
-	if (rd.nr > 1 && (!rd.id_at || pf_event_ioctl_ptr(&e->ev, PF_IOC_ID, &id) < 0))
-		return 0;
-	for (uint64_t i = 0; i < rd.nr; i++)
-		if (rd.nr == 1 || rd.values[i * rd.stride + rd.id_at] == id) {
-			*out = rd.values[i * rd.stride + rd.lost_at];
-			return 1;
-		}
-	return 0;
-}
-
-/* ev:lost(): how many records were lost. The kernel's count of this event with read_format "lost" (Linux 6.0), which is
- * always right; else what the LOST and LOST_SAMPLES records said that were read from its ring so far. Second value:
- * {records=, samples=, damaged=, kernel=}: what they said, the bytes dropped as damaged, and the kernel's count. */
-static int l_lost(lua_State *L)
-{
-	const struct pb_event *e = pb_ring_event(L, 1);
-	uint64_t kernel = 0;
-	int known = kernel_lost(e, &kernel);
-
-	pb_push_u64(L, known ? kernel : e->ring.lost + e->ring.lost_samples);
-	lua_createtable(L, 0, 4);
-	pb_push_u64(L, e->ring.lost);
-	lua_setfield(L, -2, "records");
-	pb_push_u64(L, e->ring.lost_samples);
-	lua_setfield(L, -2, "samples");
-	pb_push_u64(L, e->ring.damaged);
-	lua_setfield(L, -2, "damaged");
-	if (known) {
-		pb_push_u64(L, kernel);
-		lua_setfield(L, -2, "kernel");
-	}
-	return 2;
 }
 
 /* ev:read_aux(rec) or ev:read_aux(offset, size): the bytes of the aux area that an aux record tells of. Their place, and
@@ -194,7 +151,7 @@ static int l_read_aux(lua_State *L)
 void pb_open_ring_output(lua_State *L)
 {
 	static const luaL_Reg methods[] = {{"set_output", l_set_output},       {"pause_output", l_pause_output},
-					   {"resume_output", l_resume_output}, {"lost", l_lost},
+					   {"resume_output", l_resume_output}, 
 					   {"read_aux", l_read_aux},           {NULL, NULL}};
 
 	lua_getfield(L, -1, "Event");

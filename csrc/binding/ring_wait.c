@@ -1,15 +1,22 @@
 /* What Event's ring methods share, and waiting.
  *
  * The kernel wakes a reader only for samples when wakeup_events says so, and otherwise when the ring is half full. So a
- * wait is cut into slices, growing ones, and the ring looked at after each. */
+ * wait is cut into slices, growing ones, and the ring looked at after each.
+ *
+ * A reader is woken by a flag, which its own state sets, or by a byte in a pipe, which any thread and any signal handler can
+ * write (ev:wake_fd()). A loop that never waits looks at the flag each time, at the pipe every LOOK records.
+ *
+ * Lua's way to serve a signal is a hook, which runs when the interpreter does: between slices a function that does nothing is
+ * called for it. So ^C ends a read as it ends a loop, and a handler may wake the reader or close the event. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "../core/sys.h"
 #include "../core/usage.h"
 #include "ring.h"
 
-enum { MAX_SLICE_MS = 50 };
+enum { MAX_SLICE_MS = 50, LOOK = 16 };
 
 struct pb_event *pb_ring_event(lua_State *L, int i)
 {
@@ -52,6 +59,126 @@ void pb_check_options(lua_State *L, int i, const char *const *known)
 	}
 }
 
+void pb_check_bounds(lua_State *L, int i)
+{
+	lua_getfield(L, i, "max");
+	if (!lua_isnil(L, -1)) {
+		lua_Number max = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+
+		luaL_argcheck(L, max >= 0 && (max >= 9007199254740992.0 || max == (lua_Number)(int64_t)max), i,
+			      "option 'max': a number of records expected");
+	}
+	lua_getfield(L, i, "duration");
+	luaL_argcheck(L, lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) >= 0), i,
+		      "option 'duration': seconds expected");
+	lua_pop(L, 2);
+}
+
+/* --- waking --------------------------------------------------------------------------------------------------------- */
+
+/* Empties the pipe: one waking is one, however often it was asked for. */
+static void look_at_pipe(struct pb_event *e)
+{
+	char bytes[64];
+
+	while (pf_sys->read(e->wake_read, bytes, sizeof bytes) > 0)
+		e->woken = 1;
+}
+
+int pb_waking(struct pb_event *e)
+{
+	if (!e->woken && e->wake_read >= 0 && ++e->reads % LOOK == 0)
+		look_at_pipe(e);
+	return e->woken;
+}
+
+int pb_woken(struct pb_event *e)
+{
+	if (!pb_waking(e))
+		return 0;
+	if (e->wake_read >= 0)
+		look_at_pipe(e);
+	e->woken = 0;
+	return 1;
+}
+
+void pb_wake_end(struct pb_event *e)
+{
+	if (e->wake_fd >= 0) {
+		pf_sys->close(e->wake_fd);
+		pf_sys->close(e->wake_read);
+	}
+	e->wake_fd = e->wake_read = -1;
+	e->woken = 0;
+}
+
+static int open_pipe(struct pb_event *e)
+{
+	int fds[2], r;
+
+	if (e->wake_fd >= 0)
+		return 0;
+	r = pf_sys->pipe(fds);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < 2 && r >= 0; i++)
+		r = pf_sys->fcntl(fds[i], F_SETFL, O_NONBLOCK);
+	if (r < 0) {
+		pf_sys->close(fds[0]);
+		pf_sys->close(fds[1]);
+		return r;
+	}
+	e->wake_read = fds[0];
+	e->wake_fd = fds[1];
+	return 0;
+}
+
+/* ev:wake(): a read that waits ends, or else the next one does, with "ECANCELED"; and so does an iterator. */
+static int l_wake(lua_State *L)
+{
+	pb_ring_event(L, 1)->woken = 1;
+	return 0;
+}
+
+/* ev:wake_fd(): a descriptor; a byte that is written into it does what wake does, from any thread and any signal handler. The
+ * event closes it. Or nil, message, code. */
+static int l_wake_fd(lua_State *L)
+{
+	struct pb_event *e = pb_ring_event(L, 1);
+	int r = open_pipe(e);
+
+	if (r < 0)
+		return pb_fail(L, r, "wake_fd");
+	lua_pushinteger(L, e->wake_fd);
+	return 1;
+}
+
+/* ev:woken(): whether its reader is to end; said once. */
+static int l_woken(lua_State *L)
+{
+	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
+
+	lua_pushboolean(L, pb_woken(e));
+	return 1;
+}
+
+/* core.wake(fd): true, or nil, message, code. A full pipe has woken whom it is to wake. */
+static int l_wake_by(lua_State *L)
+{
+	int fd = (int)luaL_checkinteger(L, 1);
+	ssize_t n = pf_sys->write(fd, "", 1);
+
+	return pb_result(L, n < 0 && n != -EAGAIN ? (int)n : 0, "wake");
+}
+
+/* --- waiting -------------------------------------------------------------------------------------------------------- */
+
+static int nothing(lua_State *L)
+{
+	(void)L;
+	return 0;
+}
+
 static int any_ready(struct pb_event *const *events, nfds_t n)
 {
 	for (nfds_t i = 0; i < n; i++)
@@ -69,8 +196,35 @@ static int slice_of(uint64_t deadline, int slice)
 	return ms < (uint64_t)slice ? (int)ms : slice;
 }
 
-/* fds: room for n. The rings are looked at after every poll, the last one too. */
-static int await(struct pb_event *const *events, struct pollfd *fds, nfds_t n, uint64_t deadline)
+static int any_woken(struct pb_event *const *events, nfds_t n)
+{
+	int woken = 0;
+
+	for (nfds_t i = 0; i < n; i++) {
+		if (events[i]->wake_read >= 0)
+			look_at_pipe(events[i]);
+		woken |= pb_woken(events[i]);
+	}
+	return woken;
+}
+
+/* A hook may wake the reader, raise, or close an event: -EBADF. */
+static int run_hooks(lua_State *L, struct pb_event *const *events, nfds_t n)
+{
+	if (!lua_gethook(L))
+		return 0;
+	luaL_checkstack(L, 1, "hook");
+	lua_pushcfunction(L, nothing);
+	lua_call(L, 0, 0);
+	for (nfds_t i = 0; i < n; i++)
+		if (events[i]->ev.fd < 0)
+			return -EBADF;
+	return 0;
+}
+
+/* fds: room for 2 * n: the events, and the pipes that wake their reader. The rings are looked at after every poll, the last one
+ * too. */
+static int await(lua_State *L, struct pb_event *const *events, struct pollfd *fds, nfds_t n, uint64_t deadline)
 {
 	nfds_t ended = 0;
 	int slice = 1, ms = -1, why = -EPIPE;
@@ -80,12 +234,16 @@ static int await(struct pb_event *const *events, struct pollfd *fds, nfds_t n, u
 	while (!any_ready(events, n)) {
 		int r;
 
+		if (any_woken(events, n))
+			return -ECANCELED;
 		if (ended == n)
 			return why;
 		if (ms == 0)
 			return -ETIMEDOUT;
 		ms = slice_of(deadline, slice);
-		r = pf_sys->poll(fds, n, ms);
+		for (nfds_t i = 0; i < n; i++) /* a hook may have asked for one */
+			fds[n + i] = (struct pollfd){.fd = events[i]->wake_read, .events = POLLIN};
+		r = pf_sys->poll(fds, 2 * n, ms);
 		if (r < 0 && r != -EINTR)
 			return r;
 		for (nfds_t i = 0; r > 0 && i < n; i++)
@@ -95,24 +253,28 @@ static int await(struct pb_event *const *events, struct pollfd *fds, nfds_t n, u
 				ended++;
 			}
 		slice = slice * 2 < MAX_SLICE_MS ? slice * 2 : MAX_SLICE_MS;
+		r = run_hooks(L, events, n);
+		if (r < 0)
+			return r;
 	}
 	return 1;
 }
 
-int pb_await_one(struct pb_event *e, uint64_t deadline)
+int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline)
 {
-	struct pollfd fd;
+	struct pollfd fds[2];
 
-	return await(&e, &fd, 1, deadline);
+	return await(L, &e, fds, 1, deadline);
 }
 
 int pb_wait_failed(lua_State *L, int r)
 {
-	if (r != -ETIMEDOUT && r != -EPIPE && r != -EIO)
+	if (r != -ETIMEDOUT && r != -EPIPE && r != -EIO && r != -ECANCELED)
 		return pb_fail(L, r, "poll");
 	lua_pushnil(L);
 	lua_pushstring(L, r == -ETIMEDOUT ? "no record came in that time"
 			  : r == -EPIPE   ? "the watched process has ended, and all its records are read"
+			  : r == -ECANCELED ? "the reader was woken"
 					  : "the pinned event lost its counter");
 	pb_push_errno(L, -r);
 	return 3;
@@ -131,7 +293,7 @@ static int l_poll(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
 
-	return waited(L, pb_await_one(e, pb_check_deadline(L, 2)));
+	return waited(L, pb_await_one(L, e, pb_check_deadline(L, 2)));
 }
 
 static int l_has_record(lua_State *L)
@@ -157,22 +319,30 @@ static int l_wait(lua_State *L)
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n > 0 && n < 1u << 20, 1, "Events expected");
 	lua_settop(L, 1);
-	events = lua_newuserdata(L, n * (sizeof *events + sizeof(struct pollfd)));
+	events = lua_newuserdata(L, n * (sizeof *events + 2 * sizeof(struct pollfd)));
 	for (size_t i = 0; i < n; i++) {
 		lua_rawgeti(L, 1, (int)i + 1);
 		events[i] = pb_check_mapped(L, -1);
 		lua_pop(L, 1);
 	}
-	return waited(L, await(events, (struct pollfd *)(void *)(events + n), n, deadline));
+	return waited(L, await(L, events, (struct pollfd *)(void *)(events + n), n, deadline));
+}
+
+/* core.seconds(): of the clock that durations are measured by. */
+static int l_seconds(lua_State *L)
+{
+	lua_pushnumber(L, (lua_Number)pf_wall_ns() / 1e9);
+	return 1;
 }
 
 void pb_open_ring_wait(lua_State *L)
 {
 	static const luaL_Reg methods[] = {
-		{"poll", l_poll}, {"has_record", l_has_record}, {"is_mapped", l_is_mapped}, {NULL, NULL}};
+		{"poll", l_poll}, {"has_record", l_has_record}, {"is_mapped", l_is_mapped},
+		{"wake", l_wake}, {"wake_fd", l_wake_fd}, {"woken", l_woken}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"wait", l_wait}, {"wake", l_wake_by}, {"seconds", l_seconds}, {NULL, NULL}};
 
-	lua_pushcfunction(L, l_wait);
-	lua_setfield(L, -2, "wait");
+	pb_register(L, functions);
 	lua_getfield(L, -1, "Event");
 	lua_getfield(L, -1, "__index");
 	pb_register(L, methods);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "data_swap.h"
 #include "record.h"
 
@@ -275,6 +276,10 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 			if (size < 0)
 				return size;
 		}
+		if (h.type == PF_RECORD_LOST && r->size >= 24)
+			d->lost += pf_load64(r->bytes + 16);
+		else if (h.type == PF_RECORD_LOST_SAMPLES && r->size >= 16)
+			d->lost_samples += pf_load64(r->bytes + 8);
 		return 1;
 	}
 }

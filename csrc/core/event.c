@@ -23,6 +23,7 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	ev->format = attr->read_format;
 	ev->generation = pf_fork_generation();
 	ev->reset_at = 0;
+	ev->hidden = 0;
 	ev->awake = ev->shared = ev->leads = 0;
 	ev->off = attr->disabled && !attr->enable_on_exec;
 	ev->user = (struct pf_user){.page = NULL};
@@ -81,7 +82,8 @@ int pf_event_reset(struct pf_event *ev)
 	int r = pf_event_ioctl(ev, PF_IOC_RESET, 0);
 	uint64_t words[PF_EVENT_WORDS];
 
-	if (r == 0 && ev->format == PF_EVENT_FORMAT && pf_event_read(ev, words, PF_EVENT_WORDS) == PF_EVENT_WORDS)
+	if (r == 0 && (ev->format & ~PF_FORMAT(LOST)) == PF_EVENT_FORMAT &&
+	    pf_event_read(ev, words, PF_EVENT_WORDS) >= PF_EVENT_VALUES)
 		ev->reset_at = words[1];
 	return r;
 }
@@ -119,7 +121,7 @@ static inline __attribute__((always_inline)) int read_one(struct pf_event *ev, u
 	if (ev->user.page && pf_event_user(ev, words) == 0)
 		return 0;
 	got = pf_sys->read(ev->fd, words, PF_EVENT_WORDS * sizeof *words);
-	return got == PF_EVENT_WORDS * sizeof *words ? 0 : got < 0 ? (int)got : -ENODATA;
+	return got >= (ssize_t)(PF_EVENT_VALUES * sizeof *words) ? 0 : got < 0 ? (int)got : -ENODATA;
 }
 
 int pf_event_begin(struct pf_event *ev, uint64_t *words)
@@ -128,7 +130,7 @@ int pf_event_begin(struct pf_event *ev, uint64_t *words)
 
 	if (r < 0)
 		return r;
-	if (ev->format != PF_EVENT_FORMAT)
+	if ((ev->format & ~PF_FORMAT(LOST)) != PF_EVENT_FORMAT)
 		return -ENOTSUP;
 	if (!ev->awake || ev->shared) {
 		r = pf_event_enable(ev);
@@ -205,4 +207,25 @@ ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct 
 	if (out->lost_at)
 		out->lost_at = (unsigned)at++;
 	return (ssize_t)at;
+}
+
+int pf_event_lost(const struct pf_event *ev, uint64_t *out)
+{
+	uint64_t words[3 + 3 * 128], id = 0; /* a group has at most 128 events */
+	struct pf_reading rd;
+	ssize_t n;
+
+	if (!(ev->format & PF_FORMAT(LOST)))
+		return 0;
+	n = pf_event_read(ev, words, sizeof words / sizeof *words);
+	if (n <= 0 || pf_read_decode(ev->format, words, (size_t)n, &rd) < 0)
+		return 0;
+	if (rd.nr > 1 && (!rd.id_at || pf_event_ioctl_ptr(ev, PF_IOC_ID, &id) < 0))
+		return 0;
+	for (uint64_t i = 0; i < rd.nr; i++)
+		if (rd.nr == 1 || rd.values[i * rd.stride + rd.id_at] == id) {
+			*out = rd.values[i * rd.stride + rd.lost_at];
+			return 1;
+		}
+	return 0;
 }

@@ -9,21 +9,25 @@
 #include "uapi.h"
 #include "user_read.h"
 
-/* fd is -1 when closed. format is the read_format the event was opened with. awake: it was enabled, and nobody else disables it:
- * it is not shared. reset_at: how long it had been enabled when it was last reset. off: it was opened disabled or was disabled, and
- * nothing has enabled it since. leads: others are of its group. generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
+/* fd is -1 when closed. format is the read_format the event was opened with, hidden the part of it that its opener did not ask
+ * for. awake: it was enabled, and nobody else disables it: it is not shared. reset_at: how long it had been enabled when it was
+ * last reset. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: others are of its group.
+ * generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
 struct pf_event {
 	int fd;
 	uint32_t generation;
-	uint64_t format;
+	uint64_t format, hidden;
 	uint64_t reset_at;
 	uint8_t awake, shared, off, leads;
 	struct pf_user user; /* its counter, where it can be read without a system call */
 };
 
-/* What pf_event_begin and pf_event_end understand. */
+/* What pf_event_begin and pf_event_end understand, with PF_FORMAT(LOST) or without. */
 #define PF_EVENT_FORMAT (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
-enum { PF_EVENT_WORDS = 4 }; /* value enabled running id */
+enum {
+	PF_EVENT_VALUES = 4, /* value enabled running id */
+	PF_EVENT_WORDS       /* and lost: the room that their callers give */
+};
 
 /* What a read(2) of an event or group means: filled by pf_read_decode. Fields that the format lacks are 0 and
  * their bit in format is clear. values points into the caller's words: value i is at values[i * stride]. */
@@ -76,6 +80,20 @@ int pf_event_user(struct pf_event *ev, uint64_t *words);
 /* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of
  * file), or -errno. */
 ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords);
+
+/* How many records of this event found no room in a ring, inherited children's included: the kernel's own count. 1; or 0 where
+ * the kernel does not tell: it was opened without PF_FORMAT(LOST), is closed, or is pinned and has no counter. */
+int pf_event_lost(const struct pf_event *ev, uint64_t *out);
+
+/* Leave out of a reading what the event's opener did not ask for. */
+static inline void pf_reading_hide(struct pf_reading *rd, uint64_t hidden)
+{
+	rd->format &= ~hidden;
+	if (hidden & PF_FORMAT(ID))
+		rd->id_at = 0;
+	if (hidden & PF_FORMAT(LOST))
+		rd->lost_at = 0;
+}
 
 /* Understand n words of the given format. Returns the words used, or -EBADMSG when there are too few. */
 ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct pf_reading *out);

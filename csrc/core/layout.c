@@ -59,6 +59,9 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 	l->regs_intr = attr->sample_regs_intr;
 	l->arch = (uint8_t)arch;
 	l->sample_id_all = attr->sample_id_all;
+	l->reads = (st & S(READ)) || attr->inherit_stat;
+	l->sides = attr->mmap || attr->mmap2 || attr->mmap_data || attr->comm || attr->task || attr->context_switch ||
+		   attr->namespaces || attr->ksymbol || attr->bpf_event || attr->cgroup || attr->text_poke || attr->inherit_stat;
 	l->fixed_size = eight_each(st & FIXED);
 	l->tail = (st & ~(FIXED)) != 0;
 	if (st & S(IDENTIFIER))
@@ -76,7 +79,7 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 
 static int same_trailer(const struct pf_layout *a, const struct pf_layout *b)
 {
-	return a->sample_id_all == b->sample_id_all && a->read_format == b->read_format &&
+	return a->sample_id_all == b->sample_id_all && (!(a->reads || b->reads) || a->read_format == b->read_format) &&
 	       (!a->sample_id_all || ((a->sample_type ^ b->sample_type) & TRAILER) == 0);
 }
 
@@ -176,6 +179,12 @@ const struct pf_layout *pf_layouts_by_id(const struct pf_layouts *ls, uint64_t i
 	return s->used ? ls->list[s->index] : NULL;
 }
 
+/* Of the records that name an event themselves. */
+static size_t id_in_body(uint32_t type)
+{
+	return type == PF_RECORD_LOST ? 8 : type == PF_RECORD_THROTTLE || type == PF_RECORD_UNTHROTTLE ? 16 : 0;
+}
+
 static const struct pf_layout *find(const struct pf_layouts *ls, const unsigned char *bytes, size_t n, int swap)
 {
 	const struct pf_layout *l;
@@ -193,6 +202,8 @@ static const struct pf_layout *find(const struct pf_layouts *ls, const unsigned 
 		at = ls->sample_id_at;
 	else
 		at = ls->other_id_at ? n - ls->other_id_at : 0; /* wraps around, and is then beyond n */
+	if (at == 0 && !ls->mixed_trailer)
+		at = id_in_body(type);
 	if (at == 0)
 		return (type == PF_RECORD_SAMPLE ? ls->mixed : ls->mixed_trailer) && type < 64 ? NULL : ls->list[0];
 	if (at > n - 8)

@@ -21,13 +21,13 @@ static int read_usage(uint64_t *times, uint64_t *values)
 	return r;
 }
 
-enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + STRIDE * PF_METER_MAX_GROUP }; /* nr enabled running {value id}... */
+enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP }; /* nr enabled running {value id [lost]}... */
 
 /* One group into words[WORDS]. A pinned group that lost its counter reads as end of file, and stays so until it is
  * enabled again: times of UINT64_MAX stand for it at the start, so that no later reading seems to have run longer. */
 INLINE int read_group(const struct pf_meter_group *g, uint64_t *words)
 {
-	const size_t n = HEAD + STRIDE * (size_t)g->n;
+	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;
 	ssize_t got;
 
 	if (g->fd < 0)
@@ -81,9 +81,9 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c)
 			return r;
 		*p.times++ = words[1];
 		*p.times++ = words[2];
-		for (uint32_t k = 0; k < g->n; k++) {
-			*p.values++ = words[HEAD + STRIDE * k];
-			*p.ids++ = words[HEAD + STRIDE * k + 1];
+		for (uint32_t k = 0, at = HEAD; k < g->n; k++, at += STRIDE + g->lost) {
+			*p.values++ = words[at];
+			*p.ids++ = words[at + 1];
 		}
 	}
 	return 0;
@@ -170,10 +170,10 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 			return r;
 		p.times[0] = elapsed(p.times[0], words[1]);
 		p.times[1] = elapsed(p.times[1], words[2]);
-		for (uint32_t k = 0; k < g->n; k++, p.values++, p.ids++) {
-			*p.values = reset ? PF_COUNT_FELL : pf_count_since(*p.values, words[HEAD + STRIDE * k]);
+		for (uint32_t k = 0, at = HEAD; k < g->n; k++, at += STRIDE + g->lost, p.values++, p.ids++) {
+			*p.values = reset ? PF_COUNT_FELL : pf_count_since(*p.values, words[at]);
 			if (*p.ids == 0) /* the start was not read */
-				*p.ids = words[HEAD + STRIDE * k + 1];
+				*p.ids = words[at + 1];
 		}
 	}
 	c->v[0] = pf_wall_ns() - c->v[0];

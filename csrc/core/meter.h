@@ -8,11 +8,12 @@
 #include "user_read.h"
 
 /* What is read: one or more kernel groups, each by a single read(2) of its leader, or without a system call where user_read.h can.
- * Groups are opened with read_format PF_METER_FORMAT exactly. With ngroups == 0 the kernel's accounting of the thread is read
+ * Groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) where the leader writes records. With ngroups == 0 the kernel's accounting of the thread is read
  * instead (usage.h). */
 struct pf_meter_group {
 	int32_t fd;
 	uint32_t n;
+	uint32_t lost; /* each value comes with how many records its event lost: 1, or 0 */
 	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
 	uint8_t *off;                 /* its leader's, which is kept in step; or NULL */
 };

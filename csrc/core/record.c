@@ -185,6 +185,7 @@ PF_INLINE int body(const struct pf_layout *l, struct pf_walk *w, struct pf_recor
 	case PF_RECORD_READ:
 		pid_tid(w, out);
 		out->read_format = (uint32_t)l->read_format;
+		out->read_hidden = l->read_hidden;
 		out->has |= PF_SAMPLE(READ);
 		return pf_take_read(w, l->read_format, &out->read) ? 0 : -EBADMSG;
 	case PF_RECORD_AUX:

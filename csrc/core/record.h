@@ -62,7 +62,7 @@ struct pf_record {
 	struct pf_view branch_stack;         /* struct pf_branch */
 	struct pf_view branch_counters;      /* u64, one for each branch */
 	struct pf_view regs_user, regs_intr; /* u64, one for each bit of the mask */
-	uint32_t read_format;
+	uint32_t read_format, read_hidden;
 
 	/* Bodies of the other types. */
 	uint8_t arch;
@@ -89,8 +89,8 @@ struct pf_branch {
 
 enum { PF_RECORD_UNKNOWN = 1 };
 
-/* Understand one whole record. bytes is aligned as uint64_t is (-EINVAL otherwise): to 8, on i386 to 4. n is its length, which must
- * be the header's size. Nothing is read beyond n, nothing is allocated. Returns
+/* Understand one whole record. bytes is aligned as uint64_t is (-EINVAL otherwise): to 8, on i386 to 4. n is its length, which
+ * must be the header's size. Nothing is read beyond n, nothing is allocated. Returns
  *   0                   understood
  *   PF_RECORD_UNKNOWN   well framed, of a type that this module does not know: 64 and more (a tool's own, see
  *                       pf_record_is_user) or a newer kernel's. type, misc, size and body are set, and what

@@ -199,6 +199,7 @@ PF_INLINE int parse(const struct pf_layout *l, struct pf_walk *w, struct pf_reco
 		return 0;
 
 	out->read_format = (uint32_t)l->read_format;
+	out->read_hidden = l->read_hidden;
 	out->arch = l->arch;
 	out->regs_user_mask = l->regs_user;
 	out->regs_intr_mask = l->regs_intr;

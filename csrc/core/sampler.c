@@ -465,6 +465,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 		empty_ring(s, PF_AT_LUA, 1);
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
+		pf_sampler_lost(s);
 		s->duration_ns = pf_wall_ns() - s->started_ns;
 		if (r < 0) { /* one that goes on would signal whom nobody asked */
 			pf_ring_unmap(&s->ring);
@@ -477,6 +478,13 @@ int pf_sampler_stop(struct pf_sampler *s)
 	give_signal(s, inherited);
 	give_stack(s, inherited);
 	return r < 0 ? r : 0;
+}
+
+uint64_t pf_sampler_lost(struct pf_sampler *s)
+{
+	if (s->running && !pf_sampler_inherited(s))
+		pf_event_lost(s->event, &s->lost);
+	return (s->lost > s->ring.lost ? s->lost : s->ring.lost) + s->ring.lost_samples;
 }
 
 uint64_t pf_sampler_total(const struct pf_sampler *s)

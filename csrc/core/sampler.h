@@ -64,6 +64,7 @@ struct pf_sampler {
 	uint32_t npending;
 	struct pf_pending pending[PF_SAMPLER_PENDING];
 	uint64_t last;       /* the count at the last sample */
+	uint64_t lost;       /* the kernel's count of it, as last read */
 	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
 	uint64_t own_weight; /* of an exact event: what the profiler did */
 	uint64_t sum;        /* of all weights */
@@ -115,6 +116,9 @@ static inline void pf_sampler_leave(struct pf_sampler *s)
 
 /* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
 void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n);
+
+/* How many of its records found no room: as the kernel counts, or on older ones as the records say that were read. */
+uint64_t pf_sampler_lost(struct pf_sampler *s);
 
 /* The exact count: without what the profiler did. After the stop. */
 uint64_t pf_sampler_total(const struct pf_sampler *s);

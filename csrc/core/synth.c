@@ -57,6 +57,31 @@ size_t pf_synth_map(unsigned char *out, const struct pf_synth_map *m, size_t tra
 	return finish(out, sizeof(struct pf_header) + sizeof body, PF_RECORD_MMAP2, USER_MODE, m->filename, trailer);
 }
 
+static size_t numbers(unsigned char *out, uint32_t type, const uint64_t *body, size_t n, uint64_t id, size_t trailer)
+{
+	const size_t at = sizeof(struct pf_header) + n * sizeof *body;
+	const struct pf_header h = {type, 0, (uint16_t)(at + trailer)};
+
+	memcpy(out, &h, sizeof h);
+	memcpy(out + sizeof h, body, n * sizeof *body);
+	memset(out + at, 0, trailer);
+	if (trailer >= sizeof id)
+		memcpy(out + at + trailer - sizeof id, &id, sizeof id);
+	return h.size;
+}
+
+size_t pf_synth_lost_samples(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer)
+{
+	return numbers(out, PF_RECORD_LOST_SAMPLES, &lost, 1, id, trailer);
+}
+
+size_t pf_synth_lost(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer)
+{
+	const uint64_t body[] = {id, lost};
+
+	return numbers(out, PF_RECORD_LOST, body, 2, id, trailer);
+}
+
 size_t pf_synth_round(unsigned char *out)
 {
 	const struct pf_header h = {PF_USER_FINISHED_ROUND, 0, sizeof h};

@@ -25,6 +25,11 @@ struct pf_synth_map {
 
 size_t pf_synth_map(unsigned char *out, const struct pf_synth_map *m, size_t trailer);
 
+/* How many samples of the event with that id found no room, as perf record says it: id stands at the trailer's end, where events
+ * with PERF_SAMPLE_IDENTIFIER have it. And how many records were lost, as the kernel says it. */
+size_t pf_synth_lost_samples(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
+size_t pf_synth_lost(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
+
 /* Everything that was written before this is in order (PF_USER_FINISHED_ROUND). */
 size_t pf_synth_round(unsigned char *out);
 

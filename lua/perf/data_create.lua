@@ -28,7 +28,7 @@ local function event_of(e, i, level)
   elseif type(e) == "userdata" then -- an Event
     if getmetatable(e) ~= core.Event then bad(level + 1, "events[%d]: an event expected, got userdata", i) end
     local info = e:info()
-    return {attr = info.attr, ids = {assert(e:id())}, name = info.label}
+    return {attr = e:kernel_attr(), ids = {assert(e:id())}, name = info.label}
   elseif type(e) ~= "table" then
     bad(level + 1, "events[%d]: an event expected, got %s", i, type(e))
   elseif rawget(e, "attr") then -- as file.attrs has them
@@ -91,10 +91,10 @@ function Writer:payload(bytes)
   return self._writer:payload(bytes)
 end
 
---- How much was written: {samples, records, lost, bytes}.
+--- How much was written: {samples, records, lost (as `lost_samples` records say, or where there are none `lost` records), bytes}.
 function Writer:stats()
   local s = self._writer:state()
-  return {samples = s.samples, records = s.records, lost = s.lost, bytes = s.bytes}
+  return {samples = s.samples, records = s.records, lost = s.lost_samples ~= 0 and s.lost_samples or s.lost, bytes = s.bytes}
 end
 
 local function finish(w)

@@ -6,6 +6,7 @@ local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.fast"
 local open = require "perf.open"
+local wake = require "perf.wake"
 
 local Event = core.Event.__index
 local entry, copy = counts.entry, open.copy
@@ -26,7 +27,17 @@ function Event:label() return check(self, "label"):info().label end
 --- The attr it was opened with: a table of perf_event_attr fields.
 function Event:attr() return copy(check(self, "attr"):info().attr) end
 
+--- The attr as the kernel has it. An event that writes records also has "lost" in its read_format where the kernel knows that,
+-- and with "group" "id"; what `read` and Records show is as asked for. Whoever decodes the bytes of `drain` or `read_raw` needs
+-- this one.
+function Event:kernel_attr()
+  local attr = copy(check(self, "kernel_attr"):info().attr)
+  attr.read_format = self:format()
+  return attr
+end
+
 local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modify, Event.scan
+local records = Event.records
 
 --- Map the event's ring.
 -- @param[opt] opts `pages` (a power of two, 128), `aux_pages` (0), `overwrite` (true for an event opened with write_backward)
@@ -40,6 +51,34 @@ function Event:map(opts)
   return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
     { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts and opts.aux_pages ~= nil })
 end
+
+--- Iterate over the records.
+-- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given; `max`: it ends after so many
+-- records; `duration`: it ends after so many seconds in all, however many come
+-- @return iterator, which ends also when the watched process has ended or the reader is woken, and passes over damaged records
+function Event:records(opts)
+  local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
+  if not wake.bounded(opts) then return next_record end
+  return wake.records(opts, function(timeout) return self:read_record(timeout) end)
+end
+
+--- How many records of this event were lost for want of room in a ring, those of children that inherit it included: right at any
+-- time where the kernel counts them (Linux 6.0). An older one tells only by `lost` records, which it writes when there is room
+-- again; then `at_least` is true. `reset` leaves the number as it is, and a closed event keeps its last.
+-- @function Event:lost
+-- @return the number; {records=, samples=: what the `lost` and `lost_samples` records say that were read from its ring, damaged=:
+-- bytes that were dropped in which no record could be made out, kernel=: the kernel's count, ring=: what all events lost that
+-- write into its ring, where others do, at_least=: true where the number is a lower bound}
+
+--- End the read that waits, or else the next read of this event: it gives nil, message, "ECANCELED", whether there is a record or
+-- not, and leaves the records where they are. `poll` gives the same, an iterator ends. For hooks, signals' handlers and
+-- coroutines of this state; others have `wake_fd`.
+-- @function Event:wake
+
+--- A descriptor for those who cannot call `wake`: a byte that is written into it does the same. Other threads and states use
+-- `perf.wake(fd)`; write(2) is allowed in a signal handler. It belongs to the event, which closes it.
+-- @function Event:wake_fd
+-- @return descriptor; or nil, message, code
 
 --- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses for a PMU that has those.
 -- @return true, or nil, message, code

@@ -54,7 +54,7 @@ local function event_by_ffi(ffi, number)
   local pointers = core.pointers()
   local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_event_begin)
   local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_event_end)
-  local words, class = ffi.typeof "struct { uint64_t v[4]; }", core.Event
+  local words, class = ffi.typeof "struct { uint64_t v[5]; }", core.Event
   local ENODATA, EBADF, ECHILD = -61, -9, -10
 
   function M.event_begin(ev)

@@ -216,6 +216,17 @@ function Group:read_record(timeout) return reader(self, "read_record", timeout):
 --- Wait until a member has records, as Event:poll.
 function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
+--- End the read of its records that waits, or else the next one: as Event:wake.
+function Group:wake() reader(self, "wake"):wake() end
+
+--- A descriptor that does so when a byte is written into it: as Event:wake_fd.
+-- @return descriptor; or nil, message, code
+function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end
+
+--- How many records its members lost: see Event:lost.
+-- @return the number; {at_least=: true where it is a lower bound}
+function Group:lost() return merge().lost(check_group(self, "lost")) end
+
 --- Whether a record can be read at once.
 function Group:has_record() return reader(self, "has_record"):has_record() end
 

@@ -44,6 +44,7 @@ local functions = {
   recorder = "record",
   msr = "msr",
   tally = "tally",
+  wake = "wake",
   keeper = "keep",
   profilers = "hardware_profiler software_profiler cache_profiler",
   profiler = "profile profiler",

@@ -19,6 +19,8 @@ local core = require "perf.core"
 
 local M = {}
 
+local wake = require "perf.wake"
+
 local Reader = {}
 Reader.__index = Reader
 
@@ -140,18 +142,35 @@ function Reader:has_record() return self:ready "has_record" end
 
 --- Wait until a record is there.
 -- @param[opt=0] timeout seconds
--- @return true; or nil, message, "ETIMEDOUT", or "EPIPE" when every watched process has ended
+-- @return true; or nil, message, "ETIMEDOUT", "ECANCELED" when it is woken, or "EPIPE" when every watched process has ended
 function Reader:poll(timeout)
   if self:ready "poll" then return true end
   return core.wait(self:mapped "poll", timeout)
 end
 
+-- The event that stands for all when the reader is to be woken.
+local function waker(self, method)
+  local ev = self.waker
+  if not (ev and ev:is_open()) then
+    ev = self:mapped(method)[1]
+    self.waker = ev
+  end
+  return ev
+end
+
+--- End the read that waits, or else the next: see Event:wake.
+function Reader:wake() waker(self, "wake"):wake() end
+
+--- A descriptor that does so when a byte is written into it: see Event:wake_fd.
+function Reader:wake_fd() return waker(self, "wake_fd"):wake_fd() end
+
 --- The next record of all rings, in time order.
 -- @param[opt=0] timeout seconds to wait for one
--- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when every watched process has ended, "EBADMSG" for a
--- damaged one, after which reading goes on
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when every watched process has ended, "ECANCELED" when it is woken,
+-- "EBADMSG" for a damaged one, after which reading goes on
 function Reader:read_record(timeout)
   while true do
+    if self.waker and self.waker:woken() then return nil, "the reader was woken", "ECANCELED" end
     local rec = self:ripe()
     if rec then return rec end
     local found = self:round()
@@ -167,24 +186,41 @@ function Reader:read_record(timeout)
   end
 end
 
+local function check_amount(name, v)
+  if v ~= nil and not (type(v) == "number" and v >= 0) then
+    local what = name == "max" and "a number of records" or "seconds"
+    blame.method("records", ("option '%s': %s expected, got %s"):format(name, what, tostring(v)), 2)
+  end
+end
+
+local known = { timeout = true, max = true, duration = true }
+
 --- Iterate over the records.
--- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given
--- @return iterator, which ends also when every watched process has ended
+-- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given; `max`: it ends after so many
+-- records; `duration`: it ends after so many seconds in all, however many come
+-- @return iterator, which ends also when every watched process has ended, or the reader is woken
 function Reader:records(opts)
   if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
   for name in every(opts or {}) do
-    if name ~= "timeout" then blame.method("records", ("unknown option '%s'"):format(tostring(name)), 2) end
+    if not known[name] then blame.method("records", ("unknown option '%s'"):format(tostring(name)), 2) end
   end
-  local timeout = opts and opts.timeout
-  M.check_timeout(timeout, "records")
+  opts = opts or {}
+  M.check_timeout(opts.timeout, "records")
+  check_amount("max", opts.max)
+  check_amount("duration", opts.duration)
   self:mapped "records"
-  return function()
-    while true do
-      local rec, _, code = self:read_record(timeout)
-      if rec then return rec end
-      if code ~= "EBADMSG" then return nil end
-    end
+  return wake.records(opts, function(timeout) return self:read_record(timeout) end)
+end
+
+--- What several events lost in all: each its own, and so does a ring that several of them write into.
+-- @return the number; {at_least=: true where it is a lower bound}
+function M.lost(events)
+  local sum, at_least = 0, nil
+  for _, ev in ipairs(events) do
+    local n, detail = ev:lost()
+    sum, at_least = sum + n, at_least or detail.at_least
   end
+  return sum, { at_least = at_least }
 end
 
 --- A reader of several events.

@@ -154,6 +154,38 @@ local function joined(leader, ev, info)
   end
 end
 
+-- What makes an event write records.
+local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
+  "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
+
+local function writes_records(attr)
+  for _, field in ipairs(writes) do
+    local v = attr[field]
+    if v and v ~= 0 then return true end
+  end
+end
+
+local counts_lost -- whether the kernel does; nil: not known yet
+
+--- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
+function M.counts_lost()
+  if counts_lost == nil then
+    local probe = require "perf.probe"
+    local ok, code = probe.attempt(probe.dummy { read_format = { "lost" } })
+    if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: asked again the next time
+    counts_lost = ok
+  end
+  return counts_lost
+end
+
+-- Whether an event is to count what it loses: one that writes records. A program of BPF writes samples into an event without a
+-- period.
+local function to_count_lost(attr)
+  local sampled = attr.sample_type
+  local writer = writes_records(attr) or sampled ~= nil and sampled ~= 0 and not (type(sampled) == "table" and sampled[1] == nil)
+  return writer and M.counts_lost()
+end
+
 --- Open one attr; explains what the machine refuses.
 -- @param spec {label=, unit=, scale=, note= what is to be said of its counts}
 -- @param attr plain attr fields
@@ -170,10 +202,11 @@ function M.attr(spec, attr, opts)
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
     asked, info.user = user_read.ask(attr)
   end
-  local ev, message, code = idle.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user)
+  local lost = to_count_lost(attr)
+  local ev, message, code = idle.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
   if not ev and asked ~= attr then
     info.user = false
-    ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info)
+    ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
@@ -183,7 +216,7 @@ function M.attr(spec, attr, opts)
     if attr.sample_period or attr.sample_freq then -- its samples are another matter: none is taken in the kernel
       info.label, info.note = M.user_label(spec.label)
     end
-    ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info)
+    ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end
   if keep then keep:close() end
   if ev then
@@ -241,15 +274,9 @@ function M.prepared(attr, format)
   return a
 end
 
--- What makes an event write records.
-local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
-  "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
-
 --- Make an attr's records fit to be merged with others': a time to order them by, an id to tell whose they are.
 function M.mergeable(attr)
-  local records = false
-  for _, field in ipairs(writes) do records = records or (attr[field] and attr[field] ~= 0) end
-  if not records then return attr end
+  if not writes_records(attr) then return attr end
   local sampled = attr.sample_type or {}
   if type(sampled) ~= "table" then
     sampled = core.unpack(core.pack { sample_type = sampled }).sample_type or {}

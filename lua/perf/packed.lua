@@ -15,6 +15,7 @@ local blame = require "perf.names.blame"
 local core = require "perf.core"
 local ffi = require "ffi"
 local record = require "perf.record"
+local wake = require "perf.wake"
 
 if core.packed then return core.packed end -- it gives the core's classes their methods, which is done once
 
@@ -27,6 +28,7 @@ local Packed -- the ctype
 
 local i32p, u16p, u64 = ffi.typeof "const int32_t *", ffi.typeof "const uint16_t *", ffi.typeof "uint64_t"
 local band = require "bit".band
+local unpack = unpack or table.unpack -- luacheck: compat
 local cast, tonumber = ffi.cast, tonumber -- each look-up of a name would be one more check in compiled code
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -285,6 +287,8 @@ end
 local Event = core.Event.__index
 local read_record, read_aux, records, poll, each_event = Event.read_record, Event.read_aux, Event.records, Event.poll, Event.each
 
+local passing = { EBADMSG = true, ETIMEDOUT = true, ECANCELED = true }
+
 local read_slowly
 
 --- The next record of the event's ring.
@@ -329,10 +333,12 @@ local function next_slowly(self, timeout, why)
 end
 
 --- Iterate over the records.
--- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given
--- @return iterator, which ends also when the watched process has ended, and passes over damaged records
+-- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given; `max`: it ends after so many
+-- records; `duration`: it ends after so many seconds in all, however many come
+-- @return iterator, which ends also when the watched process has ended or the reader is woken, and passes over damaged records
 function Event:records(opts)
   blame.call("records", records, self, opts) -- raises what is to be raised
+  if wake.bounded(opts) then return wake.records(opts, function(timeout) return self:read_record(timeout) end) end
   local timeout = opts and opts.timeout
   return function()
     local rec, why = take_new(take_event, self)
@@ -341,18 +347,47 @@ function Event:records(opts)
   end
 end
 
+local function otherwise_event(ev, why)
+  if why == NONE then return false end
+  local rec, message, code = read_record(ev)
+  if code and not passing[code] then error("the ring: " .. message, 0) end
+  return rec or code == "EBADMSG"
+end
+
+local function is_table(v) return type(v) == "table" end
+
+-- A loop that ends at its bounds, also while records of other types come.
+local function each_bounded(ev, opts, kind, ...)
+  local max, is_over, over = opts.max or math.huge, wake.timer(opts.duration), false
+  local step = maker(...)(take_event, ev, new(core.record_room), function(rec)
+    if rec.type == kind then return true end
+    over = is_over()
+    return over
+  end, function(why)
+    if why ~= UNTAGGED then return otherwise_event(ev, why) end
+    core.tag(ev, intern)
+    return true
+  end)
+  local function give(...)
+    if not over then return ... end
+  end
+  return function(_, count)
+    if count >= max or is_over() then return nil end
+    return give(step(_, count))
+  end, nil, 0
+end
+
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
 -- @param type a Record's type: "sample", "mmap2" ...
--- @param ... names of fields that are one number or one string each: "ip", "pid", "time" ...
--- @usage for i, ip, time in ev:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
+-- @param ... names of fields that are one number or one string each: "ip", "pid", "time" ...; and behind them, where more come
+-- than the loop can take, a table of `max` (records) and `duration` (seconds), at either of which it ends
+-- @usage for i, ip, time in ev:each("sample", "ip", "time", { duration = 1 }) do ... end    -- i counts them; a field may be nil
 function Event:each(type, ...)
   blame.call("each", each_event, self, type, ...) -- raises what is to be raised
-  return values(take_event, self, function(ev, why)
-    if why == NONE then return false end
-    local rec, message, code = read_record(ev)
-    if code and code ~= "EBADMSG" and code ~= "ETIMEDOUT" then error("the ring: " .. message, 0) end
-    return rec or code == "EBADMSG"
-  end, type, ...)
+  local n = select("#", ...)
+  local opts = n > 0 and select(n, ...)
+  if is_table(opts) then return each_bounded(self, opts, type, unpack({ ... }, 1, n - 1)) end
+  return values(take_event, self, otherwise_event, type, ...)
 end
 
 function Event:read_aux(rec, n)

@@ -1,9 +1,11 @@
 --- Recording a whole process, with its threads and children, into a perf.data file.
 --
--- On each CPU every event has a ring in common, into which it writes for the process and all that it starts (inherit). One of
--- the events also writes what perf needs to know whose samples they are: programs started, files mapped, processes made and
--- ended. The rings are emptied when one is half full, ten times a second otherwise; a finished_round behind each such pass
--- tells readers up to where they can sort.
+-- On each CPU every event has a ring in common, into which it writes for the process and all that it starts (inherit). One more
+-- event counts nothing and writes what perf needs to know whose samples they are: programs started, files mapped, processes made
+-- and ended. What the others lose are samples alone then, and the kernel counts them (PERF_FORMAT_LOST): samples and lost are all
+-- there were. A lost_samples record at the end says how many, of each event on each CPU, as perf record does. The rings are
+-- emptied when one is half full, ten times a second otherwise; a finished_round behind each such pass tells readers up to where
+-- they can sort.
 --
 -- A command waits, already forked, until its events are open (enable_on_exec), so its first instruction is recorded. What
 -- runs already is described by records made here (perf.recorder_state).
@@ -94,13 +96,12 @@ end
 
 local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all that user code has, without segments
 
-local function sample_fields(attr, opts, several)
+local function sample_fields(attr, opts)
   local fields, has = {}, {}
   local function add(name)
     if not has[name] then fields[#fields + 1], has[name] = name, true end
   end
-  if several then add "identifier" end
-  for _, name in ipairs{"ip", "tid", "time", "cpu", "period"} do add(name) end
+  for _, name in ipairs{"identifier", "ip", "tid", "time", "cpu", "period"} do add(name) end
   for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do add(name) end
   if attr.type == "tracepoint" or attr.type == 2 then add "raw" end
   if opts.call_graph then add "callchain" end
@@ -126,10 +127,18 @@ local function inherits(attr)
   return not (attr.uprobe_path or attr.kprobe_func)
 end
 
--- The attrs to open, each {spec = {label}, attr =, ids = {}, name =}: the first also tells of processes and maps.
+-- What tells of processes and maps.
+local function tracker(opts, command)
+  local attr = {type = "software", config = 9, exclude_kernel = true, exclude_hv = true, sample_period = 1, sample_id_all = true,
+    sample_type = {"identifier", "ip", "tid", "time", "cpu", "period"}, inherit = opts.inherit ~= false, disabled = true,
+    enable_on_exec = command}
+  for _, name in ipairs{"mmap", "mmap2", "comm", "comm_exec", "task"} do attr[name] = true end
+  return {spec = {label = "dummy:u"}, attr = attr, ids = {}, events = {}, name = "dummy:u", tracks = true}
+end
+
+-- The attrs to open, each {spec = {label}, attr =, ids = {}, events = {}, name =}.
 local function prepare(list, opts, command)
   local prepared = {}
-  local several = #list > 1 or #list[1].attrs > 1
   for _, event in ipairs(list) do
     for _, given in ipairs(event.attrs) do
       local attr = open.copy(given)
@@ -144,16 +153,15 @@ local function prepare(list, opts, command)
         end
       end
       if attr.sample_period then attr.freq = nil end
-      local fields, msg, code = sample_fields(attr, opts, several)
+      local fields, msg, code = sample_fields(attr, opts)
       if not fields then return nil, msg, code end
-      attr.sample_type, attr.sample_id_all, attr.read_format = fields, true, {"id"}
+      attr.sample_type, attr.sample_id_all = fields, true
       attr.inherit, attr.disabled, attr.enable_on_exec = opts.inherit ~= false, true, command
-      if #prepared == 0 then
-        for _, name in ipairs{"mmap", "mmap2", "comm", "comm_exec", "task"} do attr[name] = true end
-      end
-      prepared[#prepared + 1] = {spec = {label = event.label}, attr = attr, ids = {}, name = event.label}
+      prepared[#prepared + 1] = {spec = {label = event.label}, attr = attr, ids = {}, events = {}, name = event.label}
     end
   end
+  prepared[#prepared + 1] = tracker(opts, command)
+  for _, entry in ipairs(prepared) do entry.attr.read_format = open.counts_lost() and {"id", "lost"} or {"id"} end
   return prepared
 end
 
@@ -192,7 +200,7 @@ function Session:open_one(entry, tid, cpu, leader)
   local info = ev:info()
   entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
-  entry.ids[#entry.ids + 1] = ev:id()
+  entry.ids[#entry.ids + 1], entry.events[#entry.events + 1] = ev:id(), ev
   local ok
   if leader then
     ok, msg, code = ev:set_output(leader)
@@ -262,6 +270,34 @@ function Session:run()
   end
 end
 
+-- Writes what was lost behind all the rest. Sets self.lost, samples; self.lost_records, of what happened beside them;
+-- self.at_least where the kernel does not count them and its lost records are all there is.
+function Session:tell_lost()
+  local trailer = core.trailer(self.prepared[1].attr)
+  local told = self.writer._writer:state().lost
+  local sums = {0, 0}
+  for _, entry in ipairs(self.prepared) do
+    for i, ev in ipairs(entry.events) do
+      local lost, detail = ev:lost()
+      self.at_least = self.at_least or detail.at_least
+      sums[entry.tracks and 2 or 1] = sums[entry.tracks and 2 or 1] + lost
+      if detail.kernel and detail.kernel > 0 and not entry.tracks then
+        local ok, msg, code = self.writer:write(core.synth{type = "lost_samples", trailer = trailer, id = entry.ids[i],
+          lost = detail.kernel})
+        if not ok then return nil, msg, code end
+      end
+    end
+  end
+  self.lost, self.lost_records = sums[1], sums[2]
+  if self.at_least then
+    self.lost, self.lost_records = told, nil
+  elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would have said so with the next record
+    return self.writer:write(core.synth{type = "lost", trailer = trailer, id = self.leaders[1]:id(),
+      lost = sums[1] + sums[2] - told})
+  end
+  return true
+end
+
 -- A command is asked to end, and given a second for it.
 function Session:finish()
   local status
@@ -277,6 +313,7 @@ function Session:finish()
   end
   for _, ev in ipairs(self.events) do ev:disable() end
   local ok, msg, code = self:drain()
+  if ok then ok, msg, code = self:tell_lost() end
   if not ok then return nil, msg, code end
   return status or nil, nil, nil, true
 end
@@ -326,7 +363,8 @@ end
 
 local Result = {}
 function Result:__tostring()
-  return ("%s: %s samples, %s lost, %s bytes"):format(self.path, self.samples, self.lost, self.bytes)
+  return ("%s: %s samples, %s%s lost, %s bytes"):format(self.path, self.samples, self.at_least and "at least " or "", self.lost,
+    self.bytes)
 end
 
 -- Everything between opening and the result; the caller closes what is open.
@@ -349,8 +387,8 @@ local function record(self, argv)
   ok, msg, code = self:open(tids)
   if ok then ok, msg, code = self:create() end
   if not ok then return nil, msg, code end
-  for _, ev in ipairs(argv and {} or self.events) do
-    ok, msg, code = ev:enable()
+  for i = argv and 0 or #self.events, 1, -1 do -- what tells of processes and maps first
+    ok, msg, code = self.events[i]:enable()
     if not ok then return nil, msg, code end
   end
   if run then
@@ -372,7 +410,8 @@ local function record(self, argv)
   ok, msg, code = self.writer:close()
   if not ok then return nil, msg, code end
   local stats = self.writer:stats()
-  return setmetatable({path = self.path, samples = stats.samples, lost = stats.lost, bytes = stats.bytes,
+  return setmetatable({path = self.path, samples = stats.samples, lost = self.lost, lost_records = self.lost_records,
+    at_least = self.at_least, bytes = stats.bytes,
     status = status and (status.exit or 128 + status.signal), signal = status and status.signal,
     interrupted = self.interrupted, timed_out = self.timed_out}, Result)
 end
@@ -394,8 +433,9 @@ end
 --   ends with it
 -- * `timeout` seconds, after which the recording ends and a command is asked to
 -- * `pages` of each CPU's ring, 128; `inherit` false: not the children (which a uprobe or a kprobe by name needs)
--- @return {path, samples, lost, bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number),
---   timed_out}; or nil, message, code
+-- @return {path, samples, lost (samples that found no room in a ring: with `samples` all there were), lost_records (of programs,
+--   maps and processes), at_least (true: the kernel, older than Linux 6.0, does not count them, and `lost` is a lower bound),
+--   bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number), timed_out}; or nil, message, code
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)
   local argv, pid = check_target(what)

@@ -301,6 +301,17 @@ function Set:records(opts) return (reader(self, "records"):records(opts)) end
 --- The next record of any event, as Event:read_record.
 function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
+--- End the read of its records that waits, or else the next one: as Event:wake.
+function Set:wake() reader(self, "wake"):wake() end
+
+--- A descriptor that does so when a byte is written into it: as Event:wake_fd.
+-- @return descriptor; or nil, message, code
+function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
+
+--- How many records its events lost: see Event:lost.
+-- @return the number; {at_least=: true where it is a lower bound}
+function Set:lost() return require "perf.merge".lost(check(self, "lost")) end
+
 --- Whether a record can be read at once.
 function Set:has_record() return reader(self, "has_record"):has_record() end
 

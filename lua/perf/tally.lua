@@ -8,7 +8,8 @@
 --     print(hits)                                   -- the most frequent first
 --
 -- A tally takes records from Events, Groups, Sets and perf.data files. Its memory is bounded: when it has `max` keys, what
--- comes with another one is added up as `other`. Records that were lost, `ev:lost()` knows.
+-- comes with another one is added up as `other`. `totals().lost` is how many records found no room in the rings that it took
+-- from: with those that it counted, all there were.
 -- @classmod Tally
 local core = require "perf.core"
 local every = require "perf.every"
@@ -46,16 +47,53 @@ function M.tally(opts)
   if not raw then return nil, message, code end
   local fields = {}
   for i, name in ipairs(by) do fields[i] = name end
-  return setmetatable({ _raw = raw, fields = fields, weight = opts.weight }, Tally)
+  -- _losses: one for each ring and file that records were taken from, {lost=, base=, at_least=}; _of: the same by Event or file.
+  local self = { _raw = raw, fields = fields, weight = opts.weight }
+  self._losses, self._of = {}, setmetatable({}, { __mode = "k" })
+  return setmetatable(self, Tally)
+end
+
+-- What a source has lost by now.
+local function look(loss, source)
+  local lost, at_least
+  if getmetatable(source) == core.Event then
+    lost, at_least = source:ring_lost()
+  else
+    lost, at_least = source:lost()
+  end
+  loss.lost, loss.at_least = lost, at_least
+end
+
+local function note(self, source)
+  local loss = self._of[source]
+  if not loss then
+    loss = { base = 0 }
+    self._of[source], self._losses[#self._losses + 1] = loss, loss
+  end
+  look(loss, source)
+end
+
+local function look_again(self)
+  for source, loss in every(self._of) do look(loss, source) end
+end
+
+local function take_ring(self, ev)
+  local n, message, code = self._raw:take(ev)
+  if n then note(self, ev) end
+  return n, message, code
 end
 
 --- Count the records that are there: what is in a ring now, a file to its end.
 -- @param source Event, Group, Set, or what perf.data.open gives
 -- @return how many were counted; or nil, message, code
 function Tally:take(source)
-  if type(source) == "userdata" and getmetatable(source) == core.Event then return self._raw:take(source) end
+  if type(source) == "userdata" and getmetatable(source) == core.Event then return take_ring(self, source) end
   local data = type(source) == "table" and rawget(source, "_data")
-  if data then return self._raw:take(data) end
+  if data then
+    local n, message, code = self._raw:take(data)
+    note(self, source)
+    return n, message, code
+  end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
     error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
@@ -66,7 +104,7 @@ function Tally:take(source)
       error(("bad argument #1 to 'take' (Event expected at [%d], got %s)"):format(i, type(ev)), 2)
     end
     if ev:is_mapped() then
-      local n, message, code = self._raw:take(ev)
+      local n, message, code = take_ring(self, ev)
       if not n then return nil, message, code end
       sum, any = sum + n, true
     end
@@ -119,14 +157,25 @@ function Tally:top(n)
 end
 
 --- What was counted in all.
--- @return {total=, other= (part of it: of keys beyond `max`), keys= (how many), without= (records that lack a field)}
+-- @return {total=, other= (part of it: of keys beyond `max`), keys= (how many), without= (records that lack a field), lost=
+-- (records that found no room in the rings, or that a file says were lost, of whatever type, since `clear`), at_least= (true
+-- where the kernel does not count them and `lost` is a lower bound: see Event:lost)}
 function Tally:totals()
   local total, other, keys, without = self._raw:totals()
-  return { total = total, other = other, keys = keys, without = without }
+  look_again(self)
+  local lost, at_least = 0, nil
+  for _, loss in ipairs(self._losses) do
+    lost, at_least = lost + loss.lost - loss.base, at_least or loss.at_least or nil
+  end
+  return { total = total, other = other, keys = keys, without = without, lost = lost, at_least = at_least }
 end
 
 --- Forget what was counted.
-function Tally:clear() self._raw:clear() end
+function Tally:clear()
+  self._raw:clear()
+  look_again(self)
+  for _, loss in ipairs(self._losses) do loss.base = loss.lost end
+end
 
 --- Give the memory back at once; the collector does it too.
 function Tally:close() self._raw:close() end
@@ -146,7 +195,10 @@ function Tally:__tostring()
   end
   local tail = ("%s in all, %s of them in %s keys"):format(format.commas(totals.total),
     format.commas(totals.total - totals.other), format.commas(totals.keys))
-  if #rows == 0 then return "Tally: nothing was counted" end
+  if totals.lost > 0 then
+    tail = ("%s, and %s%s lost"):format(tail, totals.at_least and "at least " or "", format.commas(totals.lost))
+  end
+  if #rows == 0 then return totals.lost > 0 and tail or "Tally: nothing was counted" end
   return format.align(rows, { true, true }) .. "\n" .. tail
 end
 

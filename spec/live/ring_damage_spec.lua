@@ -183,12 +183,16 @@ describe("a damaged ring", function()
   it("counts what lost records say", function()
     write(b.record(LOST, 0, b.u64s(1, 5)) .. b.record(13, 0, b.u64(7)) .. b.record(LOST, 0, b.u64s(1, 6)))
     publish()
-    assert.equal(0, (ev:lost()))
+    local function said()
+      local _, detail = ev:lost()
+      return detail.records + detail.samples
+    end
+    assert.equal(0, said())
     ev:read_record()
-    assert.equal(5, (ev:lost()))
+    assert.equal(5, said())
     ev:drain()
     local n, detail = ev:lost()
-    assert.equal(18, n)
+    assert.equal(detail.kernel and 7 or 18, n) -- the kernel knows of none of those
     assert.equal(11, detail.records)
     assert.equal(7, detail.samples)
     -- One that is too short says nothing.
@@ -196,7 +200,7 @@ describe("a damaged ring", function()
     publish()
     bad()
     bad()
-    assert.equal(18, (ev:lost()))
+    assert.equal(18, said())
   end)
 
   it("never does worse than an error, whatever stands in it", function()

@@ -25,7 +25,7 @@ describe("a tally", function()
     assert.equal(100, hits:count(kit.gettid()))
     assert.equal(0, hits:count(1))
     assert.same({ { tid = kit.gettid(), count = 100, share = 1 } }, hits:top())
-    assert.same({ total = 100, other = 0, keys = 1, without = 0 }, hits:totals())
+    assert.same({ total = 100, other = 0, keys = 1, without = 0, lost = 0 }, hits:totals())
     assert.matches("100 +100.0 %% +tid " .. kit.gettid() .. "\n100 in all, 100 of them in 1 keys", tostring(hits))
   end)
 
@@ -88,12 +88,12 @@ describe("a tally", function()
     local hits = tally { by = "addr", max = 10 }
     touch(ev, 64)
     assert.equal(64, hits:take(ev))
-    assert.same({ total = 64, other = 54, keys = 10, without = 0 }, hits:totals())
+    assert.same({ total = 64, other = 54, keys = 10, without = 0, lost = 0 }, hits:totals())
     local sum = 0
     for count in hits:each() do sum = sum + count end
     assert.equal(10, sum)
     hits:clear()
-    assert.same({ total = 0, other = 0, keys = 0, without = 0 }, hits:totals())
+    assert.same({ total = 0, other = 0, keys = 0, without = 0, lost = 0 }, hits:totals())
     assert.equal("Tally: nothing was counted", tostring(hits))
   end)
 
@@ -114,7 +114,7 @@ describe("a tally", function()
     assert.equal(8, hits:totals().total)
     touch(ev, 8)
     assert.equal(0, none:take(ev))
-    assert.same({ total = 0, other = 0, keys = 0, without = 8 }, none:totals())
+    assert.same({ total = 0, other = 0, keys = 0, without = 8, lost = 0 }, none:totals())
   end)
 
   it("takes records of other types, and leaves damaged ones out", function()

@@ -49,7 +49,10 @@ local function of_others(opts, words, here)
     call_graph = opts["call-graph"] or opts.g, output = output, timeout = opts.timeout, during = during })
   say.progress()
   if not result then return nil, run.why(words[1], message, code), code end
-  local lost = result.lost > 0 and (", %d lost: a lower -F, or a larger -c, loses fewer"):format(result.lost) or ""
+  local lost = result.lost > 0 and (", %s%d lost: a lower -F, or a larger -c, loses fewer")
+    :format(result.at_least and "at least " or "", result.lost) or ""
+  local others = result.lost_records or 0
+  if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, say.count(others, "record")) end
   io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(say.count(result.samples, "sample"), output, lost))
   if opts.verbose then
     for _, prof in ipairs(require "perf.report.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end

@@ -65,8 +65,15 @@ function tells.fork(reader, rec)
   end
 end
 
-function tells.lost(reader, rec)
-  reader.lost = reader.lost + core.halves(rec.lost or 0)
+function tells.lost_samples(reader, rec)
+  local label = rec.event or "samples"
+  reader.lost_of[label] = (reader.lost_of[label] or 0) + core.halves(rec.lost or 0)
+end
+
+-- Of one event where the file says whose were lost, of all of them where it does not.
+local function lost_of(reader, label)
+  if next(reader.lost_of) then return reader.lost_of[label] or 0 end
+  return reader.lost
 end
 
 function tells.sample(reader, rec)
@@ -190,7 +197,7 @@ local function profile_of(reader, event, file)
   local base = event.label:gsub(":%a+$", "")
   local attr = file.attrs[1] and file.attrs[1].attr or {}
   return Profile.new({ event = event.label, unit = (base == "task-clock" or base == "cpu-clock") and "ns" or "",
-    total = event.total, lost = reader.lost, sample_count = event.count, freq = attr.sample_freq,
+    total = event.total, lost = lost_of(reader, event.label), sample_count = event.count, freq = attr.sample_freq,
     period = not attr.sample_freq and attr.sample_period or nil, pid = alone and first or nil, comm = comm,
     duration_ns = reader.first and reader.last - reader.first or nil }, list)
 end
@@ -222,7 +229,7 @@ function M.load(path)
   local file, message, code = require "perf.data".open(path)
   if not file then return nil, message, code end
   local have, symbols = pcall(require, "perf.symbols")
-  local reader = setmetatable({ processes = {}, events = {}, order = {}, jit = {}, lost = 0, period = {},
+  local reader = setmetatable({ processes = {}, events = {}, order = {}, jit = {}, lost = 0, lost_of = {}, period = {},
     symbols = have and symbols or nil, symbols_ext = have and require "perf.ext.symbols" or nil }, Reader)
   for _, e in ipairs(file.attrs) do
     reader.period[e.name] = not e.attr.sample_freq and tonumber(e.attr.sample_period) or nil
@@ -231,6 +238,7 @@ function M.load(path)
     local tell = tells[rec.type]
     if tell then tell(reader, rec) end
   end
+  reader.lost = tonumber((file:lost()))
   message, code = file:error()
   message = message and ("%s: %s"):format(path, message)
   if message and #reader.order == 0 then

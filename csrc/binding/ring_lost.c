@@ -1,0 +1,142 @@
+/* How many records found no room.
+ *
+ * The kernel counts them for each event (PF_FORMAT(LOST), Linux 6.0), at once. What a `lost` record says is not enough: the
+ * kernel writes one only in front of the next record that fits, and whose loss it was it does not say. So older kernels give a
+ * lower bound. The count of an event outlives it: it is read once more when the event is closed.
+ *
+ * Several events may write into one ring. Each keeps what it had lost when it began to (lost_base), so that a ring's loss is the
+ * sum of what its writers lost since then, and of what those lost in it that have left (lost_gone). */
+#include "ring.h"
+
+/* What the event lost in all, as far as the kernel tells or has told. *known stays as it is where that is all. */
+static uint64_t own_lost(struct pb_event *e, int *known)
+{
+	uint64_t now = 0;
+
+	if (!e->ring.data_size && !e->redirected) /* without a ring the kernel writes nothing, and loses nothing */
+		return 0;
+	if (pf_event_lost(&e->ev, &now))
+		e->lost_seen = now;
+	else if (e->ev.fd >= 0 || !(e->ev.format & PF_FORMAT(LOST)))
+		*known = 0;
+	return e->lost_seen;
+}
+
+/* What it lost in the ring that it writes into now. */
+static uint64_t lost_here(struct pb_event *e, int *known)
+{
+	return own_lost(e, known) - e->lost_base;
+}
+
+static void leave(struct pb_event *e, int *known)
+{
+	struct pb_event **at = &e->output->writers;
+
+	while (*at && *at != e)
+		at = &(*at)->next_writer;
+	if (*at)
+		*at = e->next_writer;
+	e->output->lost_gone += lost_here(e, known);
+	e->output = NULL;
+}
+
+void pb_lost_redirect(struct pb_event *e, struct pb_event *target)
+{
+	int known = 1;
+
+	if (e->output == target)
+		return;
+	if (e->output)
+		leave(e, &known);
+	e->lost_base = own_lost(e, &known);
+	e->output = target;
+	if (target) {
+		e->redirected = 1;
+		e->next_writer = target->writers;
+		target->writers = e;
+	}
+}
+
+void pb_lost_end(struct pb_event *e)
+{
+	int known = 1;
+
+	if (e->ev.fd < 0)
+		return;
+	if (e->output)
+		leave(e, &known);
+	else if (e->ring.map)
+		own_lost(e, &known);
+	if (!known) /* and now nobody will */
+		e->ev.format &= ~PF_FORMAT(LOST);
+}
+
+/* Of the ring: all that was lost in it, whoever wrote. */
+static uint64_t ring_lost(struct pb_event *e, int *known)
+{
+	uint64_t sum = lost_here(e, known) + e->lost_gone;
+
+	for (struct pb_event *w = e->writers; w; w = w->next_writer)
+		sum += lost_here(w, known);
+	if (!*known && sum < e->ring.lost)
+		sum = e->ring.lost;
+	return sum + e->ring.lost_samples;
+}
+
+/* ev:lost(): how many records of this event were lost. Second value: {records=, samples=, damaged=, kernel=, ring=, at_least=}:
+ * what the lost and lost_samples records said that were read from its ring; the bytes dropped as damaged; the kernel's count;
+ * where other events write into its ring, what all of them lost there; true where the number is a lower bound. */
+static int l_lost(lua_State *L)
+{
+	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
+	int known = 1, ring_known = 1;
+	uint64_t kernel, all;
+
+	if (e->ev.fd >= 0)
+		pb_check_event(L, 1); /* not in the child of a fork */
+	all = kernel = own_lost(e, &known);
+
+	if (!known && all < e->ring.lost)
+		all = e->ring.lost;
+	pb_push_u64(L, all + e->ring.lost_samples);
+	lua_createtable(L, 0, 5);
+	pb_push_u64(L, e->ring.lost);
+	lua_setfield(L, -2, "records");
+	pb_push_u64(L, e->ring.lost_samples);
+	lua_setfield(L, -2, "samples");
+	pb_push_u64(L, e->ring.damaged);
+	lua_setfield(L, -2, "damaged");
+	if (known) {
+		pb_push_u64(L, kernel);
+		lua_setfield(L, -2, "kernel");
+	} else {
+		lua_pushboolean(L, 1);
+		lua_setfield(L, -2, "at_least");
+	}
+	if (e->writers || e->lost_gone) {
+		pb_push_u64(L, ring_lost(e, &ring_known));
+		lua_setfield(L, -2, "ring");
+	}
+	return 2;
+}
+
+/* ev:ring_lost(): how many records were lost in its ring, whoever wrote them; true where it is a lower bound. */
+static int l_ring_lost(lua_State *L)
+{
+	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
+	int known = 1;
+
+	pb_push_u64(L, ring_lost(e, &known));
+	lua_pushboolean(L, !known);
+	return 2;
+}
+
+void pb_open_ring_lost(lua_State *L)
+{
+	static const luaL_Reg methods[] = {{"lost", l_lost}, {"ring_lost", l_ring_lost}, {NULL, NULL}};
+
+	lua_getfield(L, -1, "Event");
+	lua_getfield(L, -1, "__index");
+	pb_register(L, methods);
+	lua_pop(L, 2);
+}
