@@ -1,5 +1,6 @@
 /* What spans need beyond counts: the time of day, and ids. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/random.h>
 
@@ -46,6 +47,29 @@ static int l_clock_parts(lua_State *L)
 	return 2;
 }
 
+/* core.first_time(text): whether this process has not yet asked with this text; false, too, after 64 texts. A text is known by its
+ * FNV-1a hash. Without a lock, for the child of a fork must not find one taken. */
+static int l_first_time(lua_State *L)
+{
+	static _Atomic uint64_t seen[64];
+	uint64_t hash = 14695981039346656037u;
+	size_t size, places = sizeof seen / sizeof *seen;
+	const char *text = luaL_checklstring(L, 1, &size);
+	int first = 0;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
+	for (size_t i = 0; i < places && !first; i++) {
+		uint64_t there = 0;
+
+		first = atomic_compare_exchange_strong(&seen[i], &there, hash);
+		if (there == hash)
+			break;
+	}
+	lua_pushboolean(L, first);
+	return 1;
+}
+
 /* core.random_hex(n): 2n lower-case hexadecimal digits, n at most 4096, that nobody can guess. */
 static int l_random_hex(lua_State *L)
 {
@@ -77,7 +101,7 @@ void pb_open_trace(lua_State *L)
 	static const luaL_Reg functions[] = {{"clock_base", l_clock_base}, {"clock_skew", l_clock_skew},
 					     {"clock_wall", l_clock_wall}, {"clock_ns", l_clock_ns},
 					     {"clock_parts", l_clock_parts}, {"random_hex", l_random_hex},
-					     {NULL, NULL}};
+					     {"first_time", l_first_time}, {NULL, NULL}};
 
 	pb_register(L, functions);
 }

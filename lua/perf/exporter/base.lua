@@ -113,7 +113,8 @@ end
 -- @tab class with writer and rejected
 -- @string kind "otlp" or "zipkin"
 -- @tab[opt] options as perf.exporter's; the environment fills in what is missing
--- @return exporter; raises for an unknown option or a wrong URL
+-- @return exporter; raises for an unknown option or a wrong URL. One that the environment gives is wrong without raising: then
+-- nothing is exported, and exporter.warnings says so
 function M.new(class, kind, options)
   options = extension.check(known, options, 1)
   extension.check(known_tls, options.tls, 1)
@@ -122,7 +123,13 @@ function M.new(class, kind, options)
   settings.option("timeout", o.timeout, settings.period)
   from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)
-  if not urls then blame.raise(("%s: %s"):format(o.variable or "option 'endpoint'", message), 1) end
+  if not urls and not o.variable then blame.raise("option 'endpoint': " .. message, 1) end
+  local useless
+  if not urls then -- the environment's fault, which is not the program's
+    useless = ("the environment's exporter: %s: %s; nothing is exported"):format(o.variable, message)
+    warnings[#warnings + 1] = useless
+    urls = urls_of(kind, {})
+  end
   if o.transport and not transports[o.transport] then
     blame.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
   end
@@ -132,11 +139,15 @@ function M.new(class, kind, options)
   local headers = headers_of(o, urls.traces)
   if gzip then headers["Content-Encoding"] = "gzip" end
   return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls or {},
-    which = o.transport, warnings = warnings }, class)
+    which = o.transport, warnings = warnings, useless = useless }, class)
 end
 
 --- A transport for one sender.
-function Exporter:transport() return transport.new(self.which, self.tls) end
+-- @return transport; or nil, message, where there is none, or the environment names no endpoint that can be one
+function Exporter:transport()
+  if self.useless then return nil, self.useless end
+  return transport.new(self.which, self.tls)
+end
 
 -- The collector answers 400 to a body beyond its limit, with these words.
 local function is_too_large(status, answer)
@@ -164,6 +175,7 @@ function Exporter:post(carrier, body, signal)
 end
 
 function Exporter:tostring()
+  if self.useless then return ("perf.exporter.%s to nowhere"):format(self.kind) end
   local url = self.urls.traces
   return ("perf.exporter.%s to %s://%s%s"):format(self.kind, url.scheme, url.authority, url.path)
 end

@@ -7,6 +7,7 @@ local extension = require "perf.extension"
 local propagation = require "perf.trace.propagation"
 local sampler = require "perf.trace.sampler"
 local settings = require "perf.trace.settings"
+local unsupported = require "perf.trace.unsupported"
 
 local M = {}
 
@@ -85,7 +86,9 @@ local function propagators_of(options, config)
   for name in text:gmatch "[^,%s]+" do
     if propagation.known(name) then
       list[#list + 1] = name
-    elseif name ~= "none" and name ~= "baggage" then
+    elseif name == "baggage" then
+      warn(config, "OTEL_PROPAGATORS: 'baggage' is not supported; it is not passed on")
+    elseif name ~= "none" then
       warn(config, ("OTEL_PROPAGATORS: unknown '%s'; there are %s"):format(name, propagation.names))
     end
   end
@@ -155,7 +158,11 @@ function M.read(options)
   options = extension.check(known, options, 1)
   if options.events == true then mistake("events", "a list of events, or false") end
   local config = { warnings = {} }
-  config.disabled = (env "OTEL_SDK_DISABLED" or ""):lower() == "true"
+  local disabled = (env "OTEL_SDK_DISABLED" or "false"):lower()
+  config.disabled = disabled == "true"
+  if not config.disabled and disabled ~= "false" then
+    settings.warn(config.warnings, "OTEL_SDK_DISABLED", disabled, "true or false expected; it is ignored")
+  end
   config.exporter = not config.disabled and exporter_of(options, config)
   if type(config.exporter) == "table" then
     for _, text in ipairs(config.exporter.warnings or {}) do warn(config, text) end
@@ -175,6 +182,8 @@ function M.read(options)
   config.batch_bytes = settings.option("batch_bytes", options.batch_bytes, settings.length) or 4 * 2 ^ 20
   config.retry = number_of(options, config, "retry", settings.seconds, "OTEL_BSP_EXPORT_TIMEOUT", 300, 1e3)
   config.limits = limits_of(options, config)
+  unsupported(config.warnings, config.metrics)
+  if not config.disabled then settings.say(config.warnings) end
   return config
 end
 

@@ -1,7 +1,8 @@
 --- What options and environment variables of tracing may say. A wrong option is the program's mistake; a wrong variable is
--- ignored with a warning, for nobody's program stops for its environment.
+-- ignored with a warning, since no program should fail for its environment.
 -- @module perf.trace.settings
 local blame = require "perf.names.blame"
+local core = require "perf.core"
 
 local M = {}
 
@@ -33,6 +34,13 @@ function M.text(...)
   for _, name in ipairs { ... } do
     local v = os.getenv(name)
     if v and v ~= "" then return v, name end
+  end
+end
+
+--- Write warnings to stderr, each once in a process.
+function M.say(warnings)
+  for _, text in ipairs(warnings) do
+    if core.first_time(text) then pcall(io.stderr.write, io.stderr, "perf.tracer: ", text, "\n") end
   end
 end
 
