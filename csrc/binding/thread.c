@@ -101,6 +101,7 @@ static int run_protected(lua_State *L, struct worker *w)
 
 static void *main_of_thread(void *p)
 {
+	const uint32_t generation = pf_fork_generation();
 	struct worker *w = p;
 	lua_State *L = luaL_newstate();
 
@@ -111,6 +112,8 @@ static void *main_of_thread(void *p)
 	}
 	if (L)
 		lua_close(L);
+	if (pf_inherited(generation))
+		return NULL; /* what it ran forked, and nobody waits for it here: another thread may have held the lock then */
 	pthread_mutex_lock(&w->lock);
 	w->done = 1;
 	pthread_cond_broadcast(&w->ended);

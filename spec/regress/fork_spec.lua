@@ -196,6 +196,24 @@ for _, raw in ipairs { false, true } do
         g:close()
       end)
 
+      it("a pool's job", function()
+        local pool = assert(perf.pool { size = 1, events = GETPPID })
+        local job = pool:submit(function(by_clone)
+          local t = require "testkit"
+          t.syscalls(3)
+          local pid = t.split(by_clone)
+          if pid == 0 then
+            t.syscalls(700)
+            return "the child's"
+          end
+          local status = t.reap(pid) -- it ends with its only thread, which has nobody to report to
+          t.syscalls(5)
+          return status
+        end, raw)
+        assert.same({ 0, 8 }, { job:get(20), job:counts()[GETPPID] })
+        pool:close()
+      end)
+
       it("ev:measure", function()
         for _, format in ipairs { { "total_time_enabled", "total_time_running", "id" }, { "id" } } do
           local ev = assert(perf.open { event = GETPPID, read_format = format })
@@ -278,8 +296,7 @@ for _, raw in ipairs { false, true } do
     end)
 
     it("has no threads of a pool, and does not wait for them", function()
-      requires { module = "luv" }
-      assert.equal("1", util.in_child(function() -- luv keeps its threads' descriptors
+      assert.equal("1", util.in_child(function()
         local pool = assert(perf.pool { size = 1, events = false })
         local job = pool:submit(function() return 1 end)
         local status = split(function()
