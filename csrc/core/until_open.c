@@ -60,15 +60,17 @@ int pf_process_until_open(struct pf_process *p, const char *path)
 	int leave = 0;
 
 	for (;;) {
-		int status = 0, stop;
-		pid_t r = pf_sys->waitpid(p->pid, &status, 0);
+		int status = 0, stop, sent, count;
+		pid_t r;
 
-		if (r == -EINTR) {
-			/* The caller has a signal to look after, which a child that waits before it opens the file must not delay. */
+		/* The caller has a signal to look after, which a child that waits before it opens the file must not delay. */
+		if (!leave && pf_interrupts_caught(&sent, &count) != 0) {
 			leave = 1;
 			trace(PTRACE_INTERRUPT, p->pid, 0, 0);
-			continue;
 		}
+		r = pf_sys->waitpid(p->pid, &status, 0);
+		if (r == -EINTR)
+			continue;
 		if (r < 0)
 			return (int)r;
 		if (!WIFSTOPPED(status)) {

@@ -105,6 +105,22 @@ describe("luaperf stat", function()
     end)
   end)
 
+  it("passes on a signal that comes before the script begins, and has the time of what it counted", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      util.write_file(dir .. "/wait", '#!/bin/sh\ncase $1 in a.lua) : >going; exec sleep 60;; esac\nexec $REAL "$@"\n')
+      local output, status = luaperf(dir, "chmod +x wait; REAL=$LUA LUA=./wait; export REAL; "
+        .. "$root/bin/luaperf stat -e task-clock -o out.json a.lua >out 2>&1 & p=$!; "
+        .. "for i in $(seq 1000); do [ -e going ] && break; sleep 0.01; done; sleep 0.1; kill -TERM $p; wait $p; echo $? >rc")
+      assert.equal(0, status, output)
+      assert.equal("143\n", util.read_file(dir .. "/rc"))
+      assert.matches("^luaperf: a.lua: the interpreter's own start is counted .*: a signal came first\n$",
+        util.read_file(dir .. "/out"))
+      local c = assert(json_decode.decode(util.read_file(dir .. "/out.json")))
+      assert.is_true(c.counts["task-clock"] > 0 and c.counts["task-clock"] <= c.wall_ns)
+    end)
+  end)
+
   it("says so when a script asks for another interpreter", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "#!/usr/bin/env lua9.9\nprint 'ran'")

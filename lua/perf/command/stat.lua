@@ -36,44 +36,49 @@ local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,i
 ---------------------------------------------------------------------------------------------------------------------
 -- One result: {entries, wall_ns}
 
+local function say_whole(script, why)
+  say.error(("%s: the interpreter's own start is counted with it, since the script's begin cannot be told: %s"):format(script,
+    why))
+end
+
 -- Begins with the script: the counters' values when the interpreter is about to open it, and the time.
 local function at_script(process, script, all)
   local opened, message, code = process:until_open(script)
   if opened == nil then return nil, message, code end
-  local before = opened and all:values()
-  local start = core.wall_ns()
-  if opened then process:go_on() end
-  return { before = before, start = start }
+  if opened then
+    local start = { before = all:values(), at = core.wall_ns() }
+    process:go_on()
+    return start
+  end
+  if process:wait() == false then say_whole(script, "a signal came first") end
+  return {}
 end
 
 -- A program from its exec on; a script, where it can be told, from where it is opened.
 local function from_program(argv, script, events, opts)
-  local all, start, traced
+  local all, begun, traced
   local ended, message, code = run.run(argv, function(process)
     local why, errno
     all, why, errno = counters.open(events, { pid = process:pid(), inherit = not opts["no-inherit"] }, true)
     if not all then return nil, why, errno end
     if script then
       traced, why = process:trace()
-      if not traced then
-        say.error(("%s: the interpreter's own start is counted with it, since the script's begin cannot be told: %s"):format(
-          script, why))
-      end
+      if not traced then say_whole(script, why) end
     end
-    start = { start = core.wall_ns() }
+    begun = { at = core.wall_ns() }
     return true
   end, function(process)
     if not traced then return true end
-    local why, errno
-    start, why, errno = at_script(process, script, all)
+    local start, why, errno = at_script(process, script, all)
+    if start and start.at then begun = start end
     return start and true, why, errno
   end)
-  local wall = start and core.wall_ns() - start.start
+  local wall = begun and core.wall_ns() - begun.at
   if not ended then
     if all then all:close() end
     return nil, message, code
   end
-  local entries = all:entries(opts.event, start.before)
+  local entries = all:entries(opts.event, begun.before)
   all:close()
   return { entries = entries, wall_ns = wall }, ended
 end
