@@ -220,6 +220,51 @@ op("profile", "", function()
   assert(prof.total >= 20)
 end)
 
+op("profiler that ends with its coroutine, or is forgotten", "", function()
+  local p
+  local ok, err = coroutine.resume(coroutine.create(function()
+    p = assert(perf.profiler { freq = 5000, coroutines = ({ "alone", "resumer", "creator" })[random(3)] })
+    assert(p:start())
+    kit.spin(1e5)
+    if random(2) == 1 then error "dead" end
+  end))
+  assert(ok or tostring(err):find "dead", err)
+  local way = random(4)
+  if way == 1 then assert(p:stop()) elseif way == 2 then p:close() end
+  local forked = way == 3 and kit.fork(function()
+    assert(not p:is_running())
+    return "child"
+  end)
+  assert(not forked or forked == 0)
+  if way == 3 then assert(p:stop()) end
+  p = nil -- luacheck: ignore 311
+  collectgarbage()
+  collectgarbage()
+end)
+
+op("profiler that ends with its state", "", function()
+  local ok, text = kit.state([[
+    local perf = require "perf"
+    p = assert(perf.profiler { freq = 5000 })
+    assert(p:start())
+    for i = 1, 1e5 do end
+    require("perf.core").on_terminate(function() end) ]], random(2) == 1)
+  assert(ok, text)
+end)
+
+if rawget(_G, "jit") then
+  op("profile that LuaJIT's own takes", "", function()
+    local profile = require "jit.profile"
+    local p = assert(perf.profiler { freq = 5000 })
+    assert(p:start())
+    if random(2) == 1 then profile.start("i1", function() end) end
+    kit.spin(1e5)
+    profile.stop()
+    kit.spin(1e5)
+    assert(p:stop())
+  end)
+end
+
 op("tally", "", function()
   local ev, t = ringed(8), assert(perf.tally { by = "addr" })
   kit.touch_pages(20)
