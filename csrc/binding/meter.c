@@ -382,6 +382,36 @@ static int l_finish(lua_State *L)
 	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L) - 1;
 }
 
+/* core.start(meter, layout), core.stop(meter, counts): begin and finish that raise nothing: Counts, true; or nil, message, code. */
+static int l_start(lua_State *L)
+{
+	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
+	int r;
+
+	luaL_argcheck(L, m, 1, "Group expected");
+	r = pf_meter_begin(m, new_counts(L, m));
+	if (r > 0)
+		pb_guard(L, 1, lua_gettop(L));
+	return r < 0 ? pb_fail_read(L, r) : 1;
+}
+
+static int l_stop(lua_State *L)
+{
+	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
+	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
+	int r;
+
+	luaL_argcheck(L, m, 1, "Group expected");
+	luaL_argcheck(L, c && c->n == pf_meter_words(m), 2, "Counts of this list expected");
+	if (m->rests)
+		pb_unguard(L, 2);
+	r = pf_meter_end(m, c);
+	if (r < 0)
+		return pb_fail_read(L, r);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
 static int l_snap(lua_State *L)
 {
 	const struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
@@ -497,7 +527,7 @@ void pb_open_meter(lua_State *L)
 		{"wall_ns", l_wall_ns},   {"pointers", l_pointers},
 		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
 	static const luaL_Reg quick[] = {
-		{"begin", l_begin}, {"finish", l_finish}, {"snap", l_snap}, {"word", l_word}, {"layout", l_layout},
+		{"begin", l_begin}, {"finish", l_finish}, {"start", l_start}, {"stop", l_stop}, {"snap", l_snap}, {"word", l_word}, {"layout", l_layout},
 		{"add", l_add}, {"wall", l_counts_wall}};
 	static const luaL_Reg methods[] = {
 		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},

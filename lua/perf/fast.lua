@@ -13,7 +13,8 @@
 -- done, when the meter belongs to another thread or fn is no function. Callers find out which on their slow path.
 --
 -- Spans begin and end apart, and no program fails for them, so for them there are, all of packed Counts on every interpreter:
--- start(meter, layout, words), which is begin or nil; stop(meter, counts), which is finish and says whether it could;
+-- start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and gives true, or
+-- the same;
 -- wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic clock;
 -- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts; clock_wall() and
 -- clock_skew(), see csrc/core/clock.h.
@@ -88,12 +89,8 @@ local function by_c_api()
   M.measurer = core.measurer
   M.thread_token = core.thread_token
   event_by_c_api()
-  local begin, finish = core.begin, core.finish
-  function M.start(...)
-    local ok, c = pcall(begin, ...)
-    return ok and c or nil
-  end
-  function M.stop(...) return (pcall(finish, ...)) end
+  local finish = core.finish
+  M.start, M.stop = core.start, core.stop
   M.wall, M.add = core.wall, core.add
   M.clock_wall, M.clock_skew = core.clock_wall, core.clock_skew
 
@@ -203,16 +200,16 @@ local function by_ffi(ffi)
     c._layout = layout
     local r = begin(meter, c)
     if r == 0 then return c end
-    if r > 0 then
-      guard(r, meter, c)
-      return c
-    end
+    if r < 0 then return core.read_failed(r) end
+    guard(r, meter, c)
+    return c
   end
 
   function M.stop(meter, c)
     local r = finish(meter, c)
+    if r < 0 then return core.read_failed(r) end
     if r > 0 then unguard(r, c) end
-    return r >= 0
+    return true
   end
 
   function M.wall(c) return tonumber(c._v[0]) end

@@ -16,16 +16,32 @@ Region.__index = Region
 
 local CLOSED = "the events were closed by perf.release before the region was stopped"
 
-local function begin(self)
-  self.running = fast.start(self.set.meter, self.set.layout, self.set.words) or false
-  return self.running
+local function refused(message, code)
+  return nil, code == "EBADF" and CLOSED or message, code
 end
 
--- What was counted until now is added up, and nothing counts any more. Returns whether that could be done.
+-- Returns true; or nil, message, code.
+local function begin(self)
+  local c, message, code = fast.start(self.set.meter, self.set.layout, self.set.words)
+  self.running = c or false
+  if not c then return refused(message, code) end
+  return true
+end
+
+-- What was counted until now is added up, and nothing counts any more. Returns true; or nil, message, code, and the region is
+-- over.
 local function halt(self)
-  local c, meter = self.running, self.set.meter
+  local c, set = self.running, self.set
+  if not c then return nil, self.message or CLOSED, self.code or "EBADF" end
+  local meter = set.meter
   self.running = false
-  if not c or not fast.stop(meter, c) then return false end
+  local ok, message, code = fast.stop(meter, c)
+  if not ok then
+    self.set = false
+    message, code = select(2, refused(message, code))
+    self.message, self.code = message, code
+    return nil, message, code
+  end
   self.total = self.total and fast.add(self.total, c, meter) or c
   return true
 end
@@ -60,19 +76,20 @@ function M.start(events)
   if not set then return nil, message, code end
   local self = setmetatable({ set = set, total = false, running = false, counts = false, token = fast.thread_token(),
     generation = core.fork_generation() }, Region)
-  if not begin(self) then return nil, CLOSED, "EBADF" end
+  local ok
+  ok, message, code = begin(self)
+  if not ok then return nil, message, code end
   return self
 end
 
 --- End it.
--- @return Counts, the same ones each time it is called again; or nil, message, code where perf.release has closed the events
+-- @return Counts, the same ones each time it is called again; or nil, message, code where they cannot be read: perf.release has
+-- closed the events
 function Region:stop()
   check(self, "stop")
   if self.counts then return self.counts end
-  if not self.set or not halt(self) then
-    self.set = false
-    return nil, CLOSED, "EBADF"
-  end
+  local ok, message, code = halt(self)
+  if not ok then return nil, message, code end
   self.counts, self.set, self.total = result(self.total), false, false
   return self.counts
 end
@@ -83,12 +100,11 @@ function Region:read()
   check(self, "read")
   if self.counts then return self.counts end
   local set = self.set
-  if not set or not halt(self) then
-    self.set = false
-    return nil, CLOSED, "EBADF"
-  end
+  local ok, message, code = halt(self)
+  if not ok then return nil, message, code end
   local c = fast.add(nil, self.total, set.meter)
-  begin(self)
+  ok, message, code = begin(self)
+  if not ok then self.set, self.message, self.code = false, message, code end -- said by the next call
   return result(c)
 end
 

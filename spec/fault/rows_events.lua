@@ -39,6 +39,11 @@ row("perf.measure without a list", {
   raises = true,
   survives = "perf_event_open", -- the kernel's accounting of the thread
 })
+row("perf.start", { run = function() return perf.start "page-faults:u,task-clock" end, survives = "perf_event_open" })
+method("Region", function() return perf.start "page-faults:u" end, {
+  read = function(m) return m:read() end,
+  stop = function(m) return m:stop() end,
+})
 -- A list that was open before is opened again by one call; where that fails, all is gone through as for the first time.
 row("perf.bench", { run = function() return perf.bench("page-faults", nothing, { repeats = 3, min_time = 0 }) end,
   raises = true, slow = true, survives = "perf_event_open" })
@@ -75,7 +80,7 @@ method("Event", event, {
     setup = function() return assert(perf.open "sched:sched_switch") end },
   read = function(ev) return ev:read() end,
   refresh = function(ev) return ev:refresh(1) end,
-  reset = function(ev) return ev:reset() end,
+  reset = { run = function(ev) return ev:reset() end, survives = "read" }, -- by which a measurement learns of it
   scan = function(ev) return ev:scan() end,
   user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- of a software event: never
   set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- no program: refused as it is
@@ -97,6 +102,8 @@ method("Group", group, {
   measure = { run = function(g) return g:measure(nothing) end, raises = true },
   members = function(g) return #g:members() end,
   own = function(g) return g:own() end,
+  used = function(g) return g:used() end,
+  was_reset = function(g) return g:was_reset() end,
   read = function(g) return g:read() end,
   reset = function(g) return g:reset() end,
   words = function(g) return g:words() end,

@@ -10,6 +10,7 @@ local util = require "spec.support.util"
 local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
   ["perf.msr"] = "Msr" }
 local inside = { Channel = "Pool", Descriptors = "perf.measure", Directory = "perf.pmus", Entry = "Event:read",
+  Guard = "perf.measure", Guards = "perf.measure",
   Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
   Process = "perf.record" }
 

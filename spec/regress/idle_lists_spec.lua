@@ -154,7 +154,11 @@ describe("a list that waits gives way", function()
       local limit, files = 0, {}
       for fd in pairs(kit.fds()) do limit = math.max(limit, fd + 1) end
       assert(kit.rlimit("nofile", limit))
-      repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null" -- what is free below it
+      while true do -- what is free below it
+        local file = io.open "/dev/null"
+        if not file then break end
+        files[#files + 1] = file
+      end
       local c = perf.measure("page-faults,minor-faults", function() -- of which the third list is closed
         kit.touch_pages(3)
         local g = assert(perf.group { "dummy", "page-faults", "minor-faults" })
@@ -167,7 +171,8 @@ describe("a list that waits gives way", function()
         end
         assert(code == "EMFILE", message)
       end)
-      assert(c["page-faults"] ~= nil and c["page-faults"] == c["minor-faults"])
+      for _, file in ipairs(files) do file:close() end
+      assert(c["page-faults"] >= 3 and c["minor-faults"] >= 3)
       return "done"
     end)
     assert.equal("done", text)
