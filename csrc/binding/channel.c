@@ -10,6 +10,7 @@
 #include "binding.h"
 
 #define PB_CHANNEL "perf.Channel"
+#define PB_MESSAGE "perf.Message"
 
 struct channel {
 	struct pf_channel *c;
@@ -87,7 +88,7 @@ struct popped {
 
 static int free_message(lua_State *L)
 {
-	struct popped *p = lua_touserdata(L, 1);
+	struct popped *p = pb_check(L, 1, PB_MESSAGE, "message");
 
 	free(p->m);
 	p->m = NULL;
@@ -103,9 +104,7 @@ static int l_pop(lua_State *L)
 	int r;
 
 	p->m = NULL;
-	lua_createtable(L, 0, 1);
-	lua_pushcfunction(L, free_message);
-	lua_setfield(L, -2, "__gc");
+	luaL_getmetatable(L, PB_MESSAGE);
 	lua_setmetatable(L, -2);
 	r = pf_channel_pop(c, seconds < 0 ? -1 : seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9), &p->m);
 	if (r < 0)
@@ -185,5 +184,6 @@ void pb_open_channel(lua_State *L)
 
 	pb_register(L, functions);
 	pb_class(L, PB_CHANNEL, methods, l_gc);
-	lua_pop(L, 1);
+	pb_class(L, PB_MESSAGE, (const luaL_Reg[]){{NULL, NULL}}, free_message);
+	lua_pop(L, 2);
 }

@@ -16,7 +16,7 @@
 #include "record.h"
 #include "ring.h"
 
-enum { MAX_FIELDS = 32 };
+enum { MAX_FIELDS = 32, FIELD_STACK = 8 }; /* what the push of a field needs beside it */
 
 struct each {
 	uint32_t type;
@@ -27,6 +27,7 @@ struct each {
 static int push_fields(lua_State *L, struct each *e, const struct pf_record *rec, const unsigned char *bytes)
 {
 	lua_settop(L, 0);
+	luaL_checkstack(L, 1 + e->n + FIELD_STACK, "fields"); /* of the call, which begins with LUA_MINSTACK each time */
 	pb_push_u64(L, ++e->count);
 	for (int i = 0; i < e->n; i++)
 		pb_push_plain_field(L, rec, bytes, e->field[i]);
@@ -139,7 +140,6 @@ static void push_each(lua_State *L, struct each bounds)
 		if (e->field[i] < 0)
 			luaL_argerror(L, 3 + i, lua_pushfstring(L, "field '%s' is not one number or string", name));
 	}
-	luaL_checkstack(L, n + 4, "fields");
 	lua_pushvalue(L, 1);
 	lua_insert(L, -2);
 }

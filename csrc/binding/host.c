@@ -13,6 +13,7 @@
 #include "binding.h"
 
 #define PB_DIRECTORY "perf.Directory"
+#define PB_LISTING "perf.Listing"
 
 struct directory {
 	DIR *dir;
@@ -20,7 +21,7 @@ struct directory {
 
 static int close_directory(lua_State *L)
 {
-	struct directory *d = lua_touserdata(L, 1);
+	struct directory *d = pb_check(L, 1, PB_LISTING, "listing");
 
 	if (d->dir)
 		closedir(d->dir);
@@ -46,9 +47,7 @@ static int l_listdir(lua_State *L)
 	int n = 0;
 
 	d->dir = NULL;
-	lua_createtable(L, 0, 1);
-	lua_pushcfunction(L, close_directory);
-	lua_setfield(L, -2, "__gc");
+	luaL_getmetatable(L, PB_LISTING);
 	lua_setmetatable(L, -2);
 	lua_newtable(L);
 	d->dir = opendir(path);
@@ -158,5 +157,6 @@ void pb_open_host(lua_State *L)
 
 	pb_register(L, functions);
 	pb_class(L, PB_DIRECTORY, methods, l_dir_close);
-	lua_pop(L, 1);
+	pb_class(L, PB_LISTING, (const luaL_Reg[]){{NULL, NULL}}, close_directory);
+	lua_pop(L, 2);
 }

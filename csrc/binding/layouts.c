@@ -33,6 +33,7 @@ static int l_add(lua_State *L)
 {
 	struct pf_layouts *ls = pb_check_layouts(L, 1);
 	const char *machine = luaL_optstring(L, 4, NULL);
+	const enum pf_arch arch = machine ? pf_arch_named(machine) : pf_arch_native();
 	struct pf_attr attr;
 	struct pf_layout l;
 	int i;
@@ -44,7 +45,7 @@ static int l_add(lua_State *L)
 		lua_replace(L, 3);
 	}
 	luaL_checktype(L, 3, LUA_TTABLE);
-	pf_layout_init(&l, &attr, machine ? pf_arch_named(machine) : pf_arch_native());
+	pf_layout_init(&l, &attr, arch);
 	pb_getuservalue(L, 1);
 	lua_pushvalue(L, 3);
 	lua_rawseti(L, -2, (int)ls->n + 1);

@@ -31,7 +31,7 @@ enum pf_arch pf_arch_native(void)
 
 enum pf_arch pf_arch_named(const char *machine)
 {
-	if (strcmp(machine, "x86_64") == 0 || (machine[0] == 'i' && strcmp(machine + 2, "86") == 0))
+	if (strcmp(machine, "x86_64") == 0 || (machine[0] == 'i' && machine[1] != '\0' && strcmp(machine + 2, "86") == 0))
 		return PF_ARCH_X86;
 	if (strcmp(machine, "aarch64") == 0 || strcmp(machine, "arm64") == 0)
 		return PF_ARCH_ARM64;

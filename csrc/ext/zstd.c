@@ -18,6 +18,8 @@ static int run(struct pf_inflate *base, const unsigned char *in, size_t *n, unsi
 	ZSTD_outBuffer to = {out, *room, 0};
 	size_t r = 0;
 
+	if (!s->z)
+		return -EBADF; /* collected before what reads by it, at the end of the state */
 	/* One call may stop at a frame's or block's end with both sides left over. */
 	do {
 		size_t before = from.pos + to.pos;

@@ -29,7 +29,7 @@ local function u64(v) return core.number_bytes(v, 8) end
 -- The path from the root, for perf to find it from anywhere.
 local function absolute(path)
   if path:sub(1, 1) == "/" then return path end
-  local cwd = os.getenv "PWD"
+  local cwd = core.cwd()
   return cwd and cwd .. "/" .. path or path
 end
 
