@@ -87,7 +87,7 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	return life;
 }
 
-/* core.profiler(event, {exact=, switches=, native=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=, timeline=}): a Profiler;
+/* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=, timeline=}): a Profiler;
  * or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose functions are not shown, code_start
  * to code_end the interpreter's; timeline is how many samples are kept one by one. */
 static int l_profiler(lua_State *L)
@@ -111,6 +111,7 @@ static int l_profiler(lua_State *L)
 	pb_setuservalue(L, 3);
 	p->s.mode = option(L, "switches") ? PF_SAMPLE_SWITCHES : option(L, "exact") ? PF_SAMPLE_EXACT : PF_SAMPLE_INTERVAL;
 	p->s.native = option(L, "native");
+	p->may_ask = option(L, "may_ask");
 	p->s.by_descriptor = option(L, "by_descriptor");
 	p->s.code_start = address(L, "code_start");
 	p->s.code_end = address(L, "code_end");
@@ -220,7 +221,7 @@ static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, con
 static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_frame *f)
 {
 	static const char *const kinds[] = {NULL, "lua", "c", "state", "zone", "native", "kernel"};
-	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "native"};
+	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "native"};
 
 	lua_createtable(L, 0, 7);
 	lua_pushstring(L, kinds[f->kind]);
@@ -264,21 +265,20 @@ static void push_sum(lua_State *L, uint64_t v, const char *field)
  *
  *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
- *   pending   array of {state, weight, count}: samples that no safe point came for
- *   moments   the samples one by one, for core.moment; settled: so many of them; beyond: those that found no room
- *   total, and of that unsampled: what was counted after the last sample; lost, samples, duration_ns, memory */
+ *   moments   the samples one by one, for core.moment; beyond: those that found no room
+ *   total, and of that unsampled: what was counted after the last sample, or for no stack; unsampled_count: samples in that;
+ *   lost, samples, duration_ns, memory */
 static int l_result(lua_State *L)
 {
 	struct pb_profiler *p = check_profiler(L);
 	const struct pf_stacks *s = &p->s.stacks;
-	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled"};
 	static const struct pf_sum none;
 	const uint32_t n = s->nodes.n;
 	uint64_t unsampled;
 
 	luaL_argcheck(L, p->s.event && !p->s.running, 1, "Profiler is running or closed");
 	unsampled = pf_sampler_total(&p->s) - p->s.sum + pf_stacks_sum_at(s, 0)->weight;
-	lua_createtable(L, 0, 12);
+	lua_createtable(L, 0, 13);
 	lua_createtable(L, (int)s->frames.n, 0);
 	for (uint32_t i = 1; i <= s->frames.n; i++) {
 		push_frame(L, s, pf_stacks_frame_at(s, i));
@@ -298,29 +298,18 @@ static int l_result(lua_State *L)
 		}
 		lua_setfield(L, -2, names[k]);
 	}
-	lua_newtable(L);
-	for (uint32_t i = 0; i < p->s.npending; i++) {
-		unsampled -= p->s.pending[i].weight;
-		lua_createtable(L, 0, 3);
-		lua_pushstring(L, states[p->s.pending[i].state]);
-		lua_setfield(L, -2, "state");
-		push_sum(L, p->s.pending[i].weight, "weight");
-		push_sum(L, p->s.pending[i].count, "count");
-		lua_rawseti(L, -2, (int)i + 1);
-	}
-	lua_setfield(L, -2, "pending");
 	if (p->s.moments.items) {
 		lua_pushlstring(L, (const char *)p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
 		lua_setfield(L, -2, "moments");
-		push_sum(L, p->s.moments.settled, "settled");
 		push_sum(L, p->s.moments.beyond, "beyond");
 	}
 	push_sum(L, pf_sampler_total(&p->s), "total");
 	push_sum(L, unsampled, "unsampled");
+	push_sum(L, pf_stacks_sum_at(s, 0)->count, "unsampled_count");
 	push_sum(L, pf_sampler_lost(&p->s), "lost");
 	push_sum(L, p->s.samples, "samples");
 	push_sum(L, p->s.duration_ns, "duration_ns");
-	push_sum(L, pf_stacks_memory(s), "memory");
+	push_sum(L, pf_stacks_memory(s) + pf_pendings_memory(&p->s.pending), "memory");
 	return 1;
 }
 
@@ -343,19 +332,26 @@ static int l_moment(lua_State *L)
 	return 5;
 }
 
-/* core.set_zone(number): the zone that was; core.zone_cell(): where it is kept, for FFI. */
+/* core.set_zone(number): the zone that the thread was in; core.zone_setter(): its C function, for FFI; core.new_zone(): a number. */
 static int l_set_zone(lua_State *L)
 {
-	const uint32_t before = pf_zone;
-
-	pf_zone = (uint32_t)luaL_checkinteger(L, 1);
-	lua_pushinteger(L, (lua_Integer)before);
+	lua_pushinteger(L, (lua_Integer)pf_zone_set((uint32_t)luaL_checkinteger(L, 1)));
 	return 1;
 }
 
-static int l_zone_cell(lua_State *L)
+static int l_zone_setter(lua_State *L)
 {
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_zone);
+	uint32_t (*setter)(uint32_t) = pf_zone_set;
+	void *address;
+
+	memcpy(&address, &setter, sizeof address);
+	lua_pushlightuserdata(L, address);
+	return 1;
+}
+
+static int l_new_zone(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pf_zone_new());
 	return 1;
 }
 
@@ -382,7 +378,8 @@ void pb_open_profiler(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"profiler", l_profiler},
 					     {"set_zone", l_set_zone},
-					     {"zone_cell", l_zone_cell},
+					     {"zone_setter", l_zone_setter},
+					     {"new_zone", l_new_zone},
 					     {"unix_time", l_unix_time},
 					     {"object_address", l_object_address},
 					     {"moment", l_moment},

@@ -42,6 +42,7 @@ struct pb_lifetime {
 
 struct pb_profiler {
 	struct pf_sampler s;
+	int may_ask; /* whether a system call of the signal's handler is no event of its own */
 	int coroutines;
 	int tells;    /* whether it is to be told who resumes whom */
 	int creators; /* reference to the table of nodes by thread */
@@ -64,7 +65,7 @@ uint64_t pb_function_address(lua_State *L, int i);
  * index 1. stop comes after pf_sampler_stop. The owner of trigger may be NULL: whichever profiler samples the calling thread. */
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_profiler *p);
-enum pf_state pb_engine_classify(void *owner);
+enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
 
 /* terminate.c: has a signal asked for the process's end that no hook has come for yet? Then ask for the hook again; for a signal's

@@ -18,6 +18,7 @@
  *             less than it is the instruction that ran when the signal came, whose line is asked for.
  *   vmstate   what the machine is at: in a C function, the collector, the compiler
  *   cur_L, cframe   the thread that runs, and whether there is a frame of the interpreter at all: none is outside of Lua
+ *   base, code   where a thread's frame is, and in a C function its code: which one ran when the signal came
  *   func_pc   a function's first instruction: what ran before that was its caller */
 #include "profiler.h"
 
@@ -29,10 +30,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "../core/sys.h"
 
-enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
+enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, FUNCTION_WORDS = 6, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
 enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
 
 static struct {
@@ -44,6 +47,7 @@ static struct {
 	int glref, cframe, cur_L; /* words; 0 of glref: none of them is known */
 	int main;                 /* the main thread is so many words before the global state */
 	int vmstate;                    /* a half word */
+	int base, code; /* words of a thread and of a C function; 0 of code: not known */
 } vm;
 
 /* What the handler looks at: of the one profiler that runs. */
@@ -190,25 +194,52 @@ static void learn_in_hook(lua_State *L, uintptr_t *frame)
 	lua_pop(L, 1);
 }
 
+/* Memory that may not be there. */
+static int safe_copy(void *dst, const void *src, size_t n)
+{
+	const struct iovec to = {dst, n}, from = {(void *)(uintptr_t)src, n};
+
+	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
+}
+
+/* The object that a slot of the Lua stack refers to: the bits above are its type. */
+static uintptr_t object(uintptr_t slot)
+{
+	return slot & (((uintptr_t)1 << 47) - 1);
+}
+
+/* In a C function, whose frame begins where the thread says: two slots above the function itself. */
+static void learn_function(lua_State *L)
+{
+	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
+	uintptr_t slots[2];
+	lua_Debug ar;
+	int found = 0;
+
+	vm.base = vm.code = 0;
+	lua_settop(L, 3); /* the frame's end is elsewhere */
+	if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
+		return;
+	fn = lua_topointer(L, -1);
+	for (int i = 1; i < THREAD_WORDS; i++)
+		if (thread[i] % sizeof *fn == 0 && thread[i] > sizeof slots &&
+		    safe_copy(slots, (const uintptr_t *)thread[i] - 2, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
+			vm.base = i;
+			found++;
+		}
+	for (int i = 1; found == 1 && i < FUNCTION_WORDS; i++)
+		if (fn[i] == pb_function_address(L, -1))
+			vm.code = i;
+	lua_settop(L, 0);
+}
+
 static int l_learn(lua_State *L)
 {
 	learn.L = L;
 	narrow(VM_C);
+	learn_function(L);
 	vm.handler(SIGPROF);
 	return 0;
-}
-
-/* Memory that may not be there. */
-static int safe_copy(void *dst, const void *src, size_t n)
-{
-	int fds[2], r = pf_sys->pipe(fds);
-
-	if (r < 0)
-		return r;
-	r = pf_sys->write(fds[1], src, n) == (ssize_t)n && pf_sys->read(fds[0], dst, n) == (ssize_t)n ? 0 : -EFAULT;
-	pf_sys->close(fds[0]);
-	pf_sys->close(fds[1]);
-	return r;
 }
 
 /* The global state: what two threads refer to at the same place, right behind the main thread, to which it refers. */
@@ -282,8 +313,19 @@ static void look_at(lua_State *L)
 
 /* --- the handler's part --------------------------------------------------------------------------------------------- */
 
-enum pf_state pb_engine_classify(void *owner)
+/* The code of the C function that runs. While its stack is moved the thread still refers to where that was. */
+static uint64_t running_code(const uintptr_t *L)
 {
+	uintptr_t fn, code;
+
+	if (!vm.code || !L || safe_copy(&fn, (const uintptr_t *)L[vm.base] - 2, sizeof fn) < 0)
+		return 0;
+	return safe_copy(&code, (const uintptr_t *)object(fn) + vm.code, sizeof code) < 0 ? 0 : code;
+}
+
+enum pf_state pb_engine_classify(void *owner, uint64_t *function)
+{
+	const struct pb_profiler *p = owner;
 	const uintptr_t *L;
 	int32_t state;
 
@@ -300,7 +342,11 @@ enum pf_state pb_engine_classify(void *owner)
 		return PF_OUTSIDE;
 	if (state >= 0 || state == VM_INTERP)
 		return PF_AT_LUA;
-	return state == VM_C ? PF_AT_C : PF_AT_JIT;
+	if (state != VM_C)
+		return PF_AT_JIT;
+	if (p->may_ask)
+		*function = running_code(L);
+	return PF_AT_C;
 }
 
 void pb_engine_trigger(void *owner)
@@ -329,23 +375,42 @@ static int at_first(lua_State *L, uintptr_t pc)
 /* Without vmstate there is what LuaJIT's handler saw at the first signal. */
 static void set_state(struct pb_profiler *p, int vmstate)
 {
-	for (uint32_t i = 0; i < p->s.npending; i++)
-		p->s.pending[i].state = vmstate == 'C'	 ? PF_AT_C
-					: vmstate == 'G' ? PF_AT_GC
-					: vmstate == 'J' ? PF_AT_JIT
-							 : PF_AT_LUA;
+	for (uint32_t i = 0; i < p->s.pending.n; i++)
+		p->s.pending.items[i].kind.state = vmstate == 'C'   ? PF_AT_C
+						   : vmstate == 'G' ? PF_AT_GC
+						   : vmstate == 'J' ? PF_AT_JIT
+								    : PF_AT_LUA;
+}
+
+/* Was a C function running that a frame shows, or that nothing is known of? Then the frame says all of it. */
+static int shown(struct pb_profiler *p, const struct pf_kind *k, uint32_t frame)
+{
+	const struct pf_frame *f = pf_stacks_frame_at(&p->s.stacks, frame);
+
+	return k->state == PF_AT_C && f->kind == PF_FRAME_C &&
+	       (!k->function || k->function == pf_stacks_function_at(&p->s.stacks, (uint32_t)f->key)->source_key);
+}
+
+static int at_c(const struct pf_pendings *pending)
+{
+	for (uint32_t i = 0; i < pending->n; i++)
+		if (pending->items[i].count && pending->items[i].kind.state == PF_AT_C)
+			return 1;
+	return 0;
 }
 
 static void attribute(struct pb_profiler *p, lua_State *L, uintptr_t *slot)
 {
+	struct pf_pendings *pending = &p->s.pending;
 	uint32_t frames[PF_SAMPLER_DEPTH];
 	unsigned n;
 
-	if (slot && p->s.pending[0].state == PF_AT_C && at_first(L, *slot)) {
+	if (slot && at_c(pending) && at_first(L, *slot)) {
 		/* The C function that calls this one: it may be on the stack, with its name. */
 		n = pb_walk(p, L, 1, frames);
-		if (n && pf_stacks_frame_at(&p->s.stacks, frames[0])->kind == PF_FRAME_C)
-			p->s.pending[0].state = PF_AT_LUA;
+		for (uint32_t i = 0; n && i < pending->n; i++)
+			if (shown(p, &pending->items[i].kind, frames[0]))
+				pending->items[i].kind.state = PF_AT_LUA;
 	} else {
 		if (slot)
 			*slot -= INSTRUCTION;
@@ -369,7 +434,7 @@ static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data
 	if (!p->s.running || p->s.own)
 		return;
 	pf_sampler_enter(&p->s);
-	if (p->s.npending) {
+	if (pf_pendings_any(&p->s.pending)) {
 		if (!at.vmstate)
 			set_state(p, vmstate);
 		attribute(p, L, vm.slot ? frame + vm.slot : NULL);

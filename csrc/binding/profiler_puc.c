@@ -147,8 +147,8 @@ static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 		if (n == 0 && r && r->L == L)
 			n = pb_walk(p, r->from, 0, frames); /* of a coroutine's body: what resumes it */
 		if (n == 0)
-			for (uint32_t i = 0; i < p->s.npending; i++)
-				p->s.pending[i].state = PF_OUTSIDE;
+			for (uint32_t i = 0; i < p->s.pending.n; i++)
+				p->s.pending.items[i].kind.state = PF_OUTSIDE;
 	} else if (ar->event == LUA_HOOKCOUNT) {
 		n = walk_back(p, L, ar, frames);
 	} else {
@@ -163,7 +163,7 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 
 	if (p && p->s.running && !p->s.own) {
 		pf_sampler_enter(&p->s);
-		if (p->s.npending)
+		if (pf_pendings_any(&p->s.pending))
 			attribute(p, L, ar);
 		disarm(L);
 		pf_sampler_leave(&p->s);
@@ -177,9 +177,10 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 
 /* --- the handler's part --------------------------------------------------------------------------------------------- */
 
-enum pf_state pb_engine_classify(void *owner)
+enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 {
 	(void)owner;
+	(void)function;
 	return PF_AT_LUA; /* the hook finds out */
 }
 

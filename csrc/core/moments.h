@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "pending.h"
+
 struct pf_moment {
 	uint64_t time, addr, weight;
 	uint32_t cpu, node;
@@ -33,7 +35,7 @@ static inline void pf_moments_add(struct pf_moments *m, const struct pf_moment *
 		m->beyond++;
 }
 
-/* What was pending has these nodes. */
-void pf_moments_settle(struct pf_moments *m, const uint32_t *nodes);
+/* What was pending has its nodes. */
+void pf_moments_settle(struct pf_moments *m, const struct pf_pendings *pending);
 
 #endif

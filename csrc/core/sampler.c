@@ -21,8 +21,6 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-volatile uint32_t pf_zone;
-
 /* The one sampler of this process, by whoever claimed it first; and how many handlers look at it just now. */
 static struct {
 	_Atomic(struct pf_sampler *) sampler;
@@ -36,27 +34,34 @@ static int this_thread(void)
 	return (int)syscall(SYS_gettid);
 }
 
+/* --- zones ---------------------------------------------------------------------------------------------------------- */
+
+static _Thread_local volatile uint32_t zone_here;
+
+uint32_t pf_zone_set(uint32_t zone)
+{
+	const uint32_t before = zone_here;
+
+	zone_here = zone;
+	return before;
+}
+
+uint32_t pf_zone_new(void)
+{
+	static uint32_t last;
+
+	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
 /* --- what is pending ------------------------------------------------------------------------------------------------ */
 
-static void pend(struct pf_sampler *s, const struct pf_record *r, uint32_t state, uint32_t chain, uint64_t weight)
+static void pend(struct pf_sampler *s, const struct pf_record *r, const struct pf_kind *kind, uint64_t weight)
 {
-	struct pf_pending *p = s->pending + s->npending;
 	struct pf_moment moment = {.time = r->time, .addr = r->addr, .weight = weight, .cpu = r->cpu};
 
-	for (uint32_t i = 0; i < s->npending; i++)
-		if (s->pending[i].state == state && s->pending[i].zone == pf_zone && s->pending[i].chain == chain)
-			p = s->pending + i;
-	if (p == s->pending + s->npending) {
-		if (s->npending == PF_SAMPLER_PENDING)
-			p--; /* more kinds at once than anybody tells apart */
-		else
-			s->pending[s->npending++] = (struct pf_pending){.state = state, .zone = pf_zone, .chain = chain};
-	}
-	p->weight += weight;
-	p->count++;
-	s->samples++;
-	moment.node = (uint32_t)(p - s->pending);
+	moment.node = pf_pendings_add(&s->pending, kind, weight);
 	pf_moments_add(&s->moments, &moment);
+	s->samples++;
 }
 
 static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
@@ -69,46 +74,71 @@ static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
 	return n ? pf_stacks_path(&s->stacks, node, path, n - 1) : node;
 }
 
-/* The node of what is pending, on top of the stack that it came upon; 0 where there is no room. */
-static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_pending *p)
+/* The frame of what the thread was at; 0 where there is no room. */
+static uint32_t frame_of(struct pf_stacks *st, const struct pf_kind *k)
 {
-	if (p->state != PF_AT_LUA) {
-		node = pf_stacks_child(&s->stacks, node, pf_stacks_frame(&s->stacks, PF_FRAME_STATE, p->state, 0));
+	struct pf_function f = {.source_key = k->function, .line = -1};
+	uint32_t i;
+
+	if (k->state != PF_AT_C || !k->function)
+		return pf_stacks_frame(st, PF_FRAME_STATE, k->state, 0);
+	i = pf_stacks_find_function(st, f.source_key, 0, -1);
+	if (i == 0)
+		i = pf_stacks_add_function(st, &f);
+	return i ? pf_stacks_frame(st, PF_FRAME_C, i, 0) : 0;
+}
+
+/* The node of what is pending, on top of the stack that it came upon; `other` where there is no room. */
+static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_kind *k)
+{
+	if (k->state != PF_AT_LUA) {
+		node = pf_stacks_child(&s->stacks, node, frame_of(&s->stacks, k));
 		if (!node)
-			return 0;
+			return s->other;
 	}
-	return p->chain ? with_chain(s, node, p->chain) : node;
+	if (k->chain) {
+		node = with_chain(s, node, k->chain);
+		if (!node)
+			return s->other;
+	}
+	return node;
 }
 
 void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
 {
 	struct pf_stacks *st = &s->stacks;
-	uint32_t zone = 0, base = 0, nodes[PF_SAMPLER_PENDING];
+	uint32_t zone = 0, base = 0;
 	int built = 0, lost = 0;
 
-	for (uint32_t i = 0; i < s->npending; i++) {
-		const struct pf_pending *p = s->pending + i;
+	for (uint32_t i = 0; i < s->pending.n; i++) {
+		struct pf_pending *p = s->pending.items + i;
 
-		if (!built || p->zone != zone) {
-			zone = p->zone;
+		if (p->count == 0)
+			continue;
+		if (!built || p->kind.zone != zone) {
+			zone = p->kind.zone;
 			base = zone ? pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_ZONE, zone, 0)) : 0;
 			lost = zone && !base;
 			base = lost ? 0 : pf_stacks_path(st, base, frames, n);
 			lost = lost || (n && !base);
 			built = 1;
 		}
-		nodes[i] = lost ? 0 : with_state(s, base, p);
-		pf_stacks_add(st, nodes[i], p->weight, p->count);
+		p->node = lost ? s->other : with_state(s, base, &p->kind);
+		if (pf_stacks_add(st, p->node, p->weight, p->count) < 0) {
+			p->node = s->other;
+			pf_stacks_add(st, p->node, p->weight, p->count);
+		}
 		s->sum += p->weight;
 	}
-	pf_moments_settle(&s->moments, nodes);
-	s->npending = 0;
+	pf_moments_settle(&s->moments, &s->pending);
+	pf_pendings_clear(&s->pending);
 }
 
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
 
-/* A call chain as a node of its own tree, outermost frame first. What lies below the interpreter is what called it. */
-static uint32_t intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, int whole)
+/* A call chain as a node of its own tree, outermost frame first; 0 for an empty one. What lies below the interpreter is what called
+ * it. 0 or -ENOMEM. */
+static int intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, int whole, uint32_t *chain)
 {
 	struct pf_stacks *st = &s->stacks;
 	enum pf_frame_kind kinds[PF_SAMPLER_DEPTH], kind = PF_FRAME_USER;
@@ -126,18 +156,20 @@ static uint32_t intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned
 		kinds[k] = kind;
 		found[k++] = ips[i];
 	}
+	*chain = 0;
 	if (k == 0)
 		return 0;
 	node = pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_STATE, PF_STATES, 0));
 	while (node && k-- > 0)
 		node = pf_stacks_child(st, node, pf_stacks_frame(st, kinds[k], found[k], 0));
-	return node;
+	*chain = node;
+	return node ? 0 : -ENOMEM;
 }
 
-static void take_sample(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, enum pf_state state, int own)
+/* here: what the thread was at. */
+static void take_sample(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, struct pf_kind here, int own)
 {
 	uint64_t value, weight;
-	uint32_t chain = 0;
 
 	if (!(r->has & PF_SAMPLE(READ)) || r->read.n == 0)
 		return;
@@ -154,21 +186,22 @@ static void take_sample(struct pf_sampler *s, const struct pf_record *r, const u
 		return;
 	}
 	if (s->native && r->has & PF_SAMPLE(CALLCHAIN))
-		chain = intern_chain(s, pf_view_u64(bytes, r->callchain), r->callchain.n, state == PF_OUTSIDE);
-	pend(s, r, state, chain, weight);
+		if (intern_chain(s, pf_view_u64(bytes, r->callchain), r->callchain.n, here.state == PF_OUTSIDE, &here.chain) < 0)
+			here = (struct pf_kind){.state = PF_OTHER, .zone = here.zone};
+	pend(s, r, &here, weight);
 }
 
-static void take_switch(struct pf_sampler *s, const struct pf_record *r, enum pf_state state)
+static void take_switch(struct pf_sampler *s, const struct pf_record *r, const struct pf_kind *here)
 {
 	if (r->misc & SWITCH_OUT) {
 		s->out_since = r->time;
 	} else if (s->out_since) {
-		pend(s, r, state, 0, r->time - s->out_since);
+		pend(s, r, here, r->time - s->out_since);
 		s->out_since = 0;
 	}
 }
 
-static void empty_ring(struct pf_sampler *s, enum pf_state state, int own)
+static void empty_ring(struct pf_sampler *s, const struct pf_kind *here, int own)
 {
 	const unsigned char *bytes;
 	struct pf_record r;
@@ -180,9 +213,9 @@ static void empty_ring(struct pf_sampler *s, enum pf_state state, int own)
 			continue;
 		if (s->mode == PF_SAMPLE_SWITCHES) {
 			if (r.type == PF_RECORD_SWITCH)
-				take_switch(s, &r, state);
+				take_switch(s, &r, here);
 		} else if (r.type == PF_RECORD_SAMPLE) {
-			take_sample(s, &r, bytes, state, own);
+			take_sample(s, &r, bytes, *here, own);
 		}
 	}
 	pf_ring_release(&s->ring);
@@ -221,18 +254,19 @@ static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, void 
 
 static void take_samples(struct pf_sampler *s)
 {
-	enum pf_state state;
+	struct pf_kind here = {.state = PF_AT_LUA};
 
 	if (s->own) {
-		empty_ring(s, PF_AT_LUA, 1);
+		empty_ring(s, &here, 1);
 	} else if (!pf_ring_inherited(&s->ring)) {
 		pf_sampler_enter(s);
-		state = s->classify(s->owner);
-		empty_ring(s, state, 0);
-		if (state == PF_OUTSIDE)
+		here.state = s->classify(s->owner, &here.function);
+		here.zone = *s->zone;
+		empty_ring(s, &here, 0);
+		if (here.state == PF_OUTSIDE)
 			pf_sampler_flush(s, NULL, 0);
 		pf_sampler_leave(s);
-		if (s->npending)
+		if (pf_pendings_any(&s->pending))
 			s->trigger(s->owner);
 	}
 }
@@ -267,6 +301,12 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct p
 	s->event = event;
 	r = pf_stacks_init(&s->stacks);
 	if (r == 0)
+		r = pf_pendings_init(&s->pending, &(struct pf_kind){.state = PF_OTHER});
+	if (r == 0) {
+		s->other = pf_stacks_child(&s->stacks, 0, pf_stacks_frame(&s->stacks, PF_FRAME_STATE, PF_OTHER, 0));
+		r = pf_stacks_add(&s->stacks, s->other, 0, 0);
+	}
+	if (r == 0)
 		r = pf_moments_init(&s->moments, moments);
 	if (r == 0)
 		r = pf_layouts_add(&s->layouts, l);
@@ -293,6 +333,7 @@ void pf_sampler_free(struct pf_sampler *s)
 	pf_layouts_free(&s->layouts);
 	pf_stacks_free(&s->stacks);
 	pf_moments_free(&s->moments);
+	pf_pendings_free(&s->pending);
 	s->event = NULL;
 }
 
@@ -432,6 +473,7 @@ int pf_sampler_start(struct pf_sampler *s)
 	s->tid = this_thread();
 	s->generation = pf_fork_generation();
 	atomic_store(&active.tid, s->tid);
+	s->zone = &zone_here; /* the handler does not ask for it: a thread's first access may allocate */
 	take_stack(s);
 	s->running = 1;
 	take_signal(s);
@@ -450,6 +492,7 @@ int pf_sampler_start(struct pf_sampler *s)
 
 int pf_sampler_stop(struct pf_sampler *s)
 {
+	const struct pf_kind here = {.state = PF_AT_LUA};
 	const int inherited = pf_sampler_inherited(s);
 	uint64_t words[8];
 	ssize_t n;
@@ -462,7 +505,8 @@ int pf_sampler_stop(struct pf_sampler *s)
 		r = pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
 	pf_sampler_disclaim(s); /* no handler uses it any more */
 	if (!inherited) {
-		empty_ring(s, PF_AT_LUA, 1);
+		empty_ring(s, &here, 1);
+		pf_sampler_flush(s, NULL, 0); /* no safe point has come for it */
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
 		pf_sampler_lost(s);
@@ -489,11 +533,5 @@ uint64_t pf_sampler_lost(struct pf_sampler *s)
 
 uint64_t pf_sampler_total(const struct pf_sampler *s)
 {
-	uint64_t pending = 0;
-
-	if (s->mode != PF_SAMPLE_SWITCHES)
-		return s->value - s->own_weight;
-	for (uint32_t i = 0; i < s->npending; i++)
-		pending += s->pending[i].weight;
-	return s->sum + pending;
+	return s->mode == PF_SAMPLE_SWITCHES ? s->sum : s->value - s->own_weight;
 }

@@ -7,7 +7,7 @@
  * to bring about, says which stack that was, and flushes it there. So the sum of all weights is the count, however samples
  * merge, are throttled or get lost.
  *
- *     signal handler:  ring -> pending {state, zone, chain, weight, count}    classify() and trigger() are the owner's
+ *     signal handler:  ring -> pending {function, state, zone, chain, weight, count}    classify() and trigger() are the owner's
  *     safe point:      pf_sampler_enter, walk the stack, pf_sampler_flush(frames), pf_sampler_leave
  *     outside:         what runs outside of the interpreter has no safe point to come: flushed by the handler itself
  *
@@ -25,11 +25,12 @@
 
 #include "event.h"
 #include "moments.h"
+#include "pending.h"
 #include "ring.h"
 #include "stacks.h"
 
-/* What the thread was at. All but the first are shown as a frame. */
-enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_STATES };
+/* What the thread was at. All but the first are shown as a frame. PF_OTHER: there was no memory to say it. */
+enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
 
 enum pf_sampler_mode {
 	PF_SAMPLE_INTERVAL, /* each sample stands for the time or count since the one before */
@@ -37,15 +38,10 @@ enum pf_sampler_mode {
 	PF_SAMPLE_SWITCHES, /* weights are nanoseconds off the CPU, from the switch records */
 };
 
-enum { PF_SAMPLER_PENDING = 16, PF_SAMPLER_DEPTH = 250 };
+enum { PF_SAMPLER_DEPTH = 250 };
 
 /* attr.sig_data: it comes back with the signal. */
 #define PF_SAMPLER_COOKIE 0x6c756170u
-
-struct pf_pending {
-	uint32_t state, zone, chain; /* chain: a node whose path is the native frames, 0 for none */
-	uint64_t weight, count;
-};
 
 struct pf_sampler {
 	struct pf_stacks stacks;
@@ -56,13 +52,15 @@ struct pf_sampler {
 	enum pf_sampler_mode mode;
 	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
 	uint64_t code_start, code_end; /* the interpreter's own: a native chain ends there */
-	enum pf_state (*classify)(void *owner);
+	/* In the handler. *function: the address of the C function's code that runs, where that is known. */
+	enum pf_state (*classify)(void *owner, uint64_t *function);
 	void (*trigger)(void *owner);
 	void *owner;
 
 	volatile sig_atomic_t own;
-	uint32_t npending;
-	struct pf_pending pending[PF_SAMPLER_PENDING];
+	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
+	struct pf_pendings pending;
+	uint32_t other; /* the node of what there was no memory for */
 	uint64_t last;       /* the count at the last sample */
 	uint64_t lost;       /* the kernel's count of it, as last read */
 	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
@@ -77,8 +75,10 @@ struct pf_sampler {
 	void *stack; /* the handler's */
 };
 
-/* The zone that the thread is in: kept with each sample. 0 for none. */
-extern volatile uint32_t pf_zone;
+/* The calling thread enters a zone, which each of its samples keeps; 0 for none. Returns the one that it was in. */
+uint32_t pf_zone_set(uint32_t zone);
+/* A number that no other zone of this process has. */
+uint32_t pf_zone_new(void);
 
 /* Prepare for an event that is open, disabled and has the layout l, with room for so many moments. 0 or -errno: -EPERM when the
  * ring cannot be mapped. */

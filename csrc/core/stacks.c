@@ -292,13 +292,19 @@ uint32_t pf_stacks_path(struct pf_stacks *s, uint32_t parent, const uint32_t *fr
 	return parent;
 }
 
-void pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t count)
+int pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t count)
 {
 	struct pf_sum *sum;
 
-	if (node && !pf_stacks_node_at(s, node)->sum)
-		pf_stacks_node_at(s, node)->sum = grow(s, &s->sums);
+	if (node && !pf_stacks_node_at(s, node)->sum) {
+		const uint32_t i = grow(s, &s->sums);
+
+		if (i == 0)
+			return -ENOMEM;
+		pf_stacks_node_at(s, node)->sum = i;
+	}
 	sum = pf_stacks_sum_at(s, node);
 	sum->weight += weight;
 	sum->count += count;
+	return 0;
 }

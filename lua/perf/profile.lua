@@ -15,7 +15,8 @@
 -- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
 -- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;
 -- "native" and "kernel", code that the call chain met, with `module` and `address`; "jit", compiled Lua code in a call chain;
--- "state", what is none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(unsampled)".
+-- "state", what is none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)",
+-- "(unsampled)".
 -- @classmod Profile
 local every = require "perf.every"
 local blame = require "perf.names.blame"
@@ -28,7 +29,7 @@ Profile.__name = "perf.Profile"
 --- Make one.
 -- @tab fields see above
 -- @tab samples what `samples` gives
--- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample; so many are `settled`, the others pending
+-- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample
 function Profile.new(fields, samples, timeline)
   local prof = {}
   for k, v in every(fields) do prof[k] = v end
@@ -61,7 +62,7 @@ function Profile:timeline()
     i = i + 1
     local time, addr, cpu, weight, node = core.moment(t.moments, i)
     if not time then return nil end
-    local sample = t.place(i > t.settled and -(node + 1) or node)
+    local sample = t.place(node)
     return { time = time, addr = addr, cpu = cpu, weight = weight, stack = sample and sample.stack or nowhere,
       zone = sample and sample.zone }
   end

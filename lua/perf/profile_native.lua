@@ -43,6 +43,12 @@ function Native:named(name, kind, module, address)
   return frame
 end
 
+--- The name of the function at an address, where there is a symbol for it.
+function Native:symbol(address)
+  local found = self.resolver and self.resolver:resolve(address)
+  return found and found.symbol and ("%s (%s)"):format(found.symbol, found.module and base(found.module) or "?")
+end
+
 --- The frame of an address.
 -- @string kind "native" or "kernel"
 function Native:frame(kind, address)

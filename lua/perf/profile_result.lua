@@ -1,7 +1,6 @@
 --- From what the sampler found to a Profile: names for its frames, a list of its stacks.
 -- @module perf.profile_result
 local core = require "perf.core"
-local every = require "perf.every"
 local host = require "perf.host"
 local Profile = require "perf.profile"
 local merged = require "perf.profile_merged"
@@ -9,41 +8,11 @@ local merged = require "perf.profile_merged"
 local M = {}
 
 local states = { c = "(C function)", gc = "(garbage collector)", jit = "(JIT compiler)", outside = "(outside Lua)",
-  unsampled = "(unsampled)", lua = "(unsampled)" }
+  unsampled = "(unsampled)", other = "(other)" }
 
 local function state_frame(state)
   local name = states[state]
   return { name = name, func = name, kind = "state" }
-end
-
----------------------------------------------------------------------------------------------------------------------
--- C functions
-
-local standard = {}
-for name in ("_G string table math io os debug coroutine package bit bit32 utf8 jit ffi"):gmatch "%S+" do
-  standard[name] = true
-end
-
--- The functions of loaded modules, by address: {name, whether Lua's own}.
-local function c_functions()
-  local found = {}
-  local function add(module, own, t)
-    for key, value in every(t) do
-      if type(key) == "string" and type(value) == "function" then
-        local address = core.object_address(value)
-        local name, known = module == "_G" and key or module .. "." .. key, found[address]
-        if not known or (own and not known[2]) or (own == known[2] and name < known[1]) then
-          found[address] = { name, own }
-        end
-      end
-    end
-  end
-  for module, t in every(package.loaded) do
-    if type(t) == "table" then add(module, standard[module] or false, t) end
-  end
-  local file = debug.getmetatable(io.stdout)
-  if file and type(file.__index) == "table" then add("file", true, file.__index) end
-  return found
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -77,22 +46,25 @@ local function lua_frame(f, defined)
     kind = "lua" }
 end
 
-local function c_frame(f, known)
-  local named = known[f.address]
-  local name = named and named[1] or f.func or "function " .. core.hex(f.address)
-  return { name = name, func = name, kind = named and named[2] and "builtin" or "c", unknown = not (named or f.func) or nil }
+-- code: where a function that hangs in no table has its code, whose symbol may still give it a name.
+local function c_frame(f, functions)
+  local name, own = functions:find(f.address)
+  local by_caller = f.func ~= "for iterator" and f.func or nil
+  local code = not name and f.address or nil
+  name = name or by_caller or "function " .. core.hex(f.address)
+  return { name = name, func = name, kind = own and "builtin" or "c", code = code, unknown = code and not by_caller }
 end
 
 -- The frames of the result as frames of a Profile, those of a zone as the zone's number.
 local function frames_of(raw)
-  local frames, zones, known, native = {}, {}, nil, nil
+  local frames, zones, functions, native = {}, {}, nil, nil
   local defined = definitions()
   for i, f in ipairs(raw) do
     if f.kind == "lua" then
       frames[i] = lua_frame(f, defined)
     elseif f.kind == "c" then
-      known = known or c_functions()
-      frames[i] = c_frame(f, known)
+      functions = functions or require("perf.c_functions").new()
+      frames[i] = c_frame(f, functions)
     elseif f.kind == "zone" then
       zones[i] = f.zone
     elseif f.kind == "state" then
@@ -115,12 +87,28 @@ local function add(list, stack, weight, count, zone)
   return sample
 end
 
--- The stacks that were sampled; and for a timeline where each is: by node, and what is pending by minus its place.
+-- Gives the functions that hang in no table and are shown the names of their symbols.
+local function name_by_symbols(frames)
+  local native = #frames > 0 and require("perf.profile_native").new()
+  for _, f in ipairs(frames) do
+    f.name = native:symbol(f.code) or f.name
+    f.func, f.code = f.name, nil
+  end
+  if native then native:close() end
+end
+
+-- The stacks that were sampled; and for a timeline where each is, by node.
 local function samples_of(found, zone_name)
   local frames, zones = frames_of(found.frames)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
   local list, native, into = {}, false, {}
   local places = found.moments and {} or nil
+  local nameless, seen = {}, {}
+  local function show(f)
+    if f and f.code and not seen[f] then
+      seen[f], nameless[#nameless + 1] = true, f
+    end
+  end
   for node = 1, #parent do
     if count[node] ~= 0 then
       local stack, n, at, zone, in_user = {}, 0, node, nil, false
@@ -129,6 +117,7 @@ local function samples_of(found, zone_name)
         if zones[f] then
           zone = zone_name(zones[f])
         elseif frames[f] and not (in_user and frames[f].kind == "jit" and not frames[f].module) then
+          if n > 0 and stack[n].code then show(stack[n]) end
           n = n + 1
           stack[n] = frames[f]
           native = native or frames[f].address ~= nil
@@ -138,15 +127,15 @@ local function samples_of(found, zone_name)
       end
       -- The program that called Lua.
       if n > 1 and stack[n].kind == "c" and stack[n].unknown then stack[n] = nil end
+      show(stack[n])
       local sample = add(list, stack, weight[node], count[node], zone)
       if places then places[node] = sample end
     end
   end
-  for i, p in ipairs(found.pending) do
-    local sample = add(list, { state_frame(p.state) }, p.weight, p.count)
-    if places then places[-i] = sample end
+  if found.unsampled ~= 0 or found.unsampled_count ~= 0 then
+    add(list, { state_frame "unsampled" }, found.unsampled, found.unsampled_count)
   end
-  if found.unsampled ~= 0 then add(list, { state_frame "unsampled" }, found.unsampled, 0) end
+  name_by_symbols(nameless)
   if native then list, into = merged(list) end
   table.sort(list, function(a, b)
     if a.weight ~= b.weight then return a.weight > b.weight end
@@ -162,7 +151,7 @@ function M.make(p, found)
   local zone_name = require("perf.zone").name
   local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))
   local list, place = samples_of(found, zone_name)
-  local timeline = found.moments and { moments = found.moments, settled = found.settled, place = place }
+  local timeline = found.moments and { moments = found.moments, place = place }
   return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
     freq = p.attr.sample_freq, period = p.attr.sample_period, started = p.started, duration_ns = found.duration_ns, pid = p.pid,
     tid = p.tid, comm = comm, memory = found.memory, timeline_lost = found.beyond }, list, timeline)

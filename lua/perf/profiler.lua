@@ -60,6 +60,11 @@ local function software(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
 
+-- Can the signal's handler make a system call? Not where that may be another event, whose signal would make one ...
+local function may_ask(attr)
+  return software(attr) ~= nil or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint"
+end
+
 local function is_clock(attr)
   local config = software(attr)
   return config == 0 or config == 1
@@ -176,7 +181,8 @@ local function arm(self)
   local from, to
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
-    native = self.opts.native, by_descriptor = by_descriptor, coroutines = self.opts.coroutines, hidden = hidden,
+    native = self.opts.native, may_ask = may_ask(attr), by_descriptor = by_descriptor, coroutines = self.opts.coroutines,
+    hidden = hidden,
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()

@@ -3,8 +3,8 @@
 --     perf.zone("parse", fn, ...)             -- fn's results
 --     local zone = perf.zone "parse"          -- until zone:close(), or the end of its block on 5.4: local zone <close> = ...
 --
--- A zone is the thread's, whatever coroutine runs: close it before a yield that lets others run. Entering one is a store to
--- memory, through FFI on LuaJIT.
+-- A zone is the thread's that enters it, whatever coroutine runs: close it before a yield that lets others run. Entering one is a
+-- store to memory of the thread, through FFI on LuaJIT.
 -- @module perf.zone
 local core = require "perf.core"
 local blame = require "perf.names.blame"
@@ -15,23 +15,19 @@ local numbers, names = {}, {}
 
 local function number_of(name)
   if type(name) ~= "string" then blame.raise("string expected, got " .. type(name)) end
-  names[#names + 1] = name
-  numbers[name] = #names
-  return #names
+  local number = core.new_zone() -- no other state's, which may run on this thread too
+  names[number], numbers[name] = name, number
+  return number
 end
 
---- The name of a zone's number.
+--- The name of a zone's number; nil for another state's.
 function M.name(number) return names[number] end
 
 local set = core.set_zone
 local has_ffi, ffi = pcall(require, "ffi")
 if has_ffi and rawget(_G, "jit") then
-  local cell = ffi.cast("uint32_t *", core.zone_cell())
-  function set(number)
-    local before = cell[0]
-    cell[0] = number
-    return before
-  end
+  local setter = ffi.cast("uint32_t (*)(uint32_t)", core.zone_setter())
+  function set(number) return setter(number) end
 end
 
 local Zone = {}

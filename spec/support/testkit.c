@@ -316,5 +316,6 @@ int luaopen_testkit(lua_State *L)
     tk_open_pages(L);
     tk_open_state(L);
     tk_open_memory(L);
+    tk_open_hot(L);
     return 1;
 }

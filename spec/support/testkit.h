@@ -55,5 +55,6 @@ void tk_open_probe(lua_State *L);
 void tk_open_pages(lua_State *L);
 void tk_open_state(lua_State *L);
 void tk_open_memory(lua_State *L);
+void tk_open_hot(lua_State *L);
 
 #endif

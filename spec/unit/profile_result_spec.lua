@@ -9,8 +9,8 @@ local profiler = { label = "page-faults", unit = "", attr = { sample_period = 1 
 
 -- A result of these frames and nodes {parent, frame, weight, count}.
 local function result(frames, nodes, more)
-  local found = { frames = frames, parent = {}, frame = {}, weight = {}, count = {}, pending = {}, unsampled = 0, total = 0,
-    lost = 0, samples = 0, duration_ns = 1, memory = 1 }
+  local found = { frames = frames, parent = {}, frame = {}, weight = {}, count = {}, unsampled = 0, unsampled_count = 0,
+    total = 0, lost = 0, samples = 0, duration_ns = 1, memory = 1 }
   for i, node in ipairs(nodes) do
     found.parent[i], found.frame[i], found.weight[i], found.count[i] = node[1], node[2], node[3] or 0, node[4] or 0
   end
@@ -73,8 +73,8 @@ describe("a profile's result", function()
     local number = core.set_zone(0)
     z:close()
     core.set_zone(0)
-    local prof = result({ { kind = "zone", zone = number }, lua("/x/a.lua", 0, 1) }, { { 0, 1 }, { 1, 2, 5, 1 } },
-      { pending = { { state = "c", weight = 2, count = 1 } }, unsampled = 1 })
+    local prof = result({ { kind = "zone", zone = number }, lua("/x/a.lua", 0, 1), { kind = "state", state = "c" } },
+      { { 0, 1 }, { 1, 2, 5, 1 }, { 0, 3, 2, 1 } }, { unsampled = 1 })
     local list = prof:samples()
     assert.equal("a zone", list[1].zone)
     assert.equal(1, #list[1].stack)

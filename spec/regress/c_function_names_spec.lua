@@ -1,0 +1,81 @@
+-- The story: on LuaJIT 47 % of a program that splits texts was "(C function)": string.gmatch's iterator, which hangs in no table
+-- and whose frame is gone when the interpreter comes to its safe point. On PUC Lua it was "for iterator".
+local kit = require "testkit"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+
+local function share(prof, name) return profiling.under(prof, name) / prof.total end
+
+-- Runs f until the process has used so much CPU time.
+local function busy(f)
+  return perf.profile({ event = "task-clock:u", freq = 1999 }, function()
+    local stop = os.clock() + 0.3
+    local clock = os.clock
+    while clock() < stop do
+      for _ = 1, 5 do f() end
+    end
+  end)
+end
+
+describe("a C function in a profile", function()
+  local text = ("word after word "):rep(3000)
+
+  it("that string.gmatch has returned is its iterator", function()
+    local prof = busy(function()
+      for _ in string.gmatch(text, "[%w_]+%s") do end
+    end)
+    assert.is_true(share(prof, "string.gmatch iterator") > 0.3, profiling.text(prof))
+    assert.equal(0, profiling.under(prof, "(C function)"), profiling.text(prof))
+    assert.equal(0, profiling.under(prof, "for iterator"), profiling.text(prof))
+    for _, s in ipairs(prof:samples()) do
+      if s.stack[1].name == "string.gmatch iterator" then
+        assert.equal("builtin", s.stack[1].kind)
+        assert.equal("lua", s.stack[2].kind)
+      end
+    end
+  end)
+
+  it("of Lua's libraries has their name, under the line that calls it", function()
+    local parts, line = {}, nil
+    for i = 1, 3000 do parts[i] = tostring(i) end
+    local prof = busy(function()
+      line = debug.getinfo(1, "l").currentline + 1
+      return #table.concat(parts, ",") + #text:gsub("w(%w+)", "%1")
+    end)
+    assert.is_true(share(prof, "table.concat") > 0.02, profiling.text(prof))
+    assert.is_true(share(prof, "string.gsub") > 0.3, profiling.text(prof))
+    assert.equal(0, profiling.under(prof, "(C function)"), profiling.text(prof))
+    assert.is_true(profiling.on_line(prof, line) / prof.total > 0.8, profiling.text(prof))
+  end)
+
+  it("of a module has its place there, whatever the caller calls it", function()
+    local work = kit.hot_spots
+    local prof = busy(function() work(1) end)
+    assert.is_true(share(prof, "testkit.hot_spots") > 0.8, profiling.text(prof))
+  end)
+
+  it("that hangs nowhere has its symbol", function()
+    requires { ext = "symbols" }
+    local work = kit.nowhere()
+    local prof = busy(function() work(1) end)
+    local found
+    for _, s in ipairs(prof:samples()) do found = found or s.stack[1].name:find("kit_hang", 1, true) end
+    assert.is_truthy(found, profiling.text(prof))
+  end)
+
+  it("has its name where it calls back", function()
+    local t, sort = {}, table.sort
+    local function less(a, b) return a < b end
+    local prof = busy(function()
+      for i = 1, 500 do t[i] = (i * 7919) % 1009 end
+      sort(t, less)
+    end)
+    assert.is_true(share(prof, "table.sort") > 0.3, profiling.text(prof))
+    assert.equal(0, profiling.under(prof, "(C function)"), profiling.text(prof))
+    for _, s in ipairs(prof:samples()) do
+      local n = 0
+      for _, f in ipairs(s.stack) do n = n + (f.name == "table.sort" and 1 or 0) end
+      assert.is_true(n <= 1, profiling.text(prof)) -- not once for the signal and once for the stack
+    end
+  end)
+end)

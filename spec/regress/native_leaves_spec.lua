@@ -1,0 +1,77 @@
+-- The story: a profile with native = true kept sixteen kinds of call chains apart until the next safe point, and gave all that
+-- came after them to the last. One long call of a C function has hundreds: each run showed another address, with 42 %.
+local core = require "perf.core"
+local kit = require "testkit"
+local perf = require "perf"
+
+-- Shares of the innermost native frames, in percent.
+local function leaves(prof)
+  local share, sum = {}, 0
+  for _, s in ipairs(prof:samples()) do
+    local leaf = s.stack[1]
+    if leaf.kind == "native" then
+      share[leaf.name] = (share[leaf.name] or 0) + s.weight
+      sum = sum + s.weight
+    end
+  end
+  for name, weight in pairs(share) do share[name] = 100 * weight / sum end
+  return share, sum
+end
+
+describe("native leaves", function()
+  it("of one long call have the shares that the event's own ring has", function()
+    requires { ext = "symbols", perf_open = true }
+    local rounds = 150
+    kit.hot_spots(2)
+    local symbols = assert(require("perf.symbols").open { pid = 0 })
+    -- The same work twice at once: the ring of one event sees what the profiler of the other sees.
+    local ring = assert(perf.open({ event = "task-clock", sample_freq = 1999, sample_type = { "ip" }, exclude_kernel = true,
+      disabled = true }))
+    assert(ring:map { pages = 256 })
+    local p = assert(perf.profiler { event = "task-clock:u", freq = 1999, native = true })
+    assert(p:start())
+    ring:enable()
+    kit.hot_spots(rounds)
+    ring:disable()
+    local prof = assert(p:stop())
+    local want, n = {}, 0
+    for record in ring:records() do
+      if record.type == "sample" then
+        local found = symbols:resolve(record.ip)
+        if found and found.symbol and found.symbol:find "^hot_" then
+          want[found.symbol] = (want[found.symbol] or 0) + 1
+          n = n + 1
+        end
+      end
+    end
+    ring:close()
+    symbols:close()
+    local got, sum = {}, 0
+    for name, share in pairs((leaves(prof))) do
+      local symbol = name:match "^(hot_%w+)"
+      if symbol then got[symbol], sum = (got[symbol] or 0) + share, sum + share end
+    end
+    assert.is_true(n > 500, n)
+    for _, symbol in ipairs { "hot_add", "hot_divide", "hot_mix" } do
+      local a, b = 100 * (got[symbol] or 0) / sum, 100 * (want[symbol] or 0) / n
+      assert.is_true(math.abs(a - b) < 2, ("%s: %.1f %% of the profile, %.1f %% of the ring"):format(symbol, a, b))
+    end
+  end)
+
+  it("without memory are called (other), and no weight is lost", function()
+    local p = assert(perf.profiler { event = "task-clock:u", freq = 4999, native = true })
+    assert(p:start())
+    core.fault("mmap", "ENOMEM", 0) -- the first that is asked for once the table of 128 kinds is full
+    kit.hot_spots(60)
+    core.fault()
+    local prof = assert(p:stop())
+    local sum, other, count = 0, 0, 0
+    for _, s in ipairs(prof:samples()) do
+      sum, count = sum + s.weight, count + s.count
+      if s.stack[1].name == "(other)" then other = other + s.count end
+    end
+    assert.equal(prof.total, sum)
+    assert.equal(prof.sample_count, count)
+    assert.equal(1, other)
+  end)
+end)

@@ -1,0 +1,58 @@
+/* A C function that spends its time in three others, each at many addresses: what a profile's native frames are compared by. */
+#include <stdint.h>
+
+#include "testkit.h"
+
+#define STEP_ADD(i) x += (x >> 3) ^ (uint64_t)(i);
+#define STEP_MIX(i) x ^= x << 7; x ^= x >> 9; x *= (uint64_t)(i) * 2 + 3;
+#define STEP_DIVIDE(i) x = (x | 1) / ((x & 7) + 2) + UINT64_C(0xfedcba9876543210) + (uint64_t)(i);
+#define TEN(s, i) s(i) s(i + 1) s(i + 2) s(i + 3) s(i + 4) s(i + 5) s(i + 6) s(i + 7) s(i + 8) s(i + 9)
+#define HOT(name, step) \
+    uint64_t name(uint64_t x, unsigned n); \
+    __attribute__((noinline, noipa, visibility("default"))) uint64_t name(uint64_t x, unsigned n) \
+    { \
+        while (n--) { \
+            TEN(step, 0) TEN(step, 10) TEN(step, 20) TEN(step, 30) \
+        } \
+        return x; \
+    }
+
+HOT(hot_add, STEP_ADD)
+HOT(hot_mix, STEP_MIX)
+HOT(hot_divide, STEP_DIVIDE)
+
+/* hot_spots(n): n rounds of some milliseconds */
+static int kit_hot_spots(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1);
+    uint64_t x = 1;
+
+    while (n--) {
+        x = hot_add(x, 40000);
+        x = hot_mix(x, 20000);
+        x = hot_divide(x, 10000);
+    }
+    lua_pushboolean(L, x != 0);
+    return 1;
+}
+
+static int kit_hang(lua_State *L)
+{
+    return kit_hot_spots(L);
+}
+
+/* nowhere(): a function as hot_spots, that no table has */
+static int kit_nowhere(lua_State *L)
+{
+    lua_pushcfunction(L, kit_hang);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    { "hot_spots", kit_hot_spots }, { "nowhere", kit_nowhere }, { NULL, NULL },
+};
+
+void tk_open_hot(lua_State *L)
+{
+    tk_register(L, functions);
+}
