@@ -49,6 +49,7 @@ static int l_set_bpf(lua_State *L)
 		lua_replace(L, 2);
 	}
 	fd = (int)pb_check_u64(L, 2, INT32_MAX);
+	pf_own_filter(ev);
 	r = pf_event_ioctl(ev, PF_IOC_SET_BPF, (unsigned long)fd);
 	hint = set_hint(r);
 	if (r < 0 && hint)

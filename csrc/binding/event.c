@@ -69,8 +69,10 @@ static int l_open(lua_State *L)
 	if (r < 0)
 		return pb_fail(L, r, "perf_event_open");
 	e->ev.hidden = hidden;
-	if (leader >= 0)
-		pb_check_event(L, 4)->leads = 1;
+	if (leader >= 0) {
+		e->ev.leader = pb_check_event(L, 4);
+		e->ev.leader->leads = 1;
+	}
 	if (lua_toboolean(L, 7) && (e->ev.format == PF_EVENT_FORMAT || e->ev.format == PF_METER_FORMAT))
 		pf_event_may_user(&e->ev);
 	return 1;
@@ -143,6 +145,7 @@ static int l_set_filter(lua_State *L)
 	const char *text = luaL_checklstring(L, 2, &n);
 
 	luaL_argcheck(L, strlen(text) == n, 2, "filter contains a zero byte");
+	pf_own_filter(ev);
 	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_SET_FILTER, (void *)(uintptr_t)text), "set_filter");
 }
 
@@ -253,23 +256,30 @@ static int l_format(lua_State *L)
 	return 1;
 }
 
-/* ev:scan(): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
+/* ev:scan(own): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
  * read_format has "group"; no entry at all when a pinned event lost its counter. nil alone when it is no open Event of
- * this process: the Lua layer says so of the method that was called. */
+ * this process: the Lua layer says so of the method that was called. own: it is a read of a measurement, and the field `own` says
+ * how many calls of measurements the value contains. */
 static int l_scan(lua_State *L)
 {
 	const struct pf_event *ev = pb_test(L, 1, PB_EVENT);
+	int own = lua_toboolean(L, 2);
 	struct pf_reading rd;
-	uint64_t words[512];
+	uint64_t words[512], calls;
 	ssize_t n;
 
 	if (!ev || pf_event_usable(ev) < 0) {
 		lua_pushnil(L);
 		return 1;
 	}
-	n = pf_event_read(ev, words, sizeof words / sizeof *words);
+	n = own ? pf_event_read_own(ev, words, sizeof words / sizeof *words, &calls)
+		: pf_event_read(ev, words, sizeof words / sizeof *words);
 	if (n >= 0) {
 		lua_newtable(L);
+		if (own) {
+			pb_push_u64(L, calls);
+			lua_setfield(L, -2, "own");
+		}
 		if (n == 0)
 			return 1;
 		n = pf_read_decode(ev->format, words, (size_t)n, &rd);
@@ -337,6 +347,30 @@ static int l_user(lua_State *L)
 	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_VALUES);
 }
 
+/* core.watch_calls(event, at_exit, filtered, call, ...): it counts these system calls, "read", "ioctl" ..., when they return or when
+ * they begin, or some of them; those that measuring makes are then kept out of what is measured: see ../core/own.h. */
+static int l_watch(lua_State *L)
+{
+	static const char *const calls[] = {"read", "ioctl", "mmap", "munmap", NULL}; /* as pf_own_call */
+	struct pf_event *ev = pb_check_event(L, 1);
+	unsigned bits = 0;
+	int r;
+
+	for (int i = 4; i <= lua_gettop(L); i++)
+		bits |= 1u << luaL_checkoption(L, i, NULL, calls);
+	r = pf_own_watch(ev, bits, lua_toboolean(L, 2));
+	if (lua_toboolean(L, 3))
+		pf_own_filter(ev);
+	return pb_result(L, r, "watch");
+}
+
+/* core.own_section(begin): see ../core/own.h. */
+static int l_own_section(lua_State *L)
+{
+	lua_pushboolean(L, pf_own_section(lua_toboolean(L, 1)));
+	return 1;
+}
+
 void pb_open_event(lua_State *L)
 {
 	static const luaL_Reg methods[] = {
@@ -348,6 +382,10 @@ void pb_open_event(lua_State *L)
 
 	lua_pushcfunction(L, l_open);
 	lua_setfield(L, -2, "open");
+	lua_pushcfunction(L, l_watch);
+	lua_setfield(L, -2, "watch_calls");
+	lua_pushcfunction(L, l_own_section);
+	lua_setfield(L, -2, "own_section");
 	if (pf_user_config1 >= 0) { /* what to set there for core.open's `user`; nil where no counter can be read so */
 		lua_pushinteger(L, pf_user_config1);
 		lua_setfield(L, -2, "user_config1");

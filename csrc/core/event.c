@@ -24,7 +24,9 @@ int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu,
 	ev->generation = pf_fork_generation();
 	ev->reset_at = 0;
 	ev->hidden = 0;
-	ev->awake = ev->shared = ev->leads = 0;
+	ev->awake = ev->shared = ev->leads = ev->held = 0;
+	ev->leader = NULL;
+	ev->own = (struct pf_own){.link = NULL};
 	ev->off = attr->disabled && !attr->enable_on_exec;
 	ev->user = (struct pf_user){.page = NULL};
 	fd = pf_sys->perf_event_open(attr, pid, cpu, group_fd, flags | PF_FLAG_FD_CLOEXEC);
@@ -45,6 +47,7 @@ void pf_event_close(struct pf_event *ev)
 {
 	int fd = ev->fd;
 
+	pf_own_forget(ev);
 	ev->fd = -1;
 	pf_user_drop(&ev->user);
 	if (fd >= 0 && ev->leads && ev->off && !pf_inherited(ev->generation))
@@ -73,17 +76,19 @@ int pf_event_enable(struct pf_event *ev)
 		return r;
 	if (ev->user.may) /* before it counts; whatever comes of it */
 		pf_user_map(&ev->user);
-	ev->off = 0;
+	ev->off = ev->held = 0;
 	return pf_sys->ioctl(ev->fd, PF_IOC_ENABLE, NULL);
 }
 
 int pf_event_reset(struct pf_event *ev)
 {
 	int r = pf_event_ioctl(ev, PF_IOC_RESET, 0);
-	uint64_t words[PF_EVENT_WORDS];
+	uint64_t words[PF_EVENT_WORDS], own;
 
+	if (r == 0)
+		pf_own_reset_event(ev);
 	if (r == 0 && (ev->format & ~PF_FORMAT(LOST)) == PF_EVENT_FORMAT &&
-	    pf_event_read(ev, words, PF_EVENT_WORDS) >= PF_EVENT_VALUES)
+	    pf_event_read_own(ev, words, PF_EVENT_WORDS, &own) >= PF_EVENT_VALUES)
 		ev->reset_at = words[1];
 	return r;
 }
@@ -120,7 +125,7 @@ static inline __attribute__((always_inline)) int read_one(struct pf_event *ev, u
 
 	if (ev->user.page && pf_event_user(ev, words) == 0)
 		return 0;
-	got = pf_sys->read(ev->fd, words, PF_EVENT_WORDS * sizeof *words);
+	got = pf_own_read(ev->fd, words, PF_EVENT_WORDS * sizeof *words, (struct pf_own_words){0, 3, PF_EVENT_WORDS});
 	return got >= (ssize_t)(PF_EVENT_VALUES * sizeof *words) ? 0 : got < 0 ? (int)got : -ENODATA;
 }
 
@@ -133,7 +138,11 @@ int pf_event_begin(struct pf_event *ev, uint64_t *words)
 	if ((ev->format & ~PF_FORMAT(LOST)) != PF_EVENT_FORMAT)
 		return -ENOTSUP;
 	if (!ev->awake || ev->shared) {
+		if (ev->user.may) /* these are calls of their own */
+			pf_user_map(&ev->user);
+		pf_own_enter(PF_OWN_IOCTL);
 		r = pf_event_enable(ev);
+		pf_own_exit(PF_OWN_IOCTL);
 		if (r < 0)
 			return r;
 		ev->awake = 1;
@@ -165,6 +174,17 @@ ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords)
 		return got;
 	got = pf_sys->read(ev->fd, words, nwords * sizeof *words);
 	return got < 0 ? got : got / (ssize_t)sizeof *words;
+}
+
+ssize_t pf_event_read_own(const struct pf_event *ev, uint64_t *words, size_t nwords, uint64_t *own)
+{
+	ssize_t n;
+
+	pf_own_enter(PF_OWN_READ);
+	n = pf_event_read(ev, words, nwords);
+	*own = ev->own.count;
+	pf_own_exit(PF_OWN_READ);
+	return n;
 }
 
 ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct pf_reading *out)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sys/types.h>
 
+#include "own.h"
 #include "thread.h"
 #include "uapi.h"
 #include "user_read.h"
@@ -12,13 +13,16 @@
 /* fd is -1 when closed. format is the read_format the event was opened with, hidden the part of it that its opener did not ask
  * for. awake: it was enabled, and nobody else disables it: it is not shared. reset_at: how long it had been enabled when it was
  * last reset. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: others are of its group.
- * generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
+ * held: it is stopped while own.h makes a call. leader: its group's other than itself, which outlives it. generation:
+ * pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
 struct pf_event {
 	int fd;
 	uint32_t generation;
 	uint64_t format, hidden;
 	uint64_t reset_at;
-	uint8_t awake, shared, off, leads;
+	uint8_t awake, shared, off, leads, held;
+	struct pf_event *leader;
+	struct pf_own own;
 	struct pf_user user; /* its counter, where it can be read without a system call */
 };
 
@@ -80,6 +84,9 @@ int pf_event_user(struct pf_event *ev, uint64_t *words);
 /* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of
  * file), or -errno. */
 ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords);
+
+/* The same as a call of a measurement; *own: how many of these the event had counted, which its value contains. */
+ssize_t pf_event_read_own(const struct pf_event *ev, uint64_t *words, size_t nwords, uint64_t *own);
 
 /* How many records of this event found no room in a ring, inherited children's included: the kernel's own count. 1; or 0 where
  * the kernel does not tell: it was opened without PF_FORMAT(LOST), is closed, or is pinned and has no counter. */

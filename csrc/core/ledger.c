@@ -11,7 +11,7 @@
 int pf_ledger_read(struct pf_ledger *l)
 {
 	uint64_t *to = l->account == PF_LEDGER_NONE ? l->nobody : pf_ledger_account_place(l, l->account, l->phase);
-	int r = pf_meter_snap(l->meter, l->now);
+	int r = pf_meter_mark(l->meter, l->now);
 
 	if (r < 0)
 		return r;
@@ -297,7 +297,7 @@ int pf_ledger_open(struct pf_ledger **out, struct pf_meter *meter, uint32_t phas
 	if (r == 0)
 		r = pf_meter_begin(meter, l->now); /* which enables it */
 	if (r == 0)
-		r = pf_meter_snap(meter, l->now);
+		r = pf_meter_mark(meter, l->now);
 	if (r < 0) {
 		pf_ledger_close(l);
 		return r;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "own.h"
 #include "sys.h"
 #include "thread.h"
 #include "usage.h"
@@ -23,9 +24,9 @@ static int read_usage(uint64_t *times, uint64_t *values)
 
 enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP }; /* nr enabled running {value id [lost]}... */
 
-/* One group into words[WORDS]. A pinned group that lost its counter reads as end of file, and stays so until it is
- * enabled again: times of UINT64_MAX stand for it at the start, so that no later reading seems to have run longer. */
-INLINE int read_group(const struct pf_meter_group *g, uint64_t *words)
+/* One group into words[WORDS], by a read of a measurement, or (plain) of the program. A pinned group that lost its counter reads as
+ * end of file, and stays so until it is enabled again: times of UINT64_MAX stand for it at the start, so that no later reading seems to have run longer. */
+INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain)
 {
 	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;
 	ssize_t got;
@@ -34,7 +35,8 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words)
 		return -EBADF;
 	if (g->users && pf_user_read(g->users, g->n, words) == 0)
 		return 0;
-	got = pf_sys->read(g->fd, words, n * sizeof *words);
+	got = plain ? pf_sys->read(g->fd, words, n * sizeof *words)
+		    : pf_own_read(g->fd, words, n * sizeof *words, (struct pf_own_words){HEAD, HEAD + 1, (uint8_t)(STRIDE + g->lost)});
 	if (got == (ssize_t)(n * sizeof *words))
 		return 0;
 	if (got < 0)
@@ -65,7 +67,7 @@ static struct parts parts_of(const struct pf_meter *m, struct pf_counts *c)
 	return (struct parts){times, values, values + m->nvalues};
 }
 
-INLINE int read_all(const struct pf_meter *m, struct pf_counts *c)
+INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
 {
 	struct parts p = parts_of(m, c);
 	uint64_t words[WORDS];
@@ -75,7 +77,7 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c)
 		return read_usage(p.times, p.values);
 	for (uint32_t i = 0; i < m->ngroups; i++) {
 		const struct pf_meter_group *g = &m->group[i];
-		int r = read_group(g, words);
+		int r = read_group(g, words, plain);
 
 		if (r < 0)
 			return r;
@@ -89,10 +91,64 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c)
 	return 0;
 }
 
+/* own: a measurement's call. */
+static int switch_groups(struct pf_meter *m, unsigned long request, int own)
+{
+	/* Members count when their leader does, so switching it is enough; but they keep their counts to themselves. */
+	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
+	uint64_t before = pf_wall_ns();
+
+	if (pf_inherited(m->generation))
+		return -ECHILD;
+	for (uint32_t i = 0; i < m->ngroups; i++) {
+		const struct pf_meter_group *g = &m->group[i];
+		int r;
+
+		if (g->users && request == PF_IOC_ENABLE) /* before it counts; whatever comes of it */
+			for (uint32_t k = 0; k < g->n; k++)
+				pf_user_map(g->users[k]);
+		if (own)
+			pf_own_enter(PF_OWN_IOCTL);
+		r = g->fd < 0 ? -EBADF : pf_sys->ioctl(g->fd, request, (void *)flag);
+		if (r >= 0 && g->off && request != PF_IOC_RESET)
+			*g->off = request == PF_IOC_DISABLE;
+		if (own)
+			pf_own_exit(PF_OWN_IOCTL);
+		if (r < 0)
+			return r;
+		if (request == PF_IOC_RESET)
+			pf_own_reset_group(g->fd);
+	}
+	switch (request) {
+	case PF_IOC_ENABLE:
+		m->asleep = PF_METER_AWAKE;
+		if (!m->since_ns)
+			m->since_ns = before;
+		break;
+	case PF_IOC_DISABLE:
+		m->asleep = PF_METER_ASLEEP;
+		m->wall_ns += m->since_ns ? pf_wall_ns() - m->since_ns : 0;
+		m->since_ns = 0;
+		break;
+	case PF_IOC_RESET:
+		m->reset_ns = pf_wall_ns();
+		m->wall_ns = 0;
+		if (m->since_ns)
+			m->since_ns = before;
+		break;
+	}
+	return 0;
+}
+
+int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
+{
+	return switch_groups(m, request, 0);
+}
+
 static void disable_idle(struct pf_meter *m)
 {
 	if (m->running == 0)
-		pf_meter_ioctl(m, PF_IOC_DISABLE);
+		switch_groups(m, PF_IOC_DISABLE, 1);
 }
 
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
@@ -108,7 +164,7 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 
 		m->asleep = PF_METER_ASLEEP; /* whatever comes of it */
 		c->v[0] = pf_wall_ns();
-		r = pf_meter_ioctl(m, PF_IOC_ENABLE);
+		r = switch_groups(m, PF_IOC_ENABLE, 1);
 		if (r < 0)
 			return r;
 		if (new) { /* nothing to read: the first use of a list is an ioctl cheaper than it would be */
@@ -120,7 +176,7 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 		}
 	}
 	m->used_ns = c->v[0] = pf_wall_ns();
-	r = read_all(m, c);
+	r = read_all(m, c, 0);
 	if (r == 0) {
 		m->running++;
 		return (int)m->rests;
@@ -164,7 +220,7 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 	reset = m->reset_ns > c->v[0];
 	for (uint32_t i = 0; i < m->ngroups; i++, p.times += 2) {
 		const struct pf_meter_group *g = &m->group[i];
-		int r = read_group(g, words);
+		int r = read_group(g, words, 0);
 
 		if (r < 0)
 			return r;
@@ -200,18 +256,28 @@ void pf_meter_abandon(struct pf_meter *m, int open)
 		disable_idle(m);
 }
 
-int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
+INLINE int snap(const struct pf_meter *m, struct pf_counts *c, int plain)
 {
 	struct parts p = parts_of(m, c);
 	int r;
 
 	if (pf_inherited(m->generation))
 		return -ECHILD;
-	r = read_all(m, c);
+	r = read_all(m, c, plain);
 	for (uint32_t i = 0; i < 2 * m->ngroups; i++)
 		p.times[i] = elapsed(0, p.times[i]);
 	c->v[0] = m->wall_ns + (m->since_ns ? pf_wall_ns() - m->since_ns : 0);
 	return r;
+}
+
+int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
+{
+	return snap(m, c, 1);
+}
+
+int pf_meter_mark(const struct pf_meter *m, struct pf_counts *c)
+{
+	return snap(m, c, 0);
 }
 
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take)
@@ -229,48 +295,6 @@ int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct
 		uint64_t a = into->v[i], b = from->v[i];
 
 		into->v[i] = a == PF_COUNT_FELL || b == PF_COUNT_FELL ? PF_COUNT_FELL : take ? pf_count_since(b, a) : a + b;
-	}
-	return 0;
-}
-
-int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
-{
-	/* Members count when their leader does, so switching it is enough; but they keep their counts to themselves. */
-	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
-	uint64_t before = pf_wall_ns();
-
-	if (pf_inherited(m->generation))
-		return -ECHILD;
-	for (uint32_t i = 0; i < m->ngroups; i++) {
-		const struct pf_meter_group *g = &m->group[i];
-		int r;
-
-		if (g->users && request == PF_IOC_ENABLE) /* before it counts; whatever comes of it */
-			for (uint32_t k = 0; k < g->n; k++)
-				pf_user_map(g->users[k]);
-		r = g->fd < 0 ? -EBADF : pf_sys->ioctl(g->fd, request, (void *)flag);
-		if (r < 0)
-			return r;
-		if (g->off && request != PF_IOC_RESET)
-			*g->off = request == PF_IOC_DISABLE;
-	}
-	switch (request) {
-	case PF_IOC_ENABLE:
-		m->asleep = PF_METER_AWAKE;
-		if (!m->since_ns)
-			m->since_ns = before;
-		break;
-	case PF_IOC_DISABLE:
-		m->asleep = PF_METER_ASLEEP;
-		m->wall_ns += m->since_ns ? pf_wall_ns() - m->since_ns : 0;
-		m->since_ns = 0;
-		break;
-	case PF_IOC_RESET:
-		m->reset_ns = pf_wall_ns();
-		m->wall_ns = 0;
-		if (m->since_ns)
-			m->since_ns = before;
-		break;
 	}
 	return 0;
 }

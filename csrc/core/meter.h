@@ -83,6 +83,9 @@ void pf_meter_abandon(struct pf_meter *m, int open);
  * fork. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
+/* The same for differences of one's own: without the system calls by which measurements read (own.h). */
+int pf_meter_mark(const struct pf_meter *m, struct pf_counts *c);
+
 /* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a time never goes below 0. A value that would, or
  * that is PF_COUNT_FELL in either, is PF_COUNT_FELL. Returns 0, or -EINVAL when they have not the meter's number of words. */
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "own.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -102,16 +103,24 @@ int pf_user_map(struct pf_user *u)
 	if (u->owner != pf_thread_token())
 		return -ESRCH;
 	u->may = 0;
+	pf_own_enter(PF_OWN_IOCTL);
 	r = pf_sys->ioctl(u->fd, PF_IOC_ID, &u->id);
-	if (r >= 0)
+	pf_own_exit(PF_OWN_IOCTL);
+	if (r >= 0) {
+		pf_own_enter(PF_OWN_MMAP);
 		r = pf_sys->mmap(&p, page_size(), PROT_READ, MAP_SHARED, u->fd, 0);
+		pf_own_exit(PF_OWN_MMAP);
+	}
 	if (r < 0)
 		return r;
 	u->generation = pf_fork_generation();
 	u->page = p;
 	r = (u->page->capabilities & need) != need ? -EOPNOTSUPP : u->page->index != 0 ? -EBUSY : 0;
-	if (r < 0)
+	if (r < 0) {
+		pf_own_enter(PF_OWN_MUNMAP);
 		pf_user_drop(u);
+		pf_own_exit(PF_OWN_MUNMAP);
+	}
 	return r;
 }
 

@@ -7,6 +7,7 @@ local counts = require "perf.counts"
 local fast = require "perf.fast"
 local open = require "perf.open"
 local wake = require "perf.wake"
+local watch = require "perf.watch"
 
 local Event = core.Event.__index
 local entry, copy = counts.entry, open.copy
@@ -155,13 +156,13 @@ local function untold(info)
 end
 
 -- What read(2) says, undigested: see csrc/binding/event.c.
-function Event:scan()
-  local scan, message, code = scan_of(self)
+function Event:scan(own)
+  local scan, message, code = scan_of(self, own)
   if not (scan or message) then check_open(self, "scan") end
   return scan, message, code
 end
 
---- Read the count.
+--- Read the count, as the kernel has it: an event that counts read(2) counts this one, and those of measurements.
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
 -- reads its whole group has the others' counts in `members`. Or nil, message, code
 function Event:read()
@@ -186,7 +187,7 @@ end
 -- The long way, for events with a read_format of their own.
 local function finish_scan(ev, before, ...)
   if ev:is_inherited() then return forked(ev:info()), ... end
-  local after, message = scan_of(ev)
+  local after, message = scan_of(ev, true)
   if not after then blame.raise(message or "Event is closed", 0) end
   local info = ev:info()
   if not (before[1] and after[1]) then return off(info), ... end
@@ -194,16 +195,16 @@ local function finish_scan(ev, before, ...)
   local a, b = before[i], after[i]
   if not b then return untold(info), ... end
   local function diff(x, y) return x and y and y - x end
-  return entry(info, counts.since(a.value, b.value), diff(before.enabled_ns, after.enabled_ns),
-    diff(before.running_ns, after.running_ns), b.id or ev:id()), ...
+  return entry(info, counts.since(a.value - before.own, b.value - after.own), diff(before.enabled_ns, after.enabled_ns),
+    diff(before.running_ns, after.running_ns), b.id or watch.apart(ev.id, ev)), ...
 end
 
 local function measure_by_scan(ev, fn, ...)
   check_open(ev, "measure")
-  local ok, message = ev:enable()
+  local ok, message = watch.apart(ev.enable, ev)
   if not ok then blame.raise(message, 0) end
   local before
-  before, message = ev:scan()
+  before, message = ev:scan(true)
   if not before then blame.raise(message, 0) end
   return finish_scan(ev, before, fn(...))
 end

@@ -170,7 +170,8 @@ function Group:measure(fn, ...)
   return measure_slowly(self, fn, ...)
 end
 
---- Counts since the group was opened or last reset, from one read(2); the wall time is that in which it was enabled.
+--- Counts since the group was opened or last reset, from one read(2), which an event of read(2) counts too; the wall time
+-- is that in which it was enabled.
 -- @return Counts, or nil, message, code
 function Group:read()
   local events = members[self] or check_group(self, "read")

@@ -12,6 +12,7 @@ local idle_lists = require "perf.idle_lists"
 local kernel_group = require "perf.group"
 local meters = require "perf.meter"
 local open = require "perf.open"
+local watch = require "perf.watch"
 
 local M = {}
 
@@ -164,14 +165,8 @@ local function known_set(events)
   if set and not set.fields and (not set.items or same_items(set.items, events)) then return set end
 end
 
---- The open set of a list of events: meter, layout, words, groups.
--- @param[opt] events nil for the default list, a string or a table
--- @return set; or nil, message, code when the machine refuses it. Raises for an unknown event.
-function M.lookup(events)
-  local token = thread_token()
-  if token ~= current_token then new_thread(token) end
-  if events == nil then events = DEFAULT end
-  local known = known_set(events) or open_again(events)
+local function open_any(events)
+  local known = open_again(events)
   if known then return known end
   if type(events) == "string" then
     -- A plain name is a list of itself: taking texts apart costs as much as finding out what a name means.
@@ -184,6 +179,18 @@ function M.lookup(events)
   end
   if type(events) == "table" then return find_table(events) end
   bad_list("list of events or function expected, got " .. type(events))
+end
+
+--- The open set of a list of events: meter, layout, words, groups.
+-- @param[opt] events nil for the default list, a string or a table
+-- @return set; or nil, message, code when the machine refuses it. Raises for an unknown event.
+function M.lookup(events)
+  local token = thread_token()
+  if token ~= current_token then new_thread(token) end
+  if events == nil then events = DEFAULT end
+  local known = known_set(events)
+  if known then return known end
+  return watch.apart(open_any, events)
 end
 
 -- The same for measuring, which raises: the code stands at the end, so that who catches it can tell EACCES from ENOENT.
@@ -221,8 +228,8 @@ blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
 -- context-switches and cpu-migrations; where `perf_event_open` is refused, the latter from the kernel's accounting.
 -- @param fn the function; it may yield, and what else the thread runs meanwhile is counted with it
 -- @param ... its arguments
--- @return Counts, then the function's results. Raises the function's error unchanged, and raises when an event is unknown or
--- the machine refuses it.
+-- @return Counts, then the function's results: what the function caused, without the system calls by which this measurement
+-- and those within it read. Raises the function's error unchanged, and raises when an event is unknown or the machine refuses it.
 M.measure = measurer and function(first, ...)
   -- Nothing here but look-ups: set.measure sees whether the set is this thread's, and whether there is a function. A function
   -- is no key of `sets`, so what is found there is a list.

@@ -10,6 +10,7 @@ local host = require "perf.host"
 local idle = require "perf.idle"
 local keeper = require "perf.keeper"
 local user_read = require "perf.user_read"
+local watch = require "perf.watch"
 
 local function names() return require "perf.names" end -- large, and not needed to load the module
 
@@ -223,6 +224,7 @@ function M.attr(spec, attr, opts)
     if opts.group then joined(opts.group, ev, info) end
     idle.note(ev, attr, spec.label)
     keeper.note(attr, spec.label)
+    watch.note(ev, attr, opts)
     return ev
   end
   return explain(spec.label, attr, message, code, opts)

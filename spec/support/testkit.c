@@ -118,6 +118,16 @@ static int kit_touch_pages(lua_State *L)
     return 0;
 }
 
+/* reads(n [, count]): n times read(2) of so many bytes, 0, from descriptor -1, which fails */
+static int kit_reads(lua_State *L)
+{
+    size_t n = tk_check_count(L, 1), count = (size_t)luaL_optinteger(L, 2, 0);
+
+    for (size_t i = 0; i < n; i++)
+        (void)syscall(SYS_read, -1L, NULL, count);
+    return 0;
+}
+
 /* syscalls(n): n times getppid(2) */
 static int kit_syscalls(lua_State *L)
 {
@@ -282,6 +292,7 @@ static void grow_heap(void)
 static const luaL_Reg functions[] = {
     { "touch_pages", kit_touch_pages },
     { "syscalls", kit_syscalls },
+    { "reads", kit_reads },
     { "spin", kit_spin },
     { "sleeps", kit_sleeps },
     { "map_exec", kit_map_exec },
