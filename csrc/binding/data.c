@@ -15,7 +15,6 @@
 
 #include "../core/data_read.h"
 #include "../core/sys.h"
-#include "../core/thread.h"
 #include "data.h"
 #include "packed.h"
 
@@ -182,11 +181,9 @@ void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
 
 int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
 {
-	int n;
+	const int refused = !p->d.src.seekable && pf_inherited(p->generation);
+	int n = refused ? luaL_error(L, PB_INHERITED, "The perf.data file") : p->waiting ? p->step : pf_data_next(&p->d, r);
 
-	if (!p->d.src.seekable && pf_inherited(p->generation))
-		luaL_error(L, PB_INHERITED, "The perf.data file");
-	n = p->waiting ? p->step : pf_data_next(&p->d, r);
 	if (p->waiting)
 		*r = p->next;
 	p->waiting = 0;

@@ -71,6 +71,7 @@ method("Event", event, {
   is_mapped = function(ev) return ev:is_mapped() end,
   is_open = function(ev) return ev:is_open() end,
   is_off = function(ev) return ev:is_off() end,
+  is_inherited = function(ev) return ev:is_inherited() end,
   label = function(ev) return ev:label() end,
   measure = { run = function(ev) return ev:measure(nothing) end, raises = true,
     survives = "read ioctl" }, -- a quick half that gives nothing leaves it to the slow way
