@@ -21,7 +21,11 @@ int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
 /* Whether the reader is to end, said once for each waking. Cheap, so that a loop that never waits can ask each time. */
 int pb_woken(struct pb_event *e);
 /* The same, and it stays to be told of. */
-int pb_waking(struct pb_event *e);
+int pb_look_woken(struct pb_event *e);
+static inline int pb_waking(struct pb_event *e)
+{
+	return e->woken || (e->wake_read >= 0 && pb_look_woken(e));
+}
 void pb_wake_end(struct pb_event *e);
 int pb_wait_failed(lua_State *L, int r);
 

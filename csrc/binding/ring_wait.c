@@ -85,9 +85,9 @@ static void look_at_pipe(struct pb_event *e)
 		e->woken = 1;
 }
 
-int pb_waking(struct pb_event *e)
+int pb_look_woken(struct pb_event *e)
 {
-	if (!e->woken && e->wake_read >= 0 && ++e->reads % LOOK == 0)
+	if (++e->reads % LOOK == 0)
 		look_at_pipe(e);
 	return e->woken;
 }

@@ -509,7 +509,8 @@ int pf_sampler_stop(struct pf_sampler *s)
 		pf_sampler_flush(s, NULL, 0); /* no safe point has come for it */
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
-		pf_sampler_lost(s);
+		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */
+			s->lost = words[n - 1];
 		s->duration_ns = pf_wall_ns() - s->started_ns;
 		if (r < 0) { /* one that goes on would signal whom nobody asked */
 			pf_ring_unmap(&s->ring);

@@ -91,6 +91,12 @@ local function tally()
   ev:close()
   return t
 end
+row("perf.wake", { run = function()
+  local ev = ringed()
+  local ok, message, code = perf.wake(assert(ev:wake_fd()))
+  ev:close()
+  return ok, message, code
+end })
 row("perf.tally", { run = function() return perf.tally { by = { "ip", "addr" } } end })
 method("Tally", tally, {
   clear = function(t) return t:clear() end,
@@ -107,7 +113,7 @@ method("Tally", tally, {
     local n, message, code = t:take(ev)
     t:close()
     return n, message, code
-  end },
+  end, survives = "read" }, -- what was lost is a lower bound then
   top = function(t) return t:top(2) end,
   totals = function(t) return t:totals() end,
 })

@@ -33,7 +33,10 @@ method("Event", ringed, {
     survives = "mmap" }, -- fewer pages where the allowance is too small
   drain = function(ev) return touch(ev):drain() end,
   has_record = function(ev) return touch(ev):has_record() end,
-  lost = function(ev) return ev:lost() end,
+  kernel_attr = function(ev) return ev:kernel_attr() end,
+  lost = { run = function(ev) return ev:lost() end, survives = "read" }, -- it says that it is a lower bound
+  wake = function(ev) return ev:wake() end,
+  wake_fd = function(ev) return ev:wake_fd() end,
   pause_output = function(ev) return ev:pause_output() end,
   poll = function(ev) return touch(ev):poll(0) end,
   read_aux = function(ev) return select(2, pcall(ev.read_aux, ev, 0, 1)) end, -- no machine of ours has one
@@ -66,6 +69,9 @@ method("Group", group, {
   poll = function(g) return touch(g):poll(0) end,
   read_record = function(g) return touch(g):read_record(0) end,
   records = { run = function(g) return count(touch(g):records { timeout = 0 }) end, survives = "poll" },
+  lost = { run = function(g) return g:lost() end, survives = "read" }, -- it says that it is a lower bound
+  wake = function(g) return g:wake() end,
+  wake_fd = function(g) return g:wake_fd() end,
 })
 
 local function set()
@@ -82,6 +88,9 @@ method("Set", set, {
   poll = function(s) return touch(s):poll(0) end,
   read_record = function(s) return touch(s):read_record(0) end,
   records = { run = function(s) return count(touch(s):records { timeout = 0 }) end, survives = "poll" },
+  lost = { run = function(s) return s:lost() end, survives = "read" }, -- it says that it is a lower bound
+  wake = function(s) return s:wake() end,
+  wake_fd = function(s) return s:wake_fd() end,
 })
 
 local function record()

@@ -125,8 +125,8 @@ describe("a read that waits for ever", function()
 
   for _, kind in ipairs { "event", "group", "set" } do
     it("is ended by another thread, of an " .. kind, function()
-      requires { nosan = true, module = "luv" }
-      -- In a child: threads, and what luv opens, stay with the process that has them.
+      requires { nosan = true }
+      -- In a child: threads stay with the process that has them.
       assert.equal("fine", util.in_child(function()
         local ev, pool = readers[kind](), assert(perf.pool { size = 1 })
         local job = assert(pool:submit(function(fd)
