@@ -66,6 +66,7 @@ local some = require "perf.counts".plain({ { label = "dummy", value = 0 } }, 0, 
 local function on_a_span()
   return {
     add_event = function(s) return s:add_event("happened", { a = 1 }) end,
+    add_link = function(s) return s:add_link({ trace_id = ("ab"):rep(16), span_id = ("cd"):rep(8) }, { a = 1 }) end,
     context = function(s) return s:context() end,
     finish = { run = function(s) return s:finish() end, survives = counting, again = false },
     inject = function(s) return s:inject {} end,
