@@ -34,25 +34,6 @@ static int this_thread(void)
 	return (int)syscall(SYS_gettid);
 }
 
-/* --- zones ---------------------------------------------------------------------------------------------------------- */
-
-static _Thread_local volatile uint32_t zone_here;
-
-uint32_t pf_zone_set(uint32_t zone)
-{
-	const uint32_t before = zone_here;
-
-	zone_here = zone;
-	return before;
-}
-
-uint32_t pf_zone_new(void)
-{
-	static uint32_t last;
-
-	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-}
-
 /* --- what is pending ------------------------------------------------------------------------------------------------ */
 
 static void pend(struct pf_sampler *s, const struct pf_record *r, const struct pf_kind *kind, uint64_t weight)
@@ -62,76 +43,6 @@ static void pend(struct pf_sampler *s, const struct pf_record *r, const struct p
 	moment.node = pf_pendings_add(&s->pending, kind, weight);
 	pf_moments_add(&s->moments, &moment);
 	s->samples++;
-}
-
-static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
-{
-	uint32_t path[PF_SAMPLER_DEPTH], n = 0;
-
-	/* The path ends with the frame that all chains have at their root. */
-	for (; chain && n < PF_SAMPLER_DEPTH; chain = pf_stacks_node_at(&s->stacks, chain)->parent)
-		path[n++] = pf_stacks_node_at(&s->stacks, chain)->frame;
-	return n ? pf_stacks_path(&s->stacks, node, path, n - 1) : node;
-}
-
-/* The frame of what the thread was at; 0 where there is no room. */
-static uint32_t frame_of(struct pf_stacks *st, const struct pf_kind *k)
-{
-	struct pf_function f = {.source_key = k->function, .line = -1};
-	uint32_t i;
-
-	if (k->state != PF_AT_C || !k->function)
-		return pf_stacks_frame(st, PF_FRAME_STATE, k->state, 0);
-	i = pf_stacks_find_function(st, f.source_key, 0, -1);
-	if (i == 0)
-		i = pf_stacks_add_function(st, &f);
-	return i ? pf_stacks_frame(st, PF_FRAME_C, i, 0) : 0;
-}
-
-/* The node of what is pending, on top of the stack that it came upon; `other` where there is no room. */
-static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_kind *k)
-{
-	if (k->state != PF_AT_LUA) {
-		node = pf_stacks_child(&s->stacks, node, frame_of(&s->stacks, k));
-		if (!node)
-			return s->other;
-	}
-	if (k->chain) {
-		node = with_chain(s, node, k->chain);
-		if (!node)
-			return s->other;
-	}
-	return node;
-}
-
-void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
-{
-	struct pf_stacks *st = &s->stacks;
-	uint32_t zone = 0, base = 0;
-	int built = 0, lost = 0;
-
-	for (uint32_t i = 0; i < s->pending.n; i++) {
-		struct pf_pending *p = s->pending.items + i;
-
-		if (p->count == 0)
-			continue;
-		if (!built || p->kind.zone != zone) {
-			zone = p->kind.zone;
-			base = zone ? pf_stacks_child(st, 0, pf_stacks_frame(st, PF_FRAME_ZONE, zone, 0)) : 0;
-			lost = zone && !base;
-			base = lost ? 0 : pf_stacks_path(st, base, frames, n);
-			lost = lost || (n && !base);
-			built = 1;
-		}
-		p->node = lost ? s->other : with_state(s, base, &p->kind);
-		if (pf_stacks_add(st, p->node, p->weight, p->count) < 0) {
-			p->node = s->other;
-			pf_stacks_add(st, p->node, p->weight, p->count);
-		}
-		s->sum += p->weight;
-	}
-	pf_moments_settle(&s->moments, &s->pending);
-	pf_pendings_clear(&s->pending);
 }
 
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
@@ -473,7 +384,7 @@ int pf_sampler_start(struct pf_sampler *s)
 	s->tid = this_thread();
 	s->generation = pf_fork_generation();
 	atomic_store(&active.tid, s->tid);
-	s->zone = &zone_here; /* the handler does not ask for it: a thread's first access may allocate */
+	s->zone = pf_zone_cell(); /* the handler does not ask for it: a thread's first access may allocate */
 	take_stack(s);
 	s->running = 1;
 	take_signal(s);

@@ -77,6 +77,8 @@ struct pf_sampler {
 
 /* The calling thread enters a zone, which each of its samples keeps; 0 for none. Returns the one that it was in. */
 uint32_t pf_zone_set(uint32_t zone);
+/* Where that is kept for the calling thread. */
+const volatile uint32_t *pf_zone_cell(void);
 /* A number that no other zone of this process has. */
 uint32_t pf_zone_new(void);
 
