@@ -3,6 +3,7 @@
  *   profiler.c             the userdata: start, stop, what was found
  *   profiler_walk.c        a Lua stack as frames of the core's
  *   profiler_luajit.c      how a signal gets to a safe point, and what the interpreter was at: LuaJIT, by its own profiler's hook
+ *   profiler_luajit_function.c    which C function ran when the signal came
  *   profiler_puc.c         the same for PUC Lua, by lua_sethook
  *   profiler_coroutine.c   functions in place of the library's that tell who resumed and who made a coroutine */
 #ifndef PB_PROFILER_H
@@ -57,6 +58,12 @@ struct pb_resumption *pb_resumption(void);
 
 /* The frames of L's stack from a level on, the innermost first: how many. */
 unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames);
+
+/* LuaJIT, profiler_luajit_function.c: learn in a C function how to tell which one runs; its code's address, 0 where it is not known, for the
+ * words of the thread that runs; memory that may not be there, 0 or -EFAULT, with a system call. */
+void pb_function_learn(lua_State *L);
+uint64_t pb_function_running(const uintptr_t *L);
+int pb_safe_copy(void *dst, const void *src, size_t n);
 
 /* What tells C functions apart. */
 uint64_t pb_function_address(lua_State *L, int i);

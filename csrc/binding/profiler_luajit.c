@@ -18,7 +18,6 @@
  *             less than it is the instruction that ran when the signal came, whose line is asked for.
  *   vmstate   what the machine is at: in a C function, the collector, the compiler
  *   cur_L, cframe   the thread that runs, and whether there is a frame of the interpreter at all: none is outside of Lua
- *   base, code   where a thread's frame is, and in a C function its code: which one ran when the signal came
  *   func_pc   a function's first instruction: what ran before that was its caller */
 #include "profiler.h"
 
@@ -30,12 +29,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "../core/sys.h"
 
-enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, FUNCTION_WORDS = 6, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
+enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
 enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
 
 static struct {
@@ -47,7 +45,6 @@ static struct {
 	int glref, cframe, cur_L; /* words; 0 of glref: none of them is known */
 	int main;                 /* the main thread is so many words before the global state */
 	int vmstate;                    /* a half word */
-	int base, code; /* words of a thread and of a C function; 0 of code: not known */
 } vm;
 
 /* What the handler looks at: of the one profiler that runs. */
@@ -194,50 +191,11 @@ static void learn_in_hook(lua_State *L, uintptr_t *frame)
 	lua_pop(L, 1);
 }
 
-/* Memory that may not be there. */
-static int safe_copy(void *dst, const void *src, size_t n)
-{
-	const struct iovec to = {dst, n}, from = {(void *)(uintptr_t)src, n};
-
-	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
-}
-
-/* The object that a slot of the Lua stack refers to: the bits above are its type. */
-static uintptr_t object(uintptr_t slot)
-{
-	return slot & (((uintptr_t)1 << 47) - 1);
-}
-
-/* In a C function, whose frame begins where the thread says: two slots above the function itself. */
-static void learn_function(lua_State *L)
-{
-	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
-	uintptr_t slots[2];
-	lua_Debug ar;
-	int found = 0;
-
-	vm.base = vm.code = 0;
-	lua_settop(L, 3); /* the frame's end is elsewhere */
-	if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
-		return;
-	fn = lua_topointer(L, -1);
-	for (int i = 1; i < THREAD_WORDS; i++)
-		if (thread[i] % sizeof *fn == 0 && thread[i] > sizeof slots &&
-		    safe_copy(slots, (const uintptr_t *)thread[i] - 2, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
-			vm.base = i;
-			found++;
-		}
-	for (int i = 1; found == 1 && i < FUNCTION_WORDS; i++)
-		if (fn[i] == pb_function_address(L, -1))
-			vm.code = i;
-	lua_settop(L, 0);
-}
-
 static int l_learn(lua_State *L)
 {
 	learn.L = L;
 	narrow(VM_C);
-	learn_function(L);
+	pb_function_learn(L);
 	vm.handler(SIGPROF);
 	return 0;
 }
@@ -248,7 +206,7 @@ static void find_global(const uintptr_t *a, const uintptr_t *b)
 	uintptr_t g[GLOBAL_WORDS], nearest = MOST_DISTANCE;
 
 	for (int i = 1; i < 6; i++) {
-		if (a[i] != b[i] || a[i] % sizeof *a || safe_copy(g, (const void *)a[i], sizeof g) < 0)
+		if (a[i] != b[i] || a[i] % sizeof *a || pb_safe_copy(g, (const void *)a[i], sizeof g) < 0)
 			continue;
 		for (int k = 1; k < GLOBAL_WORDS; k++)
 			if (g[k] < a[i] && a[i] - g[k] < nearest && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i])
@@ -313,16 +271,6 @@ static void look_at(lua_State *L)
 
 /* --- the handler's part --------------------------------------------------------------------------------------------- */
 
-/* The code of the C function that runs. While its stack is moved the thread still refers to where that was. */
-static uint64_t running_code(const uintptr_t *L)
-{
-	uintptr_t fn, code;
-
-	if (!vm.code || !L || safe_copy(&fn, (const uintptr_t *)L[vm.base] - 2, sizeof fn) < 0)
-		return 0;
-	return safe_copy(&code, (const uintptr_t *)object(fn) + vm.code, sizeof code) < 0 ? 0 : code;
-}
-
 enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 {
 	const struct pb_profiler *p = owner;
@@ -345,7 +293,7 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	if (state != VM_C)
 		return PF_AT_JIT;
 	if (p->may_ask)
-		*function = running_code(L);
+		*function = pb_function_running(L);
 	return PF_AT_C;
 }
 

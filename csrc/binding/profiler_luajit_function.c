@@ -1,0 +1,65 @@
+/* LuaJIT: which C function ran when the signal came. Its frame is gone at the safe point. Where a thread has its frame, and a C
+ * function its code, is learnt by looking at one that runs. */
+#include "profiler.h"
+
+#if PB_LUAJIT
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
+
+static struct {
+	int base, code; /* words of a thread and of a C function; 0 of code: not known */
+} vm;
+
+/* Memory that may not be there. */
+int pb_safe_copy(void *dst, const void *src, size_t n)
+{
+	const struct iovec to = {dst, n}, from = {(void *)(uintptr_t)src, n};
+
+	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
+}
+
+/* The object that a slot of the Lua stack refers to: the bits above are its type. */
+static uintptr_t object(uintptr_t slot)
+{
+	return slot & (((uintptr_t)1 << 47) - 1);
+}
+
+/* In a C function, whose frame begins where the thread says: two slots above the function itself. */
+void pb_function_learn(lua_State *L)
+{
+	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
+	uintptr_t slots[2];
+	lua_Debug ar;
+	int found = 0;
+
+	vm.base = vm.code = 0;
+	lua_settop(L, 3); /* the frame's end is elsewhere */
+	if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
+		return;
+	fn = lua_topointer(L, -1);
+	for (int i = 1; i < THREAD_WORDS; i++)
+		if (thread[i] % sizeof *fn == 0 && thread[i] > sizeof slots &&
+		    pb_safe_copy(slots, (const uintptr_t *)thread[i] - 2, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
+			vm.base = i;
+			found++;
+		}
+	for (int i = 1; found == 1 && i < FUNCTION_WORDS; i++)
+		if (fn[i] == pb_function_address(L, -1))
+			vm.code = i;
+	lua_settop(L, 0);
+}
+
+/* The code of the C function that runs. While its stack is moved the thread still refers to where that was. */
+uint64_t pb_function_running(const uintptr_t *L)
+{
+	uintptr_t fn, code;
+
+	if (!vm.code || !L || pb_safe_copy(&fn, (const uintptr_t *)L[vm.base] - 2, sizeof fn) < 0)
+		return 0;
+	return pb_safe_copy(&code, (const uintptr_t *)object(fn) + vm.code, sizeof code) < 0 ? 0 : code;
+}
+
+#endif
