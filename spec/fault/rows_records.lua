@@ -69,7 +69,7 @@ method("Group", group, {
   poll = function(g) return touch(g):poll(0) end,
   read_record = function(g) return touch(g):read_record(0) end,
   records = { run = function(g) return count(touch(g):records { timeout = 0 }) end, survives = "poll" },
-  lost = { run = function(g) return g:lost() end, survives = "read" }, -- it says that it is a lower bound
+  lost = { run = function(g) return g:lost() end, survives = "read ioctl" }, -- it says that it is a lower bound
   wake = function(g) return g:wake() end,
   wake_fd = function(g) return g:wake_fd() end,
 })
