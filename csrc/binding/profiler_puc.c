@@ -9,6 +9,8 @@
 
 #if !PB_LUAJIT
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 8 };
@@ -92,13 +94,20 @@ static void on_hook(lua_State *L, lua_Debug *ar);
 static void disarm(lua_State *L)
 {
 	struct armed *a = armed;
+	sigset_t interrupt, before;
 
 	if (lua_gethook(L) != on_hook)
 		return;
+	/* The interpreter's handler sets a hook too, which would be lost between the look and the change. */
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &interrupt, &before);
 	if (armed[1].L == L)
 		a = armed + 1;
 	/* A thread that was made meanwhile has inherited ours: it gets what its maker had. */
-	lua_sethook(L, a->hook, a->mask, a->count);
+	if (lua_gethook(L) == on_hook)
+		lua_sethook(L, a->hook, a->mask, a->count);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void arm(struct armed *a, lua_State *L)

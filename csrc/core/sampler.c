@@ -358,6 +358,7 @@ static void take_signal(struct pf_sampler *s)
 	int blocked = 0;
 
 	sigemptyset(&action.sa_mask);
+	sigaddset(&action.sa_mask, SIGINT); /* whose handler sets a hook, as trigger may */
 	sigaction(SIGTRAP, &action, &s->old);
 	set_blocked(SIG_UNBLOCK, &blocked);
 	s->unblock = blocked != 0;
