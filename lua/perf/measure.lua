@@ -54,12 +54,20 @@ idle.register(function(what)
   return idle_lists.close_oldest(by_thread, what) or idle_lists.close_abandoned(by_thread, what, complete)
 end, true)
 
+local function record(mine, key, set)
+  mine.sets[key] = set
+  mine.order[#mine.order + 1] = key
+end
+
 local function remember(key, set)
   local mine = by_thread[current_token]
   if #mine.order >= MOST_SETS and not idle_lists.close_oldest({ mine }, "any") then idle_lists.forget(mine, mine.order[1]) end
   set.holders = setmetatable({}, { __mode = "k" })
-  mine.order[#mine.order + 1] = key
-  sets[key] = complete(set, key)
+  local ok, err = pcall(record, mine, key, complete(set, key))
+  if not ok then -- memory is refused: what is in one table and not in the other would never be closed
+    sets[key] = nil
+    error(err, 0)
+  end
   return set
 end
 

@@ -80,14 +80,11 @@ end
 
 -- Threads, descriptors and rings as one text: what they are, without their numbers, which a thread may take in another order.
 local function held()
-  local status = assert(io.open "/proc/self/status")
-  local threads = status:read("*a"):match "\nThreads:%s*(%d+)"
-  status:close()
   local list = {}
   for _, what in pairs(kit.fds()) do list[#list + 1] = what:gsub("%[%d+%]", "") end
   for _, ring in ipairs(kit.rings()) do list[#list + 1] = "ring " .. tostring(ring.size) end
   table.sort(list)
-  return threads .. " threads, " .. table.concat(list, " ")
+  return kit.living_threads() .. " threads, " .. table.concat(list, " ")
 end
 
 local function close(object)

@@ -50,6 +50,7 @@ method("File", file, {
   close = function(f) return f:close() end,
   each = { run = function(f) return count(f:each("sample", "ip")) > 0 and not f:error() or f:error() end, again = false },
   error = function(f) return f:error() == nil end,
+  lost = function(f) return f:lost() ~= nil end,
   payload = function(f) return f:payload(8) or "" end,
   read_record = { run = function(f) return f:read_record() end },
   records = { run = function(f) return count(f:records()) end, survives = "pread read", again = false }, -- file:error() tells
