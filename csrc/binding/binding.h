@@ -101,6 +101,7 @@ void pb_open_output(lua_State *L);
 struct pf_meter *pb_check_meter(lua_State *L, int i);
 int pb_meter_failed(lua_State *L, int r);
 void pb_open_meter(lua_State *L);
+void pb_open_counts(lua_State *L); /* after meter.c */
 /* guard.c: if the Counts at `counts`, which measure with the Meter at `meter`, are collected before pb_unguard, the meter is told
  * that this measurement will never end. */
 void pb_guard(lua_State *L, int meter, int counts);

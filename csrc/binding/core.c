@@ -24,6 +24,7 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_terminate(L);
 	pb_open_output(L);
 	pb_open_meter(L);
+	pb_open_counts(L);
 	pb_open_guard(L);
 	pb_open_measure(L);
 	pb_open_ledger(L);

@@ -48,7 +48,8 @@ local function region(method_name)
     return m[method_name](m)
   end
 end
-row("Region:read", { run = region "read", survives = "perf_event_open read" }) -- what fails as it goes on is said by the next call
+-- A reading ends what was counted until now and begins anew: where that fails, the next call says so.
+row("Region:read", { run = region "read", survives = "perf_event_open read" })
 row("Region:stop", { run = region "stop", survives = "perf_event_open" })
 -- A list that was open before is opened again by one call; where that fails, all is gone through as for the first time.
 row("perf.bench", { run = function() return perf.bench("page-faults", nothing, { repeats = 3, min_time = 0 }) end,

@@ -5,8 +5,6 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-local function threads() return tonumber(util.read_file("/proc/self/status"):match "\nThreads:%s*(%d+)") end
-
 describe("perf.pool", function()
   before_each(function() requires { perf_open = true } end)
 
@@ -47,14 +45,14 @@ describe("perf.pool", function()
         jit.flush()
       end
       local function use() perf.pool({ size = 2, cpus = false, events = false }):close() end
-      local before = threads()
+      local before = kit.living_threads()
       use()
       local n = kit.fail_alloc(0, use)
       for place = 1, n do
         kit.fail_alloc(place, use)
         collectgarbage()
         collectgarbage()
-        assert(util.eventually(function() return threads() == before end), place .. " of " .. n)
+        assert(kit.living_threads() == before, place .. " of " .. n)
       end
       return "fine"
     end))

@@ -222,7 +222,42 @@ static int kit_fail_alloc_once(lua_State *L)
     return with_failing_alloc(L, 1);
 }
 
+/*
+ * living_threads(): how many threads this process has. One that has ended may stand in /proc for a moment longer, since the kernel wakes
+ * pthread_join before it takes the thread away: it has PF_EXITING by then, and is not counted.
+ */
+static int kit_living_threads(lua_State *L)
+{
+    enum { EXITING = 0x4 };
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *d;
+    int n = 0;
+
+    while (dir && (d = readdir(dir)) != NULL) {
+        char path[300], text[512];
+        const char *after;
+        unsigned flags;
+        FILE *f;
+
+        if (d->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", d->d_name);
+        f = fopen(path, "r");
+        if (!f)
+            continue;
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        fclose(f);
+        after = strrchr(text, ')'); /* the name may have anything in it; then: state ppid pgrp session tty tpgid flags */
+        n += after && sscanf(after, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && !(flags & EXITING);
+    }
+    if (dir)
+        closedir(dir);
+    lua_pushinteger(L, n);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
+    { "living_threads", kit_living_threads },
     { "clock_ns", kit_clock_ns },   { "rusage", kit_rusage },       { "fds", kit_fds },
     { "mappings", kit_mappings },   { "page_size", kit_page_size }, { "settle", kit_settle },
     { "fail_alloc", kit_fail_alloc }, { "fail_alloc_once", kit_fail_alloc_once },

@@ -50,8 +50,7 @@ function util.exactly(n, attempt)
   error(("counted %s, not %d"):format(tostring(got), n), 2)
 end
 
---- Waits until condition() holds, ten seconds at most; whether it came to hold. For what the kernel finishes after it has
--- said so: pthread_join returns while the thread still stands in /proc.
+--- Waits until condition() holds, ten seconds at most; whether it came to hold. For what another process does in its own time.
 function util.eventually(condition)
   for _ = 1, 1000 do
     if condition() then return true end
