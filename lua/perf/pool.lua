@@ -135,6 +135,8 @@ local function first_word(self)
 end
 
 -- Start the threads and hear their first words. Returns true; or nil, message, code.
+-- What waits for the threads at the program's end comes last: Lua finalizes what is younger first, and a Thread that was
+-- finalized is not waited for.
 local function start(self, cpus, events)
   for i = 1, self.size do
     local thread, message, code = core.thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
@@ -146,6 +148,7 @@ local function start(self, cpus, events)
     local wrong = first_word(self)
     if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
   end
+  self.exit = close_at_exit(self)
   return true
 end
 
@@ -169,7 +172,6 @@ function M.pool(options)
     jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(),
     generation = core.fork_generation() }, Pool)
   for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
-  self.exit = close_at_exit(self)
   local called, started, why, code = pcall(start, self, cpus, events)
   if called and started then return self end
   pcall(self.close, self, AT_EXIT)
@@ -189,6 +191,11 @@ local function is_inherited(self) return core.fork_generation() ~= self.generati
 
 local function check_process(self, what)
   if is_inherited(self) then error(core.inherited(what), 3) end
+end
+
+local function check_timeout(timeout)
+  if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
+  blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
 end
 
 -- What came back, onto the job it belongs to.
@@ -260,7 +267,7 @@ end
 -- @number[opt] timeout seconds; for ever without
 -- @return whether it is
 function Job:wait(timeout)
-  if timeout ~= nil and type(timeout) ~= "number" then blame.raise(("number expected, got %s"):format(type(timeout)), 1) end
+  check_timeout(timeout)
   if self.state == "waiting" then check_process(self.pool, "Job") end
   local till = timeout and clock.now() + timeout * 1e9
   while self.state == "waiting" do
@@ -326,9 +333,7 @@ end
 -- @number[opt] timeout seconds; for ever without
 -- @return true; or nil, message, "ETIMEDOUT" when threads were left behind
 function Pool:close(timeout)
-  if timeout ~= nil and (type(timeout) ~= "number" or timeout ~= timeout) then
-    blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
-  end
+  check_timeout(timeout)
   if self.closed then return true end
   self.closed = true
   local dropped, left = shut_down(self.threads, self.jobs, self.generation, timeout)

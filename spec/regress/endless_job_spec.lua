@@ -46,6 +46,32 @@ describe("a job that never ends", function()
       print(pool:close(0))]]))
   end)
 
+  -- When the finalizer that waits was older than the threads', they were left to themselves before it ran: their jobs were lost.
+  it("is another matter than one that ends soon, which is waited for", function()
+    for _, last in ipairs { "", "os.exit(0, true)", "pool = nil collectgarbage() collectgarbage()" } do
+      local path = os.tmpname()
+      assert.same({ "", 0 }, run(([[
+        local perf = require "perf"
+        pool = perf.pool {size = 2, events = false}
+        for i = 1, 2 do
+          pool:submit(function(path)
+            local clock = require "perf.core".clock_wall
+            local till = clock() + 3e8
+            while clock() < till do end
+            local f = io.open(path, "a")
+            f:write("x")
+            f:close()
+          end, "%s")
+        end
+        while pool:stats().queued > 0 do end
+        %s]]):format(path, last)))
+      local f = assert(io.open(path))
+      assert.equal("xx", f:read "*a")
+      f:close()
+      os.remove(path)
+    end
+  end)
+
   it("may end after the pool, and after the state that made it", function()
     -- Each job ends at another moment around the close, or while the state is closed. What a thread left behind must not use is
     -- then being freed.
