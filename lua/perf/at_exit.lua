@@ -1,12 +1,12 @@
---- What runs when Lua ends, or sooner, when what this gives is collected. The latest one runs first.
+--- Functions to run when the Lua state closes, or earlier, when the returned object is collected. The last one given runs first.
 --
--- Lua closes its state at the end of the script and at os.exit(code, true). Lua 5.1's os.exit knows no second argument and never
--- closes the state, so there it is replaced by one that runs what was given here. It does that for os.exit(code, true) alone:
--- what os.exit(code) skips on the other Luas, it skips there too.
+-- Lua closes its state at the end of the script and at os.exit(code, true). Lua 5.1's os.exit has no second argument and never
+-- closes the state, so it is replaced there. The replacement runs the functions for os.exit(code, true) only: os.exit(code)
+-- skips them on the other Luas too.
 -- @module perf.at_exit
 local every = require "perf.every"
 
-local given, last -- for Lua 5.1: what was given for the functions, by number; each has its function as __gc
+local given, last -- for Lua 5.1: the proxies by number; each has its function as __gc
 
 local function run_all()
   local numbers = {}
@@ -28,8 +28,8 @@ end
 local function proxy_of(newproxy, fn)
   local proxy = newproxy(true)
   getmetatable(proxy).__gc = function()
-    -- Only until this returns. Other Luas never collect within a finalizer; 5.1 does when memory has doubled, and where it is
-    -- closing that frees what has been finalized, though it is still in use.
+    -- The collector stays stopped until this returns. Other Luas never collect within a finalizer. Lua 5.1 does when memory has
+    -- doubled; while the state is being closed, that would free finalized objects that are still in use.
     collectgarbage "stop"
     pcall(fn)
   end
@@ -41,9 +41,9 @@ local function proxy_of(newproxy, fn)
 end
 
 --- @func fn called without arguments; its errors are ignored. It may be called twice
--- @return an object to keep for as long as fn is wanted
+-- @return an object to keep as long as fn is needed
 return function(fn)
   local newproxy = rawget(_G, "newproxy")
-  if newproxy and _VERSION == "Lua 5.1" then return proxy_of(newproxy, fn) end -- whose tables have no __gc
+  if newproxy and _VERSION == "Lua 5.1" then return proxy_of(newproxy, fn) end -- tables have no __gc there
   return setmetatable({}, { __gc = function() pcall(fn) end })
 end

@@ -1,7 +1,8 @@
 --- Names for the C functions of a profile, by the addresses of their code.
 --
--- Lua's own have the names of their libraries, and what those return has theirs ("string.gmatch iterator"). Others have the place
--- where they hang, in `package.loaded` or in a metatable of a userdata. The rest are left to the symbols of their code.
+-- Lua's own functions are named by their library, and the iterators that they return by the function ("string.gmatch iterator").
+-- Other functions are named by their place in `package.loaded` or in the metatable of a userdata. The rest have no name here: the
+-- caller uses the symbols of their code.
 -- @module perf.c_functions
 local core = require "perf.core"
 local every = require "perf.every"
@@ -15,7 +16,7 @@ for name in ("_G string table math io os debug coroutine package bit bit32 utf8 
   standard[name] = true
 end
 
--- Of several names for one function Lua's own is taken, then the first one by the alphabet.
+-- If a function has several names, a name of Lua's own libraries is preferred, then the first one in alphabetical order.
 local function add(found, own, name, fn)
   local address = core.object_address(fn)
   local known = found[address]
@@ -30,7 +31,7 @@ local function add_table(found, own, prefix, t)
   end
 end
 
--- What functions of the libraries return: they are in no table.
+-- Iterators that library functions return: they are in no table.
 local makers = {
   { "string.gmatch iterator", function() return string.gmatch("", "") end },
   { "ipairs iterator", function() return (ipairs {}) end },
@@ -86,7 +87,7 @@ local function of_tables()
   return found
 end
 
---- What is known of this state's functions now.
+--- The names of this Lua state's C functions, as of now.
 function M.new() return setmetatable({}, Functions) end
 
 --- The name of a C function by the address of its code, as core.object_address gives it.

@@ -34,7 +34,7 @@ local function base_name(label)
 end
 
 -- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0. cumulative:
--- they are readings, counts since the events were opened, and no differences. Returns the layout's number.
+-- the counts are readings since the events were opened, not differences. Returns the layout's number.
 function M.layout(rows, ngroups, source, cumulative)
   local parts = { source, ngroups, cumulative and "c" or "" }
   for _, row in ipairs(rows) do
@@ -64,8 +64,8 @@ function M.describe(id) return layouts[id] end
 ---------------------------------------------------------------------------------------------------------------------
 -- Entries
 
--- What the child of a fork is told of a measurement that its parent began; and the times that say so in packed Counts: see
--- PF_METER_INHERITED in csrc/core/meter.h. (Half of it, since two such may have been added up with others.)
+-- The `why` of a measurement that the parent began before a fork, in the child; and the time that marks it in packed Counts: see
+-- PF_METER_INHERITED in csrc/core/meter.h. (Half of that value, since two such times may have been added to others.)
 M.forked = "a fork happened during the measurement, and this is the child: the events count the parent process"
 local FORKED = 2 ^ 51
 
@@ -80,12 +80,12 @@ local function scaled(raw, enabled, running)
 end
 M.scaled = scaled
 
--- What stands for a difference that cannot be told, since the count was less at the end (PF_COUNT_FELL of csrc/core/meter.h).
+-- The raw count of a difference that is unknown, because the count was lower at the end (PF_COUNT_FELL of csrc/core/meter.h).
 local fallen = core.count_fell
 local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) == "cdata" and raw == fallen end
   or function(raw) return raw == fallen end
 
---- Why such a count is nil.
+--- The `why` of such a count.
 M.FELL = "the count fell while it was measured: the event was reset, or its counter wrapped around"
 
 --- The difference of two raw counts.
@@ -95,10 +95,10 @@ local Entry = { __name = "perf.Entry", __tostring = format.entry }
 local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
 
---- One entry from its numbers: the rule of what is a count and what is not.
+--- One entry from its numbers. This decides whether there is a value.
 -- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound when it counts one task on one CPU
--- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: why there is no value; or, beside one, what was
--- left out of it
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` says why there is no value; or, when there is
+-- one, what it leaves out
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
   if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- for arithmetic
@@ -325,7 +325,7 @@ end
 M.entries = entries
 local arithmetic = require "perf.counts_arithmetic"(M)
 
---- A sum of Counts that may be of different events: what only one side has stays as it is.
+--- Add up Counts of different events: an entry that only one side has is kept as it is.
 -- @function merge
 M.merge, arithmetic.merge = arithmetic.merge, nil
 

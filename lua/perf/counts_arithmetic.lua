@@ -1,8 +1,9 @@
 --- Arithmetic of Counts: on raw counts and times, scaled once at the end.
 --
--- An event that shared its counter has an estimate for its value: what it counted (raw), by the part of the time that it was
--- counted for. The estimate of a difference is not the difference of the estimates. Raw 100 of 100 ns out of 1000, then raw 150
--- of 200 ns out of 1100, is a difference of raw 50 of 100 ns out of 100, so 50; the estimates are 1000 and 825.
+-- The value of an event that shared its counter is an estimate: the raw count, scaled by the share of the time in which it was
+-- counted. The estimate of a difference is not the difference of the estimates. For example, a first reading of raw 100 in 100 ns
+-- out of 1000, and a second one of raw 150 in 200 ns out of 1100, differ by raw 50 in 100 ns out of 100, which is 50; but the
+-- estimates are 1000 and 825.
 --
 -- Results are plain Counts (see perf.counts).
 -- @module perf.counts_arithmetic
@@ -18,7 +19,7 @@ return function(counts)
     blame.raise(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 0)
   end
 
-  -- The value that raw and times stand for; nil where they do not say.
+  -- The value that follows from the raw count and the times; nil if it is unknown.
   local function estimate(e)
     local raw, enabled, running = e.raw, e.enabled_ns, e.running_ns
     if not (e.bound or enabled == nil or running == nil or enabled == running) then
@@ -32,7 +33,7 @@ return function(counts)
     return { label = like.label, unit = like.unit, scale = like.scale, bound = like.bound }
   end
 
-  -- What is said beside a value (that the kernel's part was left out) holds for what is made of it.
+  -- A note beside a value (that the kernel was not counted) also applies to results computed from it.
   local function explain(r, a, b)
     local has = r.value ~= nil
     for _, e in ipairs { a, b } do
@@ -51,7 +52,7 @@ return function(counts)
     return r
   end
 
-  -- Each entry of a with that of b: the one in its place, or where the order differs the one of its label.
+  -- Pairs each entry of a with an entry of b: the one at the same place, or, if the order differs, the one with the same label.
   local function pairs_of(a, b, what)
     local list, by_label = {}, {}
     for _, e in ipairs(b) do by_label[e.label] = e end
@@ -82,7 +83,7 @@ return function(counts)
 
   local function plus(x, y) return x + y end
 
-  -- Not counted for one moment of the time: part of a sum all the same, if the other part was counted.
+  -- The event never ran. It is still part of a sum if the other part was counted.
   local function waited(e) return e.raw and e.running_ns == 0 and e.enabled_ns ~= nil and e.enabled_ns ~= 0 end
 
   local function sum(a, b)
@@ -93,7 +94,7 @@ return function(counts)
     return explain(r, a, b)
   end
 
-  -- What was counted between two readings of the same events.
+  -- The counts between two readings of the same events.
   local function since(a, b)
     local r = fill(new_entry(a), a, b, minus)
     for _, e in ipairs { a, b } do
@@ -111,7 +112,7 @@ return function(counts)
     local r = fill(new_entry(a), a, b, minus)
     if a.value ~= nil and b.value ~= nil then
       if r.raw then r.value = estimate(r) end
-      -- Times that no part of a measurement can have: these are two measurements, each with an estimate of its own.
+      -- No part of one measurement can have such times: these are two measurements, each with its own estimate.
       if r.value == nil then r.value = minus(a.value, b.value) end
     end
     return explain(r, a, b)
@@ -139,7 +140,7 @@ return function(counts)
 
   local function same(c) return each(c, "+", function(v) return v end) end
 
-  --- A sum: what was counted in both. 0 is no Counts, and adds nothing, so that a sum can begin with it.
+  --- The sum of two Counts. 0 adds nothing, so that a sum can begin with it.
   function M.__add(a, b)
     if a == 0 then return same(b) end
     if b == 0 then return same(a) end
@@ -150,7 +151,7 @@ return function(counts)
     return each(c, "-", function(v) return minus(0, v) end)
   end
 
-  --- Of two readings (Group:read): what was counted in between. Of two measurements: how much more the first one counted.
+  --- The difference. For two readings (Group:read): the counts in between. For two measurements: how much more the first counted.
   function M.__sub(a, b)
     if b == 0 then return same(a) end
     if a == 0 then return M.__unm(b) end
@@ -189,7 +190,7 @@ return function(counts)
     return a.wall_ns == b.wall_ns and alike(counts.entries(a), counts.entries(b))
   end
 
-  --- A sum of Counts that may be of different events: what only one side has stays as it is.
+  --- Add up Counts of different events: an entry that only one side has is kept as it is.
   function M.merge(a, b)
     local list, by_label = {}, {}
     local left, right = counts.entries(a), counts.entries(b)

@@ -81,7 +81,7 @@ function File:skipped()
   return inner(self, "skipped"):skipped()
 end
 
--- Whether the recorder asked the kernel for its own count of what was lost, which stands in lost_samples records then.
+-- Whether the recorder asked the kernel to count lost records. If so, the counts are in lost_samples records.
 local function counts_lost(file)
   for _, e in ipairs(file.attrs) do
     for _, name in ipairs(core.unpack(core.pack {read_format = e.attr.read_format or {}}).read_format or {}) do
@@ -91,10 +91,10 @@ local function counts_lost(file)
   return false
 end
 
---- How many samples the recording lost, as far as the records say that were read so far: read the file to its end. Recorders that
--- know it exactly (`perf.record`, perf 6.1) write it there, in `lost_samples` records. In older files there is what the kernel's
--- `lost` records say, which are written only when there is room again.
--- @return the number; true where it is a lower bound
+--- How many samples the recording lost, according to the records that were read so far. Read the file to its end first: recorders
+-- that know the exact number (`perf.record`, perf 6.1) write it there, in `lost_samples` records. Older files have only the
+-- kernel's `lost` records, which the kernel writes only when there is room again.
+-- @return the number; true if it is a lower bound
 function File:lost()
   local records, samples = inner(self, "lost"):lost()
   if counts_lost(self) and (samples ~= 0 or records == 0 and not rawget(self.header, "unfinished")) then return samples, false end

@@ -114,8 +114,8 @@ end
 
 --- Ends the file: what the header tells is written now. Idempotent. A writer that is only forgotten leaves a file that perf reads
 -- with a warning, without the header's features.
--- @return true; or nil, message, code: the file is not whole ("ENOSPC" ...); "ECHILD" in the child of a fork, where nothing is
--- written
+-- @return true; or nil, message, code: the file is incomplete ("ENOSPC" ...); "ECHILD" in the child of a fork, which writes
+-- nothing
 function Writer:close()
   if self._closed then return true end
   self._closed = true

@@ -28,9 +28,9 @@ function Event:label() return check(self, "label"):info().label end
 --- The attr it was opened with: a table of perf_event_attr fields.
 function Event:attr() return copy(check(self, "attr"):info().attr) end
 
---- The attr as the kernel has it. An event that writes records also has "lost" in its read_format where the kernel knows that,
--- and with "group" "id"; what `read` and Records show is as asked for. Whoever decodes the bytes of `drain` or `read_raw` needs
--- this one.
+--- The attr as the kernel has it. For an event that writes records, its read_format also has "lost" if the kernel supports that,
+-- and "id" if it has "group"; `read` and Records still show what you asked for. Use this attr to decode the bytes of `drain` and
+-- `read_raw`.
 function Event:kernel_attr()
   local attr = copy(check(self, "kernel_attr"):info().attr)
   attr.read_format = self:format()
@@ -54,30 +54,31 @@ function Event:map(opts)
 end
 
 --- Iterate over the records.
--- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given; `max`: it ends after so many
--- records; `duration`: it ends after so many seconds in all, however many come
--- @return iterator, which ends also when the watched process has ended or the reader is woken, and passes over damaged records
+-- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
+-- end after this many seconds, even if records keep coming
+-- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
 function Event:records(opts)
   local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
   if not wake.bounded(opts) then return next_record end
   return wake.records(opts, function(timeout) return self:read_record(timeout) end)
 end
 
---- How many records of this event were lost for want of room in a ring, those of children that inherit it included: right at any
--- time where the kernel counts them (Linux 6.0). An older one tells only by `lost` records, which it writes when there is room
--- again; then `at_least` is true. `reset` leaves the number as it is, and a closed event keeps its last.
+--- How many records of this event were lost because a ring was full, including those of children that inherited it. The number
+-- is exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records, which they
+-- write when there is room again; then `at_least` is true. `reset` does not clear the number. It can still be asked after
+-- `close`.
 -- @function Event:lost
--- @return the number; {records=, samples=: what the `lost` and `lost_samples` records say that were read from its ring, damaged=:
--- bytes that were dropped in which no record could be made out, kernel=: the kernel's count, ring=: what all events lost that
--- write into its ring, where others do, at_least=: true where the number is a lower bound}
+-- @return the number; {records=, samples=: sums of the `lost` and `lost_samples` records that were read from its ring, damaged=:
+-- bytes that could not be decoded, kernel=: the kernel's count, ring=: the loss of all events that write into its ring, if there
+-- are several, at_least=: true if the number is a lower bound}
 
---- End the read that waits, or else the next read of this event: it gives nil, message, "ECANCELED", whether there is a record or
--- not, and leaves the records where they are. `poll` gives the same, an iterator ends. For hooks, signals' handlers and
--- coroutines of this state; others have `wake_fd`.
+--- End the read of this event that waits, or else the next one. That read returns nil, message, "ECANCELED", even if there is a
+-- record, and removes no record. `poll` returns the same; an iterator ends. For hooks, signal handlers and coroutines of this Lua
+-- state; other states and threads use `wake_fd`.
 -- @function Event:wake
 
---- A descriptor for those who cannot call `wake`: a byte that is written into it does the same. Other threads and states use
--- `perf.wake(fd)`; write(2) is allowed in a signal handler. It belongs to the event, which closes it.
+--- A descriptor for code that cannot call `wake`: writing a byte into it does the same. Other threads and Lua states call
+-- `perf.wake(fd)`; a signal handler in C may call write(2). The event owns the descriptor and closes it.
 -- @function Event:wake_fd
 -- @return descriptor; or nil, message, code
 
@@ -142,7 +143,7 @@ local function own_place(ev, info, scan)
   end
 end
 
--- The entry of a measurement that its parent process began, in the child of a fork.
+-- In the child of a fork: the entry of a measurement that the parent began.
 local function forked(info)
   local e = entry(info, nil, 0, 0, nil)
   e.why = counts.forked
@@ -162,7 +163,7 @@ function Event:scan(own)
   return scan, message, code
 end
 
---- Read the count, as the kernel has it: an event that counts read(2) counts this one, and those of measurements.
+--- Read the kernel's count. An event that counts read(2) also counts this call, and those of measurements.
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
 -- reads its whole group has the others' counts in `members`. Or nil, message, code
 function Event:read()

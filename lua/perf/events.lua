@@ -133,7 +133,7 @@ end
 -- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 function events.tracepoints(pattern)
   optional(pattern, "string", 1)
-  list.check(pattern) -- a mistake is one also where there is no tracefs
+  list.check(pattern) -- report a mistake even if there is no tracefs
   local all, message, code = tracefs.here:names()
   if not all then return nil, message, code end
   return setmetatable(list.select(all, pattern), Lines)

@@ -115,7 +115,7 @@ function by_code.ENOSPC(v)
     return ("this program's own events hold %s of the CPU's debug registers: %s"):format(
       #own >= 4 and "all 4" or #own, table.concat(own, ", ")), { "close one of them, or end the measurement that uses it" }
   end
-  return "the CPU's debug registers are all in use (x86 has 4), by another program or a debugger, not by this one's events",
+  return "the CPU's debug registers are all in use (x86 has 4), by another program or a debugger, not by this program's events",
     { "stop it" }
 end
 

@@ -148,7 +148,7 @@ local function by_ffi(ffi)
     blame.raise(select(2, core.read_failed(r)), 0)
   end
 
-  -- What begin and finish say besides 0: a failure, or that the measurement needs a guard (csrc/binding/guard.c).
+  -- begin and finish return 0; or a failure, or that the measurement needs a guard (csrc/binding/guard.c).
   local function guard(r, meter, c)
     if r < 0 then failed(r) end
     core.guard(meter, c)

@@ -97,7 +97,7 @@ local function remark(e, m)
   return rate and rate ~= 0 and M.si(rate) .. "/sec" or ""
 end
 
--- What is to be said of the counts, once for all of which it is true.
+-- The notes of all entries; a note that applies to several entries is printed once.
 local function remarks(entries)
   local order, labels = {}, {}
   for _, e in ipairs(entries) do

@@ -128,7 +128,7 @@ local reset_event = Event.reset
 function Event:reset()
   local ok, message, code = blame.call("reset", reset_event, self)
   local g = ok and group_of[self]
-  if g then g:was_reset() end -- a measurement of it cannot tell this event's count
+  if g then g:was_reset() end -- a measurement of the group that is under way cannot know this event's count
   return ok, message, code
 end
 
@@ -170,8 +170,8 @@ function Group:measure(fn, ...)
   return measure_slowly(self, fn, ...)
 end
 
---- Counts since the group was opened or last reset, from one read(2), which an event of read(2) counts too; the wall time
--- is that in which it was enabled.
+--- Counts since the group was opened or last reset, from one read(2). (An event that counts read(2) counts that call too.) The
+-- wall time is the time for which the group was enabled.
 -- @return Counts, or nil, message, code
 function Group:read()
   local events = members[self] or check_group(self, "read")
@@ -217,15 +217,15 @@ function Group:read_record(timeout) return reader(self, "read_record", timeout):
 --- Wait until a member has records, as Event:poll.
 function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
---- End the read of its records that waits, or else the next one: as Event:wake.
+--- End the read of its records that waits, or else the next one: see Event:wake.
 function Group:wake() reader(self, "wake"):wake() end
 
---- A descriptor that does so when a byte is written into it: as Event:wake_fd.
+--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
 -- @return descriptor; or nil, message, code
 function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end
 
 --- How many records its members lost: see Event:lost.
--- @return the number; {at_least=: true where it is a lower bound}
+-- @return the number; {at_least=: true if it is a lower bound}
 function Group:lost() return merge().lost(check_group(self, "lost")) end
 
 --- Whether a record can be read at once.

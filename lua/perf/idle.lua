@@ -1,10 +1,10 @@
---- What stays open for later use gives way to what is needed now.
+--- Closing idle events when the machine runs out of a resource.
 --
--- perf.measure keeps its lists of events open, and perf.keeper one event of each kind. So when the machine refuses something for
--- want of a resource, what is idle is closed, the least recently used first, until the call succeeds or nothing is left.
+-- perf.measure keeps its lists of events open, and perf.keeper one event of each kind. When the kernel refuses a call for want of
+-- a resource, idle events are closed, the least recently used first, until the call succeeds or none is left.
 --
 -- The resources are "any" (a descriptor, or memory: every open event takes them), "breakpoint" (a debug register) and "hardware"
--- (a counter, or memory to lock, of which a counter that is read without a system call takes a page).
+-- (a counter, or lockable memory: a counter that is read without a system call takes a page of it).
 -- @module perf.idle
 local core = require "perf.core"
 local every = require "perf.every"
@@ -13,20 +13,20 @@ local M = {}
 
 local general = { EMFILE = "any", ENFILE = "any", ENOMEM = "any" }
 
--- The resource that a failed opening wants, nil where closing something would not help.
+-- The resource that was missing when an open failed; nil if closing something would not help.
 local function of_event(code, attr)
   if code == "ENOSPC" then return (attr.type == 5 or attr.type == "breakpoint") and "breakpoint" or "hardware" end
   return code == "EBUSY" and "hardware" or general[code]
 end
 
--- The same of a ring.
+-- The same for mapping a ring.
 local function of_ring(code) return (code == "EPERM" or code == "EAGAIN") and "hardware" or general[code] end
 
 local givers = {}
 
---- Have something asked to give way.
--- @param give_way function(resource): close one idle thing that holds the resource, and say whether there was one
--- @param[opt] first whether it is asked before those that are registered already
+--- Register a function that frees a resource.
+-- @param give_way function(resource): close one idle thing that holds the resource, and return whether there was one
+-- @param[opt] first call it before those that are registered already
 function M.register(give_way, first) table.insert(givers, first and 1 or #givers + 1, give_way) end
 
 local function give_way(what)
@@ -46,17 +46,17 @@ local function retried(resource, attr, f, ...)
   return result, message, code
 end
 
---- core.open, for which what is idle gives way.
+--- core.open; closes idle events and retries when a resource is missing.
 function M.open(attr, ...) return retried(of_event, attr, core.open, attr, ...) end
 
---- core.reopen, likewise.
+--- core.reopen in the same way.
 function M.reopen(attrs, sizes) return retried(of_event, {}, core.reopen, attrs, sizes) end
 
---- f(...), which maps a ring, likewise.
+--- Call f(...), which maps a ring, in the same way.
 function M.map(f, ...) return retried(of_ring, nil, f, ...) end
 
---- f(...), which opens a file, likewise.
--- @return what it gives: something true; or nil, message, errno's number
+--- Call f(...), which opens a file, in the same way.
+-- @return the result of f: a true value; or nil, message, errno's number
 function M.file(f, ...)
   local result, message, number = f(...)
   while not result and (number == 23 or number == 24) and give_way "any" do result, message, number = f(...) end
@@ -65,7 +65,7 @@ end
 
 local breakpoints = setmetatable({}, { __mode = "k" }) -- Event -> its label
 
---- Tell of an event that was opened.
+--- Note an event that was opened.
 function M.note(ev, attr, label)
   if attr.type == 5 or attr.type == "breakpoint" then breakpoints[ev] = label end
 end

@@ -1,9 +1,10 @@
---- The lists that perf.measure keeps open give way to what is needed now.
+--- Closing the idle lists of perf.measure when something else needs their resources.
 --
--- A list is idle when no measurement of it runs, in whatever coroutine, and nothing holds it (perf.bench between its runs, a
--- paused span). The meter counts measurements that have begun and not ended, which costs the measurement nothing. But one that
--- an error ended is among them for ever. So where no list is idle by that count, the collector decides: a running measurement
--- refers to its meter, from its stack or its span, and the caches of perf.measure let go of it for the moment.
+-- A list is idle when no measurement of it runs, in any coroutine, and nothing holds it (perf.bench between its runs, a paused
+-- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
+-- that an error ended is counted as running for ever. So if no list is idle by that count, the garbage collector decides: a
+-- running measurement refers to its meter, from its stack or its span, and the caches of perf.measure drop their references
+-- meanwhile.
 -- @module perf.idle_lists
 local every = require "perf.every"
 
@@ -11,7 +12,7 @@ local M = {}
 
 local weak_keys, weak_values, weak_both = { __mode = "k" }, { __mode = "v" }, { __mode = "kv" }
 
---- Take a list from the caches of its thread; it is closed when nothing uses it any more.
+--- Remove a list from the caches of its thread; it is closed when nothing uses it any more.
 local function forget(mine, key)
   local sets = mine.sets
   for list in every(sets[key].lists or {}) do sets[list] = nil end
@@ -30,7 +31,7 @@ local function close_groups(groups)
   for _, group in ipairs(groups) do group:close() end
 end
 
---- Close a list; whoever still has its set sees `released`.
+--- Close a list; callers that still have its set see `released`.
 -- @param mine {sets=, order=} of its thread
 -- @param key its key in both
 function M.close(mine, key)
@@ -40,7 +41,7 @@ function M.close(mine, key)
   end
   forget(mine, key)
   set.released = true
-  set.meter:forget() -- one that is measuring raises
+  set.meter:forget() -- a measurement that still runs raises
   close_groups(set.groups)
 end
 
@@ -64,8 +65,8 @@ function M.close_oldest(threads, what)
   return true
 end
 
--- Let go of the lists whose measurements have not ended, and keep what it takes to have them back. A function of its own, so that
--- nothing of them stays on the stack.
+-- Remove the lists whose measurements have not ended from the caches, and keep what is needed to put them back. This is a
+-- function of its own so that no reference to them stays on the stack.
 local function let_go(threads, what)
   local gone = {}
   for _, mine in every(threads) do
@@ -95,7 +96,7 @@ local function take_back(g, complete)
     set.meter = g.alive.meter
     return complete(set, g.key)
   end
-  if g.mine.sets[g.key] then return end -- a finalizer has opened it anew
+  if g.mine.sets[g.key] then return end -- a finalizer has opened it again
   local set = g.alive.set or whole({}, g.fields)
   g.mine.sets[g.key] = set
   g.mine.order[#g.mine.order + 1] = g.key
@@ -112,13 +113,13 @@ end
 --- Close the lists whose measurements will never end. Collects garbage.
 -- @param threads as for close_oldest
 -- @param what as for close_oldest
--- @param complete function(set, key): give a set that is new what perf.measure needs besides its meter
+-- @param complete function(set, key): add to a new set what perf.measure needs besides its meter
 -- @return whether there was one
 function M.close_abandoned(threads, what, complete)
   local gone = let_go(threads, what)
   if not gone[1] then return false end
   collectgarbage()
-  collectgarbage() -- what the first one finalized
+  collectgarbage() -- frees what the first one finalized
   local closed = false
   for _, g in ipairs(gone) do
     if g.alive.meter then

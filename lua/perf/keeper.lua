@@ -40,7 +40,7 @@ local function hold(kind, attr)
   return ev ~= nil
 end
 
--- Those that nobody asked for give way, and are not opened again.
+-- When a resource runs out, events that no caller asked for are closed, and are not opened again.
 idle.register(function(what)
   if what ~= "any" then return false end
   for kind, ev in every(kept) do

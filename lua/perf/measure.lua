@@ -64,15 +64,15 @@ local function remember(key, set)
   if #mine.order >= MOST_SETS and not idle_lists.close_oldest({ mine }, "any") then idle_lists.forget(mine, mine.order[1]) end
   set.holders = setmetatable({}, { __mode = "k" })
   local ok, err = pcall(record, mine, key, complete(set, key))
-  if not ok then -- memory is refused: what is in one table and not in the other would never be closed
+  if not ok then -- out of memory: a set that is in only one of the two tables would never be closed
     sets[key] = nil
     error(err, 0)
   end
   return set
 end
 
---- Keep a list open though nothing measures it: until `drop`, or until the holder is collected.
--- @param set what `lookup` gave
+--- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
+-- @param set returned by `lookup`
 -- @param holder a table
 function M.hold(set, holder) set.holders[holder] = true end
 
@@ -201,7 +201,7 @@ function M.lookup(events)
   return watch.apart(open_any, events)
 end
 
--- The same for measuring, which raises: the code stands at the end, so that who catches it can tell EACCES from ENOENT.
+-- The same for measuring, which raises. The code is at the end of the message, so that a caller can tell EACCES from ENOENT.
 local function find(events)
   local set, message, code = M.lookup(events)
   if not set then error(("%s [%s]"):format(message, code), 0) end
@@ -210,11 +210,11 @@ end
 
 local function call(fn, ...) return fn(...) end
 
--- Called with all arguments: `(...)` is wrong in some traces of LuaJIT (spec/regress/first_vararg_spec.lua), and what passes
--- all of them it does not compile.
+-- Called with all arguments, since `(...)` is wrong in some traces of LuaJIT (spec/regress/first_vararg_spec.lua), and LuaJIT
+-- does not compile a call that passes all of them on.
 local function check_function(fn) fast.check_callable(fn, 2) end
 
--- What M.measure does not do at once: a list that is not open here, a callable object, a mistake.
+-- The slow path of M.measure: a list that is not open in this thread, a callable object, a mistake.
 function measure_slowly(first, ...)
   if blame.callable(first) then
     local set = find(DEFAULT)

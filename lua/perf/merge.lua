@@ -148,7 +148,7 @@ function Reader:poll(timeout)
   return core.wait(self:mapped "poll", timeout)
 end
 
--- The event that stands for all when the reader is to be woken.
+-- The event by which the reader of all rings is woken.
 local function waker(self, method)
   local ev = self.waker
   if not (ev and ev:is_open()) then
@@ -161,7 +161,7 @@ end
 --- End the read that waits, or else the next: see Event:wake.
 function Reader:wake() waker(self, "wake"):wake() end
 
---- A descriptor that does so when a byte is written into it: see Event:wake_fd.
+--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
 function Reader:wake_fd() return waker(self, "wake_fd"):wake_fd() end
 
 --- The next record of all rings, in time order.
@@ -196,9 +196,9 @@ end
 local known = { timeout = true, max = true, duration = true }
 
 --- Iterate over the records.
--- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given; `max`: it ends after so many
--- records; `duration`: it ends after so many seconds in all, however many come
--- @return iterator, which ends also when every watched process has ended, or the reader is woken
+-- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
+-- end after this many seconds, even if records keep coming
+-- @return iterator. It also ends when every watched process has ended or the reader is woken.
 function Reader:records(opts)
   if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
   for name in every(opts or {}) do
@@ -212,8 +212,8 @@ function Reader:records(opts)
   return wake.records(opts, function(timeout) return self:read_record(timeout) end)
 end
 
---- What several events lost in all: each its own, and so does a ring that several of them write into.
--- @return the number; {at_least=: true where it is a lower bound}
+--- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.
+-- @return the number; {at_least=: true if it is a lower bound}
 function M.lost(events)
   local sum, at_least = 0, nil
   for _, ev in ipairs(events) do

@@ -123,7 +123,7 @@ local function plan_of(groups)
   return plan
 end
 
--- The resources that a list takes and gives back when it is closed, by the names of perf.idle.
+-- The resources that a list holds until it is closed, by the names of perf.idle.
 local function taken(groups, source)
   local takes = { any = true, hardware = source == "hardware" }
   for _, group in ipairs(groups) do
@@ -135,7 +135,7 @@ local function taken(groups, source)
 end
 
 --- Open a list of events.
--- @param specs what names.resolve gives, in the order asked
+-- @param specs returned by names.resolve, in the order asked
 -- @return {meter=, words=, layout=, groups=, takes=}; or nil, message, code, and nothing left open
 function M.open(specs)
   local keys, parts, groups, rows = {}, {}, {}, {}
@@ -173,8 +173,8 @@ function M.open(specs)
     members[g] = core.group(events, true)
     if open.source(events) == "hardware" then source = "hardware" end
   end
-  -- What the kernel counts in software has not run yet; a PMU's group was tried whether it ever gets its turn.
-  -- While hardware events wait for the next measurement they must not take turns with others on the counters.
+  -- Software events were never enabled. A hardware group was, to see whether it gets counters at all; it is disabled between
+  -- measurements, so that it does not share the counters with other events.
   local meter = core.meter(members, source ~= "hardware", source == "hardware")
   meter:own() -- they count this thread
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
@@ -182,8 +182,8 @@ function M.open(specs)
 end
 
 --- Open a list that was opened before: in another thread, before a fork, before it was released.
--- @param set what `open` gave, with a `plan`
--- @return as `open`; nil where that is refused now
+-- @param set returned by `open`, with a `plan`
+-- @return as `open`; nil if the kernel refuses it now
 function M.reopen(set)
   local plan = set.plan
   local meter = idle.reopen(plan.attrs, plan.sizes)
@@ -199,7 +199,7 @@ local function usage_set()
     { label = "task-clock", unit = "ns", slots = { { 0, 0 } } },
     { label = "page-faults", slots = { { 0, 1 } } },
     { label = "context-switches", slots = { { 0, 2 } } },
-    { label = "cpu-migrations", slots = {}, why = "the kernel's accounting of a thread does not have it" },
+    { label = "cpu-migrations", slots = {}, why = "the kernel's accounting of a thread does not have them" },
   }
   local meter = core.meter {}
   meter:own()
@@ -207,14 +207,14 @@ local function usage_set()
     takes = {} }
 end
 
---- Open the best events this machine has: what hardware counts of the usual ones, and the software ones; the kernel's accounting
--- where perf_event_open is refused.
+--- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
+-- accounting where perf_event_open is refused.
 -- @return as `open`
 function M.open_default()
   local resolve = require "perf.names".resolve
   local user_only = false
-  -- Open and close, to learn what this machine counts. Returns the spec; or the same in user space alone, where that is all that
-  -- is allowed.
+  -- Open and close an event to see whether this machine counts it. Returns the spec; or the spec for user space only, if counting
+  -- the kernel is not permitted.
   local function probe(spec)
     local attrs, user = {}, nil
     for i, attr in ipairs(spec.attrs) do
@@ -230,7 +230,7 @@ function M.open_default()
       ev:close()
       if user_only then user, attrs[i] = open.user_only(spec, attr) end
     end
-    if not user then return spec end -- a clock: it is opened as it may be, and counts the same
+    if not user then return spec end -- a clock: excluding the kernel changes nothing
     user.attrs = attrs
     return user
   end

@@ -32,20 +32,21 @@ end
 
 --- Why an event that opens can count nothing, or nil.
 -- @param attr plain attr fields
--- @string[opt] label the event's name, which tells of what kind a tracepoint is
+-- @string[opt] label the event's name, from which the kind of a tracepoint is known
 function M.silent(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
   local what = in_kernel[software_config(attr) or -1]
   if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
   local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
-  -- A tracepoint of a system call, or of a probe in a program, knows the program's registers. One without a name is not known.
+  -- Tracepoints of system calls, and of probes in a program, have the program's registers, so they can count with :u. Without a
+  -- name the kind is unknown.
   if system and system ~= "syscalls" and system ~= "tracepoint" and not system:find "^u?prob" then
-    return "this tracepoint lies in the kernel, which exclude_kernel (:u) leaves out"
+    return "this tracepoint is in the kernel, which exclude_kernel (:u) leaves out"
   end
 end
 
--- What is to be said of a count although it is one: the kernel's clocks run on whatever is excluded. (Their samples do not: those
--- that would fall into what is excluded are not taken.)
+-- A note beside a count: the kernel's clocks ignore exclude_kernel and exclude_user. (Their samples do not: a sample is taken
+-- only in the part that is not excluded.)
 local function remark(attr)
   if is_clock(attr) and not (attr.sample_period or attr.sample_freq)
     and (is_set(attr.exclude_kernel) or is_set(attr.exclude_user)) then
@@ -155,7 +156,7 @@ local function joined(leader, ev, info)
   end
 end
 
--- What makes an event write records.
+-- The attr fields that make an event write records.
 local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
   "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
 
@@ -166,21 +167,21 @@ local function writes_records(attr)
   end
 end
 
-local counts_lost -- whether the kernel does; nil: not known yet
+local counts_lost -- whether the kernel counts lost records; nil: not known yet
 
 --- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
 function M.counts_lost()
   if counts_lost == nil then
     local probe = require "perf.probe"
     local ok, code = probe.attempt(probe.dummy { read_format = { "lost" } })
-    if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: asked again the next time
+    if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: try again the next time
     counts_lost = ok
   end
   return counts_lost
 end
 
--- Whether an event is to count what it loses: one that writes records. A program of BPF writes samples into an event without a
--- period.
+-- Whether to open an event with a count of its lost records: if it writes records. A BPF program can write samples into an event
+-- that has no period.
 local function to_count_lost(attr)
   local sampled = attr.sample_type
   local writer = writes_records(attr) or sampled ~= nil and sampled ~= 0 and not (type(sampled) == "table" and sampled[1] == nil)
@@ -188,7 +189,7 @@ local function to_count_lost(attr)
 end
 
 --- Open one attr; explains what the machine refuses.
--- @param spec {label=, unit=, scale=, note= what is to be said of its counts}
+-- @param spec {label=, unit=, scale=, note= a remark on its counts}
 -- @param attr plain attr fields
 -- @param opts {pid=, cpu=, group=Event, cgroup=}
 -- @return Event, or nil, message, code
@@ -210,11 +211,11 @@ function M.attr(spec, attr, opts)
     ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
-    -- A clock runs the same whether the kernel is excluded or not, and excluding it needs no permission.
+    -- A clock counts the same whether the kernel is excluded or not, and excluding it needs no permission.
     local user = copy(attr)
     user.exclude_kernel = true
     info.attr = user
-    if attr.sample_period or attr.sample_freq then -- its samples are another matter: none is taken in the kernel
+    if attr.sample_period or attr.sample_freq then -- but no samples are taken in the kernel
       info.label, info.note = M.user_label(spec.label)
     end
     ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
@@ -234,14 +235,14 @@ end
 function M.user_label(label)
   local level = host.paranoid()
   return require "perf.permission".user_only(label) or label, level and level > 1
-    and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: the kernel's part is refused here"
+    and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: counting the kernel is refused here"
 end
 
---- The same event in user space alone.
+--- The same event in user space only.
 -- @param spec {label=, unit=, scale=, ...}
 -- @param attr one of its attrs
--- @return a spec whose label ends in u, and whose note says why; and the attr. Or nil, where that leaves nothing to be counted
--- or nothing out
+-- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil, if such an event would count
+-- nothing or would count the same
 function M.user_only(spec, attr)
   if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or is_clock(attr) then return nil end
   local user = copy(spec)
@@ -251,7 +252,7 @@ function M.user_only(spec, attr)
   return user, a
 end
 
---- Open one attr, in user space alone where the kernel's part may not be counted.
+--- Open one attr; in user space only where counting the kernel is not permitted.
 -- @param spec, attr, opts as for `attr`
 -- @return Event, or nil, message, code
 function M.allowed(spec, attr, opts)

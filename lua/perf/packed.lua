@@ -333,11 +333,11 @@ local function next_slowly(self, timeout, why)
 end
 
 --- Iterate over the records.
--- @param[opt] opts `timeout`: seconds without a record after which it ends, 0 when not given; `max`: it ends after so many
--- records; `duration`: it ends after so many seconds in all, however many come
--- @return iterator, which ends also when the watched process has ended or the reader is woken, and passes over damaged records
+-- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
+-- end after this many seconds, even if records keep coming
+-- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
 function Event:records(opts)
-  blame.call("records", records, self, opts) -- raises what is to be raised
+  blame.call("records", records, self, opts) -- checks the arguments
   if wake.bounded(opts) then return wake.records(opts, function(timeout) return self:read_record(timeout) end) end
   local timeout = opts and opts.timeout
   return function()
@@ -356,7 +356,7 @@ end
 
 local function is_table(v) return type(v) == "table" end
 
--- A loop that ends at its bounds, also while records of other types come.
+-- A loop that ends at its limits, even while records of other types keep coming.
 local function each_bounded(ev, opts, kind, ...)
   local max, is_over, over = opts.max or math.huge, wake.timer(opts.duration), false
   local step = maker(...)(take_event, ev, new(core.record_room), function(rec)
@@ -379,11 +379,12 @@ end
 
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
 -- @param type a Record's type: "sample", "mmap2" ...
--- @param ... names of fields that are one number or one string each: "ip", "pid", "time" ...; and behind them, where more come
--- than the loop can take, a table of `max` (records) and `duration` (seconds), at either of which it ends
+-- @param ... names of fields whose value is one number or string: "ip", "pid", "time" ...; then optionally a table of limits,
+-- `max` (records) and `duration` (seconds): the loop ends at the first one reached. Use it if records may come faster than the
+-- loop reads
 -- @usage for i, ip, time in ev:each("sample", "ip", "time", { duration = 1 }) do ... end    -- i counts them; a field may be nil
 function Event:each(type, ...)
-  blame.call("each", each_event, self, type, ...) -- raises what is to be raised
+  blame.call("each", each_event, self, type, ...) -- checks the arguments
   local n = select("#", ...)
   local opts = n > 0 and select(n, ...)
   if is_table(opts) then return each_bounded(self, opts, type, unpack({ ... }, 1, n - 1)) end

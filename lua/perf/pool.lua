@@ -6,8 +6,8 @@
 --     print(job:counts())   -- what it cost there
 --     pool:close()
 --
--- Each thread has a Lua state of its own, so nothing is shared: the function, its arguments and its results go over by copy
--- (perf.pool.copy), and a function with upvalues is refused. `require` finds what it finds here.
+-- Each thread has its own Lua state, so nothing is shared: the function, its arguments and its results are copied
+-- (perf.pool.copy), and a function with upvalues is refused. `require` has the same search path as here.
 -- @module perf.pool
 local at_exit = require "perf.at_exit"
 local every = require "perf.every"
@@ -69,7 +69,7 @@ local function whole(name, v, low, high)
   return v
 end
 
--- A thread needs a descriptor to load its modules: this finds out first whether there are as many.
+-- A thread needs a descriptor to load its modules: check first whether there are enough for all threads.
 local function has_descriptors(threads)
   local files, refused = {}, nil
   for i = 1, threads do
@@ -93,9 +93,9 @@ end
 
 local AT_EXIT = 5 -- seconds that the end of the program waits for jobs that run
 
--- End the threads; what runs is waited for, for ever or some seconds, since a thread cannot be stopped. One that does not end in
--- time is left to itself: it ends when its job does, or with the process.
--- @return how many jobs no thread had begun with (in the child of a fork all), how many threads are left to themselves
+-- End the threads. Jobs that run are waited for, without limit or for some seconds, since a thread cannot be stopped. A thread
+-- that does not end in time is left behind: it ends when its job ends, or with the process.
+-- @return how many jobs had not begun (in the child of a fork: all), how many threads are left behind
 local function shut_down(threads, jobs, generation, seconds)
   if core.fork_generation() ~= generation then return math.huge, 0 end
   local dropped, left = jobs:close(true), 0
@@ -107,7 +107,7 @@ local function shut_down(threads, jobs, generation, seconds)
   return dropped, left
 end
 
--- The program's end waits as close() does. (The pool itself may be collected.)
+-- At the end of the program, wait as close() does. (The pool itself may be collected before.)
 local function close_at_exit(self)
   local threads, jobs, generation = self.threads, self.jobs, self.generation
   return at_exit(function() shut_down(threads, jobs, generation, AT_EXIT) end)
@@ -121,7 +121,7 @@ require("perf.pool.worker").main(jobs, results, cpu, events)
 
 local START = 30 -- seconds that threads may take to load their modules
 
--- The first word of a thread: a result without values when it can work, else with a message and a code.
+-- The first message from a thread: a result without values if it is ready, else with a message and a code.
 local function first_word(self)
   for _ = 1, START do
     local id, text = self.results:pop(1)
@@ -134,9 +134,9 @@ local function first_word(self)
   return { n = 2, ("a thread did not start within %d seconds"):format(START), "EIO" }
 end
 
--- Start the threads and hear their first words. Returns true; or nil, message, code.
--- What waits for the threads at the program's end comes last: Lua finalizes what is younger first, and a Thread that was
--- finalized is not waited for.
+-- Start the threads and wait for their first messages. Returns true; or nil, message, code.
+-- The object that waits for the threads at the end of the program is created last: Lua finalizes younger objects first, and a
+-- Thread that was finalized cannot be waited for.
 local function start(self, cpus, events)
   for i = 1, self.size do
     local thread, message, code = core.thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
@@ -309,7 +309,7 @@ function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state
 ---------------------------------------------------------------------------------------------------------------------
 -- The pool
 
---- How many jobs are not done, and how many of these no thread has begun with.
+--- How many jobs are pending, and how many of these have not begun.
 function Pool:stats()
   if self.closed then return { pending = 0, queued = 0, size = 0 } end
   check_process(self, "Pool")
@@ -317,7 +317,8 @@ function Pool:stats()
   return { pending = self.pending, queued = self.jobs:length(), size = self.size }
 end
 
--- What did not come back in time. Jobs are begun in the order of their ids, so the last ones are those that none has begun with.
+-- Mark the jobs whose results did not arrive in time. Jobs begin in the order of their ids, so the last `dropped` ones have not
+-- begun.
 local function give_up(self, dropped)
   local ids = {}
   for id in every(self.waiting) do ids[#ids + 1] = id end
@@ -327,10 +328,10 @@ local function give_up(self, dropped)
   end
 end
 
---- End the threads: jobs that none has begun with are canceled, those that run are waited for. A thread cannot be stopped: one
--- whose job does not end in time is left behind with it, and goes on until the job or the process ends; its result is dropped.
--- The end of the program does the same, within 5 seconds. Idempotent.
--- @number[opt] timeout seconds; for ever without
+--- End the threads: cancel the jobs that have not begun, and wait for those that run. A thread cannot be stopped: if its job does
+-- not end in time, it is left behind and runs until the job or the process ends, and the result is dropped. The end of the
+-- program does the same, with a timeout of 5 seconds. Idempotent.
+-- @number[opt] timeout seconds; without it, wait without limit
 -- @return true; or nil, message, "ETIMEDOUT" when threads were left behind
 function Pool:close(timeout)
   check_timeout(timeout)

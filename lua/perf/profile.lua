@@ -15,7 +15,7 @@
 -- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
 -- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;
 -- "native" and "kernel", code that the call chain met, with `module` and `address`; "jit", compiled Lua code in a call chain;
--- "state", what is none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)",
+-- "state", for time in none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)",
 -- "(unsampled)".
 -- @classmod Profile
 local every = require "perf.every"

@@ -46,7 +46,7 @@ local function lua_frame(f, defined)
     kind = "lua" }
 end
 
--- code: where a function that hangs in no table has its code, whose symbol may still give it a name.
+-- code: the address of the code of a function that is in no table; its symbol may give it a name.
 local function c_frame(f, functions)
   local name, own = functions:find(f.address)
   local by_caller = f.func ~= "for iterator" and f.func or nil
@@ -87,7 +87,7 @@ local function add(list, stack, weight, count, zone)
   return sample
 end
 
--- Gives the functions that hang in no table and are shown the names of their symbols.
+-- Names the functions that are in no table by their symbols.
 local function name_by_symbols(frames)
   local native = #frames > 0 and require("perf.profile_native").new()
   for _, f in ipairs(frames) do
@@ -97,7 +97,7 @@ local function name_by_symbols(frames)
   if native then native:close() end
 end
 
--- The stacks that were sampled; and for a timeline where each is, by node.
+-- The sampled stacks; and, for a timeline, the index of each stack by its node.
 local function samples_of(found, zone_name)
   local frames, zones = frames_of(found.frames)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count

@@ -60,7 +60,8 @@ local function software(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
 
--- Can the signal's handler make a system call? Not where that may be another event, whose signal would make one ...
+-- Can the signal handler make a system call? Not if the call could be another event of this profiler: its signal would make
+-- another call, and so on.
 local function may_ask(attr)
   return software(attr) ~= nil or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint"
 end

@@ -176,7 +176,7 @@ function M.cache_profiler(opts)
   return p, message, code
 end
 
---- Count a list of events, in user space alone where the kernel's part may not be counted.
+--- Count a list of events; in user space only where counting the kernel is not permitted.
 -- @tparam table list names or attrs, an array
 -- @tparam table opts `pid`, `cpu`, `cgroup`, `inherit`
 -- @return Profiler, or nil, message, code

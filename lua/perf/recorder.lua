@@ -1,11 +1,10 @@
 --- Recording a whole process, with its threads and children, into a perf.data file.
 --
--- On each CPU every event has a ring in common, into which it writes for the process and all that it starts (inherit). One more
--- event counts nothing and writes what perf needs to know whose samples they are: programs started, files mapped, processes made
--- and ended. What the others lose are samples alone then, and the kernel counts them (PERF_FORMAT_LOST): samples and lost are all
--- there were. A lost_samples record at the end says how many, of each event on each CPU, as perf record does. The rings are
--- emptied when one is half full, ten times a second otherwise; a finished_round behind each such pass tells readers up to where
--- they can sort.
+-- On each CPU all events share a ring, into which they write for the process and its children (inherit). An additional event, a
+-- dummy, counts nothing; it writes the records by which perf attributes samples: programs started, files mapped, processes
+-- created and ended. So the other events can lose only samples, and the kernel counts those (PERF_FORMAT_LOST). A lost_samples
+-- record at the end has the number for each event on each CPU, as in perf record. The rings are emptied when one is half full,
+-- and ten times a second otherwise; a finished_round record after each pass tells readers up to where they can sort.
 --
 -- A command waits, already forked, until its events are open (enable_on_exec), so its first instruction is recorded. What
 -- runs already is described by records made here (perf.recorder_state).
@@ -127,7 +126,7 @@ local function inherits(attr)
   return not (attr.uprobe_path or attr.kprobe_func)
 end
 
--- What tells of processes and maps.
+-- The event that writes the records of processes and maps.
 local function tracker(opts, command)
   local attr = {type = "software", config = 9, exclude_kernel = true, exclude_hv = true, sample_period = 1, sample_id_all = true,
     sample_type = {"identifier", "ip", "tid", "time", "cpu", "period"}, inherit = opts.inherit ~= false, disabled = true,
@@ -196,7 +195,7 @@ function Session:open_one(entry, tid, cpu, leader)
     if elsewhere or (code == "ESRCH" and self.pid) then return nil, "gone" end
     return nil, msg, code
   end
-  -- A clock may have been opened without the kernel's samples, for want of permission: the file is to say so.
+  -- A clock may have been opened without samples of the kernel, for want of permission: the file must say so.
   local info = ev:info()
   entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
@@ -270,8 +269,8 @@ function Session:run()
   end
 end
 
--- Writes what was lost behind all the rest. Sets self.lost, samples; self.lost_records, of what happened beside them;
--- self.at_least where the kernel does not count them and its lost records are all there is.
+-- Writes the numbers of lost samples at the end of the file. Sets self.lost (samples), self.lost_records (other records), and
+-- self.at_least if the kernel does not count losses, so that its `lost` records are all that is known.
 function Session:tell_lost()
   local trailer = core.trailer(self.prepared[1].attr)
   local told = self.writer._writer:state().lost
@@ -387,7 +386,7 @@ local function record(self, argv)
   ok, msg, code = self:open(tids)
   if ok then ok, msg, code = self:create() end
   if not ok then return nil, msg, code end
-  for i = argv and 0 or #self.events, 1, -1 do -- what tells of processes and maps first
+  for i = argv and 0 or #self.events, 1, -1 do -- the event of processes and maps first
     ok, msg, code = self.events[i]:enable()
     if not ok then return nil, msg, code end
   end
@@ -433,8 +432,8 @@ end
 --   ends with it
 -- * `timeout` seconds, after which the recording ends and a command is asked to
 -- * `pages` of each CPU's ring, 128; `inherit` false: not the children (which a uprobe or a kprobe by name needs)
--- @return {path, samples, lost (samples that found no room in a ring: with `samples` all there were), lost_records (of programs,
---   maps and processes), at_least (true: the kernel, older than Linux 6.0, does not count them, and `lost` is a lower bound),
+-- @return {path, samples, lost (samples lost because a ring was full; `samples` and `lost` are all), lost_records (of programs,
+--   maps and processes), at_least (true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound),
 --   bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number), timed_out}; or nil, message, code
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)

@@ -1,7 +1,7 @@
---- perf.start: what is between two calls, where no function can be wrapped.
+--- perf.start: count what the thread does between two calls, for code that cannot be wrapped in one function.
 --
--- A Region counts as perf.measure does, and finds its list of events in the same place: two reads, all that the thread does in
--- between, and as many regions at once as one likes. What it takes to read it while it runs is left out.
+-- A Region counts as perf.measure does, and uses the same open lists of events: two reads, and everything that the thread does in
+-- between. Any number of regions can run at once. The cost of reading a region while it runs is left out.
 -- @classmod Region
 local blame = require "perf.names.blame"
 local core = require "perf.core"
@@ -28,8 +28,7 @@ local function begin(self)
   return true
 end
 
--- What was counted until now is added up, and nothing counts any more. Returns true; or nil, message, code, and the region is
--- over.
+-- Adds the counts so far to the total and stops counting. Returns true; or nil, message, code, and the region has ended.
 local function halt(self)
   local c, set = self.running, self.set
   if not c then return nil, self.message or CLOSED, self.code or "EBADF" end
@@ -47,11 +46,11 @@ local function halt(self)
 end
 
 local function result(c)
-  if _VERSION == "Lua 5.1" and not fast.compiled then return counts.unpack(c) end -- as everything there
+  if _VERSION == "Lua 5.1" and not fast.compiled then return counts.unpack(c) end -- all Counts are tables there
   return c
 end
 
--- The child of a fork is another thread too; there the counts say themselves that they cannot be told.
+-- In the child of a fork no error is raised: the counts are nil there, with `why`.
 local function check(self, method)
   blame.object(self, Region, "Region", method)
   if not self.counts and self.token ~= fast.thread_token() and self.generation == core.fork_generation() then
@@ -60,14 +59,14 @@ local function check(self, method)
   return self
 end
 
---- Begin to count: what `perf.measure` does before it calls its function.
+--- Begin to count, as `perf.measure` does before it calls its function.
 --
 --     local m = perf.start "page-faults"
 --     request:on_end(function() print(m:stop()) end)
 --
--- Regions may overlap, nest, and end in another coroutine than they began in. One that is never stopped does no harm. It belongs
--- to the thread that started it, and raises in another one; in the child of a fork its counts are nil with `why`.
--- On Lua 5.4 `local m <close> = perf.start()` stops it.
+-- Regions may overlap, nest, and end in another coroutine than the one that began them. A region that is never stopped does no
+-- harm. A region belongs to the thread that started it, and raises an error in another one; in the child of a fork its counts are
+-- nil, with `why`. On Lua 5.4 `local m <close> = perf.start()` stops it at the end of the block.
 -- @function perf.start
 -- @param[opt] events as for `perf.measure`
 -- @return Region; or nil, message, code when the machine refuses it. Raises for an unknown event.
@@ -82,9 +81,9 @@ function M.start(events)
   return self
 end
 
---- End it.
--- @return Counts, the same ones each time it is called again; or nil, message, code where they cannot be read: perf.release has
--- closed the events
+--- End the region.
+-- @return Counts, the same ones if it is called again; or nil, message, code when they cannot be read, for example because
+-- perf.release has closed the events
 function Region:stop()
   check(self, "stop")
   if self.counts then return self.counts end
@@ -94,8 +93,8 @@ function Region:stop()
   return self.counts
 end
 
---- What was counted until now; it goes on.
--- @return Counts; or as `stop`. After `stop` the same as that.
+--- The counts so far; the region goes on.
+-- @return Counts; or nil, message, code, as `stop`. After `stop` it returns the same as `stop`.
 function Region:read()
   check(self, "read")
   if self.counts then return self.counts end
@@ -104,7 +103,7 @@ function Region:read()
   if not ok then return nil, message, code end
   local c = fast.add(nil, self.total, set.meter)
   ok, message, code = begin(self)
-  if not ok then self.set, self.message, self.code = false, message, code end -- said by the next call
+  if not ok then self.set, self.message, self.code = false, message, code end -- the next call reports it
   return result(c)
 end
 

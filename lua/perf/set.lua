@@ -210,7 +210,7 @@ local function each(s, method)
   return true
 end
 
--- For how long it has been enabled since it was last.
+-- The time since it was last enabled; 0 while it is disabled.
 local function elapsed(s) return s.since_ns and core.wall_ns() - s.since_ns or 0 end
 
 --- Start counting on every CPU. @return true, or nil, message, code
@@ -268,8 +268,8 @@ function Set:read()
     end
   end
   sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
-  -- The time that an event of a task was enabled for is that in which its task ran. (Events that were enabled one by one have no
-  -- other.)
+  -- The enabled time of an event of a task is only the time in which the task ran. (If the events were enabled one by one, there
+  -- is no other time.)
   local wall = self.wall_ns + elapsed(self)
   local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
   for k, v in every(sum) do c[k] = v end
@@ -301,15 +301,15 @@ function Set:records(opts) return (reader(self, "records"):records(opts)) end
 --- The next record of any event, as Event:read_record.
 function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
---- End the read of its records that waits, or else the next one: as Event:wake.
+--- End the read of its records that waits, or else the next one: see Event:wake.
 function Set:wake() reader(self, "wake"):wake() end
 
---- A descriptor that does so when a byte is written into it: as Event:wake_fd.
+--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
 -- @return descriptor; or nil, message, code
 function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
 
 --- How many records its events lost: see Event:lost.
--- @return the number; {at_least=: true where it is a lower bound}
+-- @return the number; {at_least=: true if it is a lower bound}
 function Set:lost() return require "perf.merge".lost(check(self, "lost")) end
 
 --- Whether a record can be read at once.

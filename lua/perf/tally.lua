@@ -8,8 +8,8 @@
 --     print(hits)                                   -- the most frequent first
 --
 -- A tally takes records from Events, Groups, Sets and perf.data files. Its memory is bounded: when it has `max` keys, what
--- comes with another one is added up as `other`. `totals().lost` is how many records found no room in the rings that it took
--- from: with those that it counted, all there were.
+-- comes with another one is added up as `other`. `totals().lost` is how many records the rings that it took from lost. The
+-- records that it counted and the lost ones are all that were produced.
 -- @classmod Tally
 local core = require "perf.core"
 local every = require "perf.every"
@@ -53,7 +53,7 @@ function M.tally(opts)
   return setmetatable(self, Tally)
 end
 
--- What a source has lost by now.
+-- How many records a source has lost so far.
 local function look(loss, source)
   local lost, at_least
   if getmetatable(source) == core.Event then
@@ -158,8 +158,8 @@ end
 
 --- What was counted in all.
 -- @return {total=, other= (part of it: of keys beyond `max`), keys= (how many), without= (records that lack a field), lost=
--- (records that found no room in the rings, or that a file says were lost, of whatever type, since `clear`), at_least= (true
--- where the kernel does not count them and `lost` is a lower bound: see Event:lost)}
+-- (records of any type that the rings lost, or that a file reports as lost, since `clear`), at_least= (true if the kernel
+-- does not count them and `lost` is a lower bound: see Event:lost)}
 function Tally:totals()
   local total, other, keys, without = self._raw:totals()
   look_again(self)

@@ -1,16 +1,17 @@
 --- Ending a loop over records, and a read that waits.
 --
--- A loop over `records` ends when none comes for its `timeout`, and that may be never. So it has bounds, `max` records and
--- `duration` seconds in all, and a reader can be woken: by `ev:wake()`, from a hook, a signal's handler or the loop itself; and
--- by a byte written into the descriptor `ev:wake_fd()`, from any thread, any Lua state (`perf.wake`) and any signal handler in C.
+-- A loop over `records` ends when no record comes for its `timeout`, which may never happen. So it has two limits, `max` records
+-- and `duration` seconds, and its reader can be woken: by `ev:wake()`, from a hook, a signal handler in Lua or the loop itself;
+-- and by writing a byte into the descriptor `ev:wake_fd()`, from any thread, any Lua state (`perf.wake`) and any signal handler
+-- in C.
 -- @module perf.wake
 local blame = require "perf.names.blame"
 local core = require "perf.core"
 
 local M = {}
 
---- Wake the reader that a descriptor belongs to: for other threads and other states, which have the number alone.
--- @param fd what `wake_fd` gave of an Event, Group or Set that is still open
+--- Wake the reader that a descriptor belongs to: for other threads and other Lua states, which have only its number.
+-- @param fd returned by `wake_fd` of an Event, Group or Set that is still open
 -- @return true; or nil, message, code
 function M.wake(fd)
   if type(fd) ~= "number" or fd ~= math.floor(fd) or fd < 0 or fd >= 2 ^ 31 then
@@ -19,18 +20,18 @@ function M.wake(fd)
   return core.wake(fd)
 end
 
---- Whether options bound a loop.
+--- Whether the options limit a loop.
 function M.bounded(opts) return opts ~= nil and (opts.max ~= nil or opts.duration ~= nil) end
 
---- A function that says whether a loop is over that begins now.
--- @param[opt] duration seconds; without it, never
+--- A function that returns whether `duration` is over, from now on.
+-- @param[opt] duration seconds; without it the function always returns false
 function M.timer(duration)
   local ends = duration and core.seconds() + duration
   return function() return ends ~= nil and core.seconds() >= ends end
 end
 
---- An iterator that ends at its bounds.
--- @param opts `max` records, `duration` seconds in all, `timeout` seconds without a record
+--- An iterator that ends at its limits.
+-- @param opts `max` records, `duration` in seconds, `timeout` seconds without a record
 -- @param read function(timeout): Record, or nil, message, code
 function M.records(opts, read)
   local left, timeout = opts.max or math.huge, opts.timeout or 0

@@ -3,8 +3,8 @@
 --     perf.zone("parse", fn, ...)             -- fn's results
 --     local zone = perf.zone "parse"          -- until zone:close(), or the end of its block on 5.4: local zone <close> = ...
 --
--- A zone is the thread's that enters it, whatever coroutine runs: close it before a yield that lets others run. Entering one is a
--- store to memory of the thread, through FFI on LuaJIT.
+-- A zone belongs to the thread that enters it, not to a coroutine: close it before a yield that lets other coroutines run.
+-- Entering a zone is a store to memory of the thread, through FFI on LuaJIT.
 -- @module perf.zone
 local core = require "perf.core"
 local blame = require "perf.names.blame"
@@ -15,12 +15,12 @@ local numbers, names = {}, {}
 
 local function number_of(name)
   if type(name) ~= "string" then blame.raise("string expected, got " .. type(name)) end
-  local number = core.new_zone() -- no other state's, which may run on this thread too
+  local number = core.new_zone() -- unique among all Lua states, since another one may run on this thread too
   names[number], numbers[name] = name, number
   return number
 end
 
---- The name of a zone's number; nil for another state's.
+--- The name of a zone's number; nil for a number of another Lua state.
 function M.name(number) return names[number] end
 
 local set = core.set_zone

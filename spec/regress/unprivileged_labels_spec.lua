@@ -116,7 +116,7 @@ describe("an event that :u leaves nothing of", function()
 
   it("has a reason instead of a 0", function()
     requires { tracepoint = "sched:sched_switch" }
-    assert.equal("sched:sched_switch:u nil: this tracepoint lies in the kernel, which exclude_kernel (:u) leaves out",
+    assert.equal("sched:sched_switch:u nil: this tracepoint is in the kernel, which exclude_kernel (:u) leaves out",
       told(perf.measure("sched:sched_switch:u", kit.sleeps, 3), "sched:sched_switch:u"))
   end)
 

@@ -35,7 +35,7 @@ local function new_loop()
   return chunk(keep)
 end
 
--- What was found before a fork within the benchmark is the parent's result, of which the child has a copy.
+-- A benchmark cannot continue in the child of a fork: the results so far are copies of the parent's.
 local function check_process(set)
   if core.fork_generation() ~= set.process then blame.raise(core.inherited "The benchmark", 0) end
 end
@@ -107,7 +107,7 @@ function M.rounds(opened, fns, opts)
   local random = stats.rng(opts.seed)
   local set = { meter = opened.meter, layout = opened.layout, words = opened.words, process = core.fork_generation() }
   local candidates, all, idle = {}, {}, {}
-  measure.hold(opened, candidates) -- while the candidates run unmeasured, too
+  measure.hold(opened, candidates) -- also while the candidates run without being measured
   for i, fn in ipairs(fns) do
     candidates[i] = { fn = fn, loop = new_loop(), batch = 1, counts = {} }
     all[i] = candidates[i]

@@ -110,7 +110,7 @@ local function runs_of(c)
   return ("%s each (calls in a run: %s)"):format(some(c.n, "run"), table.concat(sizes, ", "))
 end
 
--- The medians of both sides need not have the ratio that the rounds have in their midst.
+-- The ratio of the two medians may differ from the median of the rounds' ratios.
 local function ratio_note(row, name, v, first, notes)
   local shown = v.ratio and first.median and v.median / first.median
   if shown and math.abs(shown / v.ratio - 1) >= 0.01 then

@@ -1,5 +1,5 @@
---- The counters of luaperf stat: a list of events on one task or CPU, each opened by itself, so that one that the machine lacks
--- costs only itself and keeps its place.
+--- The counters of luaperf stat: a list of events on one task or CPU. Each event is opened separately, so that an event that the
+-- machine lacks does not stop the others; it keeps its place in the list.
 -- @module perf.command.counters
 local names = require "perf.names"
 local open = require "perf.open"
@@ -10,10 +10,10 @@ local M = {}
 local Counters = {}
 Counters.__index = Counters
 
--- What a machine may lack of one event, or refuse of it, and have of another.
+-- Errors that concern one event; others of the list may work.
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
---- What a list of events stands for.
+--- Resolve a list of events.
 -- @string text as luaperf stat -e takes it
 -- @return array of {event, label}; or nil, message, code. Raises for an unknown event.
 function M.resolve(text)
@@ -26,10 +26,10 @@ function M.resolve(text)
   return list
 end
 
---- Open them, in user space alone where the kernel's part may not be counted.
+--- Open the events; in user space only where counting the kernel is not permitted.
 -- @tab events of `resolve`
 -- @tab target {pid =, cpu =, inherit =}
--- @bool on_exec whether they begin to count with the program that the task becomes
+-- @bool on_exec start counting at the task's next exec
 -- @return Counters; or nil, message, code
 function M.open(events, target, on_exec)
   local all = setmetatable({}, Counters)
@@ -59,7 +59,7 @@ function Counters:enable() each_profiler(self, "enable") end
 function Counters:disable() each_profiler(self, "disable") end
 function Counters:close() each_profiler(self, "close") end
 
---- What was counted until now: Counts by the event's place, false for those that are not there.
+--- The counts so far: Counts by the event's place in the list, false for events that could not be opened.
 function Counters:values()
   local values = {}
   for i, row in ipairs(self) do values[i] = row.profiler and row.profiler:read() or false end
@@ -67,8 +67,8 @@ function Counters:values()
 end
 
 --- Entries in the order asked for.
--- @bool all_of_them those that are not there, too, with `why`
--- @tab[opt] before values to take off
+-- @bool all_of_them also return the events that could not be opened, with `why`
+-- @tab[opt] before values to subtract
 function Counters:entries(all_of_them, before)
   local list = {}
   for i, now in ipairs(self:values()) do

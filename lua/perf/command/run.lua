@@ -35,14 +35,14 @@ local function interpreter(arg)
   return { arg[i] or "lua" }
 end
 
--- Says so when a script asks for another interpreter by its first line: it may behave otherwise here.
+-- Warns when a script's first line names another interpreter, since the script may behave differently under this one.
 local function warn_of_interpreter(path, chosen)
   local wanted = (head(path) or ""):match "^#!%s*(.*)"
   wanted = wanted and wanted:gsub("^%S*/env%s+", ""):match "^(%S+)"
   wanted = wanted and wanted:match "[^/]*$"
   local runs = chosen:match "[^/]*$"
   if wanted and wanted ~= "lua" and wanted ~= runs then
-    say.error(("%s: its first line names %s, and it runs under %s; LUA=%s would change that"):format(path, wanted, runs, wanted))
+    say.error(("%s: its first line names %s, but it runs under %s; set LUA=%s to change that"):format(path, wanted, runs, wanted))
   end
 end
 
@@ -76,8 +76,7 @@ end
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
   session.terminated, session.mistake, session.hidden = true, MISTAKE, true
-  -- The module is found where this program found it: beside it, or where LuaRocks' launcher put it, which the script's
-  -- interpreter knows nothing of.
+  -- The script's interpreter must find the module where this program found it: beside it, or where LuaRocks' launcher put it.
   local code = { ("package.path, package.cpath = %s, %s "):format(literal(package.path), literal(package.cpath)) }
   local fields = {}
   for key, value in every(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
@@ -95,7 +94,7 @@ end
 -- again to one that has not ended on it, which a script takes as the end of our patience (perf.command.session). SIGHUP and
 -- SIGQUIT only to a script: to another program they may be no such request.
 local function look(process, state, wait)
-  core.watch({ process:ending() }, wait) -- which ends at once when the program does, so that times are right
+  core.watch({ process:ending() }, wait) -- returns as soon as the program ends, so that times are right
   local status = process:wait()
   if status then return status end
   local signal, sent, times = core.caught_interrupt()

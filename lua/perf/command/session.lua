@@ -117,7 +117,7 @@ function M.start(opts)
     local last = finish
     finish = nil
     if not last or core.pid() ~= pid then return end
-    core.hold_signals() -- one that comes while the result is written ends the process afterwards
+    core.hold_signals() -- a signal that arrives while the result is written ends the process afterwards
     local done, err = pcall(last)
     if not done then say.error(err) end
     return core.on_terminate()

@@ -1,8 +1,8 @@
 --- luaperf stat: what a script, a program, a process or the machine costs, in events.
 --
--- All of them are counted from outside, so nothing of ours lives in what is counted. A script runs under the interpreter as it
--- would without us, and is counted from the moment when the interpreter opens it, so that the interpreter's own start is not in
--- it; any other program from its exec on.
+-- Everything is counted from another process, so nothing of luaperf is in the counts. A script runs under its interpreter as it
+-- would alone, and is counted from the moment when the interpreter opens it, so that the interpreter's own start is not
+-- included. Any other program is counted from its exec on.
 -- @module perf.command.stat
 local core = require "perf.core"
 local counters = require "perf.command.counters"
@@ -37,11 +37,11 @@ local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,i
 -- One result: {entries, wall_ns}
 
 local function say_whole(script, why)
-  say.error(("%s: the interpreter's own start is counted with it, since the script's begin cannot be told: %s"):format(script,
+  say.error(("%s: the counts include the start of the interpreter, since the start of the script is unknown: %s"):format(script,
     why))
 end
 
--- Begins with the script: the counters' values when the interpreter is about to open it, and the time.
+-- Waits until the interpreter is about to open the script; returns the counters' values and the time at that moment.
 local function at_script(process, script, all)
   local opened, message, code = process:until_open(script)
   if opened == nil then return nil, message, code end
@@ -50,11 +50,11 @@ local function at_script(process, script, all)
     process:go_on()
     return start
   end
-  if process:wait() == false then say_whole(script, "a signal came first") end
+  if process:wait() == false then say_whole(script, "a signal arrived before it was opened") end
   return {}
 end
 
--- A program from its exec on; a script, where it can be told, from where it is opened.
+-- Counts a program from its exec on; a script, if possible, from the moment when it is opened.
 local function from_program(argv, script, events, opts)
   local all, begun, traced
   local ended, message, code = run.run(argv, function(process)
@@ -83,7 +83,7 @@ local function from_program(argv, script, events, opts)
   return { entries = entries, wall_ns = wall }, ended
 end
 
--- The counters of a process's threads, or of all CPUs: an array.
+-- The counters of all threads of a process, or of all CPUs: an array.
 local function open_all(opts, events)
   local list, targets = {}, {}
   if opts.pid then

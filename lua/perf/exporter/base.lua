@@ -113,8 +113,8 @@ end
 -- @tab class with writer and rejected
 -- @string kind "otlp" or "zipkin"
 -- @tab[opt] options as perf.exporter's; the environment fills in what is missing
--- @return exporter; raises for an unknown option or a wrong URL. One that the environment gives is wrong without raising: then
--- nothing is exported, and exporter.warnings says so
+-- @return exporter; raises for an unknown option or an invalid URL. An invalid URL in the environment does not raise: nothing is
+-- exported then, and exporter.warnings says so
 function M.new(class, kind, options)
   options = extension.check(known, options, 1)
   extension.check(known_tls, options.tls, 1)
@@ -125,7 +125,7 @@ function M.new(class, kind, options)
   local urls, message = urls_of(kind, o)
   if not urls and not o.variable then blame.raise("option 'endpoint': " .. message, 1) end
   local useless
-  if not urls then -- the environment's fault, which is not the program's
+  if not urls then -- from the environment: the program must not fail for it
     useless = ("the environment's exporter: %s: %s; nothing is exported"):format(o.variable, message)
     warnings[#warnings + 1] = useless
     urls = urls_of(kind, {})
@@ -143,13 +143,13 @@ function M.new(class, kind, options)
 end
 
 --- A transport for one sender.
--- @return transport; or nil, message, where there is none, or the environment names no endpoint that can be one
+-- @return transport; or nil, message when there is none, or when the endpoint in the environment is invalid
 function Exporter:transport()
   if self.useless then return nil, self.useless end
   return transport.new(self.which, self.tls)
 end
 
--- The collector answers 400 to a body beyond its limit, with these words.
+-- The OpenTelemetry collector answers 400 with this text when the body exceeds its limit.
 local function is_too_large(status, answer)
   return status == 413 or status == 400 and answer:find("request body too large", 1, true) ~= nil
 end
@@ -160,8 +160,8 @@ local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 -- @param carrier a transport
 -- @string body JSON
 -- @string signal "traces" or "metrics"
--- @return how many of its spans the backend did not keep (0), and perhaps its words; or nil, message, whether it is worth trying
--- again ("smaller": with fewer spans), and the seconds that the backend asked for
+-- @return how many of its spans the backend rejected (0), and perhaps its message; or nil, message, whether to retry ("smaller":
+-- with fewer spans), and the seconds that the backend asked to wait
 function Exporter:post(carrier, body, signal)
   local url = self.urls[signal]
   if not url then return 0 end

@@ -140,7 +140,7 @@ function M.post(self, request, deadline, connect)
     local r = reader(stream, deadline)
     local ok, status, headers, body, keep
     ok, message = stream.send(text, deadline)
-    -- A backend that will not read all of it has perhaps said so before it closed the connection.
+    -- A backend that did not read the whole body may have answered before it closed the connection.
     if ok or message == "closed" then status, headers, body, keep = read_answer(r) end
     if status then
       keep = keep and ok

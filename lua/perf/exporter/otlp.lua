@@ -121,8 +121,8 @@ local Otlp = setmetatable({}, { __index = base.Exporter })
 Otlp.__index = Otlp
 Otlp.__tostring = base.Exporter.tostring
 
---- The text of a batch, span by span: writer:add(span) returns how many bytes it takes, writer:finish([first, last]) the text of
--- those spans, of all unless given.
+--- Encodes a batch, span by span: writer:add(span) returns the size of the span in bytes, writer:finish([first, last]) returns
+-- the text of these spans (of all of them if not given).
 -- @tab resource attributes of whoever sends
 function Otlp.writer(_, resource)
   return setmetatable({ head = head(resource, "resourceSpans", "scopeSpans"), parts = {} }, Writer)

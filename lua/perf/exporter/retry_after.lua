@@ -27,7 +27,7 @@ function M.date(text)
 end
 
 --- How long a backend asks us to wait.
--- @tab headers the answer's, by name in lower case. Its date is what "now" is to the backend; without one our clock says.
+-- @tab headers of the answer, by name in lower case. Its `date` is the backend's current time; without it our clock is used.
 -- @return seconds from 0, or nil
 function M.seconds(headers)
   local text = headers["retry-after"]

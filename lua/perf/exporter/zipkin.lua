@@ -87,7 +87,7 @@ local Zipkin = setmetatable({}, { __index = base.Exporter })
 Zipkin.__index = Zipkin
 Zipkin.__tostring = base.Exporter.tostring
 
---- The text of a batch, span by span, as perf.exporter.otlp's.
+--- Encodes a batch, span by span, as the writer of perf.exporter.otlp does.
 -- @tab resource attributes of whoever sends; Zipkin takes the service's name
 function Zipkin.writer(_, resource)
   return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)

@@ -70,7 +70,7 @@ function tells.lost_samples(reader, rec)
   reader.lost_of[label] = (reader.lost_of[label] or 0) + core.halves(rec.lost or 0)
 end
 
--- Of one event where the file says whose were lost, of all of them where it does not.
+-- The samples lost of one event, if the file says which event lost them; else of all events.
 local function lost_of(reader, label)
   if next(reader.lost_of) then return reader.lost_of[label] or 0 end
   return reader.lost
