@@ -82,24 +82,30 @@ function Counters:entries(all_of_them, before)
   return list
 end
 
---- Add up the entries of several Counters of the same events.
-function M.add_up(lists)
-  local out, by_label = {}, {}
+--- Add up the entries of several Counters of the same events, each by its place: an event may be asked for twice.
+-- @tab lists of entries, each with all of them
+-- @bool all_of_them as for `entries`
+function M.add_up(lists, all_of_them)
+  local sums = {}
   for _, list in ipairs(lists) do
-    for _, e in ipairs(list) do
-      local sum = by_label[e.label]
-      if not sum then
-        sum = { label = e.label, unit = e.unit, unsupported = e.unsupported, why = e.why, enabled_ns = 0, running_ns = 0,
-          raw = 0 }
-        by_label[e.label], out[#out + 1] = sum, sum
+    for i, e in ipairs(list) do
+      local sum = sums[i] or { label = e.label, unsupported = true, why = e.why, enabled_ns = 0, running_ns = 0, raw = 0 }
+      sums[i] = sum
+      if sum.unsupported and not e.unsupported then
+        sum.label, sum.unit, sum.why, sum.unsupported = e.label, e.unit, e.why, nil
       end
       if e.value then
         if not sum.value then sum.why = e.why end
-        sum.value, sum.unsupported = (sum.value or 0) + e.value, nil
+        sum.value = (sum.value or 0) + e.value
       end
       sum.raw = sum.raw + (e.raw or 0)
       sum.enabled_ns, sum.running_ns = sum.enabled_ns + (e.enabled_ns or 0), sum.running_ns + (e.running_ns or 0)
     end
+  end
+  local out = {}
+  for _, sum in ipairs(sums) do
+    if sum.unsupported then sum = { label = sum.label, why = sum.why, unsupported = true } end
+    if all_of_them or not sum.unsupported then out[#out + 1] = sum end
   end
   return out
 end

@@ -124,11 +124,11 @@ local function from_others(opts, events, words, here)
   for _, one in ipairs(all) do one:disable() end
   local wall, lists = core.wall_ns() - start, {}
   for i, one in ipairs(all) do
-    lists[i] = one:entries(opts.event)
+    lists[i] = one:entries(true)
     one:close()
   end
   if not ended then return nil, message, code end
-  return { entries = counters.add_up(lists), wall_ns = wall }, ended
+  return { entries = counters.add_up(lists, opts.event), wall_ns = wall }, ended
 end
 
 ---------------------------------------------------------------------------------------------------------------------
