@@ -69,6 +69,7 @@ struct pb_event {
 	/* What ends a read (ring_wait.c): a pipe, where somebody asked for it. */
 	int wake_fd, wake_read;
 	unsigned reads;
+	struct pb_hold hold; /* of its ring and its layouts */
 	volatile int woken;
 };
 
@@ -80,6 +81,7 @@ void pb_open_event(lua_State *L);
 /* ring.c, after event.c: adds to its methods */
 void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden);
 void pb_event_end(struct pb_event *e); /* idempotent; the descriptor is still open */
+void pb_event_let_go(struct pb_event *e, int outer); /* after pb_hold(&e->hold) */
 void pb_open_ring(lua_State *L);
 
 /* record.h has the rest */

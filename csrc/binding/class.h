@@ -23,6 +23,28 @@ static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_setfield(L, -2, "__name");
 }
 
+/* Whoever reads the bytes of a ring or of a file while Lua may allocate holds it: the collector may run then, and a finalizer may
+ * close what is read. Its memory is then freed when the reader lets go, or, where an error has ended the reader, when it is
+ * collected. Holds nest. */
+struct pb_hold {
+	unsigned char held, closed; /* closed: while it was held */
+};
+
+static inline int pb_hold(struct pb_hold *h)
+{
+	const int outer = h->held;
+
+	h->held = 1;
+	return outer;
+}
+
+/* outer: what pb_hold returned. Is the memory to be freed now? */
+static inline int pb_let_go(struct pb_hold *h, int outer)
+{
+	h->held = outer != 0;
+	return h->closed && !outer;
+}
+
 /* The userdata at i, or an error that says what was expected and what came. */
 static inline void *pb_check(lua_State *L, int i, const char *tname, const char *what)
 {

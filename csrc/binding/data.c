@@ -36,14 +36,19 @@ static int l_close(lua_State *L)
 {
 	struct pb_data *p = to_data(L, 1);
 
-	if (!p->open)
-		return 0;
-	p->open = 0;
-	pf_data_close(&p->d);
+	p->hold.closed = p->hold.held;
+	if (!p->hold.held)
+		pf_data_close(&p->d);
 	if (p->own)
 		pf_sys->close(p->fd);
-	p->own = 0;
+	p->open = p->own = 0;
 	return 0;
+}
+
+static int l_gc(lua_State *L)
+{
+	to_data(L, 1)->hold.held = 0;
+	return l_close(L);
 }
 
 /* Append what the reader has come to know of events since to the table attrs, which is on top of the stack. */
@@ -68,7 +73,6 @@ static void push_state(lua_State *L, const char *field)
 	lua_remove(L, -2);
 }
 
-/* nil, message, code; kept for error(). */
 int pb_data_failed(lua_State *L, struct pb_data *p, int err)
 {
 	int n;
@@ -227,7 +231,7 @@ struct pf_layout *pb_data_untagged(lua_State *L, struct pb_data *p)
 static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
 {
 	struct pf_data_record r;
-	int n = pb_data_step(L, p, &r), info = 0;
+	int n = pb_data_step(L, p, &r), info = 0, outer;
 
 	if (n < 0) {
 		pb_data_failed(L, p, n);
@@ -241,14 +245,14 @@ static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
 		lua_rawgeti(L, attrs, (int)r.layout->index + 1);
 		info = lua_gettop(L);
 	}
+	outer = pb_hold(&p->hold);
 	n = pb_push_record_as(L, metatable, r.layout, r.bytes, r.size, info);
-	if (n < 0) {
+	if (n < 0)
 		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
-		return -EBADMSG;
-	}
-	if (pb_data_tells(r.type))
+	else if (pb_data_tells(r.type))
 		pb_data_tell(L, p, r.type);
-	return 1;
+	pb_data_let_go(p, outer);
+	return n < 0 ? -EBADMSG : 1;
 }
 
 /* data:next(): the next Record; nil at the end; nil, message, code for one that is damaged. */
@@ -385,8 +389,6 @@ static const struct pf_feature *check_feature(lua_State *L, int i)
 	return f;
 }
 
-#define MAX_FEATURE ((uint64_t)1 << 30)
-
 /* data:feature(name, ncpus): its value; nil when the file has none; nil, message, code when it is damaged. */
 static int l_feature(lua_State *L)
 {
@@ -405,7 +407,7 @@ static int l_feature(lua_State *L)
 	}
 	if (r < 0)
 		return pb_fail(L, r, "feature %s", f->name);
-	if (s.size > MAX_FEATURE)
+	if (s.size > 1u << 30)
 		return pb_fail(L, -EFBIG, "feature %s", f->name);
 	buf = pb_newuserdata(L, s.size ? (size_t)s.size : 1);
 	got = pf_source_copy(&p->d.src, s.offset, buf, (size_t)s.size);
@@ -488,12 +490,11 @@ void pb_open_data(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
-		{"next", l_next},       {"records", l_records}, {"state", l_state},     {"header", l_header}, {"skipped", l_skipped},
-		{"lost", l_lost},
-		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch},
-		{"types", l_types},     {"close", l_close},     {NULL, NULL}};
+		{"next", l_next}, {"records", l_records}, {"state", l_state}, {"header", l_header}, {"skipped", l_skipped}, {"lost", l_lost},
+		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch}, {"types", l_types},
+		{"close", l_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_class(L, PB_DATA, methods, l_close);
+	pb_class(L, PB_DATA, methods, l_gc);
 	lua_setfield(L, -2, "Data");
 }

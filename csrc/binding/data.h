@@ -18,9 +18,17 @@ struct pb_data {
 	uint64_t nerrors;
 	struct pf_data_record next; /* read, and not yet handed out, */
 	int waiting, step;          /* if waiting; step is what pf_data_next said */
+	struct pb_hold hold;
 };
 
 struct pb_data *pb_check_data(lua_State *L, int i); /* raises when closed */
+/* After pb_hold(&p->hold). */
+static inline void pb_data_let_go(struct pb_data *p, int outer)
+{
+	if (pb_let_go(&p->hold, outer))
+		pf_data_close(&p->d);
+}
+
 /* pf_data_next, with what unpacks compressed records loaded when it is needed. The Data is at 1. */
 int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r);
 /* nil, message, code; kept for the state. The Data is at 1. */

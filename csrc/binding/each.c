@@ -51,8 +51,13 @@ int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatabl
 			pb_data_failed(L, p, n);
 		else if (r->type == type)
 			return 1;
-		else if (pb_data_tells(r->type) && pb_push_record_as(L, metatable, r->layout, r->bytes, r->size, 0) >= 0)
-			pb_data_tell(L, p, r->type);
+		else if (pb_data_tells(r->type)) {
+			const int outer = pb_hold(&p->hold);
+
+			if (pb_push_record_as(L, metatable, r->layout, r->bytes, r->size, 0) >= 0)
+				pb_data_tell(L, p, r->type);
+			pb_data_let_go(p, outer);
+		}
 	}
 }
 
@@ -67,8 +72,12 @@ static int l_data_step(lua_State *L)
 	lua_settop(L, 0);
 	lua_pushvalue(L, lua_upvalueindex(1));
 	while (pb_data_next_of(L, p, e->type, lua_upvalueindex(3), &r)) {
-		if (pf_record_parse(r.layout, r.bytes, r.size, &rec) >= 0)
-			return push_fields(L, e, &rec, r.bytes);
+		if (pf_record_parse(r.layout, r.bytes, r.size, &rec) >= 0) {
+			const int outer = pb_hold(&p->hold), n = push_fields(L, e, &rec, r.bytes);
+
+			pb_data_let_go(p, outer);
+			return n;
+		}
 		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
 		lua_settop(L, 1);
 	}
@@ -94,8 +103,11 @@ static int l_event_step(lua_State *L)
 		if (n < 0)
 			return luaL_error(L, "the ring: %s", strerror(-n));
 		if (rec.type == e->type) {
+			const int outer = pb_hold(&ev->hold);
+
 			push_fields(L, e, &rec, bytes);
 			pf_ring_release(&ev->ring);
+			pb_event_let_go(ev, outer);
 			return 1 + e->n;
 		}
 	}

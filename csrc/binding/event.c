@@ -87,6 +87,12 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
+static int l_gc(lua_State *L)
+{
+	((struct pb_event *)(void *)to_event(L, 1))->hold.held = 0;
+	return l_close(L);
+}
+
 static int l_enable(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
@@ -390,7 +396,7 @@ void pb_open_event(lua_State *L)
 		lua_pushinteger(L, pf_user_config1);
 		lua_setfield(L, -2, "user_config1");
 	}
-	pb_class(L, PB_EVENT, methods, l_close);
+	pb_class(L, PB_EVENT, methods, l_gc);
 	lua_getfield(L, -1, "__index");
 	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_begin, 1);

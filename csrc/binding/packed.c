@@ -57,17 +57,24 @@ static int l_tag(lua_State *L)
 {
 	struct pb_event *e = pb_test(L, 1, PB_EVENT);
 	struct pb_data *p = pb_test(L, 1, PB_DATA);
+	struct pb_hold *hold = e ? &e->hold : p ? &p->hold : NULL;
 	struct pf_layout *l;
+	int outer;
 
 	lua_settop(L, 2);
+	outer = hold ? pb_hold(hold) : 0;
 	l = e ? pb_event_untagged(L, e) : p ? pb_data_untagged(L, p) : NULL;
-	if (!l)
-		return luaL_argerror(L, 1, "no record waits there");
-	lua_pushlstring(L, (const char *)l, sizeof *l);
-	push_places(L, l->sample_type);
-	lua_call(L, 3, 1);
-	l->tag = (uint32_t)lua_tointeger(L, -1);
-	return 0;
+	if (l) {
+		lua_pushlstring(L, (const char *)l, sizeof *l);
+		push_places(L, l->sample_type);
+		lua_call(L, 3, 1);
+		l->tag = (uint32_t)lua_tointeger(L, -1);
+	}
+	if (e)
+		pb_event_let_go(e, outer);
+	if (p)
+		pb_data_let_go(p, outer);
+	return l ? 0 : luaL_argerror(L, 1, "no record waits there");
 }
 
 int pb_unpack(lua_State *L, int i, int info, struct pb_record *out)

@@ -19,8 +19,17 @@ void pb_event_end(struct pb_event *e)
 {
 	pb_lost_end(e);
 	pb_wake_end(e);
+	e->hold.closed = e->hold.held;
+	if (e->hold.held)
+		return;
 	pf_ring_unmap(&e->ring);
 	pf_layouts_free(&e->layouts);
+}
+
+void pb_event_let_go(struct pb_event *e, int outer)
+{
+	if (pb_let_go(&e->hold, outer))
+		pb_event_end(e);
 }
 
 /* --- mapping -------------------------------------------------------------------------------------------------------- */
@@ -133,10 +142,11 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 {
 	const struct pf_layout *l;
 	const unsigned char *bytes = NULL;
-	int n = next_bytes(L, e, deadline, &bytes), r;
+	int n = next_bytes(L, e, deadline, &bytes), r, outer;
 
 	if (n < 0)
 		return read_failed(L, n);
+	outer = pb_hold(&e->hold);
 	l = pf_layouts_find(&e->layouts, bytes, (size_t)n);
 	push_info(L, e, l);
 	r = into ? pb_refill_record(L, into, l, bytes, (size_t)n, lua_gettop(L))
@@ -146,6 +156,7 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 	else
 		r = 1;
 	pf_ring_release(&e->ring);
+	pb_event_let_go(e, outer);
 	return r;
 }
 
@@ -154,7 +165,7 @@ int pb_event_take(struct pb_event *e, struct pb_packed *into)
 	const unsigned char *bytes;
 	int n;
 
-	if (!e->ring.map || pf_ring_inherited(&e->ring) || pb_waking(e))
+	if (!e->ring.map || e->hold.closed || pf_ring_inherited(&e->ring) || pb_waking(e))
 		return PB_OTHERWISE;
 	n = pf_ring_peek(&e->ring, &bytes);
 	if (n == 0)
@@ -199,12 +210,14 @@ static int l_read_raw(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
 	const unsigned char *bytes;
-	int n = next_bytes(L, e, pb_check_deadline(L, 2), &bytes);
+	int n = next_bytes(L, e, pb_check_deadline(L, 2), &bytes), outer;
 
 	if (n < 0)
 		return read_failed(L, n);
+	outer = pb_hold(&e->hold);
 	lua_pushlstring(L, (const char *)bytes, (size_t)n);
 	pf_ring_release(&e->ring);
+	pb_event_let_go(e, outer);
 	return 1;
 }
 
