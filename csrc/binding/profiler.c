@@ -170,12 +170,13 @@ static int l_start(lua_State *L)
 	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.running, 1, "Profiler has been started before");
 	if (p->lifetime->closing)
 		return pb_fail(L, -ECANCELED, "the Lua state is being closed");
-	if (pf_sampler_claim(&p->s) < 0)
-		return pb_fail(L, -EBUSY, "%s", why);
+	/* What may raise comes before the claim or in prepare, so that no error leaves the profiler claimed. */
 	lua_settop(L, 1);
 	lua_pushcfunction(L, prepare);
 	lua_pushvalue(L, 1);
 	lua_pushlightuserdata(L, &why);
+	if (pf_sampler_claim(&p->s) < 0)
+		return pb_fail(L, -EBUSY, "%s", why);
 	raised = lua_pcall(L, 2, 1, 0);
 	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
 	if (r == 0) {
