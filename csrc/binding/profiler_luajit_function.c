@@ -11,6 +11,7 @@ enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
 
 static struct {
 	int base, code; /* words of a thread and of a C function; 0 of code: not known */
+	int kind;       /* byte of any function's first two words: 0 for one that is written in Lua */
 } vm;
 
 /* Memory that may not be there. */
@@ -25,6 +26,21 @@ int pb_safe_copy(void *dst, const void *src, size_t n)
 static uintptr_t object(uintptr_t slot)
 {
 	return slot & (((uintptr_t)1 << 47) - 1);
+}
+
+/* The last byte behind the link of the collector's list that tells the C function, whose own is 1, from its caller in Lua; 0: none. */
+static int kind_byte(lua_State *L, const void *c_function)
+{
+	const unsigned char *c = c_function, *caller;
+	lua_Debug ar;
+	int k;
+
+	if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "f", &ar))
+		return 0;
+	caller = lua_topointer(L, -1);
+	for (k = sizeof(void *) + 3; k >= (int)sizeof(void *) && !(c[k] == 1 && caller[k] == 0); k--)
+		;
+	return k >= (int)sizeof(void *) ? k : 0;
 }
 
 /* In a C function, whose frame begins where the thread says: two slots above the function itself. */
@@ -49,17 +65,22 @@ void pb_function_learn(lua_State *L)
 	for (int i = 1; found == 1 && i < FUNCTION_WORDS; i++)
 		if (fn[i] == pb_function_address(L, -1))
 			vm.code = i;
+	vm.kind = kind_byte(L, fn);
+	if (!vm.kind)
+		vm.code = 0;
 	lua_settop(L, 0);
 }
 
-/* The code of the C function that runs. While its stack is moved the thread still refers to where that was. */
+/* The code of the C function that runs. While its stack is moved the thread still refers to where that was; and when compiled code
+ * returns to a C function, the machine is said to be in that one while the thread still refers to the Lua function that returns. */
 uint64_t pb_function_running(const uintptr_t *L)
 {
-	uintptr_t fn, code;
+	uintptr_t slot, words[FUNCTION_WORDS];
 
-	if (!vm.code || !L || pb_safe_copy(&fn, (const uintptr_t *)L[vm.base] - 2, sizeof fn) < 0)
+	if (!vm.code || !L || pb_safe_copy(&slot, (const uintptr_t *)L[vm.base] - 2, sizeof slot) < 0 ||
+	    pb_safe_copy(words, (const void *)object(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
 		return 0;
-	return pb_safe_copy(&code, (const uintptr_t *)object(fn) + vm.code, sizeof code) < 0 ? 0 : code;
+	return ((const unsigned char *)words)[vm.kind] ? words[vm.code] : 0;
 }
 
 #endif

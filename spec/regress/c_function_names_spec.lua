@@ -78,4 +78,19 @@ describe("a C function in a profile", function()
       assert.is_true(n <= 1, profiling.text(prof)) -- not once for the signal and once for the stack
     end
   end)
+
+  -- The second story: when a compiled comparator returned to table.sort, LuaJIT said that a C function ran, and the thread's
+  -- frame was still the comparator's. A word of that was taken for the C function's code: "function 0x3b" had 7 % of the time.
+  it("to which compiled code returns is that function", function()
+    local t, sort = {}, table.sort
+    local function less(a, b) return a < b end
+    local prof = busy(function()
+      for i = 1, 3000 do t[i] = (i * 7919) % 3001 end
+      sort(t, less)
+    end)
+    assert.is_true(share(prof, "table.sort") > 0.3, profiling.text(prof))
+    for _, s in ipairs(prof:samples()) do
+      for _, frame in ipairs(s.stack) do assert.is_nil(frame.name:find("function 0x", 1, true), profiling.text(prof)) end
+    end
+  end)
 end)
