@@ -1,14 +1,14 @@
 --- Spans: a piece of work, when it ran, and what it cost in events.
 --
--- A span counts by difference, as perf.measure does: its counts are all that the thread did between start and finish, less what
--- it did while the span was paused, and less what the tracer itself did meanwhile (encoding and sending earlier spans). That is
--- the total. Children that ran within it, one after another, add up in the parent, so self is the total less that sum: over all
--- spans of a trace, self adds up to what the thread did, nothing twice. What a child counts while its parents are paused is in
--- none of their totals, and is not taken off. Where children overlapped, outlived their parent, or counted for a part of the
--- time that it did, self cannot be told and is left out.
+-- A span counts by difference, as perf.measure does. Its total is what the thread did between start and finish, except while the
+-- span was paused, and without the work of tracers meanwhile (encoding and sending earlier spans). The parent adds up the totals
+-- of its children, and its self count is its total less that sum. So over all spans of a trace, self adds up to what the thread
+-- did, and nothing is counted twice. What a child counts while its parents are paused is in none of their totals, and is not
+-- subtracted. Where children overlapped, outlived their parent, or counted only a part of the time in which the parent counted,
+-- self is unknown and is left out.
 --
--- A span belongs to the thread that started it. In the child of a fork the spans that were open are the parent's: there they
--- count nothing, are not sent, and raise no error, since a program does not fail for its tracing.
+-- A span belongs to the thread that started it. Spans that were open at a fork belong to the parent: in the child they count
+-- nothing, are not sent, and raise no error, since tracing must not make a program fail.
 -- @module perf.span
 local every = require "perf.every"
 local asked = require "perf.trace.asked"
@@ -39,8 +39,8 @@ local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 
 Span.__index = Span
 M.Span = Span
 
--- Begin to count; nil when that is not possible any more (this thread's list was given up): the span goes without.
--- @return Counts; what sending had cost until then, see perf.trace.sending
+-- Begin to count; nil when that is no longer possible (the list of this thread was closed): the span has no counts then.
+-- @return Counts; the cost of sending so far, see perf.trace.sending
 local function begin(set)
   local c = fast.start(set.meter, set.layout, set.words)
   if c then set.spans = set.spans + 1 end
@@ -55,9 +55,9 @@ local function check_type(v, want, arg)
   return v
 end
 
---- What the monotonic clock showed at a time that the program gives.
--- @int arg which argument of the public function it came in
--- @return that; the moment
+--- Convert a time that the program gives to the monotonic clock.
+-- @int arg the number of the argument of the public function
+-- @return the monotonic time; the moment, see perf.trace.clock
 function M.time(anchor, ns, arg)
   local ok, at, moment = pcall(clock.from_ns, anchor, ns)
   if ok then return at, moment end
@@ -82,14 +82,14 @@ local function put(self, key, v)
   t[key] = v
 end
 
--- What the library itself has to say is no attribute of the program's: the limits leave it alone, as they do the counts.
+-- Attributes that the library sets are not limited, nor are the counts.
 local function put_own(self, key, v)
   local t = self.attributes or {}
   self.attributes, t[key] = t, v
 end
 
---- Set an attribute; nil takes it away. The attribute `perfevents`, a list of events as perf.measure takes it, also has them
--- counted from now on, besides the tracer's own.
+--- Set an attribute; nil removes it. The attribute `perfevents`, a list of events as perf.measure takes it, also makes the span
+-- count these from now on, in addition to the tracer's events.
 -- @string key its name
 -- @param v string, number, boolean, 64-bit cdata, or an array of these
 -- @return the span
@@ -113,7 +113,7 @@ function Span:set_attributes(t)
   return self
 end
 
--- Count a list of the span's own. What the machine refuses is said in an attribute: a program does not fail for its tracing.
+-- Count the span's own list of events. If the machine refuses it, an attribute says so: tracing must not make a program fail.
 function Span:_count(events)
   local set, message = asked.lookup(events)
   if message then put_own(self, "perf.error", message) end
@@ -147,7 +147,7 @@ function Span:set_status(code, message)
   return self
 end
 
---- Something that happened at a moment of it.
+--- Add an event: something that happened during the span.
 -- @string name what
 -- @tab[opt] details attributes of the event
 -- @param[opt] time_ns when, in nanoseconds since 1970; now unless given
@@ -174,7 +174,7 @@ function Span:add_event(name, details, time_ns)
   return self
 end
 
---- Another span, of any trace, that this one has to do with.
+--- Add a link to another span, of any trace.
 -- @param context a context, as `extract` gives, or a Span
 -- @tab[opt] details attributes of the link
 -- @return the span
@@ -351,13 +351,13 @@ local function child_ends(self, parent)
   end
 end
 
--- The program has said when it began or ended: it has exact times, and `finished` is when that happened by the monotonic clock.
+-- The program gave the start or the end: set the exact times. `finished` is the time of the call by the monotonic clock.
 local function set_times(self, ended)
   self.finished = now()
   self.began = self.began or clock.moment(self.anchor, self.start)
   self.ended = ended or clock.moment(self.anchor, self.finished)
   self.duration = clock.nearly_between(self.began, self.ended)
-  if self.duration == 0 then self.ended = self.began end -- it may have been before
+  if self.duration == 0 then self.ended = self.began end -- the given end may be before the start
 end
 
 --- Finish it: what comes later changes nothing any more. Idempotent.
@@ -368,7 +368,7 @@ function Span:finish(end_ns)
   if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
   local c, set = self.running, self.set
   if c then
-    local done = stop(set.meter, c) -- before anything else costs anything
+    local done = stop(set.meter, c) -- first, so that the rest of this function is not counted
     self.running = false
     set.spans = set.spans - 1
     if self.parent then tell_busy(self.parent, -1) end
@@ -395,7 +395,7 @@ function Span:finish(end_ns)
 end
 
 --- Begin to count, as the last thing of tracer:start.
--- @param start what the clock showed, if it is not to be now; moment the same
+-- @param start the start by the monotonic clock, now if not given; moment: the same as a moment
 function M.begin(self, set, start, moment)
   if moment then self.began = moment end
   local c, before
@@ -412,10 +412,10 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Looking at it
 
--- Whether it runs, and in the parent process: a fork happened since it was started.
+-- Whether the span is running, but a fork happened since its start and this is the child.
 local function is_inherited(self) return not self.duration and self.token ~= thread_token() end
 
---- Whether anything is done with it: not when it is finished, nor in the child of a fork that happened since it was started.
+--- Whether the span records: false when it is finished, and in the child of a fork that happened since its start.
 function Span:is_recording() return not self.duration and not is_inherited(self) end
 
 --- Where it stands, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
@@ -433,8 +433,8 @@ function Span:inject(headers)
 end
 
 --- Everything as plain tables: name, kind, trace_id, span_id, parent_id, start_ns, duration_ns, attributes, counts (totals by
--- label), self_counts, events, links, status, message, and what the limits dropped: dropped_attributes, dropped_events,
--- dropped_links; in the child of a fork that happened since it was started also why: it has no counts there.
+-- label), self_counts, events, links, status, message, and how many the limits dropped: dropped_attributes, dropped_events,
+-- dropped_links. In the child of a fork that happened since its start there are no counts, and `why` says so.
 function Span:totable()
   local t = plain.span(self)
   t.why = is_inherited(self) and counts.forked or nil

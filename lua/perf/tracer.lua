@@ -1,4 +1,4 @@
---- perf.tracer: spans that say what they cost, sent to where people look.
+--- perf.tracer: spans with their cost in events, sent to a tracing backend.
 --
 --     local tracer = perf.tracer {service = "shop", exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}}
 --     tracer:span("checkout", function()
@@ -6,8 +6,8 @@
 --     end)
 --     tracer:close()
 --
--- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and go in batches; a
--- program neither waits nor fails for it (perf.trace.sender). doc/tracing.md has the whole story.
+-- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and are sent in batches; a
+-- program neither waits for that nor fails because of it (perf.trace.sender). See doc/tracing.md.
 -- @module perf.tracer
 local asked = require "perf.trace.asked"
 local attributes_of = require "perf.trace.attributes"
@@ -36,7 +36,7 @@ Tracer.__index = Tracer
 ---------------------------------------------------------------------------------------------------------------------
 -- Starting spans
 
--- In the child of a fork, what the tracer has is its parent's to send, and left there: the child begins with nothing.
+-- In the child of a fork the tracer begins with nothing: the spans that it holds are sent by the parent.
 local function leave_parent(self)
   if self.token and self.token ~= thread_token() then
     ids.forget()
@@ -50,7 +50,7 @@ end
 local function enter_thread(self)
   leave_parent(self)
   self.token, self.set = thread_token(), nil
-  if self.events ~= false then self.set = sending.watch(measure.lookup(self.events)) end -- or nil: the spans go without
+  if self.events ~= false then self.set = sending.watch(measure.lookup(self.events)) end -- nil: spans have no counts
 end
 
 local MAIN = {} -- stands for the main program where coroutine.running gives nil
@@ -151,7 +151,7 @@ function Tracer:start(name, opts)
     if links then span.links, span.dropped_links = links, dropped_links end
     if attributes then
       span.attributes, span.nattributes, span.dropped = attributes, nattributes, dropped
-      local own = opts.attributes.perfevents -- whole, whatever the limits leave of it
+      local own = opts.attributes.perfevents -- before the limits shorten it
       if own ~= nil then span:_count(attributes_of.value("perfevents", own, 2, math.huge)) end
     end
   end
@@ -159,7 +159,7 @@ function Tracer:start(name, opts)
   return span
 end
 
--- A span is done: into the queue. Now and then that is the moment to send some.
+-- Queue a finished span, and now and then send some.
 function Tracer:_finished(span)
   if self.metrics then self.metrics:add(span) end
   local out = self.sender
@@ -230,7 +230,7 @@ local function bracket(self, place, name, opts, fn, ...)
   return leave(self, span, key, before, call(self, span, key, fn, ...))
 end
 
---- Bracket a function with a span, which is the parent of spans that start within. An error marks the span and passes through.
+--- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
 -- @string name what is done
 -- @tab[opt] opts as for `start`
 -- @param fn the function; it may yield
@@ -269,8 +269,8 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Sending
 
---- Go on with sending, without waiting: for event loops, and for programs that rest a while.
--- @return seconds until it is worth calling again; nil when there is nothing to do
+--- Continue sending, without waiting: for event loops, and for programs that are idle for a while.
+-- @return seconds until the next call is due; nil when there is nothing to do
 function Tracer:poll()
   if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
 end
@@ -280,18 +280,18 @@ local function check_timeout(timeout)
   blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
 end
 
---- Send all finished spans, waiting for it. What a backend does not take now, or is not there for, is tried again until then.
+--- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
 -- @number[opt=10] timeout seconds
--- @return true; or nil, message, "ETIMEDOUT" when some are still here, or "EIO" when some were dropped since the last flush
+-- @return true; or nil, message, "ETIMEDOUT" when some are still queued, or "EIO" when some were dropped since the last flush
 function Tracer:flush(timeout)
   check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
   return apart(self.sender.flush, self.sender, timeout or 10)
 end
 
---- Send all finished spans, trying again until the timeout where that may help; drop the rest, close the connection. Idempotent.
--- The end of the program does it, within 5 seconds; os.exit(code) does not, os.exit(code, true) does. Spans that finish later
--- are dropped.
+--- Send all finished spans, retrying until the timeout if that may help; then drop the rest and close the connection. Idempotent.
+-- The end of the program and os.exit(code, true) do the same, with a timeout of 5 seconds; os.exit(code) does not. Spans that
+-- finish later are dropped.
 -- @number[opt=10] timeout seconds
 -- @return as `flush`
 function Tracer:close(timeout)
@@ -333,7 +333,7 @@ Tracer.__close = function(self) self:close() end
 -- metrics (true: histograms of the counts by span name), limits ({attributes=, attribute_length=, events=, links=,
 -- event_attributes=, link_attributes=}: 128 of each, attribute_length characters in a string, math.huge), queue (2048 spans),
 -- batch (512), batch_bytes (4 MiB), delay (5 seconds), retry (300 seconds).
--- OTEL_* in the environment fill in what is not said.
+-- Options that are not given come from the OTEL_* variables of the environment.
 -- @return Tracer; or nil, message, code when the machine refuses the events. Raises for an unknown option or event.
 function M.tracer(options)
   local config = config_of.read(options)

@@ -1,6 +1,6 @@
 --- Attributes of spans, events and links: strings, numbers, booleans, 64-bit cdata and arrays of these, by name. A value of
--- another type is refused where the program sets it, since an exporter could only drop the span. The limits of OpenTelemetry's
--- specification hold for the copies that are made here: how many attributes there are, and how long a string is, in characters.
+-- another type raises where the program sets it, since an exporter could only drop the span later. The limits of OpenTelemetry's
+-- specification apply to the copies made here: the number of attributes, and the length of strings in characters.
 -- @module perf.trace.attributes
 local blame = require "perf.names.blame"
 local every = require "perf.every"
@@ -27,11 +27,11 @@ local function scalar(key, v, arg, length)
   return v
 end
 
---- The value of an attribute, of an array a copy.
+--- Check the value of an attribute; an array is copied.
 -- @string key its name
 -- @param v
--- @int arg which argument of the public function it came in
--- @number length characters that a string may have, in an array too
+-- @int arg the number of the argument of the public function
+-- @number length the most characters of a string, also in an array
 function M.value(key, v, arg, length)
   if type(v) ~= "table" then return scalar(key, v, arg, length) end
   if v[1] == nil and next(v) ~= nil then refuse(key, v, arg) end -- names, no positions
@@ -40,12 +40,12 @@ function M.value(key, v, arg, length)
   return copy
 end
 
---- A copy of a table of attributes, within the limits. All of them are checked, also those that the copy has no room for.
+--- Copy a table of attributes within the limits. All attributes are checked, including those that are dropped.
 -- @tab t
--- @int arg which argument of the public function it came in
--- @int most how many the copy may have
--- @number length characters that a string may have
--- @return copy; how many it has; how many were dropped, nil for none
+-- @int arg the number of the argument of the public function
+-- @int most the most attributes of the copy
+-- @number length the most characters of a string
+-- @return copy; its number of attributes; how many were dropped, nil for none
 function M.copy(t, arg, most, length)
   local copy, n, dropped = {}, 0, nil
   for key, v in every(t) do

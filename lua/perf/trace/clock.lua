@@ -1,8 +1,8 @@
 --- The times of spans. Within a tree of spans time is CLOCK_MONOTONIC's, a plain number of nanoseconds; a root's anchor says what
 -- the time of day then was, so that spans of one tree keep their order when somebody sets the clock, and later trees follow it.
 --
--- A time of day in nanoseconds is beyond 2^53, so it is made in two parts and as text: where they meet is here alone. One that a
--- program gives may be of any date, so its two parts are kept: the moment.
+-- A time of day in nanoseconds is beyond 2^53, so it is computed in two parts and written as text, in this file only. A time that
+-- a program gives may have any date, so both parts of it are kept: the moment, {seconds, nanoseconds}.
 -- @module perf.trace.clock
 local core = require "perf.core"
 local fast = require "perf.fast"
@@ -25,7 +25,7 @@ local function split(anchor, at)
   return base_s + s, ns - s * 1e9
 end
 
--- Those of a moment, or of what the monotonic clock showed.
+-- The two parts of a moment, or of a time of the monotonic clock.
 local function parts(anchor, at, moment)
   if moment then return moment[1], moment[2] end
   return split(anchor, at)
@@ -33,8 +33,8 @@ end
 
 --- A time of day in nanoseconds, as decimal text.
 -- @param anchor
--- @param at what the monotonic clock showed
--- @param[opt] moment the same as a program gave it: what is exact then, see `from_ns`
+-- @param at a time of the monotonic clock
+-- @param[opt] moment the same time as the program gave it, which is exact: see `from_ns`
 function M.text(anchor, at, moment)
   if not moment then return format("%d%09d", split(anchor, at)) end
   return moment[1] > 0 and format("%.0f%09.0f", moment[1], moment[2]) or format("%.0f", moment[2])
@@ -51,20 +51,20 @@ function M.ns(anchor, at, moment)
   return core.clock_ns(parts(anchor, at, moment))
 end
 
---- A time of day that a program gives. By the monotonic clock it is a number, which is not exact further than 104 days away;
--- the moment is.
+--- Convert a time of day that a program gives. As a time of the monotonic clock it is a number, which is exact only within 104
+-- days of now; the moment is always exact.
 -- @param anchor
 -- @param ns a number, an integer, a 64-bit cdata or a "0x" string
--- @return what the monotonic clock showed then; the moment {seconds, nanoseconds}
+-- @return that time by the monotonic clock; the moment {seconds, nanoseconds}
 function M.from_ns(anchor, ns)
   local s, rest = core.clock_parts(ns)
   return (s - base_s) * 1e9 + (rest - base_ns) - anchor, { s, rest }
 end
 
---- The moment at which the monotonic clock showed something.
+--- The moment of a time of the monotonic clock.
 function M.moment(anchor, at) return { split(anchor, at) } end
 
--- Seconds and units from one moment to another: both 0 where that is not later.
+-- Seconds and units from one moment to another; both 0 if the second is not later.
 local function difference(from, to, unit)
   local s, rest = to[1] - from[1], floor(to[2] / unit) - floor(from[2] / unit)
   if rest < 0 then s, rest = s - 1, rest + 1e9 / unit end
@@ -75,13 +75,13 @@ end
 --- Nanoseconds from one moment to another, by the rule for 64-bit values.
 function M.between(from, to) return core.clock_ns(difference(from, to, 1)) end
 
---- Microseconds by which their texts differ, a number.
+--- The difference of two times in microseconds, as their texts show it; a number.
 function M.micros_between(from, to)
   local s, micros = difference(from, to, 1e3)
   return s * 1e6 + micros
 end
 
---- Nanoseconds from one moment to another, as near as a number is.
+--- Nanoseconds from one moment to another, as precise as a number can be.
 function M.nearly_between(from, to)
   local s, ns = difference(from, to, 1)
   return s * 1e9 + ns

@@ -1,4 +1,4 @@
---- What perf.tracer is told, by its options and by the environment variables that OpenTelemetry's specification names.
+--- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
 -- @module perf.trace.config
 local blame = require "perf.names.blame"
 local every = require "perf.every"
@@ -19,7 +19,7 @@ local known = { service = "string", exporter = "table|function|boolean", events 
 
 local function mistake(name, why) blame.raise(("option '%s': %s"):format(name, why), 1) end
 
--- What an option says, or else a variable of the environment.
+-- The value of an option, or else of a variable of the environment.
 local function number_of(options, config, name, range, variable, default, scale)
   local v = settings.option(name, options[name], range)
   if v then return v end
@@ -63,7 +63,7 @@ local function sampler_of(options, config)
   end
   local name, argument = env "OTEL_TRACES_SAMPLER", env "OTEL_TRACES_SAMPLER_ARG"
   s, message = sampler.of(name, argument)
-  if message and sampler.of(name) ~= false then -- the argument is what is wrong
+  if message and sampler.of(name) ~= false then -- the argument is wrong, not the name
     warn(config, ("OTEL_TRACES_SAMPLER_ARG: %s; it is ignored"):format(message))
     s, message = sampler.of(name)
   end
@@ -153,7 +153,7 @@ end
 
 --- The configuration of a tracer.
 -- @tab[opt] options perf.tracer's
--- @return config; raises at the caller for what no program should say
+-- @return config; raises at the caller for a mistake in the options
 function M.read(options)
   options = extension.check(known, options, 1)
   if options.events == true then mistake("events", "a list of events, or false") end

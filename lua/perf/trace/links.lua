@@ -1,4 +1,4 @@
---- Links: spans of other traces that a span has to do with. A link is a context, or a Span, with attributes of its own.
+--- Links from a span to other spans, of any trace. A link is a context, or a Span, with its own attributes.
 -- @module perf.trace.links
 local attributes = require "perf.trace.attributes"
 local blame = require "perf.names.blame"
@@ -6,16 +6,16 @@ local propagation = require "perf.trace.propagation"
 
 local M = {}
 
---- What keeps a value from being a link; nil when nothing does.
+--- Why a value cannot be a link; nil if it can.
 function M.wrong(link)
   if type(link) ~= "table" then return "context expected, got " .. type(link) end
   return propagation.wrong(link) or not (link.span_id or link.remote) and "a context with ids expected" or nil
 end
 
---- A copy of a link: what the program does to it later must not cost the batch that the span is sent with.
--- @param link one that is not wrong
+--- Copy a link: a change that the program makes later must not break the batch in which the span is sent.
+-- @param link a valid link
 -- @param details its attributes, or nil
--- @int arg which argument of the public function they came in
+-- @int arg the number of the argument of the public function
 -- @tab limits the tracer's
 function M.copy(link, details, arg, limits)
   local copy = { trace_id = link.trace_id, span_id = link.span_id, tracestate = link.tracestate }
@@ -27,9 +27,9 @@ function M.copy(link, details, arg, limits)
   return copy
 end
 
---- The links that a span starts with.
+--- The links that are given at a span's start.
 -- @param links the option: an array of contexts and Spans; a context may have attributes
--- @int arg which argument of the public function it came in
+-- @int arg the number of the argument of the public function
 -- @tab limits the tracer's
 -- @return array; how many were dropped, nil for none
 function M.list(links, arg, limits)
@@ -40,7 +40,7 @@ function M.list(links, arg, limits)
   for i, link in ipairs(links) do
     local wrong = M.wrong(link)
     if wrong then blame.raise(("option 'links': [%d]: %s"):format(i, wrong), arg) end
-    if link.span_id then -- a header may say only whether to sample
+    if link.span_id then -- a header may contain only the sampling decision
       local copy = M.copy(link, getmetatable(link) == nil and link.attributes or nil, arg, limits) -- a Span's are not the link's
       if #list < limits.links then list[#list + 1] = copy else dropped = (dropped or 0) + 1 end
     end

@@ -60,7 +60,7 @@ end
 
 local valid = text.keep(text.valid) -- two names that differ in wrong bytes alone are one: what is written must be unique
 
---- Begin anew: in the child of a fork what was added so far is the parent's to send.
+--- Start with empty histograms: in the child of a fork, since the parent sends what was added so far.
 function Metrics:clear()
   self.names, self.n, self.since, self.anchor = {}, 0, clock.now(), clock.anchor()
 end

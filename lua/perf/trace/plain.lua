@@ -1,4 +1,4 @@
---- Spans as plain tables, as span:totable() gives them and exporters that are functions get them.
+--- Spans as plain tables: the result of span:totable(), and the argument of an exporter that is a function.
 -- @module perf.trace.plain
 local clock = require "perf.trace.clock"
 local totals = require "perf.trace.totals"
@@ -26,7 +26,7 @@ local function events_of(s)
   return list
 end
 
---- A span that is not sampled: without what it does not have, times, and all that was put there.
+--- A span that is not sampled: it has no times, and nothing that the program set.
 function M.silent(s)
   return { name = s.name, kind = "internal", trace_id = s.trace_id, span_id = s.span_id, parent_id = s.parent_id,
     tracestate = s.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, links = {}, status = "unset",

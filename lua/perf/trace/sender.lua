@@ -1,12 +1,12 @@
 --- From finished spans to a backend: a bounded queue, batches, retries. The program never waits for it.
 --
--- What a sender does is written as one straight function, `deliver`: wait for a batch, encode it, post it, try again later if
--- that fails. It runs in a coroutine that gives way wherever it would wait, and `step` takes it on for a moment: the tracer
--- calls that when spans finish, an event loop by tracer:poll(), tracer:flush() until all is gone. A step that waits costs one
--- look; one that encodes does a few dozen spans. Within nginx the same function runs in a timer instead (transport.spawn),
--- where it waits as nginx does.
+-- A sender is one straight function, `deliver`: wait for a batch, encode it, post it, retry later if that fails. It runs in a
+-- coroutine that yields wherever it would wait, and `step` resumes it. The tracer calls `step` when spans finish, an event loop
+-- calls it by tracer:poll(), and tracer:flush() calls it until everything is sent. A step that still waits costs one check; a
+-- step that encodes does a few dozen spans. In nginx the same function runs in a timer instead (transport.spawn) and waits as
+-- nginx does.
 --
--- The books always balance: made = sent + dropped + queued (what a batch on its way holds counts as queued).
+-- Always made = sent + dropped + queued, where the spans of a batch that is being sent count as queued.
 -- @module perf.trace.sender
 local at_exit = require "perf.at_exit"
 local core = require "perf.core"
@@ -19,12 +19,12 @@ local M = {}
 local Sender = {}
 Sender.__index = Sender
 
-local GLANCE = 1e6 -- ns between two looks at what it waits for
+local GLANCE = 1e6 -- ns between two checks of what it waits for
 local FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30 -- seconds before a batch is tried again, doubling
-local MOST_WANTED = 300 -- seconds that a backend may ask us to stay away for
+local MOST_WANTED = 300 -- the most seconds that a backend may ask us to wait
 local SLICE = 32 -- spans that are encoded at once
-local CLOSE, AT_EXIT = 10, 5 -- seconds that close() and a program's end wait for the backend
-local LAST_TRY = 1 -- second before the end of close() at which a batch is tried a last time
+local CLOSE, AT_EXIT = 10, 5 -- seconds that close() and the end of the program wait for the backend
+local LAST_TRY = 1 -- close() tries a batch a last time so many seconds before its deadline
 
 ---------------------------------------------------------------------------------------------------------------------
 -- What runs in the coroutine
@@ -35,13 +35,13 @@ local function pause_before(attempt, wanted)
   return wanted and math.max(pause, math.min(wanted, MOST_WANTED)) or pause
 end
 
--- From now on a batch that fails is tried again until shortly before `limit` seconds from now.
+-- From now on a batch that fails is retried until shortly before the deadline, `limit` seconds from now.
 local function begin_closing(self, limit)
   self.last_try, self.hurries = clock.now() + (limit - math.min(LAST_TRY, limit / 4)) * 1e9, self.hurries + 1
 end
 
--- Wait before the next attempt. flush() and close() cut this short, unless the backend has asked for it: then only the last
--- attempt that close() has time for comes sooner.
+-- Wait before the next attempt. flush() and close() shorten this wait, unless the backend asked for it: then close() makes only
+-- its last attempt earlier.
 local function rest(self, seconds, wanted)
   local hurries, till = self.hurries, clock.now() + seconds * 1e9
   while wanted or self.hurries == hurries do
@@ -53,7 +53,7 @@ local function rest(self, seconds, wanted)
   end
 end
 
--- Post a body until it is taken, or refused for good, or it has been tried for long enough.
+-- Post a body until the backend accepts it or refuses it for good, or the time for retries is over.
 -- @return how many of its n spans arrived; nil when they are too many for one request
 local function post(self, body, n, signal)
   local deadline, attempt = clock.now() + self.retry * 1e9, 0
@@ -67,14 +67,14 @@ local function post(self, body, n, signal)
     self.failures, self.last_error = self.failures + 1, message
     if again == "smaller" then return nil end
     local now, pause = clock.now(), pause_before(attempt, wanted)
-    -- A backend that says when to come back is asked once more then.
+    -- If the backend says when to retry, try once more at that time.
     local till = now + (wanted and 0 or pause * 1e9)
     if not again or till > deadline or self.last_try and now >= self.last_try then return 0 end
     rest(self, pause, wanted)
   end
 end
 
--- n spans that were on their way are done with: some arrived.
+-- Account for n spans that were being sent: some arrived, the others are dropped.
 local function settle(self, n, arrived)
   self.flying, self.sent, self.dropped = self.flying - n, self.sent + arrived, self.dropped + n - arrived
 end
@@ -83,7 +83,7 @@ local function fail(self, message)
   self.failures, self.last_error = self.failures + 1, tostring(message)
 end
 
--- Send the spans from `first` to `last` of a writer, by halves where they are too many for the backend, or for the memory here.
+-- Send the spans from `first` to `last` of a writer; in halves if they are too many for the backend, or for the memory here.
 local function send(self, writer, first, last)
   local n, arrived = last - first + 1, nil
   local ok, body = pcall(writer.finish, writer, first, last)
@@ -100,7 +100,7 @@ local function send_batch(self, batch, n)
   local writer, count, bytes = new_writer(), 0, 0
   for i = 1, n do
     local ok, size = pcall(writer.add, writer, batch[i])
-    if not ok then -- the fault of this one span
+    if not ok then -- this span cannot be encoded: drop it alone
       fail(self, size)
       settle(self, 1, 0)
     else
@@ -117,7 +117,7 @@ local function send_batch(self, batch, n)
   if count > 0 then send(self, writer, 1, count) end
 end
 
--- When a span was finished, by the monotonic clock: the times that a program gave it may be of any date.
+-- When a span was finished, by the monotonic clock: times that a program gave may have any date.
 local function finished_at(span) return span.finished or span.start + span.duration end
 
 -- Whether there is something to send now.
@@ -212,8 +212,8 @@ local function step_in_timer(self, now)
   end
 end
 
---- Go on a little, without waiting.
--- @return seconds until it is worth another call; nil when there is nothing to do
+--- Continue for a moment, without waiting.
+-- @return seconds until the next call is due; nil when there is nothing to do
 function Sender:step()
   local now = clock.now()
   if type(self.exporter) == "function" then
@@ -259,7 +259,7 @@ function Sender:add(span)
   return queue.n >= self.most or finished_at(span) >= self.next_step
 end
 
---- Send all there is now, waiting for it and trying again. In nginx it does not wait: a timer sends.
+--- Send everything that is queued now: wait for that, and retry. In nginx it does not wait: a timer sends.
 -- @param limit seconds
 -- @return true, or nil, message, "ETIMEDOUT", or "EIO" when spans were dropped since the last flush
 function Sender:flush(limit)
@@ -285,7 +285,7 @@ function Sender:flush(limit)
   return true
 end
 
---- Send what can be sent in `limit` seconds (10), drop the rest. Idempotent.
+--- Send what can be sent in `limit` seconds (10), and drop the rest. Idempotent.
 -- @return as `flush`
 function Sender:close(limit)
   limit = limit or CLOSE
@@ -304,7 +304,7 @@ function Sender:close(limit)
   return ok, message, code
 end
 
---- This is the child of a fork: what is queued is the parent's, and so is the connection.
+--- In the child of a fork: drop the queue and the connection, which belong to the parent.
 function Sender:forked()
   self.generation = core.fork_generation()
   self.queue:clear()
@@ -313,8 +313,8 @@ function Sender:forked()
   self.made, self.sent, self.dropped, self.told, self.flying, self.failures, self.last_error = 0, 0, 0, 0, 0, 0, nil
 end
 
--- Lua 5.1 and LuaJIT, when they end, unload libraries before they finalize what is made while they end, as a last connection
--- is. So libraries stay where they are: the process ends anyway.
+-- At their end, Lua 5.1 and LuaJIT unload libraries before they finalize objects that are created meanwhile, such as a last
+-- connection. So the libraries are kept loaded: the process ends anyway.
 local function keep_libraries()
   if _VERSION ~= "Lua 5.1" then return end
   local registry = debug and debug.getregistry and debug.getregistry()
@@ -323,9 +323,9 @@ local function keep_libraries()
 end
 
 --- A new sender.
--- @param exporter what perf.exporter.* gives, or a function
+-- @param exporter returned by perf.exporter.*, or a function
 -- @param options resource (a function), queue (spans), batch (spans), bytes (of a request), delay (seconds until a batch that is
--- not full is sent), retry (seconds that a batch is tried again for), metrics
+-- not full is sent), retry (seconds for which a batch is retried), metrics
 function M.new(exporter, options)
   local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
     most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,

@@ -1,6 +1,6 @@
---- What sending costs is left out of the spans that count meanwhile, whoever caused it: a span that finished, flush or poll
--- within a span, another tracer's. The sum of that cost stands with each list of events; a span takes off what was added to the
--- sum while it counted. So a span pays for this by two comparisons, and sending need not know which spans there are.
+--- Leaves the cost of sending out of the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
+-- within a span, or another tracer. Each list of events keeps the sum of that cost, and a span subtracts what was added to the
+-- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
 -- @module perf.trace.sending
 local blame = require "perf.names.blame"
 local every = require "perf.every"
@@ -11,20 +11,20 @@ local M = {}
 local watched = setmetatable({}, { __mode = "k" }) -- the lists that spans are counted by
 local sending = false
 
---- Prepare a list for spans: list.spans is the number of those that count by it now, list.sending the sum (false for none),
--- which is replaced and never changed, since spans keep what it was.
--- @param list what measure.lookup gives
+--- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is
+-- replaced and never changed in place, since spans keep its earlier values.
+-- @param list returned by measure.lookup
 -- @return list
 function M.watch(list)
   if list and not watched[list] then list.spans, list.sending, watched[list] = 0, false, true end
   return list
 end
 
---- Take off what sending added to a list's sum.
+--- Subtract the cost that was added to a list's sum.
 -- @param counts of a span that has just stopped counting by the list
 -- @param list
--- @param before what list.sending was when it began
--- @return what was taken off
+-- @param before the value of list.sending when the span began
+-- @return the cost that was subtracted
 function M.leave_out(counts, list, before)
   local cost = fast.add(nil, list.sending, list.meter)
   if before then fast.add(cost, before, list.meter, true) end
@@ -49,7 +49,7 @@ end
 -- @param ... its arguments
 -- @return what fn returns; its error passes through
 function M.apart(fn, ...)
-  if sending then return fn(...) end -- an exporter that flushes: it is being counted already
+  if sending then return fn(...) end -- an exporter that calls flush: the outer call counts it
   local costs = {}
   for list in every(watched) do
     if list.spans > 0 and not list.released then costs[list] = fast.start(list.meter, list.layout, list.words) end

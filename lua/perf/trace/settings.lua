@@ -1,5 +1,5 @@
---- What options and environment variables of tracing may say. A wrong option is the program's mistake; a wrong variable is
--- ignored with a warning, since no program should fail for its environment.
+--- Checks the options and environment variables of tracing. An invalid option raises, since it is the program's mistake; an
+-- invalid variable is ignored with a warning, since no program should fail because of its environment.
 -- @module perf.trace.settings
 local blame = require "perf.names.blame"
 local core = require "perf.core"
@@ -44,10 +44,10 @@ function M.say(warnings)
   end
 end
 
---- Say what a variable asks for that is not there.
+--- Warn of a value of a variable that is not supported.
 function M.warn(warnings, name, text, why) warnings[#warnings + 1] = ("%s=%s: %s"):format(name, text, why) end
 
---- The number that the first of some variables says.
+--- The number in the first of some variables that is set.
 -- @tab warnings
 -- @tab range one of the above
 -- @param ... names
@@ -59,7 +59,7 @@ function M.number(warnings, range, ...)
   if text then M.warn(warnings, name, text, range.what .. " expected; it is ignored") end
 end
 
---- The number of milliseconds that one of them says, in seconds.
+--- The same for a variable in milliseconds; returns seconds.
 function M.milliseconds(...)
   local ms = M.number(...)
   return ms and ms / 1e3
@@ -70,7 +70,7 @@ local function char(h) return string.char(tonumber(h, 16)) end
 --- Text with the characters that stand there as "%20".
 function M.decode(text) return (text:gsub("%%(%x%x)", char)) end
 
---- What "key1=value1,key2=value2" says, percent-encoded, in the first of some variables.
+--- The pairs of "key1=value1,key2=value2", percent-encoded, in the first of some variables that is set.
 -- @return table by key; name of the variable
 function M.list(warnings, ...)
   local t, text, name = {}, M.text(...)

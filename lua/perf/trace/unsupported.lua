@@ -1,5 +1,5 @@
---- Variables of OpenTelemetry's specification that concern a tracer and are not supported: a program that is started with one is
--- told so.
+--- Variables of OpenTelemetry's specification that concern a tracer but are not supported. A warning is given for each one that
+-- is set.
 -- @module perf.trace.unsupported
 local settings = require "perf.trace.settings"
 
@@ -14,7 +14,7 @@ local always = {
   { "OTEL_EXPORTER_JAEGER_AGENT_PORT", "Jaeger takes OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
 }
 
--- Of tracers that keep histograms.
+-- For tracers that keep histograms.
 local of_metrics = { { "OTEL_METRIC_EXPORT_TIMEOUT", "the exporter's timeout holds" },
   { "OTEL_METRICS_EXEMPLAR_FILTER", "histograms have no exemplars" } }
 for _, name in ipairs { "ENDPOINT", "HEADERS", "TIMEOUT", "COMPRESSION", "PROTOCOL", "CERTIFICATE", "CLIENT_KEY",
