@@ -106,11 +106,18 @@ for release in "${releases[@]}"; do
         make -s install && (cd / && luajit -e "assert(require [[perf]].measure(function() end))" && luaperf stat -e task-clock -- true) &&
         make -s uninstall && find /usr/local | sort | diff /tmp/before -'
     if wanted flags; then
+        step "$release" "what the flags need" 'tools/setup.sh test'
         for compiler in gcc clang; do
             for flags in "-O0 -g" "-O2" "-O3 -flto" "-O2 -D_FORTIFY_SOURCE=3"; do
-                step "$release" "$compiler $flags" "for l in luajit lua5.4; do make -s -j2 CC=$compiler CFLAGS='$flags' LUA=\$l BUILD=/tmp/flags all &&
-                    \$l -e 'package.path, package.cpath = [[lua/?.lua;lua/?/init.lua]], [[/tmp/flags/]] .. [[\$l]] .. [[/?.so]]
-                    print(require [[perf]].measure(function() end))' || exit; done; rm -rf /tmp/flags"
+                step "$release" "$compiler $flags" "$(printf 'compiler=%s flags=%q\n' "$compiler" "$flags"; cat <<'END'
+                    for l in luajit lua5.4; do
+                        make -s -j2 CC=$compiler CFLAGS="$flags" LUA=$l BUILD=/tmp/flags all &&
+                            LUA_PATH="lua/?.lua;lua/?/init.lua" LUA_CPATH="/tmp/flags/$l/?.so" \
+                                $l -e 'print(require "perf".measure(function() end))' || exit 1
+                    done
+                    rm -rf /tmp/flags
+END
+                )"
             done
         done
     fi
