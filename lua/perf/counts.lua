@@ -75,7 +75,8 @@ local tointeger = math.tointeger or function(v) return v end
 --- The estimate for the whole time from the part of it that was counted.
 local function scaled(raw, enabled, running)
   if running == enabled then return raw end
-  local v = floor(tonumber(raw) / running * enabled + 0.5)
+  local v = tonumber(raw) / running * enabled
+  v = v < 0 and -floor(0.5 - v) or floor(v + 0.5) -- a difference the other way round is the same number below 0
   return tointeger(v) or v
 end
 M.scaled = scaled
@@ -117,7 +118,7 @@ function M.entry(row, raw, enabled, running, id)
   else
     -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
     e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
-    if row.scale then e.value = e.value * row.scale end
+    if row.scale then e.value = tonumber(e.value) * row.scale end -- a 64-bit cdata would cut the scale to a whole number
     e.why = row.note
   end
   return setmetatable(e, Entry)
@@ -285,7 +286,7 @@ end
 function methods:metrics()
   check_self(self, "metrics")
   local m, per_second = {}, {}
-  local function ratio(a, b) return a and b and b ~= 0 and a / b or nil end
+  local function ratio(a, b) return a and b and b ~= 0 and tonumber(a) / tonumber(b) or nil end
   local clock = self["task-clock"] or self["cpu-clock"]
   local cycles = self["cycles"] or self["cpu-cycles"]
   m.ipc = ratio(self["instructions"], cycles)
@@ -295,7 +296,7 @@ function methods:metrics()
   m.ghz = ratio(cycles, clock)
   local time = clock and clock ~= 0 and clock or self.wall_ns
   for _, e in ipairs(entries(self)) do
-    if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = e.value / time * 1e9 end
+    if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = tonumber(e.value) / tonumber(time) * 1e9 end
   end
   m.per_second = per_second
   return setmetatable(m, Metrics)

@@ -9,6 +9,18 @@
 -- @module perf.counts_arithmetic
 local blame = require "perf.names.blame"
 
+-- Counts from 2^53 are 64-bit cdata on LuaJIT, unsigned ones, which have no negative numbers; and of a number that meets one only
+-- the whole part is taken. So results are signed, and numbers where these are exact.
+local has_ffi, ffi = pcall(require, "ffi")
+local signed = has_ffi and ffi.typeof "int64_t"
+
+local function is_wide(v) return type(v) == "cdata" end
+
+local function narrow(v)
+  local n = tonumber(v)
+  return n > -2 ^ 53 and n < 2 ^ 53 and n or v
+end
+
 --- @param counts perf.counts, with entry, entries, is, plain, scaled and FELL
 -- @return the metamethods by name
 return function(counts)
@@ -23,10 +35,10 @@ return function(counts)
   local function estimate(e)
     local raw, enabled, running = e.raw, e.enabled_ns, e.running_ns
     if not (e.bound or enabled == nil or running == nil or enabled == running) then
-      if running == 0 or (running > 0) ~= (enabled > 0) then return nil end
+      if running == 0 or enabled == 0 or (running > 0) ~= (enabled > 0) then return nil end
       raw = counts.scaled(raw, enabled, running)
     end
-    return e.scale and raw * e.scale or raw
+    return e.scale and tonumber(raw) * e.scale or raw
   end
 
   local function new_entry(like)
@@ -71,17 +83,23 @@ return function(counts)
     return list
   end
 
-  -- 64-bit cdata are unsigned.
+  local function plus(x, y)
+    if is_wide(x) or is_wide(y) then return narrow(signed(x) + signed(y)) end
+    return x + y
+  end
+
   local function minus(x, y)
-    if type(x) == "cdata" or type(y) == "cdata" then
-      local d = x >= y and x - y or y - x
-      if d < 2 ^ 53 then d = tonumber(d) end
-      return x >= y and d or -d
-    end
+    if is_wide(x) or is_wide(y) then return narrow(signed(x) - signed(y)) end
     return x - y
   end
 
-  local function plus(x, y) return x + y end
+  local function times(v, n)
+    if not is_wide(v) then return v * n end
+    local product = tonumber(v) * n
+    return n % 1 == 0 and math.abs(product) < 2 ^ 63 and narrow(signed(v) * n) or product
+  end
+
+  local function over(v, n) return (is_wide(v) and tonumber(v) or v) / n end
 
   -- The event never ran. It is still part of a sum if the other part was counted.
   local function waited(e) return e.raw and e.running_ns == 0 and e.enabled_ns ~= nil and e.enabled_ns ~= 0 end
@@ -166,12 +184,12 @@ return function(counts)
   function M.__mul(a, b)
     if type(a) == "number" then a, b = b, a end
     local n = number(b, "*")
-    return each(a, "*", function(v) return v * n end)
+    return each(a, "*", function(v) return times(v, n) end)
   end
 
   function M.__div(a, n)
     number(n, "/")
-    return each(a, "/", function(v) return v / n end)
+    return each(a, "/", function(v) return over(v, n) end)
   end
 
   local function alike(a, b)

@@ -6,7 +6,7 @@ local M = {}
 
 --- 1234567 -> "1,234,567"; fractions keep two digits.
 function M.commas(v)
-  local s = type(v) == "cdata" and tostring(v):gsub("U?LL$", "") or nil
+  local s = type(v) == "cdata" and tostring(v):gsub("U?LL$", "") or math.type and math.type(v) == "integer" and tostring(v) or nil
   if not s then
     s = v == math.floor(v) and ("%.0f"):format(v) or ("%.2f"):format(v)
   end
