@@ -63,6 +63,12 @@ function M.file(f, ...)
   return result, message, number
 end
 
+--- Make room for a descriptor, before somebody opens a file who cannot try again.
+function M.make_room()
+  local file = M.file(io.open, "/dev/null")
+  if file then file:close() end
+end
+
 local breakpoints = setmetatable({}, { __mode = "k" }) -- Event -> its label
 
 --- Note an event that was opened.

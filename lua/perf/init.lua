@@ -11,6 +11,7 @@
 local core = require "perf.core"
 local every = require "perf.every"
 local group = require "perf.group"
+local idle = require "perf.idle"
 local keeper = require "perf.keeper"
 local measure = require "perf.measure"
 local open = require "perf.open"
@@ -65,6 +66,7 @@ end
 setmetatable(perf, {
   __index = function(t, name)
     local value
+    if home[name] or modules[name] then idle.make_room() end -- for `require`, which says only that there is no such module
     if home[name] then
       value = require("perf." .. home[name])[name]
     elseif modules[name] then

@@ -17,6 +17,7 @@ local copy = require "perf.pool.copy"
 local core = require "perf.core"
 local extension = require "perf.extension"
 local host = require "perf.host"
+local idle = require "perf.idle"
 local measure = require "perf.measure"
 
 local M = {}
@@ -73,7 +74,7 @@ end
 local function has_descriptors(threads)
   local files, refused = {}, nil
   for i = 1, threads do
-    local f, _, number = io.open "/dev/null"
+    local f, _, number = idle.file(io.open, "/dev/null")
     if not f then
       refused = number
       break

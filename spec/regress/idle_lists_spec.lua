@@ -177,4 +177,28 @@ describe("a list that waits gives way", function()
     end)
     assert.equal("done", text)
   end)
+
+  it("with its descriptors, to a module of this library that is loaded later, and to a pool's threads", function()
+    assert.equal("done", (util.in_child(function()
+      kit.settle()
+      for _, module in ipairs { "pool", "data" } do
+        package.loaded["perf." .. module] = nil
+        rawset(perf, module, nil)
+      end
+      local function fill() -- with idle lists, until a file finds no room
+        for i = 1, 60 do perf.measure({ { event = "dummy", label = "dummy " .. i } }, kit.touch_pages, 1) end
+        assert(not io.open "/dev/null")
+      end
+      assert(kit.rlimit("nofile", #require "perf.core".listdir "/proc/self/fd" + 20))
+      fill()
+      assert(perf.data.open)
+      fill()
+      assert(perf.pool)
+      fill()
+      local pool = assert(perf.pool { size = 1, events = false })
+      assert(pool:submit(function() return 5 end):get() == 5)
+      pool:close()
+      return "done"
+    end)))
+  end)
 end)
