@@ -25,9 +25,9 @@ int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(
 void pb_push_errno(lua_State *L, int err);
 /* What a group's read failed for. */
 int pb_fail_read(lua_State *L, int err);
-/* What refuses the use of an object in the child of a fork, by the name of its class. */
+/* The message for the use of an inherited object in the child of a fork; takes the name of its class. */
 #define PB_INHERITED "%s belongs to the parent process: it was opened before a fork; open another one here"
-/* Raises that for argument i. */
+/* Raises it for argument i. */
 void pb_refuse_inherited(lua_State *L, int i, const char *what);
 /* true, or pb_fail. */
 int pb_result(lua_State *L, int r, const char *what);
@@ -60,13 +60,13 @@ struct pb_event {
 	int backward;              /* attr.write_backward */
 	int failed;                /* what went wrong with the ring and is to be told of: -errno */
 
-	/* What was lost (ring_lost.c). lost_base: what it had lost when it began to write into the ring it writes into now.
-	 * lost_gone: of a ring, what those lost in it that no longer write into it. */
+	/* Lost records (ring_lost.c). lost_base: the event's loss when it began to write into its current ring. lost_gone: the
+	 * loss in this event's ring of events that no longer write into it. */
 	uint64_t lost_seen, lost_base, lost_gone;
-	struct pb_event *output, *writers, *next_writer; /* whose ring it was redirected to; who was redirected to this one's */
+	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; those that write into this one's */
 	int redirected;                                  /* ever */
 
-	/* What ends a read (ring_wait.c): a pipe, where somebody asked for it. */
+	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */
 	int wake_fd, wake_read;
 	unsigned reads;
 	struct pb_hold hold; /* of its ring and its layouts */
@@ -104,8 +104,8 @@ struct pf_meter *pb_check_meter(lua_State *L, int i);
 int pb_meter_failed(lua_State *L, int r);
 void pb_open_meter(lua_State *L);
 void pb_open_counts(lua_State *L); /* after meter.c */
-/* guard.c: if the Counts at `counts`, which measure with the Meter at `meter`, are collected before pb_unguard, the meter is told
- * that this measurement will never end. */
+/* guard.c: if the Counts at `counts`, a measurement by the Meter at `meter`, are collected before pb_unguard, the meter learns
+ * that the measurement will never end. */
 void pb_guard(lua_State *L, int meter, int counts);
 void pb_unguard(lua_State *L, int counts);
 void pb_open_guard(lua_State *L); /* after event.c and meter.c */

@@ -303,7 +303,7 @@ static int l_state(lua_State *L)
 	return 2;
 }
 
-/* data:lost(): what the lost records that were read so far say, and the lost_samples records. */
+/* data:lost(): the sums of the lost records and of the lost_samples records that were read so far. */
 static int l_lost(lua_State *L)
 {
 	const struct pb_data *p = to_data(L, 1);

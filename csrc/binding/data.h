@@ -13,7 +13,7 @@
 struct pb_data {
 	struct pf_data d;
 	int fd, own, open;
-	uint32_t generation; /* pf_fork_generation at the opening: what the child of a fork read of a pipe would be its parent's */
+	uint32_t generation; /* pf_fork_generation at the opening: the child of a fork must not read from the parent's pipe */
 	uint32_t nattrs; /* entries of the state's attrs */
 	uint64_t nerrors;
 	struct pf_data_record next; /* read, and not yet handed out, */
@@ -38,8 +38,8 @@ int pb_data_tells(uint32_t type);
 /* Let its Record, on top of the stack, do so. The Data is at 1. */
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
 
-/* each.c: the next record of that type, 1, or 0 at the end; what is damaged before it is left out, and what tells about the file told of
- * on the way. The Data is at 1, Record's metatable at index metatable. */
+/* each.c: the next record of that type, 1, or 0 at the end; what is damaged before it is left out, and what tells about the file
+ * told of on the way. The Data is at 1, Record's metatable at index metatable. */
 int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r);
 
 /* data_feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */

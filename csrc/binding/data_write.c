@@ -57,7 +57,7 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
-/* writer:is_inherited(): it is open, and the parent's of a fork. */
+/* writer:is_inherited(): whether it is open and belongs to the parent of a fork. */
 static int l_is_inherited(lua_State *L)
 {
 	const struct pb_writer *p = to_writer(L, 1);

@@ -4,7 +4,7 @@
  *     for i, ip, time in data:each("sample", "ip", "time") do
  *     for i, ip, time in ev:each("sample", "ip", "time") do      -- what is in the ring now
  *
- * The loop over a ring ends at bounds that its caller may give, {max =, duration =}, and when its reader is woken.
+ * The loop over a ring ends at the caller's limits, {max =, duration =}, or when its reader is woken.
  *
  * A file's records that tell about the file itself are told of on the way as ever; the others cost their parsing and no
  * more. Damaged ones are left out. */
@@ -16,7 +16,7 @@
 #include "record.h"
 #include "ring.h"
 
-enum { MAX_FIELDS = 32, FIELD_STACK = 8 }; /* what the push of a field needs beside it */
+enum { MAX_FIELDS = 32, FIELD_STACK = 8 }; /* stack slots for pushing one field */
 
 struct each {
 	uint32_t type;
@@ -27,7 +27,7 @@ struct each {
 static int push_fields(lua_State *L, struct each *e, const struct pf_record *rec, const unsigned char *bytes)
 {
 	lua_settop(L, 0);
-	luaL_checkstack(L, 1 + e->n + FIELD_STACK, "fields"); /* of the call, which begins with LUA_MINSTACK each time */
+	luaL_checkstack(L, 1 + e->n + FIELD_STACK, "fields"); /* every call begins with LUA_MINSTACK slots only */
 	pb_push_u64(L, ++e->count);
 	for (int i = 0; i < e->n; i++)
 		pb_push_plain_field(L, rec, bytes, e->field[i]);
@@ -114,7 +114,7 @@ static int l_event_step(lua_State *L)
 	return 0;
 }
 
-/* The table of bounds that stands behind the fields of an Event's loop: taken off the stack. */
+/* Removes the table of limits, which may follow the fields of an Event's loop, from the stack. */
 static void take_bounds(lua_State *L, struct each *e)
 {
 	static const char *const known[] = {"max", "duration", NULL};

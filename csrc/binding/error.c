@@ -53,7 +53,7 @@ void pb_refuse_inherited(lua_State *L, int i, const char *what)
 	luaL_argerror(L, i, lua_pushfstring(L, PB_INHERITED, what));
 }
 
-/* core.inherited(what): the text that refuses an object of the Lua layer so. */
+/* core.inherited(what): the same message for an object of the Lua layer. */
 static int l_inherited(lua_State *L)
 {
 	lua_pushfstring(L, PB_INHERITED, luaL_checkstring(L, 1));

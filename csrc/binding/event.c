@@ -22,7 +22,7 @@ struct pf_event *pb_check_event(lua_State *L, int i)
 	return ev;
 }
 
-/* The bits that were not there. A group's counts need ids, or nobody could tell whose they are. */
+/* Returns the bits that were not set. The counts of a group need ids to be attributed to its events. */
 static uint64_t add_lost(struct pf_attr *attr)
 {
 	const uint64_t asked = attr->read_format, group = asked & PF_FORMAT(GROUP);
@@ -32,8 +32,8 @@ static uint64_t add_lost(struct pf_attr *attr)
 }
 
 /* core.open(attr, pid, cpu, leader or nil, flags, info, user, lost): Event, or nil, message, code. user: its counter may be read
- * without a system call, see ../core/user_read.h. lost: the kernel counts the records that it loses, whatever attr.read_format
- * says; who reads sees what that says. */
+ * without a system call, see ../core/user_read.h. lost: let the kernel count its lost records, whatever attr.read_format is;
+ * readings show only what attr.read_format asks for. */
 static int l_open(lua_State *L)
 {
 	struct pf_attr attr;
@@ -187,7 +187,7 @@ static int l_fd(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
 
-	ev->shared = 1; /* with whoever gets the descriptor, and may map it */
+	ev->shared = 1; /* the caller has the descriptor, and may map it */
 	pf_user_drop(&ev->user);
 	lua_pushinteger(L, ev->fd);
 	return 1;
@@ -199,14 +199,14 @@ static int l_is_open(lua_State *L)
 	return 1;
 }
 
-/* ev:is_inherited(): it is open, and was opened before a fork, by the parent of this process. */
+/* ev:is_inherited(): whether it is open and was opened before a fork, by the parent of this process. */
 static int l_is_inherited(lua_State *L)
 {
 	lua_pushboolean(L, pf_event_usable(to_event(L, 1)) == -ECHILD);
 	return 1;
 }
 
-/* ev:is_off(): nothing has enabled it since it was opened disabled or last disabled. */
+/* ev:is_off(): whether it is disabled: nothing has enabled it since it was opened disabled or last disabled. */
 static int l_is_off(lua_State *L)
 {
 	lua_pushboolean(L, to_event(L, 1)->off);
@@ -262,10 +262,10 @@ static int l_format(lua_State *L)
 	return 1;
 }
 
-/* ev:scan(own): what read(2) says, undigested: {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the
- * read_format has "group"; no entry at all when a pinned event lost its counter. nil alone when it is no open Event of
- * this process: the Lua layer says so of the method that was called. own: it is a read of a measurement, and the field `own` says
- * how many calls of measurements the value contains. */
+/* ev:scan(own): the result of read(2): {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the read_format
+ * has "group"; no entry when a pinned event lost its counter. Returns nil alone if it is not an open Event of this process: the
+ * Lua layer raises the error in the name of the method that was called. own: this is a read of a measurement; the field `own` is
+ * the number of system calls of measurements that the value contains. */
 static int l_scan(lua_State *L)
 {
 	const struct pf_event *ev = pb_test(L, 1, PB_EVENT);
@@ -298,9 +298,9 @@ static int l_scan(lua_State *L)
 	return 1;
 }
 
-/* ev:begin(): enable, and the start of a measurement: value, enabled, running. ev:since(value, enabled, running): the
- * differences, and the id. nil and the errno's symbol instead: "EBADF" no open Event, "ECHILD" one of the parent of a fork,
- * "ENOTSUP" a read_format of its own, "ENODATA" pinned, and without a counter ... */
+/* ev:begin(): enable, and start a measurement: value, enabled, running. ev:since(value, enabled, running): the differences, and
+ * the id. On failure nil and the errno's symbol: "EBADF" not an open Event, "ECHILD" opened by the parent before a fork,
+ * "ENOTSUP" another read_format, "ENODATA" pinned and without a counter ... */
 static int measured(lua_State *L, int r, const uint64_t *words, int n)
 {
 	if (r < 0) {
@@ -353,8 +353,9 @@ static int l_user(lua_State *L)
 	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_VALUES);
 }
 
-/* core.watch_calls(event, at_exit, filtered, call, ...): it counts these system calls, "read", "ioctl" ..., when they return or when
- * they begin, or some of them; those that measuring makes are then kept out of what is measured: see ../core/own.h. */
+/* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls, "read", "ioctl" ...,
+ * when they return (at_exit) or begin, or some of them (filtered). The calls of measurements are then left out: see
+ * ../core/own.h. */
 static int l_watch(lua_State *L)
 {
 	static const char *const calls[] = {"read", "ioctl", "mmap", "munmap", NULL}; /* as pf_own_call */

@@ -1,9 +1,9 @@
-/* A guard of a measurement that must not be forgotten.
+/* A guard for a measurement that may never end.
  *
- * Most measurements that an error or a dead coroutine leaves behind cost nothing, so nothing watches over them. But a list of
- * hardware events is enabled while it measures and takes counters from others. So such a measurement gets a guard, which lives as
- * long as its Counts: the registry's table PB_GUARDS, whose keys are weak, has it by them. What collects the guard then tells
- * the meter, unless the measurement has ended. */
+ * A measurement that an error or a dead coroutine leaves behind usually costs nothing. But a list of hardware events is enabled
+ * while it measures, and takes counters from other events. So such a measurement gets a guard, which lives as long as its Counts:
+ * the registry's table PB_GUARDS, which has weak keys, maps the Counts to it. When the guard is collected before the measurement
+ * has ended, its finalizer tells the meter. */
 #include "../core/meter.h"
 #include "binding.h"
 
@@ -14,7 +14,8 @@ struct guard {
 	struct pf_meter *meter; /* NULL when the measurement has ended */
 };
 
-/* Do the descriptors of the Meter at the top still belong to its events? When a state closes, those may have been closed first. */
+/* Do the descriptors of the Meter on top still belong to its events? When a state closes, the events may have been closed first.
+ * */
 static int is_open(lua_State *L, const struct pf_meter *m)
 {
 	const int top = lua_gettop(L);

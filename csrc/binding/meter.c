@@ -2,8 +2,8 @@
  *
  * A Group is one kernel group, a Meter several groups read together (or none: the kernel's accounting of the thread).
  * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of those that own them: Events, Groups, or
- * where core.reopen made a Meter by one call, one Descriptors. A Group whose counters can be read without a system call points into
- * its Events: it keeps them in an array that nobody else has, with the other one at 0.
+ * where core.reopen made a Meter by one call, one Descriptors. A Group whose counters can be read without a system call points
+ * into its Events: it keeps them in an array that nobody else has, with the other one at 0.
  */
 #include <errno.h>
 #include <string.h>
@@ -93,8 +93,9 @@ static int l_group(lua_State *L)
 	return 1;
 }
 
-/* core.meter(groups, new, rests): several Groups read as one; none for the kernel's accounting of the thread. new says that none
- * of their events was ever enabled, nor will be but by measuring; rests, that they are enabled while a measurement runs alone. */
+/* core.meter(groups, new, rests): several Groups that are read together; no group means the kernel's accounting of the thread.
+ * new: none of their events was ever enabled, and only measurements will enable them. rests: enable them only while a measurement
+ * runs. */
 static int l_meter(lua_State *L)
 {
 	int new = lua_toboolean(L, 2), rests = lua_toboolean(L, 3);
@@ -169,9 +170,9 @@ static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, u
 	return 0;
 }
 
-/* core.reopen(attrs, sizes): a new Meter of the calling thread, of groups with so many events each, all that core.meter would make of
- * Events that were opened one by one; attrs are strings of core.pack, the leaders' disabled. Its members() are one Descriptors. Or
- * nil, message, code, and nothing left open. */
+/* core.reopen(attrs, sizes): a new Meter of the calling thread, of groups with so many events each, all that core.meter would
+ * make of Events that were opened one by one; attrs are strings of core.pack, the leaders' disabled. Its members() are one
+ * Descriptors. Or nil, message, code, and nothing left open. */
 static int l_reopen(lua_State *L)
 {
 	struct descriptors *d;
@@ -293,8 +294,8 @@ static int l_own(lua_State *L)
 	return 0;
 }
 
-/* m:used(): how many measurements have begun and not ended, among them those that never will (an error left them); and when the last
- * one began, by CLOCK_MONOTONIC. */
+/* m:used(): how many measurements have begun but not ended, including those that an error ended; and when the last one began, by
+ * CLOCK_MONOTONIC. */
 static int l_used(lua_State *L)
 {
 	const struct pf_meter *m = pb_check_meter(L, 1);
@@ -304,7 +305,7 @@ static int l_used(lua_State *L)
 	return 2;
 }
 
-/* m:was_reset(): one of its events was, by itself. */
+/* m:was_reset(): notes that one of its events was reset by itself. */
 static int l_was_reset(lua_State *L)
 {
 	pb_check_meter(L, 1)->reset_ns = pf_wall_ns();

@@ -82,8 +82,9 @@ static int l_start(lua_State *L)
 }
 
 /* process:trace(), before the start: true, or nil, message, code where tracing is refused.
- * process:until_open(path), after it: true when the program stands before opening path, false when it never will, or when it is
- * traced no more since a signal came. process:go_on() lets it open the file and ends the tracing. */
+ * process:until_open(path), after the start: true when the program is stopped just before it opens path; false when it ended
+ * without that, or when a signal arrived and the tracing was ended. process:go_on() lets it open the file and ends the tracing.
+ * */
 static int l_trace(lua_State *L)
 {
 	return pb_result(L, pf_process_trace(check_process(L, 1)), "ptrace");

@@ -48,8 +48,8 @@ static int stop(lua_State *L, struct pb_profiler *p)
 	return r;
 }
 
-/* The state closes. What a finalizer started after its turn had come is never collected, and must not outlive the state: it is
- * stopped here, since this object is older than all profilers and so is finalized after them. */
+/* The state closes. A profiler that a finalizer started meanwhile may never be collected, but must not outlive the state. It is
+ * stopped here, since this object is older than all profilers and is therefore finalized after them. */
 static int l_state_closes(lua_State *L)
 {
 	struct pb_lifetime *life = lua_touserdata(L, 1);
@@ -87,9 +87,9 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	return life;
 }
 
-/* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=, timeline=}): a Profiler;
- * or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose functions are not shown, code_start
- * to code_end the interpreter's; timeline is how many samples are kept one by one. */
+/* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
+ * timeline=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
+ * functions are not shown, code_start to code_end the interpreter's; timeline is how many samples are kept one by one. */
 static int l_profiler(lua_State *L)
 {
 	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
@@ -149,7 +149,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* prepare(profiler, why): all of a start that may raise for want of memory. Returns 0 or -errno. */
+/* prepare(profiler, why): the part of a start that may raise for want of memory. Returns 0 or -errno. */
 static int prepare(lua_State *L)
 {
 	struct pb_profiler *p = lua_touserdata(L, 1);
@@ -199,7 +199,8 @@ static int l_stop(lua_State *L)
 	return pb_result(L, stop(L, check_profiler(L)), "stop");
 }
 
-/* profiler:state(): "new", "running", "inherited" (it is the parent's of a fork, and was not stopped before) or "stopped". */
+/* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before) or "stopped".
+ * */
 static int l_state(lua_State *L)
 {
 	const struct pb_profiler *p = check_profiler(L);
@@ -266,8 +267,8 @@ static void push_sum(lua_State *L, uint64_t v, const char *field)
  *
  *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
- *   moments   the samples one by one, for core.moment; beyond: those that found no room
- *   total, and of that unsampled: what was counted after the last sample, or for no stack; unsampled_count: samples in that;
+ *   moments   the samples one by one, for core.moment; beyond: how many did not fit
+ *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;
  *   lost, samples, duration_ns, memory */
 static int l_result(lua_State *L)
 {
@@ -333,7 +334,8 @@ static int l_moment(lua_State *L)
 	return 5;
 }
 
-/* core.set_zone(number): the zone that the thread was in; core.zone_setter(): its C function, for FFI; core.new_zone(): a number. */
+/* core.set_zone(number): returns the previous zone of the thread; core.zone_setter(): the C function, for FFI; core.new_zone(): a
+ * new number. */
 static int l_set_zone(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)pf_zone_set((uint32_t)luaL_checkinteger(L, 1)));

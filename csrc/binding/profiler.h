@@ -28,7 +28,7 @@ enum { PB_KEPT_EVENT = 1, PB_KEPT_CELL, PB_KEPT_THREAD, PB_KEPT_LIFETIME };
 
 enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER, PB_COROUTINES_CREATOR };
 
-/* A resumption that is going on, or that an error has ended; see profiler_coroutine.c. */
+/* A resumption that is active, or that an error has ended; see profiler_coroutine.c. */
 struct pb_resumption {
 	lua_State *L, *from;
 	struct pb_resumption *outer;
@@ -36,7 +36,7 @@ struct pb_resumption {
 
 /* One of each Lua state, from the loading of the module to the state's close. */
 struct pb_lifetime {
-	lua_State *main; /* its main thread; NULL where Lua 5.1 did not tell */
+	lua_State *main; /* its main thread; NULL if Lua 5.1 does not tell */
 	struct pb_profiler *running;
 	int closing;
 };
@@ -52,15 +52,16 @@ struct pb_profiler {
 	char hidden[2][256]; /* sources whose functions are not shown, nor the pcall that they call by: the profiler's own */
 };
 
-/* The innermost resumption of this process's one profiled thread that is going on, NULL outside of any. For signal handlers of that
- * thread too. */
+/* The innermost active resumption of the profiled thread; NULL outside of any. May be called in a signal handler of that thread.
+ * */
 struct pb_resumption *pb_resumption(void);
 
 /* The frames of L's stack from a level on, the innermost first: how many. */
 unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames);
 
-/* LuaJIT, profiler_luajit_function.c: learn in a C function how to tell which one runs; its code's address, 0 where it is not known, for the
- * words of the thread that runs; memory that may not be there, 0 or -EFAULT, with a system call. */
+/* LuaJIT, profiler_luajit_function.c: learn, within a C function, how to find the C function that runs; find the address of its
+ * code from the words of the thread, 0 if it is unknown; copy from an address that may be unmapped, by a system call: 0 or
+ * -EFAULT. */
 void pb_function_learn(lua_State *L);
 uint64_t pb_function_running(const uintptr_t *L);
 int pb_safe_copy(void *dst, const void *src, size_t n);
@@ -68,14 +69,15 @@ int pb_safe_copy(void *dst, const void *src, size_t n);
 /* What tells C functions apart. */
 uint64_t pb_function_address(lua_State *L, int i);
 
-/* The engine of this interpreter, for whom has claimed the process's sampler. start: 0, or -errno with the reason in *why; p is at
- * index 1. stop comes after pf_sampler_stop. The owner of trigger may be NULL: whichever profiler samples the calling thread. */
+/* The engine of this interpreter, for the profiler that has claimed the process's sampler. start: 0, or -errno with the reason in
+ * *why; p is at index 1. Call stop after pf_sampler_stop. The owner of trigger may be NULL: the profiler that samples the calling
+ * thread. */
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_profiler *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
 
-/* terminate.c: has a signal asked for the process's end that no hook has come for yet? Then ask for the hook again; for a signal's
+/* terminate.c: if a signal has asked for the end of the process and its hook has not run yet, set the hook again. For a signal
  * handler. */
 void pb_terminate_remind(void);
 

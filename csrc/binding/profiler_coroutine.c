@@ -1,18 +1,18 @@
-/* coroutine.resume, create and wrap in place of the library's while a profiler runs that needs them: they tell who resumed whom, and
- * remember where a coroutine was made. They call what they replace, so all but the telling is as it was. Who keeps one of them
- * beyond the profiler's end has a function that does nothing more than the library's: of the profiler they know a cell, which is
- * empty then.
+/* coroutine.resume, create and wrap in place of the library's while a profiler runs that needs them: they tell who resumed whom,
+ * and remember where a coroutine was made. They call what they replace, so all but the telling is as it was. Who keeps one of
+ * them beyond the profiler's end has a function that does nothing more than the library's: of the profiler they know a cell,
+ * which is empty then.
  *
- * On PUC Lua the library's functions run in place of ours, on the same frame: they are C functions that know nothing but their arguments,
- * or, what coroutine.wrap returns, its thread as the first upvalue, which ours has too. So errors are theirs, and
- * coroutines nest as deep as without a profiler, since a call by lua_pcall counts as a level of C. Functions of anybody else, and LuaJIT's,
- * which are no C functions, are called.
+ * On PUC Lua our functions run the library's C functions directly, on the same frame. These use only their arguments; the
+ * function that coroutine.wrap returns also uses its thread, the first upvalue, which ours has too. So their errors are
+ * unchanged, and coroutines nest as deep as without a profiler (a call by lua_pcall would count as a level of C). Functions of
+ * another library, and LuaJIT's, which are not plain C functions, are called.
  *
- * An error leaves the library's function without a return to ours; so the resumptions are a stack in the cell, of which
- * those that have ended so are told by their coroutine: it is dead. A table keeps the coroutines of the stack alive for that.
+ * An error leaves the library's function without returning to ours. So the resumptions are kept on a stack in the cell, and one
+ * that an error ended is recognized by its coroutine, which is dead. A table keeps the coroutines of the stack alive for that.
  *
- * Where a coroutine was made is a node of the stacks, the number that its thread has in a table with weak keys: it is forgotten with the
- * coroutine. The node's path has the maker's own maker in it already. */
+ * Where a coroutine was made is a node of the stacks, the number that its thread has in a table with weak keys: it is forgotten
+ * with the coroutine. The node's path has the maker's own maker in it already. */
 #include "profiler.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ struct pb_cell {
 
 static struct pb_resumption *volatile resumed;
 
-/* Does a coroutine run, or wait for one that it has resumed? Also while it is on its way out with an error. */
+/* Does a coroutine run, or wait for one that it has resumed? Also true while an error unwinds it. */
 static int is_active(lua_State *co)
 {
 	lua_Debug ar;
@@ -72,7 +72,7 @@ static lua_CFunction in_place(lua_State *L)
 	return lua_tocfunction(L, lua_upvalueindex(ORIGINAL));
 }
 
-/* Call the original with all arguments: how many results it has. Its errors are raised. */
+/* Call the original with all arguments; returns the number of results. Its errors are raised. */
 static int call(lua_State *L)
 {
 	const lua_CFunction original = in_place(L);
@@ -93,7 +93,7 @@ static int resume(lua_State *L, lua_State *co)
 	struct pb_resumption *outer = pb_resumption(), *r = outer ? outer + 1 : c->nested;
 	int n;
 
-	/* Only of the cell's own; and one that cannot be resumed now would be taken for running after the error. */
+	/* Only resumptions of this cell; and a coroutine that cannot be resumed now would seem to run after the error. */
 	if (!co || !running(L) || is_active(co) || r < c->nested || r >= c->nested + MOST_NESTED)
 		return call(L);
 	resumed = outer;
@@ -110,8 +110,7 @@ static int resume(lua_State *L, lua_State *co)
 	return n;
 }
 
-/* The original's error, on top of the stack. What is wrong with an argument it says without its own name, which is that of the
- * function that runs. */
+/* The original's error, on top of the stack. A message about an argument lacks the name of the function, which is added. */
 static int fail(lua_State *L)
 {
 	const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "", *what = strchr(text, '(');
@@ -175,7 +174,7 @@ static void remember(lua_State *L, int thread)
 	pf_sampler_leave(&p->s);
 }
 
-/* The original's one result becomes all that is on the stack. */
+/* The original's one result becomes the only value on the stack. */
 static void make(lua_State *L)
 {
 	const int n = call(L);
@@ -230,7 +229,7 @@ int pb_stands_in(lua_State *L)
 	}
 	if (!PB_LUAJIT && lua_iscfunction(L, -1))
 		lua_pop(L, 1);
-	lua_remove(L, code == l_wrapped ? -1 : -2); /* what is wrapped has a name by its caller, as the original has none */
+	lua_remove(L, code == l_wrapped ? -1 : -2); /* a wrapped function is named by its caller, since the original has no name */
 	return 1;
 }
 

@@ -1,15 +1,15 @@
-/* LuaJIT: its own profiler's hook is the safe point, which compiled code too stops for.
+/* LuaJIT: the safe point is the hook of LuaJIT's own profiler, for which compiled code stops too.
  *
- * luaJIT_profile_start puts a check into compiled code wherever the line changes, and installs a handler for SIGPROF that asks for
- * the hook, with a timer that sends it. The handler is taken, and timer and signal given back to whom they belonged; our
- * own signal calls the handler. The hook comes before the next instruction.
+ * luaJIT_profile_start puts a check into compiled code wherever the line changes, and installs a handler for SIGPROF that asks
+ * for the hook, with a timer that sends it. We keep the address of that handler and restore the previous timer and signal action;
+ * our own signal handler calls it. The hook runs before the next instruction.
  *
- * LuaJIT has one profile in a process, and ours may end without us: lua_close stops it before the first finalizer runs,
- * jit.profile.stop and jit.p stop it at any time. Its handler must not be called then, for it has no state any more, and when the
- * program has started a profile of its own the handler would count for that. What is running is told by three words of LuaJIT's
- * static memory: the state (0: none), the callback, its data. They are found once, by the callback and the data
- * of the first start. LuaJIT changes them on the thread that runs the state, which is the one that our signal comes to; it clears the first
- * after everything else. So the handler may be called whenever the three are ours.
+ * LuaJIT has one profiler in a process, and others can stop ours: lua_close stops it before the first finalizer runs,
+ * jit.profile.stop and jit.p stop it at any time. LuaJIT's handler must not be called then: it has no state any more, and if the
+ * program has started a profiler of its own, the handler would count for that. Three words of LuaJIT's static memory tell what is
+ * running: the state (0: none), the callback, and its data. They are found once, by the callback and the data of our first start.
+ * LuaJIT changes them on the thread that runs the state, which is the thread that gets our signal, and it clears the state last.
+ * So the handler may be called whenever all three are ours.
  *
  * What the public interface does not tell is learnt once, by looking at a small function while it runs, and done without where it
  * cannot be made out:
@@ -88,8 +88,8 @@ static int is_word_of(const lua_State *L, uintptr_t word)
 	return 0;
 }
 
-/* In the writable memory of the object that the handler belongs to: a reference to the state, as its threads have one too, then
- * the callback and its data, which may stand together in other places. */
+/* Search the writable memory of the shared object that has the handler for a reference to the state, followed by the callback and
+ * its data. The last two alone may occur in other places; the state is verified by a thread, which refers to it too. */
 static int __attribute__((no_sanitize("address"))) find_in_object(struct dl_phdr_info *object, size_t size, void *data)
 {
 	struct started *started = data;
@@ -330,7 +330,7 @@ static void set_state(struct pb_profiler *p, int vmstate)
 								    : PF_AT_LUA;
 }
 
-/* Was a C function running that a frame shows, or that nothing is known of? Then the frame says all of it. */
+/* Did a C function run that a frame already shows, or that is unknown? Then the frame is enough. */
 static int shown(struct pb_profiler *p, const struct pf_kind *k, uint32_t frame)
 {
 	const struct pf_frame *f = pf_stacks_frame_at(&p->s.stacks, frame);
@@ -463,7 +463,7 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	if (!ours(p)) {
 		luaJIT_profile_stop(L);
 		give_back(&k);
-		*why = "this LuaJIT does not tell whose profile it has";
+		*why = "the state of this LuaJIT's own profiler could not be found";
 		return -ENOTSUP;
 	}
 	give_back(&k);
@@ -479,7 +479,7 @@ void pb_engine_stop(lua_State *L, struct pb_profiler *p)
 
 	memset(&at, 0, sizeof at);
 	if (!ours(p))
-		return; /* it has ended before, or is somebody else's since */
+		return; /* it has ended already, or another profiler has replaced it */
 	keep(&k);
 	luaJIT_profile_stop(L);
 	give_back(&k);

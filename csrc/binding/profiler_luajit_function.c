@@ -1,5 +1,5 @@
-/* LuaJIT: which C function ran when the signal came. Its frame is gone at the safe point. Where a thread has its frame, and a C
- * function its code, is learnt by looking at one that runs. */
+/* LuaJIT: which C function ran when the signal came. Its frame is gone at the safe point. Where a thread keeps its frame, and a C
+ * function the address of its code, is learned by looking at a function while it runs. */
 #include "profiler.h"
 
 #if PB_LUAJIT
@@ -14,7 +14,7 @@ static struct {
 	int kind;       /* byte of any function's first two words: 0 for one that is written in Lua */
 } vm;
 
-/* Memory that may not be there. */
+/* Copies from an address that may be unmapped: -EFAULT instead of SIGSEGV. */
 int pb_safe_copy(void *dst, const void *src, size_t n)
 {
 	const struct iovec to = {dst, n}, from = {(void *)(uintptr_t)src, n};
@@ -28,7 +28,8 @@ static uintptr_t object(uintptr_t slot)
 	return slot & (((uintptr_t)1 << 47) - 1);
 }
 
-/* The last byte behind the link of the collector's list that tells the C function, whose own is 1, from its caller in Lua; 0: none. */
+/* The last byte behind the link of the collector's list that tells the C function, whose own is 1, from its caller in Lua; 0:
+ * none. */
 static int kind_byte(lua_State *L, const void *c_function)
 {
 	const unsigned char *c = c_function, *caller;
@@ -71,8 +72,9 @@ void pb_function_learn(lua_State *L)
 	lua_settop(L, 0);
 }
 
-/* The code of the C function that runs. While its stack is moved the thread still refers to where that was; and when compiled code
- * returns to a C function, the machine is said to be in that one while the thread still refers to the Lua function that returns. */
+/* The code of the C function that runs. While its stack is moved the thread still refers to where that was; and when compiled
+ * code returns to a C function, the machine is said to be in that one while the thread still refers to the Lua function that
+ * returns. */
 uint64_t pb_function_running(const uintptr_t *L)
 {
 	uintptr_t slot, words[FUNCTION_WORDS];

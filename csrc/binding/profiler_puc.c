@@ -1,5 +1,5 @@
-/* PUC Lua: the signal's handler sets a hook, which Lua allows it to; the hook comes at the next call, return or instruction of the
- * thread, and takes itself away. A return shows the C function that was running still on the stack, with its name. Before
+/* PUC Lua: the signal's handler sets a hook, which Lua allows it to; the hook comes at the next call, return or instruction of
+ * the thread, and takes itself away. A return shows the C function that was running still on the stack, with its name. Before
  * an instruction, the one that ran is the one before it: where the address of the next is kept is learnt once, by
  * stepping through a small function, since no call tells it.
  *
@@ -17,7 +17,7 @@ enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 8 };
 
 static struct {
 	struct pb_profiler *p;
-	lua_State *L;    /* that started: the profiler's uservalue keeps it, also when its coroutine is dead */
+	lua_State *L;    /* the thread that started it; the profiler's uservalue keeps it even when the coroutine is dead */
 	lua_State *main; /* lives as long as the state; NULL where it is not known */
 } engine;
 
@@ -98,7 +98,7 @@ static void disarm(lua_State *L)
 
 	if (lua_gethook(L) != on_hook)
 		return;
-	/* The interpreter's handler sets a hook too, which would be lost between the look and the change. */
+	/* The interpreter's SIGINT handler sets a hook too, which would be lost between the check and the change. */
 	sigemptyset(&interrupt);
 	sigaddset(&interrupt, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &interrupt, &before);

@@ -261,8 +261,8 @@ static int l_next(lua_State *L)
 	}
 }
 
-/* ev:records{timeout=}: an iterator that ends when none comes for that long, the watched process has ended, or it is woken. The
- * options max and duration are checked here; the Lua layer does what they say. */
+/* ev:records{timeout=}: an iterator that ends when no record comes for that long, when the watched process has ended, or when the
+ * reader is woken. The options max and duration are only checked here; the Lua layer implements them. */
 static int l_records(lua_State *L)
 {
 	static const char *const known[] = {"timeout", "max", "duration", NULL};

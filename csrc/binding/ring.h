@@ -10,7 +10,7 @@ struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
 
 /* Seconds at i, none = 0, to a time of pf_wall_ns, or 0 = now. */
 uint64_t pb_check_deadline(lua_State *L, int i);
-/* The options max and duration of the table at i: raises for what they cannot be. */
+/* Check the options max and duration of the table at i; raises. */
 void pb_check_bounds(lua_State *L, int i);
 /* Raises on a key that is not in known, which ends with NULL. */
 void pb_check_options(lua_State *L, int i, const char *const *known);
@@ -18,9 +18,9 @@ void pb_check_options(lua_State *L, int i, const char *const *known);
 /* 1: there is something to read; -ETIMEDOUT; -EPIPE: the watched process is gone; -EIO: a pinned event lost its counter;
  * -ECANCELED: it was woken. Hooks run meanwhile, and may raise. */
 int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
-/* Whether the reader is to end, said once for each waking. Cheap, so that a loop that never waits can ask each time. */
+/* Whether the reader was woken; true once for each waking. Cheap, so that a loop that never waits can ask each time. */
 int pb_woken(struct pb_event *e);
-/* The same, and it stays to be told of. */
+/* The same, without clearing it. */
 int pb_look_woken(struct pb_event *e);
 static inline int pb_waking(struct pb_event *e)
 {
@@ -33,9 +33,9 @@ int pb_wait_failed(lua_State *L, int r);
  * of their layouts. */
 void pb_push_joined(lua_State *L, int i);
 
-/* ring_lost.c: e writes into the ring of target from now on; NULL: into its own, or none. */
+/* ring_lost.c: e writes into the ring of target from now on; NULL: into its own, or into none. */
 void pb_lost_redirect(struct pb_event *e, struct pb_event *target);
-/* The last count before it is closed. */
+/* Keep the last count before the event is closed. */
 void pb_lost_end(struct pb_event *e);
 void pb_open_ring_lost(lua_State *L);
 void pb_open_ring_wait(lua_State *L);

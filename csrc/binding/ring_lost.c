@@ -1,14 +1,15 @@
-/* How many records found no room.
+/* How many records were lost because a ring was full.
  *
- * The kernel counts them for each event (PF_FORMAT(LOST), Linux 6.0), at once. What a `lost` record says is not enough: the
- * kernel writes one only in front of the next record that fits, and whose loss it was it does not say. So older kernels give a
- * lower bound. The count of an event outlives it: it is read once more when the event is closed.
+ * The kernel counts them for each event (PF_FORMAT(LOST), Linux 6.0). `lost` records are not enough: the kernel writes one only
+ * before the next record that fits, and does not say which event lost the records. So with older kernels the number is a lower
+ * bound. When an event is closed, its count is read once more and kept.
  *
- * Several events may write into one ring. Each keeps what it had lost when it began to (lost_base), so that a ring's loss is the
- * sum of what its writers lost since then, and of what those lost in it that have left (lost_gone). */
+ * Several events may write into one ring. Each keeps its loss at the time when it began to write into the ring (lost_base). So
+ * the loss of a ring is the sum of what its writers lost since then, and of what events that no longer write into it lost there
+ * (lost_gone). */
 #include "ring.h"
 
-/* What the event lost in all, as far as the kernel tells or has told. *known stays as it is where that is all. */
+/* The total loss of the event, as far as the kernel reports or has reported it. Sets *known to 0 if that may not be all. */
 static uint64_t own_lost(struct pb_event *e, int *known)
 {
 	uint64_t now = 0;
@@ -22,7 +23,7 @@ static uint64_t own_lost(struct pb_event *e, int *known)
 	return e->lost_seen;
 }
 
-/* What it lost in the ring that it writes into now. */
+/* The loss of the event in the ring that it writes into now. */
 static uint64_t lost_here(struct pb_event *e, int *known)
 {
 	return own_lost(e, known) - e->lost_base;
@@ -71,7 +72,7 @@ void pb_lost_end(struct pb_event *e)
 		e->ev.format &= ~PF_FORMAT(LOST);
 }
 
-/* Of the ring: all that was lost in it, whoever wrote. */
+/* The loss of a ring, for all events that write into it. */
 static uint64_t ring_lost(struct pb_event *e, int *known)
 {
 	uint64_t sum = lost_here(e, known) + e->lost_gone;
@@ -84,8 +85,8 @@ static uint64_t ring_lost(struct pb_event *e, int *known)
 }
 
 /* ev:lost(): how many records of this event were lost. Second value: {records=, samples=, damaged=, kernel=, ring=, at_least=}:
- * what the lost and lost_samples records said that were read from its ring; the bytes dropped as damaged; the kernel's count;
- * where other events write into its ring, what all of them lost there; true where the number is a lower bound. */
+ * the sums of the lost and lost_samples records that were read from its ring; the bytes dropped as damaged; the kernel's count;
+ * the loss of all events that write into its ring, if there are several; true if the number is a lower bound. */
 static int l_lost(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
@@ -120,7 +121,7 @@ static int l_lost(lua_State *L)
 	return 2;
 }
 
-/* ev:ring_lost(): how many records were lost in its ring, whoever wrote them; true where it is a lower bound. */
+/* ev:ring_lost(): how many records of all events were lost in its ring; true if it is a lower bound. */
 static int l_ring_lost(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");

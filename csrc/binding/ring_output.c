@@ -27,8 +27,8 @@ void pb_push_joined(lua_State *L, int i)
 	lua_remove(L, -2);
 }
 
-/* Does a reader know of every record whose it is when l joins? Samples need an id at a common place; so do other records where an
- * event writes any that do not name it themselves, or where they end differently. */
+/* Can a reader tell the event of every record when l joins? Samples need an id at a common position. Other records need one too,
+ * if an event writes any that do not have the event's id in themselves, or if their trailers differ. */
 static int can_join(const struct pb_event *target, const struct pf_layout *l)
 {
 	const struct pf_layouts *ls = &target->layouts;
@@ -60,9 +60,9 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 	return r < 0 ? r : pf_layouts_bind(&target->layouts, id, (uint32_t)r);
 }
 
-/* ev:set_output(target): write into target's ring from now on; nil: into its own again. Both need sample_type "identifier" (or
- * "id" at the same place) and, where either writes more than samples or their records differ, sample_id_all: or nobody could tell
- * whose a record is. The read_format may differ where neither samples "read". */
+/* ev:set_output(target): write into target's ring from now on; nil: into its own again. To tell the events' records apart, both
+ * need sample_type "identifier" (or "id" at the same position), and sample_id_all if either writes more than samples or the
+ * layouts of their records differ. The read_format changes the layout only of events that sample "read". */
 static int l_set_output(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1), *target = NULL;
@@ -84,7 +84,7 @@ static int l_set_output(lua_State *L)
 	pf_user_drop(&e->ev.user); /* the kernel redirects no event that is mapped */
 	r = pf_event_ioctl(&e->ev, PF_IOC_SET_OUTPUT, target ? (unsigned long)target->ev.fd : (unsigned long)-1);
 	if (r == -EINVAL && target)
-		return pb_fail(L, r, "set_output: the kernel joins events of one CPU, or of one thread, with the same clock");
+		return pb_fail(L, r, "set_output: both events must be of the same CPU, or of the same thread, and have the same clock");
 	if (r < 0)
 		return pb_fail(L, r, "set_output");
 	pb_lost_redirect(e, target);

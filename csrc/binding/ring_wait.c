@@ -1,13 +1,13 @@
 /* What Event's ring methods share, and waiting.
  *
  * The kernel wakes a reader only for samples when wakeup_events says so, and otherwise when the ring is half full. So a
- * wait is cut into slices, growing ones, and the ring looked at after each.
+ * wait is cut into growing slices, and the ring is checked after each.
  *
- * A reader is woken by a flag, which its own state sets, or by a byte in a pipe, which any thread and any signal handler can
- * write (ev:wake_fd()). A loop that never waits looks at the flag each time, at the pipe every LOOK records.
+ * A reader is woken by a flag, which its own Lua state sets, or by a byte in a pipe, which any thread and any signal handler can
+ * write (ev:wake_fd()). A loop that never waits checks the flag each time, and the pipe every LOOK records.
  *
- * Lua's way to serve a signal is a hook, which runs when the interpreter does: between slices a function that does nothing is
- * called for it. So ^C ends a read as it ends a loop, and a handler may wake the reader or close the event. */
+ * Lua handles a signal by a debug hook, which runs only while the interpreter does. So a function that does nothing is called
+ * between slices. Thus ^C ends a read as it ends a loop, and a handler may wake the reader or close the event. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -76,7 +76,7 @@ void pb_check_bounds(lua_State *L, int i)
 
 /* --- waking --------------------------------------------------------------------------------------------------------- */
 
-/* Empties the pipe: one waking is one, however often it was asked for. */
+/* Empties the pipe: several requests wake the reader once. */
 static void look_at_pipe(struct pb_event *e)
 {
 	char bytes[64];
@@ -133,15 +133,15 @@ static int open_pipe(struct pb_event *e)
 	return 0;
 }
 
-/* ev:wake(): a read that waits ends, or else the next one does, with "ECANCELED"; and so does an iterator. */
+/* ev:wake(): the read that waits, or else the next one, ends with "ECANCELED"; an iterator ends. */
 static int l_wake(lua_State *L)
 {
 	pb_ring_event(L, 1)->woken = 1;
 	return 0;
 }
 
-/* ev:wake_fd(): a descriptor; a byte that is written into it does what wake does, from any thread and any signal handler. The
- * event closes it. Or nil, message, code. */
+/* ev:wake_fd(): a descriptor; writing a byte into it does the same as wake, from any thread and any signal handler. The event
+ * closes it. Or nil, message, code. */
 static int l_wake_fd(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1);
@@ -153,7 +153,7 @@ static int l_wake_fd(lua_State *L)
 	return 1;
 }
 
-/* ev:woken(): whether its reader is to end; said once. */
+/* ev:woken(): whether its reader was woken; true once for each waking. */
 static int l_woken(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
@@ -162,7 +162,7 @@ static int l_woken(lua_State *L)
 	return 1;
 }
 
-/* core.wake(fd): true, or nil, message, code. A full pipe has woken whom it is to wake. */
+/* core.wake(fd): true, or nil, message, code. If the pipe is full, the reader is woken already. */
 static int l_wake_by(lua_State *L)
 {
 	int fd = (int)luaL_checkinteger(L, 1);
@@ -328,7 +328,7 @@ static int l_wait(lua_State *L)
 	return waited(L, await(L, events, (struct pollfd *)(void *)(events + n), n, deadline));
 }
 
-/* core.seconds(): of the clock that durations are measured by. */
+/* core.seconds(): the time by the clock for durations. */
 static int l_seconds(lua_State *L)
 {
 	lua_pushnumber(L, (lua_Number)pf_wall_ns() / 1e9);

@@ -1,13 +1,14 @@
-/* Before the process ends by SIGTERM, SIGHUP or SIGQUIT, a Lua function is called; then the process ends as it would have.
+/* Calls a Lua function before the process ends by SIGTERM, SIGHUP or SIGQUIT; then the process ends as it would have.
  *
- * The handler only brings a debug hook about, as an interpreter does on an interrupt. Compiled code of LuaJIT hears of no hook, but
- * while a profiler runs it stops for that, so then it gets there too. A second signal, more than a second after the first, ends
- * the process at once. Other threads, and a fork's child, leave it to the thread and the process that installed it.
+ * The signal handler only sets a debug hook, as an interpreter does on an interrupt. Compiled code of LuaJIT does not check
+ * hooks, but it stops for a running profiler, and then the hook runs too. A second signal, more than a second after the first,
+ * ends the process at once. Only the thread and the process that installed the handler act on a signal: other threads, and the
+ * child of a fork, do not.
  *
- * What the function does may also be done without a signal, at the program's end. A signal that comes meanwhile must not cut it short: between
- * core.hold_signals() and core.on_terminate() signals are only remembered, SIGINT too.
+ * The work of the function may also be done without a signal, at the end of the program. A signal must not interrupt it then, so
+ * between core.hold_signals() and core.on_terminate() signals, including SIGINT, are only remembered.
  *
- * One state of a process has the handler, from its on_terminate until it gives it back or is closed. */
+ * One Lua state of a process has the handler, from its on_terminate until it removes it or is closed. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 	(void)ar;
 	lua_sethook(L, NULL, 0, 0);
 	if (!last.state || last.held || !lua_checkstack(L, 4))
-		return; /* whoever holds the signals, or has given them back, answers this one */
+		return; /* the code that holds the signals, or has removed the handler, handles this one */
 	last.held = 1;
 	lua_rawgeti(L, LUA_REGISTRYINDEX, last.kept);
 	lua_rawgeti(L, -1, 1);
@@ -73,8 +74,8 @@ static void set_hook(void)
 	lua_sethook(r ? r->L : last.L, on_hook, MASK, 1);
 }
 
-/* A hook that is set while another is being called or taken away is lost: the interpreter, or the profiler's hook, writes back what it read
- * before. So each sample sets it again. */
+/* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, writes back
+ * the previous value. So each sample sets it again. */
 void pb_terminate_remind(void)
 {
 	if (last.asked && !last.held && last.state && getpid() == last.pid && syscall(SYS_gettid) == last.tid)
@@ -141,7 +142,7 @@ static void give_back(lua_State *L)
 	atomic_flag_clear(&last.taken);
 }
 
-/* The object's finalizer: the state closes, unless the installation that it belongs to is over. */
+/* The object's finalizer. The state is closing, unless the object belongs to an earlier installation. */
 static int l_state_closes(lua_State *L)
 {
 	const unsigned *serial = lua_touserdata(L, 1);
@@ -172,8 +173,8 @@ static unsigned *push_kept(lua_State *L)
 }
 
 /* core.on_terminate(fn): call it with the signal on SIGTERM, SIGHUP or SIGQUIT; the exit status is the number that it returns, or
- * the signal ends the process. A signal that somebody else handles, or ignores, is left to them; returns whether SIGTERM is not.
- * Without fn: no more; returns the signal that has come and that nobody has answered, for core.end_by. */
+ * the signal ends the process. A signal that the program handles or ignores is left alone; returns whether SIGTERM is handled
+ * here. Without fn: remove the handler; returns the signal that has arrived and was not handled, for core.end_by. */
 static int l_on_terminate(lua_State *L)
 {
 	struct sigaction now;
@@ -212,7 +213,7 @@ static int l_on_terminate(lua_State *L)
 	return 1;
 }
 
-/* core.hold_signals(): from now on they are remembered, for core.on_terminate() to return. */
+/* core.hold_signals(): from now on signals are only remembered, and core.on_terminate() returns them. */
 static int l_hold_signals(lua_State *L)
 {
 	if (is_mine(L) && getpid() == last.pid) {

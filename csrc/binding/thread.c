@@ -1,4 +1,4 @@
-/* Threads that run Lua: each has a state of its own. What a thread needs travels as text and numbers, everything after that
+/* Threads that run Lua, each in a Lua state of its own. A thread gets text and numbers as arguments; everything later goes
  * through channels.
  *
  * struct worker belongs to the Thread that started it and to the thread itself; the last of the two frees it. So a thread that
@@ -39,7 +39,7 @@ struct worker {
 };
 
 struct thread {
-	struct worker *w; /* NULL once joined or left to itself */
+	struct worker *w; /* NULL once joined or left behind */
 	uint32_t generation;
 };
 
@@ -108,12 +108,12 @@ static void *main_of_thread(void *p)
 	if (!L || run_protected(L, w) != 0) {
 		const char *text = L ? lua_tostring(L, -1) : "not enough memory";
 
-		w->error = strdup(text ? text : "an error that is no text");
+		w->error = strdup(text ? text : "an error that is not a string");
 	}
 	if (L)
 		lua_close(L);
 	if (pf_inherited(generation))
-		return NULL; /* what it ran forked, and nobody waits for it here: another thread may have held the lock then */
+		return NULL; /* its code forked, and this is the child: no thread waits for it, and another thread may have held the lock at the fork */
 	pthread_mutex_lock(&w->lock);
 	w->done = 1;
 	pthread_cond_broadcast(&w->ended);
@@ -227,9 +227,9 @@ static int has_ended(struct worker *w, lua_Number seconds)
 	return done;
 }
 
-/* thread:join([seconds]): true once the thread has ended, false when it still runs after that time. Without seconds it waits for
- * as long as it takes. A second result is the error that ended the thread's code. In the child of a fork, where the thread
- * is not: true. */
+/* thread:join([seconds]): true once the thread has ended, false if it still runs after that time. Without seconds it waits
+ * without limit. The second result is the error that ended the thread's code. In the child of a fork, which does not have the
+ * thread: true. */
 static int l_join(lua_State *L)
 {
 	struct thread *t = pb_check(L, 1, PB_THREAD, "Thread");
@@ -252,7 +252,7 @@ static int l_join(lua_State *L)
 	return 2;
 }
 
-/* A Thread that nobody has joined is left to itself. */
+/* A Thread that was not joined is left behind. */
 static int l_gc(lua_State *L)
 {
 	struct thread *t = pb_test(L, 1, PB_THREAD);

@@ -47,8 +47,8 @@ static int l_clock_parts(lua_State *L)
 	return 2;
 }
 
-/* core.first_time(text): whether this process has not yet asked with this text; false, too, after 64 texts. A text is known by its
- * FNV-1a hash. Without a lock, for the child of a fork must not find one taken. */
+/* core.first_time(text): true at the first call with this text in this process; false also after 64 texts. Texts are compared by
+ * their FNV-1a hashes. There is no lock, since the child of a fork could inherit it held. */
 static int l_first_time(lua_State *L)
 {
 	static _Atomic uint64_t seen[64];
