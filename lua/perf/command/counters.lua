@@ -44,7 +44,8 @@ function M.open(events, target, on_exec)
       all:close()
       return nil, message, code
     end
-    all[i] = { label = row.label, profiler = p, why = not p and message:gsub("^.-: ", "", 1) or nil }
+    all[i] = { label = row.label, profiler = p, message = message, code = code,
+      why = not p and message:gsub("^.-: ", "", 1) or nil }
   end
   return all
 end
@@ -58,6 +59,17 @@ end
 function Counters:enable() each_profiler(self, "enable") end
 function Counters:disable() each_profiler(self, "disable") end
 function Counters:close() each_profiler(self, "close") end
+
+--- Whether none of the events could be opened, at least one of them for want of permission.
+-- @return the message and code of that one; or nil
+function Counters:refused()
+  local denied
+  for _, row in ipairs(self) do
+    if row.profiler then return nil end
+    if row.code == "EACCES" or row.code == "EPERM" then denied = denied or row end
+  end
+  if denied then return denied.message, denied.code end
+end
 
 --- The counts so far: Counts by the event's place in the list, false for events that could not be opened.
 function Counters:values()

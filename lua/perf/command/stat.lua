@@ -78,7 +78,7 @@ local function from_program(argv, script, events, opts)
     if all then all:close() end
     return nil, message, code
   end
-  local entries = all:entries(opts.event, begun.before)
+  local entries = all:entries(opts.event or all:refused(), begun.before)
   all:close()
   return { entries = entries, wall_ns = wall }, ended
 end
@@ -96,11 +96,12 @@ local function open_all(opts, events)
   end
   for _, target in ipairs(targets) do
     local one, message, code = counters.open(events, target)
-    if not one and code ~= "ESRCH" then
+    list[#list + 1] = one
+    if one then message, code = one:refused() end
+    if message and code ~= "ESRCH" then
       for _, other in ipairs(list) do other:close() end
       return nil, message, code
     end
-    list[#list + 1] = one
   end
   if #list == 0 then return nil, ("process %d has ended"):format(opts.pid), "ESRCH" end
   return list
