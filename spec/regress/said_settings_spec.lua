@@ -67,4 +67,21 @@ describe("a wrong setting of the environment", function()
       assert.equal(0, status)
     end
   end)
+
+  -- A key written as `api-key: SECRET`, and a password in an endpoint with a wrong scheme, stood in the program's log.
+  it("is said without the keys and passwords in it", function()
+    for env, name in pairs { ["OTEL_EXPORTER_OTLP_HEADERS=\"api-key: SECRET\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
+      ["OTEL_EXPORTER_OTLP_HEADERS=\"Authorization: SECRET==\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
+      ["OTEL_EXPORTER_OTLP_ENDPOINT=htp://me:SECRET@h:4318"] = "'htp://***@h:4318' is no URL",
+      ["OTEL_EXPORTER_OTLP_ENDPOINT=me:SECRET@h"] = "'***@h' is no URL",
+      ["OTEL_EXPORTER_OTLP_ENDPOINT=http://me:SEC/RET@h:99999/x"] = "is no URL",
+      ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://me:SECRET@h"] = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://***@h",
+      ["OTEL_EXPORTER_OTLP_METRICS_HEADERS=k=SECRET"] = "OTEL_EXPORTER_OTLP_METRICS_HEADERS=***" } do
+      local output, status = said(env, [[
+        require "perf".tracer {events = false, metrics = true} os.exit(0)]])
+      assert.matches(name, output, 1, true)
+      assert.is_nil(output:find("SEC", 1, true), output)
+      assert.equal(0, status)
+    end
+  end)
 end)

@@ -4,7 +4,8 @@
 --
 -- PORT 0 is any; the first line it writes to LOG is the port. A request is a line "POST PATH", its headers, an empty line and the
 -- body with its length before it. The statuses answer one request after another, the last one all later; "drop" closes the
--- connection without an answer. It ends by itself after 60 seconds.
+-- connection without an answer, "200slow" answers half a second late, "200bare" with a length that is no number. It ends by
+-- itself after 60 seconds.
 local socket = require "socket"
 
 local port, log, statuses = arg[1], arg[2], arg[3] or "200"
@@ -38,7 +39,8 @@ local function serve(client)
     if status == "drop" then return end
     local code, more = status:match "^(%d+)(.*)$"
     local answer = more == "partial" and '{"partialSuccess":{"rejectedSpans":"1","errorMessage":"one too many"}}' or "{}"
-    client:send(("HTTP/1.1 %s Status\r\nContent-Length: %d\r\n%s\r\n%s"):format(code, #answer,
+    if more == "slow" then socket.sleep(0.5) end
+    client:send(("HTTP/1.1 %s Status\r\nContent-Length: %s\r\n%s\r\n%s"):format(code, more == "bare" and "what" or #answer,
       more == "later" and "Retry-After: 1\r\n" or "", answer))
   end
 end

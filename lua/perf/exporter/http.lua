@@ -10,13 +10,21 @@ local M = {}
 
 local MOST = 2 ^ 20 -- bytes of an answer: nobody here has more to say
 
+--- A URL as messages show it: without its user and password.
+-- @return string
+local function shown(url)
+  local scheme = url:match "^%a[%w+.-]*://" or ""
+  return scheme .. url:sub(#scheme + 1):gsub("^.*@", "***@")
+end
+M.shown = shown
+
 --- Take a URL apart.
 -- @return {scheme=, host=, port=, path=, authority=}; or nil, message
 function M.parse_url(url)
   local scheme, rest = tostring(url):match "^(%a[%w+.-]*)://(.+)$"
   scheme = scheme and scheme:lower()
   if scheme ~= "http" and scheme ~= "https" then
-    return nil, ("'%s' is no URL of http or https"):format(tostring(url))
+    return nil, ("'%s' is no URL of http or https"):format(shown(tostring(url)))
   end
   local authority, path = rest:match "^([^/?#]*)([^#]*)"
   local user = authority:match "^(.*)@"
@@ -24,7 +32,7 @@ function M.parse_url(url)
   local host, port = authority:match "^%[([%x:.]+)%]:?(%d*)$"
   if not host then host, port = authority:match "^([^:%s%c]+):?(%d*)$" end
   port = port ~= "" and tonumber(port) or scheme == "https" and 443 or 80
-  if not host or path:find "[%s%c]" or port > 65535 then return nil, ("'%s' is no URL"):format(tostring(url)) end
+  if not host or path:find "[%s%c]" or port > 65535 then return nil, ("'%s' is no URL"):format(shown(tostring(url))) end
   if path == "" or path:sub(1, 1) == "?" then path = "/" .. path end
   return { scheme = scheme, host = host, port = port, path = path, authority = authority, user = user }
 end
@@ -109,7 +117,9 @@ local function read_answer(r)
   elseif (headers["transfer-encoding"] or ""):lower():find "chunked" then
     body, message = read_chunks(r)
   elseif headers["content-length"] then
-    body, message = r.bytes(tonumber(headers["content-length"]) or 0)
+    local length = headers["content-length"]:match "^%d+$"
+    if not length then return nil, "what came has a Content-Length that is no number" end
+    body, message = r.bytes(tonumber(length))
   else
     body, keep = r.rest(), false
   end

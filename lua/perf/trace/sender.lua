@@ -175,16 +175,31 @@ local function ended(self, ok, message)
   end
 end
 
+-- Have the end of the program close the sender. Lua finalizes what is newest first, so this is done anew for each connection:
+-- otherwise the end would close the connection before the answer came to the batch that is on its way, and send that twice.
+local function arm(self)
+  local number = self.armed + 1
+  self.exit = at_exit(function()
+    if self.armed == number then sending.apart(self.close, self, AT_EXIT) end
+  end)
+  self.armed = number
+end
+
+local function new_transport(self)
+  local message
+  self.transport, message = self.exporter:transport()
+  if not self.transport then return nil, message end
+  function self.transport.connected() arm(self) end
+  return true
+end
+
 local function open_transport(self)
   if self.transport then return true end
-  local transport, message = self.exporter:transport()
-  if not transport then
-    self.dropped = self.dropped + self.queue:clear()
-    self.last_error = message
-    return false
-  end
-  self.transport = transport
-  return true
+  local ok, message = new_transport(self)
+  if ok then return true end
+  self.dropped = self.dropped + self.queue:clear()
+  self.last_error = message
+  return false
 end
 
 -- In nginx: timers do the work, one that sends and one that will.
@@ -329,14 +344,15 @@ end
 function M.new(exporter, options)
   local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
     most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,
-    dropped = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, generation = core.fork_generation() }, Sender)
+    dropped = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, armed = 0,
+    generation = core.fork_generation() }, Sender)
   if type(exporter) ~= "function" then
-    self.transport, self.last_error = exporter:transport()
+    local _
+    _, self.last_error = new_transport(self)
     self.metrics = exporter.metrics and options.metrics -- Zipkin has none
   end
   keep_libraries()
-  -- Also when the tracer is collected, perhaps within another one's span.
-  self.exit = at_exit(function() sending.apart(self.close, self, AT_EXIT) end)
+  arm(self) -- also for when the tracer is collected, perhaps within another one's span
   return self
 end
 

@@ -3,6 +3,7 @@
 -- @module perf.trace.settings
 local blame = require "perf.names.blame"
 local core = require "perf.core"
+local http = require "perf.exporter.http"
 
 local M = {}
 
@@ -44,8 +45,11 @@ function M.say(warnings)
   end
 end
 
---- Warn of a value of a variable that is not supported.
-function M.warn(warnings, name, text, why) warnings[#warnings + 1] = ("%s=%s: %s"):format(name, text, why) end
+--- Warn of a value of a variable that is not supported. Keys and passwords are not shown: headers hold them, and URLs may.
+function M.warn(warnings, name, text, why)
+  if name:find "_HEADERS$" then text = "***" elseif name:find "_ENDPOINT$" then text = http.shown(text) end
+  warnings[#warnings + 1] = ("%s=%s: %s"):format(name, text, why)
+end
 
 --- The number in the first of some variables that is set.
 -- @tab warnings

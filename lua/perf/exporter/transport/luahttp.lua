@@ -37,7 +37,7 @@ function M.new(tls)
   local ok, ctx = pcall(context_of, tls)
   if not ok then return nil, "TLS: " .. tostring(ctx) end
   local loop = cqueues.new()
-  local transport = { rest = coroutine.yield }
+  local transport = { rest = coroutine.yield, connected = function() end }
 
   function transport.post(request, deadline)
     local answer
@@ -59,9 +59,12 @@ function M.new(tls)
       answer = { tonumber(fields[":status"]), fields, stream:get_body_as_string(seconds) or "" }
       stream:shutdown()
     end)
+    local begun
     repeat
       local fine, message = loop:step(0)
       if not fine then return nil, tostring(message) end
+      if not begun then transport.connected() end -- or tries to
+      begun = true
       if not answer then coroutine.yield() end
     until answer
     return answer[1], answer[2], answer[3]

@@ -25,11 +25,12 @@ local function has_name(certificate, host)
   return false
 end
 
---- A transport; one for each sender.
+--- A transport; one for each sender, which may replace transport.connected: it is called for each new connection, before
+-- anything is sent there.
 -- @param tls {cafile=, capath=, key=, certificate=, verify=false}
 -- @return transport; or nil, message
 function M.new(tls)
-  local self = {}
+  local self, transport = {}, { rest = coroutine.yield, connected = function() end }
   local waiting -- {socket, "r" or "w"} while the coroutine waits for one
 
   -- Give way until the socket may be ready; nil, "timeout" after the deadline.
@@ -118,10 +119,9 @@ function M.new(tls)
       end
     end
     function stream.close() sock:close() end
+    transport.connected()
     return stream
   end
-
-  local transport = { rest = coroutine.yield }
 
   function transport.post(request, deadline) return http.post(self, request, deadline, connect) end
 
