@@ -77,15 +77,16 @@ local function put(self, key, v)
     end
     self.nattributes = self.nattributes + 1
   elseif v == nil and t[key] ~= nil then
-    self.nattributes = self.nattributes - 1
+    if key == "perf.error" and self.said then self.said = nil else self.nattributes = self.nattributes - 1 end
   end
   t[key] = v
 end
 
--- Attributes that the library sets are not limited, nor are the counts.
-local function put_own(self, key, v)
+-- Say in an attribute what went wrong. Like the counts it is not limited: the library sets it, not the program.
+local function say(self, message)
   local t = self.attributes or {}
-  self.attributes, t[key] = t, v
+  self.said = self.said or t["perf.error"] == nil
+  self.attributes, t["perf.error"] = t, message
 end
 
 --- Set an attribute; nil removes it. The attribute `perfevents`, a list of events as perf.measure takes it, also makes the span
@@ -116,7 +117,7 @@ end
 -- Count the span's own list of events. If the machine refuses it, an attribute says so: tracing must not make a program fail.
 function Span:_count(events)
   local set, message = asked.lookup(events)
-  if message then put_own(self, "perf.error", message) end
+  if message then say(self, message) end
   if not set then return end
   if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- another list before
   self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
@@ -221,7 +222,7 @@ end
 -- The events cannot be read any more (perf.release has closed them): half of the counts would be wrong ones.
 local function lose(self)
   self.lost = true
-  put_own(self, "perf.error", "the events could not be read")
+  say(self, "the events could not be read")
   return false
 end
 

@@ -141,6 +141,18 @@ describe("the limits of a span", function()
     assert.same({ 2, 1, 1, 1 }, { plain.dropped_attributes, plain.dropped_events, plain.dropped_links, size(plain.attributes) })
   end)
 
+  -- Taking it away made room for one attribute more than the limit.
+  it("are not for what the library says of a span, also when that is taken away", function()
+    local span = assert(perf.tracer { events = false, exporter = false, limits = { attributes = 2 } }):start "x"
+    span:set_attribute("perfevents", "no-such-event")
+    assert.matches("unknown event", span:totable().attributes["perf.error"])
+    span:set_attribute("perf.error", nil):set_attribute("a", 1):set_attribute("b", 2)
+    assert.same({ perfevents = "no-such-event", a = 1 }, span:totable().attributes)
+    assert.equal(1, span:totable().dropped_attributes)
+    span:set_attribute("a", nil):set_attribute("b", 2)
+    assert.same({ perfevents = "no-such-event", b = 2 }, span:totable().attributes)
+  end)
+
   it("come from the environment, each from its variable or the general one", function()
     local code = [[
       local t = require "perf".tracer {events = false, exporter = false}

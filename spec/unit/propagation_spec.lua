@@ -83,6 +83,7 @@ describe("perf.trace.propagation", function()
     it("single is read", function()
       assert.same({ trace_id = T, span_id = S, sampled = true, remote = true }, extract { b3 = T .. "-" .. S .. "-1" })
       assert.same({ trace_id = T, span_id = S, sampled = true, remote = true }, extract { B3 = T .. "-" .. S .. "-1-" .. S })
+      assert.is_true(extract { b3 = T:upper() .. "-" .. S:upper() .. "-1-" .. S:upper() }.sampled)
       assert.is_false(extract { b3 = T .. "-" .. S .. "-0" }.sampled)
       assert.is_nil(extract { b3 = T .. "-" .. S }.sampled)
       assert.same({ trace_id = T, span_id = S, sampled = true, debug = true, remote = true },

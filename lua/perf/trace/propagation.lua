@@ -119,7 +119,7 @@ formats.b3 = {
     local trace, span, rest = text:match "^(%x+)%-(%x+)(.*)$"
     if not trace then return nil end
     local state, parent = rest:match "^%-([01d])(.*)$"
-    if rest ~= "" and not state or parent and parent ~= "" and not id(parent:match "^%-(%x+)$", 16) then return nil end
+    if rest ~= "" and not state or parent and parent ~= "" and not id(parent:lower():match "^%-(%x+)$", 16) then return nil end
     return b3_context(trace, span, states[state], state == "d")
   end,
   inject = function(context, set)
