@@ -146,7 +146,8 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- What drives it
 
--- An exporter that is a function takes plain tables at once, and there is nothing to wait for.
+-- An exporter that is a function takes plain tables at once, and there is nothing to wait for. The spans that it makes itself are
+-- dropped: each export would make the next one, and no flush would end.
 local function give(exporter, batch, n)
   local list = {}
   for i = 1, n do list[i], batch[i] = batch[i]:totable(), nil end
@@ -155,9 +156,11 @@ end
 
 local function hand_over(self)
   local batch = {}
-  while due(self) do
+  while due(self) and not self.giving do
     local n = self.queue:take(self.most, batch)
+    self.giving = true
     local ok, message = pcall(give, self.exporter, batch, n)
+    self.giving = nil
     if ok then
       self.sent = self.sent + n
     else
@@ -264,8 +267,9 @@ end
 -- @return whether a step is due
 function Sender:add(span)
   self.made = self.made + 1
-  if self.closed then
+  if self.closed or self.giving then
     self.dropped = self.dropped + 1
+    if self.giving then self.last_error = "spans that the exporter itself makes are dropped" end
     return false
   end
   local queue = self.queue
@@ -278,6 +282,7 @@ end
 -- @param limit seconds
 -- @return true, or nil, message, "ETIMEDOUT", or "EIO" when spans were dropped since the last flush
 function Sender:flush(limit)
+  if self.giving then return nil, "the exporter itself cannot flush or close its tracer", "EDEADLK" end
   local deadline, dropped = clock.now() + limit * 1e9, self.told
   self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
@@ -305,6 +310,7 @@ end
 function Sender:close(limit)
   limit = limit or CLOSE
   if self.closed then return true end
+  if self.giving then return self:flush(limit) end
   if core.fork_generation() ~= self.generation then
     self.closed = true
     return true

@@ -1,0 +1,41 @@
+-- The story: an exporter that is a function, and that calls something which the same tracer traces, made a span in each export.
+-- The next export took it, within itself, until the stack overflowed: 1,473 spans for one.
+local perf = require "perf"
+
+local function stats(t)
+  local s = t:stats()
+  return { s.made, s.sent, s.dropped, s.queued }
+end
+
+describe("an exporter that makes spans of its own tracer", function()
+  it("is called once for a span of the program; its own are dropped, and this is said", function()
+    for _, delay in ipairs { 0, 1000 } do
+      local calls, tracer = 0, nil
+      tracer = perf.tracer { events = false, delay = delay, exporter = function()
+        calls = calls + 1
+        assert(calls < 100)
+        tracer:span("export", function() tracer:start("within"):finish() end)
+      end }
+      tracer:start("work"):finish()
+      assert.same({ nil, "spans that the exporter itself makes are dropped", "EIO" }, { tracer:flush() })
+      assert.equal(1, calls)
+      assert.same({ 3, 1, 2, 0 }, stats(tracer))
+      tracer:start("more"):finish()
+      tracer:close()
+      assert.equal(2, calls)
+      assert.same({ 6, 2, 4, 0 }, stats(tracer))
+    end
+  end)
+
+  it("cannot flush or close it", function()
+    local seen, tracer = {}, nil
+    tracer = perf.tracer { events = false, delay = 1000, exporter = function()
+      for _, method in ipairs { "flush", "close" } do seen[#seen + 1] = select(3, tracer[method](tracer)) or "none" end
+    end }
+    tracer:start("work"):finish()
+    assert.is_true(tracer:flush())
+    assert.same({ "EDEADLK", "EDEADLK" }, seen)
+    assert.same({ 1, 1, 0, 0 }, stats(tracer))
+    assert.is_true(tracer:close())
+  end)
+end)
