@@ -17,10 +17,10 @@ struct pf_message {
 /* Holds at most `most` messages; 0 = as many as memory does. One reference is the caller's. NULL when there is no memory. */
 struct pf_channel *pf_channel_new(size_t most);
 void pf_channel_ref(struct pf_channel *c);
-/* Was it made before a fork, by the parent? A thread that the child does not have may hold its lock, for ever: nothing may be done
- * with it there but to give references up. */
+/* Was it made before a fork, by the parent? A thread that the child does not have may hold its lock for ever, so the child may
+ * only release references. */
 int pf_channel_inherited(const struct pf_channel *c);
-/* Gives a reference up; the last one frees what is still in it. In the child of a fork it frees nothing. */
+/* Releases a reference; the last one frees the channel and the messages in it. In the child of a fork nothing is freed. */
 void pf_channel_unref(struct pf_channel *c);
 
 /* Copies the bytes. Returns 0; -EAGAIN when it is full, -EPIPE when it is closed, -ENOMEM. Never waits. */

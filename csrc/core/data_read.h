@@ -35,7 +35,7 @@ struct pf_data {
 	int more;            /* the inflater filled its room: there may be more without more input */
 	uint64_t skipped;    /* records of types that nobody knows, and compressed ones without inflater */
 	uint32_t skipped_type;
-	uint64_t lost, lost_samples; /* as the records of these types that were read say */
+	uint64_t lost, lost_samples; /* sums of the records of these types that were read */
 	const char *why; /* what the last error was about */
 	uint64_t where;  /* its offset in the file */
 };
@@ -47,8 +47,8 @@ struct pf_data_record {
 	const struct pf_layout *layout;
 };
 
-/* d is all zero, but for window. fd stays the caller's. Allocates its windows. Returns 0, -EBADMSG with d->why, or -errno; in any
- * case pf_data_close is to be called. */
+/* d is all zero, except window. The caller keeps fd. Allocates its windows. Returns 0, -EBADMSG with d->why, or -errno; call
+ * pf_data_close in any case. */
 int pf_data_open(struct pf_data *d, int fd);
 void pf_data_close(struct pf_data *d);
 

@@ -10,11 +10,11 @@
 #include "uapi.h"
 #include "user_read.h"
 
-/* fd is -1 when closed. format is the read_format the event was opened with, hidden the part of it that its opener did not ask
- * for. awake: it was enabled, and nobody else disables it: it is not shared. reset_at: how long it had been enabled when it was
- * last reset. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: others are of its group.
- * held: it is stopped while own.h makes a call. leader: its group's other than itself, which outlives it. generation:
- * pf_fork_generation at the opening; in the child of a fork every function but pf_event_close is -ECHILD. */
+/* fd is -1 when closed. format is the read_format the event was opened with, hidden the part of it that the caller did not ask
+ * for. awake: it was enabled, and no other code disables it, since it is not shared. reset_at: how long it had been enabled when
+ * it was last reset. off: it was opened disabled or was disabled, and nothing has enabled it since. leads: it has group members.
+ * held: it is disabled while own.h makes a call. leader: the leader of its group if that is another event, which outlives it.
+ * generation: pf_fork_generation at the opening; in the child of a fork every function but pf_event_close returns -ECHILD. */
 struct pf_event {
 	int fd;
 	uint32_t generation;
@@ -30,7 +30,7 @@ struct pf_event {
 #define PF_EVENT_FORMAT (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
 enum {
 	PF_EVENT_VALUES = 4, /* value enabled running id */
-	PF_EVENT_WORDS       /* and lost: the room that their callers give */
+	PF_EVENT_WORDS       /* and lost: the size of the callers' arrays */
 };
 
 /* What a read(2) of an event or group means: filled by pf_read_decode. Fields that the format lacks are 0 and
@@ -66,15 +66,15 @@ int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *a
 /* PF_IOC_ENABLE, with what makes later readings quick. */
 int pf_event_enable(struct pf_event *ev);
 
-/* PF_IOC_RESET: a measurement that it falls into has no count. */
+/* PF_IOC_RESET. A measurement that is under way then has no count. */
 int pf_event_reset(struct pf_event *ev);
 
 /* PF_IOC_DISABLE. */
 int pf_event_disable(struct pf_event *ev);
 
-/* Measuring one event by difference: begin enables it, unless it is awake, and reads the start into words, end turns that into the
- * difference, PF_COUNT_FELL for a value that fell. 0; -EBADF closed; -ECHILD of the parent of a fork; -ENOTSUP another format; -ENODATA a
- * pinned event that lost its counter; -errno. */
+/* Measure one event by difference: begin enables it, unless it is awake, and reads the start into words; end turns that into the
+ * difference, PF_COUNT_FELL for a value that fell. Returns 0; -EBADF closed; -ECHILD opened by the parent before a fork; -ENOTSUP
+ * another format; -ENODATA a pinned event that lost its counter; -errno. */
 int pf_event_begin(struct pf_event *ev, uint64_t *words);
 int pf_event_end(struct pf_event *ev, uint64_t *words);
 
@@ -85,14 +85,14 @@ int pf_event_user(struct pf_event *ev, uint64_t *words);
  * file), or -errno. */
 ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords);
 
-/* The same as a call of a measurement; *own: how many of these the event had counted, which its value contains. */
+/* The same for a read of a measurement. *own: how many calls of measurements the event has counted; its value contains them. */
 ssize_t pf_event_read_own(const struct pf_event *ev, uint64_t *words, size_t nwords, uint64_t *own);
 
-/* How many records of this event found no room in a ring, inherited children's included: the kernel's own count. 1; or 0 where
- * the kernel does not tell: it was opened without PF_FORMAT(LOST), is closed, or is pinned and has no counter. */
+/* How many records of this event, and of children that inherited it, were lost: the kernel's own count. Returns 1; or 0 if it is
+ * unknown: the event was opened without PF_FORMAT(LOST), is closed, or is pinned and has no counter. */
 int pf_event_lost(const struct pf_event *ev, uint64_t *out);
 
-/* Leave out of a reading what the event's opener did not ask for. */
+/* Remove the fields that the caller did not ask for from a reading. */
 static inline void pf_reading_hide(struct pf_reading *rd, uint64_t hidden)
 {
 	rd->format &= ~hidden;

@@ -179,7 +179,7 @@ const struct pf_layout *pf_layouts_by_id(const struct pf_layouts *ls, uint64_t i
 	return s->used ? ls->list[s->index] : NULL;
 }
 
-/* Of the records that name an event themselves. */
+/* For the records that contain the id of an event themselves. */
 static size_t id_in_body(uint32_t type)
 {
 	return type == PF_RECORD_LOST ? 8 : type == PF_RECORD_THROTTLE || type == PF_RECORD_UNTHROTTLE ? 16 : 0;

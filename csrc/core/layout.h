@@ -16,12 +16,12 @@ struct pf_layout {
 	uint16_t other_id_at;  /* offset of the id from any other record's end, 0 = none */
 	uint32_t index;        /* its place in a struct pf_layouts; the owner's to use otherwise */
 	uint32_t tag;          /* the reader's own; 0 at first */
-	uint32_t read_hidden;  /* the bits of read_format that the event's opener did not ask for; 0 at first */
+	uint32_t read_hidden;  /* the bits of read_format that the caller did not ask for; 0 at first */
 	uint8_t arch;          /* enum pf_arch */
 	uint8_t tail;          /* samples have fields behind period */
 	uint8_t sample_id_all;
-	uint8_t reads;         /* some records have what read_format says */
-	uint8_t sides;         /* it writes records of what happens, beside its samples */
+	uint8_t reads;         /* some records contain a reading in read_format */
+	uint8_t sides;         /* it writes other records than samples */
 };
 
 /* The machine this is compiled for. */

@@ -24,8 +24,9 @@ static int read_usage(uint64_t *times, uint64_t *values)
 
 enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP }; /* nr enabled running {value id [lost]}... */
 
-/* One group into words[WORDS], by a read of a measurement, or (plain) of the program. A pinned group that lost its counter reads as
- * end of file, and stays so until it is enabled again: times of UINT64_MAX stand for it at the start, so that no later reading seems to have run longer. */
+/* One group into words[WORDS], by a read of a measurement, or (plain) of the program. A pinned group that lost its counter reads
+ * as end of file until it is enabled again. Times of UINT64_MAX mark it at the start, so that no later reading seems to have run
+ * longer. */
 INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain)
 {
 	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;
@@ -94,7 +95,8 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
 /* own: a measurement's call. */
 static int switch_groups(struct pf_meter *m, unsigned long request, int own)
 {
-	/* Members count when their leader does, so switching it is enough; but they keep their counts to themselves. */
+	/* Members count when their leader does, so it is enough to enable or disable the leader; but a reset concerns one event
+	 * only. */
 	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
 	uint64_t before = pf_wall_ns();
 
@@ -186,7 +188,7 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 	return r;
 }
 
-/* What the child of a fork finds of a measurement that its parent began. */
+/* The result, in the child of a fork, of a measurement that the parent began. */
 static int end_inherited(const struct pf_meter *m, struct pf_counts *c)
 {
 	uint64_t began = c->v[0];

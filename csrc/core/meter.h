@@ -7,13 +7,13 @@
 #include "uapi.h"
 #include "user_read.h"
 
-/* What is read: one or more kernel groups, each by a single read(2) of its leader, or without a system call where user_read.h can.
- * Groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) where the leader writes records. With ngroups == 0 the kernel's accounting of the thread is read
- * instead (usage.h). */
+/* What is read: one or more kernel groups, each by a single read(2) of its leader, or without a system call where user_read.h
+ * can. Groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) where the leader writes records. With ngroups
+ * == 0 the kernel's accounting of the thread is read instead (usage.h). */
 struct pf_meter_group {
 	int32_t fd;
 	uint32_t n;
-	uint32_t lost; /* each value comes with how many records its event lost: 1, or 0 */
+	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
 	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
 	uint8_t *off;                 /* its leader's, which is kept in step; or NULL */
 };
@@ -25,8 +25,8 @@ struct pf_meter {
 	uint32_t nvalues;
 	uint32_t asleep; /* the groups are to be enabled before they are next measured: a pf_meter_sleep */
 	uint32_t owner;  /* the pf_thread_token of the only thread it serves; 0 = any */
-	uint32_t rests;   /* 1: its groups are enabled while a measurement runs, and only then: they take counters from others */
-	uint32_t running; /* measurements that have begun and not ended; those that never end (an error) are still among them */
+	uint32_t rests;   /* 1: its groups are enabled only while a measurement runs, since they take counters from other events */
+	uint32_t running; /* measurements that have begun but not ended, including those that an error ended */
 	uint64_t used_ns; /* when the last one began, by CLOCK_MONOTONIC */
 	uint64_t reset_ns; /* when an event of it was last reset; 0 = never */
 	uint32_t generation; /* pf_fork_generation when it was made */
@@ -47,8 +47,8 @@ struct pf_counts {
 	uint64_t v[];
 };
 
-/* The difference of a count that is less at the end than it was at the start (it was reset, or its counter wrapped around), or that
- * was reset in between: nobody can tell it. */
+/* The difference of a count that is lower at the end than at the start (it was reset, or its counter wrapped around), or that was
+ * reset in between: it is unknown. */
 #define PF_COUNT_FELL UINT64_MAX
 
 static inline uint64_t pf_count_since(uint64_t from, uint64_t to)
@@ -63,35 +63,37 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + 2 * m->nvalues;
 }
 
-/* The times of Counts that began in the parent of a fork and ended in the child, which none of the events count: enabled 0, and
- * running longer than any program. */
+/* The times of Counts that began in the parent of a fork and ended in the child, where the events count nothing: enabled is 0,
+ * and running is longer than any program. */
 #define PF_METER_INHERITED (UINT64_C(1) << 52)
 
-/* Both return m->rests or -errno: -EBADF when a group is closed; beginning -ESRCH when another thread is the owner, else -ECHILD
- * when the meter was made before a fork, by the parent. A pinned group that lost its counter (end of file) reads as zero running
- * time. In the child of a fork a measurement that the parent began ends with times of PF_METER_INHERITED. Beginning enables a
- * group that is asleep. It stays enabled, since a disable and an enable would cost more than the two reads; but where m->rests, the
- * last measurement that ends disables it. The caller sees from a result of 1 that it must call pf_meter_abandon for a measurement
- * that will never end. */
+/* Both return m->rests or -errno: -EBADF when a group is closed. pf_meter_begin returns -ESRCH when another thread owns the
+ * meter, or -ECHILD when the meter was made before a fork, by the parent. A pinned group that lost its counter (end of file)
+ * reads as zero running time. In the child of a fork, a measurement that the parent began ends with times of PF_METER_INHERITED.
+ *
+ * pf_meter_begin enables a disabled group. The group stays enabled, since a disable and an enable would cost more than the two
+ * reads; but if m->rests, the last measurement that ends disables it. After a result of 1 the caller must call pf_meter_abandon
+ * for a measurement that will never end. */
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
 int pf_meter_end(struct pf_meter *m, struct pf_counts *c);
 
-/* A measurement that has begun will never end. open: the groups' descriptors are still theirs. */
+/* A measurement that has begun will never end. open: the descriptors still belong to the groups. */
 void pf_meter_abandon(struct pf_meter *m, int open);
 
-/* Counts since the groups were made or reset, and the wall time of that in which they were enabled. -ECHILD: made by the parent of a
+/* Counts since the groups were made or reset, and the wall time for which they were enabled. -ECHILD: made by the parent before a
  * fork. */
 int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
 
-/* The same for differences of one's own: without the system calls by which measurements read (own.h). */
+/* The same for callers that compute differences: without the system calls of measurements (own.h). */
 int pf_meter_mark(const struct pf_meter *m, struct pf_counts *c);
 
-/* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a time never goes below 0. A value that would, or
- * that is PF_COUNT_FELL in either, is PF_COUNT_FELL. Returns 0, or -EINVAL when they have not the meter's number of words. */
+/* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a time never gets below 0. A value that would,
+ * or that is PF_COUNT_FELL in either, becomes PF_COUNT_FELL. Returns 0, or -EINVAL if their number of words is not the meter's.
+ * */
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
 
-/* ENABLE or DISABLE the leader of every group, or RESET every event; keeps asleep, off and the wall time in step.
- * -ECHILD: made by the parent of a fork. */
+/* ENABLE or DISABLE the leader of every group, or RESET every event; updates asleep, off and the wall time.
+ * -ECHILD: made by the parent before a fork. */
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 
 #endif

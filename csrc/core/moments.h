@@ -22,8 +22,8 @@ struct pf_moments {
 
 enum { PF_MOMENTS_MOST = 1 << 26 };
 
-/* Room for so many, at most PF_MOMENTS_MOST; 0 for none. All of the memory is there at once: what is touched for the first time by
- * the signal's handler is a page fault, which may be what is profiled. 0 or -errno. */
+/* Room for so many, at most PF_MOMENTS_MOST; 0 for none. All of the memory is there at once: what is touched for the first time
+ * by the signal's handler is a page fault, which may be what is profiled. 0 or -errno. */
 int pf_moments_init(struct pf_moments *m, uint32_t room);
 void pf_moments_free(struct pf_moments *m); /* idempotent */
 
@@ -35,7 +35,7 @@ static inline void pf_moments_add(struct pf_moments *m, const struct pf_moment *
 		m->beyond++;
 }
 
-/* What was pending has its nodes. */
+/* The pending samples have got their nodes: set them in the moments. */
 void pf_moments_settle(struct pf_moments *m, const struct pf_pendings *pending);
 
 #endif

@@ -18,7 +18,7 @@ int pf_output_open(struct pf_output *o, const char *path);
 int pf_output_write(struct pf_output *o, const void *bytes, size_t size);
 /* The file is there, or what was there before is untouched and nothing else left. Closes either way. */
 int pf_output_commit(struct pf_output *o);
-/* Gives up what was written. Idempotent. In the child of a fork the file is the parent's, and stays. */
+/* Discards what was written. Idempotent. In the child of a fork the file belongs to the parent and is kept. */
 void pf_output_close(struct pf_output *o);
 
 #endif

@@ -1,5 +1,6 @@
-/* The watched events of all threads are one list under a lock that spins: waiting by futex(2) would be counted. A thread looks at its own
- * events only; another one may close them. The lock is taken before a fork, so that the child does not inherit it held. */
+/* The watched events of all threads are in one list under a spin lock: waiting by futex(2) would be counted. A thread uses only
+ * its own events in the list; another thread may close them. The lock is taken before a fork, so that the child does not inherit
+ * it held. */
 #include "own.h"
 
 #include <pthread.h>
@@ -82,7 +83,7 @@ void pf_own_reset_event(struct pf_event *ev)
 	ev->own.count = 0;
 }
 
-/* What enables and disables it: its group's leader, as long as that is open. */
+/* The event that enables and disables it: the leader of its group, as long as that is open. */
 static struct pf_event *leader_of(const struct pf_own *w)
 {
 	struct pf_event *leader = w->event->leader;
@@ -110,8 +111,8 @@ static int is_on(const struct pf_own *w)
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-/* A call of this thread has reached the tracepoints of its begin, or of its return. Of events with a filter only those ioctls come by here
- * that stop another one. */
+/* A call of this thread has passed the tracepoints of its begin, or of its return. An event with a filter is disabled during our
+ * calls; so it can only count the ioctls that disable or enable another event. */
 static void add(uint32_t me, enum pf_own_call call, int at_exit)
 {
 	for (struct pf_own *w = watched; w; w = w->next) {
@@ -132,7 +133,8 @@ static void hold(uint32_t me, struct pf_event *leader, int stop)
 	add(me, PF_OWN_IOCTL, 1);
 }
 
-/* Its filter can tell an ioctl of one descriptor from another's: it sees its own alone, being the first to stop and the last to go on. */
+/* Can its filter tell descriptors apart? Then it counts only the ioctls of its own descriptor: it is disabled first and enabled
+ * last. */
 static int is_choosy(const struct pf_own *w)
 {
 	return w->calls == 1u << PF_OWN_IOCTL && !w->at_exit;
@@ -173,7 +175,7 @@ static uint64_t value_of(const struct pf_own *w)
 	return 0;
 }
 
-/* That of one that is stopped. */
+/* The value of an event that is disabled. */
 static uint64_t value_at_rest(const struct pf_own *w)
 {
 	uint64_t v;
@@ -184,7 +186,7 @@ static uint64_t value_at_rest(const struct pf_own *w)
 	return v;
 }
 
-/* Find out whether the events that were stopped counted that: go on, stop them again, and look. */
+/* Find out whether the filters of the disabled events count these ioctls: enable the events, disable them again, and compare. */
 static void try_filters(uint32_t me)
 {
 	unsigned unknown = 0;
@@ -232,7 +234,7 @@ void pf_own_exit_watched(enum pf_own_call call)
 	unlock();
 }
 
-/* An event that is on is read at the begin and at the end, and its count is then put so that it seems not to have moved. */
+/* An enabled event is read at the begin and at the end of a section; then its count is set so that its value seems unchanged. */
 int pf_own_section(int begin)
 {
 	uint32_t me = pf_thread_token();

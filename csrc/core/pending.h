@@ -1,14 +1,14 @@
-/* What is pending: samples that wait for the interpreter's next safe point, summed by what tells them apart. A long call of a C
- * function has as many kinds as it has different call chains, so the table grows, in the signal's handler: by mmap, never by
- * malloc. Where the kernel refuses memory, or at PF_PENDING_MOST kinds, what is new goes to the first kind, `other`, which is there
- * from the start and is shown as a frame of its own: its weight stays right, what ran is not known. */
+/* Pending samples: they wait for the interpreter's next safe point, added up by kind. A long call of a C function has as many
+ * kinds as it has different call chains, so the table grows, in the signal handler: by mmap, never by malloc. If the kernel
+ * refuses memory, or there are PF_PENDING_MOST kinds, new samples are added to the first kind, `other`, which exists from the
+ * start and is shown as a frame of its own: the weight stays right, but what ran is unknown. */
 #ifndef PF_PENDING_H
 #define PF_PENDING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* What tells kinds apart. */
+/* Samples with the same values are of one kind. */
 struct pf_kind {
 	uint64_t function; /* the C function that ran, by its code's address; 0: not known, or none */
 	uint32_t state, zone, chain; /* chain: a node whose path is the native frames, 0 for none */
@@ -30,11 +30,11 @@ struct pf_pendings {
 
 enum { PF_PENDING_MOST = 1 << 20 };
 
-/* 0 or -ENOMEM; free after either. other: the kind of what finds no room. */
+/* 0 or -ENOMEM; call pf_pendings_free after either. other: the kind for samples that do not fit. */
 int pf_pendings_init(struct pf_pendings *p, const struct pf_kind *other);
 void pf_pendings_free(struct pf_pendings *p); /* idempotent */
 
-/* Adds to a kind: its place. */
+/* Adds to a kind; returns its index. */
 uint32_t pf_pendings_add(struct pf_pendings *p, const struct pf_kind *kind, uint64_t weight);
 /* Is anything pending? */
 static inline int pf_pendings_any(const struct pf_pendings *p)

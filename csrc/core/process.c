@@ -1,7 +1,7 @@
-/* Two pipes lead to the child: it reads the gate, where a byte means go on and the end (of a parent that died) means give up, and writes the errno of a
- * failed exec into fault, which exec itself closes. The parent keeps the gate's read end too, so that writing into it is
- * no SIGPIPE should the child be gone. Between fork and exec the child calls what a signal handler may call and
- * nothing else: the parent may have threads. */
+/* The child has two pipes. It reads the gate, where a byte means go on and end of file (the parent died) means give up; and it
+ * writes the errno of a failed exec into fault, which a successful exec closes. The parent keeps the gate's read end too, so that
+ * a write raises no SIGPIPE if the child is gone. Between fork and exec the child calls only async-signal-safe functions, since
+ * the parent may have threads. */
 #include "process.h"
 
 #include <errno.h>
@@ -156,7 +156,7 @@ void pf_process_release(struct pf_process *p)
 {
 	int waiting = p->gate[1] >= 0;
 
-	/* Closing the gate would not end it where a process that was forked since has a copy of it. */
+	/* Closing the gate would not end the child if a process that was forked since has a copy of the gate. */
 	if (waiting && p->pid > 0)
 		pf_process_kill(p, SIGKILL);
 	close_gate(p);

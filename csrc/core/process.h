@@ -13,11 +13,12 @@ struct pf_process {
 	int end;     /* a pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3) */
 	int status;  /* of waitpid, once ended */
 	int ended;
-	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork it is -ECHILD to start, wait and kill */
+	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork, start, wait and kill return -ECHILD */
 };
 
 /* argv ends with NULL; argv[0] is looked for in PATH. The child has the caller's environment and directory, and default
- * actions for SIGINT, SIGTERM, SIGPIPE, and SIGHUP and SIGQUIT where those are not ignored. Returns 0 or -errno; then p holds nothing. */
+ * actions for SIGINT, SIGTERM, SIGPIPE, and SIGHUP and SIGQUIT where those are not ignored. Returns 0 or -errno; then p holds
+ * nothing. */
 int pf_process_spawn(struct pf_process *p, char *const argv[]);
 
 /* Let it run. Waits until the program runs: returns 0, or -errno of why it cannot (-ENOENT ...). */
@@ -28,7 +29,7 @@ int pf_process_wait(struct pf_process *p, int block);
 
 int pf_process_kill(const struct pf_process *p, int signal);
 
-/* A child that was not started is killed; one that runs is left alone, as is every one in the child of a fork. */
+/* A child that was not started is killed; one that runs is left alone. In the child of a fork every one is left alone. */
 void pf_process_release(struct pf_process *p);
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT (these two unless ignored) are only remembered, for one caller at a time in

@@ -21,7 +21,7 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-/* The one sampler of this process, by whoever claimed it first; and how many handlers look at it just now. */
+/* The sampler that has claimed this process; and how many signal handlers use it at the moment. */
 static struct {
 	_Atomic(struct pf_sampler *) sampler;
 	atomic_uint generation; /* pf_fork_generation of the claim */
@@ -47,8 +47,8 @@ static void pend(struct pf_sampler *s, const struct pf_record *r, const struct p
 
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
 
-/* A call chain as a node of its own tree, outermost frame first; 0 for an empty one. What lies below the interpreter is what called
- * it. 0 or -ENOMEM. */
+/* A call chain as a node of its own tree, outermost frame first; 0 for an empty one. What lies below the interpreter is what
+ * called it. 0 or -ENOMEM. */
 static int intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, int whole, uint32_t *chain)
 {
 	struct pf_stacks *st = &s->stacks;
@@ -118,7 +118,7 @@ static void empty_ring(struct pf_sampler *s, const struct pf_kind *here, int own
 	struct pf_record r;
 	int n;
 
-	/* A damaged record is passed over; a ring that is not mapped has none, and would say so for ever. */
+	/* Skip a damaged record. A ring that is not mapped has no records, and would return an error for ever. */
 	while ((n = pf_ring_next(&s->ring, &r, &bytes)) != 0 && n != -EBADF) {
 		if (n < 0)
 			continue;
@@ -198,7 +198,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		take_samples(s);
 	atomic_fetch_sub(&active.handlers, 1);
 	if (!ours)
-		pass_on(&old, sig, info, context); /* which need not return */
+		pass_on(&old, sig, info, context); /* which may not return */
 	errno = saved;
 }
 
@@ -272,7 +272,7 @@ int pf_sampler_claim(struct pf_sampler *s)
 		atomic_store(&active.handlers, 0); /* a handler that a thread of the parent was in */
 		pf_sampler_stop(left);
 	}
-	/* No thread of this process has another generation, so whoever succeeds finds its own here. */
+	/* All threads of this process have the same generation, so the thread that succeeds finds its own here. */
 	if (!atomic_load(&active.sampler))
 		atomic_store(&active.generation, generation);
 	return atomic_compare_exchange_strong(&active.sampler, &none, s) ? 0 : -EBUSY;
@@ -418,7 +418,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 	pf_sampler_disclaim(s); /* no handler uses it any more */
 	if (!inherited) {
 		empty_ring(s, &here, 1);
-		pf_sampler_flush(s, NULL, 0); /* no safe point has come for it */
+		pf_sampler_flush(s, NULL, 0); /* there will be no safe point for it */
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
 		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */

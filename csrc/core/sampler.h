@@ -9,15 +9,15 @@
  *
  *     signal handler:  ring -> pending {function, state, zone, chain, weight, count}    classify() and trigger() are the owner's
  *     safe point:      pf_sampler_enter, walk the stack, pf_sampler_flush(frames), pf_sampler_leave
- *     outside:         what runs outside of the interpreter has no safe point to come: flushed by the handler itself
+ *     outside:         code outside of the interpreter reaches no safe point: the handler itself flushes these samples
  *
  * `own` is set while the profiler itself runs on the thread: with an exact event (period 1) what happens then is taken off the
  * total. It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the
  * ring; it runs on a stack of its own where the thread has none.
  *
- * A process has one running sampler, since the signal's handler belongs to the process: it is claimed before anything else is
- * touched. The handler that was there before gets what is not ours, and is put back. A stop from another thread
- * waits until no handler uses the sampler. */
+ * Only one sampler can run in a process, since the signal handler belongs to the process: the process is claimed before anything
+ * else is changed. Signals that are not ours are passed on to the previous handler, which is restored at the stop. A stop from
+ * another thread waits until no handler uses the sampler. */
 #ifndef PF_SAMPLER_H
 #define PF_SAMPLER_H
 
@@ -29,7 +29,7 @@
 #include "ring.h"
 #include "stacks.h"
 
-/* What the thread was at. All but the first are shown as a frame. PF_OTHER: there was no memory to say it. */
+/* What the thread was doing. All but the first are shown as a frame. PF_OTHER: unknown, since there was no memory to note it. */
 enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
 
 enum pf_sampler_mode {
@@ -52,7 +52,7 @@ struct pf_sampler {
 	enum pf_sampler_mode mode;
 	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
 	uint64_t code_start, code_end; /* the interpreter's own: a native chain ends there */
-	/* In the handler. *function: the address of the C function's code that runs, where that is known. */
+	/* Called in the signal handler. *function: the address of the code of the C function that runs, if it is known. */
 	enum pf_state (*classify)(void *owner, uint64_t *function);
 	void (*trigger)(void *owner);
 	void *owner;
@@ -60,7 +60,7 @@ struct pf_sampler {
 	volatile sig_atomic_t own;
 	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
 	struct pf_pendings pending;
-	uint32_t other; /* the node of what there was no memory for */
+	uint32_t other; /* the node for samples that there was no memory for */
 	uint64_t last;       /* the count at the last sample */
 	uint64_t lost;       /* the kernel's count of it, as last read */
 	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
@@ -75,9 +75,9 @@ struct pf_sampler {
 	void *stack; /* the handler's */
 };
 
-/* The calling thread enters a zone, which each of its samples keeps; 0 for none. Returns the one that it was in. */
+/* The calling thread enters a zone, which is noted in each of its samples; 0 for none. Returns the previous zone. */
 uint32_t pf_zone_set(uint32_t zone);
-/* Where that is kept for the calling thread. */
+/* The address of the calling thread's zone. */
 const volatile uint32_t *pf_zone_cell(void);
 /* A number that no other zone of this process has. */
 uint32_t pf_zone_new(void);
@@ -87,9 +87,9 @@ uint32_t pf_zone_new(void);
 int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
-/* Claim the process's one place for a running sampler: 0, or -EBUSY. Atomic: of two threads one gets it. */
+/* Claim the process for a sampler: 0, or -EBUSY. Atomic: only one of two threads succeeds. */
 int pf_sampler_claim(struct pf_sampler *s);
-/* Give the place back, if it is s's, and wait until no handler on another thread uses s. */
+/* End the claim, if s has it, and wait until no handler on another thread uses s. */
 void pf_sampler_disclaim(struct pf_sampler *s);
 
 /* After the claim; a sampler starts once. When it fails, the claim is given back. */
@@ -97,9 +97,9 @@ int pf_sampler_start(struct pf_sampler *s);
 /* Also when it is not running, or runs in the parent of a fork. */
 int pf_sampler_stop(struct pf_sampler *s);
 
-/* Is one claimed in this process, and not left over from a fork? */
+/* Is this process claimed? A claim of the parent before a fork does not count. */
 int pf_sampler_busy(void);
-/* Does one sample the calling thread? For signal handlers too. */
+/* Does a sampler sample the calling thread? May be called in a signal handler. */
 int pf_sampler_here(void);
 /* Was it started before a fork, in the parent? */
 int pf_sampler_inherited(const struct pf_sampler *s);
@@ -119,7 +119,7 @@ static inline void pf_sampler_leave(struct pf_sampler *s)
 /* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
 void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n);
 
-/* How many of its records found no room: as the kernel counts, or on older ones as the records say that were read. */
+/* How many of its records were lost: the kernel's count, or, with older kernels, the sum of the `lost` records that were read. */
 uint64_t pf_sampler_lost(struct pf_sampler *s);
 
 /* The exact count: without what the profiler did. After the stop. */

@@ -1,4 +1,4 @@
-/* Zones, and what is pending as stacks, at a safe point. See sampler.h. */
+/* Zones, and turning pending samples into stacks at a safe point. See sampler.h. */
 #include "sampler.h"
 
 static _Thread_local volatile uint32_t zone_here;
@@ -27,13 +27,13 @@ static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
 {
 	uint32_t path[PF_SAMPLER_DEPTH], n = 0;
 
-	/* The path ends with the frame that all chains have at their root. */
+	/* The path ends with the root frame of all chains. */
 	for (; chain && n < PF_SAMPLER_DEPTH; chain = pf_stacks_node_at(&s->stacks, chain)->parent)
 		path[n++] = pf_stacks_node_at(&s->stacks, chain)->frame;
 	return n ? pf_stacks_path(&s->stacks, node, path, n - 1) : node;
 }
 
-/* The frame of what the thread was at; 0 where there is no room. */
+/* The frame for what the thread was doing; 0 if there is no memory. */
 static uint32_t frame_of(struct pf_stacks *st, const struct pf_kind *k)
 {
 	struct pf_function f = {.source_key = k->function, .line = -1};
@@ -47,7 +47,7 @@ static uint32_t frame_of(struct pf_stacks *st, const struct pf_kind *k)
 	return i ? pf_stacks_frame(st, PF_FRAME_C, i, 0) : 0;
 }
 
-/* The node of what is pending, on top of the stack that it came upon; `other` where there is no room. */
+/* The node of a pending kind, on top of the stack at the safe point; `other` if there is no memory. */
 static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_kind *k)
 {
 	if (k->state != PF_AT_LUA) {

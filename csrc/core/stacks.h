@@ -6,11 +6,11 @@
  *   node      a stack, as the stack of its caller (parent) and its innermost frame
  *   sum       weight and count of a stack alone: few nodes are the innermost of one that was sampled
  *
- * Node 0 is the empty stack, and the end of every other. Each kind lives in an array that grows where it is, by a quarter once it is
- * large, found by a table of hashes. A million stacks that end in two frames of their own each take 60 MB. Memory comes from
- * mmap, never from malloc: a profiler of malloc must not see itself; of the pages that it touches it takes itself off.
- * Where there is no more, an operation says so and its owner adds to a node that there is. Nothing here may be interrupted by itself: the
- * owner (sampler.h) sees to that. */
+ * Node 0 is the empty stack, and the end of every other. Each kind lives in an array that grows where it is, by a quarter once it
+ * is large, found by a table of hashes. A million stacks that end in two frames of their own each take 60 MB. Memory comes from
+ * mmap, never from malloc: a profiler of malloc must not count itself; and it subtracts its own page faults. If there is no more
+ * memory, an operation returns an error and the owner adds to an existing node. No operation may be interrupted by another one:
+ * the owner (sampler.h) ensures that. */
 #ifndef PF_STACKS_H
 #define PF_STACKS_H
 
@@ -88,7 +88,7 @@ uint32_t pf_stacks_child(struct pf_stacks *s, uint32_t parent, uint32_t frame);
 /* The child of a child ... of parent, by n frames of which the innermost is the first. 0 when one of them has no room. */
 uint32_t pf_stacks_path(struct pf_stacks *s, uint32_t parent, const uint32_t *frames, unsigned n);
 
-/* 0, or -ENOMEM and nothing was added: which cannot be for a node that has been added to before. */
+/* 0, or -ENOMEM and nothing was added. It cannot fail for a node that has been added to before. */
 int pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t count);
 
 static inline struct pf_function *pf_stacks_function_at(const struct pf_stacks *s, uint32_t i)

@@ -25,8 +25,8 @@ struct pf_synth_map {
 
 size_t pf_synth_map(unsigned char *out, const struct pf_synth_map *m, size_t trailer);
 
-/* How many samples of the event with that id found no room, as perf record says it: id stands at the trailer's end, where events
- * with PERF_SAMPLE_IDENTIFIER have it. And how many records were lost, as the kernel says it. */
+/* A lost_samples record, as perf record writes it: how many samples of the event with that id were lost. The id is at the end of
+ * the trailer, where events with PERF_SAMPLE_IDENTIFIER have it. And a lost record, as the kernel writes it. */
 size_t pf_synth_lost_samples(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
 size_t pf_synth_lost(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
 

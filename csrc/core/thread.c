@@ -1,6 +1,6 @@
-/* The number of a process is in a page of its own, which the kernel clears in every child that gets a copy of the memory: of
- * fork(2), and of a clone(2) that runs no handlers of pthread_atfork. Whoever finds 0 there is the first to ask in a new process,
- * and numbers it. A child that shares the memory (vfork, posix_spawn) leaves the page as it is.
+/* The number of a process is in a page of its own, which the kernel clears in every child that gets a copy of the memory: by
+ * fork(2), and by a clone(2) that runs no pthread_atfork handlers. The first caller in a new process finds 0 there and gives the
+ * process a new number. A child that shares the memory (vfork, posix_spawn) leaves the page as it is.
  *
  * Kernels before 4.14 cannot clear a page: a handler of pthread_atfork does it there. */
 #include "thread.h"
@@ -16,7 +16,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Room for a whole page, of whatever size: static, so that it is there as long as this code is. */
+/* Room for a whole page of any size. It is static, so that it exists as long as this code. */
 enum { LARGEST_PAGE = 65536 };
 static unsigned char room[2 * LARGEST_PAGE];
 

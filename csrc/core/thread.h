@@ -8,9 +8,9 @@
 extern uint32_t *pf_generation_cell;
 uint32_t pf_generation_next(void);
 
-/* A number, never 0, that is the same throughout a process and differs in the child of a fork, however that was made. It stands
- * in a page that the kernel clears in a child (MADV_WIPEONFORK), so asking costs a load. What belongs to one process keeps the
- * number that was current when it was made: see pf_inherited. */
+/* A number, never 0, that is constant in a process and differs in the child of a fork or clone. It is in a page that the kernel
+ * clears in a child (MADV_WIPEONFORK), so reading it costs one load. An object that belongs to one process keeps the number that
+ * was current when it was made: see pf_inherited. */
 static inline uint32_t pf_fork_generation(void)
 {
 	uint32_t now = __atomic_load_n(__atomic_load_n(&pf_generation_cell, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
@@ -18,8 +18,8 @@ static inline uint32_t pf_fork_generation(void)
 	return now ? now : pf_generation_next();
 }
 
-/* Was it made before a fork, by the parent process? Its descriptors lead to what the parent counts and writes: the child may
- * close them, and nothing else. */
+/* Was the object made before a fork, by the parent process? Its descriptors refer to the parent's events and files: the child may
+ * only close them. */
 static inline int pf_inherited(uint32_t generation)
 {
 	return generation != pf_fork_generation();

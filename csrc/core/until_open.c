@@ -63,7 +63,7 @@ int pf_process_until_open(struct pf_process *p, const char *path)
 		int status = 0, stop, sent, count;
 		pid_t r;
 
-		/* The caller has a signal to look after, which a child that waits before it opens the file must not delay. */
+		/* A signal for the caller has arrived; it must not wait until the child opens the file. */
 		if (!leave && pf_interrupts_caught(&sent, &count) != 0) {
 			leave = 1;
 			trace(PTRACE_INTERRUPT, p->pid, 0, 0);

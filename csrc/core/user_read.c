@@ -130,7 +130,7 @@ void pf_user_drop(struct pf_user *u)
 
 	u->may = 0;
 	u->page = NULL;
-	if (p && !pf_inherited(u->generation)) /* a fork leaves it out */
+	if (p && !pf_inherited(u->generation)) /* the mapping is not inherited by a fork */
 		pf_sys->munmap(p, page_size());
 }
 

@@ -17,7 +17,7 @@ struct px_bpf {
 	uint32_t generation; /* pf_fork_generation at the opening */
 };
 
-/* The object at i; raises when it is closed, or of the parent of a fork. */
+/* The object at i; raises if it is closed, or was opened by the parent before a fork. */
 struct px_bpf *px_bpf_check(lua_State *L, int i);
 
 /* bpf_map.c: push the map userdata; the object is at index object. */

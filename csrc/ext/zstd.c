@@ -19,7 +19,7 @@ static int run(struct pf_inflate *base, const unsigned char *in, size_t *n, unsi
 	size_t r = 0;
 
 	if (!s->z)
-		return -EBADF; /* collected before what reads by it, at the end of the state */
+		return -EBADF; /* collected before the reader that uses it, while the state is being closed */
 	/* One call may stop at a frame's or block's end with both sides left over. */
 	do {
 		size_t before = from.pos + to.pos;
