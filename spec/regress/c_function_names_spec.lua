@@ -36,6 +36,7 @@ describe("a C function in a profile", function()
   end)
 
   it("of Lua's libraries has their name, under the line that calls it", function()
+    requires { nostress = true } -- which takes most of the time
     local parts, line = {}, nil
     for i = 1, 3000 do parts[i] = tostring(i) end
     local prof = busy(function()
@@ -46,6 +47,20 @@ describe("a C function in a profile", function()
     assert.is_true(share(prof, "string.gsub") > 0.3, profiling.text(prof))
     assert.equal(0, profiling.under(prof, "(C function)"), profiling.text(prof))
     assert.is_true(profiling.on_line(prof, line) / prof.total > 0.8, profiling.text(prof))
+  end)
+
+  it("is none that does not exist: the debug library calls a hook upon the frame of a Lua function", function()
+    local function hook() for _ = 1, 3 do end end
+    local function work() for _ = 1, 100 do end end
+    if jit then jit.off(work) end
+    local prof = busy(function()
+      debug.sethook(hook, "", 1)
+      work()
+      debug.sethook()
+    end)
+    for _, s in ipairs(prof:samples()) do
+      assert.is_nil(s.stack[1].name:find "^function 0x", profiling.text(prof))
+    end
   end)
 
   it("of a module has its place there, whatever the caller calls it", function()
@@ -64,6 +79,7 @@ describe("a C function in a profile", function()
   end)
 
   it("has its name where it calls back", function()
+    requires { nostress = true }
     local t, sort = {}, table.sort
     local function less(a, b) return a < b end
     local prof = busy(function()
