@@ -259,8 +259,8 @@ function M.allowed(spec, attr, opts)
   local ev, message, code = M.attr(spec, attr, opts)
   if not ev and code == "EACCES" then
     local user, a = M.user_only(spec, attr)
-    local other = user and M.attr(user, a, opts)
-    if other then return other end
+    -- If that is refused too, its reason is the one to act on: the CPU lacks the event, or the process is another user's.
+    if user then return M.attr(user, a, opts) end
   end
   return ev, message, code
 end
