@@ -92,6 +92,13 @@ M.FELL = "the count fell while it was measured: the event was reset, or its coun
 --- The difference of two raw counts.
 function M.since(from, to) return to < from and fallen or to - from end
 
+-- The `why` of an event that was enabled and never got a counter: with the events of this program that may hold them.
+local function starved()
+  local own = require "perf.idle".enabled_hardware()
+  return "it never got a counter: others used them all"
+    .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
+end
+
 local Entry = { __name = "perf.Entry", __tostring = format.entry }
 local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
@@ -110,7 +117,7 @@ function M.entry(row, raw, enabled, running, id)
   elseif running == 0 then
     -- A pinned event that finds no counter free is switched off, and has no times then.
     e.why = enabled ~= 0 and row.bound and "its task did not run on this CPU"
-      or enabled ~= 0 and "it never got a counter: others used them all"
+      or enabled ~= 0 and starved()
       or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
       or "not enabled, or its task did not run"
   elseif has_fallen(raw) then

@@ -69,21 +69,35 @@ function M.make_room()
   if file then file:close() end
 end
 
-local breakpoints = setmetatable({}, { __mode = "k" }) -- Event -> its label
+local weak = { __mode = "k" }
+local breakpoints, hardware = setmetatable({}, weak), setmetatable({}, weak) -- Event -> its label
 
 --- Note an event that was opened.
-function M.note(ev, attr, label)
+function M.note(ev, attr, label, is_hardware)
   if attr.type == 5 or attr.type == "breakpoint" then breakpoints[ev] = label end
+  if is_hardware then hardware[ev] = label end
+end
+
+local function labels_of(events, holds)
+  local labels = {}
+  for ev, label in every(events) do
+    if ev:is_open() and not ev:is_inherited() and holds(ev) then labels[#labels + 1] = label end
+  end
+  table.sort(labels)
+  return labels
 end
 
 --- The labels of this Lua state's open breakpoints, sorted.
 function M.breakpoints()
-  local labels = {}
-  for ev, label in every(breakpoints) do
-    if ev:is_open() and not ev:is_inherited() then labels[#labels + 1] = label end
-  end
-  table.sort(labels)
-  return labels
+  return labels_of(breakpoints, function() return true end)
+end
+
+--- The labels of this Lua state's hardware events that are enabled, sorted. A member of a group is enabled when its leader is.
+function M.enabled_hardware()
+  return labels_of(hardware, function(ev)
+    local leader = ev:info().leader
+    return not ev:is_off() and not (leader and leader:is_off())
+  end)
 end
 
 return M

@@ -223,7 +223,7 @@ function M.attr(spec, attr, opts)
   if keep then keep:close() end
   if ev then
     if opts.group then joined(opts.group, ev, info) end
-    idle.note(ev, attr, spec.label)
+    idle.note(ev, attr, spec.label, M.is_hardware(attr))
     keeper.note(attr, spec.label)
     watch.note(ev, attr, opts)
     return ev
