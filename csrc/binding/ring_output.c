@@ -62,7 +62,7 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 
 /* ev:set_output(target): write into target's ring from now on; nil: into its own again. To tell the events' records apart, both
  * need sample_type "identifier" (or "id" at the same position), and sample_id_all if either writes more than samples or the
- * layouts of their records differ. The read_format changes the layout only of events that sample "read". */
+ * layouts of their records differ. An event that only counts writes nothing, and needs no id. The read_format changes the layout only of events that sample "read". */
 static int l_set_output(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1), *target = NULL;
@@ -74,6 +74,8 @@ static int l_set_output(lua_State *L)
 	if (!lua_isnil(L, 2)) {
 		target = pb_check_mapped(L, 2);
 		luaL_argcheck(L, !e->ring.map, 1, "Event has a ring of its own");
+	}
+	if (target && e->layout.writes) {
 		luaL_argcheck(L, can_join(target, &e->layout), 2,
 			      "the two events' records could not be told apart: open both with \"identifier\" in sample_type and "
 			      "sample_id_all = true");

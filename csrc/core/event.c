@@ -107,7 +107,8 @@ int pf_event_user(struct pf_event *ev, uint64_t *words)
 {
 	struct pf_user *user = &ev->user;
 	uint64_t group[3 + 2]; /* nr enabled running value id */
-	int r = ev->format == PF_EVENT_FORMAT ? pf_user_read(&user, 1, group) : -ENOTSUP;
+	int r = (ev->format & ~PF_FORMAT(LOST)) != PF_EVENT_FORMAT ? -ENOTSUP
+		: ev->format != PF_EVENT_FORMAT ? -EAGAIN : pf_user_read(&user, 1, group);
 
 	if (r < 0)
 		return r;

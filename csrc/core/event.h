@@ -78,7 +78,8 @@ int pf_event_disable(struct pf_event *ev);
 int pf_event_begin(struct pf_event *ev, uint64_t *words);
 int pf_event_end(struct pf_event *ev, uint64_t *words);
 
-/* Read what pf_event_begin does, without a system call. 0; -EAGAIN where that is not possible now; -ENOTSUP another format. */
+/* Read what pf_event_begin does, without a system call. 0; -EAGAIN where that is not possible now, or ever, since the event samples;
+ * -ENOTSUP another format. */
 int pf_event_user(struct pf_event *ev, uint64_t *words);
 
 /* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of

@@ -22,6 +22,7 @@ struct pf_layout {
 	uint8_t sample_id_all;
 	uint8_t reads;         /* some records contain a reading in read_format */
 	uint8_t sides;         /* it writes other records than samples */
+	uint8_t writes;        /* it writes records at all */
 };
 
 /* The machine this is compiled for. */
