@@ -8,7 +8,8 @@
 # as one failure more. Exit status 1 when anything failed.
 #
 #   BUILD=build          where the interpreters' modules are
-#   SUITE_TIMEOUT=900    seconds for one interpreter
+#   SUITE_TIMEOUT=1500   seconds for one interpreter
+#   SUITE_JOBS=1         how many interpreters run at once
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=1         names the specs that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
@@ -32,7 +33,8 @@ for p in "$@"; do [ -e "$p" ] && paths+=("$p"); done
 [ ${#paths[@]} -gt 0 ] || { echo "no specs at: $*" >&2; exit 2; }
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
 
 # stdin: result lines. Prints "passed failed skipped", then "count need" lines, then the spec that
 # was running when the run died.
@@ -52,26 +54,20 @@ tally() {
         }' "$1"
 }
 
-total_pass=0 total_fail=0 total_skip=0 ran=0
-for lua in $lua_list; do
-    if [ ! -e "$build/$lua/testkit.so" ]; then
-        echo "$lua: not built here (no interpreter or no headers), left out"
-        continue
-    fi
-    ran=$((ran + 1))
-    result=$work/$lua
+# One interpreter: prints how it went, and leaves its counts in $work/$lua.counts.
+suite() {
+    local lua=$1 result=$work/$1 start=$SECONDS status pass fail skip
     : >"$result"
-    start=$SECONDS
     env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
         PERF_RESULT="$result" ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} \
-        timeout --foreground -k 10 "${SUITE_TIMEOUT:-900}" \
+        timeout --foreground -k 10 "${SUITE_TIMEOUT:-1500}" \
         "$lua" spec/support/run.lua --helper=spec/support/init.lua --output=spec/support/report.lua \
         "${filter[@]}" "${paths[@]}" </dev/null
     status=$?
-    tally "$result" >"$work/tally"
-    read -r pass fail skip <"$work/tally"
-    if grep -q '^died' "$work/tally"; then
-        echo "$lua: ended with status $status in: $(sed -n 's/^died //p' "$work/tally")"
+    tally "$result" >"$result.tally"
+    read -r pass fail skip <"$result.tally"
+    if grep -q '^died' "$result.tally"; then
+        echo "$lua: ended with status $status in: $(sed -n 's/^died //p' "$result.tally")"
     elif [ "$status" -ne 0 ] && [ "$fail" -eq 0 ]; then
         # A sanitizer's word at the exit, or an error of busted's own.
         echo "$lua: ended with status $status after the last spec"
@@ -82,11 +78,34 @@ for lua in $lua_list; do
         fail=1
     fi
     echo "$lua: $pass passed, $fail failed, $skip skipped, in $((SECONDS - start)) s"
-    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$work/tally"
+    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$result.tally"
     [ -z "${SUITE_SLOW:-}" ] || sed -n 's/^slow /    slow: /p' "$result"
+    echo "$pass $fail $skip" >"$result.counts"
+}
+
+# What each says is shown when it is done, in the order of the list.
+jobs=${SUITE_JOBS:-1}
+total_pass=0 total_fail=0 total_skip=0 ran=()
+for lua in $lua_list; do
+    if [ ! -e "$build/$lua/testkit.so" ]; then
+        echo "$lua: not built here (no interpreter or no headers), left out"
+        continue
+    fi
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    suite "$lua" >"$work/$lua.out" 2>&1 &
+    ran+=("$lua $!")
+done
+for r in "${ran[@]}"; do
+    read -r lua pid <<<"$r"
+    wait "$pid"
+    cat "$work/$lua.out"
+    if ! read -r pass fail skip 2>/dev/null <"$work/$lua.counts"; then
+        echo "$lua: the suite did not get to its end"
+        pass=0 fail=1 skip=0
+    fi
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 done
-if [ "$ran" -eq 0 ]; then
+if [ ${#ran[@]} -eq 0 ]; then
     echo "no interpreter of: $lua_list was built" >&2
     total_fail=1
 fi

@@ -14,6 +14,7 @@
 
 struct channel {
 	struct pf_channel *c;
+	int made_here; /* by core.channel: once it is collected, nobody in the other states waits for more */
 };
 
 static struct pf_channel *to_channel(lua_State *L)
@@ -31,6 +32,7 @@ static struct channel *new_channel(lua_State *L)
 	struct channel *u = pb_newuserdata(L, sizeof *u);
 
 	u->c = NULL;
+	u->made_here = 0;
 	luaL_getmetatable(L, PB_CHANNEL);
 	lua_setmetatable(L, -2);
 	return u;
@@ -45,6 +47,7 @@ static int l_channel(lua_State *L)
 	luaL_argcheck(L, most >= 0, 1, "0 or more");
 	u = new_channel(L);
 	u->c = pf_channel_new((size_t)most);
+	u->made_here = 1;
 	return u->c ? 1 : pb_fail(L, ENOMEM, "channel");
 }
 
@@ -140,6 +143,8 @@ static int l_gc(lua_State *L)
 {
 	struct channel *u = pb_check(L, 1, PB_CHANNEL, "Channel");
 
+	if (u->c && u->made_here && !pf_channel_inherited(u->c))
+		pf_channel_close(u->c, 1);
 	if (u->c)
 		pf_channel_unref(u->c);
 	u->c = NULL;

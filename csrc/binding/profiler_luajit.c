@@ -227,9 +227,7 @@ static int run_probe(lua_State *L)
 	if (luaL_loadbuffer(L, source, sizeof source - 1, "=perf") != 0)
 		return 0;
 	lua_pushcfunction(L, l_learn);
-	if (lua_pcall(L, 1, 0, 0) != 0)
-		return 0;
-	return 1;
+	return lua_pcall(L, 1, 0, 0) == 0;
 }
 
 static void learn_layout(lua_State *L)
@@ -297,11 +295,24 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	return PF_AT_C;
 }
 
+/* After its callback LuaJIT's profiler restores the hook's events, and loses those of a hook that a signal's handler set meanwhile, such
+ * as the interpreter's for ^C. A hook without events is such a one: it gets the events that the interpreter gives its own. */
+static void remind_of_hook(void)
+{
+	lua_State *L = at.cur_L ? (lua_State *)*at.cur_L : NULL;
+	lua_Hook hook = L ? lua_gethook(L) : NULL;
+
+	if (hook && lua_gethookmask(L) == 0)
+		lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, lua_gethookcount(L) > 0 ? lua_gethookcount(L) : 1);
+}
+
 void pb_engine_trigger(void *owner)
 {
 	pb_terminate_remind();
-	if (ours(owner))
+	if (ours(owner)) {
+		remind_of_hook();
 		vm.handler(SIGPROF);
+	}
 }
 
 /* --- the hook ------------------------------------------------------------------------------------------------------- */
