@@ -18,6 +18,7 @@
 -- is left; and the same call on the same object works.
 local core = require "perf.core"
 local kit = require "testkit"
+local util = require "spec.support.util"
 
 local inject = {}
 
@@ -120,7 +121,7 @@ function inject.trial(row)
   if row.again == false then t:anew() end
   collect()
   release()
-  t.before = held()
+  t.before, t.threads = held(), kit.living_threads()
   return t
 end
 
@@ -146,6 +147,8 @@ function Trial:check_after(where)
   if held() ~= self.before then
     collect()
     release()
+    -- A thread that memory was refused for before anything could wait for it ends in its own time.
+    if kit.living_threads() > self.threads then util.eventually(function() return kit.living_threads() == self.threads end) end
     local now = held()
     if now ~= self.before then
       self:fail(where, "leaves open: " .. now .. "; before: " .. self.before)

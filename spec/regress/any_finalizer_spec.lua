@@ -18,7 +18,8 @@ describe("what a class's functions are called with", function()
   it("may be anything: they raise, or do nothing", function()
     for _, ext in ipairs { "zstd", "bpf", "symbols", "tracefields", "pfm" } do pcall(require, "perf.ext." .. ext) end
     pcall(perf.profile, function() end)
-    local wrong = { NOTHING, {}, 1, "text", true, print, io.stdout, coroutine.create(function() end), core.channel(), core.layouts() }
+    local wrong = { NOTHING, {}, 1, "text", true, print, io.stdout, coroutine.create(function() end), core.channel(),
+      core.layouts() }
     local n = 0
     for class, metatable in pairs(classes()) do
       local functions = {}
