@@ -8,6 +8,7 @@ local attempts = util.attempts
 
 describe("perf.start", function()
   it("counts until stop, exactly", function()
+    requires { nosan = true } -- whose memory is always new: pages that fault
     attempts(function()
       local m = perf.start "page-faults,minor-faults"
       kit.touch_pages(64)
@@ -45,6 +46,7 @@ describe("perf.start", function()
   end)
 
   it("overlaps with others and with perf.measure", function()
+    requires { nosan = true } -- whose memory is always new: pages that fault
     attempts(function()
       local a = perf.start "page-faults"
       kit.touch_pages(1)
@@ -60,6 +62,7 @@ describe("perf.start", function()
   end)
 
   it("is read while it runs", function()
+    requires { nosan = true } -- whose memory is always new: pages that fault
     attempts(function()
       local m = perf.start "page-faults"
       kit.touch_pages(3)
@@ -74,6 +77,7 @@ describe("perf.start", function()
   end)
 
   it("ends in another coroutine than it began in", function()
+    requires { nosan = true } -- whose memory is always new: pages that fault
     attempts(function()
       local m
       coroutine.wrap(function() m = perf.start "page-faults" coroutine.yield() end)()
