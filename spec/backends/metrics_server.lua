@@ -1,12 +1,12 @@
 --- A program that Prometheus scrapes: makes spans of known cost and answers every request with its histograms.
 --
---     LUA spec/backends/metrics_server.lua PORT SECONDS
+--     LUA spec/backends/metrics_server.lua PORT SECONDS RUN
 local kit = require "testkit"
 local perf = require "perf"
 local socket = require "socket"
 
 local tracer = assert(perf.tracer { events = "page-faults", exporter = false, metrics = { buckets = { 1, 100, 10000 } } })
-for _ = 1, 5 do tracer:span('work "a"', kit.touch_pages, 64) end
+for _ = 1, 5 do tracer:span(('work "a" %s'):format(arg[3]), kit.touch_pages, 64) end
 local text = tracer:prometheus()
 io.stdout:write(text)
 io.stdout:flush()
