@@ -23,9 +23,9 @@ static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_setfield(L, -2, "__name");
 }
 
-/* Whoever reads the bytes of a ring or of a file while Lua may allocate holds it: the collector may run then, and a finalizer may
- * close what is read. Its memory is then freed when the reader lets go, or, where an error has ended the reader, when it is
- * collected. Holds nest. */
+/* A reader holds a ring or a file while it reads bytes there and Lua may allocate: the collector may run then, and a finalizer may
+ * close the ring or the file. Its memory is freed when the reader ends the hold, or when it is collected, where an error has ended
+ * the reader. Holds nest. */
 struct pb_hold {
 	unsigned char held, closed; /* closed: while it was held */
 };

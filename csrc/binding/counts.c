@@ -10,8 +10,8 @@
 #include "../core/thread.h"
 #include "binding.h"
 
-/* What begin, finish and snap know their arguments by: the metatables, kept as upvalues since a look-up in the registry costs
- * as much as the rest of the binding together. */
+/* begin, finish and snap check their arguments by these metatables. They are upvalues, since a look-up in the registry costs as much
+ * as the rest of the binding together. */
 enum { UP_GROUP = 1, UP_METER, UP_COUNTS, UPVALUES = 3 };
 
 /* The userdata at i if its metatable is upvalue first or last, else NULL. */

@@ -170,7 +170,7 @@ static int l_start(lua_State *L)
 	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.running, 1, "Profiler has been started before");
 	if (p->lifetime->closing)
 		return pb_fail(L, -ECANCELED, "the Lua state is being closed");
-	/* What may raise comes before the claim or in prepare, so that no error leaves the profiler claimed. */
+	/* Every call that may raise comes before the claim or in prepare, so that no error leaves the profiler claimed. */
 	lua_settop(L, 1);
 	lua_pushcfunction(L, prepare);
 	lua_pushvalue(L, 1);

@@ -23,7 +23,7 @@
 #define PB_LUAJIT 0
 #endif
 
-/* What a profiler's uservalue keeps alive. */
+/* A profiler's uservalue keeps these alive, by index. */
 enum { PB_KEPT_EVENT = 1, PB_KEPT_CELL, PB_KEPT_THREAD, PB_KEPT_LIFETIME };
 
 enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER, PB_COROUTINES_CREATOR };

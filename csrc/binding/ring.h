@@ -1,4 +1,4 @@
-/* What the files of Event's ring methods share: ring.c reads, ring_wait.c waits, ring_output.c redirects, ring_lost.c
+/* Shared by the files of Event's ring methods: ring.c reads, ring_wait.c waits, ring_output.c redirects, ring_lost.c
  * counts what was lost. */
 #ifndef PB_RING_H
 #define PB_RING_H

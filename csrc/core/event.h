@@ -26,7 +26,7 @@ struct pf_event {
 	struct pf_user user; /* its counter, where it can be read without a system call */
 };
 
-/* What pf_event_begin and pf_event_end understand, with PF_FORMAT(LOST) or without. */
+/* The read_format of pf_event_begin and pf_event_end, with or without PF_FORMAT(LOST). */
 #define PF_EVENT_FORMAT (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
 enum {
 	PF_EVENT_VALUES = 4, /* value enabled running id */

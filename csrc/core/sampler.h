@@ -29,7 +29,7 @@
 #include "ring.h"
 #include "stacks.h"
 
-/* What the thread was doing. All but the first are shown as a frame. PF_OTHER: unknown, since there was no memory to note it. */
+/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: no memory to note it. */
 enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
 
 enum pf_sampler_mode {
