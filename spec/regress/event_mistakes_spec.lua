@@ -14,7 +14,7 @@ describe("a mistake with an Event", function()
   end)
   after_each(function() if ev then ev:close() end end)
 
-  it("is said of the line that makes it, and of the argument as Lua counts it", function()
+  it("is blamed on the line that makes it, and on the argument as Lua counts it", function()
     for want, wrong in pairs {
       ["bad argument #1 to 'map' (unknown option 'foo')"] = function() ev:map { foo = 1 } end,
       ["bad argument #1 to 'set_filter' (string expected"] = function() ev:set_filter {} end,
@@ -37,7 +37,7 @@ describe("a mistake with an Event", function()
     assert.matches("bad argument #2 to 'map' (unknown option 'foo')", message_of(ev.map, ev, { foo = 1 }), 1, true)
   end)
 
-  it("has the method's name also where pcall or a tail call leaves none", function()
+  it("has the method's name also when pcall or a tail call hides it", function()
     for method, wrong in pairs { refresh = "x", set_period = {}, set_bpf = "x", set_output = 7 } do
       assert.matches("bad argument #2 to '" .. method .. "' ", message_of(ev[method], ev, wrong))
       assert.matches("bad argument #%d to '" .. method .. "' ", message_of(function() return ev[method](ev, wrong) end))
@@ -49,12 +49,12 @@ describe("a mistake with an Event", function()
     end
   end)
 
-  it("leaves it disabled when there is no function to measure", function()
+  it("leaves the event disabled when there is no function to measure", function()
     message_of(ev.measure, ev)
     assert.equal(0, ev:read().enabled_ns)
   end)
 
-  it("says when it is closed, before and within a measurement", function()
+  it("is said to be a closed event, before and within a measurement", function()
     for _, attr in ipairs { { event = "dummy" }, { event = "dummy", read_format = {} } } do
       local own = assert(perf.open(attr))
       assert.matches("Event is closed", message_of(own.measure, own, function() own:close() end))
@@ -65,14 +65,14 @@ describe("a mistake with an Event", function()
     end
   end)
 
-  it("is a list of names that is none", function()
+  it("may be a list of names with other keys or with holes", function()
     local function asks(names) return message_of(perf.open, { event = "dummy", sample_type = names }) end
     assert.matches("field 'sample_type': array of names expected, got the key 'ip'", asks { ip = true })
     assert.matches("field 'sample_type': array of names expected, got the key 'cpu'", asks { "ip", cpu = true })
     assert.matches("field 'sample_type': n.- at %[2%]", asks { "ip", nil, "tid" })
   end)
 
-  it("that only the kernel knows is refused with a hint", function()
+  it("that only the kernel notices gets a hint", function()
     for method, want in pairs {
       refresh = "refresh: Invalid argument %(it takes a count of overflows",
       set_period = "set_period: Invalid argument %(it takes a period",
@@ -86,7 +86,7 @@ describe("a mistake with an Event", function()
 end)
 
 describe("Event:modify", function()
-  it("takes what perf.open takes, and keeps what it is not told", function()
+  it("takes what perf.open takes, and keeps the fields that it is not given", function()
     requires { breakpoint = true }
     local ev = assert(perf.open(perf.breakpoint { addr = 0x1000, len = 8, access = "w" }))
     for i, attr in ipairs { perf.breakpoint { addr = 0x2000, len = 8, access = "w" }, "mem:0x3000/8:w",
@@ -104,7 +104,7 @@ describe("Event:modify", function()
 end)
 
 describe("Event:set_output", function()
-  it("back to the ring of its own that an event has changes nothing", function()
+  it("with nil changes nothing for an event that has a ring of its own", function()
     requires { perf_open = true }
     local ev = assert(perf.open { event = "dummy", sample_period = 1 })
     assert(ev:map { pages = 1 })

@@ -8,7 +8,7 @@ local function stats(t)
 end
 
 describe("an exporter that makes spans of its own tracer", function()
-  it("is called once for a span of the program; its own are dropped, and this is said", function()
+  it("is called once for a span of the program; its own spans are dropped, with a warning", function()
     for _, delay in ipairs { 0, 1000 } do
       local calls, tracer = 0, nil
       tracer = perf.tracer { events = false, delay = delay, exporter = function()
@@ -27,7 +27,7 @@ describe("an exporter that makes spans of its own tracer", function()
     end
   end)
 
-  it("cannot flush or close it", function()
+  it("cannot flush or close the tracer", function()
     local seen, tracer = {}, nil
     tracer = perf.tracer { events = false, delay = 1000, exporter = function()
       for _, method in ipairs { "flush", "close" } do seen[#seen + 1] = select(3, tracer[method](tracer)) or "none" end

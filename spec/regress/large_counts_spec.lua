@@ -1,7 +1,7 @@
 -- The story: counts from 2^53 are 64-bit cdata on LuaJIT, which take only the whole part of a fraction that they meet. An energy
 -- counter, whose unit is 2^-32 Joules, showed 0 Joules after 2 MJ (six hours at 100 W), `c * 0.5` was 0, `-c` was
--- 18437736874454810623, and tostring raised. And of two measurements that were enabled for as long, but shared their counters
--- differently, the difference was 0 one way round.
+-- 18437736874454810623, and tostring raised. And the difference of two measurements that were enabled for equally long, but shared
+-- their counters differently, was 0 in one of the two orders.
 local counts = require "perf.counts"
 require "perf.fast" -- defines the packed kind
 
@@ -25,7 +25,7 @@ describe("a count of 2^53 and more", function()
     assert.matches("2,097,152.00 +Joules +x", tostring(c))
   end)
 
-  it("is multiplied, divided and turned round", function()
+  it("is multiplied, divided and negated", function()
     local c = plain(big)
     for _, half in ipairs { c * 0.5, 0.5 * c, c / 2 } do assert.equal(BIG / 2, value(half)) end
     assert.equal(2 * BIG, value(c * 2))
@@ -37,7 +37,7 @@ describe("a count of 2^53 and more", function()
     assert.equal(0, (c - c)[1].value)
   end)
 
-  it("is shown, with its rate", function()
+  it("is printed with its rate", function()
     local c = plain(big)
     assert.matches("9,007,199,254,740,994 +x", tostring(c))
     assert.matches("-9,007,199,254,740,994 +x", tostring(-c))
@@ -46,14 +46,14 @@ describe("a count of 2^53 and more", function()
   end)
 end)
 
-describe("a difference of measurements that were enabled for as long", function()
-  it("is that of their estimates both ways round", function()
+describe("the difference of two measurements with equal enabled times", function()
+  it("is the difference of their estimates, in either order", function()
     local more, less = plain(300, nil, 1000, 500), plain(300, nil, 1000, 600)
     assert.equal(100, (more - less)[1].value)
     assert.equal(-100, (less - more)[1].value)
   end)
 
-  it("is rounded to the same number both ways round", function()
+  it("is rounded to the same number in either order", function()
     local p, q = plain(20, nil, 30, 20), plain(15, nil, 19, 18)
     assert.equal((p - q)[1].value, -(q - p)[1].value)
   end)

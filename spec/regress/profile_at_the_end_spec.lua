@@ -6,10 +6,10 @@ local profiling = require "spec.support.profiling"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-describe("a profile that runs", function()
+describe("a running profile", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("when the state is closed is written, whatever is finalized", function()
+  it("is written when the state is closed, whatever is finalized", function()
     util.with_tmpname(function(path)
       for _ = 1, 5 do
         os.remove(path)

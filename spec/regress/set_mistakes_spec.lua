@@ -7,7 +7,7 @@ local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 
 describe("perf.set refuses", function()
-  it("lists of CPUs that say something else than was meant", function()
+  it("lists of CPUs with holes, repetitions or other keys", function()
     for want, cpus in pairs { ["nil at %[2%]"] = { 0, nil, 1 }, ["an array expected, got the key 'first'"] = { first = 0 },
       ["CPU 0 twice"] = { 0, 0 }, ["CPU number expected, got x"] = { "x" }, ['"online" or an array'] = "all" } do
       assert.matches("set_mistakes_spec.lua:%d+: bad argument #2 to 'set' %(option 'cpus': .*" .. want,
@@ -15,7 +15,7 @@ describe("perf.set refuses", function()
     end
   end)
 
-  it("options that it does not take, and pairs that contradict", function()
+  it("unknown options, and options that contradict each other", function()
     local function refuses(opts, want) assert.matches(want, message_of(perf.set, "dummy", opts)) end
     refuses({ cpu = 0 }, "#2 to 'set' %(unknown option 'cpu'")
     refuses({ group = 1 }, "#2 to 'set' %(unknown option 'group'")
@@ -31,7 +31,7 @@ describe("perf.set refuses", function()
     refuses({ pid = 1e300 }, "option 'pid': out of range, got 1e")
   end)
 
-  it("a pid that is none", function()
+  it("a pid that no process can have", function()
     requires { perf_open = true }
     local s, message, code = perf.open("dummy", { pid = -2 })
     assert.is_nil(s)
@@ -44,7 +44,7 @@ describe("a mistake with a Set or a Group", function()
   local cases = { Set = function() return perf.set("dummy", { pid = 0 }) end, Group = function() return perf.group "dummy" end }
 
   for class, open in pairs(cases) do
-    it("is said of the line that makes it: " .. class, function()
+    it("is blamed on the line that makes it: " .. class, function()
       requires { perf_open = true }
       local s = assert(open())
       local function said(want, wrong)

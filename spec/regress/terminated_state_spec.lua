@@ -4,7 +4,7 @@ local kit = require "testkit"
 local util = require "spec.support.util"
 
 describe("a handler for SIGTERM", function()
-  it("goes with its state", function()
+  it("is removed with the Lua state that installed it", function()
     for _ = 1, 3 do
       local status, text = kit.fork(function()
         local core = require "perf.core"
@@ -21,7 +21,7 @@ describe("a handler for SIGTERM", function()
     end
   end)
 
-  it("is of one installation, not of an earlier one that is collected", function()
+  it("stays when an earlier handler is collected", function()
     local output, status = util.shell(([[timeout -s KILL 20 %s -e '
       local core = require "perf.core"
       for i = 1, 10 do
@@ -38,7 +38,7 @@ describe("a handler for SIGTERM", function()
     assert.same({ "", 9 }, { output, status })
   end)
 
-  it("holds signals back until what is written is written", function()
+  it("is held back until the result is written", function()
     local output, status = util.shell(([[timeout -s KILL 20 %s -e '
       local core = require "perf.core"
       assert(core.on_terminate(function() return 9 end))

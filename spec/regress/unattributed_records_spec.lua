@@ -1,6 +1,6 @@
--- The story: two events with the same layout and no id in their records wrote into one ring, and each record was said to be the
--- target's: every `write` was a `getpid`. set_output compared the layouts only, and took such events; also those that sample
--- `stream_id` alone. Where the layouts were alike but for the read_format, which no record of theirs has, it refused them.
+-- The story: two events with the same layout and no id in their records wrote into one ring, and every record was attributed to
+-- the target: every `write` was a `getpid`. set_output compared only the layouts, and so accepted such events, and those that
+-- sample `stream_id` alone. It refused events whose layouts differed only in the read_format, though their records have no reading.
 local kit = require "testkit"
 local rings = require "spec.support.rings"
 
@@ -21,7 +21,7 @@ describe("set_output", function()
     return rings.open(event("page-faults:u", a)), rings.open(event("minor-faults:u", b or a), nil, false)
   end
 
-  it("refuses what could not be told apart", function()
+  it("refuses events whose records could not be told apart", function()
     local all = { mmap = true, sample_id_all = true }
     for _, more in ipairs { { sample_type = { "addr" } }, { sample_type = { "ip", "tid", "time" } },
       { sample_type = { "stream_id" } },
@@ -37,7 +37,7 @@ describe("set_output", function()
     rings.raises('"identifier"', function() source:set_output(target) end)
   end)
 
-  it("takes what can be, and each record is its own event's", function()
+  it("takes events whose records can be told apart, and names the right event in each", function()
     for _, more in ipairs { { sample_type = { "identifier" } }, { sample_type = { "id", "addr" } },
       { sample_type = { "identifier", "tid" }, mmap = true, comm = true, sample_id_all = true } } do
       local target, source = pair(more)
@@ -55,7 +55,7 @@ describe("set_output", function()
     end
   end)
 
-  it("tells whose a lost record is, by the id in it", function()
+  it("names the event of a lost record, by the id in it", function()
     local target = rings.open(event("page-faults:u", { sample_type = { "identifier" } }), nil, { pages = 1 })
     local source = rings.open(event("minor-faults:u", { sample_type = { "identifier" } }), nil, false)
     assert(source:set_output(target))
@@ -68,7 +68,7 @@ describe("set_output", function()
     assert.equal(source:id(), rec.id)
   end)
 
-  it("does not mind the read_format where no record has a reading", function()
+  it("ignores the read_format where no record contains a reading", function()
     local target, source = pair({ sample_type = { "identifier" }, read_format = {} },
       { sample_type = { "identifier" }, read_format = { "id", "total_time_enabled" } })
     assert.is_true(source:set_output(target))
@@ -88,7 +88,7 @@ describe("set_output", function()
     end
   end)
 
-  it("says of system calls what they were", function()
+  it("names the right event in the records of system calls", function()
     requires { tracepoint = "syscalls:sys_enter_getppid", root = true }
     local more = { sample_type = { "identifier", "time" } }
     local target = rings.open(event("syscalls:sys_enter_getppid", more))

@@ -65,7 +65,7 @@ describe("a mistake", function()
     assert.equal("EINVAL", select(3, p:stop()))
   end)
 
-  it("with the argument of hardware_cache is said of it", function()
+  it("with an argument of hardware_cache names the argument", function()
     assert.matches("#1 to 'hardware_cache' (nil at [1])", message_of(perf.hardware_cache, { nil, "LLC" }), 1, true)
     assert.matches("#2 to 'hardware_cache' (nil at [1])", message_of(perf.hardware_cache, "LLC", {}), 1, true)
   end)
