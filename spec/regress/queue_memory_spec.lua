@@ -3,7 +3,7 @@
 local queue = require "perf.trace.queue"
 
 describe("the queue of spans", function()
-  it("keeps what could not be taken", function()
+  it("keeps the spans that could not be taken out", function()
     local q, got = queue.new(5), {}
     for i = 1, 3 do q:push(i) end
     q:take(2, got)

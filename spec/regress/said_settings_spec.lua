@@ -1,5 +1,5 @@
--- The story: a wrong setting of the environment was said in tracer.warnings alone, where nobody looked: with a malformed endpoint
--- a program exported nothing and printed nothing. An exporter that the program made itself raised for it.
+-- The story: a wrong setting of the environment was reported in tracer.warnings alone, where nobody looked: with a malformed
+-- endpoint a program exported nothing and printed nothing. An exporter that the program made itself raised an error.
 local util = require "spec.support.util"
 
 -- What a program with this environment writes to stderr; its status.
@@ -18,7 +18,7 @@ local function once(env, ...)
 end
 
 describe("a wrong setting of the environment", function()
-  it("is said on stderr, once in a process", function()
+  it("is reported on stderr, once in a process", function()
     once "A=b"
     once "OTEL_SDK_DISABLED=false OTEL_TRACES_EXPORTER=none OTEL_PROPAGATORS=tracecontext,b3"
     once("OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x", "the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is no URL of "
@@ -31,7 +31,7 @@ describe("a wrong setting of the environment", function()
     once "OTEL_SDK_DISABLED=true OTEL_BSP_MAX_QUEUE_SIZE=many" -- nothing is wanted
   end)
 
-  it("is said where it is not supported, too", function()
+  it("is reported also where it names something that is not supported", function()
     once("OTEL_TRACES_EXPORTER=none OTEL_PROPAGATORS=tracecontext,baggage",
       "OTEL_PROPAGATORS: 'baggage' is not supported; it is not passed on")
     once("OTEL_TRACES_EXPORTER=none OTEL_LOG_LEVEL=debug OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://h:1",
@@ -41,7 +41,7 @@ describe("a wrong setting of the environment", function()
       "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: http/json is what is spoken here")
   end)
 
-  it("is said once for several states and a forked child, and each other one again", function()
+  it("is reported once for several states and a forked child; a different one is reported anew", function()
     local output, status = said("OTEL_TRACES_EXPORTER=none OTEL_LOG_LEVEL=debug", [[
       local kit, perf = require "testkit", require "perf"
       perf.tracer {events = false}
@@ -55,7 +55,7 @@ describe("a wrong setting of the environment", function()
     assert.equal(0, status)
   end)
 
-  it("makes no program fail that makes its exporter itself", function()
+  it("does not stop a program that makes its exporter itself", function()
     for _, env in ipairs { "OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=nonsense" } do
       local output, status = said(env, [[
         local perf = require "perf"
@@ -69,7 +69,7 @@ describe("a wrong setting of the environment", function()
   end)
 
   -- A key written as `api-key: SECRET`, and a password in an endpoint with a wrong scheme, stood in the program's log.
-  it("is said without the keys and passwords in it", function()
+  it("is reported without the keys and passwords in it", function()
     for env, name in pairs { ["OTEL_EXPORTER_OTLP_HEADERS=\"api-key: SECRET\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
       ["OTEL_EXPORTER_OTLP_HEADERS=\"Authorization: SECRET==\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
       ["OTEL_EXPORTER_OTLP_ENDPOINT=htp://me:SECRET@h:4318"] = "'htp://***@h:4318' is no URL",

@@ -36,7 +36,7 @@ end
 describe("what sending costs", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is no span's that flushes, polls or closes", function()
+  it("is not in the counts of a span that flushes, polls or closes", function()
     for _, way in ipairs { "flush", "poll", "close" } do
       local t = tracer { delay = way == "poll" and 0.2 or 1000 }
       t:start "before":finish()
@@ -51,7 +51,7 @@ describe("what sending costs", function()
     end
   end)
 
-  it("is no span's that runs when a tracer is collected", function()
+  it("is not in the counts of a span that is open when a tracer is collected", function()
     local t = assert(perf.tracer { events = "page-faults", exporter = false })
     local old = tracer { delay = 1000 }
     old:start "left":finish()
@@ -76,7 +76,7 @@ describe("what sending costs", function()
     assert.is_true(n >= 300 and n < PAGES / 2, n)
   end)
 
-  it("is none's of the spans that are open, whichever they are", function()
+  it("is in the counts of no open span", function()
     local t = tracer { batch = 1, delay = 1000 }
     local other = tracer()
     local alone, foreign = t:start("alone", { parent = false }), other:start "foreign"
@@ -95,7 +95,7 @@ describe("what sending costs", function()
     cheap(late, own, paused, grand, alone, foreign)
   end)
 
-  it("is left out of each span once, and what they did is in them", function()
+  it("is left out of each span once, and the spans' own work is not", function()
     local t = tracer { batch = 1, delay = 1000 }
     t:span("warm", kit.touch_pages, 300)
     local outer = t:start "outer"

@@ -110,7 +110,7 @@ describe("the limits of a span", function()
     assert.equal(long, values(sent(nil, function(t) return t:start("x", { attributes = { s = long } }) end).attributes).s)
   end)
 
-  it("leave the counts alone, and what the library says of them", function()
+  it("do not apply to the counts, nor to the library's own attributes", function()
     requires { perf_open = true }
     local exporter, bodies = posted "otlp"
     local t = assert(perf.tracer { events = "page-faults", exporter = exporter,
@@ -142,7 +142,7 @@ describe("the limits of a span", function()
   end)
 
   -- Taking it away made room for one attribute more than the limit.
-  it("are not for what the library says of a span, also when that is taken away", function()
+  it("do not count an attribute of the library's own, also after it is removed", function()
     local span = assert(perf.tracer { events = false, exporter = false, limits = { attributes = 2 } }):start "x"
     span:set_attribute("perfevents", "no-such-event")
     assert.matches("unknown event", span:totable().attributes["perf.error"])

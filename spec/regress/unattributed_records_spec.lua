@@ -1,6 +1,6 @@
 -- The story: two events with the same layout and no id in their records wrote into one ring, and every record was attributed to
 -- the target: every `write` was a `getpid`. set_output compared only the layouts, and so accepted such events, and those that
--- sample `stream_id` alone. It refused events whose layouts differed only in the read_format, though their records have no reading.
+-- sample `stream_id` alone. It refused events whose layouts differed only in the read_format, even if no record has a reading.
 local kit = require "testkit"
 local rings = require "spec.support.rings"
 

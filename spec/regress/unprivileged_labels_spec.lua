@@ -103,7 +103,7 @@ describe("counts of user space alone", function()
     end)
   end)
 
-  it("are not said to be so where nothing was left out", function()
+  it("have no such note where nothing was left out", function()
     assert.equal("page-faults value: ", told(perf.measure(kit.touch_pages, 64), "page-faults"))
     assert.equal("page-faults:u value: ", as_nobody(2, function()
       return told(perf.measure("page-faults:u", kit.touch_pages, 64), "page-faults:u")
@@ -111,7 +111,7 @@ describe("counts of user space alone", function()
   end)
 end)
 
-describe("an event that :u leaves nothing of", function()
+describe("an event that cannot count anything with :u", function()
   before_each(function() requires { perf_open = true } end)
 
   it("has a reason instead of a 0", function()
@@ -120,7 +120,7 @@ describe("an event that :u leaves nothing of", function()
       told(perf.measure("sched:sched_switch:u", kit.sleeps, 3), "sched:sched_switch:u"))
   end)
 
-  it("is no tracepoint of a system call", function()
+  it("is not a tracepoint of a system call", function()
     requires { tracepoint = "syscalls:sys_enter_getppid" }
     assert.equal(7, perf.measure("syscalls:sys_enter_getppid:u", kit.syscalls, 7)[1].value)
   end)
@@ -129,7 +129,7 @@ end)
 describe("the kernel's clocks", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("say that they do not leave out what is excluded", function()
+  it("have a note that they ignore :u and :k", function()
     local whole = " value: the kernel's clocks ignore :u and :k: this is the whole time"
     local c = perf.measure("cpu-clock:u,task-clock:k,task-clock", kit.spin, 1e6)
     assert.equal("cpu-clock:u" .. whole .. "\ntask-clock:k" .. whole .. "\ntask-clock value: ",
