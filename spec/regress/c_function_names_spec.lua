@@ -1,5 +1,5 @@
--- The story: on LuaJIT 47 % of a program that splits texts was "(C function)": string.gmatch's iterator, which hangs in no table
--- and whose frame is gone when the interpreter comes to its safe point. On PUC Lua it was "for iterator".
+-- The story: on LuaJIT 47 % of a program that splits texts was "(C function)": string.gmatch's iterator, which is in no table and
+-- whose frame is gone when the interpreter comes to its safe point. On PUC Lua it was "for iterator".
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -20,7 +20,7 @@ end
 describe("a C function in a profile", function()
   local text = ("word after word "):rep(3000)
 
-  it("that string.gmatch has returned is its iterator", function()
+  it("that string.gmatch has returned is called its iterator", function()
     local prof = busy(function()
       for _ in string.gmatch(text, "[%w_]+%s") do end
     end)
@@ -35,7 +35,7 @@ describe("a C function in a profile", function()
     end
   end)
 
-  it("of Lua's libraries has their name, under the line that calls it", function()
+  it("of Lua's libraries has its library's name, under the line that calls it", function()
     requires { nostress = true } -- which takes most of the time
     local parts, line = {}, nil
     for i = 1, 3000 do parts[i] = tostring(i) end
@@ -49,7 +49,7 @@ describe("a C function in a profile", function()
     assert.is_true(profiling.on_line(prof, line) / prof.total > 0.8, profiling.text(prof))
   end)
 
-  it("is none that does not exist: the debug library calls a hook upon the frame of a Lua function", function()
+  it("is not made up where the debug library calls a hook on top of a Lua function's frame", function()
     local function hook() for _ = 1, 3 do end end
     local function work() for _ = 1, 100 do end end
     if jit then jit.off(work) end
@@ -63,13 +63,13 @@ describe("a C function in a profile", function()
     end
   end)
 
-  it("of a module has its place there, whatever the caller calls it", function()
+  it("of a module has its name in the module, whatever the caller calls it", function()
     local work = kit.hot_spots
     local prof = busy(function() work(1) end)
     assert.is_true(share(prof, "testkit.hot_spots") > 0.8, profiling.text(prof))
   end)
 
-  it("that hangs nowhere has its symbol", function()
+  it("that is in no table has its symbol's name", function()
     requires { ext = "symbols" }
     local work = kit.nowhere()
     local prof = busy(function() work(1) end)
@@ -78,7 +78,7 @@ describe("a C function in a profile", function()
     assert.is_truthy(found, profiling.text(prof))
   end)
 
-  it("has its name where it calls back", function()
+  it("has its name where it calls a Lua function", function()
     requires { nostress = true }
     local t, sort = {}, table.sort
     local function less(a, b) return a < b end
@@ -97,7 +97,7 @@ describe("a C function in a profile", function()
 
   -- The second story: when a compiled comparator returned to table.sort, LuaJIT said that a C function ran, and the thread's
   -- frame was still the comparator's. A word of that was taken for the C function's code: "function 0x3b" had 7 % of the time.
-  it("to which compiled code returns is that function", function()
+  it("that compiled code returns to is named", function()
     local t, sort = {}, table.sort
     local function less(a, b) return a < b end
     local prof = busy(function()

@@ -82,7 +82,7 @@ describe("a loop over records that never empties", function()
       assert.equal(3, endless(ev, { max = 3 }))
     end)
 
-    it("refuses what is no bound, of an " .. kind, function()
+    it("refuses a wrong bound, of an " .. kind, function()
       local ev = readers[kind]()
       for _, wrong in ipairs { { max = "x" }, { max = -1 }, { max = 0 / 0 },
         { duration = "1" }, { duration = -1 }, { maximum = 1 } } do
@@ -92,7 +92,7 @@ describe("a loop over records that never empties", function()
     end)
   end
 
-  it("ends so with each", function()
+  it("ends in each of these ways with each, too", function()
     local ev = readers.event()
     local function each(...)
       ev:enable()
@@ -119,7 +119,7 @@ describe("a loop over records that never empties", function()
   end)
 end)
 
-describe("a read that waits for ever", function()
+describe("a read without a timeout", function()
   before_each(function() requires { perf_open = true } end)
   after_each(rings.close_all)
 
@@ -140,14 +140,14 @@ describe("a read that waits for ever", function()
       end))
     end)
 
-    it("is ended by a byte from anywhere, of an " .. kind, function()
+    it("is ended by perf.wake on the descriptor, of an " .. kind, function()
       local ev = readers[kind]()
       for _ = 1, 3 do assert.is_true(perf.wake(assert(ev:wake_fd()))) end -- they wake once
       woken(ev:poll(math.huge))
       assert.equal("ETIMEDOUT", (select(3, ev:read_record(0))))
     end)
 
-    it("is ended beforehand, of an " .. kind, function()
+    it("ends at once when it was woken beforehand, of an " .. kind, function()
       local ev = readers[kind]()
       ev:wake()
       woken(ev:read_record(math.huge))
@@ -181,7 +181,7 @@ describe("a read that waits for ever", function()
     end)
   end
 
-  it("ends at the read of the bytes too", function()
+  it("is ended also when it reads bytes", function()
     local ev = readers.event()
     ev:wake()
     woken(ev:read_raw(math.huge))

@@ -70,7 +70,7 @@ describe("a measurement of system calls", function()
     assert.equal(9, perf.measure({ type = 2, config = perf.open(READ):attr().config }, reads, 9)[1].value)
   end)
 
-  it("leaves out the reads of those within it", function()
+  it("leaves out the reads of nested measurements", function()
     local outer, inner, deepest
     settled(function()
       outer = perf.measure(ALL, function()
@@ -96,7 +96,7 @@ describe("a measurement of system calls", function()
     end
   end)
 
-  it("is right in recursion", function()
+  it("is exact in recursion", function()
     local found = {}
     local function down(n)
       if n > 0 then found[n] = values(perf.measure({ READ, READ_EXIT, IOCTL }, function() reads(1) down(n - 1) end)) end
@@ -105,7 +105,7 @@ describe("a measurement of system calls", function()
     for n = 1, 8 do assert.same({ n, n, 0 }, found[n]) end
   end)
 
-  it("is right in coroutines that interleave", function()
+  it("is exact in coroutines that take turns", function()
     local counts = {}
     local function worker(i)
       return coroutine.wrap(function()
@@ -126,7 +126,7 @@ describe("a measurement of system calls", function()
     assert.same(all_of(1 + 10 + 10, 0), values(counts[3]))
   end)
 
-  it("is right for a list of several kernel groups", function()
+  it("is exact for a list of several kernel groups", function()
     local list = {}
     for i = 1, 200 do list[i] = ALL[i % #ALL + 1] end
     local c = settled(function()
@@ -139,7 +139,7 @@ describe("a measurement of system calls", function()
     for i = 1, 200 do assert.equal(expected[i % #ALL + 1], c[i].value, i) end
   end)
 
-  it("by event:measure and group:measure, beside all others", function()
+  it("is exact by event:measure and group:measure, while all others measure too", function()
     local group = assert(perf.group(ALL))
     for i, event in ipairs(ALL) do
       local plain = assert(perf.open(event))
@@ -162,7 +162,7 @@ describe("a measurement of system calls", function()
     group:close()
   end)
 
-  it("while its group is disabled for a part of it", function()
+  it("is exact where its group is disabled for a part of it", function()
     local group = assert(perf.group { READ, "task-clock", READ_EXIT })
     local c = group:measure(function()
       reads(1)
@@ -176,7 +176,7 @@ describe("a measurement of system calls", function()
     group:close()
   end)
 
-  it("counts the reads that the function asks for", function()
+  it("counts the reads that the function makes by this library", function()
     local ev = assert(perf.open "task-clock")
     assert.equal(2, perf.measure(READ, function() ev:read() ev:read() end)[1].value)
     ev:close()
@@ -188,7 +188,7 @@ describe("a measurement of system calls", function()
   end)
 
   -- Which of these a kernel heeds differs by tracepoint.
-  it("that leaves out the user or the kernel", function()
+  it("is exact where user space or the kernel is excluded", function()
     for _, event in ipairs { READ .. ":u", READ .. ":k", READ .. ":uk", READ_EXIT .. ":u", READ_EXIT .. ":k", CALL .. ":k" } do
       local ev = assert(perf.open(event))
       ev:enable()
@@ -212,7 +212,7 @@ describe("a measurement of system calls", function()
     { CALL, "id >= 0", 3, 3 }, { CALL_EXIT, "ret == 0", 0, 0 }, { CALL_EXIT, "ret < 0", 3, 0 }, { CALL_EXIT, "ret > 0", 0, 3 },
     { IOCTL, "cmd != 0", 0, 0 }, { IOCTL_EXIT, "ret == 0", 0, 0 },
   } do
-    it(("of what a filter lets pass: %s, %s"):format(row[1], row[2]), function()
+    it(("is exact where a filter selects the calls: %s, %s"):format(row[1], row[2]), function()
       local event, filter, r, o = (table.unpack or unpack)(row)
       local ev, group = assert(perf.open(event)), assert(perf.group { "task-clock", CALL, event })
       local function each(measure)
@@ -242,7 +242,7 @@ describe("a measurement of system calls", function()
     end)
   end
 
-  it("of two events with filters at once", function()
+  it("is exact for two events with filters at once", function()
     local a, b = assert(perf.open(CALL)), assert(perf.open(CALL_EXIT))
     assert(a:set_filter "id >= 0")
     assert(b:set_filter "ret <= 0")
@@ -260,7 +260,7 @@ describe("a measurement of system calls", function()
     b:close()
   end)
 
-  it("has nothing in it of spans: a leaf, a parent, pauses", function()
+  it("leaves out the reads that spans make: a leaf, a parent, pauses", function()
     local t, list = tracer { events = { READ, READ_EXIT } }
     t:span("leaf", nothing)
     t:span("three", reads, 3)
@@ -291,7 +291,7 @@ describe("a measurement of system calls", function()
     check("paused", 2, 2)
   end)
 
-  it("in a job of a pool", function()
+  it("is exact in a job of a pool", function()
     assert.equal("fine", util.in_child(function()
       local pool = assert(require "perf".pool { size = 1, events = "syscalls:sys_enter_read,syscalls:sys_exit_read" })
       pool:submit(function() require "testkit" end):get()
@@ -306,7 +306,7 @@ describe("a measurement of system calls", function()
     end))
   end)
 
-  it("in turns of requests", function()
+  it("is exact in turns of requests", function()
     requires { lua = "luajit" }
     local ffi, ledger = require "ffi", require "resty.perf.ledger"
     local meter, names = require "perf.meter", require "perf.names"

@@ -53,7 +53,7 @@ describe("a batch that is too large", function()
     end)
   end
 
-  it("is not made: requests have a bounded size", function()
+  it("is not made by ordinary spans: the size of a request is bounded", function()
     for _, kind in ipairs { "otlp", "zipkin" } do
       local exporter, bodies = posted(kind)
       local t = tracer(exporter, { batch_bytes = 5000 })
@@ -109,7 +109,7 @@ describe("a batch that is too large", function()
   end)
 end)
 
-describe("an answer that says later", function()
+describe("a batch that a backend puts off", function()
   local b
   before_each(function()
     requires { module = { "socket", "dkjson" } }
@@ -154,7 +154,7 @@ describe("an answer that says later", function()
     end
   end)
 
-  it("may be none: a backend that comes back before the deadline gets all", function()
+  it("is sent also where the backend did not answer at all, and comes back before the deadline", function()
     b = backend.start()
     b:kill()
     local t = tracer(perf.exporter.otlp { endpoint = b.url })
@@ -168,7 +168,7 @@ describe("an answer that says later", function()
     assert.same({ 100, 100, 0, 0 }, stats(t))
   end)
 
-  it("is not waited for by flush and close in a pause that is our own", function()
+  it("is tried again at once by flush and close where the answer names no time", function()
     local n = 0
     local exporter = posted("otlp", function()
       n = n + 1
@@ -187,7 +187,7 @@ describe("an answer that says later", function()
     assert.same({ 1, 0, 1, 0 }, stats(t))
   end)
 
-  it("that names a time keeps flush away, and close until shortly before its end", function()
+  it("is not tried before the time that the answer names, except by close shortly before its deadline", function()
     local n = 0
     local exporter = posted("otlp", function()
       n = n + 1
@@ -223,12 +223,12 @@ describe("Retry-After", function()
     assert.equal(7, wanted { ["retry-after"] = "7" })
   end)
 
-  it("is by our clock where the answer has no date", function()
+  it("is compared with our clock where the answer has no date", function()
     local seconds = wanted { ["retry-after"] = os.date("!%a, %d %b %Y %H:%M:%S GMT", os.time() + 1000) }
     assert.is_true(seconds > 900 and seconds <= 1000, seconds)
   end)
 
-  it("is nothing where it says nothing", function()
+  it("is ignored where it makes no sense", function()
     for _, text in ipairs { "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 994 08:49:37 GMT", "tomorrow", "" } do
       assert.is_nil(wanted { ["retry-after"] = text })
     end

@@ -1,16 +1,15 @@
--- The story: when the leader of a group that stood still was closed, the kernel made its members events of their own, and they
--- began to count. A Group's wall time ran while the group was disabled and was not reset, so that a thread which had kept a CPU
--- busy for 50 ms and then stood still showed 0.1 CPUs. ev:modify() of a breakpoint disabled it, and its name kept the old
--- address.
+-- The story: when the leader of a disabled group was closed, the kernel made its members independent events, and they began to
+-- count. A Group's wall time ran while the group was disabled and was not reset, so that a thread which had kept a CPU busy for
+-- 50 ms and was then not counted showed 0.1 CPUs. ev:modify() of a breakpoint disabled it, and its name kept the old address.
 local perf = require "perf"
 local kit = require "testkit"
 
-describe("a group that stands still", function()
+describe("a disabled group", function()
   before_each(function() requires { perf_open = true } end)
 
   local function members(g) return g[1], g[2] end
 
-  it("stays so when its leader is closed", function()
+  it("stays disabled when its leader is closed", function()
     for _, state in ipairs { "never enabled", "disabled" } do
       local g = assert(perf.group { "dummy", "page-faults" })
       local leader, member = members(g)
@@ -27,7 +26,7 @@ describe("a group that stands still", function()
     end
   end)
 
-  it("also when one that follows it by perf.open's group was enabled", function()
+  it("stays disabled when its leader is closed, although a member of perf.open's option group was enabled", function()
     local leader = assert(perf.open "dummy")
     local member = assert(perf.open("page-faults", { group = leader }))
     member:enable()
@@ -37,7 +36,7 @@ describe("a group that stands still", function()
     member:close()
   end)
 
-  it("and one that counts goes on counting", function()
+  it("differs from an enabled one, which goes on counting when its leader is closed", function()
     for _, start in ipairs { function(g) g:enable() end, function(g) g:measure(print) end, function(g) g[1]:enable() end } do
       local g = assert(perf.group { "dummy", "page-faults:u" })
       start(g)
@@ -50,7 +49,7 @@ describe("a group that stands still", function()
     end
   end)
 
-  it("has no wall time of it", function()
+  it("has no wall time for the time it is disabled", function()
     local g = assert(perf.group { "task-clock" })
     kit.sleeps(3)
     assert.equal(0, g:read().wall_ns)
@@ -73,7 +72,7 @@ describe("a group that stands still", function()
     g:close()
   end)
 
-  it("has the wall time from before its events where they count as soon as they are open", function()
+  it("has, where its events are enabled from the start, at least their time as its wall time", function()
     local g = assert(perf.group { { event = "task-clock", disabled = false }, "page-faults" })
     kit.spin(1e6)
     local c = g:read()
