@@ -14,8 +14,8 @@ end
 
 local NOTHING = {}
 
-describe("what a class's functions are called with", function()
-  it("may be anything: they raise, or do nothing", function()
+describe("an argument of a class's functions", function()
+  it("may be of any type: they raise, or do nothing", function()
     for _, ext in ipairs { "zstd", "bpf", "symbols", "tracefields", "pfm" } do pcall(require, "perf.ext." .. ext) end
     pcall(perf.profile, function() end)
     local wrong = { NOTHING, {}, 1, "text", true, print, io.stdout, coroutine.create(function() end), core.channel(),

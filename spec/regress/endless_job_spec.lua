@@ -26,7 +26,7 @@ describe("a job that never ends", function()
     assert.same({ "1 0", "2 0", "3 0", "4 0" }, seen)
   end)
 
-  it("does not hold up a close with a deadline, which says what was left behind", function()
+  it("does not hold up a close with a deadline, which says how many threads were left behind", function()
     assert.same({ "nil\t1 of 2 threads still ran their jobs and were left behind\tETIMEDOUT\n"
       .. "nil\tthe pool was closed while the job ran\tECANCELED\n"
       .. "done\tnil\tthe job was canceled before it ran\tECANCELED\ntrue\n", 0 }, run(pool .. [[
@@ -47,7 +47,7 @@ describe("a job that never ends", function()
   end)
 
   -- When the finalizer that waits was older than the threads', they were left to themselves before it ran: their jobs were lost.
-  it("is another matter than one that ends soon, which is waited for", function()
+  it("is left behind, while a job that ends soon is waited for", function()
     for _, last in ipairs { "", "os.exit(0, true)", "pool = nil collectgarbage() collectgarbage()" } do
       local path = os.tmpname()
       assert.same({ "", 0 }, run(([[
@@ -72,7 +72,7 @@ describe("a job that never ends", function()
     end
   end)
 
-  it("may end after the pool, and after the state that made it", function()
+  it("may end after its pool is closed, and after the state that made it", function()
     -- Each job ends at another moment around the close, or while the state is closed. What a thread left behind must not use is
     -- then being freed.
     assert.same({ "", 0 }, run [[
@@ -103,7 +103,7 @@ describe("a job that never ends", function()
       print(pool:close(30), require "testkit".living_threads())]])
   end)
 
-  it("is a mistake where the deadline is none", function()
+  it("has a pool whose close refuses a wrong deadline", function()
     local script = [[
       local pool = require "perf".pool {size = 1, events = false}
       print(pcall(pool.close, pool, "x"))

@@ -47,14 +47,14 @@ describe("a count that is reset while it is measured", function()
     end)
   end
 
-  it("is nil with a read_format of one's own", function()
+  it("is nil also with a read_format that the caller chose", function()
     local ev = assert(perf.open { event = "page-faults", read_format = { "total_time_enabled" } })
     ev:measure(kit.touch_pages, 100)
     has_none(ev:measure(function() ev:reset() end), "page-faults")
     ev:close()
   end)
 
-  it("is nil in the difference of two readings, and not in that of two measurements", function()
+  it("is nil in the difference of two readings, but not in that of two measurements", function()
     local g = assert(perf.group { "page-faults", "minor-faults" })
     g:enable()
     kit.touch_pages(100)
@@ -73,7 +73,7 @@ describe("a count that is reset while it is measured", function()
 end)
 
 describe("arithmetic of measured Counts", function()
-  it("is that of the numbers they have", function()
+  it("uses the numbers that they show", function()
     local list = "page-faults,dummy"
     local a, b = perf.measure(list, kit.touch_pages, 30), perf.measure(list, kit.touch_pages, 10)
     local x, y = a["page-faults"], b["page-faults"]

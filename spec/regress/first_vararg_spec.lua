@@ -7,7 +7,7 @@ local perf = require "perf"
 local callable = require "perf.names.blame".callable
 
 describe("a list that is a new table each time", function()
-  it("is measured with the function that it was given, or refuses what is none", function()
+  it("is measured with the given function, and anything else is refused", function()
     requires { perf_open = true }
     local jit = rawget(_G, "jit")
     for _, hot in ipairs(jit and { 2, 8, 56 } or { 0 }) do

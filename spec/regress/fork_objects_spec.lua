@@ -1,4 +1,4 @@
--- What else than events a forked child has a copy of. In 0.1.0 an Output that the child collected removed the file that the
+-- A forked child has copies of other things than events, too. In 0.1.0 an Output that the child collected removed the file that the
 -- parent was writing, a perf.data writer put the parent's buffer into the file twice, a channel's lock that another thread held
 -- at the fork was waited for without end, and a program that waited to be run was the child's to run. A second program that
 -- waited had a copy of the first one's gate, so that giving up the first one hung.
@@ -144,7 +144,7 @@ describe("a forked child", function()
     p:close()
   end)
 
-  it("can stay while a program that was not started is given up", function()
+  it("may be alive while another program that was not started is given up", function()
     local first, second = assert(core.spawn { "true" }), assert(core.spawn { "true" })
     first:close() -- the second has a copy of its gate
     second:close()

@@ -31,7 +31,7 @@ describe("a member of a group", function()
     group:close()
   end)
 
-  it("whose read_format has no id says that it cannot tell", function()
+  it("says that it cannot find its count where its read_format has no id", function()
     requires { perf_open = true }
     local format = { "group", "total_time_enabled", "total_time_running" }
     local leader = assert(perf.open { event = "dummy", read_format = format })
@@ -52,7 +52,7 @@ end)
 -- When a member was closed, the group's read is shorter; it passed for one of a pinned group without a counter, and every count
 -- was "not enabled".
 describe("a group one of whose members is closed", function()
-  it("says so instead of counts that nobody can place", function()
+  it("refuses to read, since the counts could not be assigned to its members", function()
     requires { perf_open = true }
     for i = 1, 3 do
       local group = assert(perf.group { "dummy", "page-faults", "cpu-clock" })

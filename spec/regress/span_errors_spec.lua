@@ -37,7 +37,7 @@ describe("an error in tracer:span", function()
     assert.equal("an error that is a table and has no text", list.silent.message)
   end)
 
-  it("may be that a coroutine yields where there is none", function()
+  it("may come from a yield outside a coroutine", function()
     local t, list = tracer()
     local ok, err = pcall(t.span, t, "x", coroutine.yield)
     assert.is_false(ok)
@@ -52,7 +52,7 @@ describe("an error in tracer:span", function()
     assert.equal("error", list.x.status)
   end)
 
-  it("may be that memory has run out", function()
+  it("may be \"not enough memory\"", function()
     requires { nosan = true }
     local code = [[
       local t = require "perf".tracer {events = false, exporter = function(list) s = list[1] end}

@@ -3,7 +3,7 @@
 local perf = require "perf"
 
 describe("each", function()
-  it("has room for as many fields as it takes", function()
+  it("reserves stack for as many fields as it accepts", function()
     local names = { "ip", "pid", "tid", "time", "addr", "cpu", "period", "id" }
     local fields = {}
     for i = 1, 32 do fields[i] = names[(i - 1) % 7 + 1] end
@@ -31,7 +31,7 @@ describe("each", function()
 end)
 
 describe("the machine of a file's registers", function()
-  it("may be a name of one letter", function()
+  it("may have a name of one letter", function()
     local core = require "perf.core"
     for _, name in ipairs { "i", "", "x", "a", "i686", "i386" } do
       local layouts = core.layouts()

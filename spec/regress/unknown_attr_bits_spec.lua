@@ -21,7 +21,7 @@ local function read(attr)
 end
 
 describe("an attr that is newer than the tables, or damaged,", function()
-  it("packs as it unpacks", function()
+  it("is packed into the bytes that it was unpacked from", function()
     local attr = core.unpack(core.pack {type = 1, config = 9, sample_type = {"ip", "bit25", "bit63"}})
     assert.same({"ip", "bit25", "bit63"}, attr.sample_type)
     assert.equal(core.pack(attr), core.pack(core.unpack(core.pack(attr))))

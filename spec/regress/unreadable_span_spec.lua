@@ -19,7 +19,7 @@ describe("a span whose events cannot be read", function()
     if tracer then tracer:close() end
   end)
 
-  it("has no counts, and its parent none of its own", function()
+  it("has no counts, and its parent has no self counts", function()
     tracer:span("outer", function()
       local span = tracer:start "inner"
       perf.release()
@@ -33,7 +33,7 @@ describe("a span whose events cannot be read", function()
     end
   end)
 
-  it("has none either when only a part of it could be", function()
+  it("has no counts when one of its readings failed", function()
     local span = tracer:start "work"
     span:pause()
     core.fault("read", "EIO", 1)
@@ -44,7 +44,7 @@ describe("a span whose events cannot be read", function()
     assert.same({}, list.work.counts)
   end)
 
-  it("begins all the same", function()
+  it("starts all the same", function()
     tracer:start("first"):finish() -- new events begin at 0, without a read
     core.fault("read", "EIO", 0)
     local span = tracer:start "work"
