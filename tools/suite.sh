@@ -56,13 +56,16 @@ tally() {
 
 # One interpreter: prints how it went, and leaves its counts in $work/$lua.counts.
 suite() {
-    local lua=$1 result=$work/$1 start=$SECONDS status pass fail skip
+    local lua=$1 result=$work/$1 start=$SECONDS ran status pass fail skip
     : >"$result"
     env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
         PERF_RESULT="$result" ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} \
         timeout --foreground -k 10 "${SUITE_TIMEOUT:-1500}" \
         "$lua" spec/support/run.lua --helper=spec/support/init.lua --output=spec/support/report.lua \
-        "${filter[@]}" "${paths[@]}" </dev/null
+        "${filter[@]}" "${paths[@]}" </dev/null &
+    ran=$!
+    trap 'kill $ran 2>/dev/null; exit 1' TERM # the interpreter does not outlive this script
+    wait $ran
     status=$?
     tally "$result" >"$result.tally"
     read -r pass fail skip <"$result.tally"

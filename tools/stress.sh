@@ -1,0 +1,103 @@
+#!/bin/bash
+# make stress: the suite again and again beside four busy loops per CPU, then once with 1 GiB of memory.
+#
+#   STRESS_RUNS=20       how often beside the busy loops
+#   STRESS_PATHS=        the specs (spec/unit spec/live spec/regress)
+#   STRESS_LUAS=         the interpreters (all that are here)
+#   STRESS_LOOPS=4       busy loops per CPU; 0 for none
+#   STRESS_MEMORY=1024   MiB for the last run; 0 leaves it out
+#   PERF_TOTALS=FILE     gets "stress passed failed skipped"
+#
+# Each run says what failed in it, and the last line is the total of all. The load dies with this script, even by SIGKILL.
+set -u
+make=${MAKE:-make}
+luas=${STRESS_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}
+runs=${STRESS_RUNS:-20} loops=${STRESS_LOOPS:-4} memory=${STRESS_MEMORY:-1024}
+read -ra paths <<<"${STRESS_PATHS:-spec/unit spec/live spec/regress}"
+for lua in $luas; do
+    command -v "$lua" >/dev/null || continue
+    $make -s -j2 LUA="$lua" all testkit || exit 1
+done
+
+work=$(mktemp -d)
+load=() group='' suite=''
+
+unload() {
+    [ ${#load[@]} -eq 0 ] || kill "${load[@]}" 2>/dev/null
+    load=()
+}
+
+end() {
+    [ -z "$suite" ] || { kill "$suite" && wait "$suite"; } 2>/dev/null
+    unload
+    [ -z "$group" ] || rmdir "$group" 2>/dev/null
+    rm -rf "$work"
+}
+trap end EXIT
+trap 'exit 1' INT TERM HUP
+
+# --pdeathsig is of the process that forked it: these are started by the script itself, never from a pipe or a subshell.
+busy() {
+    local i n=$(($(nproc) * loops))
+    for ((i = 0; i < n; i++)); do
+        # shellcheck disable=SC2016 # the inner shell's; its parent may have died before the signal was asked for
+        setpriv --pdeathsig KILL sh -c '[ $PPID -eq "$0" ] || exit; while :; do :; done' $$ &
+        load+=($!)
+    done
+    echo "stress: $n busy loops beside it"
+}
+
+pass=0 fail=0 skip=0
+
+# run NAME [COMMAND...]: the suite once, below that command.
+run() {
+    local name=$1 start=$SECONDS p f s
+    shift
+    PERF_TOTALS=$work/totals SUITE_NAME=run SUITE_TIMEOUT=${SUITE_TIMEOUT:-7200} setpriv --pdeathsig TERM \
+        "$@" tools/suite.sh -l "$luas" "${paths[@]}" >"$work/out" 2>&1 &
+    suite=$!
+    wait $suite
+    suite=
+    if ! read -r _ p f s 2>/dev/null <"$work/totals"; then p=0 f=1 s=0; fi
+    rm -f "$work/totals"
+    pass=$((pass + p)) fail=$((fail + f)) skip=$((skip + s))
+    echo "stress: $name: $p passed, $f failed, $s skipped, in $((SECONDS - start)) s"
+    [ "$f" -eq 0 ] || grep -vE '^ +[0-9]+ for want of |^[0-9]+ passed,' "$work/out"
+}
+
+# A cgroup of its own, where one can be made that limits memory: all processes of the run together, the page cache too.
+limit_by_cgroup() {
+    local top line bytes=$((memory * 1048576))
+    while read -r _ top line _; do
+        case $line in cgroup | cgroup2) ;; *) continue ;; esac
+        group=$top/lua-perf-stress-$$
+        mkdir "$group" 2>/dev/null || continue
+        if echo $bytes >"$group/memory.max" || echo $bytes >"$group/memory.limit_in_bytes"; then
+            echo 0 >"$group/memory.swap.max" # v2; v1 counts swap apart
+            return 0
+        fi 2>/dev/null
+        rmdir "$group"
+    done </proc/self/mounts 2>/dev/null
+    group=''
+    return 1
+}
+
+[ "$loops" -eq 0 ] || [ "$runs" -eq 0 ] || busy
+for ((i = 1; i <= runs; i++)); do run "run $i of $runs"; done
+unload
+if [ "$memory" -gt 0 ]; then
+    if limit_by_cgroup; then
+        # shellcheck disable=SC2016 # the inner shell's
+        run "$memory MiB for all processes together, by a cgroup" \
+            sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group"
+        kills=$(sed -n 's/^oom_kill //p' "$group/memory.events" "$group/memory.oom_control" 2>/dev/null)
+        [ "${kills:-0}" -eq 0 ] || echo "stress: $kills processes were killed for want of memory"
+    else
+        # shellcheck disable=SC2016
+        run "$memory MiB of addresses for each process: no cgroup that limits memory can be made here" \
+            sh -c 'ulimit -v $0 && exec "$@"' $((memory * 1024))
+    fi
+fi
+[ -z "${PERF_TOTALS:-}" ] || echo "stress $pass $fail $skip" >>"$PERF_TOTALS"
+echo "$pass passed, $fail failed, $skip skipped"
+[ "$fail" -eq 0 ] && [ "$pass" -gt 0 ]
