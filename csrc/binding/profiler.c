@@ -367,6 +367,19 @@ static int l_object_address(lua_State *L)
 	return 1;
 }
 
+/* core.handler_call(pid): the system call that the signal's handler makes, to find out whether an event counts it. */
+static int l_handler_call(lua_State *L)
+{
+#if PB_LUAJIT
+	lua_State *copy;
+
+	pb_safe_copy((int)lua_tointeger(L, 1), &copy, &L, sizeof copy);
+#else
+	(void)L;
+#endif
+	return 0;
+}
+
 /* core.unix_time(): seconds. */
 static int l_unix_time(lua_State *L)
 {
@@ -386,6 +399,7 @@ void pb_open_profiler(lua_State *L)
 					     {"unix_time", l_unix_time},
 					     {"object_address", l_object_address},
 					     {"moment", l_moment},
+					     {"handler_call", l_handler_call},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
 					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};

@@ -60,11 +60,11 @@ struct pb_resumption *pb_resumption(void);
 unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames);
 
 /* LuaJIT, profiler_luajit_function.c: learn, within a C function, how to find the C function that runs; find the address of its
- * code from the words of the thread, 0 if it is unknown; copy from an address that may be unmapped, by a system call: 0 or
- * -EFAULT. */
+ * code from the words of the thread, 0 if it is unknown; copy from an address that may be unmapped, by one system call that gets
+ * the number of this process or of a thread of it: 0 or -EFAULT. */
 void pb_function_learn(lua_State *L);
-uint64_t pb_function_running(const uintptr_t *L);
-int pb_safe_copy(void *dst, const void *src, size_t n);
+uint64_t pb_function_running(int pid, const uintptr_t *L);
+int pb_safe_copy(int pid, void *dst, const void *src, size_t n);
 
 /* What tells C functions apart. */
 uint64_t pb_function_address(lua_State *L, int i);

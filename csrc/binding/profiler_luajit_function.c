@@ -15,11 +15,11 @@ static struct {
 } vm;
 
 /* Copies from an address that may be unmapped: -EFAULT instead of SIGSEGV. */
-int pb_safe_copy(void *dst, const void *src, size_t n)
+int pb_safe_copy(int pid, void *dst, const void *src, size_t n)
 {
 	const struct iovec to = {dst, n}, from = {(void *)(uintptr_t)src, n};
 
-	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
+	return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
 }
 
 /* The object that a slot of the Lua stack refers to: the bits above are its type. */
@@ -59,7 +59,7 @@ void pb_function_learn(lua_State *L)
 	fn = lua_topointer(L, -1);
 	for (int i = 1; i < THREAD_WORDS; i++)
 		if (thread[i] % sizeof *fn == 0 && thread[i] > sizeof slots &&
-		    pb_safe_copy(slots, (const uintptr_t *)thread[i] - 2, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
+		    pb_safe_copy(getpid(), slots, (const uintptr_t *)thread[i] - 2, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
 			vm.base = i;
 			found++;
 		}
@@ -75,12 +75,12 @@ void pb_function_learn(lua_State *L)
 /* The code of the C function that runs. While its stack is moved the thread still refers to where that was; and when compiled
  * code returns to a C function, the machine is said to be in that one while the thread still refers to the Lua function that
  * returns. */
-uint64_t pb_function_running(const uintptr_t *L)
+uint64_t pb_function_running(int pid, const uintptr_t *L)
 {
 	uintptr_t slot, words[FUNCTION_WORDS];
 
-	if (!vm.code || !L || pb_safe_copy(&slot, (const uintptr_t *)L[vm.base] - 2, sizeof slot) < 0 ||
-	    pb_safe_copy(words, (const void *)object(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
+	if (!vm.code || !L || pb_safe_copy(pid, &slot, (const uintptr_t *)L[vm.base] - 2, sizeof slot) < 0 ||
+	    pb_safe_copy(pid, words, (const void *)object(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
 		return 0;
 	return ((const unsigned char *)words)[vm.kind] ? words[vm.code] : 0;
 }

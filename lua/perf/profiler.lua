@@ -54,16 +54,29 @@ end
 -- The event
 
 local SOFTWARE = 1
-local sigreturn = { x86_64 = 15, aarch64 = 139, riscv64 = 139 }
+local numbers = { -- of rt_sigreturn and process_vm_readv
+  x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
 
 local function software(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
 
--- Can the signal handler make a system call? Not if the call could be another event of this profiler: its signal would make
--- another call, and so on.
-local function may_ask(attr)
-  return software(attr) ~= nil or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint"
+-- Can the signal handler make its system call? Not if the call is another event of this profiler: its signal would make another
+-- call, and so on. Whether a tracepoint or a probe counts the call is tried, more than once, since the event may be one that
+-- something else causes.
+local function may_ask(spec, attr, filter)
+  if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
+  local counting = open.copy(attr)
+  for _, field in ipairs { "sample_period", "sample_freq", "freq", "sample_type", "sigtrap", "remove_on_exec", "sig_data" } do
+    counting[field] = nil
+  end
+  local ev = open.attr({ label = spec.label }, counting, {})
+  local counted = ev and (not filter or ev:set_filter(filter)) and 1 or nil
+  for _ = 1, counted and 3 or 0 do
+    if counted ~= 0 then counted = ev:measure(core.handler_call, (core.pid())).value end
+  end
+  if ev then ev:close() end
+  return counted == 0
 end
 
 local function is_clock(attr)
@@ -82,10 +95,12 @@ local function set_rate(attr, opts)
   end
 end
 
--- Our own return from the signal is a system call, and would be a sample, which ends in a return ...
+-- Our own return from the signal is a system call, and would be a sample, which ends in a return ... So would be the call that
+-- the handler makes on LuaJIT.
 local function filter_of(label, opts)
-  local number = label:find "^raw_syscalls:" and sigreturn[select(2, core.uname())]
-  local own = number and ("id >= 0 && id != %d"):format(number)
+  local number = label:find "^raw_syscalls:" and numbers[select(2, core.uname())]
+  local own = number and ("id >= 0 && id != %d"):format(number[1])
+  if own and jit then own = ("%s && id != %d"):format(own, number[2]) end
   if own and opts.filter then return ("(%s) && %s"):format(opts.filter, own) end
   return own or opts.filter
 end
@@ -182,8 +197,8 @@ local function arm(self)
   local from, to
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
-    native = self.opts.native, may_ask = may_ask(attr), by_descriptor = by_descriptor, coroutines = self.opts.coroutines,
-    hidden = hidden,
+    native = self.opts.native, may_ask = may_ask(self.spec, attr, filter), by_descriptor = by_descriptor,
+    coroutines = self.opts.coroutines, hidden = hidden,
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()

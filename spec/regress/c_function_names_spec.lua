@@ -69,6 +69,48 @@ describe("a C function in a profile", function()
     assert.is_true(share(prof, "testkit.hot_spots") > 0.8, profiling.text(prof))
   end)
 
+  -- The third story: where the event was a tracepoint or a probe, the handler did not ask which C function ran, since its own
+  -- system call could have been an event in turn. All of "which line makes the system call" was (C function).
+  describe("in which an event is counted", function()
+    local function named(event, name, count)
+      local work = kit[name:match "[^.]+$"]
+      local prof = assert(perf.profile({ event = event }, function()
+        for _ = 1, count do work(1) end
+      end))
+      assert.equal(prof.total, profiling.sum(prof))
+      assert.is_true(prof.total >= count and prof.total <= count + 100, profiling.text(prof))
+      assert.is_true(profiling.under(prof, name) >= count, profiling.text(prof))
+    end
+
+    it("is named where the event is a tracepoint", function()
+      requires { tracepoint = "syscalls:sys_enter_getppid" }
+      named("syscalls:sys_enter_getppid", "testkit.syscalls", 100)
+    end)
+
+    it("is named where the event is every system call", function()
+      requires { tracepoint = "raw_syscalls:sys_enter" }
+      named("raw_syscalls:sys_enter", "testkit.syscalls", 100)
+      named("raw_syscalls:sys_exit", "testkit.syscalls", 100)
+    end)
+
+    it("is named where the event is a uprobe", function()
+      requires { uprobe = true, ext = "symbols", nosan = true }
+      local _, path, symbol = kit.probe_place()
+      named(assert(perf.uprobe { path = path, symbol = symbol }), "testkit.probe", 100)
+    end)
+
+    it("is unknown on LuaJIT where asking would cause the event, which has an end", function()
+      requires { tracepoint = "syscalls:sys_enter_process_vm_readv", lua = "luajit" }
+      local core = require "perf.core"
+      local pid = core.pid()
+      local prof = assert(perf.profile({ event = "syscalls:sys_enter_process_vm_readv" }, function()
+        for _ = 1, 10 do core.handler_call(pid) end
+      end))
+      assert.equal(10, prof.total)
+      assert.equal(10, profiling.under(prof, "(C function)"), profiling.text(prof))
+    end)
+  end)
+
   it("that is in no table has its symbol's name", function()
     requires { ext = "symbols" }
     local work = kit.nowhere()
