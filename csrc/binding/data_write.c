@@ -275,7 +275,7 @@ static int put(lua_State *L, struct pb_writer *p, const struct pf_record *rec, c
 	r = pf_writer_record(&p->w, bytes, rec->size);
 	if (r == -EINVAL)
 		luaL_error(L, p->w.owed ? "the data that an auxtrace record announced is to be written first"
-					: "the size of a record is no multiple of 8");
+					: "the size of a record is not a multiple of 8");
 	if (r == 0)
 		note(L, p, rec, bytes);
 	return r;

@@ -46,7 +46,7 @@ local function hint(code, verifier)
       .. ("Linux 5.11, too little locked memory (ulimit -l is %s kB)")
         :format(soft == math.huge and "unlimited" or ("%.0f"):format(soft / 1024))
   elseif code == "ENOEXEC" then
-    return "no BPF object file: compile with clang -O2 -g -target bpf -c"
+    return "not a BPF object file: compile with clang -O2 -g -target bpf -c"
   elseif code == "ENOSYS" then
     return "this kernel has no bpf(2), or a seccomp filter hides it"
   elseif verifier then

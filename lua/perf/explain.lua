@@ -81,7 +81,8 @@ function by_code.ESRCH(_, ctx)
     return ("process %d has ended"):format(pid), {}
   end
   if pid < 0 then
-    return ("pid %d is none"):format(pid), { "give a process, 0 for the calling thread, or -1 and a cpu for everyone there" }
+    return ("no process has the pid %d"):format(pid),
+      { "give a process, 0 for the calling thread, or -1 and a cpu for everyone there" }
   end
   if pid == 0 then return "the process has ended", {} end
   return ("there is no process or thread %d here"):format(pid),
@@ -131,7 +132,7 @@ end
 
 function by_code.EBADF(_, ctx)
   if ctx.cgroup then
-    return "that is no directory of a cgroup", { "give one under the cgroup mount that counts perf_event" }
+    return "that is not the directory of a cgroup", { "give one under the cgroup mount that counts perf_event" }
   end
   if ctx.group then return "the event that leads the group is closed", {} end
   return nil
@@ -190,7 +191,7 @@ function M.mmap(pages, msg, code, ctx)
   elseif code == "EINVAL" then
     local v = ctx.attr and view(ctx.attr) or {}
     if pages < 1 or 2 ^ math.floor(math.log(pages) / math.log(2) + 0.5) ~= pages then
-      reason, remedies = ("a ring has a power of two pages, and %s is none"):format(tostring(pages)), {}
+      reason, remedies = ("a ring's number of pages is a power of two, and %s is not"):format(tostring(pages)), {}
     elseif v.inherit and (ctx.cpu or -1) == -1 then
       reason = "the ring of an inherited event must be of one CPU"
       remedies = { "open it on each (perf.set, or cpu=)", "leave inherit out" }
@@ -200,7 +201,7 @@ function M.mmap(pages, msg, code, ctx)
       reason, remedies = "the event has a ring of another size already", {}
     end
   elseif code == "ENOMEM" then
-    reason, remedies = "the kernel has not that much memory in one piece", { "use fewer pages" }
+    reason, remedies = "the kernel does not have that much memory in one piece", { "use fewer pages" }
   elseif code == "EBUSY" then
     reason, remedies = "the event's records go to the ring of another event", { "map that one", "undo set_output" }
   elseif code == "EOPNOTSUPP" or code == "ENODEV" then
@@ -261,7 +262,8 @@ function M.filter(what, filter, msg, code, attr)
       reason = "only tracepoints, probes and PMUs with address filters can be filtered"
     end
   elseif code == "EINVAL" or traced and code == "ENOENT" then
-    reason = "the filter names a field that the tracepoint has not, or is no expression such as: common_pid != 0 && fd > 2"
+    reason = "the filter names a field that the tracepoint does not have, or is not an expression "
+      .. "such as: common_pid != 0 && fd > 2"
     remedies = { "its fields are in the file format beside its id in tracefs" }
   elseif code == "EEXIST" then
     reason, remedies = "the event has a filter already", { "open another event" }

@@ -68,7 +68,7 @@ local function registers(v)
         if not probe.attempt(attr) then refused[#refused + 1] = i end
       end
       if #refused > 0 then
-        return ("%s has registers that this CPU has not: bit %s"):format(field, table.concat(refused, ", ")), {}
+        return ("%s names registers that this CPU does not have: bit %s"):format(field, table.concat(refused, ", ")), {}
       end
     end
   end
@@ -88,7 +88,7 @@ local function contradictions(v)
     for name in every(v.set.branch_sample_type) do
       if name ~= "user" and name ~= "kernel" and name ~= "hv" then kinds = kinds + 1 end
     end
-    if kinds == 0 then return "branch_sample_type says whose branches and not which", { 'add "any"' } end
+    if kinds == 0 then return "branch_sample_type says whose branches but not which kind", { 'add "any"' } end
   end
   if sample.weight and sample.weight_struct then return "weight and weight_struct exclude each other", {} end
   if v.inherit_thread and not v.inherit then return "inherit_thread needs inherit", {} end
@@ -125,8 +125,8 @@ local function target(v, ctx)
     return "pid=-1 with cpu=-1 would be every process on every CPU",
       { "give cpu=", "use perf.set, which opens one event a CPU" }
   end
-  if pid < -1 then return ("pid %d is none"):format(pid), {} end
-  if cpu < -1 then return ("cpu %d is none"):format(cpu), {} end
+  if pid < -1 then return ("no process has the pid %d"):format(pid), {} end
+  if cpu < -1 then return ("no CPU has the number %d"):format(cpu), {} end
   local possible, text = host.cpus "possible"
   if cpu >= 0 and possible and not possible(cpu) then
     return ("there is no CPU %d; this machine has %s"):format(cpu, text), {}
@@ -171,7 +171,7 @@ local function breakpoint(v, ctx)
     return ("bp_len is %d, and must be 1, 2, 4 or 8"):format(len), {}
   end
   if not set.x and low % len ~= 0 then
-    return ("bp_addr %s is no multiple of bp_len %d"):format(core.hex(v.bp_addr), len), {}
+    return ("bp_addr %s is not a multiple of bp_len %d"):format(core.hex(v.bp_addr), len), {}
   end
   if high >= 2 ^ 31 and v.exclude_kernel then
     return ("bp_addr %s is the kernel's, and exclude_kernel leaves the kernel out"):format(core.hex(v.bp_addr)), {}
@@ -183,7 +183,7 @@ end
 
 local function traced(v, attr)
   if v.kind == "tracepoint" then
-    return ("no tracepoint has id %s, or it has no use of perf"):format(tostring(v.config)),
+    return ("no tracepoint has id %s, or perf cannot use it"):format(tostring(v.config)),
       { "ids are in tracefs, events/*/*/id" }
   elseif v.kind == "kprobe" then
     local where = attr.kprobe_func and attr.kprobe_func .. "+" .. core.hex(attr.probe_offset or 0) or "that address"
@@ -226,7 +226,7 @@ local function group(v, ctx, attr)
   if (v.use_clockid and v.clockid) ~= first.clockid then
     return "clockid must be the same as that of " .. name, {}
   end
-  return ("alone it opens, but not beside %s: it is another PMU's, or the counters do not suffice"):format(name),
+  return ("it opens alone, but not beside %s: it belongs to another PMU, or there are not enough counters"):format(name),
     { "open it outside of the group" }
 end
 

@@ -23,7 +23,7 @@ local kernel_only = { CONTEXT_SWITCHES = "context switches", CPU_MIGRATIONS = "m
 local function in_kernel(v, what)
   if v.kind == "tracepoint" then
     if what:find "^syscalls:" then return nil end
-    return "tracepoints lie in the kernel, and only those of system calls count with :u"
+    return "tracepoints are in the kernel, and only those of system calls count with :u"
   end
   if v.kind ~= "software" then return nil end
   for _, row in ipairs(core.defs().software) do

@@ -32,7 +32,7 @@ describe("a wrong option", function()
     raises("option 'buckets': table expected, got number", function() perf.tracer(of { metrics = { buckets = 5 } }) end)
     raises("unknown option 'bucket'", function() perf.tracer(of { metrics = { bucket = {} } }) end)
     for _, buckets in ipairs { {}, { 1, huge }, { nan }, { 2, 1 }, { "1" }, { -huge } } do
-      raises("option 'metrics': buckets are numbers that rise",
+      raises("option 'metrics': buckets must be increasing numbers",
         function() perf.tracer(of { metrics = { buckets = buckets } }) end)
     end
     raises("#1 to 'tracer' (option 'events': the list has no event)",
@@ -48,10 +48,11 @@ describe("a wrong option", function()
     end
     raises("to 'otlp' (unknown option 'url')", function() perf.exporter.otlp { url = "x" } end)
     raises("to 'otlp' (unknown option 'cert')", function() perf.exporter.otlp { tls = { cert = "x" } } end)
-    raises("to 'zipkin' (option 'endpoint': 'ftp://x' is no URL", function() perf.exporter.zipkin { endpoint = "ftp://x" } end)
+    raises("to 'zipkin' (option 'endpoint': 'ftp://x' is not an http or https URL",
+      function() perf.exporter.zipkin { endpoint = "ftp://x" } end)
     raises("option 'transport': unknown 'pigeon'", function() perf.exporter.otlp { transport = "pigeon" } end)
     raises("unknown compression 'br'", function() perf.exporter.otlp { compression = "br" } end)
-    raises("option 'headers': 'a b' is no header", function() perf.exporter.otlp { headers = { ["a b"] = "1" } } end)
+    raises("option 'headers': 'a b' is not a header", function() perf.exporter.otlp { headers = { ["a b"] = "1" } } end)
   end)
 
   it("is a timeout that is no number", function()
@@ -148,7 +149,7 @@ describe("a wrong variable of the environment", function()
   it("that is to be a list goes without its wrong entries", function()
     check("OTEL_RESOURCE_ATTRIBUTES=garbage,a=b", usual, "OTEL_RESOURCE_ATTRIBUTES=garbage: key=value expected; it is ignored")
     check("OTEL_EXPORTER_OTLP_HEADERS=a%20b=1,good=1", usual:gsub(" nil ", " 1 "),
-      "OTEL_EXPORTER_OTLP_HEADERS=***: no header; it is ignored")
+      "OTEL_EXPORTER_OTLP_HEADERS=***: not a header; it is ignored")
     check("OTEL_EXPORTER_OTLP_HEADERS=bad,good=a=b==", usual:gsub(" nil ", " a=b== "),
       "OTEL_EXPORTER_OTLP_HEADERS=***: key=value")
   end)
@@ -160,7 +161,7 @@ describe("a wrong variable of the environment", function()
 
   it("that names an endpoint says so", function()
     local _, warnings = run "OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x"
-    assert.equal("the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is no URL of http or https; "
+    assert.equal("the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is not an http or https URL; "
       .. "nothing is exported", warnings)
   end)
 end)

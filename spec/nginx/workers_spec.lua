@@ -173,7 +173,7 @@ describe("resty.perf and workers", function()
       ["perf.start{dict='none'}"] = "lua_shared_dict none",
       ["perf.start{slow='x'}"] = "slow: seconds or table expected",
       ["perf.start{slow={['page-fault']=1}}"] = "(page-fault: unknown event; did you mean 'page-faults'?)",
-      ["perf.start{events='task-clock', slow={['page-faults']=1}}"] = "slow: 'page-faults' is none of the events",
+      ["perf.start{events='task-clock', slow={['page-faults']=1}}"] = "slow: 'page-faults' is not one of the events",
       ["perf.start{routes={['/x']='y'}}"] = "routes: unknown field '/x' in a list",
       ["perf.start{events={}}"] = ":1: bad argument #1 to 'start' (events: the list has no event)",
       ["perf.start{events='nosuch'}"] = ":1: bad argument #1 to 'start' (nosuch: unknown event",

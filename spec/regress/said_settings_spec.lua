@@ -21,8 +21,8 @@ describe("a wrong setting of the environment", function()
   it("is reported on stderr, once in a process", function()
     once "A=b"
     once "OTEL_SDK_DISABLED=false OTEL_TRACES_EXPORTER=none OTEL_PROPAGATORS=tracecontext,b3"
-    once("OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x", "the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is no URL of "
-      .. "http or https; nothing is exported")
+    once("OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x", "the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is not an "
+      .. "http or https URL; nothing is exported")
     once("OTEL_TRACES_EXPORTER=none OTEL_BSP_MAX_QUEUE_SIZE=many OTEL_SPAN_LINK_COUNT_LIMIT=-1",
       "OTEL_BSP_MAX_QUEUE_SIZE=many: a whole number from 1 to 16777216 expected; it is ignored",
       "OTEL_SPAN_LINK_COUNT_LIMIT=-1: a whole number from 0 to 16777216 expected; it is ignored")
@@ -38,7 +38,7 @@ describe("a wrong setting of the environment", function()
       "OTEL_LOG_LEVEL=debug: not supported: the library writes no log",
       "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://h:1: not supported: metrics are sent as traces are")
     once("OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1",
-      "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: http/json is what is spoken here")
+      "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: only http/json is supported")
   end)
 
   it("is reported once for several states and a forked child; a different one is reported anew", function()
@@ -63,7 +63,7 @@ describe("a wrong setting of the environment", function()
         t:start "x":finish()
         local ok, message, code = t:flush()
         io.stderr:write(tostring(ok), " ", code, " ", t:stats().dropped)]])
-      assert.matches("is no URL of http or https; nothing is exported\nnil EIO 1$", output)
+      assert.matches("is not an http or https URL; nothing is exported\nnil EIO 1$", output)
       assert.equal(0, status)
     end
   end)
@@ -72,9 +72,9 @@ describe("a wrong setting of the environment", function()
   it("is reported without the keys and passwords in it", function()
     for env, name in pairs { ["OTEL_EXPORTER_OTLP_HEADERS=\"api-key: SECRET\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
       ["OTEL_EXPORTER_OTLP_HEADERS=\"Authorization: SECRET==\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
-      ["OTEL_EXPORTER_OTLP_ENDPOINT=htp://me:SECRET@h:4318"] = "'htp://***@h:4318' is no URL",
-      ["OTEL_EXPORTER_OTLP_ENDPOINT=me:SECRET@h"] = "'***@h' is no URL",
-      ["OTEL_EXPORTER_OTLP_ENDPOINT=http://me:SEC/RET@h:99999/x"] = "is no URL",
+      ["OTEL_EXPORTER_OTLP_ENDPOINT=htp://me:SECRET@h:4318"] = "'htp://***@h:4318' is not an http or https URL",
+      ["OTEL_EXPORTER_OTLP_ENDPOINT=me:SECRET@h"] = "'***@h' is not an http or https URL",
+      ["OTEL_EXPORTER_OTLP_ENDPOINT=http://me:SEC/RET@h:99999/x"] = "is not a URL",
       ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://me:SECRET@h"] = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://***@h",
       ["OTEL_EXPORTER_OTLP_METRICS_HEADERS=k=SECRET"] = "OTEL_EXPORTER_OTLP_METRICS_HEADERS=***" } do
       local output, status = said(env, [[

@@ -36,7 +36,7 @@ describe("perf.set refuses", function()
     local s, message, code = perf.open("dummy", { pid = -2 })
     assert.is_nil(s)
     assert.equal("ESRCH", code)
-    assert.matches("pid %-2 is none", message)
+    assert.matches("no process has the pid %-2", message)
   end)
 end)
 

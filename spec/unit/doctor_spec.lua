@@ -66,7 +66,7 @@ describe("perf.doctor", function()
   it("is content with root and with CAP_PERFMON", function()
     local row = examine({ uid = 0, cap = "000001ffffffffff" }).perf_event_paranoid
     assert.is_true(row.ok)
-    assert.matches("^2, which does not bind this program: it has CAP_SYS_ADMIN; an ordinary user may count own", row.detail)
+    assert.matches("^2, which does not restrict this program: it has CAP_SYS_ADMIN; an ordinary user may count own", row.detail)
     row = examine({ paranoid = 3, uid = 0, cap = "000001ffffffffff" }).perf_event_paranoid
     assert.matches("an ordinary user may count nothing where the kernel is Debian's or Ubuntu's, else what 2 allows", row.detail)
     row = examine { cap = "0000004000000000" }.perf_event_paranoid
@@ -75,7 +75,7 @@ describe("perf.doctor", function()
     local rows = examine({ uid = 0, cap = "000001ffffffffff", files = { ["proc/self/uid_map"] = "0 1000 1" } }, level(2))
     assert.is_false(rows.perf_event_paranoid.ok)
     assert.matches("run it outside of its user namespace", rows.perf_event_paranoid.fix)
-    assert.equal("of a user namespace, which perf does not heed", rows.capabilities.detail)
+    assert.equal("of a user namespace, which perf ignores", rows.capabilities.detail)
   end)
 
   it("names capabilities", function()

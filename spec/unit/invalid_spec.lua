@@ -32,7 +32,7 @@ describe("invalid", function()
         sample_stack_user = 65536 },
       ['branch_stack needs a kind of branch in branch_sample_type; add branch_sample_type={"any"}'] =
         { sample_type = { "branch_stack" } },
-      ['branch_sample_type says whose branches and not which; add "any"'] = { sample_type = { "branch_stack" },
+      ['branch_sample_type says whose branches but not which kind; add "any"'] = { sample_type = { "branch_stack" },
         branch_sample_type = { "user" } },
       ["weight and weight_struct exclude each other"] = { sample_type = { "weight", "weight_struct" } },
       ["inherit_thread needs inherit"] = { inherit_thread = true },
@@ -59,7 +59,7 @@ describe("invalid", function()
         { pid = -1 },
       ["a cgroup is counted on a CPU each; give cpu=, or use perf.set"] = { cgroup = "/x" },
       ["there is no CPU 7; this machine has 0-3"] = { pid = -1, cpu = 7 },
-      ["pid -2 is none"] = { pid = -2 }, ["cpu -3 is none"] = { cpu = -3 },
+      ["no process has the pid -2"] = { pid = -2 }, ["no CPU has the number -3"] = { cpu = -3 },
     } do
       assert.equal(text, why("dummy", dummy, "EINVAL", ctx))
     end
@@ -91,7 +91,7 @@ describe("invalid", function()
 
   it("finds registers that the CPU has not", function()
     kernel(function(attr) return attr.sample_regs_user and tonumber(attr.sample_regs_user) > 2 ^ 20 end)
-    assert.equal("sample_regs_user has registers that this CPU has not: bit 24, 30",
+    assert.equal("sample_regs_user names registers that this CPU does not have: bit 24, 30",
       why("dummy", with(dummy, { sample_type = { "regs_user" }, sample_regs_user = 2 ^ 30 + 2 ^ 24 + 3 }), "EINVAL"))
   end)
 
@@ -102,7 +102,7 @@ describe("invalid", function()
     assert.equal('a breakpoint on code cannot watch data too; use bp_type={"x"}', bp { bp_type = { "r", "x" }, bp_addr = 4096,
       bp_len = 8 })
     assert.equal("bp_len is 3, and must be 1, 2, 4 or 8", bp { bp_type = { "w" }, bp_addr = 4096, bp_len = 3 })
-    assert.equal("bp_addr 0x1002 is no multiple of bp_len 4", bp { bp_type = { "w" }, bp_addr = 4098, bp_len = 4 })
+    assert.equal("bp_addr 0x1002 is not a multiple of bp_len 4", bp { bp_type = { "w" }, bp_addr = 4098, bp_len = 4 })
     assert.equal("bp_addr 0xfffffffffffff000 is the kernel's, and exclude_kernel leaves the kernel out",
       bp { bp_type = { "w" }, bp_addr = -4096, bp_len = 8, exclude_kernel = true })
     local _, name = core.uname()
@@ -128,7 +128,7 @@ describe("invalid", function()
     kernel(never)
     assert.equal('clock tai is for software events only; use clockid="monotonic" or "monotonic_raw"',
       why("t", { type = "tracepoint", config = 1, clockid = "tai" }, "EINVAL"))
-    assert.equal("no tracepoint has id 99999, or it has no use of perf; ids are in tracefs, events/*/*/id",
+    assert.equal("no tracepoint has id 99999, or perf cannot use it; ids are in tracefs, events/*/*/id",
       why("t", { type = "tracepoint", config = 99999 }, "EINVAL"))
     assert.equal("no uprobe may stand at offset 0x10 of /bin: it must be an instruction, in a plain file",
       why("u", { type = 7, uprobe_path = "/bin", probe_offset = 16 }, "EINVAL"))
@@ -150,8 +150,8 @@ describe("invalid", function()
     assert.equal("clockid must be the same as that of its leader a", beside(a, { clockid = "monotonic" }))
     assert.equal("its leader a is itself a member of a group; give that group's leader",
       beside { label = "a", attr = dummy, pid = 0, cpu = -1, leader = {} })
-    assert.equal("alone it opens, but not beside its leader a: it is another PMU's, or the counters do not suffice; open it "
-      .. "outside of the group", beside(a))
+    assert.equal("it opens alone, but not beside its leader a: it belongs to another PMU, or there are not enough counters; "
+      .. "open it outside of the group", beside(a))
   end)
 
   it("leaves fields out until the event opens", function()

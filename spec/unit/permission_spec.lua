@@ -53,7 +53,7 @@ describe("permission", function()
       assert.matches("happen in the kernel, so :u would count none; run: sysctl kernel.perf_event_paranoid=1", text)
       assert.is_nil(text:find("count user space only", 1, true))
     end
-    assert.matches("tracepoints lie in the kernel", why("sched:sched_switch", { type = "tracepoint", config = 300 }, "EACCES"))
+    assert.matches("tracepoints are in the kernel", why("sched:sched_switch", { type = "tracepoint", config = 300 }, "EACCES"))
     assert.matches("count user space only with syscalls:sys_enter_read:u",
       why("syscalls:sys_enter_read", { type = "tracepoint", config = 700 }, "EACCES"))
   end)

@@ -50,7 +50,7 @@ describe("perf.report.folded", function()
   it("says where text is no folded stack", function()
     local ok, message, code = folded.decode "a;b 1\nnothing here\n"
     assert.is_nil(ok)
-    assert.equal("line 2: no folded stack: nothing here", message)
+    assert.equal("line 2: not a folded stack: nothing here", message)
     assert.equal("EBADMSG", code)
     assert.same({ { names = { "a" }, weight = 1.5 } }, folded.decode "a 1.5")
   end)

@@ -43,7 +43,7 @@ describe("resty.perf.routes", function()
   end)
 
   it("mistakes are named", function()
-    for message, list in pairs { ["a path begins with '/'"] = { "cart" }, ["no Lua pattern"] = { { "x", pattern = "%" } },
+    for message, list in pairs { ["a path begins with '/'"] = { "cart" }, ["not a Lua pattern"] = { { "x", pattern = "%" } },
       ["unknown field 'patern'"] = { { "x", patern = "y" } }, ["name expected, got number"] = { 7 },
       ["'*' stands at the end"] = { "/*/x" }, ["unknown field '/x' in a list"] = { ["/x"] = "y" },
       ["rule 1: name expected, got nil"] = { nil, "/y" } } do
@@ -135,7 +135,7 @@ describe("resty.perf.slow", function()
 
   it("what is never counted is a mistake", function()
     for message, list in pairs { ["page-fault: unknown event; did you mean 'page-faults'?"] = false,
-      ["slow: 'page-fault' is none of the events"] = { ["page-faults"] = true } } do
+      ["slow: 'page-fault' is not one of the events"] = { ["page-faults"] = true } } do
       local ok, err = pcall(slow.new, { time = 1, ["page-fault"] = 1 }, list or nil)
       assert.is_false(ok)
       assert.truthy(err:find(message, 1, true), err)

@@ -8,7 +8,7 @@ M.options = {}
 
 --- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
-  if #words > 0 then return nil, "it takes no words", "USAGE" end
+  if #words > 0 then return nil, "it takes no arguments", "USAGE" end
   local ok = os.execute "test -t 1"
   local text = require "perf".doctor():text { colour = ok == true or ok == 0 }
   local done, message, code = require "perf.command.say".out(text .. "\n")

@@ -15,11 +15,11 @@ two while the program runs that is given, for --timeout, or until ^C.]]
 M.options = {
   { "e", "event", "EVENT", "what to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
   { "F", "freq", "N", "samples a second (999 for clocks and hardware counters)", kind = "integer" },
-  { "c", "count", "N", "a sample every N of the event (1 for what is no clock and no hardware counter)", kind = "integer" },
+  { "c", "count", "N", "a sample every N of the event (1, except for clocks and hardware counters)", kind = "integer" },
   { "g", nil, nil, "of a script: C and kernel functions too; else: call chains" },
   { nil, "call-graph", "MODE", "the same; of others by frame pointers (fp), or with the stack for perf report to unwind (dwarf)",
     choices = { "fp", "dwarf" } },
-  { "p", "pid", "PID", "a process that runs already", kind = "integer" },
+  { "p", "pid", "PID", "a running process", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
   { "o", "output", "FILE", "luaperf.json of a script, perf.data otherwise" },
   { nil, "coroutines", "UNDER", "of a script: show a coroutine under its 'creator' or 'resumer' (by itself)" },

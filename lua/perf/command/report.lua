@@ -21,7 +21,7 @@ M.options = {
   { "e", "event", "EVENT", "of a file with several events, this one" },
   { "d", "diff", "FILE", "compare with an earlier profile: what takes more and what less of the whole" },
   { nil, "html", nil, "a flame graph, one file that works offline" },
-  { nil, "folded", nil, "stacks as flame graph tools eat them" },
+  { nil, "folded", nil, "folded stacks, for flame graph tools" },
   { nil, "pprof", nil, "for go tool pprof" },
   { nil, "speedscope", nil, "for www.speedscope.app" },
   { nil, "perf-data", nil, "for perf report" },

@@ -22,12 +22,12 @@ interpreter opens it, without the interpreter's start; any other program from it
 goes on to the end of the program that is given, or for --timeout, or until it is interrupted.]]
 M.options = {
   { "e", "event", "EVENTS", "what to count, as luaperf list names it; several with commas or by -e again", kind = "list" },
-  { "p", "pid", "PID", "a process that runs already, with its threads", kind = "integer" },
+  { "p", "pid", "PID", "a running process, with its threads", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
   { "r", "repeat", "N", "run it N times: means, and how far the runs differ", kind = "integer" },
   { "o", "output", "FILE", "write there instead of stderr, - is stdout; JSON when its name ends in .json" },
   { nil, "no-inherit", nil, "leave out threads and children that start while counting" },
-  { nil, "timeout", "SECONDS", "with -p or -a: for so long", kind = "number", least = 0.001 },
+  { nil, "timeout", "SECONDS", "with -p or -a: for how long", kind = "number", least = 0.001 },
   { "v", "verbose", nil, "say for how long each event was counted" },
 }
 

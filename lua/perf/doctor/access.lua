@@ -40,7 +40,7 @@ local function paranoid(add)
   if host.capable "sys_admin" or (host.capable "perfmon" and probe.anything()) then
     local cap = host.capable "sys_admin" and "CAP_SYS_ADMIN" or "CAP_PERFMON"
     return add("perf_event_paranoid", true,
-      ("%d, which does not bind this program: it has %s; an ordinary user may count %s"):format(level, cap, allows(level)))
+      ("%d, which does not restrict this program: it has %s; an ordinary user may count %s"):format(level, cap, allows(level)))
   end
   local fix = { setting(1, "the kernel too"), setting(0, "all of a CPU too"), setting(-1, "raw data of tracepoints too") }
   if level >= 3 and not probe.anything() then
@@ -58,7 +58,7 @@ local shown = { { "perfmon", "CAP_PERFMON" }, { "sys_admin", "CAP_SYS_ADMIN" }, 
 
 local function capabilities(add)
   if host.in_user_namespace() then
-    return add("capabilities", nil, "of a user namespace, which perf does not heed")
+    return add("capabilities", nil, "of a user namespace, which perf ignores")
   end
   local has = {}
   for _, cap in ipairs(shown) do
@@ -75,7 +75,7 @@ local function seccomp(add)
   if ok then return add("seccomp", true, "a filter, which lets perf_event_open pass") end
   local level = host.paranoid()
   if code == "EACCES" and level and level >= 3 then
-    return add("seccomp", nil, "a filter; that the level refuses too hides what it does")
+    return add("seccomp", nil, "a filter; what it does is unknown, since the level refuses too")
   end
   local fix = { docker }
   if not host.container() then fix[2] = "SystemCallFilter=@debug  # in a systemd unit that sets SystemCallFilter=" end

@@ -50,7 +50,11 @@ local function from_environment(kind, o, warnings)
     local given, name = settings.list(warnings, of "HEADERS")
     o.headers = {}
     for key, value in every(given) do
-      if is_header(key, value) then o.headers[key] = value else settings.warn(warnings, name, key, "no header; it is ignored") end
+      if is_header(key, value) then
+        o.headers[key] = value
+      else
+        settings.warn(warnings, name, key, "not a header; it is ignored")
+      end
     end
   end
   o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, of "TIMEOUT")
@@ -99,7 +103,7 @@ local function headers_of(o, url)
   local headers, authorized = {}, false
   for name, value in every(o.headers or {}) do
     name, value = tostring(name), tostring(value)
-    if not is_header(name, value) then blame.raise(("option 'headers': '%s' is no header"):format(name), 1) end
+    if not is_header(name, value) then blame.raise(("option 'headers': '%s' is not a header"):format(name), 1) end
     headers[name] = value
     authorized = authorized or name:lower() == "authorization"
   end

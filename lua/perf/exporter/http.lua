@@ -24,7 +24,7 @@ function M.parse_url(url)
   local scheme, rest = tostring(url):match "^(%a[%w+.-]*)://(.+)$"
   scheme = scheme and scheme:lower()
   if scheme ~= "http" and scheme ~= "https" then
-    return nil, ("'%s' is no URL of http or https"):format(shown(tostring(url)))
+    return nil, ("'%s' is not an http or https URL"):format(shown(tostring(url)))
   end
   local authority, path = rest:match "^([^/?#]*)([^#]*)"
   local user = authority:match "^(.*)@"
@@ -32,7 +32,7 @@ function M.parse_url(url)
   local host, port = authority:match "^%[([%x:.]+)%]:?(%d*)$"
   if not host then host, port = authority:match "^([^:%s%c]+):?(%d*)$" end
   port = port ~= "" and tonumber(port) or scheme == "https" and 443 or 80
-  if not host or path:find "[%s%c]" or port > 65535 then return nil, ("'%s' is no URL"):format(shown(tostring(url))) end
+  if not host or path:find "[%s%c]" or port > 65535 then return nil, ("'%s' is not a URL"):format(shown(tostring(url))) end
   if path == "" or path:sub(1, 1) == "?" then path = "/" .. path end
   return { scheme = scheme, host = host, port = port, path = path, authority = authority, user = user }
 end
@@ -100,7 +100,7 @@ local function read_answer(r)
     local line, message = r.line()
     if not line then return nil, message end
     version, status = line:match "^HTTP/(1%.[01]) (%d%d%d)"
-    if not status then return nil, "what came is no answer of HTTP/1" end
+    if not status then return nil, "the answer is not HTTP/1" end
     status, headers = tonumber(status), {}
     while true do
       line, message = r.line()
@@ -118,7 +118,7 @@ local function read_answer(r)
     body, message = read_chunks(r)
   elseif headers["content-length"] then
     local length = headers["content-length"]:match "^%d+$"
-    if not length then return nil, "what came has a Content-Length that is no number" end
+    if not length then return nil, "the answer has a Content-Length that is not a number" end
     body, message = r.bytes(tonumber(length))
   else
     body, keep = r.rest(), false

@@ -14,7 +14,7 @@ end
 function M.new(which, tls)
   if which then
     local ok, module = pcall(require, "perf.exporter.transport." .. which)
-    if not ok then return nil, ("the transport '%s' is not here: %s"):format(which, tostring(module):match "^[^\n]*") end
+    if not ok then return nil, ("the transport '%s' is not installed: %s"):format(which, tostring(module):match "^[^\n]*") end
     return module.new(tls)
   end
   if within_nginx() then return require("perf.exporter.transport.ngx").new(tls) end

@@ -63,7 +63,7 @@ function M.decode(content)
   for line in content:gmatch "[^\n]+" do
     local stack, weight = line:match "^(.*) (%d+%.?%d*)%s*$"
     if not stack then
-      return nil, ("line %d: no folded stack: %s"):format(#list + 1, text.line(line:sub(1, 60))), "EBADMSG"
+      return nil, ("line %d: not a folded stack: %s"):format(#list + 1, text.line(line:sub(1, 60))), "EBADMSG"
     end
     local names = {}
     for name in stack:gmatch "[^;]+" do names[#names + 1] = decode(name) end

@@ -23,7 +23,7 @@ local function frames_of(list)
   for i, f in ipairs(expect(type(list) == "table" and list, "no frames")) do
     expect(type(f) == "table" and type(f.name) == "string" and is(f.file, "string") and is(f.line, "number")
       and is(f.func, "string") and is(f.kind, "string") and is(f.module, "string") and is(f.linedefined, "number"),
-      ("frame %d is none"):format(i - 1))
+      ("frame %d is malformed"):format(i - 1))
     frames[i] = { name = f.name, file = f.file, line = f.line, linedefined = f.linedefined, func = f.func or f.name,
       kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module, address = f.address }
   end
@@ -31,10 +31,10 @@ local function frames_of(list)
 end
 
 local function stack_of(ids, frames, i)
-  expect(type(ids) == "table", ("sample %d is no list"):format(i))
+  expect(type(ids) == "table", ("sample %d is not a list"):format(i))
   local stack, depth = {}, #ids
   for k = 1, depth do
-    stack[depth + 1 - k] = expect(frames[(tonumber(ids[k]) or -1) + 1], ("sample %d has a frame that is not there"):format(i))
+    stack[depth + 1 - k] = expect(frames[(tonumber(ids[k]) or -1) + 1], ("sample %d has a frame that does not exist"):format(i))
   end
   return stack
 end
@@ -47,7 +47,7 @@ local function by_stack(list)
 end
 
 local function from_speedscope(t)
-  local shared = expect(type(t) == "table" and type(t.shared) == "table" and t.shared, "it is JSON, but no speedscope file")
+  local shared = expect(type(t) == "table" and type(t.shared) == "table" and t.shared, "it is JSON, but not a speedscope file")
   local frames = frames_of(shared.frames)
   local p = expect(type(t.profiles) == "table" and t.profiles[(tonumber(t.activeProfileIndex) or 0) + 1] or
     type(t.profiles) == "table" and t.profiles[1], "no profile in it")
@@ -57,7 +57,7 @@ local function from_speedscope(t)
   local zones, zone, counts = p.zones or {}, p.zone or {}, p.counts or {}
   local list, sum, samples = {}, 0, 0
   for i, ids in ipairs(p.samples) do
-    local weight = expect(tonumber(p.weights[i]), ("weight %d is no number"):format(i)) * scale
+    local weight = expect(tonumber(p.weights[i]), ("weight %d is not a number"):format(i)) * scale
     local label = zones[(tonumber(zone[i]) or 0) + 1]
     list[i] = { stack = stack_of(ids, frames, i), weight = weight, count = tonumber(counts[i]) or 1,
       zone = type(label) == "string" and label ~= "" and label or nil }

@@ -46,7 +46,7 @@ local function exporter_of(options, config)
   end
   local protocol = env "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" or env "OTEL_EXPORTER_OTLP_PROTOCOL"
   if name == "otlp" and protocol and protocol ~= "http/json" then
-    warn(config, ("OTEL_EXPORTER_OTLP_PROTOCOL=%s: http/json is what is spoken here"):format(protocol))
+    warn(config, ("OTEL_EXPORTER_OTLP_PROTOCOL=%s: only http/json is supported"):format(protocol))
   end
   local ok, e = pcall(exporters[name])
   if ok then return e end
@@ -119,11 +119,11 @@ local function metrics_of(metrics, config)
   local last
   for i, bound in ipairs(metrics.buckets or {}) do
     if type(bound) ~= "number" or not (bound > (last or -math.huge) and bound < math.huge) then
-      mistake("metrics", ("buckets are numbers that rise, [%d] is not"):format(i))
+      mistake("metrics", ("buckets must be increasing numbers, [%d] is not"):format(i))
     end
     last = bound
   end
-  if metrics.buckets and not last then mistake("metrics", "buckets are numbers that rise, there is none") end
+  if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, there is none") end
   return { buckets = metrics.buckets, interval = settings.option("metrics.interval", metrics.interval, settings.period)
     or settings.milliseconds(config.warnings, settings.period, "OTEL_METRIC_EXPORT_INTERVAL") }
 end

@@ -52,7 +52,7 @@ local function compile(list)
       for k in every(rule) do
         if k ~= 1 and k ~= "pattern" then bad("rule %d: unknown field '%s'", i, tostring(k)) end
       end
-      if type(pattern) ~= "string" or not pcall(string.find, "", pattern) then bad("rule %d: no Lua pattern", i) end
+      if type(pattern) ~= "string" or not pcall(string.find, "", pattern) then bad("rule %d: not a Lua pattern", i) end
     end
     if type(name) ~= "string" then bad("rule %d: name expected, got %s", i, type(name)) end
     pattern = pattern or pattern_of(name) or bad("'%s': a path begins with '/'", name)

@@ -29,7 +29,7 @@ function M.new(slow, counted)
       if not counted then
         names.resolve(label) -- raises for an unknown one
       elseif not counted[label] then
-        bad("'%s' is none of the events", label)
+        bad("'%s' is not one of the events", label)
       end
       labels[#labels + 1] = label
     end
