@@ -1,4 +1,4 @@
-/* Profiler: a sampler, and the engine of this interpreter that finds the stacks. Its uservalue pins the Event. */
+/* Profiler: a sampler, and this interpreter's engine, which finds the stacks. Its uservalue keeps the Event alive. */
 #include "profiler.h"
 
 #include <errno.h>
@@ -89,7 +89,7 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 
 /* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
  * timeline=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
- * functions are not shown, code_start to code_end the interpreter's; timeline is how many samples are kept one by one. */
+ * functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one by one. */
 static int l_profiler(lua_State *L)
 {
 	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
@@ -358,7 +358,7 @@ static int l_new_zone(lua_State *L)
 	return 1;
 }
 
-/* core.object_address(function): what tells C functions apart; without one, an address in the interpreter's code. */
+/* core.object_address(function): an address that identifies a C function; without a function, one in the interpreter's code. */
 static int l_object_address(lua_State *L)
 {
 	int (*code)(lua_State *) = lua_gettop;

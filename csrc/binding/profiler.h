@@ -2,10 +2,10 @@
  *
  *   profiler.c             the userdata: start, stop, what was found
  *   profiler_walk.c        a Lua stack as frames of the core's
- *   profiler_luajit.c      how a signal gets to a safe point, and what the interpreter was at: LuaJIT, by its own profiler's hook
- *   profiler_luajit_function.c    which C function ran when the signal came
- *   profiler_puc.c         the same for PUC Lua, by lua_sethook
- *   profiler_coroutine.c   functions in place of the library's that tell who resumed and who made a coroutine */
+ *   profiler_luajit.c      LuaJIT: how a signal gets to a safe point (the hook of its own profiler), and what the interpreter did
+ *   profiler_luajit_function.c    LuaJIT: which C function ran when the signal came
+ *   profiler_puc.c         PUC Lua: how a signal gets to a safe point (lua_sethook)
+ *   profiler_coroutine.c   replacements of the coroutine library's functions, which record what resumed and made a coroutine */
 #ifndef PB_PROFILER_H
 #define PB_PROFILER_H
 
@@ -43,13 +43,13 @@ struct pb_lifetime {
 
 struct pb_profiler {
 	struct pf_sampler s;
-	int may_ask; /* whether a system call of the signal's handler is no event of its own */
+	int may_ask; /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
-	int tells;    /* whether it is to be told who resumes whom */
+	int tells;    /* the replacements record which thread resumes which */
 	int creators; /* reference to the table of nodes by thread */
-	struct pb_cell *cell;           /* by which the functions find it */
-	struct pb_lifetime *lifetime;   /* of its state */
-	char hidden[2][256]; /* sources whose functions are not shown, nor the pcall that they call by: the profiler's own */
+	struct pb_cell *cell;           /* through which the replacements reach it */
+	struct pb_lifetime *lifetime;   /* of its Lua state */
+	char hidden[2][256]; /* the profiler's own sources: their functions are not shown, nor the pcall that they call */
 };
 
 /* The innermost active resumption of the profiled thread; NULL outside of any. May be called in a signal handler of that thread.
@@ -66,7 +66,7 @@ void pb_function_learn(lua_State *L);
 uint64_t pb_function_running(int pid, const uintptr_t *L);
 int pb_safe_copy(int pid, void *dst, const void *src, size_t n);
 
-/* What tells C functions apart. */
+/* An address that identifies a C function. */
 uint64_t pb_function_address(lua_State *L, int i);
 
 /* The engine of this interpreter, for the profiler that has claimed the process's sampler. start: 0, or -errno with the reason in
@@ -81,14 +81,15 @@ void pb_engine_trigger(void *owner);
  * handler. */
 void pb_terminate_remind(void);
 
-/* Put what p needs in the place of the coroutine library's functions, p at index 1; put those back. */
+/* Replace the coroutine library's functions that p needs replaced, p at index 1; put the library's back. */
 void pb_coroutines_take(lua_State *L, struct pb_profiler *p);
 void pb_coroutines_give_back(lua_State *L, struct pb_profiler *p);
 
-/* Is the function on top one that has taken the place of the library's? Then it becomes that. */
+/* If the function on top is one of our replacements, exchange it for the function that it replaces. Returns 1 if it called that
+ * function, so that the stack has a frame of each; 0 if that function runs on our frame, or if this is not a replacement. */
 int pb_stands_in(lua_State *L);
 
-/* Adds the stack that made the thread L to the n frames of its own: how many then. */
+/* Appends the stack that made the thread L to the n frames of its own. Returns the new number of frames. */
 unsigned pb_creator(struct pb_profiler *p, lua_State *L, uint32_t *frames, unsigned n);
 
 #endif

@@ -1,26 +1,27 @@
-/* coroutine.resume, create and wrap in place of the library's while a profiler runs that needs them: they tell who resumed whom,
- * and remember where a coroutine was made. They call what they replace, so all but the telling is as it was. Who keeps one of
- * them beyond the profiler's end has a function that does nothing more than the library's: of the profiler they know a cell,
- * which is empty then.
+/* While a profiler needs them, our own functions replace coroutine.resume, create and wrap. They record which thread resumed
+ * which coroutine and where a coroutine was made, and call the function that they replaced. A program may keep one of them after
+ * the profiler has stopped; then it only calls the replaced function: our functions reach the profiler through a cell, which is
+ * empty by then.
  *
- * On PUC Lua our functions run the library's C functions directly, on the same frame. These use only their arguments; the
- * function that coroutine.wrap returns also uses its thread, the first upvalue, which ours has too. So their errors are
- * unchanged, and coroutines nest as deep as without a profiler (a call by lua_pcall would count as a level of C). Functions of
- * another library, and LuaJIT's, which are not plain C functions, are called.
+ * On PUC Lua our functions run the library's C functions directly, on the same frame. The library's functions use only their
+ * arguments; the function that coroutine.wrap returns also uses its thread, the first upvalue, and ours has the same one. So
+ * errors are unchanged, and coroutines nest as deep as without a profiler (a call by lua_pcall would count as a level of C).
+ * Functions of another library, and LuaJIT's, which are not plain C functions, are called by lua_pcall.
  *
- * An error leaves the library's function without returning to ours. So the resumptions are kept on a stack in the cell, and one
- * that an error ended is recognized by its coroutine, which is dead. A table keeps the coroutines of the stack alive for that.
+ * An error leaves the library's function without returning to ours. So the cell has a stack of the resumptions, and one that an
+ * error ended is recognized by its coroutine, which is dead. A table keeps the coroutines of that stack from being collected.
  *
- * Where a coroutine was made is a node of the stacks, the number that its thread has in a table with weak keys: it is forgotten
- * with the coroutine. The node's path has the maker's own maker in it already. */
+ * The place where a coroutine was made is the number of a node of the stacks, in a table whose weak keys are the coroutines. The
+ * path of that node includes the place where the creator itself was made. */
 #include "profiler.h"
 
 #include <string.h>
 
-/* Upvalues of our functions. THREAD: of what coroutine.wrap returns; false otherwise. KEPT: the threads of the stack. */
+/* Upvalues of our functions. THREAD: the coroutine, in a function that coroutine.wrap returned; else false. KEPT: the table that
+ * keeps the coroutines of the cell's stack. */
 enum { THREAD = 1, ORIGINAL, CELL, KEPT, UPVALUES = KEPT };
 
-enum { MOST_NESTED = 256 }; /* Lua has C stack for 200 */
+enum { MOST_NESTED = 256 }; /* Lua's limit for C calls is 200 */
 
 struct pb_cell {
 	struct pb_profiler *p; /* while it runs */
@@ -29,7 +30,7 @@ struct pb_cell {
 
 static struct pb_resumption *volatile resumed;
 
-/* Does a coroutine run, or wait for one that it has resumed? Also true while an error unwinds it. */
+/* Is the coroutine running, or waiting for one that it has resumed? Also true while an error unwinds it. */
 static int is_active(lua_State *co)
 {
 	lua_Debug ar;
@@ -51,7 +52,7 @@ static struct pb_cell *cell(lua_State *L)
 	return lua_touserdata(L, lua_upvalueindex(CELL));
 }
 
-/* The profiler, while it runs. */
+/* The cell's profiler if it is running in this process; else NULL. */
 static struct pb_profiler *running(lua_State *L)
 {
 	struct pb_profiler *p = cell(L)->p;
@@ -59,7 +60,7 @@ static struct pb_profiler *running(lua_State *L)
 	return p && p->s.running && !pf_sampler_inherited(&p->s) ? p : NULL;
 }
 
-/* The original, if it can run in place of the function that runs; else NULL. */
+/* The original, if it can run on the frame of our function; else NULL. */
 static lua_CFunction in_place(lua_State *L)
 {
 	const int wrapped = lua_isthread(L, lua_upvalueindex(THREAD));
@@ -72,7 +73,8 @@ static lua_CFunction in_place(lua_State *L)
 	return lua_tocfunction(L, lua_upvalueindex(ORIGINAL));
 }
 
-/* Call the original with all arguments; returns the number of results. Its errors are raised. */
+/* Call the original with all arguments. Returns the number of results, or -1 with the error on top; an original that runs on our
+ * frame raises its errors itself. */
 static int call(lua_State *L)
 {
 	const lua_CFunction original = in_place(L);
@@ -93,7 +95,8 @@ static int resume(lua_State *L, lua_State *co)
 	struct pb_resumption *outer = pb_resumption(), *r = outer ? outer + 1 : c->nested;
 	int n;
 
-	/* Only resumptions of this cell; and a coroutine that cannot be resumed now would seem to run after the error. */
+	/* Another profiler's resumption is not in this cell's stack. An active coroutine cannot be resumed: the original raises, and
+	 * an entry for it would look like a running one. */
 	if (!co || !running(L) || is_active(co) || r < c->nested || r >= c->nested + MOST_NESTED)
 		return call(L);
 	resumed = outer;
@@ -135,7 +138,7 @@ static int l_wrapped(lua_State *L)
 
 	if (n >= 0)
 		return n;
-	if (lua_type(L, -1) == LUA_TSTRING) { /* the original says where its caller is, which here is none of Lua's */
+	if (lua_type(L, -1) == LUA_TSTRING) { /* the original adds the position of its caller, but here that is a C function */
 		luaL_where(L, 1);
 		lua_insert(L, -2);
 		lua_concat(L, 2);
@@ -149,7 +152,7 @@ static int l_set(lua_State *L)
 	return 0;
 }
 
-/* Where the thread at an index is made: by whoever called the function that runs. What this costs is the profiler's own. */
+/* Record that the caller of our function made the thread at an index. The profiler leaves the cost of this out. */
 static void remember(lua_State *L, int thread)
 {
 	struct pb_profiler *p = running(L);
@@ -168,13 +171,13 @@ static void remember(lua_State *L, int thread)
 		lua_pushvalue(L, thread);
 		lua_pushnumber(L, node);
 		if (lua_pcall(L, 3, 0, 0) != 0)
-			lua_pop(L, 1); /* without memory it is a coroutine that nobody knows the maker of */
+			lua_pop(L, 1); /* out of memory: the coroutine's creator stays unknown */
 		lua_pop(L, 1);
 	}
 	pf_sampler_leave(&p->s);
 }
 
-/* The original's one result becomes the only value on the stack. */
+/* Call the original, and leave its one result as the only value on the stack. */
 static void make(lua_State *L)
 {
 	const int n = call(L);
@@ -198,7 +201,7 @@ static int l_wrap(lua_State *L)
 	const struct pb_profiler *p;
 
 	make(L);
-	/* The library's function keeps its thread as an upvalue; without it there is nothing to tell. */
+	/* The library's function keeps its thread as an upvalue. A function without one cannot be followed. */
 	if (!lua_getupvalue(L, 1, 1) || !lua_isthread(L, -1)) {
 		lua_settop(L, 1);
 		return 1;
@@ -259,7 +262,7 @@ static int wanted(const struct pb_profiler *p, lua_CFunction fn)
 	return fn == l_resume ? p->tells : fn == l_create ? p->creators != LUA_NOREF : p->tells || p->creators != LUA_NOREF;
 }
 
-/* The library, as require knows it, on top; 0, and nothing, where there is none. */
+/* Push the table that `require "coroutine"` returns. Returns 0, and pushes nothing, if there is none. */
 static int library(lua_State *L)
 {
 	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
@@ -296,7 +299,7 @@ void pb_coroutines_take(lua_State *L, struct pb_profiler *p)
 	p->cell->p = p;
 	pb_getuservalue(L, 1);
 	lua_pushvalue(L, at + 1);
-	lua_rawseti(L, -2, PB_KEPT_CELL); /* as long as the profiler, which does not live as long as these functions may */
+	lua_rawseti(L, -2, PB_KEPT_CELL); /* the functions keep the cell too, and may live longer than the profiler */
 	lua_pop(L, 1);
 	lua_createtable(L, MOST_NESTED, 0);
 	for (const luaL_Reg *r = stand_ins; r->name; r++) {
@@ -336,7 +339,7 @@ void pb_coroutines_give_back(lua_State *L, struct pb_profiler *p)
 			lua_pushstring(L, r->name);
 			lua_pushvalue(L, -1);
 			lua_rawget(L, -3);
-			/* Unless somebody has put another there since. */
+			/* The program may have replaced ours meanwhile; then that function stays. */
 			if (lua_tocfunction(L, -1) == r->func && lua_getupvalue(L, -1, CELL)) {
 				const int ours = lua_touserdata(L, -1) == p->cell;
 

@@ -11,14 +11,14 @@
  * LuaJIT changes them on the thread that runs the state, which is the thread that gets our signal, and it clears the state last.
  * So the handler may be called whenever all three are ours.
  *
- * What the public interface does not tell is learnt once, by looking at a small function while it runs, and done without where it
- * cannot be made out:
+ * The public interface does not give the following. We find each once, by looking at a small function while it runs, and do
+ * without it if it cannot be found:
  *
- *   slot      where, on the C stack above the hook, the interpreter keeps the address of the next instruction. One
- *             less than it is the instruction that ran when the signal came, whose line is asked for.
- *   vmstate   what the machine is at: in a C function, the collector, the compiler
- *   cur_L, cframe   the thread that runs, and whether there is a frame of the interpreter at all: none is outside of Lua
- *   func_pc   a function's first instruction: what ran before that was its caller */
+ *   slot      the place on the C stack, above the hook, where the interpreter keeps the address of the next instruction.
+ *             The instruction before that one ran when the signal came, so its line is the one to report.
+ *   vmstate   what the interpreter is doing: running a C function, collecting garbage, compiling
+ *   cur_L, cframe   the running thread, and its frame of the interpreter; without a frame the program is outside of Lua
+ *   func_pc   a function's first instruction: if that is the next one, the signal came while the caller ran */
 #include "profiler.h"
 
 #if PB_LUAJIT
@@ -34,20 +34,22 @@
 #include "../core/sys.h"
 
 enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
-enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* of g->vmstate; 0 and more is a trace, all others are the compiler's */
+enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* values of g->vmstate; from 0 on it is a trace's number, else the compiler's */
 
 static struct {
-	void (*handler)(int); /* LuaJIT's for SIGPROF */
-	const volatile uintptr_t *profile; /* LuaJIT's: state, callback, data */
+	void (*handler)(int); /* LuaJIT's handler of SIGPROF */
+	const volatile uintptr_t *profile; /* LuaJIT's three words: state, callback, data */
 	int tried;
-	int slot;    /* word above the hook's frame address; 0: not known */
-	int func_pc; /* word of a function object; 0: not known */
-	int glref, cframe, cur_L; /* words; 0 of glref: none of them is known */
-	int main;                 /* the main thread is so many words before the global state */
-	int vmstate;                    /* a half word */
+	/* The places, as indexes of words from the start of each structure: */
+	int slot;          /* from the hook's frame address; 0: unknown */
+	int func_pc;       /* in a function object; 0: unknown */
+	int glref, cframe; /* in a thread; glref == 0: these two, cur_L and vmstate are unknown */
+	int cur_L;         /* in the global state */
+	int vmstate;       /* in the global state, in half words */
+	int main;          /* from the global state back to the main thread */
 } vm;
 
-/* What the handler looks at: of the one profiler that runs. */
+/* What the signal handler reads, for the one running profiler. */
 static struct {
 	const volatile uintptr_t *main_cframe, *cur_L;
 	const volatile int32_t *vmstate;
@@ -66,7 +68,7 @@ static uintptr_t hook_word(void)
 	return word;
 }
 
-/* Is it p's? NULL: any of ours. For the signal's handler too. */
+/* Does LuaJIT's profiler run for p, or for any of ours if p is NULL? May be called in the signal handler. */
 static int ours(const struct pb_profiler *p)
 {
 	const volatile uintptr_t *profile = vm.profile;
@@ -157,7 +159,7 @@ static int line_of(lua_State *L)
 	return lua_getstack(L, 0, &ar) && lua_getinfo(L, "l", &ar) ? ar.currentline : -1;
 }
 
-/* In the hook, at line 3, after the call on line 2. */
+/* The hook at line 3 of the probe's source, where the previous instruction is the call on line 2. */
 static void learn_in_hook(lua_State *L, uintptr_t *frame)
 {
 	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
@@ -200,7 +202,7 @@ static int l_learn(lua_State *L)
 	return 0;
 }
 
-/* The global state: what two threads refer to at the same place, right behind the main thread, to which it refers. */
+/* Find the global state: two threads refer to it at the same index, it lies right behind the main thread and refers to that. */
 static void find_global(const uintptr_t *a, const uintptr_t *b)
 {
 	uintptr_t g[GLOBAL_WORDS], nearest = MOST_DISTANCE;
@@ -238,7 +240,7 @@ static void learn_layout(lua_State *L)
 	int ok;
 
 	vm.tried++;
-	lua_sethook(L, NULL, 0, 0); /* all threads': what it runs would be between a call and what comes after it */
+	lua_sethook(L, NULL, 0, 0); /* of all threads: another hook's code would run between the probe's instructions */
 	memset(&learn, 0, sizeof learn);
 	memset(learn.vmstate, 1, sizeof learn.vmstate);
 	memset(learn.cur_L, 1, sizeof learn.cur_L);
@@ -276,14 +278,14 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	int32_t state;
 
 	if (!ours(owner))
-		return PF_UNSAMPLED; /* no safe point will come */
+		return PF_UNSAMPLED; /* LuaJIT's profiler was stopped, so no safe point will come */
 	if (!at.vmstate)
 		return PF_AT_LUA;
 	state = *at.vmstate;
 	L = (const uintptr_t *)*at.cur_L;
 	if (state == VM_GC)
 		return PF_AT_GC;
-	/* vmstate does not say so after every yield */
+	/* Outside of Lua. After some yields vmstate does not show that. */
 	if (!*at.main_cframe && (!L || !L[vm.cframe]))
 		return PF_OUTSIDE;
 	if (state >= 0 || state == VM_INTERP)
@@ -295,8 +297,8 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	return PF_AT_C;
 }
 
-/* After its callback LuaJIT's profiler restores the hook's events, and loses those of a hook that a signal's handler set meanwhile, such
- * as the interpreter's for ^C. A hook without events is such a one: it gets the events that the interpreter gives its own. */
+/* After its callback LuaJIT's profiler restores the hook's events. If a signal handler set a hook meanwhile, as the interpreter's
+ * does at ^C, the events of that hook are lost. So a hook without events gets those that the interpreter gives its hook. */
 static void remind_of_hook(void)
 {
 	lua_State *L = at.cur_L ? (lua_State *)*at.cur_L : NULL;
@@ -327,11 +329,11 @@ static int at_first(lua_State *L, uintptr_t pc)
 		return 0;
 	fn = lua_topointer(L, -1);
 	lua_pop(L, 1);
-	/* the header, then the first instruction, which the address is behind */
+	/* the header, then the first instruction; pc is the address after that */
 	return pc - fn[vm.func_pc] == 2 * INSTRUCTION;
 }
 
-/* Without vmstate there is what LuaJIT's handler saw at the first signal. */
+/* If vmstate is unknown, every sample gets the state that LuaJIT's handler saw at the first signal. */
 static void set_state(struct pb_profiler *p, int vmstate)
 {
 	for (uint32_t i = 0; i < p->s.pending.n; i++)
@@ -341,7 +343,7 @@ static void set_state(struct pb_profiler *p, int vmstate)
 								    : PF_AT_LUA;
 }
 
-/* Did a C function run that a frame already shows, or that is unknown? Then the frame is enough. */
+/* Is the C function that ran unknown, or the one that the frame shows? Then the frame suffices. */
 static int shown(struct pb_profiler *p, const struct pf_kind *k, uint32_t frame)
 {
 	const struct pf_frame *f = pf_stacks_frame_at(&p->s.stacks, frame);
@@ -365,7 +367,7 @@ static void attribute(struct pb_profiler *p, lua_State *L, uintptr_t *slot)
 	unsigned n;
 
 	if (slot && at_c(pending) && at_first(L, *slot)) {
-		/* The C function that calls this one: it may be on the stack, with its name. */
+		/* The function at level 0 was called by a C function, which may be on the stack with its name. */
 		n = pb_walk(p, L, 1, frames);
 		for (uint32_t i = 0; n && i < pending->n; i++)
 			if (shown(p, &pending->items[i].kind, frames[0]))
@@ -403,7 +405,7 @@ static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
 
-/* The signal and the timer that LuaJIT takes, as they are otherwise. */
+/* The action of the signal, and the timer, as they were before LuaJIT's profiler took them. */
 struct kept {
 	struct sigaction action;
 	struct itimerval timer;
@@ -428,14 +430,14 @@ static void give_back(const struct kept *k)
 	pthread_sigmask(SIG_SETMASK, &k->mask, NULL);
 }
 
-/* Does LuaJIT's profiler run already, for jit.p or another? */
+/* Does LuaJIT's profiler run for jit.p or another user? */
 static int in_use(const struct kept *k)
 {
 	Dl_info theirs, mine;
 	void *address;
 
 	if (vm.profile)
-		return vm.profile[0] && !ours(NULL); /* one of ours is left over from a fork, since the sampler is claimed */
+		return vm.profile[0] && !ours(NULL); /* ours is left over from before a fork, since the sampler is claimed */
 	if (k->action.sa_handler == SIG_DFL || k->action.sa_handler == SIG_IGN)
 		return 0;
 	if (k->timer.it_interval.tv_sec == 0 && k->timer.it_interval.tv_usec == 0)
@@ -464,7 +466,7 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	}
 	luaJIT_profile_start(L, "l", on_hook, p);
 	sigaction(SIGPROF, NULL, &luajits);
-	if (luajits.sa_handler == k.action.sa_handler) { /* another Lua state's */
+	if (luajits.sa_handler == k.action.sa_handler) { /* it was installed before, by another Lua state */
 		give_back(&k);
 		return -EBUSY;
 	}

@@ -1,5 +1,6 @@
-/* LuaJIT: which C function ran when the signal came. Its frame is gone at the safe point. Where a thread keeps its frame, and a C
- * function the address of its code, is learned by looking at a function while it runs. */
+/* LuaJIT: which C function ran when the signal came. At the safe point its frame is gone, so the signal handler finds it. For
+ * that we learn, from a function while it runs, where a thread keeps its frame, and where a C function keeps the address of its
+ * code. */
 #include "profiler.h"
 
 #if PB_LUAJIT
@@ -10,8 +11,8 @@
 enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
 
 static struct {
-	int base, code; /* words of a thread and of a C function; 0 of code: not known */
-	int kind;       /* byte of any function's first two words: 0 for one that is written in Lua */
+	int base, code; /* indexes of words in a thread and in a C function; code == 0: unknown */
+	int kind;       /* index of a byte in a function's first two words: 0 in one that is written in Lua */
 } vm;
 
 /* Copies from an address that may be unmapped: -EFAULT instead of SIGSEGV. */
@@ -22,14 +23,14 @@ int pb_safe_copy(int pid, void *dst, const void *src, size_t n)
 	return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
 }
 
-/* The object that a slot of the Lua stack refers to: the bits above are its type. */
+/* The object that a slot of the Lua stack refers to, without its type, which is in the upper bits. */
 static uintptr_t object(uintptr_t slot)
 {
 	return slot & (((uintptr_t)1 << 47) - 1);
 }
 
-/* The last byte behind the link of the collector's list that tells the C function, whose own is 1, from its caller in Lua; 0:
- * none. */
+/* The index of the last byte that is 1 in the C function and 0 in its caller, a Lua function; 0 if there is none. The first word,
+ * the link of the collector's list, is left out. */
 static int kind_byte(lua_State *L, const void *c_function)
 {
 	const unsigned char *c = c_function, *caller;
@@ -44,7 +45,7 @@ static int kind_byte(lua_State *L, const void *c_function)
 	return k >= (int)sizeof(void *) ? k : 0;
 }
 
-/* In a C function, whose frame begins where the thread says: two slots above the function itself. */
+/* Called in a C function. The thread refers to the base of its frame, which is two slots above the function itself. */
 void pb_function_learn(lua_State *L)
 {
 	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
@@ -53,7 +54,7 @@ void pb_function_learn(lua_State *L)
 	int found = 0;
 
 	vm.base = vm.code = 0;
-	lua_settop(L, 3); /* the frame's end is elsewhere */
+	lua_settop(L, 3); /* so that the frame's end differs from its base */
 	if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
 		return;
 	fn = lua_topointer(L, -1);
@@ -72,9 +73,9 @@ void pb_function_learn(lua_State *L)
 	lua_settop(L, 0);
 }
 
-/* The code of the C function that runs. While its stack is moved the thread still refers to where that was; and when compiled
- * code returns to a C function, the machine is said to be in that one while the thread still refers to the Lua function that
- * returns. */
+/* The code of the running C function; 0 if unknown. The thread's frame can be wrong at two moments: while the stack is moved, it
+ * is in the old one; and when compiled code returns to a C function, vmstate says C while the frame is still that of the Lua
+ * function that returns. */
 uint64_t pb_function_running(int pid, const uintptr_t *L)
 {
 	uintptr_t slot, words[FUNCTION_WORDS];

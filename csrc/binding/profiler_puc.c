@@ -1,10 +1,10 @@
-/* PUC Lua: the signal's handler sets a hook, which Lua allows it to; the hook comes at the next call, return or instruction of
- * the thread, and takes itself away. A return shows the C function that was running still on the stack, with its name. Before
- * an instruction, the one that ran is the one before it: where the address of the next is kept is learnt once, by
- * stepping through a small function, since no call tells it.
+/* PUC Lua: the signal handler sets a hook, as Lua allows it to. The hook runs at the thread's next call, return or instruction,
+ * and removes itself. At a return, the C function that ran when the signal came is still on the stack, with its name. Before an
+ * instruction, the previous instruction is the one that ran. No function of Lua gives the address of the next one, so we find
+ * once where it is kept, by stepping through a small function.
  *
- * A hook belongs to one Lua thread. Who runs is known from coroutine.resume and wrap (profiler_coroutine.c); the main
- * thread gets the hook too. What somebody else has as a hook is kept, called meanwhile, and put back. */
+ * A hook belongs to one Lua thread. The functions in place of coroutine.resume and wrap (profiler_coroutine.c) tell which thread
+ * runs; the main thread gets the hook too. A hook of the program is saved, called meanwhile, and set again. */
 #include "profiler.h"
 
 #if !PB_LUAJIT
@@ -17,11 +17,11 @@ enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 8 };
 
 static struct {
 	struct pb_profiler *p;
-	lua_State *L;    /* the thread that started it; the profiler's uservalue keeps it even when the coroutine is dead */
-	lua_State *main; /* lives as long as the state; NULL where it is not known */
+	lua_State *L;    /* the thread that started it; the profiler's uservalue keeps it, even if it is a dead coroutine */
+	lua_State *main; /* lives as long as the state; NULL if unknown */
 } engine;
 
-/* Whose hook was set, and what was there. */
+/* The threads that have our hook, and the hook that each had before. */
 static struct armed {
 	lua_State *L;
 	lua_Hook hook;
@@ -29,13 +29,13 @@ static struct armed {
 } armed[2];
 
 static struct {
-	int tried, slot; /* word of where() below; -1: not known */
+	int tried, slot; /* index of the word in where() that has the address of the next instruction; -1: unknown */
 	int steps, line;
 	uintptr_t before[WORDS];
 	uint8_t can[WORDS];
 } pc = {.slot = -1};
 
-/* The words among which the address of the next instruction is: no more than the smallest of these structures has. */
+/* The structure that has the address of the next instruction among its first WORDS words; the smallest one has no more. */
 static uintptr_t *where(lua_State *L, const lua_Debug *ar)
 {
 #if LUA_VERSION_NUM == 501
@@ -49,7 +49,7 @@ static uintptr_t *where(lua_State *L, const lua_Debug *ar)
 
 /* --- learning ------------------------------------------------------------------------------------------------------- */
 
-/* Before each of some instructions that have a line each. */
+/* The hook that learns: it runs before each instruction of a source that has one instruction a line. */
 static void step(lua_State *L, lua_Debug *ar)
 {
 	uintptr_t *words = where(L, ar);
@@ -98,13 +98,13 @@ static void disarm(lua_State *L)
 
 	if (lua_gethook(L) != on_hook)
 		return;
-	/* The interpreter's SIGINT handler sets a hook too, which would be lost between the check and the change. */
+	/* The interpreter's SIGINT handler sets a hook too. Between the check and the change that hook would be lost. */
 	sigemptyset(&interrupt);
 	sigaddset(&interrupt, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &interrupt, &before);
 	if (armed[1].L == L)
 		a = armed + 1;
-	/* A thread that was made meanwhile has inherited ours: it gets what its maker had. */
+	/* A thread that was made meanwhile has inherited our hook. It gets the one that its creator had. */
 	if (lua_gethook(L) == on_hook)
 		lua_sethook(L, a->hook, a->mask, a->count);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -120,7 +120,7 @@ static void arm(struct armed *a, lua_State *L)
 	lua_sethook(L, on_hook, MASK, 1);
 }
 
-/* The line of the instruction that ran before the one to come, if it is one of the same function. */
+/* Walk the stack, with the line of the previous instruction instead of the next one's, if both are of the same function. */
 static unsigned walk_back(struct pb_profiler *p, lua_State *L, lua_Debug *ar, uint32_t *frames)
 {
 	uintptr_t *slot = pc.slot >= 0 ? where(L, ar) + pc.slot : NULL;
@@ -130,7 +130,7 @@ static unsigned walk_back(struct pb_profiler *p, lua_State *L, lua_Debug *ar, ui
 	if (slot && ar->what[0] != 'C') {
 		*slot -= 4;
 		lua_getinfo(L, "l", ar);
-		/* Before the first instruction there is none: no line, or whatever stands there. */
+		/* A function's first instruction has no previous one: there is no line, or an arbitrary one. */
 		if (ar->currentline <= 0 || (ar->linedefined > 0 && (ar->currentline < ar->linedefined || ar->currentline > ar->lastlinedefined))) {
 			*slot += 4;
 			slot = NULL;
@@ -152,9 +152,9 @@ static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 	if (ar->event == LUA_HOOKCALL) {
 		const struct pb_resumption *r = pb_resumption();
 
-		n = pb_walk(p, L, 1, frames); /* it ran before this call */
+		n = pb_walk(p, L, 1, frames); /* the caller ran when the signal came */
 		if (n == 0 && r && r->L == L)
-			n = pb_walk(p, r->from, 0, frames); /* of a coroutine's body: what resumes it */
+			n = pb_walk(p, r->from, 0, frames); /* a coroutine's body has no caller: take the thread that resumed it */
 		if (n == 0)
 			for (uint32_t i = 0; i < p->s.pending.n; i++)
 				p->s.pending.items[i].kind.state = PF_OUTSIDE;
@@ -179,7 +179,7 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 	} else {
 		disarm(L);
 	}
-	/* The event may be one that the hook which was there before waits for. */
+	/* The program's hook may want this event too. */
 	if (lua_gethook(L) && lua_gethook(L) != on_hook && lua_gethookmask(L) & (1 << ar->event) && ar->event != LUA_HOOKCOUNT)
 		lua_gethook(L)(L, ar);
 }
@@ -190,7 +190,7 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 {
 	(void)owner;
 	(void)function;
-	return PF_AT_LUA; /* the hook finds out */
+	return PF_AT_LUA; /* the hook sees whether it is a C function */
 }
 
 void pb_engine_trigger(void *owner)

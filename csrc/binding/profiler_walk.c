@@ -1,5 +1,5 @@
-/* A Lua stack as frames of the core's. Runs at a safe point, with no Lua memory of its own: names are copied when a function is
- * first seen. */
+/* Turns a Lua stack into frames of the core. Runs at a safe point and allocates no Lua memory; names are copied when a function
+ * is seen for the first time. */
 #include <string.h>
 
 #include "profiler.h"
@@ -8,11 +8,11 @@ uint64_t pb_function_address(lua_State *L, int i)
 {
 	const lua_CFunction code = lua_tocfunction(L, i);
 
-	/* All closures of one piece of code are one function; LuaJIT has functions of its own that are no C code. */
+	/* All closures of the same C code count as one function. LuaJIT's built-in functions have no C code: their object's address. */
 	return code ? (uint64_t)(uintptr_t)code : (uint64_t)(uintptr_t)lua_topointer(L, i);
 }
 
-/* A function that nobody has a name for may have one with another caller. */
+/* Give a function its name, which Lua takes from the caller's code. If this caller has none, a later one may. */
 static void name(struct pf_stacks *s, uint32_t i, lua_State *L, lua_Debug *ar)
 {
 	uint32_t text;
@@ -24,7 +24,7 @@ static void name(struct pf_stacks *s, uint32_t i, lua_State *L, lua_Debug *ar)
 	pf_stacks_function_at(s, i)->name = text;
 }
 
-/* stands_in: whether what it called is but the function that it stands for. */
+/* stands_in: set if this is a replacement of a coroutine function that called the original, whose frame repeats this one. */
 static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar, int *stands_in)
 {
 	struct pf_function f = {.line = -1};
@@ -79,14 +79,14 @@ static unsigned walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *f
 			frame = c_frame(s, L, &ar, &stands_in);
 			n -= stands_in && n > before;
 		} else if (ar.what[0] == 't') {
-			continue; /* what a tail call has left */
+			continue; /* a placeholder for frames that tail calls have replaced */
 		} else if ((fn = lua_function(p, L, &ar)) != 0) {
 			frame = pf_stacks_frame(s, PF_FRAME_LUA, fn, ar.currentline > 0 ? (uint32_t)ar.currentline : 0);
 		}
 		if (frame)
 			frames[n++] = frame;
 		else if (n && pf_stacks_frame_at(s, frames[n - 1])->kind == PF_FRAME_C)
-			n--; /* the pcall */
+			n--; /* the pcall by which the profiler's own function called it */
 	}
 	return n;
 }

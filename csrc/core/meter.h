@@ -7,31 +7,31 @@
 #include "uapi.h"
 #include "user_read.h"
 
-/* What is read: one or more kernel groups, each by a single read(2) of its leader, or without a system call where user_read.h
- * can. Groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) where the leader writes records. With ngroups
- * == 0 the kernel's accounting of the thread is read instead (usage.h). */
+/* A meter reads one or more kernel groups, each by a single read(2) of its leader, or without a system call if user_read.h
+ * can. The groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) if the leader writes records. With
+ * ngroups == 0 the meter reads the kernel's accounting of the thread instead (usage.h). */
 struct pf_meter_group {
 	int32_t fd;
 	uint32_t n;
 	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
 	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
-	uint8_t *off;                 /* its leader's, which is kept in step; or NULL */
+	uint8_t *off;                 /* the leader's pf_event.off, which the meter updates; or NULL */
 };
 
-enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* asleep, and never enabled: all counts are 0 */ };
+enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* disabled, and never enabled before: all counts are 0 */ };
 
 struct pf_meter {
 	uint32_t ngroups;
 	uint32_t nvalues;
-	uint32_t asleep; /* the groups are to be enabled before they are next measured: a pf_meter_sleep */
-	uint32_t owner;  /* the pf_thread_token of the only thread it serves; 0 = any */
+	uint32_t asleep; /* a pf_meter_sleep: unless AWAKE, the groups are disabled, and the next measurement enables them */
+	uint32_t owner;  /* the pf_thread_token of the only thread that may use it; 0 = any thread may */
 	uint32_t rests;   /* 1: its groups are enabled only while a measurement runs, since they take counters from other events */
 	uint32_t running; /* measurements that have begun but not ended, including those that an error ended */
-	uint64_t used_ns; /* when the last one began, by CLOCK_MONOTONIC */
-	uint64_t reset_ns; /* when an event of it was last reset; 0 = never */
+	uint64_t used_ns; /* when the last measurement began, by CLOCK_MONOTONIC */
+	uint64_t reset_ns; /* when one of its events was last reset; 0 = never */
 	uint32_t generation; /* pf_fork_generation when it was made */
-	uint64_t wall_ns;  /* for how long it has counted before since_ns */
-	uint64_t since_ns; /* since when it counts, by CLOCK_MONOTONIC; 0 while it stands still */
+	uint64_t wall_ns;  /* the time for which it was enabled before since_ns */
+	uint64_t since_ns; /* when it was last enabled, by CLOCK_MONOTONIC; 0 while it is disabled */
 	struct pf_meter_group group[];
 };
 
@@ -47,8 +47,8 @@ struct pf_counts {
 	uint64_t v[];
 };
 
-/* The difference of a count that is lower at the end than at the start (it was reset, or its counter wrapped around), or that was
- * reset in between: it is unknown. */
+/* Stands for an unknown difference: the count is lower at the end than at the start (the event was reset, or its counter wrapped
+ * around), or the event was reset in between. */
 #define PF_COUNT_FELL UINT64_MAX
 
 static inline uint64_t pf_count_since(uint64_t from, uint64_t to)
@@ -77,7 +77,7 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
 int pf_meter_end(struct pf_meter *m, struct pf_counts *c);
 
-/* A measurement that has begun will never end. open: the descriptors still belong to the groups. */
+/* Tell the meter that a measurement which has begun will never end. open: the descriptors still belong to the groups. */
 void pf_meter_abandon(struct pf_meter *m, int open);
 
 /* Counts since the groups were made or reset, and the wall time for which they were enabled. -ECHILD: made by the parent before a

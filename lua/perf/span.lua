@@ -32,14 +32,14 @@ local huge = math.huge
 --- Kinds, by the numbers that OTLP has for them.
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
 
--- The fields that most spans leave as they are: sampled; kind (a number); open (children that run); busy (those that count, and
--- the children's of paused ones); apart (it counts while no parent does); nattributes; whole (the wall time of the counts is the
--- span's).
+-- Fields that most spans leave at these values: sampled; kind (a number); open (how many children are running); busy (how many
+-- spans below it are counting, with no counting span in between); apart (it counts while no span above it does); nattributes;
+-- whole (the wall time of its counts is that of the span).
 local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 0, apart = false, nattributes = 0, whole = true }
 Span.__index = Span
 M.Span = Span
 
--- Begin to count; nil when that is no longer possible (the list of this thread was closed): the span has no counts then.
+-- Begin to count; nil when that is no longer possible (this thread's list was closed): then the span has no counts.
 -- @return Counts; the cost of sending so far, see perf.trace.sending
 local function begin(set)
   local c = fast.start(set.meter, set.layout, set.words)
@@ -127,7 +127,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- What happens to it
 
---- Rename it.
+--- Rename the span.
 function Span:set_name(name)
   check_type(name, "string", 1)
   if not self.duration then self.name = name end
@@ -136,7 +136,7 @@ end
 
 local codes = { unset = 0, ok = 1, error = 2 }
 
---- Say how it went.
+--- Set the status.
 -- @string code "ok", "error" or "unset"
 -- @string[opt] message of an error
 -- @return the span
@@ -199,14 +199,14 @@ function M.text_of(err)
 end
 
 local function type_of(err)
-  local class = type(err) == "table" and getmetatable(err) -- or what stands there for it: __metatable
+  local class = type(err) == "table" and getmetatable(err) -- or the value of __metatable
   local name = type(class) == "table" and rawget(class, "__name")
   return type(name) == "string" and name or type(err)
 end
 
---- An error: an event "exception", and the status.
+--- Record an error: as an event "exception", and as the status.
 -- @param err any value
--- @string[opt] traceback where it was
+-- @string[opt] traceback where it was raised
 -- @return the span
 function Span:record_error(err, traceback)
   local text = M.text_of(err)
@@ -219,7 +219,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Counting
 
--- The events cannot be read any more (perf.release has closed them): half of the counts would be wrong ones.
+-- The events cannot be read any more (perf.release has closed them). The span drops all its counts, since they lack a part.
 local function lose(self)
   self.lost = true
   say(self, "the events could not be read")
@@ -238,7 +238,7 @@ local function halt_own(self)
   self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set, self.own_before), nil
 end
 
--- Nobody knows any more what of a span's total its children counted, nor of those above it.
+-- Mark a span and all spans above it: which part of their totals their children counted is unknown, and so are their self counts.
 local function tangle(self)
   while self do
     self.tangled = true
@@ -246,8 +246,8 @@ local function tangle(self)
   end
 end
 
--- One more or less (n) counts below a span that is paused: it knows, and those above it up to the first that counts too.
--- @return that one, or nil
+-- Add n (1 or -1) to `busy` of a span, which is paused, and of the spans above it, up to the nearest that is counting.
+-- @return that nearest one, or nil
 local function tell_above(self, n)
   repeat
     self.busy = self.busy + n
@@ -256,15 +256,16 @@ local function tell_above(self, n)
   until not self
 end
 
--- The same below any: mostly it counts. (The loop is apart: one within the caller's would be compiled apart from it.)
+-- The same for any span. Most are counting, and need no loop. LuaJIT compiles a loop apart from the code around it, so the loop
+-- is in a function of its own.
 local function tell_busy(parent, n)
   if not parent.running then return tell_above(parent, n) end
   parent.busy = parent.busy + n
   return parent
 end
 
--- It counts from now on. That its parent does, or none above it, can be told apart later; not that it changed, or that one
--- further above does.
+-- The span counts from now on. The self counts of the spans above it stay known if, whenever it counts, its parent counts, or no
+-- span above it does (`apart`). They do not if only a span further above counts, or if this has changed since a pause.
 local function counts_now(self, parent, again)
   local payer = tell_busy(parent, 1)
   if payer == parent and not self.apart then return end
@@ -272,18 +273,18 @@ local function counts_now(self, parent, again)
   if not payer then self.apart = true end
 end
 
--- It begins to count after a pause, or stops: while something below it counts, that is then in its total for a part.
+-- The span is paused or resumed. A child that is counting meanwhile is in the span's total only in part.
 local function turn(self)
   if self.busy > 0 then tangle(self) end
 end
 
--- While it is paused its lists stay open.
+-- Its lists must stay open while it is paused.
 local function hold(self, how)
   if self.set then how(self.set, self) end
   if self.own_set then how(self.own_set, self) end
 end
 
---- Leave out what comes until `resume`: what others do while this work waits.
+--- Stop counting until `resume`, so that what others do while this work waits is not counted.
 -- @return the span
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
@@ -298,7 +299,7 @@ function Span:pause()
   return self
 end
 
---- Count again.
+--- Go on counting after `pause`.
 -- @return the span
 function Span:resume()
   if self.duration or not self.paused or self.token ~= thread_token() then return self end
@@ -313,7 +314,7 @@ function Span:resume()
   return self
 end
 
---- Counts from elsewhere (of a request that many slices made up) in place of its own.
+--- Set the span's counts to some that were measured elsewhere, for instance those of a request that ran in many parts.
 -- @param c Counts
 -- @return the span
 function Span:set_counts(c)
@@ -322,7 +323,7 @@ function Span:set_counts(c)
   return self
 end
 
--- A child of `parent`, which is a Span of this thread, begins.
+-- A child of `parent` starts. Both belong to this thread.
 function M.child_begins(parent)
   local open = parent.open + 1
   parent.open = open
@@ -336,7 +337,7 @@ local function child_ends(self, parent)
     return
   end
   local c = self.given
-  if not c and self.open > 0 then tangle(parent) end -- what goes on below it
+  if not c and self.open > 0 then tangle(parent) end -- its own children are still running
   if c then
     local sum = parent.children
     if sum and not parent.children_given then
@@ -361,7 +362,7 @@ local function set_times(self, ended)
   if self.duration == 0 then self.ended = self.began end -- the given end may be before the start
 end
 
---- Finish it: what comes later changes nothing any more. Idempotent.
+--- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
 -- @param[opt] end_ns when it ended, in nanoseconds since 1970; now unless given
 function Span:finish(end_ns)
   if self.duration or self.token ~= thread_token() then return end
@@ -419,13 +420,13 @@ local function is_inherited(self) return not self.duration and self.token ~= thr
 --- Whether the span records: false when it is finished, and in the child of a fork that happened since its start.
 function Span:is_recording() return not self.duration and not is_inherited(self) end
 
---- Where it stands, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
+--- The span's context, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
 function Span:context()
   return { trace_id = self.trace_id, span_id = self.span_id, sampled = self.sampled, tracestate = self.tracestate,
     debug = self.debug }
 end
 
---- Put its context into the headers of a request.
+--- Put the span's context into the headers of a request.
 -- @param headers a table, or a function(name, value)
 -- @return headers
 function Span:inject(headers)
@@ -452,7 +453,7 @@ function Span:__close(err)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- One that is not sampled: it passes the decision on, and does nothing.
+-- A span that is not sampled: it only passes the decision on.
 
 local Silent = { __name = "perf.Span" }
 Silent.__index = Silent
