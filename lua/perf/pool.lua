@@ -108,12 +108,6 @@ local function shut_down(threads, jobs, generation, seconds)
   return dropped, left
 end
 
--- At the end of the program, wait as close() does. (The pool itself may be collected before.)
-local function close_at_exit(self)
-  local threads, jobs, generation = self.threads, self.jobs, self.generation
-  return at_exit(function() shut_down(threads, jobs, generation, AT_EXIT) end)
-end
-
 local entry = [[
 local path, cpath, jobs, results, cpu, events = ...
 package.path, package.cpath = path, cpath
@@ -135,6 +129,12 @@ local function first_word(self)
   return { n = 2, ("a thread did not start within %d seconds"):format(START), "EIO" }
 end
 
+-- At the end of the program, or when the pool is collected: wait as close() does, and make the spans of jobs whose results nobody
+-- has fetched.
+local function close_at_exit(self)
+  return at_exit(function() self:_deliver(true) end)
+end
+
 -- Start the threads and wait for their first messages. Returns true; or nil, message, code.
 -- The object that waits for the threads at the end of the program is created last: Lua finalizes younger objects first, and a
 -- Thread that was finalized cannot be waited for.
@@ -150,6 +150,7 @@ local function start(self, cpus, events)
     if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
   end
   self.exit = close_at_exit(self)
+  if self.tracer then self.tracer:_feed(self) end
   return true
 end
 
@@ -217,7 +218,7 @@ local function settle(self, id, text)
   if not self.tracer then return end
   local anchor = job.parent and job.parent.anchor or clock.anchor()
   local span = self.tracer:start(job.name, { parent = job.parent and job.parent:context() or false,
-    start_ns = clock.ns(anchor, values[2]) })
+    start_ns = clock.ns(anchor, values[2]) }, true)
   if job.measured and span:is_recording() then span:set_counts(job.measured) end
   if not job.ok then span:record_error(job.values[1], job.traceback) end
   span:finish(clock.ns(anchor, values[3]))
@@ -230,6 +231,13 @@ local function collect(self, timeout)
     settle(self, id, text)
     id, text = self.results:pop(0)
   end
+end
+
+-- Make the spans of jobs that have ended, which a tracer asks for before it closes.
+-- @param at_end whether the program ends
+function Pool:_deliver(at_end)
+  if at_end then shut_down(self.threads, self.jobs, self.generation, AT_EXIT) end
+  if self.tracer and not is_inherited(self) then collect(self, 0) end
 end
 
 --- Have a function run on some thread of the pool.

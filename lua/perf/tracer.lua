@@ -100,7 +100,7 @@ end
 -- ("internal", "server", "client", "producer", "consumer"); attributes; links (array of contexts and Spans; a context may have
 -- attributes); start_ns (nanoseconds since 1970, when it began before this call)
 -- @return Span
-function Tracer:start(name, opts)
+function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
   if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes, dropped, links, dropped_links
@@ -155,7 +155,7 @@ function Tracer:start(name, opts)
       if own ~= nil then span:_count(attributes_of.value("perfevents", own, 2, math.huge)) end
     end
   end
-  begin(span, self.set, start, moment)
+  begin(span, not elsewhere and self.set or nil, start, moment)
   return span
 end
 
@@ -164,6 +164,11 @@ function Tracer:_finished(span)
   if self.metrics then self.metrics:add(span) end
   local out = self.sender
   if out and out:add(span) then apart(out.step, out) end
+end
+
+-- A source makes spans of what has ended meanwhile when its method _deliver is called, which is done before the tracer closes.
+function Tracer:_feed(source)
+  if self.sender then self.sender.sources[source] = true end
 end
 
 ---------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 local at_exit = require "perf.at_exit"
 local core = require "perf.core"
 local clock = require "perf.trace.clock"
+local every = require "perf.every"
 local Queue = require "perf.trace.queue"
 local sending = require "perf.trace.sending"
 
@@ -183,7 +184,7 @@ end
 local function arm(self)
   local number = self.armed + 1
   self.exit = at_exit(function()
-    if self.armed == number then sending.apart(self.close, self, AT_EXIT) end
+    if self.armed == number then sending.apart(self.close, self, AT_EXIT, true) end
   end)
   self.armed = number
 end
@@ -306,8 +307,10 @@ function Sender:flush(limit)
 end
 
 --- Send what can be sent in `limit` seconds (10), and drop the rest. Idempotent.
+-- @param limit seconds
+-- @param at_end whether the program ends
 -- @return as `flush`
-function Sender:close(limit)
+function Sender:close(limit, at_end)
   limit = limit or CLOSE
   if self.closed then return true end
   if self.giving then return self:flush(limit) end
@@ -315,6 +318,7 @@ function Sender:close(limit)
     self.closed = true
     return true
   end
+  for source in every(self.sources) do pcall(source._deliver, source, at_end) end
   begin_closing(self, limit)
   if self.metrics then self.metrics.next_export = 0 end
   local ok, message, code = self:flush(limit)
@@ -351,7 +355,7 @@ function M.new(exporter, options)
   local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
     most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,
     dropped = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, armed = 0,
-    generation = core.fork_generation() }, Sender)
+    generation = core.fork_generation(), sources = setmetatable({}, { __mode = "k" }) }, Sender)
   if type(exporter) ~= "function" then
     local _
     _, self.last_error = new_transport(self)
