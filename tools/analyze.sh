@@ -23,6 +23,7 @@ check() {
         fail=$((fail + 1))
         echo "analyze: FAILED: $2"
         sed 's/^/    /' "$work/log" | head -n 60
+        head -n 5 "$work/log" | tools/failed.sh add analyze "" "" "$2"
     fi
 }
 
@@ -54,7 +55,7 @@ exec valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definit
     --log-file=$work/valgrind.%p $(command -v "$lua") "\$@"
 END
     chmod +x "$work/$lua"
-    PERF_TOTALS='' PATH=$work:$PATH tools/suite.sh -l "$lua" spec/unit/record_damage_spec.lua spec/unit/data_damage_spec.lua \
+    PERF_TOTALS='' PERF_FAILED='' PATH=$work:$PATH tools/suite.sh -l "$lua" spec/unit/record_damage_spec.lua spec/unit/data_damage_spec.lua \
         spec/unit/layouts_spec.lua spec/unit/security_spec.lua spec/live/ring_damage_spec.lua
     local status=$?
     cat "$work"/valgrind.*

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Checks that need no kernel: each is one line, "ok", "FAILED" or "skipped" with the reason.
 #
-# PERF_TOTALS=FILE gets "lint passed failed skipped", for make test.
+# PERF_TOTALS=FILE gets "lint passed failed skipped", PERF_FAILED=FILE a line for each failure, for make test.
 set -u
 make=${MAKE:-make}
 pass=0 fail=0 skip=0
@@ -19,6 +19,7 @@ check() {
         fail=$((fail + 1))
         echo "lint: FAILED: $name"
         sed 's/^/    /' "$log" | head -n 60
+        head -n 5 "$log" | tools/failed.sh add lint "" "" "$name"
     fi
 }
 

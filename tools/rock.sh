@@ -31,6 +31,7 @@ for v in 5.1 5.4; do
         echo "rock for Lua $v: FAILED"
         tail -n 20 "$tree/log"
         printf '%s\n' "${out:-}" "${ran:-}"
+        { tail -n 2 "$tree/log"; printf '%s\n' "${out:-}" "${ran:-}"; } | tools/failed.sh add rock $run "" "the rock"
     fi
 done
 [ -z "${PERF_TOTALS:-}" ] || echo "rock $pass $fail 0" >>"$PERF_TOTALS"

@@ -13,6 +13,7 @@
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=1         names the specs that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
+#   PERF_FAILED=FILE     gets a line for each failure: see tools/failed.sh
 #   SUITE_NAME=suite     the NAME
 set -u
 ulimit -c 0
@@ -26,6 +27,7 @@ while getopts l:f: opt; do
     esac
 done
 shift $((OPTIND - 1))
+name=${SUITE_NAME:-suite}
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 paths=()
@@ -34,7 +36,9 @@ for p in "$@"; do [ -e "$p" ] && paths+=("$p"); done
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM HUP
+# Ended from outside, it still says what it knows.
+stopped=
+trap 'stopped=1; kill $(jobs -p) 2>/dev/null' INT TERM HUP
 
 # stdin: result lines. Prints "passed failed skipped", then "count need" lines, then the spec that
 # was running when the run died.
@@ -54,30 +58,45 @@ tally() {
         }' "$1"
 }
 
+# What an output file says of a sanitizer's findings: the first report, and the first place in our code.
+findings() {
+    grep -a -m 1 -oE '(ERROR|WARNING): [A-Za-z]+Sanitizer: .*|[^ ]*: runtime error: .*' "$1" || return 0
+    grep -a -m 1 -oE ' in [^ ]+ [^ ]*csrc/[^ ]+' "$1"
+}
+failed() { # interpreter, what ended
+    { findings "$work/$1.out"; } | tools/failed.sh add "$name" "$1" "" "$2"
+}
+
 # One interpreter: prints how it went, and leaves its counts in $work/$lua.counts.
 suite() {
-    local lua=$1 result=$work/$1 start=$SECONDS ran status pass fail skip
+    local lua=$1 result=$work/$1 start=$SECONDS status pass fail skip child died
     : >"$result"
+    trap 'stopped=1; kill "$child" 2>/dev/null' INT TERM HUP
     env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
         PERF_RESULT="$result" ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} \
         timeout --foreground -k 10 "${SUITE_TIMEOUT:-1500}" \
         "$lua" spec/support/run.lua --helper=spec/support/init.lua --output=spec/support/report.lua \
         "${filter[@]}" "${paths[@]}" </dev/null &
-    ran=$!
-    trap 'kill $ran 2>/dev/null; exit 1' TERM # the interpreter does not outlive this script
-    wait $ran
+    child=$!
+    wait $child
     status=$?
+    [ -z "$stopped" ] || wait $child
+    [ -z "${PERF_FAILED:-}" ] || sed -n "s/^why /$name\t$lua\t/p" "$result" >>"$PERF_FAILED"
     tally "$result" >"$result.tally"
     read -r pass fail skip <"$result.tally"
     if grep -q '^died' "$result.tally"; then
-        echo "$lua: ended with status $status in: $(sed -n 's/^died //p' "$result.tally")"
+        died="ended with status $status in: $(sed -n 's/^died //p' "$result.tally")"
+        echo "$lua: $died"
+        failed "$lua" "$died"
     elif [ "$status" -ne 0 ] && [ "$fail" -eq 0 ]; then
         # A sanitizer's word at the exit, or an error of busted's own.
         echo "$lua: ended with status $status after the last spec"
+        failed "$lua" "ended with status $status after the last spec"
         fail=1
     fi
     if [ $((pass + fail + skip)) -eq 0 ]; then
         echo "$lua: no spec ran"
+        failed "$lua" "no spec ran"
         fail=1
     fi
     echo "$lua: $pass passed, $fail failed, $skip skipped, in $((SECONDS - start)) s"
@@ -95,12 +114,14 @@ for lua in $lua_list; do
         continue
     fi
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    [ -z "$stopped" ] || break
     suite "$lua" >"$work/$lua.out" 2>&1 &
     ran+=("$lua $!")
 done
 for r in "${ran[@]}"; do
     read -r lua pid <<<"$r"
     wait "$pid"
+    [ -z "$stopped" ] || wait "$pid"
     cat "$work/$lua.out"
     if ! read -r pass fail skip 2>/dev/null <"$work/$lua.counts"; then
         echo "$lua: the suite did not get to its end"
@@ -112,6 +133,6 @@ if [ ${#ran[@]} -eq 0 ]; then
     echo "no interpreter of: $lua_list was built" >&2
     total_fail=1
 fi
-[ -z "${PERF_TOTALS:-}" ] || echo "${SUITE_NAME:-suite} $total_pass $total_fail $total_skip" >>"$PERF_TOTALS"
+[ -z "${PERF_TOTALS:-}" ] || echo "$name $total_pass $total_fail $total_skip" >>"$PERF_TOTALS"
 echo "$total_pass passed, $total_fail failed, $total_skip skipped"
 [ "$total_fail" -eq 0 ]

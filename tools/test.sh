@@ -2,7 +2,8 @@
 # make test: installs what the tests need, builds for every interpreter found, runs the lint and the
 # whole suite on each, and ends with the total alone on a line.
 #
-# PERF_TOTALS=FILE gets "test passed failed skipped", for .ci/run. PERF_NO_SETUP=1 installs nothing.
+# PERF_TOTALS=FILE gets "test passed failed skipped", PERF_FAILED=FILE a line for each failure, for .ci/run.
+# PERF_NO_SETUP=1 installs nothing.
 set -u
 make=${MAKE:-make}
 if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh test || exit 1; fi
@@ -16,7 +17,11 @@ if [ "$(id -u)" -eq 0 ] && [ ! -e /sys/kernel/tracing/events/header_page ]; then
 fi
 
 totals=$(mktemp)
-trap 'rm -f "$totals"' EXIT
+list=$(mktemp)
+given=${PERF_FAILED:-}
+export PERF_FAILED=$list
+trap 'rm -f "$totals" "$list"' EXIT
+trap : INT TERM HUP # what runs ends by itself, and the totals are still said
 built=()
 for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
     if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then
@@ -26,6 +31,7 @@ for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
     else
         echo "$lua: the build failed"
         echo "build 0 1 0" >>"$totals"
+        tools/failed.sh add build $lua "" "the build failed" </dev/null
     fi
 done
 
@@ -36,12 +42,19 @@ done
 PERF_TOTALS=$totals tools/lint.sh
 # What checks the sources is the same on each interpreter: once is enough.
 if [ -n "$(find spec/lint -name '*_spec.lua' 2>/dev/null)" ]; then
-    PERF_TOTALS=$totals tools/suite.sh -l "${built[0]:-luajit}" spec/lint
+    PERF_TOTALS=$totals SUITE_NAME=lint tools/suite.sh -l "${built[0]:-luajit}" spec/lint
 fi
-PERF_TOTALS=$totals tools/suite.sh -l "${built[*]}" "${dirs[@]}" || [ -s "$totals" ] || echo "suite 0 1 0" >>"$totals"
+PERF_TOTALS=$totals SUITE_NAME=test tools/suite.sh -l "${built[*]}" "${dirs[@]}"
+grep -q "^test " "$totals" || echo "test 0 1 0" >>"$totals"
 
 read -r p f s < <(awk '{ p += $2; f += $3; s += $4 } END { print p + 0, f + 0, s + 0 }' "$totals")
 [ -z "${PERF_TOTALS:-}" ] || echo "test $p $f $s" >>"$PERF_TOTALS"
+[ -z "$given" ] || cat "$list" >>"$given"
+if [ -s "$list" ]; then
+    echo
+    echo "Failed:"
+    tools/failed.sh list
+fi
 echo
 echo "$p passed, $f failed, $s skipped"
 [ "$f" -eq 0 ] && [ "$p" -gt 0 ]

@@ -19,7 +19,7 @@ local MOST = 2048 -- KiB
 math.randomseed(seed)
 local random = math.random
 local path = os.tmpname()
-local ops, order, done, expected = {}, {}, {}, {}
+local ops, order, expected = {}, {}, {}
 
 local function op(name, codes, fn)
   local known = {}
@@ -329,7 +329,6 @@ local function step()
     if not o.codes[code] then error(name .. ": unexpected " .. code) end
     expected[code] = (expected[code] or 0) + 1
   end
-  done[name] = (done[name] or 0) + 1
   count = count + 1
 end
 
@@ -362,8 +361,8 @@ local function list(t)
   for i, name in ipairs(names) do parts[i] = ("%s %d"):format(name, t[name]) end
   return table.concat(parts, ", ")
 end
-print(("soak: %s, %.0f s, seed %d: %d operations"):format(rawget(_G, "jit") and jit.version or _VERSION, elapsed(), seed, count))
-print("  " .. list(done))
+print(("soak: %s, %.0f s, seed %d: %d operations of %d kinds"):format(
+  rawget(_G, "jit") and jit.version or _VERSION, elapsed(), seed, count, #order))
 print("  errors expected and seen: " .. list(expected) .. "; others: 0")
 print(("  growth since the warm-up: descriptors %d, rings %d, children 0, memory %.0f KiB of %.0f (Lua's own %+.0f KiB)"):format(
   last.fds - first.fds, last.rings - first.rings, last.memory - first.memory, first.memory, last.lua - first.lua))

@@ -1,9 +1,9 @@
 --- The output handler of this tree's busted runs: says what failed, and writes what happened into
 -- $PERF_RESULT, a line each, so that a run that dies still counts:
 --
---     start NAME | pass | fail | skip NEED; NEED | slow SECONDS NAME | done
+--     start NAME | pass | fail | skip NEED; NEED | why FILE:LINE<tab>NAME<tab>MESSAGE | slow SECONDS NAME | done
 --
--- A spec's line is written when its last after_each is over, since that may yet fail it.
+-- A spec's line is written when its last after_each is over, since that may yet fail it; "why" comes before its "fail".
 return function()
   local busted = require "busted"
   local handler = {}
@@ -20,6 +20,7 @@ return function()
   local function flush()
     if not last then return end
     counts[last.status] = counts[last.status] + 1
+    if last.status == "fail" and last.why then write("why ", last.why) end
     write(last.status, last.needs and " " .. last.needs or "")
     last = nil
   end
@@ -42,6 +43,27 @@ return function()
     io.stdout:flush()
   end
 
+  -- What a list of failures says of one, on a line: the line of the spec, or the one in the spec's file that the message names.
+  local function why_of(element, message)
+    local file, line = element.trace and element.trace.short_src, element.trace and element.trace.currentline
+    local names, parent = {}, element
+    while parent do
+      if parent.descriptor == "file" then
+        file = file or parent.name
+      elseif parent.descriptor ~= "suite" and parent.name then
+        table.insert(names, 1, parent.name)
+      end
+      parent = busted.parent(parent)
+    end
+    local function one_line(text) return (text:gsub("%s+", " "):gsub("^ ", "")) end
+    local text = one_line(tostring(message)):gsub("Expected objects to be [^.]*%. ", ""):gsub("%(table: 0x%x+%) ", "")
+    local own = file and "^" .. file:gsub("%p", "%%%0") .. ":(%d+): "
+    if own and text:find(own) then
+      line, text = text:match(own), text:gsub(own, "")
+    end
+    return ("%s:%s\t%s\t%s"):format(file or "?", line or "?", one_line(table.concat(names, " ")), text:sub(1, 200))
+  end
+
   local function needs_of(message)
     local text = message and (message:match("needs: (.*)$") or message:gsub("^[^ ]+:%d+: ", ""))
     return (text and text ~= "" and text:gsub("\n.*", "") or "no reason given"):gsub(", ", "; ")
@@ -58,7 +80,8 @@ return function()
     if (element.duration or 0) > 1 then
       write(("slow %.1f "):format(element.duration), (full_name(element):gsub("\n", " ")))
     end
-    last = {status = status == "success" and "pass" or status == "pending" and "skip" or "fail"}
+    last = {status = status == "success" and "pass" or status == "pending" and "skip" or "fail",
+      element = element, why = current.why}
     if last.status == "skip" then last.needs = (needs_of(current.message)) end
     current = nil
     return nil, true
@@ -79,13 +102,15 @@ return function()
   function handler.bad(element, _, message, trace)
     if element.descriptor == "it" then -- its end counts it
       say("failure", element, message, trace)
+      if current then current.why = current.why or why_of(element, message) end
     else
-      say("error", element, message, trace)
+      say("error", element.descriptor == "after_each" and last and last.element or element, message, trace)
       if element.descriptor == "after_each" and last then
         last.status, last.needs = "fail", nil
+        last.why = last.why or why_of(last.element or element, message)
       else
         flush()
-        last = {status = "fail"}
+        last = {status = "fail", why = why_of(element, message)}
       end
     end
     return nil, true

@@ -12,7 +12,7 @@ local function run_spec(text, env)
         "--output=spec/support/report.lua %s_spec.lua"):format(env or "", result, util.lua(), spec))
       os.remove(spec .. "_spec.lua")
       for line in io.lines(result) do
-        if not line:find("^start ") then lines[#lines + 1] = line end
+        if not line:find("^start ") and not line:find("^why ") then lines[#lines + 1] = line end
       end
     end)
   end)
@@ -129,15 +129,18 @@ describe("the report", function()
 end)
 
 describe("suite.sh", function()
+  -- What it said, its status, and its list of failures with "SPEC" for the file.
   local function suite(text)
-    local output, status
+    local output, status, list
     util.with_tmpname(function(name)
       util.write_file(name .. "_spec.lua", text)
-      output, status = util.shell(("PERF_TOTALS= tools/suite.sh -l '%s' %s_spec.lua"):format(
-        util.lua(), name))
+      output, status = util.shell(("PERF_TOTALS= PERF_FAILED=%s SUITE_NAME=some " ..
+        "sh -c 'SUITE_PID=$$ exec tools/suite.sh -l %s %s_spec.lua'"):format(name, util.lua(), name))
+      list = util.read_file(name):gsub(("%s_spec.lua"):format(name):gsub("%p", "%%%0"), "SPEC")
+      list = list:gsub("\t[^\t]*lua[%w.]*\t", " LUA ")
       os.remove(name .. "_spec.lua")
     end)
-    return output, status
+    return output, status, list
   end
 
   it("adds up and names the needs", function()
@@ -156,6 +159,50 @@ describe("suite.sh", function()
     assert.equal(1, status)
     assert.matches("ended with status 137 in: [^\n]* > b\n", output)
     assert.matches("\n1 passed, 1 failed, 0 skipped\n$", output)
+  end)
+
+  -- The log of a run far away shows its ends only: what failed there must be seen in a few lines.
+  it("lists each failure on a line", function()
+    local _, _, list = suite[[
+      describe("all", function()
+        it("a", function()
+          error("first\nsecond")
+        end)
+        it("b", function() end)
+        it("c", function() _G.kept = io.open("/dev/null") end)
+        it("d", function() end)
+      end)
+      describe("some", function()
+        before_each(function() error({}) end)
+        it("e", function() end)
+      end)]]
+    assert.equal(([[
+some LUA SPEC:3|all a|first second
+some LUA SPEC:6|all c|spec/support/init.lua:N: leak in 'all c': descriptor N (/dev/null)
+some LUA SPEC:10|some|{ }
+]]):gsub("|", "\t"), (list:gsub("init.lua:%d+", "init.lua:N"):gsub("descriptor %d+", "descriptor N")))
+  end)
+
+  it("lists a crash with a sanitizer's word", function()
+    local _, _, list = suite[[
+      it("a", function()
+        io.stderr:write("==7==ERROR: AddressSanitizer: heap-use-after-free on 0x1\n    #1 0x2 in f /there/csrc/core/x.c:12\n")
+        require("testkit").kill(require("testkit").getpid(), 9)
+      end)]]
+    assert.equal("some LUA \tended with status 137 in: SPEC > a\t" ..
+      "ERROR: AddressSanitizer: heap-use-after-free on 0x1 in f /there/csrc/core/x.c:12 \n", list)
+  end)
+
+  it("says how far it got when it is stopped", function()
+    local output, status, list = suite([[
+      it("a", function() end)
+      it("b", function()
+        os.execute("kill $SUITE_PID")
+        while true do end -- until it is told to end as well
+      end)]])
+    assert.equal(1, status)
+    assert.matches("\n1 passed, 1 failed, 0 skipped\n$", output)
+    assert.matches("^some LUA \tended with status %d+ in: SPEC > b\t\n$", list)
   end)
 end)
 

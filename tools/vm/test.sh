@@ -15,6 +15,7 @@
 #   VM_LIMIT=600                     seconds for a guest
 #   VM_LUA="luajit lua5.4"           instead of luajit
 #   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
+#   PERF_FAILED=FILE                 gets a line for each failure: see tools/failed.sh
 #   PERF_NO_SETUP=1                  installs nothing
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -110,21 +111,23 @@ count() { # name passed failed skipped
 }
 
 report() { # name
-    local name=$1 status seconds pass=0 fail=0 skip=0
+    local name=$1 status seconds why pass=0 fail=0 skip=0
     read -r status seconds <"$work/$name.status"
     echo
     echo "--- $name, $seconds s"
-    grep -v '^totals:' "$work/$name.log"
+    grep -v '^totals:\|^failed:' "$work/$name.log"
+    [ -z "${PERF_FAILED:-}" ] || sed -n "s/^failed: [^\t]*/vm-$name/p" "$work/$name.log" >>"$PERF_FAILED"
     read -r _ _ pass fail skip < <(grep '^totals: ' "$work/$name.log" | tail -n 1)
     if [ -z "${skip:-}" ]; then
         pass=0 fail=1 skip=0
-        case $status in
-        124) echo "$name: not done in time" ;;
-        *) echo "$name: ended without totals, status $status" ;;
-        esac
+        why="ended without totals, status $status"
+        [ "$status" -ne 124 ] || why="not done in time"
+        echo "$name: $why"
+        tail -n 2 "$work/$name.log" | tools/failed.sh add "vm-$name" "" "" "$why"
     elif [ "$status" -ne 0 ] && [ "$fail" -eq 0 ]; then
         fail=1
         echo "$name: ended with status $status"
+        tools/failed.sh add "vm-$name" "" "" "ended with status $status" </dev/null
     fi
     count "$name" "$pass" "$fail" "$skip"
 }
@@ -146,6 +149,7 @@ for name in "${guests[@]}"; do
         ;;
     *)
         echo "$name: the build failed"
+        tail -n 3 "$work/build.$arch" | tools/failed.sh add "vm-$name" "" "" "the build failed"
         count "$name" 0 1 0
         ;;
     esac
