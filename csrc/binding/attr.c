@@ -31,7 +31,8 @@ static _Noreturn void bad_field(lua_State *L, int arg, const struct pf_field *f,
 	__builtin_unreachable();
 }
 
-/* {ip = true} and {"ip", nil, "tid"} are not read in part: every key of the table on top is a position up to its length. */
+/* Refuse {ip = true} and {"ip", nil, "tid"}, of which only a part would be read: every key of the table on top must be a position
+ * up to its length. */
 static void check_array(lua_State *L, int arg, const struct pf_field *f)
 {
 	lua_Number n = (lua_Number)pb_rawlen(L, -1);

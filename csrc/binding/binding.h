@@ -23,11 +23,11 @@
 int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
 /* The errno's symbol, "E<number>" for one that errno.def lacks. */
 void pb_push_errno(lua_State *L, int err);
-/* What a group's read failed for. */
+/* The same for a failed read of a group. */
 int pb_fail_read(lua_State *L, int err);
 /* The message for the use of an inherited object in the child of a fork; takes the name of its class. */
 #define PB_INHERITED "%s belongs to the parent process: it was opened before a fork; open another one here"
-/* Raises it for argument i. */
+/* Raises that message for argument i. */
 void pb_refuse_inherited(lua_State *L, int i, const char *what);
 /* true, or pb_fail. */
 int pb_result(lua_State *L, int r, const char *what);
@@ -43,7 +43,7 @@ int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);
 uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
 void pb_open_int64(lua_State *L);
 
-/* A string that the kernel can take for a path: what stands behind a zero byte would be left out. */
+/* A string that can be a path. One with a zero byte is refused, since the kernel would ignore the rest. */
 const char *pb_check_path(lua_State *L, int i);
 
 /* attr.c */
@@ -58,23 +58,24 @@ struct pb_event {
 	struct pf_ring ring;       /* its own, when it is mapped */
 	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
 	int backward;              /* attr.write_backward */
-	int failed;                /* what went wrong with the ring and is to be told of: -errno */
+	int failed;                /* -errno of an error in the ring that the next read is to report */
 
 	/* Lost records (ring_lost.c). lost_base: the event's loss when it began to write into its current ring. lost_gone: the
 	 * loss in this event's ring of events that no longer write into it. */
 	uint64_t lost_seen, lost_base, lost_gone;
-	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; those that write into this one's */
-	int redirected;                                  /* ever */
+	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; a list of those that write into
+							  * this one's */
+	int redirected;                                  /* its output was redirected at some time */
 
 	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */
 	int wake_fd, wake_read;
 	unsigned reads;
-	struct pb_hold hold; /* of its ring and its layouts */
+	struct pb_hold hold; /* keeps its ring and its layouts */
 	volatile int woken;
 };
 
 struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
-/* What a read means, as a table: see ev:scan(). */
+/* Push the result of a read as a table: see ev:scan(). */
 void pb_push_reading(lua_State *L, const struct pf_reading *rd);
 void pb_open_event(lua_State *L);
 

@@ -14,7 +14,7 @@
 
 struct channel {
 	struct pf_channel *c;
-	int made_here; /* by core.channel: once it is collected, nobody in the other states waits for more */
+	int made_here; /* core.channel made it: when it is collected, the channel is closed, so that other states stop waiting */
 };
 
 static struct pf_channel *to_channel(lua_State *L)

@@ -23,9 +23,9 @@ static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_setfield(L, -2, "__name");
 }
 
-/* A reader holds a ring or a file while it reads bytes there and Lua may allocate: the collector may run then, and a finalizer may
- * close the ring or the file. Its memory is freed when the reader ends the hold, or when it is collected, where an error has ended
- * the reader. Holds nest. */
+/* While a reader reads bytes of a ring or a file, Lua may allocate, the collector may run, and a finalizer may close the ring or
+ * the file. So the reader holds it: the memory of a held one is freed when the hold ends, or, if an error ended the reader, when
+ * it is collected. Holds nest. */
 struct pb_hold {
 	unsigned char held, closed; /* closed: while it was held */
 };
@@ -38,7 +38,7 @@ static inline int pb_hold(struct pb_hold *h)
 	return outer;
 }
 
-/* outer: what pb_hold returned. Is the memory to be freed now? */
+/* End a hold. outer: what pb_hold returned. Returns whether the memory is to be freed now. */
 static inline int pb_let_go(struct pb_hold *h, int outer)
 {
 	h->held = outer != 0;

@@ -30,8 +30,8 @@
 #define pb_newplain(L, size) lua_newuserdatauv(L, size, 0)
 #endif
 
-/* Lua has no name for what pcall or a tail call (a REPL's `return ev:refresh("x")`) has called, and says '?'; its object's class
- * has. */
+/* Lua does not know the name of a function that was called by pcall or a tail call (a REPL's `return ev:refresh("x")`), and says
+ * '?'. The class of the object knows it. */
 static inline _Noreturn int pb_argerror(lua_State *L, int arg, const char *message)
 {
 	const char *name = NULL;

@@ -2,8 +2,8 @@
  *
  *   attrs       array of {attr =, ids =, name = ...}, one for each event, which is also its records' info
  *   handler     called with each record that tells about the file itself (attr, name, feature, build id)
- *   inflater    called once for what unpacks compressed records
- *   inflate     what it gave, held here
+ *   inflater    a function, called once, that returns an object which unpacks compressed records
+ *   inflate     that object, which this keeps alive
  *   message, code, count   of the first error, and how many there were
  *
  * records() makes a loop's function, which leaves out damaged records; next() stops at each of them. */
@@ -51,7 +51,7 @@ static int l_gc(lua_State *L)
 	return l_close(L);
 }
 
-/* Append what the reader has come to know of events since to the table attrs, which is on top of the stack. */
+/* Append the events that the reader has found since the last time to the table attrs, which is on top of the stack. */
 static void add_attrs(lua_State *L, struct pb_data *p)
 {
 	for (; p->nattrs < p->d.events.n; p->nattrs++) {
@@ -132,7 +132,7 @@ static int l_open(lua_State *L)
 	return 1;
 }
 
-/* Ask the Lua side for what unpacks. */
+/* Get the object that unpacks compressed records from the Lua side. */
 static int load_inflate(lua_State *L, struct pb_data *p)
 {
 	push_state(L, "inflater");
@@ -159,7 +159,7 @@ int pb_data_tells(uint32_t type)
 	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
 }
 
-/* The infos are not what they were. */
+/* The infos have changed, so the tags that stand for them are out of date. */
 static void forget_tags(struct pb_data *p)
 {
 	for (uint32_t i = 0; i < p->d.events.layouts.n; i++)

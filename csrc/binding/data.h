@@ -29,17 +29,17 @@ static inline void pb_data_let_go(struct pb_data *p, int outer)
 		pf_data_close(&p->d);
 }
 
-/* pf_data_next, with what unpacks compressed records loaded when it is needed. The Data is at 1. */
+/* pf_data_next; loads the decompressor at the first compressed record. The Data is at 1. */
 int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r);
 /* nil, message, code; kept for the state. The Data is at 1. */
 int pb_data_failed(lua_State *L, struct pb_data *p, int err);
 /* Does a record of that type tell about the file itself? */
 int pb_data_tells(uint32_t type);
-/* Let its Record, on top of the stack, do so. The Data is at 1. */
+/* Pass such a Record, which is on top of the stack, to the handler. The Data is at 1. */
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
 
-/* each.c: the next record of that type, 1, or 0 at the end; what is damaged before it is left out, and what tells about the file
- * told of on the way. The Data is at 1, Record's metatable at index metatable. */
+/* each.c: find the next record of that type. Returns 1, or 0 at the end. Skips damaged records, and passes those that tell about
+ * the file to the handler. The Data is at 1, Record's metatable at index metatable. */
 int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r);
 
 /* data_feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */

@@ -256,7 +256,8 @@ static void note_build_id(lua_State *L, const struct pf_record *rec, const unsig
 	}
 }
 
-/* What a file's front says in its own way; a compressed record cannot be taken out of its stream. */
+/* A record that is not copied: a file has its content in the header instead, or, if compressed, it means nothing outside its
+ * stream. */
 static int belongs_in_front(uint32_t type)
 {
 	return pb_data_tells(type) ? type != PF_USER_EVENT_UPDATE

@@ -6,8 +6,8 @@
  *
  * The loop over a ring ends at the caller's limits, {max =, duration =}, or when its reader is woken.
  *
- * A file's records that tell about the file itself are told of on the way as ever; the others cost their parsing and no
- * more. Damaged ones are left out. */
+ * A file's records that tell about the file itself are handled as in any other loop. Records of other types are parsed and
+ * skipped, damaged ones are left out. */
 #include <errno.h>
 #include <string.h>
 

@@ -129,7 +129,7 @@ static int l_refresh(lua_State *L)
 	struct pf_event *ev = pb_check_event(L, 1);
 	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
 
-	ev->awake = ev->off = 0; /* not for long */
+	ev->awake = ev->off = 0; /* it is enabled, but the kernel will disable it */
 	return hinted(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh", EINVAL,
 		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
 }

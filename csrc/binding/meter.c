@@ -107,7 +107,7 @@ static int l_meter(lua_State *L)
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, 0, PB_METER);
 	m->rests = rests && n > 0;
-	/* pf_meter_begin enables the groups; those that run already do not mind. */
+	/* So pf_meter_begin enables the groups, which changes nothing for those that are enabled already. */
 	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
 	if (n == 0) {
 		m->nvalues = PF_USAGE_COUNT;
@@ -219,7 +219,7 @@ static int l_reopen(lua_State *L)
 	return 1;
 }
 
-/* The library's own frames are not to blame: perf.names.blame finds whose line it is. */
+/* Raise the error at the line that called the library: perf.names.blame finds it. */
 int pb_meter_failed(lua_State *L, int r)
 {
 	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");

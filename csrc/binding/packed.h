@@ -1,4 +1,4 @@
-/* A Record as LuaJIT has it where records are many: packed.c. */
+/* Records as cdata, which LuaJIT compiles loops over: packed.c. */
 #ifndef PB_PACKED_H
 #define PB_PACKED_H
 
@@ -7,12 +7,12 @@
 /* The memory of the cdata; lua/perf/packed.lua has the same. tag: twice that of the record's layout, and 1 more for a sample. */
 struct pb_packed {
 	int32_t tag;
-	uint32_t room; /* of bytes */
+	uint32_t room; /* the size of bytes */
 	_Alignas(8) unsigned char bytes[];
 };
 
-/* What taking a record gives beside a size: it was taken; there is none; its layout has no tag yet (core.tag gives it one);
- * the call that makes a userdata has to see to it: it is damaged, or a tool's own, or a mistake is to be raised. */
+/* Results of taking a record, other than a size: it was taken; there is none; its layout has no tag yet (core.tag gives it one);
+ * or the record is damaged or a tool's own, or an error is to be raised, so that the call which makes a userdata must be used. */
 enum { PB_TAKEN = 1, PB_NONE = 0, PB_UNTAGGED = -1, PB_OTHERWISE = -2 };
 
 /* Take the next record, by its layout, into a packed one. Returns PB_TAKEN; PB_UNTAGGED; PB_OTHERWISE; or, where there is
@@ -25,7 +25,7 @@ int pb_event_take(struct pb_event *e, struct pb_packed *into);
 struct pb_data;
 int pb_data_take(struct pb_data *p, struct pb_packed *into);
 
-/* The layout of the record that the last of these would not take as it was untagged, and its info pushed. */
+/* The layout of the record for which the last call returned PB_UNTAGGED; pushes its info. */
 struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e);
 struct pf_layout *pb_data_untagged(lua_State *L, struct pb_data *p);
 

@@ -46,19 +46,19 @@ int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char 
 int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
 /* The same into the Record at index into when it has room; pushes it, or a new one. */
 int pb_refill_record(lua_State *L, int into, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
-/* The number of a field that is one number, text or string of bytes, -1 for any other name; and its value of a parsed
- * record, for who needs no Record. */
+/* The number of a field that is one number, text or string of bytes, -1 for any other name; and push that field of a parsed
+ * record, without a Record. */
 int pb_plain_field(const char *name);
 void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field);
-/* The number of a field that is one number, or -1; its value of a parsed record as 64 bits, 0 when that does not have it; such a
- * value pushed; and a number from Lua as such a value. */
+/* The number of a field that is one number, or -1. Get its value from a parsed record as 64 bits; returns 0 if the record does
+ * not have it. Push such a value. Convert a number from Lua to such a value. */
 int pb_number_field(const char *name);
 int pb_field_value(const struct pf_record *rec, int field, uint64_t *out);
 void pb_push_number(lua_State *L, int field, uint64_t v);
 uint64_t pb_as_field(int field, uint64_t v);
 /* The type that the string at i names; raises. */
 uint32_t pb_check_record_type(lua_State *L, int i);
-/* nil, message, code for what the first two refuse. */
+/* nil, message, code for a record that pb_push_record or pb_push_record_as refused. */
 int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
 
 /* layouts.c: a table of layouts with the id of each event, for records that come from anywhere but a ring. */

@@ -171,13 +171,13 @@ int pb_event_take(struct pb_event *e, struct pb_packed *into)
 	if (n == 0)
 		return PB_NONE;
 	if (n < 0) {
-		e->failed = n; /* it may be met only once */
+		e->failed = n; /* the ring reports it only once */
 		return PB_OTHERWISE;
 	}
 	n = pb_pack(pf_layouts_find(&e->layouts, bytes, (size_t)n), bytes, (size_t)n, into);
 	if (n == PB_TAKEN)
 		pf_ring_release(&e->ring);
-	e->ring.current = 0; /* what was not taken is still to be read */
+	e->ring.current = 0; /* a record that was not taken stays in the ring */
 	return n;
 }
 

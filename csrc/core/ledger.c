@@ -1,13 +1,13 @@
-/* Requests and their turns; what they hold is in ledger_sums.c. */
+/* Requests and their turns. Their counts are in ledger_sums.c. */
 #include "ledger_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- turns and who has them ------------------------------------------------------------------- */
+/* --- the open turn ---------------------------------------------------------------------------- */
 
-/* Bring the account up to now: what was counted since the last reading goes to whose turn it is. */
+/* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `nobody`. */
 int pf_ledger_read(struct pf_ledger *l)
 {
 	uint64_t *to = l->account == PF_LEDGER_NONE ? l->nobody : pf_ledger_account_place(l, l->account, l->phase);
@@ -37,7 +37,8 @@ static void end_turn(struct pf_ledger *l)
 	take_turn(l, NULL, PF_LEDGER_NONE, 0);
 }
 
-/* Whoever's turn is open did not end it: what it counted since cannot be told from what ran after it. */
+/* A turn that was not ended is still open. What it counted since the last reading cannot be told from what ran after it, and
+ * goes to `nobody`. */
 static void abandon_turn(struct pf_ledger *l)
 {
 	if (l->account != PF_LEDGER_NONE)
@@ -47,7 +48,7 @@ static void abandon_turn(struct pf_ledger *l)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* The account of the request that ended last is closed by whatever comes but its last phase. */
+/* Close the account of the request that ended last, since what comes now is not that request's last phase. */
 static void close_ended(struct pf_ledger *l)
 {
 	if (l->ended)
@@ -83,7 +84,7 @@ static void on_end(void *data)
 		free(l);
 }
 
-/* Have the host tell the end of a request. */
+/* Ask the host to call on_end when a request ends. */
 static int ask_for_end(struct pf_ledger *l, const void *request)
 {
 	struct pf_ledger_end *e = l->add((void *)(uintptr_t)request, sizeof(struct end));
@@ -126,7 +127,7 @@ int pf_ledger_alias(struct pf_ledger *l, const void *request, const void *known)
 		return -ENOENT;
 	account = e->account;
 	if (account == PF_LEDGER_NONE)
-		return 0; /* its end would not be the alias's */
+		return 0; /* the end of that request would not remove the alias */
 	pf_ledger_finish(l, request);
 	if (pf_ledger_room(l, 0) < 0)
 		return -ENOMEM;
@@ -212,7 +213,7 @@ int pf_ledger_back(struct pf_ledger *l, const void *request, uint32_t phase, int
 
 /* --- results --------------------------------------------------------------------------------- */
 
-/* An alias goes, its account stays. */
+/* Remove an alias, but not its account. */
 static void forget_alias(struct pf_ledger *l, struct pf_ledger_entry *e)
 {
 	uint32_t i = (uint32_t)(e - l->entry), *at = &l->account_of[e->account].entries;

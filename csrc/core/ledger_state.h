@@ -7,12 +7,12 @@
 
 #define PF_LEDGER_NONE UINT32_MAX
 
-/* An address that is known. Those of one bucket are a list, and so are those of one account and the free ones. */
+/* A known address. The entries of a bucket form a list, and so do those of an account and the free ones. */
 struct pf_ledger_entry {
 	const void *request;
 	uint32_t account; /* PF_LEDGER_NONE: not counted */
 	uint32_t next, sibling;
-	uint32_t alias; /* whether it was another address's account first */
+	uint32_t alias; /* the account was made for another address */
 };
 
 struct pf_ledger_account {
@@ -25,14 +25,14 @@ struct pf_ledger_account {
 struct pf_ledger {
 	struct pf_meter *meter;
 	struct pf_counts *now; /* the newest reading */
-	uint64_t *mark, *zero, *nobody, *last, *whole; /* `words` each: the reading before it, the first, and see ledger.h */
+	uint64_t *mark, *zero, *nobody, *last, *whole; /* `words` each: the previous reading, the first one; for the rest see ledger.h */
 	uint32_t words, values, phases, repeats, after;
 	pf_ledger_add_end *add;
-	uint32_t ends; /* that the host has still to tell; it frees the last of a closed ledger, whose meter is NULL */
+	uint32_t ends; /* how many ends the host has still to report; the last one frees a closed ledger, whose meter is NULL */
 
 	/* The open turn. */
 	const void *owner;
-	uint32_t account, phase, serial; /* PF_LEDGER_NONE: nobody's */
+	uint32_t account, phase, serial; /* account PF_LEDGER_NONE: no turn is open */
 	const void *ended;               /* the request that ended last, while its account is open */
 
 	struct pf_ledger_entry *entry;
@@ -49,7 +49,7 @@ struct pf_ledger {
 	double last_start;
 };
 
-/* What an account, or a route, has of a phase. */
+/* The sum of an account, or of a route, in a phase. */
 static inline uint64_t *pf_ledger_account_place(const struct pf_ledger *l, uint32_t account, uint32_t phase)
 {
 	return l->sums + ((size_t)account * l->phases + phase - 1) * l->words;
@@ -60,16 +60,16 @@ static inline uint64_t *pf_ledger_route_place(const struct pf_ledger *l, uint32_
 	return l->route_sums + ((size_t)route * l->phases + phase - 1) * l->words;
 }
 
-/* Bring the account up to now: what was counted since the last reading goes to whose turn it is. Returns 0 or -errno. */
+/* Read the counters: what was counted since the last reading is added to the account of the open turn. Returns 0 or -errno. */
 int pf_ledger_read(struct pf_ledger *l);
-/* Add an account to its route, into `last`, and take it back. Returns the route. */
+/* Add an account to its route, leave its sum in `last`, and free it. Returns the route. */
 uint32_t pf_ledger_close_account(struct pf_ledger *l, uint32_t account);
 
 /* The entry of an address, or NULL. */
 struct pf_ledger_entry *pf_ledger_find(const struct pf_ledger *l, const void *request);
 /* Make room for one more entry, and for one more account. Return 0 or -ENOMEM. */
 int pf_ledger_room(struct pf_ledger *l, int account);
-/* Take a free account (there is room), add an address to it (or to none), and take them back. */
+/* Take a free account, of which there is one after pf_ledger_room; add an address to an account, or to none; free both. */
 uint32_t pf_ledger_take_account(struct pf_ledger *l, uint32_t route);
 void pf_ledger_add(struct pf_ledger *l, const void *request, uint32_t account, uint32_t alias);
 void pf_ledger_remove(struct pf_ledger *l, uint32_t entry);

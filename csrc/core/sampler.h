@@ -1,19 +1,19 @@
-/* One event that interrupts the thread it counts, and what becomes of its samples.
+/* A sampler has one event that interrupts the thread it counts, and adds the samples up by stack.
  *
- * The event has attr.sigtrap: each overflow sends SIGTRAP to the very thread, on its way back to user space, so that no sleep is
- * cut short and no other thread is asked. (Kernels before 5.13 have no such thing; there the descriptor sends the signal,
- * F_SETSIG.) The handler empties the ring at once, weighs each sample by what the count moved since the one before, asks the
- * owner what the thread was at, and keeps the sum as pending: the next safe point of the interpreter, which the owner is asked
- * to bring about, says which stack that was, and flushes it there. So the sum of all weights is the count, however samples
- * merge, are throttled or get lost.
+ * The event has attr.sigtrap: each overflow sends SIGTRAP to the thread that caused it, on its way back to user space, so that
+ * no sleep is cut short and no other thread gets the signal. (Kernels before 5.13 do not have sigtrap; there the descriptor
+ * sends the signal, F_SETSIG.) The handler empties the ring at once and weighs each sample by the growth of the count since the
+ * previous one. It asks the owner what the thread was doing, and adds the sample to the pending ones. Then it asks the owner to
+ * bring about a safe point of the interpreter. There the stack is known, and the pending samples are added to it. So the sum of
+ * all weights is the count, even if samples merge, are throttled or get lost.
  *
  *     signal handler:  ring -> pending {function, state, zone, chain, weight, count}    classify() and trigger() are the owner's
  *     safe point:      pf_sampler_enter, walk the stack, pf_sampler_flush(frames), pf_sampler_leave
  *     outside:         code outside of the interpreter reaches no safe point: the handler itself flushes these samples
  *
- * `own` is set while the profiler itself runs on the thread: with an exact event (period 1) what happens then is taken off the
- * total. It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the
- * ring; it runs on a stack of its own where the thread has none.
+ * `own` is set while the profiler itself runs on the thread: what an exact event (period 1) counts then is taken off the total.
+ * It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the ring; it
+ * runs on an alternate stack, which the sampler makes if the thread has none.
  *
  * Only one sampler can run in a process, since the signal handler belongs to the process: the process is claimed before anything
  * else is changed. Signals that are not ours are passed on to the previous handler, which is restored at the stop. A stop from
@@ -33,8 +33,8 @@
 enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
 
 enum pf_sampler_mode {
-	PF_SAMPLE_INTERVAL, /* each sample stands for the time or count since the one before */
-	PF_SAMPLE_EXACT,    /* each sample is what it counts: period 1 */
+	PF_SAMPLE_INTERVAL, /* each sample stands for the time or count since the previous one */
+	PF_SAMPLE_EXACT,    /* each sample is one event: period 1 */
 	PF_SAMPLE_SWITCHES, /* weights are nanoseconds off the CPU, from the switch records */
 };
 
@@ -51,7 +51,7 @@ struct pf_sampler {
 	struct pf_event *event;
 	enum pf_sampler_mode mode;
 	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
-	uint64_t code_start, code_end; /* the interpreter's own: a native chain ends there */
+	uint64_t code_start, code_end; /* the interpreter's code: a native call chain ends there */
 	/* Called in the signal handler. *function: the address of the code of the C function that runs, if it is known. */
 	enum pf_state (*classify)(void *owner, uint64_t *function);
 	void (*trigger)(void *owner);
@@ -60,11 +60,11 @@ struct pf_sampler {
 	volatile sig_atomic_t own;
 	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
 	struct pf_pendings pending;
-	uint32_t other; /* the node for samples that there was no memory for */
+	uint32_t other; /* the node for samples whose own node found no memory */
 	uint64_t last;       /* the count at the last sample */
-	uint64_t lost;       /* the kernel's count of it, as last read */
+	uint64_t lost;       /* how many records were lost, by the kernel's count when it was last read */
 	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
-	uint64_t own_weight; /* of an exact event: what the profiler did */
+	uint64_t own_weight; /* what an exact event counted while the profiler itself ran */
 	uint64_t sum;        /* of all weights */
 	uint64_t samples, own_samples;
 	uint64_t started_ns, duration_ns, value;
@@ -72,7 +72,7 @@ struct pf_sampler {
 	int tid;             /* the thread that it samples */
 	uint8_t running, unblock;
 	struct sigaction old;
-	void *stack; /* the handler's */
+	void *stack; /* the alternate stack that the sampler made, or NULL */
 };
 
 /* The calling thread enters a zone, which is noted in each of its samples; 0 for none. Returns the previous zone. */
@@ -92,9 +92,9 @@ int pf_sampler_claim(struct pf_sampler *s);
 /* End the claim, if s has it, and wait until no handler on another thread uses s. */
 void pf_sampler_disclaim(struct pf_sampler *s);
 
-/* After the claim; a sampler starts once. When it fails, the claim is given back. */
+/* To be called after the claim, and once only. If it fails, it ends the claim. */
 int pf_sampler_start(struct pf_sampler *s);
-/* Also when it is not running, or runs in the parent of a fork. */
+/* May be called also when it is not running, or is running in the parent of a fork. */
 int pf_sampler_stop(struct pf_sampler *s);
 
 /* Is this process claimed? A claim of the parent before a fork does not count. */
