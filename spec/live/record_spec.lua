@@ -3,6 +3,7 @@
 local core = require "perf.core"
 local kit = require "testkit"
 local rings = require "spec.support.rings"
+local sysctl = require "spec.support.sysctl"
 local util = require "spec.support.util"
 
 local PAGE = core.page_size()
@@ -192,17 +193,10 @@ describe("the kernel's record", function()
 
   it("throttle and unthrottle", function()
     -- The limit is the machine's: 10,000 samples a second for as long as this takes.
-    requires { root = true, nosan = true }
-    local path = "/proc/sys/kernel/perf_event_max_sample_rate"
-    local rate = util.read_file(path)
+    requires { root = true, nosan = true, cmd = "flock" }
     local ev = open { event = "cpu-clock", sample_period = 20000, sample_id_all = true, sample_type = { "tid", "time", "id",
       "stream_id" } }
-    local ok, list = pcall(function()
-      util.write_file(path, "10000\n")
-      return records_of(ev, kit.spin, 30000000)
-    end)
-    util.write_file(path, rate)
-    assert.is_true(ok, list)
+    local list = sysctl("perf_event_max_sample_rate", 10000, records_of, ev, kit.spin, 30000000)
     local throttle, unthrottle = of_type(list, "throttle"), of_type(list, "unthrottle")
     assert.is_truthy(#throttle > 0 and #unthrottle > 0)
     assert.is_truthy(#throttle - #unthrottle <= 1 and #throttle >= #unthrottle)

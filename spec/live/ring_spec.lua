@@ -3,6 +3,7 @@ local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 local rings = require "spec.support.rings"
+local sysctl = require "spec.support.sysctl"
 local util = require "spec.support.util"
 
 local faults, touch, count, raises = rings.faults, rings.touch, rings.count, rings.raises
@@ -63,8 +64,8 @@ describe("an Event's ring", function()
     end)
 
     it("with fewer pages by an ordinary user whose allowance really is used up", function()
-      requires { root = true, paranoid = 2 }
-      local text = util.in_child(function()
+      requires { root = true, cmd = "flock" }
+      local text = sysctl("perf_event_paranoid", 2, util.in_child, function()
         -- A user of this spec's own: the allowance is the user's.
         kit.drop(40000 + kit.getpid() % 20000)
         kit.rlimit("memlock", 0, 0)
