@@ -160,6 +160,8 @@ describe("perf.profile", function()
 
     it("how often it is off the CPU, where a period asks for that", function()
       local line
+      local function switches() return kit.rusage "nvcsw" + kit.rusage "nivcsw" end
+      local before = switches()
       local prof = perf.profile({ event = "context-switches", period = 1 }, function()
         for _ = 1, 20 do
           line = next_line()
@@ -167,7 +169,7 @@ describe("perf.profile", function()
         end
       end)
       assert.equal(1, prof.period)
-      assert.is_true(prof.total >= 20 and prof.total < 100, profiling.text(prof))
+      assert.is_true(prof.total >= 20 and prof.total <= switches() - before, profiling.text(prof))
       assert.is_true(profiling.on_line(prof, line) >= 20, profiling.text(prof))
     end)
 
@@ -340,7 +342,8 @@ describe("perf.profile", function()
   it("adds up clocks too, with what came after the last sample", function()
     local prof = perf.profile({ freq = 2000 }, kit.spin, 30000000)
     assert.equal(prof.total, profiling.sum(prof))
-    assert.is_true(prof.total >= 30e6 and prof.sample_count >= 20, profiling.text(prof))
+    -- At each switch the event stops counting a little before the thread's clock, by which spin goes: a busy machine has many.
+    assert.is_true(prof.total >= 27e6 and prof.sample_count >= 20, profiling.text(prof))
     assert.is_true(profiling.under(prof, "(unsampled)") <= 5e6, profiling.text(prof))
   end)
 
