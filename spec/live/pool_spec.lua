@@ -106,52 +106,67 @@ describe("perf.pool", function()
 
   it("binds each thread to a CPU", function()
     requires { ncpu = 2 }
-    assert.equal("0 1 0 1", in_child(function()
-      local pool = assert(perf.pool { size = 4, cpus = { 0, 1 }, events = false })
-      local seen, jobs = {}, {}
-      for i = 1, 4 do -- each holds a thread until all four are held
-        jobs[i] = pool:submit(function()
-          local cpus = require "perf.core".allowed_cpus()
-          local till = require "perf.core".clock_wall() + 3e8
-          while require "perf.core".clock_wall() < till do end
-          return table.concat(cpus, ",")
-        end)
-      end
-      for i = 1, 4 do seen[i] = jobs[i]:get() end
-      table.sort(seen)
-      pool:close()
-      return seen[1] .. " " .. seen[3] .. " " .. seen[2] .. " " .. seen[4]
-    end))
+    util.with_directory(function(dir)
+      assert.equal("0 1 0 1", in_child(function()
+        local pool = assert(perf.pool { size = 4, cpus = { 0, 1 }, events = false })
+        local seen, jobs = {}, {}
+        for i = 1, 4 do -- each holds a thread until all four are held
+          jobs[i] = pool:submit(function(place, mine)
+            io.open(place .. mine, "w"):close()
+            for k = 1, 4 do
+              local there
+              repeat there = io.open(place .. k) until there
+              there:close()
+            end
+            return table.concat(require "perf.core".allowed_cpus(), ",")
+          end, dir .. "/", i)
+        end
+        for i = 1, 4 do seen[i] = jobs[i]:get() end
+        table.sort(seen)
+        pool:close()
+        return seen[1] .. " " .. seen[3] .. " " .. seen[2] .. " " .. seen[4]
+      end))
+    end)
   end)
 
   it("bounds its queue, and cancels what has not begun", function()
-    assert.equal("fine", in_child(function()
-      local pool = assert(perf.pool { size = 1, queue = 2, events = false })
-      local function wait(seconds)
-        local clock = require "perf.core".clock_wall
-        local till = clock() + seconds * 1e9
-        while clock() < till do end
-        return "waited"
-      end
-      local first = pool:submit(wait, 1)
-      while pool:stats().queued > 0 do end -- it runs
-      local a, b = assert(pool:submit(wait, 0)), assert(pool:submit(wait, 0))
-      local none, message, code = pool:submit(wait, 0)
-      assert(none == nil and code == "EAGAIN" and message:find "queue is full")
-      assert(not first:cancel())
-      assert(a:cancel() and not a:cancel())
-      assert(select(3, a:get()) == "ECANCELED")
-      assert(select(3, first:get(0)) == "ETIMEDOUT" and not first:wait(0.01))
-      assert(b:get() == "waited" and first:get() == "waited")
-      assert(pool:stats().pending == 0)
-      local last = pool:submit(wait, 0.3)
-      while pool:stats().queued > 0 do end
-      local left = pool:submit(wait, 0)
-      pool:close()
-      pool:close()
-      assert(last:get() == "waited" and select(3, left:get()) == "ECANCELED")
-      assert(not pcall(pool.submit, pool, wait))
-    end))
+    util.with_directory(function(dir)
+      assert.equal("fine", in_child(function()
+        local pool = assert(perf.pool { size = 1, queue = 2, events = false })
+        local function wait(gate)
+          local there
+          repeat there = io.open(gate) until there
+          there:close()
+          return "waited"
+        end
+        local gate = dir .. "/first"
+        local first = pool:submit(wait, gate)
+        while pool:stats().queued > 0 do end -- it runs
+        local a, b = assert(pool:submit(wait, gate)), assert(pool:submit(wait, gate))
+        local none, message, code = pool:submit(wait, gate)
+        assert(none == nil and code == "EAGAIN" and message:find "queue is full")
+        assert(not first:cancel())
+        assert(a:cancel() and not a:cancel())
+        assert(select(3, a:get()) == "ECANCELED")
+        assert(select(3, first:get(0)) == "ETIMEDOUT" and not first:wait(0.01))
+        util.write_file(gate, "")
+        assert(b:get() == "waited" and first:get() == "waited")
+        assert(pool:stats().pending == 0)
+        gate = dir .. "/last"
+        local last = pool:submit(wait, gate)
+        while pool:stats().queued > 0 do end
+        local left = pool:submit(wait, gate)
+        local thread = pool.threads[1]
+        pool.threads[1] = { join = function(_, seconds) -- close has canceled what had not begun
+          util.write_file(gate, "")
+          return thread:join(seconds)
+        end }
+        pool:close()
+        pool:close()
+        assert(last:get() == "waited" and select(3, left:get()) == "ECANCELED")
+        assert(not pcall(pool.submit, pool, wait))
+      end))
+    end)
   end)
 
   it("runs thousands", function()
