@@ -1,4 +1,5 @@
 -- perf.record: commands and processes recorded into perf.data files that this module and perf read alike.
+local as_nobody = require "spec.support.nobody"
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -244,10 +245,19 @@ describe("perf.record of a process", function()
   end)
 
   it("ends with it", function()
-    with_process("sleep 0.3; exit", function(pid)
-      recorded(pid, {events = "page-faults:u", period = 1}, function(result, records)
-        assert.is_nil(result.timed_out)
-        assert.equal(1, count(records, "exit", "pid", pid))
+    util.with_tmpname(function(gate)
+      os.remove(gate)
+      local watch = core.watch
+      finally(function() core.watch = watch end)
+      core.watch = function(...) -- what the recording does once all is open: now the process may end
+        util.write_file(gate, "")
+        return watch(...)
+      end
+      with_process(("while ! [ -e %s ]; do sleep 0.01; done; exit"):format(gate), function(pid)
+        recorded(pid, {events = "page-faults:u", period = 1}, function(result, records)
+          assert.is_nil(result.timed_out)
+          assert.equal(1, count(records, "exit", "pid", pid))
+        end)
       end)
     end)
   end)
@@ -266,10 +276,11 @@ describe("a signal", function()
   it("ends the recording and not the caller, with the file whole", function()
     for _, signal in ipairs{"INT", "TERM"} do
       util.with_tmpname(function(path)
+        -- The command sends the signal: it begins when the recording has.
         local output = util.shell(([[%s -e '
-          local r = assert(require "perf".record({"sleep", "60"}, {events = "page-faults:u", period = 1, output = "%s"}))
-          print(r.interrupted, r.status, r.samples > 0)' & sleep 0.5; kill -%s $!; wait $!; echo $?]])
-          :format(util.lua(), path, signal))
+          local r = assert(require "perf".record({"sh", "-c", "kill -%s $PPID; exec sleep 60"},
+            {events = "page-faults:u", period = 1, output = "%s"}))
+          print(r.interrupted, r.status, r.samples > 0)'; echo $?]]):format(util.lua(), signal, path))
         assert.equal((signal == "INT" and 2 or 15) .. "\t143\ttrue\n0\n", output)
         local file = assert(perf.data.open(path))
         assert.is_false(file.header.unfinished)
@@ -325,9 +336,8 @@ describe("perf.record", function()
   end)
 
   it("takes what the machine can, without privileges", function()
-    requires{root = true, paranoid = 2, cmd = "true"}
-    local text = util.in_child(function()
-      assert(kit.drop(65534))
+    requires{root = true, cmd = {"true", "flock"}}
+    local text = as_nobody(2, function()
       local r = assert(perf.record({"true"}, {output = "/dev/null"}))
       return tostring(r.status)
     end)

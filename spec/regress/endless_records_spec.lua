@@ -195,8 +195,10 @@ describe("a read without a timeout", function()
         local perf = require "perf"
         local ev = assert(perf.open { event = "page-faults:u", sample_period = 1 })
         assert(ev:map { pages = 1 })
-        io.open(%q, "w"):close()
-        local _, message = xpcall(function() ev:read_record(60) end, tostring)
+        local _, message = xpcall(function() -- from here on the signal may come, before the read too
+          io.open(%q, "w"):close()
+          ev:read_record(60)
+        end, tostring)
         local f = io.open(%q, "w")
         f:write(tostring(message))
         f:close()]]):format(ready, said))
