@@ -36,15 +36,16 @@ describe("a measurement of system calls", function()
   before_each(function() requires { tracefs = true, perf_open = true, nosan = true, nostress = true } end)
   after_each(function() perf.release() end)
 
-  -- Where the heap grows all the same, the allocator's calls are the program's own: they are counted, as they should be, and this
-  -- cannot know how many there are. So it is tried again.
+  -- If the heap still grows, the allocator's mmap and brk are calls of the program: they are counted, as they should be. No
+  -- interpreter lets a program forbid them, or say how many there were, so fn is called again. The calls that grow the heap are
+  -- no test: their assertions may fail, which failed the spec on a busy machine, where the collector's steps fall elsewhere.
   local function settled(fn)
     local results
-    fn()
+    pcall(fn)
     for _ = 1, 5 do
       collectgarbage()
       collectgarbage "stop"
-      fn()
+      pcall(fn)
       results = { pcall(fn) }
       collectgarbage "restart"
       if results[1] then break end
