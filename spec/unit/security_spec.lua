@@ -175,10 +175,10 @@ describe("numbers in a record", function()
     for _, width in ipairs { 0, 1, 3, 5, 16, 65535 } do
       local body = m.u16(1) .. m.u16(65535) .. m.u16(width) .. ("\255"):rep(2)
       local bytes = m.record(74, 0, body .. ("\255"):rep(4096))
-      local before = os.clock()
-      local ok, rec = pcall(ls.record, ls, bytes)
-      if ok and rec then pcall(rec.totable, rec) end
-      assert.is_true(os.clock() - before < 5)
+      util.in_child(function() -- which is killed after a minute
+        local ok, rec = pcall(ls.record, ls, bytes)
+        if ok and rec then pcall(rec.totable, rec) end
+      end)
     end
   end)
 
