@@ -1,17 +1,14 @@
 -- What perf.measure without a list falls back to: user space alone where the kernel may not be counted, the kernel's
 -- accounting where perf_event_open is refused.
+local as_nobody = require "spec.support.nobody"
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-local function paranoid() return tonumber(util.read_file "/proc/sys/kernel/perf_event_paranoid") end
-
 describe("perf.measure without a list", function()
   it("counts user space alone where no more is allowed", function()
-    requires { root = true }
-    if paranoid() ~= 2 then pending "needs: perf_event_paranoid of 2" end
-    local text = util.in_child(function()
-      kit.drop()
+    requires { root = true, cmd = "flock" }
+    local text = as_nobody(2, function()
       local c
       util.exactly(64, function()
         c = perf.measure(kit.touch_pages, 64)
@@ -32,10 +29,8 @@ describe("perf.measure without a list", function()
   end)
 
   it("lets clocks run for everyone, and names what else may not be counted", function()
-    requires { root = true }
-    if paranoid() ~= 2 then pending "needs: perf_event_paranoid of 2" end
-    local text = util.in_child(function()
-      kit.drop()
+    requires { root = true, cmd = "flock" }
+    local text = as_nobody(2, function()
       assert(perf.measure("task-clock", kit.spin, 1e6)["task-clock"] >= 9e5)
       local ok, err = pcall(perf.measure, "page-faults", print)
       assert(not ok)

@@ -44,18 +44,17 @@ function _G.requires(list)
   if #missing > 0 then raise_pending("needs: " .. table.concat(missing, ", ")) end
 end
 
--- LuaJIT gives free pages back and takes fresh ones, which would be faults in a spec that counts.
--- So its heap is grown once, and one table in 500 kept, that all of it stays; and machine code gets
--- one area that lasts. What malloc has, testkit has grown.
-kit.ballast = {}
-if rawget(_G, "jit") then
-  require("jit.opt").start("sizemcode=1024", "maxmcode=8192")
+-- LuaJIT gives free pages back and takes fresh ones, which would be faults in a spec that counts. So before each file its heap
+-- is grown unless it has room, and one table in 500 kept, that all of it stays; and machine code gets one area that lasts. What
+-- malloc has, testkit has grown.
+local jit = rawget(_G, "jit")
+if jit then require("jit.opt").start("sizemcode=1024", "maxmcode=8192") end
+local function grow_heap()
   local t = {}
   for i = 1, 60000 do t[i] = {i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i} end
+  kit.ballast = {}
   for i = 500, 60000, 500 do kit.ballast[i / 500] = t[i] end
 end
-collectgarbage()
-collectgarbage()
 
 local name
 busted.subscribe({"test", "start"}, function(element, parent)
@@ -70,7 +69,8 @@ end)
 -- before it leaves none to do for a while.
 local live
 busted.subscribe({"file", "start"}, function(file)
-  live = rawget(_G, "jit") and tostring(file.name):find("spec/unit/", 1, true) == nil
+  live = jit and tostring(file.name):find("spec/unit/", 1, true) == nil
+  if live then grow_heap() end
 end)
 
 busted.before_each(function()

@@ -47,6 +47,8 @@ void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);
 /* Faults in all that is mapped; how many mappings that were. */
 int tk_populate(void);
+/* Gives malloc 16 MB that it keeps, unless it has as many in one piece. */
+void tk_grow_heap(void);
 
 void tk_open_look(lua_State *L);
 void tk_open_process(lua_State *L);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static int kit_rusage(lua_State *L)
         { "majflt", u.ru_majflt },
         { "nvcsw", u.ru_nvcsw },
         { "nivcsw", u.ru_nivcsw },
+        { "switches", u.ru_nvcsw + u.ru_nivcsw },
         { "utime_ns", u.ru_utime.tv_sec * 1000000000L + u.ru_utime.tv_usec * 1000L },
         { "stime_ns", u.ru_stime.tv_sec * 1000000000L + u.ru_stime.tv_usec * 1000L },
     };
@@ -118,42 +120,69 @@ static int kit_page_size(lua_State *L)
 #endif
 
 /*
+ * Faults in the pages of a range. Before Linux 5.14 (EINVAL) each is touched by hand: to "or" nothing into a byte writes what
+ * another thread may just have written.
+ */
+__attribute__((no_sanitize("address"))) static int populate(uintptr_t at, uintptr_t end, int write)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (madvise((void *)at, end - at, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+        return 1;
+    if (errno != EINVAL)
+        return 0;
+    for (; at < end; at += page) {
+        if (write)
+            __atomic_fetch_or((unsigned char *)at, 0, __ATOMIC_RELAXED);
+        else
+            (void)*(volatile unsigned char *)at;
+    }
+    return 1;
+}
+
+/*
  * LuaJIT's machine code. To read it in would map the page of zeros, and the next trace would fault
  * where it is written; nothing of it runs while a C function does.
  */
-static int populate_code(uintptr_t at, size_t size)
+static int populate_code(uintptr_t at, uintptr_t end)
 {
-    if (mprotect((void *)at, size, PROT_READ | PROT_WRITE) != 0)
+    int done;
+
+    if (mprotect((void *)at, end - at, PROT_READ | PROT_WRITE) != 0)
         return 0;
-    madvise((void *)at, size, MADV_POPULATE_WRITE);
-    mprotect((void *)at, size, PROT_READ | PROT_EXEC);
-    return 1;
+    done = populate(at, end, 1);
+    mprotect((void *)at, end - at, PROT_READ | PROT_EXEC);
+    return done;
 }
 
 /*
  * What would add a stray fault to a spec that counts: a page of code or data that is used for the
  * first time. So every page that is mapped now is faulted in. Returns how many mappings that were.
+ * Large files and a sanitizer's shadow memory are left out; the heap may be as large as it likes.
  */
 int tk_populate(void)
 {
+    const uintptr_t most_of_file = (uintptr_t)64 << 20, most = (uintptr_t)1 << 30;
     FILE *f = fopen("/proc/self/maps", "re");
     char line[PATH_MAX + 128];
     int n = 0;
 
     if (f == NULL)
         return 0;
+    tk_clock(CLOCK_MONOTONIC); /* the vdso's pages, which cannot be populated and are not there after a fork */
+    sched_getcpu();
     while (fgets(line, sizeof line, f) != NULL) {
         uintptr_t from, to;
         unsigned long inode;
         char r, w, x, p;
 
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c %*s %*s %lu", &from, &to, &r, &w, &x, &p, &inode) != 7 ||
-            r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (uintptr_t)64 << 20)
+            r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (inode != 0 ? most_of_file : most))
             continue;
         if (w == '-' && x == 'x' && inode == 0)
-            n += populate_code(from, to - from);
+            n += populate_code(from, to);
         else
-            n += madvise((void *)from, to - from, w == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+            n += populate(from, to, w == 'w');
     }
     fclose(f);
     return n;
@@ -162,6 +191,7 @@ int tk_populate(void)
 /* settle(): faults in all that is mapped now, so that what follows counts its own faults only */
 static int kit_settle(lua_State *L)
 {
+    tk_grow_heap();
     lua_pushinteger(L, tk_populate());
     return 1;
 }

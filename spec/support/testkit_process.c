@@ -193,6 +193,7 @@ static int child_wait(lua_State *L)
     lua_pushinteger(L, reap(c->pid));
     c->pid = 0;
     close_fd(&c->out);
+    tk_populate(); /* the fork made every page copy-on-write */
     lua_insert(L, -2);
     return 2;
 }

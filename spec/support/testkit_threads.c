@@ -99,6 +99,17 @@ static struct workers *check_workers(lua_State *L)
     return w;
 }
 
+/*
+ * Joins a thread and waits until the kernel has taken it out of the process. It wakes pthread_join before that, and whoever lists the
+ * process's threads just then would find one more.
+ */
+static void bury(pthread_t thread, long tid)
+{
+    pthread_join(thread, NULL);
+    while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
+        usleep(100);
+}
+
 /* workers:close(): they end and are joined */
 static int workers_close(lua_State *L)
 {
@@ -112,7 +123,7 @@ static int workers_close(lua_State *L)
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     for (size_t i = 0; i < w->count; i++)
-        pthread_join(w->list[i].thread, NULL);
+        bury(w->list[i].thread, w->list[i].tid);
     free(w->list);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
@@ -179,9 +190,18 @@ static int workers_work(lua_State *L)
     return 0;
 }
 
+struct once {
+    pthread_t thread;
+    long tid;
+    const struct job *job;
+};
+
 static void *work_once(void *arg)
 {
-    do_job(arg);
+    struct once *once = arg;
+
+    once->tid = syscall(SYS_gettid);
+    do_job(once->job);
     return NULL;
 }
 
@@ -190,14 +210,17 @@ static int kit_threads(lua_State *L)
 {
     size_t n = tk_check_count(L, 1);
     struct job job = check_job(L, 2);
-    pthread_t list[64];
+    struct once list[64];
     size_t made = 0;
 
     luaL_argcheck(L, n <= 64, 1, "64 threads at most");
-    while (made < n && pthread_create(&list[made], NULL, work_once, &job) == 0)
-        made++;
+    for (; made < n; made++) {
+        list[made].job = &job;
+        if (pthread_create(&list[made].thread, NULL, work_once, &list[made]) != 0)
+            break;
+    }
     for (size_t i = 0; i < made; i++)
-        pthread_join(list[i], NULL);
+        bury(list[i].thread, list[i].tid);
     return made == n ? 0 : luaL_error(L, "no more threads");
 }
 

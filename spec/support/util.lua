@@ -20,34 +20,30 @@ function util.in_child(fn, ...)
   return text
 end
 
--- Memory that is there and has room: what is counted next finds no page of Lua's own heap to fault in.
-local function settle()
+--- Calls fn and returns its results, where nothing but fn itself faults a page in or makes a system call: no collection is due,
+-- the heap has room, and each page that is mapped is there and this process's own. For exact counts, above all in a child, whose
+-- pages are all copy-on-write.
+function util.settled(fn)
   collectgarbage()
   kit.settle()
+  return fn()
 end
 
---- Calls fn until it raises nothing, at most ten times. For exact counts: Lua's own heap may grow meanwhile, which is a stray
--- fault or system call; what is wrong is wrong ten times.
-function util.attempts(fn)
-  local ok, err
-  for _ = 1, 10 do
-    ok, err = pcall(fn)
-    if ok then return end
-    settle()
-  end
-  error(err, 0)
-end
-
---- Calls attempt, which returns a count, until that is n, at most ten times; less than n it may never be.
+--- Calls attempt, settled, which must return the count n.
 function util.exactly(n, attempt)
-  local got
-  for _ = 1, 10 do
-    got = attempt()
-    if got == n then return end
-    if got < n then break end
-    settle()
+  local got = util.settled(attempt)
+  if got ~= n then error(("counted %s, not %d"):format(tostring(got), n), 2) end
+end
+
+util.attempts = util.settled
+
+--- The CPUs that are online, which may be more than this process may use.
+function util.online_cpus()
+  local cpus = {}
+  for first, last in util.read_file("/sys/devices/system/cpu/online"):gmatch "(%d+)%-?(%d*)" do
+    for cpu = tonumber(first), tonumber(last) or tonumber(first) do cpus[#cpus + 1] = cpu end
   end
-  error(("counted %s, not %d"):format(tostring(got), n), 2)
+  return cpus
 end
 
 --- Waits until condition() holds, ten seconds at most; whether it came to hold. For what another process does in its own time.
