@@ -139,6 +139,13 @@ static int l_layout(lua_State *L)
 	return 1;
 }
 
+/* core.reset_ns(counts): of a reading; a number, to compare with another reading's. */
+static int l_reset_ns(lua_State *L)
+{
+	lua_pushnumber(L, (lua_Number)to_counts(L, 1)->reset_ns);
+	return 1;
+}
+
 /* core.add(into, from, meter, take): into += from, or -= from; into may be nil: a copy of from. Returns into. */
 static int l_add(lua_State *L)
 {
@@ -189,7 +196,8 @@ void pb_open_counts(lua_State *L)
 {
 	static const luaL_Reg quick[] = {
 		{"begin", l_begin}, {"finish", l_finish}, {"start", l_start}, {"stop", l_stop}, {"snap", l_snap}, {"word", l_word},
-		{"layout", l_layout}, {"add", l_add}, {"wall", l_counts_wall}};
+		{"layout", l_layout}, {"add", l_add}, {"wall", l_counts_wall},
+		{"reset_ns", l_reset_ns}};
 	static const luaL_Reg none[] = {{NULL, NULL}};
 
 	lua_pushcfunction(L, l_pointers);

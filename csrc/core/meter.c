@@ -74,6 +74,7 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
 	uint64_t words[WORDS];
 
 	c->n = pf_meter_words(m);
+	c->reset_ns = 0;
 	if (m->ngroups == 0)
 		return read_usage(p.times, p.values);
 	for (uint32_t i = 0; i < m->ngroups; i++) {
@@ -171,6 +172,7 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 			return r;
 		if (new) { /* nothing to read: the first use of a list is an ioctl cheaper than it would be */
 			c->n = pf_meter_words(m);
+			c->reset_ns = 0;
 			memset(c->v + 1, 0, (c->n - 1) * sizeof *c->v);
 			m->running++;
 			m->used_ns = c->v[0];
@@ -268,6 +270,7 @@ INLINE int snap(const struct pf_meter *m, struct pf_counts *c, int plain)
 	r = read_all(m, c, plain);
 	for (uint32_t i = 0; i < 2 * m->ngroups; i++)
 		p.times[i] = elapsed(0, p.times[i]);
+	c->reset_ns = m->reset_ns;
 	c->v[0] = m->wall_ns + (m->since_ns ? pf_wall_ns() - m->since_ns : 0);
 	return r;
 }

@@ -131,7 +131,7 @@ function M.entry(row, raw, enabled, running, id)
   return setmetatable(e, Entry)
 end
 
-local word, layout_of -- set below: by the kind of packed Counts this interpreter has
+local word, layout_of, reset_of -- set below: by the kind of packed Counts this interpreter has
 
 -- What slot s of a packed Counts holds: raw count, enabled, running, id.
 local function slot_words(c, layout, s)
@@ -223,6 +223,7 @@ local function packed_index(c, key)
   if key == "wall_ns" then return word(c, 0) end
   if key == "source" then return layout.source end
   if key == "cumulative" then return layout.cumulative end
+  if key == "epoch" then return layout.cumulative and reset_of(c) or nil end
   if type(key) == "number" then return layout.rows[key] and unpack_entry(c, layout, key) end
   local i = layout.index[key] -- false: it could be several
   if i then return unpack_entry(c, layout, i).value end
@@ -257,16 +258,17 @@ local packed_class = {
 --- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.
 -- @param get_word function(c, i): word i, counted from 0
 -- @param get_layout function(c): the layout's number
+-- @param get_reset function(c): when what it is a reading of was last reset
 -- @return the class's metamethods
-function M.define(get_word, get_layout)
-  word, layout_of = get_word, get_layout
+function M.define(get_word, get_layout, get_reset)
+  word, layout_of, reset_of = get_word, get_layout, get_reset
   return packed_class
 end
 
 --- A packed Counts as a plain one.
 function M.unpack(c)
   local list = M.plain(entries(c), c.wall_ns, c.source)
-  list.cumulative = c.cumulative
+  list.cumulative, list.epoch = c.cumulative, c.epoch
   return list
 end
 

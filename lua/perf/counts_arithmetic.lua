@@ -112,6 +112,13 @@ return function(counts)
     return explain(r, a, b)
   end
 
+  -- Of a count that was reset between two readings.
+  local function unknown(a, b)
+    local r = fill(new_entry(a), a, b, minus)
+    r.raw, r.why = nil, a.value == nil and a.why or b.value == nil and b.why or counts.FELL
+    return r
+  end
+
   -- The counts between two readings of the same events.
   local function since(a, b)
     local r = fill(new_entry(a), a, b, minus)
@@ -169,11 +176,15 @@ return function(counts)
     return each(c, "-", function(v) return minus(0, v) end)
   end
 
-  --- The difference. For two readings (Group:read): the counts in between. For two measurements: how much more the first counted.
+  --- The difference. For two readings (Group:read): the counts in between, nil if the events were reset in between. (A reset by
+  -- an ioctl of other code on the same descriptor is noticed only if the count is lower afterwards.) For two measurements: how
+  -- much more the first counted.
   function M.__sub(a, b)
     if b == 0 then return same(a) end
     if a == 0 then return M.__unm(b) end
-    return combine(a, b, "-", counts.is(a) and counts.is(b) and a.cumulative and b.cumulative and since or difference, minus)
+    local op = difference
+    if counts.is(a) and counts.is(b) and a.cumulative and b.cumulative then op = a.epoch == b.epoch and since or unknown end
+    return combine(a, b, "-", op, minus)
   end
 
   local function number(n, what)

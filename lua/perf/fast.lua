@@ -79,7 +79,7 @@ local function event_by_ffi(ffi, number)
 end
 
 local function by_c_api()
-  local class = counts.define(core.word, core.layout)
+  local class = counts.define(core.word, core.layout, core.reset_ns)
   for name, f in every(class) do core.Counts[name] = f end
   core.Counts.__name = "perf.Counts"
   function counts.is_packed(v)
@@ -121,14 +121,15 @@ local function by_ffi(ffi)
     local n = tonumber(v)
     return n < exact and n or v
   end
-  local class = counts.define(function(c, i) return number(c._v[i]) end, function(c) return c._layout end)
+  local class = counts.define(function(c, i) return number(c._v[i]) end, function(c) return c._layout end,
+    function(c) return tonumber(c._reset_ns) end)
   event_by_ffi(ffi, number)
   class.__name = "perf.Counts"
 
   -- A type for each number of words: allocations of a fixed size are compiled, and vanish where nobody keeps them.
   local types = {}
   local function type_of(words)
-    local ct = ffi.typeof("struct { uint32_t _layout, _n; uint64_t _v[" .. words .. "]; }")
+    local ct = ffi.typeof("struct { uint32_t _layout, _n; uint64_t _reset_ns, _v[" .. words .. "]; }")
     ct = ffi.metatype(ct, class)
     types[words] = ct
     return ct
@@ -218,7 +219,7 @@ local function by_ffi(ffi)
     if not into then
       local n = from._n
       into = (types[n] or type_of(n))()
-      ffi.copy(into, from, 8 + 8 * n)
+      ffi.copy(into, from, 16 + 8 * n)
     elseif add(meter, into, from, take and 1 or 0) ~= 0 then
       blame.raise("Counts of another list", 2)
     end

@@ -18,6 +18,8 @@ local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
 local members = setmetatable({}, { __mode = "k" })
 
 local group_of = setmetatable({}, { __mode = "kv" }) -- Event -> its Group
+local meter_of = setmetatable({}, { __mode = "kv" }) -- Group -> the Meter that it is read with, if that is another
+local resets = setmetatable({}, { __mode = "k" }) -- Event -> how often it was reset, without the resets of its Group
 
 local function check_group(g, method) return blame.object(g, core.Group, "Group", method):members() end
 
@@ -58,6 +60,16 @@ function M.gather(events, asleep, since)
   for _, ev in ipairs(events) do group_of[ev] = g end
   return g
 end
+
+--- Some Groups are read together.
+-- @param groups array
+-- @param meter core.meter's
+function M.joined(groups, meter)
+  for _, g in ipairs(groups) do meter_of[g] = meter end
+end
+
+--- How often an Event was reset by itself.
+function M.resets(ev) return resets[ev] or 0 end
 
 --- The read_format of every member.
 M.format = { "total_time_enabled", "total_time_running", "id", "group" }
@@ -127,9 +139,14 @@ local reset_event = Event.reset
 --- Set the count to zero; the times go on, as they do in the kernel. @return true, or nil, message, code
 function Event:reset()
   local ok, message, code = blame.call("reset", reset_event, self)
-  local g = ok and group_of[self]
-  if g then g:was_reset() end -- a measurement of the group that is under way cannot know this event's count
-  return ok, message, code
+  if not ok then return nil, message, code end
+  resets[self] = M.resets(self) + 1
+  -- Measurements of its group that are under way, and readings before and after this, cannot know this event's count.
+  local g = group_of[self]
+  local meter = meter_of[g]
+  if g then g:was_reset() end
+  if meter then meter:was_reset() end
+  return true
 end
 
 -- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next

@@ -108,6 +108,7 @@ local function gather(kind, list, opts, fallback)
     return nil, first.message, first.code
   end
   p.meter = core.meter(p.groups)
+  kernel_group.joined(p.groups, p.meter)
   p.layout, p.words = counts.layout(rows, #p.groups, open.source(p)), p.meter:words()
   p.reading = counts.layout(rows, #p.groups, open.source(p), true)
   return p

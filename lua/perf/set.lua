@@ -249,8 +249,9 @@ function Set:read()
   local list, message, code = check_open(self, "read"):per_cpu()
   if not list then return nil, message, code end
   local sum = { label = self.spec.label, unit = self.spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
-  local longest = 0
-  for _, e in ipairs(list) do
+  local longest, resets = 0, 0
+  for i, e in ipairs(list) do
+    resets = resets + require "perf.group".resets(self[i])
     sum.raw = sum.raw + e.raw
     sum.enabled_ns = sum.enabled_ns + (e.enabled_ns or 0)
     sum.running_ns = sum.running_ns + (e.running_ns or 0)
@@ -273,7 +274,7 @@ function Set:read()
   local wall = self.wall_ns + elapsed(self)
   local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
   for k, v in every(sum) do c[k] = v end
-  c.cumulative = true
+  c.cumulative, c.epoch = true, resets
   return c
 end
 

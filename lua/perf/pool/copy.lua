@@ -116,7 +116,7 @@ local function text_of(w, v)
   end
   if counts.is(v) then
     local plain = counts.unpack(v)
-    local t = { wall_ns = plain.wall_ns, source = plain.source, cumulative = plain.cumulative, list = {} }
+    local t = { wall_ns = plain.wall_ns, source = plain.source, cumulative = plain.cumulative, epoch = plain.epoch, list = {} }
     for i, e in ipairs(plain) do t.list[i] = e end
     return "C" .. begin(w, t)
   end
@@ -225,9 +225,9 @@ function M.unpack(text)
       if tag == "E" then
         v = open[depth]
         if tags[depth] == "C" then
-          local cumulative = v.cumulative
-          v = counts.plain(v.list, v.wall_ns, v.source)
-          v.cumulative = cumulative
+          local plain = counts.plain(v.list, v.wall_ns, v.source)
+          plain.cumulative, plain.epoch = v.cumulative, v.epoch
+          v = plain
         end
         depth = depth - 1
       else
