@@ -10,11 +10,14 @@
 #include "../core/thread.h"
 #include "binding.h"
 
-/* begin, finish and snap check their arguments by these metatables. They are upvalues, since a look-up in the registry costs as much
- * as the rest of the binding together. */
+/* So that only one return lies between a system call and the caller: see core/meter.c. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* The functions check their arguments by these metatables. They are upvalues, since a look-up in the registry costs as much as the
+ * rest of the binding together. */
 enum { UP_GROUP = 1, UP_METER, UP_COUNTS, UPVALUES = 3 };
 
-/* The userdata at i if its metatable is upvalue first or last, else NULL. */
+/* The userdata at i if its metatable is one of the upvalues first to last, else NULL. */
 static void *known(lua_State *L, int i, int first, int last)
 {
 	void *p = lua_touserdata(L, i);
@@ -27,7 +30,15 @@ static void *known(lua_State *L, int i, int first, int last)
 	return first <= last ? p : NULL;
 }
 
-/* Not cleared: either every word of it is filled in, or it is never seen. */
+INLINE struct pf_meter *check_meter(lua_State *L, int i)
+{
+	struct pf_meter *m = known(L, i, UP_GROUP, UP_METER);
+
+	luaL_argcheck(L, m, i, "Group expected");
+	return m;
+}
+
+/* Not cleared: either every word of it is filled in, or nobody gets it. */
 static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 {
 	struct pf_counts *c = pb_newplain(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);
@@ -38,10 +49,30 @@ static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 	return c;
 }
 
-/* core.begin(meter, layout, words, fn): Counts holding the start; nil, and nothing done, when the meter serves another
- * thread, is no meter, or fn, if it is given, is no function: the caller finds out which. core.finish(meter, counts, ...):
- * the same Counts, now the difference, and the rest of the arguments. core.snap(meter, layout): Counts since the events
- * were opened; or nil, message, code. */
+/* Push new Counts that hold the start. Returns 1 or -errno. */
+INLINE int begin(lua_State *L, struct pf_meter *m)
+{
+	const int r = pf_meter_begin(m, new_counts(L, m));
+
+	if (r > 0)
+		pb_guard(L, 1, lua_gettop(L));
+	return r < 0 ? r : 1;
+}
+
+/* End the measurement by the meter at 1 whose Counts are at 2. Returns 0, 1 or -errno. */
+INLINE int end(lua_State *L)
+{
+	struct pf_meter *m = check_meter(L, 1);
+	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
+
+	luaL_argcheck(L, c && c->n == pf_meter_words(m), 2, "Counts of this list expected");
+	if (m->rests)
+		pb_unguard(L, 2);
+	return pf_meter_end(m, c);
+}
+
+/* core.begin(meter, layout, words, fn): Counts that hold the start. Returns nil, and does nothing, if the meter serves another
+ * thread or is not a meter, or if fn is given and is not a function: the caller finds out which. */
 static int l_begin(lua_State *L)
 {
 	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
@@ -49,65 +80,45 @@ static int l_begin(lua_State *L)
 
 	if (!m || !(lua_isfunction(L, 4) || lua_isnone(L, 4)))
 		return 0;
-	r = pf_meter_begin(m, new_counts(L, m));
+	r = begin(L, m);
 	if (r == -ESRCH)
 		return 0;
-	if (r > 0)
-		pb_guard(L, 1, lua_gettop(L));
 	return r < 0 ? pb_meter_failed(L, r) : 1;
 }
 
+/* core.finish(meter, counts, ...): the same Counts, which are now the difference, and the other arguments. */
 static int l_finish(lua_State *L)
 {
-	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
-	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
-	int r;
+	const int r = end(L);
 
-	luaL_argcheck(L, m, 1, "Group expected");
-	luaL_argcheck(L, c, 2, "Counts expected");
-	if (m->rests)
-		pb_unguard(L, 2);
-	r = c->n == pf_meter_words(m) ? pf_meter_end(m, c) : -EINVAL;
 	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L) - 1;
 }
 
-/* core.start(meter, layout), core.stop(meter, counts): begin and finish that raise nothing: Counts, true; or nil, message, code. */
+/* core.start(meter, layout), core.stop(meter, counts): begin and finish that raise no error of the machine: Counts, true; or nil,
+ * message, code. */
 static int l_start(lua_State *L)
 {
-	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
-	int r;
+	const int r = begin(L, check_meter(L, 1));
 
-	luaL_argcheck(L, m, 1, "Group expected");
-	r = pf_meter_begin(m, new_counts(L, m));
-	if (r > 0)
-		pb_guard(L, 1, lua_gettop(L));
 	return r < 0 ? pb_fail_read(L, r) : 1;
 }
 
 static int l_stop(lua_State *L)
 {
-	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
-	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
-	int r;
+	const int r = end(L);
 
-	luaL_argcheck(L, m, 1, "Group expected");
-	luaL_argcheck(L, c && c->n == pf_meter_words(m), 2, "Counts of this list expected");
-	if (m->rests)
-		pb_unguard(L, 2);
-	r = pf_meter_end(m, c);
 	if (r < 0)
 		return pb_fail_read(L, r);
 	lua_pushboolean(L, 1);
 	return 1;
 }
 
+/* core.snap(meter, layout): Counts since the events were opened; or nil, message, code. */
 static int l_snap(lua_State *L)
 {
-	const struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
-	int r;
+	const struct pf_meter *m = check_meter(L, 1);
+	const int r = pf_meter_snap(m, new_counts(L, m));
 
-	luaL_argcheck(L, m, 1, "Group expected");
-	r = pf_meter_snap(m, new_counts(L, m));
 	if (r < 0 && r != -EBADF && r != -ECHILD)
 		return pb_fail_read(L, r);
 	return r < 0 ? pb_meter_failed(L, r) : 1;
@@ -150,9 +161,8 @@ static int l_reset_ns(lua_State *L)
 static int l_add(lua_State *L)
 {
 	const struct pf_counts *from = to_counts(L, 2);
-	const struct pf_meter *m = known(L, 3, UP_GROUP, UP_METER);
+	const struct pf_meter *m = check_meter(L, 3);
 
-	luaL_argcheck(L, m, 3, "Group expected");
 	if (lua_isnil(L, 1)) {
 		size_t size = sizeof *from + from->n * sizeof *from->v;
 
