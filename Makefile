@@ -193,14 +193,15 @@ install: all ## install under PREFIX (DESTDIR) for LUA
 uninstall: ## remove what install put there, and the directories that are empty then
 	@for f in $(LUA_FILES); do rm -f "$(DESTDIR)$(LUADIR)/$$f"; done
 	@for f in core $(EXT_ALL:%=ext/%); do rm -f "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done
-	@for f in $(BIN_FILES); do rm -f "$(DESTDIR)$(BINDIR)/$${f##*/}"; done
+	@for so in "$(DESTDIR)$(LIBDIR)"/../*/perf/core.so; do [ ! -e "$$so" ] || exit 0; done; \
+		for f in $(BIN_FILES); do rm -f "$(DESTDIR)$(BINDIR)/$${f##*/}"; done # unless another interpreter has the module
 	@dirs() { for d in $(sort $(dir $(LUA_FILES))); do echo "$(DESTDIR)$(LUADIR)/$${d%/}"; done; \
 		echo "$(DESTDIR)$(LIBDIR)/perf/ext"; echo "$(DESTDIR)$(LIBDIR)/perf"; echo "$(DESTDIR)$(BINDIR)"; }; \
 	 dirs | sort -r | while read -r d; do \
 		while case $$d in ""|/usr|/usr/local|/usr/local/bin|/usr/local/lib|/usr/local/share|/usr/bin|/usr/lib|/usr/share) false;; esac && \
 			rmdir "$$d" 2>/dev/null; do d=$${d%/*}; done; done
 
-rock: ## luarocks make, from this tree into an empty one, for Lua 5.1 and 5.4
+rock: ## what is installed works: rocks and make install, as an ordinary user, and leaves nothing when it is removed
 	@tools/setup.sh rock
 	@tools/rock.sh
 

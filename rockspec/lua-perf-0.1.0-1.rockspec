@@ -37,3 +37,6 @@ build = {
     BINDIR = "$(BINDIR)",
   },
 }
+deploy = {
+  wrap_bin_scripts = false, -- luaperf finds its interpreter and its modules by itself
+}

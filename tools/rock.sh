@@ -1,39 +1,163 @@
 #!/bin/bash
-# Installs the rock from the tree, without network, into an empty place for Lua 5.1 (LuaJIT) and 5.4,
-# loads the module from there, and runs a script under the luaperf that LuaRocks made a launcher for: it alone knows the place.
+# make rock: the module as it is installed, in each way that there is, without network:
+#
+#   luarocks make into a tree, for Lua 5.1, which is LuaJIT's too, and 5.4
+#   the rock that luarocks pack makes of it, under an ordinary user's --local
+#   a source rock, built by that user
+#   make install with PREFIX, and with DESTDIR
+#
+# In each luaperf runs all its commands over a script: from another directory, as an ordinary user (nobody, where root runs this),
+# with nothing in the environment to find the module by. What is removed again must leave nothing.
+#
+#   PERF_TOTALS=FILE     gets "rock passed failed skipped", for .ci/run
+#   PERF_FAILED=FILE     gets a line for each failure: see tools/failed.sh
 set -u
-pass=0 fail=0
+make=${MAKE:-make}
 rockspec=$(ls rockspec/*.rockspec)
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
-cat >"$tree/script.lua" <<'EOF'
-assert(arg[1] == "word")
-for i = 1, 3e5 do local _ = tostring(i) end
-print "ran"
-EOF
-# The script under luaperf $1 of the tree $tree/$v, with nothing in the environment to find the module by.
-luaperf() {
-    (cd "$tree/$v" && env -u LUA_PATH -u LUA_CPATH -u LUA_INIT LUA=$run timeout 60 bin/luaperf "$@" ../script.lua word) 2>&1
-}
-for v in 5.1 5.4; do
-    run=lua$v
-    [ $v != 5.1 ] || run=luajit
-    if luarocks --lua-version $v --tree "$tree/$v" make --deps-mode=none "$rockspec" >"$tree/log" 2>&1 &&
-        out=$(cd / && LUA_PATH="$tree/$v/share/lua/$v/?.lua;$tree/$v/share/lua/$v/?/init.lua" \
-            LUA_CPATH="$tree/$v/lib/lua/$v/?.so" \
-            $run -e 'assert(require "perf.core"); local p = require "perf"; print(type(p), require "perf.version")' 2>&1) &&
-        ran=$(luaperf stat -e task-clock && luaperf record -e task-clock -o profile.json) &&
-        [ "$(grep -c ^ran <<<"$ran")" = 2 ] && grep -q "elapsed" <<<"$ran" && [ -s "$tree/$v/profile.json" ]; then
+rock=$(basename "$rockspec" .rockspec) # lua-perf-1.2.3-1
+version=${rock%-*}
+MAKEFLAGS="-s -j$(nproc)"
+export MAKEFLAGS
+unset LUA LUA_PATH LUA_CPATH LUA_INIT BUILD
+pass=0 fail=0
+top=$(mktemp -d)
+trap 'rm -rf "$top"' EXIT
+trap 'exit 1' INT TERM HUP
+mkdir "$top/home" "$top/home/work"
+chmod 755 "$top"
+
+user=()
+if [ "$(id -u)" -eq 0 ]; then
+    chown -R 65534:65534 "$top/home"
+    user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+fi
+# May this user count at all? Debian's own kernels say 3, which leaves counting to root.
+runs_as=("${user[@]}")
+if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "rock: skipped: kernel.perf_event_paranoid above 2 leaves counting to root"
+        [ -z "${PERF_TOTALS:-}" ] || echo "rock 0 0 1" >>"$PERF_TOTALS"
+        echo "0 passed, 0 failed, 1 skipped"
+        exit 0
+    fi
+    echo "kernel.perf_event_paranoid is above 2: what is installed runs as root here"
+    runs_as=()
+fi
+
+cat >"$top/script.lua" <<'END'
+local function busy(n)
+  local t = {}
+  for i = 1, n do t[i] = tostring(i) end
+  return #t
+end
+print("ran", arg[1], busy(3e5))
+os.exit(3)
+END
+
+# as_user WORD...: the command, with an environment of its own, in the user's directory
+as_user() { (cd "$top/home/work" && "${user[@]}" env -i PATH="$PATH" HOME="$top/home" MAKEFLAGS="$MAKEFLAGS" "$@"); }
+
+# checked NAME COMMAND...: one thing that must work
+checked() {
+    local name=$1
+    shift
+    if "$@" >"$top/log" 2>&1; then
         pass=$((pass + 1))
-        echo "rock for Lua $v: ok ($out)"
+        echo "$name: ok"
     else
         fail=$((fail + 1))
-        echo "rock for Lua $v: FAILED"
-        tail -n 20 "$tree/log"
-        printf '%s\n' "${out:-}" "${ran:-}"
-        { tail -n 2 "$tree/log"; printf '%s\n' "${out:-}" "${ran:-}"; } | tools/failed.sh add rock $run "" "the rock"
+        echo "$name: FAILED"
+        tail -n 30 "$top/log"
+        tail -n 2 "$top/log" | tools/failed.sh add rock "" "" "$name"
     fi
+}
+
+# expect FOUND STATUS WORD...: the command ends with STATUS, and each line of FOUND, a regular expression, matches its output
+expect() {
+    local found=$1 status=$2 got line
+    shift 2
+    (cd "$top/home/work" && exec "${runs_as[@]}" env -i PATH="$PATH" HOME="$top/home" ${LUA:+LUA=$LUA} timeout 60 "$@") \
+        >"$top/output" 2>&1
+    got=$?
+    cat "$top/output"
+    [ $got -eq "$status" ] || { echo "$*: status $got, not $status"; return 1; }
+    while read -r line; do
+        grep -Eq -- "$line" "$top/output" || { echo "$*: no line has $line"; return 1; }
+    done <<<"$found"
+}
+
+# works LUAPERF INTERPRETER: all its commands
+works() {
+    local luaperf=$1 ran=$'^ran\tword\t300000$'
+    rm -rf "$top/home/work/profile.json"
+    expect "$ran"$'\n'"[1-9][0-9.,]* +m?s +task-clock"$'\n'"[1-9][0-9,]+ +page-faults"$'\n'"elapsed" \
+        3 "$luaperf" stat -e task-clock,page-faults ../../script.lua word &&
+        expect "$ran"$'\n'"samples of task-clock in profile.json" 3 "$luaperf" record -e task-clock -o profile.json ../../script.lua word &&
+        expect $'^task-clock: .* samples\nscript.lua:3 busy$\nbusy .*script.lua:1$' 0 "$luaperf" report profile.json &&
+        expect $'^task-clock .*software\n^page-faults .*software' 0 "$luaperf" list &&
+        expect "^lua-perf ${version##*-} on Linux"$'\n'"interpreter +$2"$'\n'"optional parts" 0 "$luaperf" doctor
+}
+
+# empty DIRECTORY: nothing is there but what LuaRocks itself leaves, its list of rocks
+empty() {
+    local left
+    left=$(find "$1" -mindepth 1 ! -name 'manifest*' ! -path "$1/lib" ! -path "$1/lib/luarocks" ! -path "$1/lib/luarocks/rocks-*" 2>&1)
+    [ -z "$left" ] || { echo "left in $1: $left"; return 1; }
+}
+
+# --- luarocks -------------------------------------------------------------------------------------
+
+rocks() { luarocks --lua-version "$v" "$@"; }
+local_rocks() { as_user luarocks --lua-version "$v" --local "$@"; }
+pack() { (cd "$top" && rocks "$@"); }
+removed() { "$1" "${@:3}" remove lua-perf && empty "$2"; }
+
+declare -A first=([5.1]=LuaJIT [5.4]="Lua 5.4") # the interpreter that luaperf takes where nobody names one
+for v in 5.1 5.4; do
+    at=$top/$v
+    checked "luarocks make for $v" rocks --tree "$at" make --deps-mode=none "$rockspec" || continue
+    checked "luaperf in the tree of $v" works "$at/bin/luaperf" "${first[$v]}"
+    [ $v != 5.1 ] || LUA=lua5.1 checked "luaperf there under lua5.1" works "$at/bin/luaperf" "Lua 5.1"
+    checked "luarocks pack for $v" pack --tree "$at" pack lua-perf
+    checked "luarocks remove for $v" removed rocks "$at" --tree "$at"
+    checked "luarocks install --local for $v" local_rocks install --deps-mode=none "$top/$rock".linux-*.rock
+    checked "luaperf in --local of $v" works "$top/home/.luarocks/bin/luaperf" "${first[$v]}"
+    checked "luarocks remove --local for $v" removed local_rocks "$top/home/.luarocks"
+    rm -rf "$top"/*.rock "$top/home/.luarocks"
 done
+
+# What a source rock holds is an archive: these files of it are enough.
+mkdir "$top/$rock"
+cp -r Makefile mk csrc lua bin LICENSE "$top/$rock"
+tar -C "$top" -czf "$top/$rock.tar.gz" "$rock"
+sed "s|^  url = .*|  url = \"file://$top/$rock.tar.gz\", dir = \"$rock\",|" "$rockspec" >"$top/$rock.rockspec"
+checked "luarocks pack of a source rock" pack pack "$rock.rockspec"
+mv "$top/$rock.tar.gz" "$top/gone" # so that only the rock has it
+checked "luarocks build of it" local_rocks install --deps-mode=none "$top/$rock.src.rock" CFLAGS=-O0
+checked "luaperf of it" works "$top/home/.luarocks/bin/luaperf" "Lua $v"
+
+# --- make install ---------------------------------------------------------------------------------
+
+# Closed to others by the installer's umask, the files could not be read by those who are to run them.
+install_to() { (umask 077 && "$make" "$@"); }
+prefix=PREFIX=$top/prefix
+mkdir "$top/prefix"
+for lua in luajit lua5.4; do
+    checked "make install for $lua" install_to LUA=$lua "$prefix" install
+done
+LUA=luajit checked "luaperf of it under luajit" works "$top/prefix/bin/luaperf" LuaJIT
+checked "make uninstall for luajit" "$make" LUA=luajit "$prefix" uninstall
+checked "luaperf of the other" works "$top/prefix/bin/luaperf" "Lua 5.4"
+checked "make uninstall for lua5.4" "$make" LUA=lua5.4 "$prefix" uninstall
+checked "nothing is left" test ! -e "$top/prefix"
+
+stage=("DESTDIR=$top/stage" PREFIX=/opt/perf LUA=lua5.4)
+checked "make install with DESTDIR" install_to "${stage[@]}" install
+checked "luaperf of it" works "$top/stage/opt/perf/bin/luaperf" "Lua 5.4"
+checked "nothing is outside of it" test ! -e /opt/perf
+checked "make uninstall with DESTDIR" "$make" "${stage[@]}" uninstall
+checked "nothing is left" test ! -e "$top/stage"
+
 [ -z "${PERF_TOTALS:-}" ] || echo "rock $pass $fail 0" >>"$PERF_TOTALS"
 echo "$pass passed, $fail failed, 0 skipped"
 [ "$fail" -eq 0 ]

@@ -76,7 +76,7 @@ end
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
   session.terminated, session.mistake, session.hidden = true, MISTAKE, true
-  -- The script's interpreter must find the module where this program found it: beside it, or where LuaRocks' launcher put it.
+  -- The script's interpreter must find the module where this program found it.
   local code = { ("package.path, package.cpath = %s, %s "):format(literal(package.path), literal(package.cpath)) }
   local fields = {}
   for key, value in every(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
