@@ -31,7 +31,7 @@ static const char *version_of(Elf *elf, Elf_Data *versym, Elf_Scn *verdef, int i
 	GElf_Versym v;
 	GElf_Shdr sh;
 	Elf_Data *data = verdef ? elf_getdata(verdef, NULL) : NULL;
-	int at = 0;
+	size_t at = 0;
 
 	*hidden = 0;
 	if (!versym || !data || !gelf_getversym(versym, i, &v) || !gelf_getshdr(verdef, &sh))
@@ -41,14 +41,14 @@ static const char *version_of(Elf *elf, Elf_Data *versym, Elf_Scn *verdef, int i
 		GElf_Verdef def;
 		GElf_Verdaux aux;
 
-		if (!gelf_getverdef(data, at, &def))
+		if (!gelf_getverdef(data, (int)at, &def))
 			return NULL;
-		if (def.vd_ndx == (v & 0x7fff) && !(def.vd_flags & VER_FLG_BASE) &&
-		    gelf_getverdaux(data, at + (int)def.vd_aux, &aux))
+		if (def.vd_ndx == (v & 0x7fff) && !(def.vd_flags & VER_FLG_BASE) && def.vd_aux < INT32_MAX - at &&
+		    gelf_getverdaux(data, (int)(at + def.vd_aux), &aux))
 			return elf_strptr(elf, sh.sh_link, aux.vda_name);
-		if (def.vd_next == 0)
+		if (def.vd_next == 0 || def.vd_next >= INT32_MAX - at) /* forward only: sh_info may be any number */
 			return NULL;
-		at += (int)def.vd_next;
+		at += def.vd_next;
 	}
 	return NULL;
 }

@@ -5,7 +5,8 @@
 --
 -- One segment has the whole file: what is at an offset has the address base + offset. The code (4096 zeros) is at offset 4096.
 -- A symbol without `addr` is one that the file only uses. `frames` become .eh_frame: in each function the frame's address
--- (CFA) is the stack pointer plus `cfa`, and the return address is saved at CFA + `ra`.
+-- (CFA) is the stack pointer plus `cfa`, and the return address is saved at CFA + `ra`. `versions` is {of_all = the number of
+-- each symbol's version, definitions = the bytes of .gnu.version_d, count = how many it says that it has}.
 local elf = {}
 
 local machines = { x86_64 = { number = 62, sp = 7, ra = 16 }, aarch64 = { number = 183, sp = 31, ra = 30 } }
@@ -104,6 +105,10 @@ function elf.build(spec)
   local symbols, locals = symbol_table(spec.symbols or {}, strings)
   add(spec.dynamic and ".dynsym" or ".symtab", spec.dynamic and 11 or 2, symbols, 0, #sections + 2, locals, 24)
   add(".strtab", 3, strings.text)
+  if spec.versions then
+    add(".gnu.version", 0x6fffffff, int(spec.versions.of_all, 2):rep(#symbols / 24), 0, #sections - 1, 0, 2)
+    add(".gnu.version_d", 0x6ffffffd, spec.versions.definitions, 0, #sections - 1, spec.versions.count)
+  end
   local names = "\0"
   for _, s in ipairs(sections) do
     s.name_at = #names

@@ -65,6 +65,21 @@ describe("perf.symbols.offset", function()
     end
   end)
 
+  -- The story: definitions of versions are a list in which each says how far behind it the next one is. That was added to a
+  -- signed number, so one could lie before: a file of a few KB was searched for 8 seconds a symbol, and libc has 3,000.
+  it("is found where the definitions of versions go round in a circle", function()
+    local function definition(index, distance)
+      return elf.int(1, 2) .. elf.int(0, 2) .. elf.int(index, 2) .. elf.int(0, 2) .. elf.int(0, 4) .. elf.int(20, 4)
+        .. elf.int(distance, 4)
+    end
+    local symbols_of_it = {}
+    for i = 1, 500 do symbols_of_it[i] = {name = "f" .. i, addr = 0x1000 + i} end
+    symbols_of_it[501] = {name = "f", addr = 0x1230}
+    local offset = offset_in({symbols = symbols_of_it, dynamic = true,
+      versions = {of_all = 7, count = 4294967295, definitions = definition(1, 20) .. definition(2, -20)}}, "f")
+    assert.equal(0x1230, offset)
+  end)
+
   it("knows versions in a name", function()
     local list = {{name = "f@OLD_1", addr = 0x1010}, {name = "f@@NEW_2", addr = 0x1020}, {name = "f2", addr = 0x1030}}
     assert.equal(0x1020, (offset_in({symbols = list}, "f")))
