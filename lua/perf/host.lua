@@ -67,6 +67,17 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- This thread: who it is and what it may
 
+--- The threads of a process.
+-- @return array of thread ids, sorted; or nil, message, code ("ESRCH" when there is no such process)
+function M.threads(pid)
+  local names, message, code = core.listdir(M.root .. ("/proc/%d/task"):format(pid))
+  if not names then return nil, message, code == "ENOENT" and "ESRCH" or code end
+  local list = {}
+  for i, name in ipairs(names) do list[i] = tonumber(name) end
+  table.sort(list)
+  return list
+end
+
 --- The lines of /proc/PID/status; of the calling thread without a pid, since capabilities and seccomp are a thread's.
 -- @return {Uid = "0\t0\t0\t0", CapEff = "...", ...}; or nil, message, code
 function M.status(pid)

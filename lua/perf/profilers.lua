@@ -29,7 +29,7 @@ Profiler.__index = Profiler
 
 local known = { pid = "number", cpu = "number", cgroup = true, events = true, inherit = "boolean" }
 
--- Whom to count, and what of the profiler's events: checked as the public functions' only argument.
+-- Check the options, which are the only argument of the public functions.
 local function check(opts)
   if opts == nil then return {} end
   if type(opts) ~= "table" then blame.raisef("table of options expected, got %s", type(opts)) end
@@ -49,7 +49,7 @@ local function check(opts)
   return opts
 end
 
--- What a machine may lack, or refuse of one event and grant of another. What else goes wrong would with all.
+-- Errors that concern one event: the machine lacks it, or refuses it. Any other error would come with every event.
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
 local function open_event(spec, attr, opts, fallback)
@@ -139,6 +139,14 @@ end
 
 local function all_cache() return require "perf.events".hardware_cache(nil, { "load", "store" }) end
 
+-- A profiler of all events of a kind, or of those that the caller chose.
+local function profiler(kind, all, opts)
+  opts = check(opts)
+  local list, fallback = listed(opts, all)
+  local p, message, code = gather(kind, list, opts, fallback)
+  return p, message, code
+end
+
 --- Count the generic hardware events: cycles, instructions, cache references and misses, branches and their misses,
 -- bus cycles, stalled cycles, reference cycles.
 -- @tparam[opt] table opts `pid` (0: the calling thread, the default; -1: every one on `cpu`), `cpu`, `cgroup` as for
@@ -149,9 +157,7 @@ local function all_cache() return require "perf.events".hardware_cache(nil, { "l
 -- @return[2] nil, message, code when it counts none of them
 -- @raise for an unknown option or event
 function M.hardware_profiler(opts)
-  opts = check(opts)
-  local list, fallback = listed(opts, all_hardware)
-  local p, message, code = gather("hardware", list, opts, fallback)
+  local p, message, code = profiler("hardware", all_hardware, opts)
   return p, message, code
 end
 
@@ -160,9 +166,7 @@ end
 -- @return[1] Profiler
 -- @return[2] nil, message, code
 function M.software_profiler(opts)
-  opts = check(opts)
-  local list, fallback = listed(opts, all_software)
-  local p, message, code = gather("software", list, opts, fallback)
+  local p, message, code = profiler("software", all_software, opts)
   return p, message, code
 end
 
@@ -171,9 +175,7 @@ end
 -- @return[1] Profiler
 -- @return[2] nil, message, code
 function M.cache_profiler(opts)
-  opts = check(opts)
-  local list, fallback = listed(opts, all_cache)
-  local p, message, code = gather("cache", list, opts, fallback)
+  local p, message, code = profiler("cache", all_cache, opts)
   return p, message, code
 end
 

@@ -379,7 +379,7 @@ local function record(self, argv)
   elseif self.pid == EVERYONE then
     tids = {EVERYONE}
   else
-    tids, msg, code = state.threads(self.pid)
+    tids, msg, code = host.threads(self.pid)
     if not tids then return nil, ("process %d: %s"):format(self.pid, msg), code end
   end
   local ok

@@ -22,23 +22,12 @@ local function comm_of(pid, tid)
   return host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
 end
 
---- The threads of a process.
--- @return array of thread ids; or nil, message, code ("ESRCH" when there is no such process)
-function recorder_state.threads(pid)
-  local names, msg, code = core.listdir(("/proc/%d/task"):format(pid))
-  if not names then return nil, msg, code == "ENOENT" and "ESRCH" or code end
-  local list = {}
-  for i, name in ipairs(names) do list[i] = tonumber(name) end
-  table.sort(list)
-  return list
-end
-
 --- Writes a process: a comm for each thread, an mmap2 for all that it may run.
 -- @param write function(bytes): true, or nil, message, code
 -- @param pid number
 -- @param trailer bytes that the events' sample_id_all adds
 function recorder_state.process(write, pid, trailer)
-  for _, tid in ipairs(recorder_state.threads(pid) or {}) do
+  for _, tid in ipairs(host.threads(pid) or {}) do
     local comm = comm_of(pid, tid)
     if comm then
       local ok, msg, code = write(core.synth{type = "comm", trailer = trailer, pid = pid, tid = tid, comm = comm})

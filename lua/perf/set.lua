@@ -86,20 +86,11 @@ local function choose_cpus(asked, spec)
   return chosen
 end
 
-local function threads_of(pid)
-  local names, message, code = core.listdir(("/proc/%d/task"):format(pid))
-  if not names then return nil, message, code == "ENOENT" and "ESRCH" or code end
-  local tids = {}
-  for i, name in ipairs(names) do tids[i] = tonumber(name) end
-  table.sort(tids)
-  return tids
-end
-
--- Whom each event of the set counts: array of {pid=, cpu=, cgroup=}.
+-- The targets that the events of the set count: array of {pid=, cpu=, cgroup=}.
 local function targets(spec, opts)
   local list = {}
   if opts.threads then
-    local tids, message, code = threads_of(opts.threads)
+    local tids, message, code = host.threads(opts.threads)
     if not tids then return nil, message, code end
     for i, tid in ipairs(tids) do list[i] = { pid = tid } end
     return list

@@ -4,7 +4,7 @@
 local as_nobody = require "spec.support.nobody"
 
 for _, name in ipairs { "names", "explain", "permission", "unavailable", "invalid", "profilers", "command.stat",
-  "command.counters", "command.run", "command.say", "recorder_state", "set" } do
+  "command.counters", "command.run", "command.say", "set" } do
   require("perf." .. name)
 end
 

@@ -87,7 +87,7 @@ end
 local function open_all(opts, events)
   local list, targets = {}, {}
   if opts.pid then
-    local tids, message, code = require "perf.recorder_state".threads(opts.pid)
+    local tids, message, code = host.threads(opts.pid)
     if not tids then return nil, code == "ESRCH" and ("no process %d"):format(opts.pid) or message, code end
     for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts["no-inherit"] } end
   else
