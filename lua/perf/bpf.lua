@@ -13,7 +13,8 @@
 -- `SEC("kprobe")` for kprobes and uprobes. A program that returns 0 keeps the hit from being counted or recorded. On counters
 -- and clocks it runs while the event is enabled, for whom the event counts. On tracepoints and probes the kernel hangs it on
 -- the point itself: it runs from `set_bpf` until the event is closed, enabled or not, and on tracepoints and kprobes for
--- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`).
+-- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`). A 0 there hides the hit from the events
+-- of every program on the machine: return 1 for tasks that are not yours.
 --
 -- Object: `program(name)`, `programs()`, `map(name)`, `maps()`, `global(name)`, `set_global(name, value)`, `is_open()`,
 -- `close()`. A program is a table `{name=, type=, section=, fd=, id=, object=}` without `fd` once the object is closed;
