@@ -30,7 +30,7 @@ describe("a clock that joins a group of another software PMU", function()
       local before = g:read()
       kit.touch_pages(64)
       local after = g:read()
-      assert.equal(64, after["page-faults"] - before["page-faults"])
+      assert.is_true(after["page-faults"] - before["page-faults"] >= 64)
       assert.is_true(after["cpu-clock"] > before["cpu-clock"])
       g:disable()
     end

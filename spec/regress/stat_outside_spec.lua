@@ -29,7 +29,8 @@ describe("luaperf stat", function()
       end
       local alone = outside "a.lua" - outside "empty.lua"
       assert.is_true(alone > 1000)
-      assert.near(alone, counts_of(dir, ("-e %s a.lua"):format(FAULTS))[FAULTS], 0.01 * alone + 10)
+      -- The loader's random addresses decide whether a large block of malloc's grows in its place: 3 % of the faults of Lua 5.3.
+      assert.near(alone, counts_of(dir, ("-e %s a.lua"):format(FAULTS))[FAULTS], 0.1 * alone + 10)
     end)
   end)
 
@@ -111,7 +112,7 @@ describe("luaperf stat", function()
       util.write_file(dir .. "/wait", '#!/bin/sh\ncase $1 in a.lua) : >going; exec sleep 60;; esac\nexec $REAL "$@"\n')
       local output, status = luaperf(dir, "chmod +x wait; REAL=$LUA LUA=./wait; export REAL; "
         .. "$root/bin/luaperf stat -e task-clock -o out.json a.lua >out 2>&1 & p=$!; "
-        .. "for i in $(seq 1000); do [ -e going ] && break; sleep 0.01; done; sleep 0.1; kill -TERM $p; wait $p; echo $? >rc")
+        .. "while ! [ -e going ]; do sleep 0.01; done; kill -TERM $p; wait $p; echo $? >rc")
       assert.equal(0, status, output)
       assert.equal("143\n", util.read_file(dir .. "/rc"))
       assert.matches("^luaperf: a.lua: the counts include the start .*: a signal arrived before it was opened\n$",
