@@ -102,7 +102,9 @@ void pb_open_output(lua_State *L);
 
 /* meter.c: a Group or a list's Meter; raises what a read of it gave */
 struct pf_meter *pb_check_meter(lua_State *L, int i);
-int pb_meter_failed(lua_State *L, int r);
+int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r);
+#define PB_CLOSED_GROUP "Group is closed, or a member of it"
+#define PB_CLOSED_LIST "the events were closed, by perf.release or close, before the measurement ended"
 void pb_open_meter(lua_State *L);
 void pb_open_counts(lua_State *L); /* after meter.c */
 /* guard.c: if the Counts at `counts`, a measurement by the Meter at `meter`, are collected before pb_unguard, the meter learns

@@ -83,7 +83,7 @@ static int l_begin(lua_State *L)
 	r = begin(L, m);
 	if (r == -ESRCH)
 		return 0;
-	return r < 0 ? pb_meter_failed(L, r) : 1;
+	return r < 0 ? pb_meter_failed(L, m, r) : 1;
 }
 
 /* core.finish(meter, counts, ...): the same Counts, which are now the difference, and the other arguments. */
@@ -91,7 +91,7 @@ static int l_finish(lua_State *L)
 {
 	const int r = end(L);
 
-	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L) - 1;
+	return r < 0 ? pb_meter_failed(L, check_meter(L, 1), r) : lua_gettop(L) - 1;
 }
 
 /* core.start(meter, layout), core.stop(meter, counts): begin and finish that raise no error of the machine: Counts, true; or nil,
@@ -121,7 +121,7 @@ static int l_snap(lua_State *L)
 
 	if (r < 0 && r != -EBADF && r != -ECHILD)
 		return pb_fail_read(L, r);
-	return r < 0 ? pb_meter_failed(L, r) : 1;
+	return r < 0 ? pb_meter_failed(L, m, r) : 1;
 }
 
 static struct pf_counts *to_counts(lua_State *L, int i)
@@ -214,6 +214,10 @@ void pb_open_counts(lua_State *L)
 	lua_setfield(L, -2, "pointers");
 	pb_push_u64(L, PF_COUNT_FELL);
 	lua_setfield(L, -2, "count_fell");
+	lua_pushliteral(L, PB_CLOSED_GROUP);
+	lua_setfield(L, -2, "closed_group");
+	lua_pushliteral(L, PB_CLOSED_LIST);
+	lua_setfield(L, -2, "closed_list");
 	pb_class(L, PB_COUNTS, none, NULL);
 	lua_setfield(L, -2, "Counts");
 	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {

@@ -17,7 +17,7 @@ static int finish(lua_State *L)
 
 	if (m->rests)
 		pb_unguard(L, 1);
-	return r < 0 ? pb_meter_failed(L, r) : lua_gettop(L);
+	return r < 0 ? pb_meter_failed(L, m, r) : lua_gettop(L);
 }
 
 static int all(lua_State *L)
@@ -68,7 +68,7 @@ static int l_measure(lua_State *L)
 		return slowly(L);
 	}
 	if (r < 0)
-		return pb_meter_failed(L, r);
+		return pb_meter_failed(L, m, r);
 	if (r > 0)
 		pb_guard(L, lua_upvalueindex(UP_METER), lua_gettop(L));
 	if (at == 1)

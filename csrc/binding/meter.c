@@ -62,6 +62,7 @@ static int l_group(lua_State *L)
 	m->group[0].lost = (leader->format & PF_FORMAT(LOST)) != 0;
 	m->group[0].fd = leader->fd;
 	m->group[0].off = &leader->off;
+	m->is_group = 1;
 	m->since_ns = lua_isnil(L, 3) ? 0 : pb_check_u64(L, 3, UINT64_MAX);
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
@@ -220,15 +221,15 @@ static int l_reopen(lua_State *L)
 }
 
 /* Raise the error at the line that called the library: perf.names.blame finds it. */
-int pb_meter_failed(lua_State *L, int r)
+int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 {
 	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
 	lua_getfield(L, -1, "perf.names.blame");
 	if (!lua_istable(L, -1))
 		return luaL_error(L, "read: %s", strerror(-r));
-	lua_getfield(L, -1, r == -EBADF || r == -ECHILD ? "self" : "raise");
+	lua_getfield(L, -1, (r == -EBADF && m->is_group) || r == -ECHILD ? "self" : "raise");
 	if (r == -EBADF) {
-		lua_pushliteral(L, "Group is closed, or a member of it");
+		lua_pushstring(L, m->is_group ? PB_CLOSED_GROUP : PB_CLOSED_LIST);
 	} else if (r == -ECHILD) {
 		lua_pushfstring(L, PB_INHERITED, "Group");
 	} else {
@@ -268,7 +269,7 @@ static int meter_ioctl(lua_State *L, unsigned long request, const char *name)
 
 	if (r == -ECHILD)
 		pb_refuse_inherited(L, 1, "Group");
-	luaL_argcheck(L, r != -EBADF, 1, "Group is closed, or a member of it");
+	luaL_argcheck(L, r != -EBADF, 1, PB_CLOSED_GROUP);
 	return pb_result(L, r, name);
 }
 

@@ -26,6 +26,7 @@ struct pf_meter {
 	uint32_t asleep; /* a pf_meter_sleep: unless AWAKE, the groups are disabled, and the next measurement enables them */
 	uint32_t owner;  /* the pf_thread_token of the only thread that may use it; 0 = any thread may */
 	uint32_t rests;   /* 1: its groups are enabled only while a measurement runs, since they take counters from other events */
+	uint32_t is_group; /* it was made of one kernel group, by the program */
 	uint32_t running; /* measurements that have begun but not ended, including those that an error ended */
 	uint64_t used_ns; /* when the last measurement began, by CLOCK_MONOTONIC */
 	uint64_t reset_ns; /* when one of its events was last reset; 0 = never */

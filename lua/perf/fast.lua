@@ -143,19 +143,20 @@ local function by_ffi(ffi)
   end
 
   local EBADF, ESRCH, ECHILD = -9, -3, -10
-  local function failed(r)
+  local function failed(r, meter)
     if r == ECHILD then blame.self(core.inherited "Group") end
-    if r == EBADF then blame.self "Group is closed, or a member of it" end
+    if r == EBADF and getmetatable(meter) == core.Group then blame.self(core.closed_group) end
+    if r == EBADF then blame.raise(core.closed_list, 0) end
     blame.raise(select(2, core.read_failed(r)), 0)
   end
 
   -- begin and finish return 0; or a failure, or that the measurement needs a guard (csrc/binding/guard.c).
   local function guard(r, meter, c)
-    if r < 0 then failed(r) end
+    if r < 0 then failed(r, meter) end
     core.guard(meter, c)
   end
-  local function unguard(r, c)
-    if r < 0 then failed(r) end
+  local function unguard(r, meter, c)
+    if r < 0 then failed(r, meter) end
     core.unguard(c)
   end
 
@@ -181,7 +182,7 @@ local function by_ffi(ffi)
 
   function M.finish(meter, c, ...)
     local r = finish(meter, c)
-    if r ~= 0 then unguard(r, c) end
+    if r ~= 0 then unguard(r, meter, c) end
     return c, ...
   end
 
@@ -190,7 +191,7 @@ local function by_ffi(ffi)
     c._layout = layout
     local r = snap(meter, c)
     if r == 0 then return c end
-    if r == EBADF or r == ECHILD then failed(r) end
+    if r == EBADF or r == ECHILD then failed(r, meter) end
     return core.read_failed(r)
   end
 
@@ -209,7 +210,7 @@ local function by_ffi(ffi)
   function M.stop(meter, c)
     local r = finish(meter, c)
     if r < 0 then return core.read_failed(r) end
-    if r > 0 then unguard(r, c) end
+    if r > 0 then unguard(r, meter, c) end
     return true
   end
 

@@ -26,7 +26,7 @@ local function check_group(g, method) return blame.object(g, core.Group, "Group"
 local function check_open(g, method)
   local events = check_group(g, method)
   for _, ev in ipairs(events) do
-    if not ev:is_open() then blame.method(method, "Group is closed, or a member of it", 1) end
+    if not ev:is_open() then blame.method(method, core.closed_group, 1) end
     if ev:is_inherited() then blame.method(method, core.inherited "Group", 1) end
   end
   return events

@@ -429,7 +429,7 @@ describe("perf.measure", function()
   it("raises in a measurement whose list is released within", function()
     local ok, why = pcall(perf.measure, "page-faults", perf.release)
     assert.is_false(ok)
-    assert.matches("Group is closed", why)
+    assert.matches("the events were closed, by perf.release", why)
     assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
   end)
 
