@@ -61,6 +61,40 @@ describe("luaperf stat", function()
     end)
   end)
 
+  -- The story: the file of several runs had no means, had another shape than that of one run, and was described nowhere.
+  it("writes the means of several runs, and each run, as JSON", function()
+    requires { module = "dkjson" }
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "local n = io.open('n', 'a') n:write 'x' n:close() os.exit(arg[1] and 3)")
+      local function run(arguments)
+        local output, status = shell(dir, "luaperf stat -r 4 -e page-faults:u,dummy -o x.json a.lua " .. arguments)
+        return assert(require "dkjson".decode(util.read_file(dir .. "/x.json")), output), status
+      end
+      local t, status = run ""
+      assert.equal(0, status)
+      assert.equal("xxxx", util.read_file(dir .. "/n"))
+      assert.equal(4, #t.runs)
+      local sum, square = 0, 0
+      for _, r in ipairs(t.runs) do
+        assert.equal("page-faults:u", r.events[1].label)
+        assert.equal(r.events[1].value, r.counts["page-faults:u"])
+        sum = sum + r.events[1].value
+      end
+      local e = t.events[1]
+      for _, r in ipairs(t.runs) do square = square + (r.events[1].value - sum / 4) ^ 2 end
+      assert.same({ "page-faults:u", 4 }, { e.label, e.runs })
+      assert.is_true(math.abs(e.mean - sum / 4) < 1e-6)
+      assert.is_true(math.abs(e.stddev - math.sqrt(square / 3)) < 1e-6)
+      assert.is_true(math.abs(e.percent - 100 * e.stddev / 2 / e.mean) < 1e-6)
+      e = t.events[2]
+      assert.same({ "dummy", 4, 0, 0, 0 }, { e.label, e.runs, e.mean, e.stddev, e.percent })
+      assert.is_true(t.wall_ns.mean > 0)
+      t, status = run "fail" -- the first one is the last one: the shape is the same
+      assert.equal(3, status)
+      assert.same({ 1, 1, 0 }, { #t.runs, t.events[1].runs, t.events[1].stddev })
+    end)
+  end)
+
   it("keeps the script's status", function()
     with_directory(function(dir)
       util.write_file(dir .. "/exit.lua", "os.exit(7)")

@@ -148,14 +148,33 @@ local function text_of(result, title, opts)
   return table.concat(lines, "\n"), c
 end
 
+-- The mean of some numbers, their standard deviation, and how far the mean may be off by chance (its own standard deviation) in
+-- percent.
 local function mean_of(values)
   local sum, square = 0, 0
   for _, v in ipairs(values) do sum = sum + v end
   local mean = sum / #values
   for _, v in ipairs(values) do square = square + (v - mean) ^ 2 end
-  -- Of the mean: what chance alone moves it by.
-  local spread = #values > 1 and math.sqrt(square / (#values - 1) / #values) or 0
-  return mean, mean ~= 0 and 100 * spread / mean or 0
+  local deviation = #values > 1 and math.sqrt(square / (#values - 1)) or 0
+  return { mean = mean, stddev = deviation, percent = mean ~= 0 and 100 * deviation / math.sqrt(#values) / mean or 0 }
+end
+
+-- An array of {label=, unit=, why=, unsupported=, runs= how many had a value, mean=, stddev=, percent=}, and the same of the wall
+-- time.
+local function means_of(results)
+  local rows, walls = {}, {}
+  for i, e in ipairs(results[1].entries) do
+    local values = {}
+    for _, r in ipairs(results) do
+      local other = r.entries[i]
+      if other and other.value then values[#values + 1] = tonumber(other.value) end
+    end
+    local row = #values > 0 and mean_of(values) or {}
+    row.label, row.unit, row.why, row.unsupported, row.runs = e.label, e.unit, e.why, e.unsupported, #values
+    rows[i] = row
+  end
+  for i, r in ipairs(results) do walls[i] = tonumber(r.wall_ns) end
+  return rows, mean_of(walls)
 end
 
 local function amount(v, unit)
@@ -164,21 +183,21 @@ local function amount(v, unit)
 end
 
 local function text_of_several(results, title)
-  local rows, walls = {}, {}
-  for i, e in ipairs(results[1].entries) do
-    local values = {}
-    for _, r in ipairs(results) do
-      local other = r.entries[i]
-      if other and other.value then values[#values + 1] = tonumber(other.value) end
-    end
-    local mean, spread = mean_of(values)
-    rows[i] = #values > 0 and { "  " .. amount(mean, e.unit), e.label, ("+- %.2f %%"):format(spread) }
+  local rows, wall = means_of(results)
+  for i, e in ipairs(rows) do
+    rows[i] = e.mean and { "  " .. amount(e.mean, e.unit), e.label, ("+- %.2f %%"):format(e.percent) }
       or { ("  %s   "):format(e.unsupported and "<not supported>" or "<not counted>"), e.label, e.why or "" }
   end
-  for i, r in ipairs(results) do walls[i] = tonumber(r.wall_ns) end
-  local wall, spread = mean_of(walls)
   return ("\n%s, mean of %d runs:\n\n%s\n\n  %s elapsed  +- %.2f %%\n"):format(title, #results,
-    format.align(rows, { true }), format.ns(wall), spread)
+    format.align(rows, { true }), format.ns(wall.mean), wall.percent)
+end
+
+-- With -r: the means, and each run as it would be alone.
+local function json_of_several(results)
+  local events, wall = means_of(results)
+  local runs = {}
+  for i, r in ipairs(results) do runs[i] = counts.plain(r.entries, r.wall_ns, "software"):totable() end
+  return require "perf.json".encode { events = events, wall_ns = wall, runs = runs }
 end
 
 local function deliver(text, json, opts)
@@ -233,8 +252,7 @@ function M.run(opts, words, here)
   if #results > 1 then text = text_of_several(results, title) end
   local ok
   ok, message, code = deliver(text, function()
-    if #results == 1 then return c:json() end
-    return require "perf.json".encode { runs = results }
+    return runs > 1 and json_of_several(results) or c:json()
   end, opts)
   if not ok then return nil, message, code end
   return run.status(ended)
