@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
+
 enum { FIRST_SLOTS = 64 };
 
 int pf_tally_init(struct pf_tally *t, uint32_t nkeys, uint32_t max)
@@ -31,24 +33,34 @@ void pf_tally_clear(struct pf_tally *t)
 	t->total = t->other = 0;
 }
 
-/* The slot of a key, or the empty one where it belongs: there always is one. */
-static uint64_t *find(const struct pf_tally *t, const uint64_t *key)
+/* The slot of a key, or the empty one where it belongs: there always is one. n is nkeys, a constant that unrolls the loops. */
+PF_INLINE uint64_t *find_of(const struct pf_tally *t, const uint64_t *key, uint32_t n)
 {
 	uint64_t h = 0;
-	uint32_t i;
 
-	for (uint32_t k = 0; k < t->nkeys; k++)
+	for (uint32_t k = 0; k < n; k++)
 		h = (h ^ key[k]) * UINT64_C(0x9e3779b97f4a7c15);
-	for (i = (uint32_t)(h >> 32);; i++) {
-		uint64_t *slot = t->slots + (size_t)(i & t->mask) * t->width;
-		uint32_t k = 0;
+	for (uint32_t i = (uint32_t)(h >> 32);; i++) {
+		uint64_t *slot = t->slots + (size_t)(i & t->mask) * (n + 1), differ = 0;
 
-		if (slot[0] == 0)
+		for (uint32_t k = 0; k < n; k++)
+			differ |= slot[1 + k] ^ key[k];
+		if (slot[0] == 0 || differ == 0)
 			return slot;
-		while (k < t->nkeys && slot[1 + k] == key[k])
-			k++;
-		if (k == t->nkeys)
-			return slot;
+	}
+}
+
+static uint64_t *find(const struct pf_tally *t, const uint64_t *key)
+{
+	switch (t->nkeys) {
+	case 1:
+		return find_of(t, key, 1);
+	case 2:
+		return find_of(t, key, 2);
+	case 3:
+		return find_of(t, key, 3);
+	default:
+		return find_of(t, key, PF_TALLY_MAX_KEYS);
 	}
 }
 
@@ -71,26 +83,34 @@ static int grow(struct pf_tally *t)
 	return 0;
 }
 
+/* A key that is not there: slot is the empty one where it belongs. */
+static __attribute__((noinline)) int add_key(struct pf_tally *t, uint64_t *slot, const uint64_t *key, uint64_t count)
+{
+	if (count == 0)
+		return 0;
+	if (t->n >= t->max) {
+		t->other += count;
+		t->total += count;
+		return 0;
+	}
+	if (t->n > t->mask / 2) { /* half empty at least: searching stays short */
+		if (grow(t) < 0)
+			return -ENOMEM;
+		slot = find(t, key);
+	}
+	memcpy(slot + 1, key, t->nkeys * sizeof *key);
+	t->n++;
+	slot[0] = count;
+	t->total += count;
+	return 0;
+}
+
 int pf_tally_add(struct pf_tally *t, const uint64_t *key, uint64_t count)
 {
 	uint64_t *slot = find(t, key);
 
-	if (count == 0)
-		return 0;
-	if (slot[0] == 0) {
-		if (t->n >= t->max) {
-			t->other += count;
-			t->total += count;
-			return 0;
-		}
-		if (t->n > t->mask / 2) { /* half empty at least: searching stays short */
-			if (grow(t) < 0)
-				return -ENOMEM;
-			slot = find(t, key);
-		}
-		memcpy(slot + 1, key, t->nkeys * sizeof *key);
-		t->n++;
-	}
+	if (slot[0] == 0)
+		return add_key(t, slot, key, count);
 	slot[0] += count;
 	t->total += count;
 	return 0;
