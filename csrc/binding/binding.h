@@ -66,6 +66,7 @@ struct pb_event {
 	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; a list of those that write into
 							  * this one's */
 	int redirected;                                  /* its output was redirected at some time */
+	struct pb_loss *loss;                            /* of the function that ev:ring_loss() has given, or NULL */
 
 	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */
 	int wake_fd, wake_read;
@@ -79,7 +80,7 @@ struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
 void pb_push_reading(lua_State *L, const struct pf_reading *rd);
 void pb_open_event(lua_State *L);
 
-/* ring.c, after event.c: adds to its methods */
+/* ring.c, after event.c and record.c: adds to Event's methods */
 void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden);
 void pb_event_end(struct pb_event *e); /* idempotent; the descriptor is still open */
 void pb_event_let_go(struct pb_event *e, int outer); /* after pb_hold(&e->hold) */

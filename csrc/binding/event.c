@@ -5,6 +5,7 @@
 
 #include "../core/meter.h"
 #include "binding.h"
+#include "ring.h"
 
 static struct pf_event *to_event(lua_State *L, int i)
 {
@@ -89,8 +90,12 @@ static int l_close(lua_State *L)
 
 static int l_gc(lua_State *L)
 {
-	((struct pb_event *)(void *)to_event(L, 1))->hold.held = 0;
-	return l_close(L);
+	struct pb_event *e = (struct pb_event *)(void *)to_event(L, 1);
+
+	e->hold.held = 0;
+	l_close(L);
+	pb_lost_collected(L, e);
+	return 0;
 }
 
 static int l_enable(lua_State *L)

@@ -37,6 +37,8 @@ void pb_push_joined(lua_State *L, int i);
 void pb_lost_redirect(struct pb_event *e, struct pb_event *target);
 /* Keep the last count before the event is closed. */
 void pb_lost_end(struct pb_event *e);
+/* ... and the ring's last count before its memory is freed. */
+void pb_lost_collected(lua_State *L, struct pb_event *e);
 void pb_open_ring_lost(lua_State *L);
 void pb_open_ring_wait(lua_State *L);
 void pb_open_ring_output(lua_State *L);

@@ -6,8 +6,19 @@
  *
  * Several events may write into one ring. Each keeps its loss at the time when it began to write into the ring (lost_base). So
  * the loss of a ring is the sum of what its writers lost since then, and of what events that no longer write into it lost there
- * (lost_gone). */
+ * (lost_gone).
+ *
+ * What a tally took from a ring can be asked for when the Event has been collected. So the loss of a ring is also given as a
+ * function, which has the last count in a userdata of its own. The registry holds the function, under the event's address, until
+ * the event is collected. */
 #include "ring.h"
+
+/* event: NULL when it has been collected. */
+struct pb_loss {
+	struct pb_event *event;
+	uint64_t lost;
+	int known;
+};
 
 /* The total loss of the event, as far as the kernel reports or has reported it. Sets *known to 0 if that may not be all. */
 static uint64_t own_lost(struct pb_event *e, int *known)
@@ -121,20 +132,61 @@ static int l_lost(lua_State *L)
 	return 2;
 }
 
-/* ev:ring_lost(): how many records of all events were lost in its ring; true if it is a lower bound. */
-static int l_ring_lost(lua_State *L)
+static void look(struct pb_loss *loss)
+{
+	loss->known = 1;
+	loss->lost = ring_lost(loss->event, &loss->known);
+}
+
+/* Upvalue: the userdata. */
+static int l_loss(lua_State *L)
+{
+	struct pb_loss *loss = lua_touserdata(L, lua_upvalueindex(1));
+
+	if (loss->event)
+		look(loss);
+	pb_push_u64(L, loss->lost);
+	lua_pushboolean(L, !loss->known);
+	return 2;
+}
+
+/* ev:ring_loss(): a function that returns how many records of all events were lost in its ring, and true if that is a lower bound.
+ * It does not keep the event alive. */
+static int l_ring_loss(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
-	int known = 1;
+	struct pb_loss *loss;
 
-	pb_push_u64(L, ring_lost(e, &known));
-	lua_pushboolean(L, !known);
-	return 2;
+	lua_pushlightuserdata(L, e);
+	lua_rawget(L, LUA_REGISTRYINDEX);
+	if (!lua_isnil(L, -1))
+		return 1;
+	lua_pushlightuserdata(L, e);
+	loss = pb_newplain(L, sizeof *loss);
+	*loss = (struct pb_loss){.event = e};
+	lua_pushcclosure(L, l_loss, 1);
+	lua_pushvalue(L, -1);
+	lua_insert(L, -3);
+	lua_rawset(L, LUA_REGISTRYINDEX);
+	e->loss = loss;
+	return 1;
+}
+
+void pb_lost_collected(lua_State *L, struct pb_event *e)
+{
+	if (!e->loss)
+		return;
+	look(e->loss);
+	e->loss->event = NULL;
+	e->loss = NULL;
+	lua_pushlightuserdata(L, e);
+	lua_pushnil(L);
+	lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
 void pb_open_ring_lost(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"lost", l_lost}, {"ring_lost", l_ring_lost}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"lost", l_lost}, {"ring_loss", l_ring_loss}, {NULL, NULL}};
 
 	lua_getfield(L, -1, "Event");
 	lua_getfield(L, -1, "__index");

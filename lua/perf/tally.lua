@@ -47,39 +47,39 @@ function M.tally(opts)
   if not raw then return nil, message, code end
   local fields = {}
   for i, name in ipairs(by) do fields[i] = name end
-  -- _losses: one for each ring and file that records were taken from, {lost=, base=, at_least=}; _of: the same by Event or file.
+  -- _losses: one for each ring and file that records were taken from, {now=, base=}; _of: the same by Event or file. now()
+  -- returns how many records the source has lost so far and whether that is a lower bound, also when the source has been
+  -- collected. base is what it returned at the last `clear`.
   local self = { _raw = raw, fields = fields, weight = opts.weight }
   self._losses, self._of = {}, setmetatable({}, { __mode = "k" })
   return setmetatable(self, Tally)
 end
 
--- How many records a source has lost so far.
-local function look(loss, source)
-  local lost, at_least
-  if getmetatable(source) == core.Event then
-    lost, at_least = source:ring_lost()
-  else
-    lost, at_least = source:lost()
+local function file_loss(file)
+  local alive, lost, at_least = setmetatable({ file }, { __mode = "v" }), nil, nil
+  return function()
+    if alive[1] then lost, at_least = alive[1]:lost() end
+    return lost, at_least
   end
-  loss.lost, loss.at_least = lost, at_least
 end
 
-local function note(self, source)
-  local loss = self._of[source]
-  if not loss then
-    loss = { base = 0 }
-    self._of[source], self._losses[#self._losses + 1] = loss, loss
-  end
-  look(loss, source)
+local function note(self, source, now)
+  local loss = { now = now, base = 0 }
+  self._of[source], self._losses[#self._losses + 1] = loss, loss
+  return loss
 end
 
-local function look_again(self)
-  for source, loss in every(self._of) do look(loss, source) end
-end
-
+-- The loss is looked at when it is asked for: to the kernel that is a system call.
 local function take_ring(self, ev)
   local n, message, code = self._raw:take(ev)
-  if n then note(self, ev) end
+  if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
+  return n, message, code
+end
+
+local function take_file(self, file, data)
+  local n, message, code = self._raw:take(data)
+  local loss = self._of[file] or note(self, file, file_loss(file))
+  loss.now() -- the file may be collected
   return n, message, code
 end
 
@@ -89,11 +89,7 @@ end
 function Tally:take(source)
   if type(source) == "userdata" and getmetatable(source) == core.Event then return take_ring(self, source) end
   local data = type(source) == "table" and rawget(source, "_data")
-  if data then
-    local n, message, code = self._raw:take(data)
-    note(self, source)
-    return n, message, code
-  end
+  if data then return take_file(self, source, data) end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
     error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
@@ -162,10 +158,10 @@ end
 -- does not count them and `lost` is a lower bound: see Event:lost)}
 function Tally:totals()
   local total, other, keys, without = self._raw:totals()
-  look_again(self)
   local lost, at_least = 0, nil
   for _, loss in ipairs(self._losses) do
-    lost, at_least = lost + loss.lost - loss.base, at_least or loss.at_least or nil
+    local its, is_least = loss.now()
+    lost, at_least = lost + its - loss.base, at_least or is_least or nil
   end
   return { total = total, other = other, keys = keys, without = without, lost = lost, at_least = at_least }
 end
@@ -173,8 +169,7 @@ end
 --- Forget what was counted.
 function Tally:clear()
   self._raw:clear()
-  look_again(self)
-  for _, loss in ipairs(self._losses) do loss.base = loss.lost end
+  for _, loss in ipairs(self._losses) do loss.base = loss.now() end
 end
 
 --- Give the memory back at once; the collector does it too.

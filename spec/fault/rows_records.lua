@@ -35,7 +35,7 @@ method("Event", ringed, {
   has_record = function(ev) return touch(ev):has_record() end,
   kernel_attr = function(ev) return ev:kernel_attr() end,
   format = function(ev) return ev:format() end,
-  ring_lost = { run = function(ev) return (ev:ring_lost()) end, survives = "read" }, -- as lost
+  ring_loss = { run = function(ev) return (ev:ring_loss()()) end, survives = "read" }, -- as lost
   woken = function(ev) return not ev:woken() end,
   lost = { run = function(ev) return ev:lost() end, survives = "read" }, -- it says that it is a lower bound
   wake = function(ev) return ev:wake() end,

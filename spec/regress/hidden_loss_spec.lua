@@ -92,6 +92,27 @@ describe("what a ring lost", function()
     assert.equal("Tally: nothing was counted", tostring(tally))
   end)
 
+  it("is known to a tally when the event has been collected, with what was lost after the last take", function()
+    local tally, collected, lost = perf.tally { by = "tid" }, setmetatable({}, { __mode = "k" }), nil
+    local function overflow()
+      local ev = assert(perf.open(with()))
+      collected[ev] = true
+      assert(ev:map { pages = 1 })
+      rings.touch(ev, N)
+      tally:take(ev)
+      rings.touch(ev, N)
+      lost = ev:lost()
+    end
+    overflow()
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil((next(collected)))
+    assert.is_true(lost > N)
+    assert.equal(lost, tally:totals().lost)
+    tally:clear()
+    assert.equal(0, tally:totals().lost)
+  end)
+
   it("is each event's own in a group, and the group's in all", function()
     local g = rings.keep(assert(perf.group { with(), with { event = "minor-faults:u", sample_period = 2 }, "dummy" }))
     assert.same({ 0, {} }, { g:lost() })
