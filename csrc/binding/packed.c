@@ -115,6 +115,4 @@ void pb_open_packed(lua_State *L)
 		{"tag", l_tag}, {"packed_field", l_packed_field}, {"record_pointers", l_pointers}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	lua_pushinteger(L, PF_RECORD_MAX_SIZE);
-	lua_setfield(L, -2, "record_room");
 }

@@ -216,30 +216,47 @@ function core.earlier(a, b)
   return ta == nil and tb ~= nil
 end
 
--- The code of a loop's function that gives some fields, by their names. One for all loops of the kind, so that the compiler takes
--- each loop after the first for the same.
-local makers = {}
+-- The step of a loop that gives some fields, by their names. One for all loops of the kind, which differ in their state alone:
+-- the compiler takes each closure for another function, so with a closure for each loop it would compile each loop anew. The
+-- state: take and source; rec, which is filled again for each record; type; is_over(), true when the loop is to end at a record
+-- of another type; and otherwise(source, why), which takes what cannot be taken here, and says whether to go on.
+local steps = {}
 
-local function maker(...)
-  local code = select("#", ...) == 0 and "" or ", rec." .. table.concat({ ... }, ", rec.")
-  makers[code] = makers[code] or loadstring(([[
-    local take, source, rec, is_type, skip = ...
-    local function step(_, count)
-      local n = take(source, rec)
-      if n == 1 and is_type(rec) then return count + 1%s end
-      if n == 1 or skip(n) then return step(_, count) end
-    end
-    return step, nil, 0]]):format(code), "=each")
-  return makers[code]
+local function next_step(loop, n, count, step)
+  if n == TAKEN then
+    if loop:is_over() then return nil end
+  elseif n > TAKEN then
+    loop.rec = new(2 * n)
+  elseif n == UNTAGGED then
+    core.tag(loop.source, intern)
+  elseif not loop.otherwise(loop.source, n) then
+    return nil
+  end
+  return step(loop, count)
 end
 
--- What each returns. otherwise(source, why) takes what cannot be taken here, and says whether to go on.
+local function step_of(...)
+  local code = select("#", ...) == 0 and "" or ", rec." .. table.concat({ ... }, ", rec.")
+  steps[code] = steps[code] or loadstring(([[
+    local next_step = ...
+    local function step(loop, count)
+      local rec = loop.rec
+      local n = loop.take(loop.source, rec)
+      if n == 1 and rec.type == loop.type then return count + 1%s end
+      return next_step(loop, n, count, step)
+    end
+    return step]]):format(code), "=each")(next_step)
+  return steps[code]
+end
+
+local FIRST_ROOM = 248 -- most records fit; one that does not has a larger one made
+
+local function never() return false end
+
+-- What each returns.
 local function values(take, source, otherwise, type, ...)
-  return maker(...)(take, source, new(core.record_room), function(rec) return rec.type == type end, function(why)
-    if why ~= UNTAGGED then return otherwise(source, why) end
-    core.tag(source, intern)
-    return true
-  end)
+  return step_of(...), { take = take, source = source, rec = new(FIRST_ROOM), type = type, is_over = never,
+    otherwise = otherwise }, 0
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -357,24 +374,14 @@ end
 local function is_table(v) return type(v) == "table" end
 
 -- A loop that ends at its limits, even while records of other types keep coming.
-local function each_bounded(ev, opts, kind, ...)
-  local max, is_over, over = opts.max or math.huge, wake.timer(opts.duration), false
-  local step = maker(...)(take_event, ev, new(core.record_room), function(rec)
-    if rec.type == kind then return true end
-    over = is_over()
-    return over
-  end, function(why)
-    if why ~= UNTAGGED then return otherwise_event(ev, why) end
-    core.tag(ev, intern)
-    return true
-  end)
-  local function give(...)
-    if not over then return ... end
-  end
+local function each_bounded(ev, opts, ...)
+  local max, is_over = opts.max or math.huge, wake.timer(opts.duration)
+  local step, loop, first = values(take_event, ev, otherwise_event, ...)
+  loop.is_over = is_over
   return function(_, count)
     if count >= max or is_over() then return nil end
-    return give(step(_, count))
-  end, nil, 0
+    return step(loop, count)
+  end, nil, first
 end
 
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.

@@ -69,6 +69,27 @@ describe("ev:each", function()
     assert.equal(1000, n + ev:lost())
   end)
 
+  it("reads records of any size", function()
+    local ev = faults { sample_type = { "addr", "stack_user" }, sample_stack_user = 4096 }
+    touch(ev, 8)
+    local addresses, n = {}, 0
+    for i, addr in ev:each("sample", "addr") do
+      addresses[perf.hex(addr)], n = true, i
+    end
+    assert.equal(8, n)
+    for _ in pairs(addresses) do n = n - 1 end
+    assert.equal(0, n)
+  end)
+
+  it("has one function for all loops of a kind, which LuaJIT compiles once", function()
+    rings.needs_compiler() -- elsewhere each loop has a closure in C
+    local ev = faults()
+    local step, state = ev:each("sample", "addr")
+    local same, other = ev:each("sample", "addr")
+    assert.equal(step, same)
+    assert.is_true(state ~= other)
+  end)
+
   it("raises for what it does not know, and when closed", function()
     local ev = faults()
     raises("no record of the kernel has the type 'smaple'", function() ev:each("smaple") end)
