@@ -113,6 +113,20 @@ static inline void pb_register(lua_State *L, const luaL_Reg *l)
 	}
 }
 
+/* The userdata at i if its metatable is the one at that index, absolute or pseudo-index, else NULL. For what is called for each
+ * record: to look a metatable up by its name costs more. */
+static inline void *pb_test_as(lua_State *L, int i, int metatable)
+{
+	void *p = lua_touserdata(L, i);
+
+	if (!p || !lua_getmetatable(L, i))
+		return NULL;
+	if (!lua_rawequal(L, -1, metatable))
+		p = NULL;
+	lua_pop(L, 1);
+	return p;
+}
+
 /* The userdata at i if its metatable is the registry's tname, else NULL. */
 static inline void *pb_test(lua_State *L, int i, const char *tname)
 {

@@ -10,8 +10,8 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_int64(L);
 	pb_open_attr(L);
 	pb_open_event(L);
-	pb_open_ring(L);
 	pb_open_record(L);
+	pb_open_ring(L);
 	pb_open_packed(L);
 	pb_open_layouts(L);
 	pb_open_record_defs(L);

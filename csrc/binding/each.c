@@ -87,15 +87,12 @@ static int l_data_step(lua_State *L)
 /* Upvalues: the Event, its struct each. */
 static int l_event_step(lua_State *L)
 {
+	struct pb_event *ev = pb_mapped_upvalue(L);
 	struct each *e = lua_touserdata(L, lua_upvalueindex(2));
 	const unsigned char *bytes;
-	struct pb_event *ev;
 	struct pf_record rec;
 	int n;
 
-	lua_settop(L, 0);
-	lua_pushvalue(L, lua_upvalueindex(1));
-	ev = pb_check_mapped(L, 1);
 	while (e->count < e->max && !pb_woken(ev) && (e->ends == UINT64_MAX || pf_wall_ns() < e->ends) &&
 	       (n = pf_ring_next(&ev->ring, &rec, &bytes)) != 0) {
 		if (n == -EBADMSG)

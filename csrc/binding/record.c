@@ -204,12 +204,9 @@ uint32_t pb_check_record_type(lua_State *L, int i)
 /* The Record at 1 by its metatable in upvalue 2: a look-up by name would cost as much as the rest. */
 static const struct pb_record *self(lua_State *L)
 {
-	const struct pb_record *r = lua_touserdata(L, 1);
+	const struct pb_record *r = pb_test_as(L, 1, lua_upvalueindex(2));
 
-	if (!r || !lua_getmetatable(L, 1) || !lua_rawequal(L, -1, lua_upvalueindex(2)))
-		return check_record(L, 1);
-	lua_settop(L, 2);
-	return r;
+	return r ? r : check_record(L, 1);
 }
 
 /* Upvalues: names to rows, to methods, and {function} for a field that Lua makes of the Record; the metatable. */
@@ -332,13 +329,14 @@ int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char 
 	return e;
 }
 
-int pb_refill_record(lua_State *L, int into, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info)
+int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+		     int info)
 {
-	struct pb_record *r = check_record(L, into);
+	struct pb_record *r = into ? lua_touserdata(L, into) : NULL;
 	int e;
 
-	if (r->room < n)
-		return pb_push_record(L, l, bytes, n, 0, info);
+	if (!r || r->room < n)
+		return pb_push_record_as(L, metatable, l, bytes, n, info);
 	lua_pushvalue(L, into);
 	e = fill(L, r, l, bytes, n, 0, info);
 	if (e < 0)

@@ -44,8 +44,9 @@ void pb_set_text(lua_State *L, const char *key, const char *v);
 int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info);
 /* The same in native byte order, with Record's metatable at hand, at an absolute or pseudo-index: for loops. */
 int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
-/* The same into the Record at index into when it has room; pushes it, or a new one. */
-int pb_refill_record(lua_State *L, int into, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
+/* The same; but where the index into is not 0, it is a Record's, which is filled again and pushed if it has room. */
+int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+		     int info);
 /* The number of a field that is one number, text or string of bytes, -1 for any other name; and push that field of a parsed
  * record, without a Record. */
 int pb_plain_field(const char *name);

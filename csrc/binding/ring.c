@@ -137,8 +137,8 @@ static int read_failed(lua_State *L, int r)
 	return pb_wait_failed(L, r);
 }
 
-/* The Event is at 1. into: index of a Record to use again, or 0. */
-static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int into)
+/* The Event is at 1. into: index of a Record to use again, or 0. metatable: index of Record's. */
+static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int into, int metatable)
 {
 	const struct pf_layout *l;
 	const unsigned char *bytes = NULL;
@@ -149,8 +149,7 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 	outer = pb_hold(&e->hold);
 	l = pf_layouts_find(&e->layouts, bytes, (size_t)n);
 	push_info(L, e, l);
-	r = into ? pb_refill_record(L, into, l, bytes, (size_t)n, lua_gettop(L))
-		 : pb_push_record(L, l, bytes, (size_t)n, 0, lua_gettop(L));
+	r = pb_refill_record(L, into, metatable, l, bytes, (size_t)n, lua_gettop(L));
 	if (r < 0)
 		r = pb_bad_record(L, r, bytes, (size_t)n);
 	else
@@ -193,16 +192,17 @@ struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e)
 	return e->layouts.list[l->index];
 }
 
-/* ev:read_record([timeout [, into]]): a Record. into is a Record to use again instead of making a new one. */
+/* ev:read_record([timeout [, into]]): a Record. into is a Record to use again instead of making a new one. Upvalues: Event's and
+ * Record's metatables. */
 static int l_read_record(lua_State *L)
 {
-	struct pb_event *e = pb_check_mapped(L, 1);
+	struct pb_event *e = pb_check_mapped_event(L, 1, pb_test_as(L, 1, lua_upvalueindex(1)));
 	uint64_t deadline = pb_check_deadline(L, 2);
 	int into = lua_isnoneornil(L, 3) ? 0 : 3;
 
-	if (into && !pb_test(L, 3, PB_RECORD))
+	if (into && !pb_test_as(L, 3, lua_upvalueindex(2)))
 		return luaL_argerror(L, 3, lua_pushfstring(L, "Record expected, got %s", luaL_typename(L, 3)));
-	return read_record(L, e, deadline, into);
+	return read_record(L, e, deadline, into, lua_upvalueindex(2));
 }
 
 /* ev:read_raw([timeout]): the bytes of one record. */
@@ -242,14 +242,12 @@ static int l_drain(lua_State *L)
 	return 1;
 }
 
-/* Upvalues: the Event, the timeout. */
+/* Upvalues: the Event, the timeout, Record's metatable. */
 static int l_next(lua_State *L)
 {
-	lua_settop(L, 0);
-	lua_pushvalue(L, lua_upvalueindex(1));
-	lua_pushvalue(L, lua_upvalueindex(2));
 	for (;;) {
-		int r = read_record(L, pb_check_mapped(L, 1), pb_check_deadline(L, 2), 0);
+		struct pb_event *e = pb_mapped_upvalue(L);
+		int r = read_record(L, e, pb_check_deadline(L, lua_upvalueindex(2)), 0, lua_upvalueindex(3));
 
 		if (r == 1)
 			return 1;
@@ -257,7 +255,6 @@ static int l_next(lua_State *L)
 			lua_pushnil(L);
 			return 1;
 		}
-		lua_settop(L, 2);
 	}
 }
 
@@ -281,19 +278,23 @@ static int l_records(lua_State *L)
 		luaL_argcheck(L, lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) >= 0), 2,
 			      "option 'timeout': seconds expected");
 	}
-	lua_pushcclosure(L, l_next, 2);
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_next, 3);
 	return 1;
 }
 
 void pb_open_ring(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"map", l_map},         {"read_record", l_read_record},
-					   {"read_raw", l_read_raw}, {"drain", l_drain},
+	static const luaL_Reg methods[] = {{"map", l_map},     {"read_raw", l_read_raw}, {"drain", l_drain},
 					   {"records", l_records}, {NULL, NULL}};
 
 	lua_getfield(L, -1, "Event");
 	lua_getfield(L, -1, "__index");
 	pb_register(L, methods);
+	lua_pushvalue(L, -2);
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_read_record, 2);
+	lua_setfield(L, -2, "read_record");
 	lua_pop(L, 2);
 	pb_open_ring_wait(L);
 	pb_open_ring_lost(L);

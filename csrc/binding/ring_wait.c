@@ -32,6 +32,18 @@ struct pb_event *pb_check_mapped(lua_State *L, int i)
 	return e;
 }
 
+struct pb_event *pb_check_mapped_event(lua_State *L, int i, struct pb_event *e)
+{
+	return e && pf_event_usable(&e->ev) == 0 && e->ring.map ? e : pb_check_mapped(L, i); /* which says what is wrong */
+}
+
+struct pb_event *pb_mapped_upvalue(lua_State *L)
+{
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	return pb_check_mapped_event(L, 1, lua_touserdata(L, 1));
+}
+
 uint64_t pb_check_deadline(lua_State *L, int i)
 {
 	lua_Number seconds = luaL_optnumber(L, i, 0);
@@ -92,14 +104,11 @@ int pb_look_woken(struct pb_event *e)
 	return e->woken;
 }
 
-int pb_woken(struct pb_event *e)
+void pb_wake_clear(struct pb_event *e)
 {
-	if (!pb_waking(e))
-		return 0;
 	if (e->wake_read >= 0)
 		look_at_pipe(e);
 	e->woken = 0;
-	return 1;
 }
 
 void pb_wake_end(struct pb_event *e)
