@@ -48,7 +48,7 @@ function M.text(totals)
   for _, route in ipairs(totals.routes) do
     sample("lua_perf_requests_total", { "route", route.name }, number(route.requests))
   end
-  head("lua_perf_abandoned_turns_total", "counter", "Turns of requests that ended without saying so, by an error mostly.")
+  head("lua_perf_abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
   sample("lua_perf_abandoned_turns_total", {}, number(totals.abandoned))
 
   for row = 0, #totals.events do
