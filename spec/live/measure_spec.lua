@@ -4,14 +4,14 @@ local perf = require "perf"
 local measure = require "perf.measure"
 local util = require "spec.support.util"
 
-local attempts = util.attempts
+local settled = util.settled
 
 local function faults(n) return function() kit.touch_pages(n) end end
 
 describe("perf.measure", function()
   describe("counts exactly", function()
     it("page faults", function()
-      attempts(function()
+      settled(function()
         for _, n in ipairs { 1, 64, 1000 } do
           assert.equal(n, perf.measure("page-faults", kit.touch_pages, n)["page-faults"])
           assert.equal(n, perf.measure({ "minor-faults" }, kit.touch_pages, n)["minor-faults"])
@@ -25,7 +25,7 @@ describe("perf.measure", function()
       local list = "page-faults,cpu-migrations,alignment-faults,emulation-faults,dummy,context-switches"
       finally(kit.unpin)
       kit.pin(kit.cpu())
-      attempts(function()
+      settled(function()
         local before = kit.rusage "switches"
         local c = perf.measure(list, function() end)
         local switches = kit.rusage "switches" - before -- the scheduler may have run another task meanwhile
@@ -64,7 +64,7 @@ describe("perf.measure", function()
 
     it("system calls by tracepoint", function()
       requires { tracefs = true }
-      attempts(function()
+      settled(function()
         local c = perf.measure("raw_syscalls:sys_enter", kit.syscalls, 100)
         assert.equal(100, c["raw_syscalls:sys_enter"])
         c = perf.measure("syscalls:sys_enter_getppid", kit.syscalls, 100)
@@ -113,7 +113,7 @@ describe("perf.measure", function()
   end)
 
   it("takes callable objects", function()
-    attempts(function()
+    settled(function()
       local callable = setmetatable({}, { __call = function(_, n) kit.touch_pages(n) return "x" end })
       local c, r = perf.measure("page-faults", callable, 5)
       assert.equal(5, c["page-faults"])
@@ -122,7 +122,7 @@ describe("perf.measure", function()
   end)
 
   it("nests: every call sees its own counts and those within", function()
-    attempts(function()
+    settled(function()
       local inner, innermost
       local outer = perf.measure("page-faults", function()
         kit.touch_pages(1)
@@ -139,7 +139,7 @@ describe("perf.measure", function()
   end)
 
   it("recurses", function()
-    attempts(function()
+    settled(function()
       local seen = {}
       local function f(depth)
         kit.touch_pages(1)
@@ -158,7 +158,7 @@ describe("perf.measure", function()
   end)
 
   it("lets the function yield", function()
-    attempts(function()
+    settled(function()
       local co = coroutine.wrap(function()
         local c, r = perf.measure("page-faults", function()
           kit.touch_pages(2)
@@ -177,7 +177,7 @@ describe("perf.measure", function()
   end)
 
   it("keeps interleaved coroutines apart", function()
-    attempts(function()
+    settled(function()
       local function task(n)
         return coroutine.wrap(function()
           return perf.measure("page-faults", function()
@@ -278,7 +278,7 @@ describe("perf.measure", function()
 
   describe("without a list", function()
     it("has the software events at least, in the documented order", function()
-      attempts(function()
+      settled(function()
         local c = perf.measure(kit.touch_pages, 64)
         local labels = {}
         for i, e in ipairs(c) do labels[i] = e.label end

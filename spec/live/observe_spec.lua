@@ -3,7 +3,7 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-local attempts = util.attempts
+local settled = util.settled
 local FAULTS = "perf.page-faults"
 
 local function by_key(list)
@@ -16,7 +16,7 @@ describe("perf.observe", function()
   before_each(function() requires { perf_open = true } end)
 
   it("counts spans of opentelemetry-lua", function()
-    attempts(function()
+    settled(function()
       local tracer, context, finished = foreign.opentelemetry()
       assert.equal(tracer, (perf.observe(tracer, { events = "page-faults" })))
       local inner_context, outer = tracer:start(context, "outer", { attributes = { foreign.string("a", "b") } })
@@ -37,7 +37,7 @@ describe("perf.observe", function()
   end)
 
   it("counts spans of opentracing-lua", function()
-    attempts(function()
+    settled(function()
       local tracer, finished = foreign.opentracing()
       perf.observe(tracer, { events = { "page-faults", "dummy" } })
       local outer = tracer:start_span("outer", { tags = { a = 1 } })
@@ -53,7 +53,7 @@ describe("perf.observe", function()
   end)
 
   it("counts spans of Kong's tracer", function()
-    attempts(function()
+    settled(function()
       local tracer, finished = foreign.kong()
       perf.observe(tracer, { events = "page-faults" })
       local span = tracer.start_span("x", { attributes = { a = 1 } })
@@ -84,7 +84,7 @@ describe("perf.observe", function()
   end)
 
   it("counts what a span asks for by perfevents, at its start or later", function()
-    attempts(function()
+    settled(function()
       local tracer, finished = foreign.opentracing()
       perf.observe(tracer)
       local first = tracer:start_span("first", { tags = { perfevents = "page-faults,minor-faults" } })

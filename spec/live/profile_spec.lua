@@ -228,7 +228,7 @@ describe("perf.profile", function()
     local function on_and_off(fn)
       for _, mode in ipairs { "on", "off" } do
         if mode == "off" then require("jit").off() end
-        local ok, err = pcall(util.attempts, function()
+        local ok, err = pcall(util.settled, function()
           ffi.C.madvise(base, bytes, 4) -- the pages are given back
           fn()
         end)

@@ -4,12 +4,12 @@ local perf = require "perf"
 local measure = require "perf.measure"
 local util = require "spec.support.util"
 
-local attempts = util.attempts
+local settled = util.settled
 
 describe("perf.start", function()
   it("counts until stop, exactly", function()
     requires { nosan = true } -- whose memory is always new: pages that fault
-    attempts(function()
+    settled(function()
       local m = perf.start "page-faults,minor-faults"
       kit.touch_pages(64)
       local c = m:stop()
@@ -25,7 +25,7 @@ describe("perf.start", function()
   end)
 
   it("counts what perf.measure counts, for every kind of list", function()
-    attempts(function()
+    settled(function()
       local attr = { event = "page-faults" }
       for _, events in ipairs { "page-faults", { "page-faults" }, attr, { attr } } do
         local m = perf.start(events)
@@ -47,7 +47,7 @@ describe("perf.start", function()
 
   it("overlaps with others and with perf.measure", function()
     requires { nosan = true } -- whose memory is always new: pages that fault
-    attempts(function()
+    settled(function()
       local a = perf.start "page-faults"
       kit.touch_pages(1)
       local b = perf.start "page-faults"
@@ -63,7 +63,7 @@ describe("perf.start", function()
 
   it("is read while it runs", function()
     requires { nosan = true } -- whose memory is always new: pages that fault
-    attempts(function()
+    settled(function()
       local m = perf.start "page-faults"
       kit.touch_pages(3)
       local first = m:read()
@@ -78,7 +78,7 @@ describe("perf.start", function()
 
   it("ends in another coroutine than it began in", function()
     requires { nosan = true } -- whose memory is always new: pages that fault
-    attempts(function()
+    settled(function()
       local m
       coroutine.wrap(function() m = perf.start "page-faults" coroutine.yield() end)()
       kit.touch_pages(9)

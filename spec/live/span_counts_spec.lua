@@ -1,7 +1,7 @@
 -- What a span's own events add to the tracer's, and that each count comes once.
 local kit = require "testkit"
 local perf = require "perf"
-local attempts = require("spec.support.util").attempts
+local settled = require("spec.support.util").settled
 
 local FAULTS = "page-faults"
 
@@ -27,7 +27,7 @@ describe("what a span asks for by perfevents", function()
   before_each(function() requires { perf_open = true } end)
 
   it("is counted as far as it can be", function()
-    attempts(function()
+    settled(function()
       local t = tracer(false)
       for _, list in ipairs { "page-faults,no-such,dummy", { "page-faults", "no-such", "dummy" } } do
         local span = t:start("x", { attributes = { perfevents = list } })
@@ -49,7 +49,7 @@ describe("what a span asks for by perfevents", function()
   end)
 
   it("is not counted in a pause", function()
-    attempts(function()
+    settled(function()
       local t = tracer(false)
       local span = t:start "x":pause():set_attribute("perfevents", FAULTS)
       kit.touch_pages(10)
@@ -65,7 +65,7 @@ describe("what a span asks for by perfevents", function()
   end)
 
   it("comes once where the tracer counts it too", function()
-    attempts(function()
+    settled(function()
       local t = tracer(FAULTS, { metrics = { buckets = { 1 } } })
       local span = t:start "x"
       kit.touch_pages(8)

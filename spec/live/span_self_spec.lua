@@ -1,7 +1,7 @@
 -- What spans have for themselves when pauses come between: exact, or left out.
 local kit = require "testkit"
 local tracer = require("spec.support.spans").tracer
-local attempts = require("spec.support.util").attempts
+local settled = require("spec.support.util").settled
 
 local FAULTS = "page-faults"
 local touch = kit.touch_pages
@@ -17,7 +17,7 @@ describe("what a span has for itself", function()
   before_each(function() requires { perf_open = true } end)
 
   it("is not less for a child that ran while it was paused", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       local parent = t:start "parent"
       touch(1)
@@ -36,7 +36,7 @@ describe("what a span has for itself", function()
   end)
 
   it("is exact when all are paused together", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       local parent = t:start "parent"
       touch(1)
@@ -58,7 +58,7 @@ describe("what a span has for itself", function()
   end)
 
   it("is left out where a child counted for a part of the time", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       local parent = t:start "paused in between"
       local child = t:start("child", { parent = parent })
@@ -102,7 +102,7 @@ describe("what a span has for itself", function()
     local exact = 0
     for _ = 1, 300 do
       local from, whole = seed, nil
-      attempts(function()
+      settled(function()
         seed = from
         local t, list = tracer()
         local spans, counting, done, n = { t:start "1" }, { true }, 0, 1

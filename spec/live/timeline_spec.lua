@@ -17,7 +17,7 @@ end
 describe("a profile's timeline", function()
   it("has every fault's time, address, CPU and line", function()
     requires { perf_open = true, nosan = true, nostress = true }
-    util.attempts(function()
+    util.settled(function()
       local line, from, till
       local prof = perf.profile({ event = "page-faults", timeline = true }, function()
         from = now()

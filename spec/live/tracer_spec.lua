@@ -3,14 +3,14 @@ local perf = require "perf"
 local tracer = require("spec.support.spans").tracer
 local util = require "spec.support.util"
 
-local attempts = util.attempts
+local settled = util.settled
 local FAULTS = "page-faults"
 
 describe("perf.tracer", function()
   before_each(function() requires { perf_open = true } end)
 
   it("counts a span", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       local span = t:start "work"
       kit.touch_pages(64)
@@ -29,7 +29,7 @@ describe("perf.tracer", function()
 
   it("counts what children did once: self and total", function()
     requires { nosan = true } -- whose memory is new each time, and faults
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       t:span("outer", function()
         kit.touch_pages(10)
@@ -74,7 +74,7 @@ describe("perf.tracer", function()
   end)
 
   it("leaves out what others do while it is paused", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       local span = t:start "work"
       for _ = 1, 3 do
@@ -97,7 +97,7 @@ describe("perf.tracer", function()
   end)
 
   it("keeps two that take turns apart", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer()
       local function work(name, pages)
         local span = t:start(name)
@@ -140,7 +140,7 @@ describe("perf.tracer", function()
   end)
 
   it("counts a span's own events, by its attribute perfevents", function()
-    attempts(function()
+    settled(function()
       local t, list = tracer { events = false }
       local span = t:start("at once", { attributes = { perfevents = "minor-faults,dummy" } })
       kit.touch_pages(12)
@@ -445,7 +445,7 @@ describe("perf.tracer", function()
   end)
 
   it("counts what spans of a name cost, in histograms", function()
-    attempts(function()
+    settled(function()
       local t = tracer { metrics = { buckets = { 1, 10, 100 } } }
       for _, n in ipairs { 0, 1, 5, 50, 500 } do
         local s = t:start 'a "b"'

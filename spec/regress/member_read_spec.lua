@@ -9,7 +9,7 @@ describe("a member of a group", function()
   it("reads and measures its own count", function()
     requires { perf_open = true, nosan = true, nostress = true }
     local group = assert(perf.group { "dummy", "page-faults", "minor-faults", "cpu-clock" })
-    util.attempts(function()
+    util.settled(function()
       group:reset()
       group:enable()
       kit.touch_pages(64)

@@ -35,8 +35,6 @@ function util.exactly(n, attempt)
   if got ~= n then error(("counted %s, not %d"):format(tostring(got), n), 2) end
 end
 
-util.attempts = util.settled
-
 --- The CPUs that are online, which may be more than this process may use.
 function util.online_cpus()
   local cpus = {}
