@@ -4,7 +4,7 @@
 test-backends: ## spans to Zipkin, Jaeger, the OpenTelemetry collector; metrics to Prometheus: BACKENDS="zipkin prometheus"
 	@tools/backends.sh test $(BACKENDS)
 
-backends-build: ## Jaeger and the collector, built from the Go module proxy without a time limit, for test-backends
+backends-build: ## what test-backends fetches and builds when it is first run, and nothing else
 	@tools/backends.sh build $(BACKENDS)
 
 backends-load: ## 100,000 spans a second for LOAD_SECONDS=60 into the collector

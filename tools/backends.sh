@@ -2,15 +2,15 @@
 # make test-backends: the specs of spec/backends against real servers on loopback ports.
 #
 #   tools/backends.sh test [NAME...]     these servers only: zipkin jaeger collector prometheus
-#   tools/backends.sh build [NAME...]    gets and builds them, without a time limit
+#   tools/backends.sh build [NAME...]    fetches and builds them, and starts none
 #   tools/backends.sh load               100,000 spans a second into the collector
 #
 # Zipkin is the project's executable jar, Prometheus is Debian's, Jaeger and the OpenTelemetry collector are built from the Go
-# module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that is not there and
-# cannot be had in time is left out by name, and its specs are skipped. doc/backends.md has it in words.
+# module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that cannot be had is left
+# out by name, and its specs are skipped. doc/backends.md has it in words.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
-#   BACKENDS_PATIENCE=40     seconds for getting or building one of them in a test run
+#   BACKENDS_BUDGET=SECONDS  how long all that is missing may be fetched and built; without it, as long as it takes
 #   BACKENDS_LUA="luajit lua5.4"    the interpreters
 #   LOAD_SECONDS=60          how long the load lasts
 #   PERF_TOTALS=FILE         gets "backends passed failed skipped", for .ci/run
@@ -25,8 +25,6 @@ names=("$@")
 zipkin_version=3.5.1
 jaeger_version=v1.62.0
 cache=${BACKENDS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lua-perf/backends}
-patience=${BACKENDS_PATIENCE:-40}
-[ "$what" != build ] || patience=7200
 mkdir -p "$cache" || exit 1
 work=$(mktemp -d)
 pids=()
@@ -43,82 +41,116 @@ trap 'exit 1' INT TERM HUP
 wanted() { [[ " ${names[*]} " == *" $1 "* ]]; }
 left_out() { echo "$1 is left out: $2"; }
 
-# attempt NAME FILE COMMAND...: makes FILE, which must be whole when it appears; says why not.
-attempt() {
-    local name=$1 file=$2
-    shift 2
-    [ -e "$file" ] && return 0
-    if timeout "$patience" "$@" >"$work/$name.log" 2>&1 && [ -e "$file" ]; then return 0; fi
-    left_out "$name" "not to be had within $patience s ($(tail -n 1 "$work/$name.log" | cut -c 1-150))"
-    return 1
+# --- what is not in the cache yet -----------------------------------------------------------------
+
+zipkin_file=$cache/zipkin-$zipkin_version.jar
+jaeger_file=$cache/jaeger-$jaeger_version
+collector_file=$cache/collector-$(cat spec/backends/collector/* | sha1sum | cut -c 1-12)
+making=$cache/making # Maven's repository, Go's modules and objects: removed when all is made
+export making zipkin_version zipkin_file jaeger_version jaeger_file collector_file
+
+# What each costs is said before it is begun. (Measured on two CPUs.)
+declare -A cost=(
+    [zipkin]="130 MB from Maven Central, some 10 seconds"
+    [collector]="built by Go from its module proxy, some 2 minutes and 1.3 GB of disk meanwhile"
+    [jaeger]="built by Go from its module proxy, some 7 minutes and 3 GB of disk meanwhile"
+)
+
+make_zipkin() {
+    mvn -q -B -Dmaven.repo.local="$making/maven" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+        -DoutputDirectory="$making/tmp" -Dartifact="io.zipkin:zipkin-server:$zipkin_version:jar:exec" &&
+        mv "$making"/tmp/*.jar "$zipkin_file"
 }
 
-get_zipkin() {
-    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -DoutputDirectory="$work/jar" \
-        -Dartifact="io.zipkin:zipkin-server:$zipkin_version:jar:exec" &&
-        mv "$work"/jar/*.jar "$cache/zipkin-$zipkin_version.jar"
+go_here() {
+    GOFLAGS="$(go env GOFLAGS) -modcacherw -buildvcs=false"
+    export GOFLAGS GOPATH=$making/go GOMODCACHE=$making/go/pkg/mod GOCACHE=$making/go-build GOTMPDIR=$making/tmp
+    mkdir -p "$making/tmp/$1" && cd "$making/tmp/$1" || return
 }
 
-build_jaeger() {
-    mkdir -p "$work/jaeger" && cd "$work/jaeger" || return
+make_jaeger() {
+    go_here jaeger || return
     printf 'module jaeger\n\ngo 1.22.0\n' >go.mod
     go get "github.com/jaegertracing/jaeger/cmd/all-in-one@$jaeger_version" &&
-        nice go build -o "$work/jaeger/out" github.com/jaegertracing/jaeger/cmd/all-in-one &&
-        mv "$work/jaeger/out" "$cache/jaeger-$jaeger_version"
+        nice go build -o out github.com/jaegertracing/jaeger/cmd/all-in-one && mv out "$jaeger_file"
 }
 
-collector_binary=$cache/collector-$(cat spec/backends/collector/* | sha1sum | cut -c 1-12)
-build_collector() {
-    cp -r spec/backends/collector "$work/collector" && cd "$work/collector" || return
-    nice go build -mod=mod -o out . && mv out "$collector_binary"
+make_collector() {
+    cp -r spec/backends/collector "$making/tmp" && go_here collector && nice go build -mod=mod -o out . && mv out "$collector_file"
 }
-export -f get_zipkin build_jaeger build_collector
-export work cache zipkin_version jaeger_version collector_binary
+export -f make_zipkin go_here make_jaeger make_collector
 
 # Debian's Go may be older than what these want; a newer one fetches the toolchain it is told to.
 can_go() {
     local version
-    version=$(go env GOVERSION 2>/dev/null) || { echo "no go"; return 1; }
+    version=$(go env GOVERSION 2>/dev/null) || { echo "no go"; return; }
     version=${version#go1.}
-    [ "${version%%[!0-9]*}" -ge 21 ] || { echo "go 1.21 or newer is needed, this is 1.$version"; return 1; }
+    [ "${version%%[!0-9]*}" -ge 21 ] || echo "go 1.21 or newer is needed, this is 1.$version"
 }
 
+# obtain NAME: makes its file, which is whole when it appears, or says why there is none.
+obtain() {
+    local name=$1 left=0 start=$SECONDS why # no time limit is 0
+    local file=${name}_file log=$work/$name.log
+    [ ! -e "${!file}" ] || return 0
+    if [ -n "${BACKENDS_BUDGET:-}" ]; then
+        left=$((BACKENDS_BUDGET - SECONDS))
+        [ "$left" -gt 0 ] || { left_out "$name" "the $BACKENDS_BUDGET s of BACKENDS_BUDGET are over"; return 1; }
+    fi
+    echo "$name is not in $cache yet: ${cost[$name]}"
+    rm -rf "$making/tmp" && mkdir -p "$making/tmp"
+    # In the background, so that a signal to this script is heard at once and ends it too.
+    timeout "$left" bash -c "make_$name" >"$log" 2>&1 &
+    pids=($!)
+    wait $!
+    [ $? -eq 124 ] && why="not done in the $left s that BACKENDS_BUDGET left" || why=$(tail -n 1 "$log" | cut -c 1-150)
+    pids=()
+    if [ -e "${!file}" ]; then
+        echo "$name: ready after $((SECONDS - start)) s"
+    else
+        left_out "$name" "$why"
+        return 1
+    fi
+}
+
+# Two runs at once do not make the same server twice, nor remove what the other needs.
+exec 9>"$cache/lock"
+flock -n 9 || {
+    echo "another run fetches or builds servers: waiting for it"
+    flock -w "${BACKENDS_BUDGET:-86400}" 9
+}
 declare -A have
+complete=1
 for name in "${names[@]}"; do
+    why=''
+    file=${name}_file
     case $name in
     zipkin)
         [ -n "${PERF_NO_SETUP:-}" ] || tools/setup.sh backends-zipkin
-        if ! command -v java >/dev/null; then
-            left_out zipkin "no java"
-        elif attempt zipkin "$cache/zipkin-$zipkin_version.jar" bash -c get_zipkin; then
-            have[zipkin]=1
-        fi
+        command -v java >/dev/null || why="no java"
         ;;
-    jaeger)
-        if ! why=$(can_go) && [ ! -e "$cache/jaeger-$jaeger_version" ]; then
-            left_out jaeger "$why"
-        elif attempt jaeger "$cache/jaeger-$jaeger_version" bash -c build_jaeger; then
-            have[jaeger]=1
-        fi
-        ;;
-    collector)
-        if ! why=$(can_go) && [ ! -e "$collector_binary" ]; then
-            left_out collector "$why"
-        elif attempt collector "$collector_binary" bash -c build_collector; then
-            have[collector]=1
-        fi
-        ;;
+    jaeger | collector) [ -e "${!file}" ] || why=$(can_go) ;;
     prometheus)
         [ -n "${PERF_NO_SETUP:-}" ] || tools/setup.sh backends-prometheus
-        if command -v prometheus >/dev/null; then have[prometheus]=1; else left_out prometheus "no prometheus"; fi
+        command -v prometheus >/dev/null || why="no prometheus"
         ;;
     *)
         echo "tools/backends.sh: no server $name" >&2
         exit 2
         ;;
     esac
+    if [ -n "$why" ]; then
+        left_out "$name" "$why"
+    elif [ "$name" = prometheus ] || obtain "$name"; then
+        have[$name]=1
+        continue
+    fi
+    complete=
 done
-[ "$what" != build ] || { echo "ready: ${!have[*]}"; exit; }
+# Kept while something is missing: the next run goes on from there.
+[ -z "$complete" ] || rm -rf "$making"
+exec 9>&-
+[ "$what" != build ] || { echo "ready: ${!have[*]}"; [ -n "$complete" ]; exit; }
 
 # --- the servers ----------------------------------------------------------------------------------
 
@@ -155,7 +187,7 @@ ready() {
 if [ -n "${have[zipkin]:-}" ]; then
     next_port && zipkin=$p
     QUERY_PORT=$zipkin STORAGE_TYPE=mem start zipkin java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-        -jar "$cache/zipkin-$zipkin_version.jar"
+        -jar "$zipkin_file"
 fi
 if [ -n "${have[jaeger]:-}" ]; then
     next_port && jaeger=$p
@@ -169,7 +201,7 @@ if [ -n "${have[jaeger]:-}" ]; then
     options=("${options[@]//server.host-port/server-host-port}")
     options=("${options[@]/http-server-host-port/http-server.host-port}")
     options=("${options[@]/grpc-server-host-port/grpc-server.host-port}")
-    OTEL_TRACES_SAMPLER=always_off start jaeger "$cache/jaeger-$jaeger_version" "${options[@]}"
+    OTEL_TRACES_SAMPLER=always_off start jaeger "$jaeger_file" "${options[@]}"
 fi
 if [ -n "${have[collector]:-}" ]; then
     next_port && collector=$p
@@ -185,7 +217,7 @@ service:
     traces: {receivers: [otlp], exporters: [$used]}
     metrics: {receivers: [otlp], exporters: [$used]}
 EOF
-    start collector "$collector_binary" --config "file:$work/collector.yaml"
+    start collector "$collector_file" --config "file:$work/collector.yaml"
 fi
 if [ -n "${have[prometheus]:-}" ]; then
     next_port && prometheus=$p
@@ -211,7 +243,7 @@ if [ -n "${have[collector]:-}" ] && ready collector "$collector" /v1/traces; the
     next_port # of one that a spec kills
     sed "s/:$collector/:$p/; s/spans.json/killed.json/" "$work/collector.yaml" >"$work/killed.yaml"
     export PERF_BACKEND_KILLED=http://127.0.0.1:$p PERF_BACKEND_KILLED_FILE=$work/killed.json
-    export PERF_BACKEND_KILLED_COMMAND="$collector_binary --config file:$work/killed.yaml"
+    export PERF_BACKEND_KILLED_COMMAND="$collector_file --config file:$work/killed.yaml"
 fi
 if [ -n "${have[prometheus]:-}" ] && ready prometheus "$prometheus" /-/ready; then
     export PERF_BACKEND_PROMETHEUS=http://127.0.0.1:$prometheus PERF_BACKEND_PROMETHEUS_TARGET=$metrics

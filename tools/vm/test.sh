@@ -59,6 +59,10 @@ plan() {
         words="amd64" limit=180
         options=(-smp 1)
         ;;
+    arm64-suite)
+        specs="spec/unit spec/live spec/regress" words="arm64" limit=7200
+        options=(-smp 2 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
+        ;;
     *)
         echo "tools/vm/test.sh: no guest $1" >&2
         return 1
