@@ -29,7 +29,7 @@ OUT := $(BUILD)/$(LUA)
 # WERROR=1 makes warnings errors, as our CI does. A user's compiler may be newer than our code: there they are only shown.
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wpointer-arith -Wwrite-strings -Wundef $(if $(WERROR),-Werror)
-BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -pthread $(WARN) -Icsrc/core
+BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -pthread $(WARN) -Werror=implicit-function-declaration -Icsrc/core
 
 # Headers of the interpreter: LUA_INCDIR when given (LuaRocks does), else pkg-config under the
 # names that distributions use.  -isystem, so that their macros do not trip our warnings.
@@ -55,13 +55,13 @@ CORE_O    := $(CORE_C:csrc/core/%.c=$(BUILD)/core/%.o)
 BINDING_O := $(BINDING_C:csrc/binding/%.c=$(OUT)/obj/%.o)
 
 # Extensions, the library that each needs, and Debian's package of it.
-pkg_bpf := libbpf
+pkg_bpf := 'libbpf >= 1.0'
 pkg_symbols := libdw
 pkg_tracefields := libtraceevent
 pkg_zstd := libzstd
 hdr_pfm := perfmon/pfmlib_perf_event.h
 lib_pfm := -lpfm
-debian_bpf := libbpf-dev
+debian_bpf := libbpf-dev (1.0 or newer)
 debian_symbols := libdw-dev
 debian_tracefields := libtraceevent-dev
 debian_zstd := libzstd-dev
@@ -96,7 +96,9 @@ extensions: headers $(OUT)/perf/core.so
 		[ -z "$(WERROR)" ]; })
 
 headers:
-	$(if $(LUA_CPPFLAGS),@:,@echo "no headers for $(LUA): install them (make demo does, on Debian) or set LUA_INCDIR" >&2; exit 1)
+	$(if $(LUA_CPPFLAGS),@:,$(if $(filter $(LUA),$(LUAS)),,@echo "LUA=$(LUA) is none of: $(LUAS)" >&2; exit 1))
+	$(if $(LUA_CPPFLAGS),,@echo "Nothing to build the module for $(LUA) with: its headers are not found." >&2; \
+		LUA=$(LUA) tools/setup.sh -n build && echo "Set LUA_INCDIR to the directory of its lua.h." >&2; exit 1)
 
 # A file is written beside its place and moved there, so that nobody sees half of one and no
 # running process has its mapped module changed under it.
@@ -134,7 +136,7 @@ $(EXT_SO): $(OUT)/perf/ext/%.so: $$(call ext_objs,$$*) $(OUT)/obj/libbinding.a $
 testkit: headers $(OUT)/testkit.so
 
 demo: ## install what is missing (Debian), build, run the demonstration
-	@tools/setup.sh demo
+	@LUA=$(LUA) tools/setup.sh demo
 	@env=$$($(MAKE) -s env) && eval "$$env" && $(LUA) examples/demo.lua
 
 env: ## print exports for LUA_PATH and LUA_CPATH: eval "$$(make -s env)"

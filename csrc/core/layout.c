@@ -117,8 +117,8 @@ int pf_layouts_add(struct pf_layouts *ls, const struct pf_layout *l)
 	} else {
 		ls->sample_id_at = ls->sample_id_at == l->sample_id_at ? l->sample_id_at : 0;
 		ls->other_id_at = ls->other_id_at == l->other_id_at ? l->other_id_at : 0;
-		ls->mixed |= !pf_layout_same(ls->list[0], l);
-		ls->mixed_trailer |= !same_trailer(ls->list[0], l);
+		ls->mixed = ls->mixed || !pf_layout_same(ls->list[0], l);
+		ls->mixed_trailer = ls->mixed_trailer || !same_trailer(ls->list[0], l);
 	}
 	ls->list[ls->n] = copy;
 	return (int)ls->n++;

@@ -28,7 +28,7 @@
 -- @module perf.bpf
 local every = require "perf.every"
 local extension = require "perf.extension"
-local ext = extension.load("bpf", "libbpf", "libbpf-dev")
+local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev")
 local core = require "perf.core"
 local host = require "perf.host"
 

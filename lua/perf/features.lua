@@ -138,6 +138,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- This build
 
+local minimum = { bpf = " (libbpf 1.0 or newer)" }
 local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "libtraceevent-dev", pfm = "libpfm4-dev",
   zstd = "libzstd-dev" }
 
@@ -150,7 +151,7 @@ function M.modules()
     if ok then
       t[name] = true
     elseif tostring(message):find("module 'perf.ext." .. name .. "' not found", 1, true) then
-      t[name] = ("not built: apt-get install %s, then make"):format(package)
+      t[name] = ("not built: apt-get install %s, then make%s"):format(package, minimum[name] or "")
     else
       t[name] = "does not load: " .. tostring(message):match "[^\n]*"
     end

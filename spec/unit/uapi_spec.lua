@@ -120,6 +120,7 @@ describe("the tables", function()
       "^PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER$", "^PERF_AUX_FLAG_PMU_FORMAT_TYPE_MASK$", "^PERF_AUX_FLAG_CORESIGHT_[%w_]+$",
       "^PERF_BR_ARM64_%w+$", "^PERF_BR_ARM64_DEBUG_%w+$", "^PERF_PMU_TYPE_SHIFT$", "^PERF_HW_EVENT_MASK$", "^NR_NAMESPACES$",
       "^PERF_BRANCH_ENTRY_INFO_BITS_MAX$", "^_[%w_]*LINUX_PERF_EVENT_H$", "^perf_flags$",
+      "^__PERF_SAMPLE_CALLCHAIN_EARLY$", -- the kernel's own bit, in headers before 5.11
     }
     local unknown = {}
     for name in pairs(names) do
