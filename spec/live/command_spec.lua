@@ -1,11 +1,11 @@
 -- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs this.
 local core = require "perf.core"
-local kit = require "testkit"
 local json_decode = require "perf.json_decode"
-local shell = require "spec.support.luaperf".shell
+local as_nobody = require "spec.support.nobody"
+local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 
-local with_directory = util.with_directory
+local shell, with_directory = luaperf.shell, util.with_directory
 
 local FAULTS = "local kit = require 'testkit'\nlocal function touch(n)\n  kit.touch_pages(n)\nend\ntouch(tonumber(arg[1]))\n"
 
@@ -444,14 +444,14 @@ describe("perf.auto", function()
   end)
 
   it("does without privileges", function()
-    requires { root = true, paranoid = 2 }
+    requires { root = true, cmd = "flock" }
     with_directory(function(dir)
       assert(os.execute("chmod 777 " .. dir))
       util.write_file(dir .. "/a.lua", "for i = 1, 1e5 do tostring(i) end")
-      local text = util.in_child(function()
-        assert(kit.drop(65534))
+      local copied = luaperf.copied(dir)
+      local text = as_nobody(2, function()
         assert.is_true(core.euid() ~= 0)
-        return (auto(dir, "", "a.lua")) .. shell(dir, "luaperf stat ls")
+        return copied "$LUA -lperf.auto a.lua; luaperf stat ls"
       end)
       assert.matches("task%-clock.*\n +[%d,]+ +page%-faults:u", text)
       assert.matches("samples? of task%-clock in luaperf.json", text)

@@ -10,10 +10,24 @@ end
 
 local M = {}
 
+local function run(lua_path, lua_cpath, root, dir, command)
+  return util.shell(("export %s %s LUA=%s; root=%s; cd %s; luaperf() { timeout -s KILL 60 $root/bin/luaperf \"$@\"; }\n%s")
+    :format(lua_path, lua_cpath, util.lua(), root, dir, command))
+end
+
 --- A shell command in a directory; luaperf is the tree's.
 function M.shell(dir, command)
-  return util.shell(("export %s %s LUA=%s; root=%s; cd %s; luaperf() { timeout -s KILL 60 $root/bin/luaperf \"$@\"; }\n%s")
-    :format(absolute "LUA_PATH", absolute "LUA_CPATH", util.lua(), here, dir, command))
+  return run(absolute "LUA_PATH", absolute "LUA_CPATH", here, dir, command)
+end
+
+--- The same for a user who may not read this tree, which can stand below a directory that is closed to others: luaperf and the
+-- module are a copy in the directory.
+function M.copied(dir)
+  local modules = os.getenv "LUA_CPATH":match "^[^?]*"
+  assert(os.execute(("cp -r %s/lua %s/bin %s/. %s"):format(here, here, modules, dir)))
+  local lua_path = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;'"):format(dir, dir)
+  local lua_cpath = ("LUA_CPATH='%s/?.so;;'"):format(dir)
+  return function(command) return run(lua_path, lua_cpath, dir, dir, command) end
 end
 
 return M
