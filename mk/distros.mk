@@ -1,4 +1,7 @@
-.PHONY: test-distros
+.PHONY: test-distros test-distros-turn
 
 test-distros: ## the build, the suite, the rock and an installation on other Debian releases: RELEASES="trixie sid"
 	@tools/distros.sh $(RELEASES)
+
+test-distros-turn: ## the same in about 12 minutes: one release, another each day, on luajit and lua5.4
+	@DISTRO_STEPS="demo install test" DISTRO_SECONDS=720 PERF_LUAS="luajit lua5.4" tools/distros.sh turn

@@ -2,31 +2,64 @@
 # Other Debian releases, each in a root of its own: what a new machine's owner does, from `make demo` on.
 #
 #   tools/distros.sh [RELEASE...]     bullseye bookworm trixie sid; all without arguments
+#   tools/distros.sh turn             one of them that is not this machine's own, another each day
 #
 # A root is made once by debootstrap, from the archive that this machine uses, and kept in PERF_ROOTS (~/.cache/lua-perf/roots) with
 # the packages that were fetched. Each run works on a layer above it, which is thrown away. Wants root, 2 GB of disk for each release
-# and the network; takes about a quarter of an hour for each.
+# and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
-#   DISTRO_STEPS="demo test user rock install flags optional"    what is done; all by default
+#   DISTRO_STEPS="demo test user rock install flags optional"    what is done, in this order; all by default
+#   DISTRO_SECONDS=720                                           no step starts after so long: it is skipped
+#   PERF_LUAS="luajit lua5.4"                                    the interpreters of test and user
 #   PERF_TOTALS=FILE                                             gets "distros passed failed skipped", for .ci/run
 set -u
 cd "$(dirname "$0")/.." || exit 1
 tree=$PWD
 roots=${PERF_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/lua-perf/roots}
+read -ra steps <<<"${DISTRO_STEPS:-demo test user rock install flags optional}"
 releases=("$@")
 [ $# -gt 0 ] || releases=(bullseye bookworm trixie sid)
-steps=${DISTRO_STEPS:-demo test user rock install flags optional}
-
-if [ "$(id -u)" -ne 0 ]; then
-    echo "distros: skipped: only root can make roots"
-    exit 0
+if [ "$*" = turn ]; then
+    releases=()
+    for release in bullseye bookworm trixie sid; do
+        grep -qs "^VERSION_CODENAME=$release$" /etc/os-release || releases+=("$release")
+    done
+    releases=("${releases[$((10#$(date +%j) % ${#releases[@]}))]}")
 fi
-command -v debootstrap >/dev/null || apt-get -q install -y debootstrap >/dev/null 2>&1
-command -v debootstrap >/dev/null || { echo "distros: debootstrap is not here and cannot be installed"; exit 1; }
-mirror=$(sed -n 's/^URIs: *\(\S*\).*/\1/p; s/^deb \(\[[^]]*\] \)\?\(\S*\) .*/\2/p' \
-    /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1)
 
-pass=0 fail=0
+pass=0 fail=0 skip=0
+totals() {
+    [ -z "${PERF_TOTALS:-}" ] || echo "distros $pass $fail $skip" >>"$PERF_TOTALS"
+    echo "$pass passed, $fail failed, $skip skipped"
+    [ "$fail" -eq 0 ]
+    exit
+}
+if [ "$(id -u)" -ne 0 ]; then
+    skip=${#releases[@]}
+    echo "distros: skipped: ${releases[*]} (only root can make roots)"
+    totals
+fi
+command -v debootstrap >/dev/null || { apt-get -q update && apt-get -q install -y debootstrap; } >/dev/null 2>&1
+if ! command -v debootstrap >/dev/null; then
+    skip=${#releases[@]}
+    echo "distros: skipped: ${releases[*]} (debootstrap is not here and cannot be installed)"
+    totals
+fi
+
+# The archive that has a release: the one that this machine uses, Debian's, or the one of old releases; nothing where none answers.
+archive() {
+    local url
+    for url in $(sed -n 's/^URIs: *\(\S*\/debian\/*\)$/\1/p; s/^deb \(\[[^]]*\] \)\?\(\S*\/debian\/*\) .*/\2/p' \
+        /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1) \
+        http://deb.debian.org/debian http://archive.debian.org/debian; do
+        if timeout 60 /usr/lib/apt/apt-helper download-file "$url/dists/$1/Release" "$roots/$1.release" >/dev/null 2>&1; then
+            rm -f "$roots/$1.release"
+            echo "$url"
+            return
+        fi
+    done
+}
+
 work=
 leave() {
     [ -n "$work" ] || return 0
@@ -39,18 +72,18 @@ leave() {
 trap leave EXIT
 trap 'exit 1' INT TERM HUP
 
-# The root of a release, made where it is not there yet.
+# base RELEASE ARCHIVE: the root of a release, made where it is not there yet.
 base() {
     local root=$roots/$1
     [ ! -e "$root/.complete" ] || return 0
     rm -rf --one-file-system "$root"
     mkdir -p "$root"
     echo "$1: debootstrap"
-    debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$root" "$mirror" >"$root.log" 2>&1 || {
+    debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$root" "$2" >"$root.log" 2>&1 || {
         tail -n 5 "$root.log"
         return 1
     }
-    cp /etc/apt/apt.conf.d/*proxy* /etc/apt/apt.conf.d/99* "$root/etc/apt/apt.conf.d/" 2>/dev/null
+    cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null
     touch "$root/.complete"
 }
 
@@ -61,8 +94,8 @@ enter() {
         mount -t overlay overlay -o "lowerdir=$roots/$1,upperdir=$work/upper,workdir=$work/work" "$work/root" || return 1
     mkdir -p "$roots/$1.packages/partial"
     mount --bind "$roots/$1.packages" "$work/root/var/cache/apt/archives"
-    mount -t proc proc "$work/root/proc"
-    for at in sys dev; do
+    # This machine's own /proc: the specs lock a file there when they set a sysctl, which is for all.
+    for at in proc sys dev; do
         mount --rbind "/$at" "$work/root/$at"
         mount --make-rslave "$work/root/$at"
     done
@@ -74,7 +107,13 @@ enter() {
 # step RELEASE NAME COMMAND: as root in the clone. Its last lines are shown when it fails.
 step() {
     local release=$1 name=$2 start=$SECONDS
-    if chroot "$work/root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+    if [ "$SECONDS" -ge "${DISTRO_SECONDS:-$((SECONDS + 1))}" ]; then
+        skip=$((skip + 1))
+        echo "$release: $name: skipped (no step starts after $DISTRO_SECONDS s)"
+        return
+    fi
+    if chroot "$work/root" env -i HOME=/root ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+        ${PERF_LUAS:+PERF_LUAS="$PERF_LUAS"} SUITE_TIMEOUT=6000 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         bash -c "cd /root/lua-perf && $3" >"$work/log" 2>&1 </dev/null; then
         pass=$((pass + 1))
         echo "$release: $name: ok, in $((SECONDS - start)) s: $(grep -E '^[0-9]+ passed' "$work/log" | tail -n 1)"
@@ -85,47 +124,62 @@ step() {
         tail -n 25 "$work/log"
     fi
 }
-wanted() { [[ " $steps " == *" $1 "* ]]; }
 
-# shellcheck disable=SC2016 # the commands are expanded in the root
-for release in "${releases[@]}"; do
-    if ! base "$release" || ! enter "$release"; then
-        echo "$release: no root could be made"
-        fail=$((fail + 1))
-        leave
-        continue
-    fi
-    ! wanted demo || step "$release" "make demo" 'make demo'
-    ! wanted test || step "$release" "make test" 'make test'
-    ! wanted user || step "$release" "make test as an ordinary user" 'useradd -m tester 2>/dev/null; rm -rf /home/tester/lua-perf
+# Each step of a release.
+# shellcheck disable=SC2016,SC2317 # the commands are expanded in the root; the functions are called by their names
+do_demo() { step "$1" "make demo" 'make demo'; }
+do_test() { step "$1" "make test" 'make test'; }
+do_user() {
+    step "$1" "make test as an ordinary user" 'useradd -m tester 2>/dev/null; rm -rf /home/tester/lua-perf; chmod 700 /home/tester
         tools/setup.sh test && git config --global --add safe.directory "*" && git clone -q . /home/tester/lua-perf &&
         chown -R tester: /home/tester/lua-perf && setpriv --reuid tester --regid tester --init-groups env HOME=/home/tester \
         make -C /home/tester/lua-perf PERF_NO_SETUP=1 test'
-    ! wanted rock || step "$release" "make rock" 'make rock'
-    ! wanted install || step "$release" "make install, uninstall" 'tools/setup.sh demo && find /usr/local | sort >/tmp/before &&
-        make -s install && (cd / && luajit -e "assert(require [[perf]].measure(function() end))" && luaperf stat -e task-clock -- true) &&
+}
+do_rock() { step "$1" "make rock" 'make rock'; }
+do_install() {
+    step "$1" "make install, uninstall" 'tools/setup.sh demo && find /usr/local | sort >/tmp/before && make -s install &&
+        (cd / && luajit -e "assert(require [[perf]].measure(function() end))" && luaperf stat -e task-clock -- true) &&
         make -s uninstall && find /usr/local | sort | diff /tmp/before -'
-    if wanted flags; then
-        step "$release" "what the flags need" 'tools/setup.sh test'
-        for compiler in gcc clang; do
-            for flags in "-O0 -g" "-O2" "-O3 -flto" "-O2 -D_FORTIFY_SOURCE=3"; do
-                step "$release" "$compiler $flags" "$(printf 'compiler=%s flags=%q\n' "$compiler" "$flags"; cat <<'END'
-                    for l in luajit lua5.4; do
-                        make -s -j2 CC=$compiler CFLAGS="$flags" LUA=$l BUILD=/tmp/flags all &&
-                            LUA_PATH="lua/?.lua;lua/?/init.lua" LUA_CPATH="/tmp/flags/$l/?.so" \
-                                $l -e 'print(require "perf".measure(function() end))' || exit 1
-                    done
-                    rm -rf /tmp/flags
+}
+do_flags() {
+    local compiler flags
+    step "$1" "what the flags need" 'tools/setup.sh test'
+    for compiler in gcc clang; do
+        for flags in "-O0 -g" "-O2" "-O3 -flto" "-O2 -D_FORTIFY_SOURCE=3"; do
+            step "$1" "$compiler $flags" "$(printf 'compiler=%s flags=%q\n' "$compiler" "$flags"; cat <<'END'
+                for l in luajit lua5.4; do
+                    make -s -j2 CC=$compiler CFLAGS="$flags" LUA=$l BUILD=/tmp/flags all &&
+                        LUA_PATH="lua/?.lua;lua/?/init.lua" LUA_CPATH="/tmp/flags/$l/?.so" \
+                            $l -e 'print(require "perf".measure(function() end))' || exit 1
+                done
+                rm -rf /tmp/flags
 END
-                )"
-            done
+            )"
         done
+    done
+}
+do_optional() {
+    step "$1" "each optional library not there" 'tools/setup.sh test && for e in bpf symbols tracefields zstd pfm; do
+        package=$(make -pn all 2>/dev/null | sed -n "s/^debian_$e := \([^ ]*\).*/\1/p")
+        dpkg --force-depends -r "$package" && make -s -j2 BUILD=/tmp/optional all testkit >/tmp/optional.log 2>&1 &&
+            grep "perf.ext.$e is left out: install $package" /tmp/optional.log &&
+            BUILD=/tmp/optional tools/suite.sh -l luajit spec/unit/features_spec.lua spec/live/measure_spec.lua &&
+            rm -rf /tmp/optional && dpkg -i /var/cache/apt/archives/"$package"_*.deb || { cat /tmp/optional.log; exit 1; }; done'
+}
+
+for release in "${releases[@]}"; do
+    from=$(mkdir -p "$roots" && archive "$release")
+    if [ -z "$from" ]; then
+        skip=$((skip + 1))
+        echo "$release: skipped (no archive that has it can be reached)"
+        continue
     fi
-    ! wanted optional || step "$release" "each optional library not there" 'for e in bpf symbols tracefields zstd pfm; do
-        make -s -j2 BUILD=/tmp/optional EXT="$(for x in bpf symbols tracefields zstd pfm; do [ $x = $e ] || printf "%s " $x; done)" all 2>&1 |
-        tee -a /tmp/optional.log | grep -q "perf.ext.$e is left out: install" || { cat /tmp/optional.log; exit 1; }; done'
+    if base "$release" "$from" && enter "$release"; then
+        for s in "${steps[@]}"; do "do_$s" "$release"; done
+    else
+        echo "$release: no root could be made"
+        fail=$((fail + 1))
+    fi
     leave
 done
-[ -z "${PERF_TOTALS:-}" ] || echo "distros $pass $fail 0" >>"$PERF_TOTALS"
-echo "$pass passed, $fail failed, 0 skipped"
-[ "$fail" -eq 0 ]
+totals

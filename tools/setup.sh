@@ -2,11 +2,17 @@
 # Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
 # says what is missing and stops.
 #
-#   tools/setup.sh demo|test|nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
+#   tools/setup.sh [-n] build|demo|test|nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
-# Nothing is ever removed (apt-get --no-remove), nothing is done when all is there.
+# Nothing is ever removed (apt-get --no-remove), nothing is done when all is there. With -n nothing is installed: it says what
+# would be, and what to type.
+#
+#   LUA=lua5.4                          the interpreter of build and demo; LuaJIT by default
+#   PERF_LUAS="luajit lua5.4"           the interpreters of test; all five by default
 set -u
-purpose=${1:?demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
+dry=
+if [ "${1:-}" = -n ]; then dry=1; shift; fi
+purpose=${1:?build, demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -53,11 +59,11 @@ lua_module() {
 luajit() {
     local pkg="luajit2|luajit" dev="libluajit2-5.1-dev|libluajit-5.1-dev"
     if debian; then
+        if command -v luajit >/dev/null && pkg-config --exists luajit 2>/dev/null; then return; fi
         installed luajit && pkg=luajit dev=libluajit-5.1-dev
         installed luajit2 && pkg=luajit2 dev=libluajit2-5.1-dev
         # Either branch's headers do: both have the same interface.
         if installed libluajit-5.1-dev || installed libluajit2-5.1-dev; then dev=; fi
-        if command -v luajit >/dev/null && pkg-config --exists luajit 2>/dev/null; then return; fi
         want "the interpreter" "$pkg"
         [ -z "$dev" ] || want "its headers" "$dev"
     else
@@ -65,11 +71,33 @@ luajit() {
     fi
 }
 
+# lua_of VERSION: that interpreter of PUC-Rio, and its headers
+lua_of() {
+    local dev=liblua$1-dev
+    [ "$1" != 5.1 ] || dev=liblua5.1-0-dev
+    debian || command_or "lua$1" "the interpreter, with its headers"
+    want "the interpreter" "lua$1"
+    want "its headers" "$dev"
+}
+
+# The interpreter of that name; LuaJIT for a name that says nothing here, such as a path.
+interpreter() {
+    case $1 in
+    lua5.[1-4]) lua_of "${1#lua}" ;;
+    *) luajit ;;
+    esac
+}
+
 command_or cc "the C compiler" gcc libc6-dev
 command_or pkg-config "finds headers and libraries" pkg-config
 [ -e /usr/include/linux/perf_event.h ] || want "the kernel's headers for programs" libc6-dev
-luajit
 case $purpose in
+build | demo) interpreter "${LUA:-luajit}" ;;
+test) for l in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do interpreter "$l"; done ;;
+*) luajit ;;
+esac
+case $purpose in
+build) ;;
 demo)
     lua_module cjson "the demonstration measures it" lua-cjson
     lua_module dkjson "the demonstration measures it" lua-dkjson
@@ -80,12 +108,6 @@ test)
     nice_to_have cppcheck "checks C code" cppcheck
     nice_to_have shellcheck "checks shell scripts" shellcheck
     nice_to_have clang "the second compiler, and the one for BPF" clang llvm
-    for v in 5.1 5.2 5.3 5.4; do
-        dev=liblua$v-dev
-        [ $v != 5.1 ] || dev=liblua5.1-0-dev
-        want "another interpreter" lua$v
-        want "its headers" "$dev"
-    done
     want "specs and examples use it" lua-cjson lua-dkjson lua-argparse lua-luv lua-cqueues
     want "spans are sent with it" lua-socket lua-sec lua-zlib lua-http
     want "an optional part of the module stands on it" libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev \
@@ -99,12 +121,8 @@ reports)
     ;;
 rock)
     command_or luarocks "makes the rock" luarocks
-    for v in 5.1 5.4; do
-        dev=liblua$v-dev
-        [ $v != 5.1 ] || dev=liblua5.1-0-dev
-        want "an interpreter to install for" lua$v
-        want "its headers" "$dev"
-    done
+    lua_of 5.1
+    lua_of 5.4
     ;;
 nginx)
     command_or busted "runs the specs" lua-busted
@@ -151,7 +169,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: build, demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac
@@ -164,35 +182,57 @@ if ! debian; then
 fi
 [ ${#wanted[@]} -eq 0 ] && exit 0
 
+# The packages of these that this machine's package lists have. Asked once: for a user who is not root each call reads all lists.
+had() {
+    local words=${wanted[*]}
+    # shellcheck disable=SC2086
+    apt-cache policy ${words//|/ } 2>/dev/null | awk '/^[^ ]/ { sub(/:$/, ""); p = $1 } /^  Candidate: [^(]/ { printf " %s ", p }'
+}
+# candidate PACKAGES: "a|b" is the first of these that $lists has; nothing where it has none.
+candidate() {
+    local p
+    for p in ${1//|/ }; do
+        if [[ "$lists" == *" $p "* ]]; then
+            echo "$p"
+            return
+        fi
+    done
+}
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+if [ -n "$dry" ] || ! command -v "${as_root[@]:-true}" >/dev/null; then
+    # For a person to read and to type: one name each, the last where the lists are not there yet.
+    lists=$(had)
+    for i in "${!wanted[@]}"; do
+        p=$(candidate "${wanted[i]}")
+        reasons[i]=${p:-${wanted[i]##*|}}:${reasons[i]#*:}
+        wanted[i]=${p:-${wanted[i]##*|}}
+    done
+    printf '  %s\n' "Missing:" "${reasons[@]/#/  }" >&2
+    echo "  As root: apt-get install --no-install-recommends ${wanted[*]}" >&2
+    [ -n "$dry" ] || echo "  (You are not root, and sudo is not here.)" >&2
+    exit 1
+fi
 echo "To be installed with apt-get:"
 printf '  %s\n' "${reasons[@]}"
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || {
-        echo "Not root, and no sudo: as root, apt-get install ${wanted[*]}" >&2
-        exit 1
-    }
-    as_root=(sudo)
-fi
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
         -o Dpkg::Use-Pty=0 "$@"
 }
-# "a|b" is the first of these that this Debian has, which is known only after apt-get update.
-candidate() {
-    local p
-    for p in ${1//|/ }; do
-        if apt-cache policy "$p" | grep -q '^  Candidate: [^(]'; then break; fi
-    done
-    echo "$p"
-}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# A source of this machine's that is broken or out of reach says nothing about the others: what is installed decides.
+apt update >"$log" 2>&1 || echo "apt-get update failed; going on with the package lists that are here: $(grep -m 1 '^[EW]:' "$log")"
+lists=$(had)
 packages=()
-if ! { apt update && for p in "${wanted[@]}"; do packages+=("$(candidate "$p")"); done &&
-    apt install -y --no-remove --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+for i in "${!wanted[@]}"; do
+    p=$(candidate "${wanted[i]}")
+    if [ -n "$p" ]; then packages+=("$p"); else echo "  left out, since this release has no such package: ${reasons[i]}"; fi
+done
+[ ${#packages[@]} -gt 0 ] || exit 0
+if ! apt install -y --no-remove --no-install-recommends "${packages[@]}" >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    echo "apt-get could not install: ${packages[*]:-${wanted[*]}}" >&2
+    echo "apt-get could not install: ${packages[*]}" >&2
     exit 1
 fi
 echo "Installed."

@@ -3,7 +3,7 @@
 # whole suite on each, and ends with the total alone on a line.
 #
 # PERF_TOTALS=FILE gets "test passed failed skipped", PERF_FAILED=FILE a line for each failure, for .ci/run.
-# PERF_NO_SETUP=1 installs nothing.
+# PERF_NO_SETUP=1 installs nothing. PERF_LUAS="luajit lua5.4" are the interpreters; all five by default.
 set -u
 make=${MAKE:-make}
 if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh test || exit 1; fi
@@ -23,7 +23,7 @@ export PERF_FAILED=$list
 trap 'rm -f "$totals" "$list"' EXIT
 trap : INT TERM HUP # what runs ends by itself, and the totals are still said
 built=()
-for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
+for lua in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do
     if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then
         echo "$lua: not here, or without headers: left out"
     elif $make -s -j2 LUA=$lua all testkit; then
