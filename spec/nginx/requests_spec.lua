@@ -85,12 +85,10 @@ describe("resty.perf and requests", function()
     many "/generator"
     assert.equal("15\n", (s:get "/generator"))
     for _ = 1, 3 do
-      local text = util.shell(("curl -s http://127.0.0.1:%d/wait & sleep 0.2; curl -s http://127.0.0.1:%d/post; wait"):format(
-        s.port, s.port))
-      assert.truthy(text:find "true")
+      assert.same({ "true\n", "posted\n" }, { s:get_both("/wait", "/post") })
     end
     local before = cost("/wait", "content", 3)
-    util.shell(("curl -s http://127.0.0.1:%d/wait & sleep 0.2; curl -s http://127.0.0.1:%d/post; wait"):format(s.port, s.port))
+    s:get_both("/wait", "/post")
     assert.equal(before, cost("/wait", "content", 4))
   end)
 
@@ -105,7 +103,7 @@ describe("resty.perf and requests", function()
     assert.equal(403, select(2, s:get "/exit"))
     many "/thread"
     assert.equal("6\n", (s:get "/thread"))
-    s:get("/long", "-m 0.2")
+    s:leave "/long"
     s:wait(function() return s:worker()["requests:/long"] == 1 end)
     local w = s:worker()
     assert.equal(1, w["requests:/error"])

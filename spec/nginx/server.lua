@@ -126,6 +126,41 @@ function Server:get(path, curl)
   return body or "", tonumber(status)
 end
 
+-- Asks in the background, and waits until the request is under way in the one worker. The client's process id.
+local function ask(self, path, answer)
+  local pid = shell(("curl -s -m 20 -o %s http://127.0.0.1:%d%s >/dev/null 2>&1 & echo $!"):format(answer, self.port, path))
+  self:wait(function() return self:worker().known == 1 end)
+  return tonumber(pid)
+end
+
+--- A request whose client goes while it is under way.
+function Server:leave(path)
+  kit.kill(ask(self, path, "/dev/null"), 15)
+  self:wait(function() return self:worker().known == 0 end)
+end
+
+--- A request whose client goes as soon as it is sent.
+function Server:send(path)
+  local text, status = shell(([[bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d
+    printf "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" >&3']]):format(self.port, path))
+  assert(status == 0, text)
+end
+
+--- Two requests of which the first waits for the second, which is made when the first is under way in the one worker. Both
+-- answers.
+function Server:get_both(first, second)
+  local answer = self.dir .. "/answer"
+  ask(self, first, answer)
+  local got, text = self:get(second), nil
+  self:wait(function()
+    local f = io.open(answer)
+    text = f and f:read "*a"
+    return f and f:close() and text ~= ""
+  end)
+  os.remove(answer)
+  return text, got
+end
+
 --- What /worker says: numbers by name, of the one worker there is.
 function Server:worker()
   local t = {}

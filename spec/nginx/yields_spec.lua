@@ -124,7 +124,7 @@ describe("What yields:", function()
 
   it("a client that goes, and what is to be done then", function()
     local before = s:worker()
-    for _ = 1, 5 do s:get("/aborted", "-m 0.05") end
+    for _ = 1, 5 do s:leave "/aborted" end
     s:wait(function() return s:worker()["requests:/aborted"] == 5 end)
     local w = s:worker()
     assert.equal(5 * 7, w["phase:/aborted:content:" .. EVENT])
