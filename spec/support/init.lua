@@ -76,7 +76,7 @@ end)
 busted.before_each(function()
   name = nil
   if live then collectgarbage() end
-  kit.settle() -- what was loaded since, and what a fork made copy-on-write
+  kit.settle(true) -- what was loaded since, and what a fork made copy-on-write
   leaks.start()
   stress.start()
 end)

@@ -356,7 +356,8 @@ int luaopen_testkit(lua_State *L)
         keep_pages();
         grow_stack();
         tk_grow_heap();
-        tk_populate();
+        tk_watch_heap();
+        tk_populate(1);
     }
     lua_newtable(L);
     tk_register(L, functions);

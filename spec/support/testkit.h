@@ -45,8 +45,11 @@ void tk_touch_pages(size_t n);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);
-/* Faults in all that is mapped; how many mappings that were. */
-int tk_populate(void);
+/* Faults in all that is mapped, or without `all` what may have changed; how many mappings that were. */
+int tk_populate(int all);
+void tk_watch_heap(void);
+/* A fork without pthread_atfork's handlers, in either process. */
+void tk_forked(void);
 /* Gives malloc 16 MB that it keeps, unless it has as many in one piece. */
 void tk_grow_heap(void);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,11 +157,48 @@ static int populate_code(uintptr_t at, uintptr_t end)
 }
 
 /*
+ * malloc's heap is 48 MB or more that stay where they are, and to walk them takes milliseconds. Their pages are all there until a
+ * fork makes them copy-on-write, or some are swapped out.
+ */
+static struct {
+    uintptr_t from, to;
+    int forked; /* since they were populated; a clone(2) of ours that is no fork(3) says so too */
+    int swap;
+} heap;
+
+void tk_forked(void)
+{
+    heap.forked = 1;
+}
+
+static int heap_is_there(uintptr_t from, uintptr_t to)
+{
+    int there = !heap.forked && !heap.swap && heap.from == from && heap.to == to;
+
+    heap.from = from;
+    heap.to = to;
+    heap.forked = 0;
+    return there;
+}
+
+void tk_watch_heap(void)
+{
+    FILE *f = fopen("/proc/swaps", "re");
+    char line[256];
+
+    heap.swap = f != NULL && fgets(line, sizeof line, f) != NULL && fgets(line, sizeof line, f) != NULL;
+    if (f != NULL)
+        fclose(f);
+    pthread_atfork(NULL, tk_forked, tk_forked);
+}
+
+/*
  * What would add a stray fault to a spec that counts: a page of code or data that is used for the
- * first time. So every page that is mapped now is faulted in. Returns how many mappings that were.
+ * first time. So every page that is mapped now is faulted in; of malloc's heap only where that may be
+ * needed, or where all is asked for. Returns how many mappings that were.
  * Large files and a sanitizer's shadow memory are left out; the heap may be as large as it likes.
  */
-int tk_populate(void)
+int tk_populate(int all)
 {
     const uintptr_t most_of_file = (uintptr_t)64 << 20, most = (uintptr_t)1 << 30;
     FILE *f = fopen("/proc/self/maps", "re");
@@ -179,6 +217,8 @@ int tk_populate(void)
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c %*s %*s %lu", &from, &to, &r, &w, &x, &p, &inode) != 7 ||
             r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (inode != 0 ? most_of_file : most))
             continue;
+        if (strstr(line, "[heap]") != NULL && heap_is_there(from, to) && !all)
+            continue;
         if (w == '-' && x == 'x' && inode == 0)
             n += populate_code(from, to);
         else
@@ -188,11 +228,14 @@ int tk_populate(void)
     return n;
 }
 
-/* settle(): faults in all that is mapped now, so that what follows counts its own faults only */
+/*
+ * settle([quick]): faults in all that is mapped now, so that what follows counts its own faults only; with quick, malloc's heap
+ * only where it has changed
+ */
 static int kit_settle(lua_State *L)
 {
     tk_grow_heap();
-    lua_pushinteger(L, tk_populate());
+    lua_pushinteger(L, tk_populate(!lua_toboolean(L, 1)));
     return 1;
 }
 

@@ -193,7 +193,7 @@ static int child_wait(lua_State *L)
     lua_pushinteger(L, reap(c->pid));
     c->pid = 0;
     close_fd(&c->out);
-    tk_populate(); /* the fork made every page copy-on-write */
+    tk_populate(0); /* the fork made every page copy-on-write */
     lua_insert(L, -2);
     return 2;
 }
@@ -238,6 +238,7 @@ static int kit_split(lua_State *L)
     pid = lua_toboolean(L, 1) ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
     if (pid < 0)
         return tk_refused(L, "fork", errno);
+    tk_forked();
     lua_pushinteger(L, pid);
     return 1;
 }
