@@ -49,7 +49,7 @@ endif
 endif
 
 CORE_C    := $(wildcard csrc/core/*.c)
-SUITE     := $(wildcard spec/unit spec/live spec/regress)
+SUITE     := $(wildcard spec/live spec/regress spec/unit)
 BINDING_C := $(wildcard csrc/binding/*.c)
 CORE_O    := $(CORE_C:csrc/core/%.c=$(BUILD)/core/%.o)
 BINDING_O := $(BINDING_C:csrc/binding/%.c=$(OUT)/obj/%.o)

@@ -5,4 +5,4 @@
 test-reports: ## flame graphs in Chromium, perf.data in perf, pprof files in go tool pprof
 	@tools/setup.sh reports
 	@$(MAKE) -s LUA=luajit all testkit
-	@BUILD=$(BUILD) SUITE_NAME=test-reports tools/suite.sh -l luajit spec/reports
+	@BUILD=$(BUILD) SUITE_JOBS=1 SUITE_NAME=test-reports tools/suite.sh -l luajit spec/reports

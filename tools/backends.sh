@@ -263,4 +263,4 @@ if [ "$what" = load ]; then
 fi
 [ -n "${PERF_NO_SETUP:-}" ] || tools/setup.sh test || exit
 for lua in "${luas[@]}"; do make -s LUA="$lua" all testkit || echo "$lua is left out"; done
-SUITE_NAME=backends SUITE_TIMEOUT=${SUITE_TIMEOUT:-150} tools/suite.sh -l "${luas[*]}" spec/backends
+SUITE_JOBS=1 SUITE_NAME=backends SUITE_TIMEOUT=${SUITE_TIMEOUT:-150} tools/suite.sh -l "${luas[*]}" spec/backends

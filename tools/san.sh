@@ -14,5 +14,5 @@ export PERF_SAN=1 BUILD=build-san SUITE_NAME=${SUITE_NAME:-san}
 export ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:strict_string_checks=1:allocator_release_to_os_interval_ms=-1"
 export LSAN_OPTIONS="suppressions=$PWD/spec/support/lsan.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1"
-[ $# -gt 0 ] || set -- spec/unit spec/live spec/regress
+[ $# -gt 0 ] || set -- spec/live spec/regress spec/unit
 SUITE_PRELOAD=$($cc -print-file-name=libasan.so) tools/suite.sh -l "$luas" "$@"

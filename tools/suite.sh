@@ -5,13 +5,17 @@
 #
 # For each interpreter that was built: passed, failed, skipped, and for which needs how many were
 # skipped; at the end the total alone on a line. A run that crashes or does not end in time counts
-# as one failure more. Exit status 1 when anything failed.
+# as one failure more, and the files that it has not begun are run by another. Exit status 1 when
+# anything failed.
+#
+# Up to four processes share an interpreter's files: each takes the next that no other has begun.
 #
 #   BUILD=build          where the interpreters' modules are
-#   SUITE_TIMEOUT=1500   seconds for one interpreter
-#   SUITE_JOBS=1         how many interpreters run at once
+#   SUITE_TIMEOUT=1500   seconds for one process
+#   SUITE_JOBS=N         how many processes run at once, as many as there are CPUs when not given; 1 for specs that need the
+#                        machine for themselves
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
-#   SUITE_SLOW=1         names the specs that took more than a second
+#   SUITE_SLOW=10        how many of the slowest specs are named, of those that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
 #   PERF_FAILED=FILE     gets a line for each failure: see tools/failed.sh
 #   SUITE_NAME=suite     the NAME
@@ -30,9 +34,11 @@ shift $((OPTIND - 1))
 name=${SUITE_NAME:-suite}
 build=${BUILD:-build}
 case $build in /*) ;; *) build=$PWD/$build ;; esac
-paths=()
-for p in "$@"; do [ -e "$p" ] && paths+=("$p"); done
-[ ${#paths[@]} -gt 0 ] || { echo "no specs at: $*" >&2; exit 2; }
+files=()
+for p in "$@"; do
+    [ ! -e "$p" ] || while read -r f; do files+=("$f"); done < <(find "$p" -type f \( -name '*_spec.lua' -o -path "$p" \) | sort)
+done
+[ ${#files[@]} -gt 0 ] || { echo "no specs at: $*" >&2; exit 2; }
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
@@ -40,22 +46,17 @@ trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 stopped=
 trap 'stopped=1; kill $(jobs -p) 2>/dev/null' INT TERM HUP
 
-# stdin: result lines. Prints "passed failed skipped", then "count need" lines, then the spec that
-# was running when the run died.
+
+# The result lines of an interpreter's processes, a file each. Prints "passed failed skipped", then "need COUNT NEED" lines.
 tally() {
     awk '
-        $1 == "start" { running = substr($0, 7) }
-        $1 == "pass" { pass++; running = "" }
-        $1 == "fail" { fail++; running = "" }
-        $1 == "skip" { skip++; running = ""; n = split(substr($0, 6), a, "; "); for (i = 1; i <= n; i++) need[a[i]]++ }
-        $1 == "done" { done = 1 }
+        $1 == "pass" { pass++ }
+        $1 == "fail" { fail++ }
+        $1 == "skip" { skip++; n = split(substr($0, 6), a, "; "); for (i = 1; i <= n; i++) need[a[i]]++ }
         END {
-            if (!done) fail++
             printf "%d %d %d\n", pass, fail, skip
             for (k in need) printf "need %d %s\n", need[k], k | "sort -k2,2nr -k3"
-            close("sort -k2,2nr -k3")
-            if (!done) printf "died %s\n", running == "" ? "(between specs)" : running
-        }' "$1"
+        }' "$@"
 }
 
 # What an output file says of a sanitizer's findings: the first report, and the first place in our code.
@@ -63,75 +64,114 @@ findings() {
     grep -a -m 1 -oE '(ERROR|WARNING): [A-Za-z]+Sanitizer: .*|[^ ]*: runtime error: .*' "$1" || return 0
     grep -a -m 1 -oE ' in [^ ]+ [^ ]*csrc/[^ ]+' "$1"
 }
-failed() { # interpreter, what ended
-    { findings "$work/$1.out"; } | tools/failed.sh add "$name" "$1" "" "$2"
-}
 
-# One interpreter: prints how it went, and leaves its counts in $work/$lua.counts.
-suite() {
-    local lua=$1 result=$work/$1 start=$SECONDS status pass fail skip child died
-    : >"$result"
+# A process of an interpreter: what it prints is in $work/$lua.$i.out, its result lines in .result, its status in .status.
+process() { # interpreter number
+    local lua=$1 unit=$work/$1.$2 child status
     trap 'stopped=1; kill "$child" 2>/dev/null' INT TERM HUP
     env LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
-        PERF_RESULT="$result" ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} \
-        timeout --foreground -k 10 "${SUITE_TIMEOUT:-1500}" \
+        PERF_RESULT="$unit.result" SUITE_LEFT="$work/$lua.left" SUITE_BEGUN="$work/$lua.begun" \
+        ${SUITE_PRELOAD:+LD_PRELOAD="$SUITE_PRELOAD"} timeout --foreground -k 10 "${SUITE_TIMEOUT:-1500}" \
         "$lua" spec/support/run.lua --helper=spec/support/init.lua --output=spec/support/report.lua \
-        "${filter[@]}" "${paths[@]}" </dev/null &
+        "${filter[@]}" "${files[@]}" </dev/null >"$unit.out" 2>&1 &
     child=$!
     wait $child
     status=$?
     [ -z "$stopped" ] || wait $child
-    [ -z "${PERF_FAILED:-}" ] || sed -n "s/^why /$name\t$lua\t/p" "$result" >>"$PERF_FAILED"
-    tally "$result" >"$result.tally"
-    read -r pass fail skip <"$result.tally"
-    if grep -q '^died' "$result.tally"; then
-        died="ended with status $status in: $(sed -n 's/^died //p' "$result.tally")"
-        echo "$lua: $died"
-        failed "$lua" "$died"
-    elif [ "$status" -ne 0 ] && [ "$fail" -eq 0 ]; then
-        # A sanitizer's word at the exit, or an error of busted's own.
-        echo "$lua: ended with status $status after the last spec"
-        failed "$lua" "ended with status $status after the last spec"
-        fail=1
+    echo $status >"$unit.status"
+} 2>/dev/null # the shell's own word of a crash, which is told in full below
+
+left() { ls "$work/$1.left"; } # the files that no process of this interpreter has begun
+died() { ! grep -q '^done' "$1.result" 2>/dev/null; }
+
+# How a process ended, where that is a failure of its own: prints it, and adds it to the list.
+ending() { # interpreter unit
+    local status what
+    status=$(cat "$2.status" 2>/dev/null)
+    if died "$2"; then
+        what="ended with status ${status:-unknown} in: $(awk '
+            $1 == "start" { at = substr($0, 7) }
+            $1 == "pass" || $1 == "fail" || $1 == "skip" { at = "" }
+            END { print at == "" ? "(between specs)" : at }' "$2.result" 2>/dev/null)"
+    elif [ "$status" != 0 ] && ! grep -q '^fail' "$2.result"; then
+        what="ended with status $status after the last spec" # a sanitizer's word at the exit, or an error of busted's own
+    else
+        return 1
     fi
-    if [ $((pass + fail + skip)) -eq 0 ]; then
-        echo "$lua: no spec ran"
-        failed "$lua" "no spec ran"
-        fail=1
-    fi
-    echo "$lua: $pass passed, $fail failed, $skip skipped, in $((SECONDS - start)) s"
-    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$result.tally"
-    [ -z "${SUITE_SLOW:-}" ] || sed -n 's/^slow /    slow: /p' "$result"
-    echo "$pass $fail $skip" >"$result.counts"
+    echo "$1: $what"
+    findings "$2.out" | tools/failed.sh add "$name" "$1" "" "$what"
 }
 
-# What each says is shown when it is done, in the order of the list.
-jobs=${SUITE_JOBS:-1}
-total_pass=0 total_fail=0 total_skip=0 ran=()
+# An interpreter whose processes have ended: says how it went, and adds to the totals.
+summary() { # interpreter seconds
+    local lua=$1 unit pass fail skip
+    for unit in "$work/$lua".*.out; do
+        unit=${unit%.out}
+        touch "$unit.result"
+        cat "$unit.out"
+    done
+    tally "$work/$lua".*.result >"$work/$lua.tally"
+    read -r pass fail skip <"$work/$lua.tally"
+    [ -z "${PERF_FAILED:-}" ] || sed -n "s/^why /$name\t$lua\t/p" "$work/$lua".*.result >>"$PERF_FAILED"
+    for unit in "$work/$lua".*.out; do
+        if ending "$lua" "${unit%.out}"; then fail=$((fail + 1)); fi
+    done
+    if [ "$fail" -eq 0 ] && { [ $((pass + skip)) -eq 0 ] || [ -n "$(left "$lua")" ]; }; then
+        echo "$lua: no spec ran, or not all files: $(left "$lua" | tr '\n' ' ')"
+        tools/failed.sh add "$name" "$lua" "" "no spec ran" </dev/null
+        fail=1
+    fi
+    echo "$lua: $pass passed, $fail failed, $skip skipped, in $2 s"
+    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$work/$lua.tally"
+    total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
+}
+
+jobs=${SUITE_JOBS:-$(nproc)}
+most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
+[ "$most" -le ${#files[@]} ] || most=${#files[@]}
+total_pass=0 total_fail=0 total_skip=0 luas=() queue=()
+declare -A begun=() of=()
 for lua in $lua_list; do
     if [ ! -e "$build/$lua/testkit.so" ]; then
         echo "$lua: not built here (no interpreter or no headers), left out"
         continue
     fi
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-    [ -z "$stopped" ] || break
-    suite "$lua" >"$work/$lua.out" 2>&1 &
-    ran+=("$lua $!")
+    luas+=("$lua")
+    mkdir "$work/$lua.left" "$work/$lua.begun"
+    for f in "${files[@]}"; do : >"$work/$lua.left/${f//\//%}"; done
+    for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
 done
-for r in "${ran[@]}"; do
-    read -r lua pid <<<"$r"
-    wait "$pid"
-    [ -z "$stopped" ] || wait "$pid"
-    cat "$work/$lua.out"
-    if ! read -r pass fail skip 2>/dev/null <"$work/$lua.counts"; then
-        echo "$lua: the suite did not get to its end"
-        pass=0 fail=1 skip=0
-    fi
-    total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
+# What each says is shown when all of its processes are done.
+while :; do
+    while [ ${#queue[@]} -gt 0 ] && [ -z "$stopped" ] && [ ${#of[@]} -lt "$jobs" ]; do
+        read -r lua i <<<"${queue[0]}"
+        queue=("${queue[@]:1}")
+        [ -n "$(left "$lua")" ] || continue
+        [ -n "${begun[$lua]:-}" ] || begun[$lua]=$SECONDS
+        process "$lua" "$i" &
+        of[$!]="$lua $i"
+    done
+    [ ${#of[@]} -gt 0 ] || break
+    wait -n "${!of[@]}"
+    for pid in "${!of[@]}"; do
+        if kill -0 "$pid" 2>/dev/null; then continue; fi
+        read -r lua i <<<"${of[$pid]}"
+        unset "of[$pid]"
+        if died "$work/$lua.$i" && [ -n "$(left "$lua")" ] && [ "$i" -lt $((most + 4)) ]; then queue+=("$lua $((i + most))"); fi
+        if [[ " ${of[*]} " == *" $lua "* ]]; then continue; fi
+        if [[ -n $stopped || " ${queue[*]} " != *" $lua "* || -z "$(left "$lua")" ]]; then
+            summary "$lua" $((SECONDS - begun[$lua]))
+        fi
+    done
 done
-if [ ${#ran[@]} -eq 0 ]; then
+if [ ${#luas[@]} -eq 0 ]; then
     echo "no interpreter of: $lua_list was built" >&2
     total_fail=1
+fi
+if [ -n "${SUITE_SLOW:-}" ]; then
+    echo "The slowest, in seconds:"
+    for lua in "${luas[@]}"; do cat "$work/$lua".*.result | sed -n "s/^slow \([0-9.]*\)/    \1 $lua/p"; done |
+        sort -k 1,1 -nr | head -n "$SUITE_SLOW"
 fi
 [ -z "${PERF_TOTALS:-}" ] || echo "$name $total_pass $total_fail $total_skip" >>"$PERF_TOTALS"
 echo "$total_pass passed, $total_fail failed, $total_skip skipped"

@@ -77,7 +77,7 @@ return function()
   end
 
   function handler.finish(element, _, status)
-    if (element.duration or 0) > 1 then
+    if (element.duration or 0) > 0.2 then
       write(("slow %.1f "):format(element.duration), (full_name(element):gsub("\n", " ")))
     end
     last = {status = status == "success" and "pass" or status == "pending" and "skip" or "fail",

@@ -12,4 +12,4 @@ if [ "$(id -u)" -eq 0 ] && [ ! -e /sys/kernel/tracing/events/header_page ]; then
     mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || echo "tracefs is not mounted and cannot be"
 fi
 $make -s -j2 LUA=luajit all testkit || exit 1
-SUITE_NAME=nginx tools/suite.sh -l luajit "${NGINX_SPECS:-spec/nginx}"
+SUITE_JOBS=1 SUITE_NAME=nginx tools/suite.sh -l luajit "${NGINX_SPECS:-spec/nginx}"

@@ -4,7 +4,7 @@
 cd /job/tree || exit 1
 . /job/settings
 export PERF_VM
-export BUILD=/job/out PERF_TOTALS=/tmp/totals PERF_FAILED=/tmp/failed SUITE_TIMEOUT SUITE_SLOW PERF_MUST
+export SUITE_JOBS=1 BUILD=/job/out PERF_TOTALS=/tmp/totals PERF_FAILED=/tmp/failed SUITE_TIMEOUT SUITE_SLOW PERF_MUST
 # The kernel's own default, which the suite is written for; Debian's is 3. Specs that want another set it.
 echo 2 >/proc/sys/kernel/perf_event_paranoid
 # Counters are read without a system call where that is possible, in every spec.
