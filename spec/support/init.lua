@@ -68,19 +68,20 @@ end)
 -- Several processes share the files of a run: one file of each spec's name is in $SUITE_LEFT until somebody moves it away, and
 -- that one runs the spec.
 local left, begun = os.getenv "SUITE_LEFT", os.getenv "SUITE_BEGUN"
-if left then
-  kit.setenv("SUITE_LEFT") -- that of a busted which a spec starts is another run
-  busted.subscribe({"file", "start"}, function(file)
-    local token = "/" .. file.name:gsub("/", "%%")
-    if not os.rename(left .. token, begun .. token) then getmetatable(file.run).__call = function() end end
-    return nil, true
-  end)
+kit.setenv "SUITE_LEFT" -- that of a busted which a spec starts is another run
+local function taken(file)
+  local token = "/" .. file.name:gsub("/", "%%")
+  return left and not os.rename(left .. token, begun .. token)
 end
 
 -- A collection in the middle of a count would give pages back (a system call) and take others. One
 -- before it leaves none to do for a while.
 local live
 busted.subscribe({"file", "start"}, function(file)
+  if taken(file) then
+    getmetatable(file.run).__call = function() end
+    return
+  end
   live = jit and tostring(file.name):find("spec/unit/", 1, true) == nil
   if live then grow_heap() end
 end)
