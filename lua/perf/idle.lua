@@ -49,8 +49,10 @@ end
 --- core.open; closes idle events and retries when a resource is missing.
 function M.open(attr, ...) return retried(of_event, attr, core.open, attr, ...) end
 
+local no_attr = {}
+
 --- core.reopen in the same way.
-function M.reopen(attrs, sizes) return retried(of_event, {}, core.reopen, attrs, sizes) end
+function M.reopen(attrs, sizes) return retried(of_event, no_attr, core.reopen, attrs, sizes) end
 
 --- Call f(...), which maps a ring, in the same way.
 function M.map(f, ...) return retried(of_ring, nil, f, ...) end

@@ -12,14 +12,38 @@ local M = {}
 
 local weak_keys, weak_values, weak_both = { __mode = "k" }, { __mode = "v" }, { __mode = "kv" }
 
+local holders = setmetatable({}, weak_keys) -- by meter, which the copies of a set share: {holder = true}, if there ever was one
+
+--- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
+-- @param set returned by perf.measure's `lookup`
+-- @param holder a table
+function M.hold(set, holder)
+  local all = holders[set.meter] or setmetatable({}, weak_keys)
+  holders[set.meter], all[holder] = all, true
+end
+
+--- The holder does not need it any more.
+function M.drop(set, holder)
+  local all = holders[set.meter]
+  if all then all[holder] = nil end
+end
+
+local function is_held(set)
+  local all = holders[set.meter]
+  return all ~= nil and next(all) ~= nil
+end
+
 --- Remove a list from the caches of its thread; it is closed when nothing uses it any more.
 local function forget(mine, key)
-  local sets = mine.sets
-  for list in every(sets[key].lists or {}) do sets[list] = nil end
+  local sets, order = mine.sets, mine.order
+  local lists = sets[key].lists
+  if lists then
+    for list in every(lists) do sets[list] = nil end
+  end
   sets[key] = nil
-  for i, k in ipairs(mine.order) do
-    if k == key then
-      table.remove(mine.order, i)
+  for i = #order, 1, -1 do
+    if order[i] == key then
+      table.remove(order, i)
       break
     end
   end
@@ -28,7 +52,7 @@ end
 M.forget = forget
 
 local function close_groups(groups)
-  for _, group in ipairs(groups) do group:close() end
+  for i = 1, #groups do groups[i]:close() end
 end
 
 --- Close a list; callers that still have its set see `released`.
@@ -36,8 +60,10 @@ end
 -- @param key its key in both
 function M.close(mine, key)
   local set = mine.sets[key]
-  for list in every(set.lists or {}) do
-    if mine.sets[list] then mine.sets[list].released = true end
+  if set.lists then
+    for list in every(set.lists) do
+      if mine.sets[list] then mine.sets[list].released = true end
+    end
   end
   forget(mine, key)
   set.released = true
@@ -55,7 +81,7 @@ function M.close_oldest(threads, what)
     for _, key in ipairs(mine.order) do
       local set = mine.sets[key]
       local running, at = set.meter:used()
-      if running == 0 and set.takes[what] and next(set.holders) == nil and (not oldest or at < oldest) then
+      if running == 0 and set.takes[what] and not is_held(set) and (not oldest or at < oldest) then
         oldest, where, which = at, mine, key
       end
     end

@@ -22,6 +22,7 @@ local measurer = fast.measurer
 local MOST_SETS = 64 -- lists kept open in one thread: a program that invents names must not run out of descriptors
 
 local DEFAULT = {} -- the key of the default list
+local weak_keys = { __mode = "k" }
 
 local by_thread, generation = {}, core.fork_generation()
 local current_token -- the thread that measured last
@@ -37,7 +38,7 @@ local function new_thread(token)
   end
   local mine = by_thread[token]
   if not mine then
-    mine = { sets = setmetatable({}, { __mode = "k" }), order = {} }
+    mine = { sets = setmetatable({}, weak_keys), order = {} }
     by_thread[token] = mine
   end
   current_token, sets = token, mine.sets
@@ -62,7 +63,6 @@ end
 local function remember(key, set)
   local mine = by_thread[current_token]
   if #mine.order >= MOST_SETS and not idle_lists.close_oldest({ mine }, "any") then idle_lists.forget(mine, mine.order[1]) end
-  set.holders = setmetatable({}, { __mode = "k" })
   local ok, err = pcall(record, mine, key, complete(set, key))
   if not ok then -- out of memory: a set that is in only one of the two tables would never be closed
     sets[key] = nil
@@ -71,13 +71,7 @@ local function remember(key, set)
   return set
 end
 
---- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
--- @param set returned by `lookup`
--- @param holder a table
-function M.hold(set, holder) set.holders[holder] = true end
-
---- The holder does not need it any more.
-function M.drop(set, holder) set.holders[holder] = nil end
+M.hold, M.drop = idle_lists.hold, idle_lists.drop
 
 local function resolve_list(list)
   local names = require "perf.names"
@@ -161,7 +155,7 @@ local function find_table(list)
   if not set then return nil, message, code end
   local mine = open.copy(set)
   if one then mine.fields = copy else mine.items = items end
-  set.lists = set.lists or setmetatable({}, { __mode = "k" })
+  set.lists = set.lists or setmetatable({}, weak_keys)
   set.lists[list] = true
   sets[list] = mine
   return mine

@@ -181,6 +181,8 @@ function M.open(specs)
     groups = members, plan = plan_of(groups), takes = taken(groups, source) }
 end
 
+local software_takes = { any = true }
+
 --- Open a list that was opened before: in another thread, before a fork, before it was released.
 -- @param set returned by `open`, with a `plan`
 -- @return as `open`; nil if the kernel refuses it now
@@ -188,7 +190,7 @@ function M.reopen(set)
   local plan = set.plan
   local meter = idle.reopen(plan.attrs, plan.sizes)
   return meter and { meter = meter, words = set.words, layout = set.layout, groups = meter:members(), plan = plan,
-    takes = { any = true } }
+    takes = software_takes }
 end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }
