@@ -8,6 +8,7 @@
 -- ledger when it ends. A subrequest is found to be its parent's by the ctx table that its capture was given.
 -- @module resty.perf
 local ffi = require "ffi"
+local at_exit = require "perf.at_exit"
 local every = require "perf.every"
 local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
@@ -38,6 +39,7 @@ local running = false
 local writer -- of totals
 local numbers, names -- of routes: by name, by the ledger's number
 local ticking, dict_refused
+local last_word -- of what counts now: {exit=}
 
 local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
 
@@ -220,6 +222,18 @@ local function halt()
   ledger.close()
 end
 
+-- A worker that TERM ends calls no timer any more: what it has counted since the last tick is published when its state closes.
+-- Lua finalizes what is newest first, so this is newer than the ledger.
+local function publish_at_end()
+  local mine = {}
+  mine.exit = at_exit(function()
+    if last_word ~= mine then return end
+    publish()
+    running = false
+  end)
+  last_word = mine
+end
+
 -- What there is to know of the ledger just opened.
 local function begin()
   numbers, names = {}, {}
@@ -245,6 +259,7 @@ local function go(list)
     error(failure, 0)
   end
   running = true
+  publish_at_end()
   return true
 end
 

@@ -1,0 +1,50 @@
+-- The story: a worker that TERM ends calls its timers no more, so what it had counted since the last tick, up to a second of
+-- requests, was lost: of 100 requests there were 0. By QUIT and by a reload nothing was lost, and a profile that ran came to its
+-- end.
+local kit = require "testkit"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+describe("a worker that ends while it is profiled", function()
+  local s
+
+  before_each(function() requires(server.needs) end)
+  after_each(server.stop)
+
+  local app = [[
+    location /hello { content_by_lua_block { perf.content(ngx.say, "hello") } }
+    location /profile { content_by_lua_block {
+      local prof, message = perf.profile("cpu-clock:u", 30)
+      ngx.say(prof and prof.total > 0 and prof.event or message)
+    } }
+    location /busy { content_by_lua_block {
+      local till = ngx.now() + 0.1
+      while ngx.now() < till do ngx.update_time() end
+      ngx.say "busy"
+    } }]]
+
+  local function requests() return tonumber(s:get "/metrics":match 'lua_perf_requests_total{route="/hello"} (%d+)') or 0 end
+
+  for name, signal in pairs { QUIT = 3, TERM = 15, HUP = 1 } do
+    it(("by %s ends well, and its counts are kept"):format(name), function()
+      s = server.start { server = app, init_worker = "app.start{events='page-faults:u'}" }
+      local out = s.dir .. "/out"
+      os.execute(("curl -s -m 30 http://127.0.0.1:%d/profile >%s 2>&1 &"):format(s.port, out))
+      s:wait(function()
+        local body = s:get "/perf?flame=cpu-clock:u&seconds=0.01"
+        return body:find("profiled already", 1, true)
+      end)
+      for _ = 1, 3 do s:get "/busy" end
+      local worker = s:workers()[1]
+      assert.equal(100, s:load("/hello", 100, 4))
+      kit.kill(name == "HUP" and s:master() or worker, signal)
+      s:wait(function() return not io.open("/proc/" .. worker .. "/stat") end)
+      s:wait(function() return s:get "/hello" == "hello\n" end)
+      s:wait(function() return requests() >= 101 end)
+      assert.truthy(s:log():find("worker process " .. worker .. " exited with code 0", 1, true), s:log())
+      assert.equal("", s:errors())
+      -- TERM closes the connection of the request that waits for the profile.
+      if name ~= "TERM" then assert.equal("cpu-clock:u\n", util.read_file(out)) end
+    end)
+  end
+end)
