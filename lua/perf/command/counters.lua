@@ -61,12 +61,14 @@ function Counters:disable() each_profiler(self, "disable") end
 function Counters:close() each_profiler(self, "close") end
 
 --- Whether none of the events could be opened, at least one of them for want of permission.
--- @return the message and code of that one; or nil
+-- @return the message and code of that one, rather of one that was refused in user space too; or nil
 function Counters:refused()
   local denied
   for _, row in ipairs(self) do
     if row.profiler then return nil end
-    if row.code == "EACCES" or row.code == "EPERM" then denied = denied or row end
+    if row.code == "EACCES" or row.code == "EPERM" then
+      if not denied or denied.message:find("count user space only", 1, true) then denied = row end
+    end
   end
   if denied then return denied.message, denied.code end
 end

@@ -11,8 +11,8 @@ M.about = "show a profile, or turn it into a flame graph, folded stacks, pprof, 
 M.usage = "luaperf report [options] [FILE]"
 M.text = [[
 Reads what luaperf record wrote, perf.data files (perf's own too), sampled speedscope files and folded stacks; without FILE
-luaperf.json, or perf.data; - is stdin. Prints tables unless another kind is asked for, by its option or by the name of the
-output.]]
+the newer of luaperf.json and perf.data; - is stdin. Prints tables unless another kind is asked for, by its option or by the
+name of the output.]]
 M.mixed = true
 M.options = {
   { "i", "input", "FILE", "the same as FILE" },
@@ -50,6 +50,14 @@ local function exists(path)
   return f ~= nil
 end
 
+-- What luaperf record wrote last in this directory.
+local function latest()
+  if not exists "perf.data" then return "luaperf.json" end
+  if not exists "luaperf.json" then return "perf.data" end
+  local newer = os.execute "test perf.data -nt luaperf.json"
+  return (newer == true or newer == 0) and "perf.data" or "luaperf.json"
+end
+
 -- The kind asked for, nil for tables; or false and what is wrong.
 local function kind_of(opts)
   local found
@@ -84,7 +92,7 @@ end
 function M.run(opts, words)
   if opts.output == "-" then opts.output = nil end
   if #words > 1 then return nil, "one file at a time; two are compared by --diff OLD NEW", "USAGE" end
-  local path = opts.input or words[1] or (exists "luaperf.json" or not exists "perf.data") and "luaperf.json" or "perf.data"
+  local path = opts.input or words[1] or latest()
   local kind, wrong = kind_of(opts)
   if kind == false then return nil, wrong, "USAGE" end
   local list, message, code = read(path, opts.event)

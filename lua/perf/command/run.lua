@@ -2,6 +2,7 @@
 -- @module perf.command.run
 local core = require "perf.core"
 local every = require "perf.every"
+local host = require "perf.host"
 local say = require "perf.command.say"
 
 local M = {}
@@ -60,6 +61,11 @@ end
 
 --- A refusal to run a word, in other words where a file of that name is there but none to be run.
 function M.why(word, message, code)
+  message = message:gsub("exec: ", "", 1)
+  if code == "EACCES" and host.readable(word .. "/.") then return word .. ": Is a directory" end
+  if code == "EACCES" and head(word) then
+    return message .. " (it is not executable: chmod +x makes it so; the name of a Lua script ends in .lua)"
+  end
   if code ~= "ENOENT" or not word or word:find "/" or not head(word) then return message end
   return word .. ": no program in PATH; and the file here is no Lua script: its name does not end in .lua, nor does its first "
     .. "line name an interpreter of Lua"
@@ -124,7 +130,7 @@ function M.run(argv, opened, started)
     if opened then ok, message, code = opened(process) end
     if ok then
       ok, message, code = process:start()
-      if not ok then message = M.why(argv[1], ("%s: %s"):format(argv[1], (message:gsub("^exec: ", ""))), code) end
+      if not ok then message = M.why(argv[1], ("%s: %s"):format(argv[1], message), code) end
     end
     if ok and started then ok, message, code = started(process) end
     local state, wait = { script = argv.session }, 0.0005

@@ -1,0 +1,45 @@
+-- The story: a newcomer's mistakes with luaperf. After `luaperf record script.lua` and `luaperf record ls` in one directory
+-- luaperf report showed the script's profile as that of ls. An interpreter that cannot load the module ended in a traceback. A
+-- directory or a file that is not executable was "Permission denied" alone.
+local luaperf = require "spec.support.luaperf"
+local util = require "spec.support.util"
+
+describe("luaperf", function()
+  local function try(command)
+    local output
+    util.with_directory(function(dir)
+      util.write_file(dir .. "/a.txt", "text\n")
+      output = luaperf.shell(dir, command)
+    end)
+    return output
+  end
+
+  it("reports what was recorded last", function()
+    local profile = "main;f 3\\n"
+    local function written(first, second)
+      return try(("printf '%s' >%s; sleep 0.02; printf '%s' >%s; luaperf report 2>&1")
+        :format(profile, first, (profile:gsub("f", "g")), second))
+    end
+    assert.matches("  g\n", written("luaperf.json", "perf.data"))
+    assert.matches("  g\n", written("perf.data", "luaperf.json"))
+  end)
+
+  it("says why a word cannot be run", function()
+    for _, command in ipairs { "stat", "record" } do
+      assert.equal("luaperf: ./.: Is a directory\n", try("luaperf " .. command .. " ./. 2>&1"))
+      assert.equal("luaperf: ./a.txt: Permission denied (it is not executable: chmod +x makes it so; the name of a Lua script "
+        .. "ends in .lua)\n", try("luaperf " .. command .. " ./a.txt 2>&1"))
+      assert.equal("luaperf: /no/such: No such file or directory\n", try("luaperf " .. command .. " /no/such 2>&1"))
+    end
+  end)
+
+  it("names an interpreter that is not there, or cannot load the module", function()
+    assert.equal("luaperf: LUA=nosuch -x: no such interpreter\n", try "LUA='nosuch -x' luaperf 2>&1")
+    util.with_directory(function(dir)
+      local output = luaperf.copied(dir) "echo no >perf/core.so; luaperf 2>&1"
+      assert.matches("^luaperf: [^\n]+ cannot load the module; build it for that interpreter %(make LUA=lua5.4%), or mend "
+        .. "LUA_CPATH: ", output)
+      assert.is_nil(output:find "traceback")
+    end)
+  end)
+end)
