@@ -26,7 +26,7 @@ built=()
 for lua in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do
     if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then
         echo "$lua: not here, or without headers: left out"
-    elif $make -s -j2 LUA=$lua all testkit; then
+    elif $make -s -j"$(nproc)" LUA=$lua all testkit; then
         built+=("$lua")
     else
         echo "$lua: the build failed"
@@ -39,6 +39,7 @@ dirs=()
 for d in spec/live spec/regress spec/unit; do # those of the longest specs first
     if [ -n "$(find $d -name '*_spec.lua' 2>/dev/null)" ]; then dirs+=("$d"); fi
 done
+grep -q '^build ' "$totals" || export LINT_BUILT=${BUILD:-build}
 PERF_TOTALS=$totals tools/lint.sh
 # What checks the sources is the same on each interpreter: once is enough.
 if [ -n "$(find spec/lint -name '*_spec.lua' 2>/dev/null)" ]; then
