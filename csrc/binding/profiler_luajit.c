@@ -1,5 +1,4 @@
 /* LuaJIT: the safe point is the hook of LuaJIT's own profiler, for which compiled code stops too.
- *
  * luaJIT_profile_start puts a check into compiled code wherever the line changes, and installs a handler for SIGPROF that asks
  * for the hook, with a timer that sends it. We keep the address of that handler and restore the previous timer and signal action;
  * our own signal handler calls it. The hook runs before the next instruction.
