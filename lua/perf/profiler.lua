@@ -235,6 +235,8 @@ function Profiler:start()
   return true
 end
 
+local function profile_of(self) return require("perf.profile_result").make(self, self.sampler:result()) end
+
 --- End.
 -- @treturn Profile or nil, message, code: "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
@@ -252,9 +254,13 @@ function Profiler:stop()
     disarm(self)
     return nil, self.label .. ": " .. message, code
   end
-  local found = self.sampler:result()
+  local made, prof = pcall(profile_of, self)
+  if not made then -- for want of memory, most likely: LuaJIT and Lua 5.1 do not collect before they give up
+    collectgarbage()
+    prof = profile_of(self)
+  end
   disarm(self)
-  return require("perf.profile_result").make(self, found)
+  return prof
 end
 
 --- Whether it is running, in this process.

@@ -1,0 +1,22 @@
+-- The story: a program ran out of memory under an address-space limit while it was profiled. On Lua 5.1, which does not collect
+-- before it gives up, making the Profile failed too, with garbage all over the heap: the profile was lost.
+local util = require "spec.support.util"
+
+describe("a profile of a program that runs out of memory", function()
+  it("is kept", function()
+    requires { perf_open = true, nosan = true, nostress = true }
+    for _, limit in ipairs { 45000, 61000, 90000 } do
+      local output, status = util.shell(([[ulimit -v %d; %s -e '
+        local perf = require "perf"
+        local p = assert(perf.profiler {freq = 2999})
+        assert(p:start())
+        local ok = pcall(function()
+          local t = {}
+          for i = 1, 1e9 do t[i] = {i, i, i, i} end
+        end)
+        local prof = assert(p:stop())
+        io.write(tostring(ok), " ", tostring(prof.total > 0))']]):format(limit, util.lua()))
+      assert.same({ "false true", 0 }, { output, status })
+    end
+  end)
+end)
