@@ -215,7 +215,7 @@ clean: ## remove what was built
 	rm -rf build build-*
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sed 's/\$$(LUA)/LUA/;s/\$$\$$/$$/' | \
+	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sed 's/\$$(LUA)/LUA/;s/\$$\$$/$$/' | \
 	 while IFS="$$(printf '\t')" read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
 
 -include $(wildcard $(BUILD)/core/*.d $(OUT)/obj/*.d $(OUT)/ext/*.d $(OUT)/kit/*.d)

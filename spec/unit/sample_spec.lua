@@ -6,9 +6,10 @@ local b = bytes.native
 local SAMPLE = 9
 local hex = core.hex
 
+-- Registers have the names of x86-64 wherever the specs run, unless another machine is given.
 local function layouts(attr, machine)
   local ls = core.layouts()
-  ls:add(attr, { label = "x", attr = attr }, machine)
+  ls:add(attr, { label = "x", attr = attr }, machine or "x86_64")
   return ls
 end
 

@@ -102,15 +102,13 @@ local function compare()
 end
 
 describe("the tables", function()
-  setup(function() if not text then requires { file = HEADER } end end)
+  before_each(function() requires { file = HEADER } end)
 
   it("have the header's values", function()
-    requires { file = HEADER }
     compare()
   end)
 
   it("leave no name of the header's out", function()
-    requires { file = HEADER }
     compare()
     -- Ends of enums, places of fields, and what other parts of the module know.
     local known = {
@@ -133,7 +131,6 @@ describe("the tables", function()
   end)
 
   it("have each field of perf_event_attr", function()
-    requires { file = HEADER }
     local body = text:match "struct perf_event_attr%s*(%b{})"
     local mine = { size = true, aux_action = true } -- aux_action: the word of aux_start_paused, aux_pause and aux_resume
     for _, field in ipairs(core.defs().attr) do mine[field.name] = true end
@@ -148,7 +145,6 @@ describe("the tables", function()
   end)
 
   it("have the requests of ioctl by their numbers", function()
-    requires { file = HEADER }
     for name, number in text:gmatch "PERF_EVENT_IOC_([%u_]+)%s+_IO%u*%s*%('%$',%s*(%d+)" do
       local found
       for _, row in ipairs(core.defs().ioctl) do

@@ -1,11 +1,12 @@
 #!/bin/bash
 # make test-vm: the specs that need hardware counters, kprobes or BPF, in emulated machines.
 #
-#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-smp amd64
+#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-smp amd64 arm64-suite; without names, the first three
 #
 #   arm64        a CPU with an Arm PMUv3 that counts; its clock is its instructions, so that no overflow is lost
 #   arm64-smp    two of them
 #   amd64        kprobes, BPF and unprivileged users on x86-64, without a PMU
+#   arm64-suite  two Arm CPUs without a PMU, for the whole suite: make test-arm64
 #
 # What a guest is made of is kept in build/vm (tools/vm/root.sh), so only the first run loads anything. Each guest runs
 # the project's own suite (tools/suite.sh); one that does not get to its end counts as a failure. Where QEMU is not
@@ -60,6 +61,7 @@ plan() {
         options=(-smp 1)
         ;;
     arm64-suite)
+        # Counting instructions for the clock would take ten times as long, and without it a PMU loses interrupts: so there is none.
         specs="spec/unit spec/live spec/regress" words="arm64" limit=7200
         options=(-smp 2 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
         ;;
