@@ -100,13 +100,13 @@ headers:
 	$(if $(LUA_CPPFLAGS),,@echo "Nothing to build the module for $(LUA) with: its headers are not found." >&2; \
 		LUA=$(LUA) tools/setup.sh -n build && echo "Set LUA_INCDIR to the directory of its lua.h." >&2; exit 1)
 
-# A file is written beside its place and moved there, so that nobody sees half of one and no
-# running process has its mapped module changed under it.
+# A file is written under another name and moved to its place, so that nobody reads half of one, and
+# a running process keeps the module that it has mapped.
 compile = @mkdir -p $(@D); echo "  CC    $@"; \
 	$(CC) $(BASE) $(CPPFLAGS) $(SAN_FLAGS) $(CFLAGS) $(1) -MMD -MP -MT $@ -MF $@.$$$$.d -c $< -o $@.$$$$.o \
 	&& mv $@.$$$$.d $(@:.o=.d) && mv $@.$$$$.o $@ || { rm -f $@.$$$$.*; exit 1; }
-# nodelete: what is finalized while a state closes may be made after the list of what to finalize was, and is called then when
-# the library would be gone; and what is unloaded has no names in a sanitizer's report.
+# nodelete: an object that is made while a state closes may be finalized after the library would have been unloaded. And a
+# sanitizer's report has no names for an unloaded library.
 link    = @mkdir -p $(@D); echo "  LD    $@"; \
 	$(CC) -shared -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now,-z,nodelete -o $@.$$$$ $(1) \
 	&& mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
@@ -159,7 +159,7 @@ gcstress: ## the suite with the collector at full pressure, on luajit and lua5.4
 	@for l in luajit lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
 	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l "luajit lua5.4" $(SUITE)
 
-# Where C allocates while the collector may run: what a machine with minutes to spare does.
+# The specs of code in C that allocates while the collector may run: a shorter run than gcstress.
 STRESS := $(addprefix spec/unit/,counts_spec.lua record_spec.lua) spec/regress \
           $(addprefix spec/live/,measure_spec.lua group_spec.lua fallback_spec.lua merge_spec.lua states_spec.lua \
             ring_spec.lua ring_modes_spec.lua record_spec.lua bpf_event_spec.lua)

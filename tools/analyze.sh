@@ -1,6 +1,6 @@
 #!/bin/bash
-# make analyze: gcc's and clang's static analyzers over all of csrc, and valgrind over the specs of bytes that are not what they
-# say. Each is a line, "ok", "FAILED" or "skipped" with the reason; the lint has luacheck, cppcheck and the compilers' warnings.
+# make analyze: gcc's and clang's static analyzers over all of csrc, and valgrind over the specs of damaged bytes. Each prints a
+# line, "ok", "FAILED" or "skipped" with the reason. The lint has luacheck, cppcheck and the compilers' warnings.
 #
 #   PERF_TOTALS=FILE    gets "analyze passed failed skipped"
 #   PERF_NO_SETUP=1     installs nothing
@@ -42,12 +42,12 @@ clang_tidy() {
     sources | xargs -P 2 -I @ clang-tidy --quiet @ -- "${flags[@]}" "${lua_flags[@]}" -include tools/noreturn.h 2>/dev/null
 }
 
-# On Lua 5.4 every block of Lua's is one of malloc's, with room around it that may not be touched; LuaJIT has an allocator of its
-# own, so there valgrind sees what C and compiled code do with blocks of C's, and with memory that nobody wrote.
+# On Lua 5.4 every block comes from malloc, so valgrind notices an access beyond it. LuaJIT has an allocator of its own; there
+# valgrind sees accesses to blocks of C code, and the use of uninitialized memory, by C and by compiled code.
 memcheck() { # interpreter
     local lua=$1
     $make -s LUA="$lua" all testkit || return 1
-    # The suite runs one of that name: one that valgrind runs.
+    # The suite starts an interpreter by its name: this one runs it under valgrind.
     cat >"$work/$lua" <<END
 #!/bin/sh
 exec valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \

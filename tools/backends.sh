@@ -80,7 +80,7 @@ make_collector() {
 }
 export -f make_zipkin go_here make_jaeger make_collector
 
-# Debian's Go may be older than what these want; a newer one fetches the toolchain it is told to.
+# Debian's Go may be too old for these. From 1.21 on, Go fetches the toolchain that a module asks for.
 can_go() {
     local version
     version=$(go env GOVERSION 2>/dev/null) || { echo "no go"; return; }
@@ -206,7 +206,7 @@ fi
 if [ -n "${have[collector]:-}" ]; then
     next_port && collector=$p
     output="{file: {path: $work/spans.json, flush_interval: 100ms}}" used=file
-    # Under load what it takes is thrown away at once: a file of all of it would measure the disk.
+    # Under load the collector discards the spans at once: writing them to a file would measure the disk.
     [ "$what" != load ] || output="{file: {path: /dev/null}}"
     cat >"$work/collector.yaml" <<EOF
 receivers: {otlp: {protocols: {http: {endpoint: "127.0.0.1:$collector"}}}}
@@ -240,7 +240,7 @@ if [ -n "${have[jaeger]:-}" ] && ready jaeger "$jaeger_query" /api/services; the
 fi
 if [ -n "${have[collector]:-}" ] && ready collector "$collector" /v1/traces; then
     export PERF_BACKEND_COLLECTOR=http://127.0.0.1:$collector PERF_BACKEND_COLLECTOR_FILE=$work/spans.json
-    next_port # of one that a spec kills
+    next_port # the port of a server that a spec kills
     sed "s/:$collector/:$p/; s/spans.json/killed.json/" "$work/collector.yaml" >"$work/killed.yaml"
     export PERF_BACKEND_KILLED=http://127.0.0.1:$p PERF_BACKEND_KILLED_FILE=$work/killed.json
     export PERF_BACKEND_KILLED_COMMAND="$collector_file --config file:$work/killed.yaml"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# lua/perf/version.lua is where the version stands; the rockspec and the changelog must agree.
+# lua/perf/version.lua has the version; the rockspec and the changelog must agree with it.
 version=$(sed -n 's/^return "\(.*\)"$/\1/p' lua/perf/version.lua)
 [ -n "$version" ] || { echo "lua/perf/version.lua: no version"; exit 1; }
 rockspec=rockspec/lua-perf-$version-1.rockspec

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Other Debian releases, each in a root of its own: what a new machine's owner does, from `make demo` on.
+# Does on other Debian releases, each in a root of its own, what a new user does: `make demo` and so on.
 #
 #   tools/distros.sh [RELEASE...]     bullseye bookworm trixie sid; all without arguments
 #   tools/distros.sh turn             one of them that is not this machine's own, another each day
@@ -87,7 +87,7 @@ base() {
     touch "$root/.complete"
 }
 
-# A layer above it, with this tree's last commit in /root/lua-perf. /root is closed to others, as on a new machine.
+# Mounts a layer above it, with this tree's last commit in /root/lua-perf. Other users cannot enter /root, as on a new machine.
 enter() {
     work=$(mktemp -d)
     mount -t tmpfs tmpfs "$work" && mkdir "$work/root" "$work/upper" "$work/work" &&

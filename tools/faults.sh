@@ -3,8 +3,8 @@
 #
 #   tools/faults.sh N
 #
-# N is the most places of one kind that are tried in a function; with fewer than 10, system calls and descriptors fail on
-# LuaJIT alone, and else on Lua 5.4 too: the one calls the core through FFI, the other through the C API.
+# N is the most places of one kind that are tried in a function. System calls and descriptors fail on LuaJIT, which calls the core
+# through FFI, and if N is at least 10 also on Lua 5.4, which calls it through the C API.
 #
 #   PERF_TOTALS=FILE     gets "faults passed failed skipped", twice
 set -u

@@ -1,10 +1,10 @@
 #!/bin/bash
-# The module, its extensions and the unit specs as 32-bit x86 programs, where the kernel runs such.
+# Builds the module and its extensions for 32-bit x86, and runs the unit specs there, if the kernel can run such programs.
 #
 #   tools/i386.sh prepare      Debian's i386 packages into build/i386, and the module built for them
 #   tools/i386.sh specs        the unit specs, with these interpreters
 #
-# Status 2, and why: packages cannot be had, or nothing of it runs here.
+# Status 2, with the reason, if the packages cannot be fetched or such programs do not run here.
 #
 # Nothing is installed: the packages come through an apt state of their own and are unpacked, and the interpreters are started
 # through their own loader (build/i386/bin). Without root or privileges.
@@ -19,7 +19,7 @@ packages=(luajit lua5.1 lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse lua-
 headers=(libluajit-5.1-dev liblua5.1-0-dev liblua5.4-dev libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev libpfm4-dev
     zlib1g-dev)
 
-# The interpreters by name, as scripts: what the host has of Lua modules is not for them.
+# Scripts with the interpreters' names, which keep the host's Lua modules from being found.
 wrap() {
     local lua v
     mkdir -p "$dir/bin"
@@ -44,7 +44,7 @@ fetch() {
     mkdir -p "$sys" "$dir/more"
     . "$here/vm/apt.sh"
     private_apt i386 "$dir/apt"
-    apt update >"$dir/log" 2>&1 || true # a source of the host's that has nothing for this architecture fails alone
+    apt update >"$dir/log" 2>&1 || true # one of the host's package sources may have nothing for this architecture; the others still work
     apt install -y --download-only "${packages[@]}" >>"$dir/log" 2>&1 || return 2
     (cd "$dir/more" && apt download "${headers[@]}" >>"$dir/log" 2>&1) || return 2
     unpack "$sys" "$dir"/apt/cache/archives/*.deb "$dir"/more/*.deb || return 2

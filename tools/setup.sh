@@ -42,7 +42,7 @@ command_or() {
     want "$@"
 }
 
-# The same for what is done without elsewhere: the lint skips its check and says so.
+# The same for a command that is optional on other systems: there the lint skips its check and says so.
 nice_to_have() {
     local name=$1
     shift

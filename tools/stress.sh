@@ -8,7 +8,7 @@
 #   STRESS_MEMORY=1024   MiB for the last run; 0 leaves it out
 #   PERF_TOTALS=FILE     gets "stress passed failed skipped"
 #
-# Each run says what failed in it, and the last line is the total of all. The load dies with this script, even by SIGKILL.
+# Each run says what failed, and the last line is the total. The busy loops end with this script, even if SIGKILL ends it.
 set -u
 make=${MAKE:-make}
 luas=${STRESS_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}
@@ -36,7 +36,7 @@ end() {
 trap end EXIT
 trap 'exit 1' INT TERM HUP
 
-# --pdeathsig is of the process that forked it: these are started by the script itself, never from a pipe or a subshell.
+# --pdeathsig refers to the process that forked the loop, so the script itself must start them, not a pipe or a subshell.
 busy() {
     local i n=$(($(nproc) * loops))
     for ((i = 0; i < n; i++)); do
@@ -65,7 +65,7 @@ run() {
     [ "$f" -eq 0 ] || grep -vE '^ +[0-9]+ for want of |^[0-9]+ passed,' "$work/out"
 }
 
-# A cgroup of its own, where one can be made that limits memory: all processes of the run together, the page cache too.
+# The run gets a cgroup of its own, if one can be made that limits the memory of all its processes, with the page cache.
 limit_by_cgroup() {
     local top line bytes=$((memory * 1048576))
     while read -r _ top line _; do

@@ -1,5 +1,5 @@
 #!/bin/bash
-# make demo-nginx: the example nginx.conf in a directory of its own, some seconds of load, and what resty.perf says of it.
+# make demo-nginx: runs the example nginx.conf in a directory of its own under load for some seconds, and shows resty.perf's counts.
 # KEEP=1 leaves it running until Enter.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

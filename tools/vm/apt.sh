@@ -1,6 +1,6 @@
 #!/bin/bash
-# Sourced: Debian packages of another architecture, without touching this machine's own. The apt state stands under a directory,
-# and its list of what is installed is empty: so apt works out all that is needed, and the host's dpkg never hears of it.
+# To be sourced. Fetches Debian packages of another architecture and leaves this machine's packages alone. The apt state is in a
+# directory of its own whose list of installed packages is empty, so apt resolves all dependencies, and the host's dpkg is not used.
 #
 #   private_apt ARCH STATE      from now on `apt` is apt-get with that state, and APT_CONFIG names its configuration
 #   unpack DIR DEB...           the packages' files into DIR

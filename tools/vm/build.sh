@@ -24,7 +24,7 @@ extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-l
 for lua in luajit lua5.4; do
     include=$sys/usr/include/$lua
     [ $lua != luajit ] || include=$sys/usr/include/luajit-2.1
-    # The compiler's own C library stands first: the sysroot's is the same one, and has no headers.
+    # The compiler's own C library comes first, since the sysroot's, which is the same one, has no headers.
     $make -s -j2 CC=$triplet-gcc AR=$triplet-ar BUILD="$out" LUA=$lua LUA_INCDIR="$include" \
         CPPFLAGS="-idirafter $sys/usr/include -idirafter $sys/usr/include/$triplet -idirafter $sys/usr/include/traceevent" \
         LDFLAGS="-L$lib -L$sys/lib/$triplet -Wl,-rpath-link,$lib -Wl,-rpath-link,$sys/lib/$triplet" \
