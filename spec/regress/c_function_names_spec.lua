@@ -18,6 +18,8 @@ local function busy(f)
 end
 
 describe("a C function in a profile", function()
+  before_each(function() requires { gc64 = true } end)
+
   local text = ("word after word "):rep(3000)
 
   it("that string.gmatch has returned is called its iterator", function()

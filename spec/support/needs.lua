@@ -158,6 +158,11 @@ probes.jit = flag("LuaJIT with its compiler on", function()
   return jit and jit.status()
 end)
 
+-- The profiler does not find a C function on a LuaJIT with 32-bit references, as Debian 11's is.
+probes.gc64 = flag("LuaJIT with 64-bit references (GC64)", function()
+  return rawget(_G, "jit") == nil or require "ffi".abi "gc64"
+end)
+
 probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
 
 -- "luajit", or a language version: that one or a newer (LuaJIT speaks 5.1).
