@@ -5,8 +5,8 @@
 #   make SAN=1               ... with AddressSanitizer and UBSan, into build-san
 #
 # The core (csrc/core) knows nothing of Lua and is compiled once; the binding (csrc/binding) is
-# compiled for each interpreter.  A file csrc/ext/NAME.c is a Lua module of its own, perf.ext.NAME,
-# built where its library is found; csrc/ext/NAME_PART.c belongs to it.
+# compiled for each interpreter.  A file csrc/ext/COMPONENT/NAME.c is a Lua module of its own, perf.ext.NAME,
+# built where its library is found; csrc/ext/COMPONENT/NAME_PART.c belongs to it.
 #
 #   $(BUILD)/core/*.o            the core, and libcore.a for the extensions
 #   $(BUILD)/$(LUA)/obj/*.o      the binding
@@ -29,7 +29,7 @@ OUT := $(BUILD)/$(LUA)
 # WERROR=1 makes warnings errors, as our CI does. A user's compiler may be newer than our code: there they are only shown.
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wpointer-arith -Wwrite-strings -Wundef $(if $(WERROR),-Werror)
-BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -pthread $(WARN) -Werror=implicit-function-declaration -Icsrc/core
+BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -pthread $(WARN) -Werror=implicit-function-declaration -Icsrc
 
 # Headers of the interpreter: LUA_INCDIR when given (LuaRocks does), else pkg-config under the
 # names that distributions use.  -isystem, so that their macros do not trip our warnings.
@@ -48,9 +48,9 @@ LUA_CPPFLAGS := $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I 
 endif
 endif
 
-CORE_C    := $(wildcard csrc/core/*.c)
+CORE_C    := $(wildcard csrc/core/*/*.c)
 SUITE     := $(wildcard spec/live spec/regress spec/unit)
-BINDING_C := $(wildcard csrc/binding/*.c)
+BINDING_C := $(wildcard csrc/binding/*.c csrc/binding/*/*.c)
 CORE_O    := $(CORE_C:csrc/core/%.c=$(BUILD)/core/%.o)
 BINDING_O := $(BINDING_C:csrc/binding/%.c=$(OUT)/obj/%.o)
 
@@ -71,7 +71,7 @@ has_hdr    = $(shell echo '$(hash)include <$(1)>' | $(CC) $(CPPFLAGS) -E -x c - 
 ext_libs   = $(if $(hdr_$(1)),$(if $(call has_hdr,$(hdr_$(1))),$(lib_$(1))),\
                $(shell $(PKG_CONFIG) --libs $(pkg_$(1)) 2>/dev/null))
 ext_cflags = $(if $(pkg_$(1)),$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(pkg_$(1)) 2>/dev/null)))
-EXT_ALL   := $(foreach n,$(patsubst csrc/ext/%.c,%,$(wildcard csrc/ext/*.c)),$(if $(findstring _,$(n)),,$(n)))
+EXT_ALL   := $(foreach n,$(basename $(notdir $(wildcard csrc/ext/*/*.c))),$(if $(findstring _,$(n)),,$(n)))
 $(foreach n,$(EXT_ALL),$(eval libs_$(n) := $(call ext_libs,$(n))))
 EXT       ?= $(foreach n,$(EXT_ALL),$(if $(strip $(libs_$(n))),$(n)))
 EXT_SO    := $(EXT:%=$(OUT)/perf/ext/%.so)
@@ -114,9 +114,9 @@ link    = @mkdir -p $(@D); echo "  LD    $@"; \
 $(BUILD)/core/%.o: csrc/core/%.c Makefile
 	$(call compile,)
 $(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
-	$(call compile,$(LUA_CPPFLAGS) -Icsrc/binding)
+	$(call compile,$(LUA_CPPFLAGS))
 $(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
-	$(call compile,$(LUA_CPPFLAGS) -Icsrc/binding $(call ext_cflags,$(firstword $(subst _, ,$*))))
+	$(call compile,$(LUA_CPPFLAGS) $(call ext_cflags,$(firstword $(subst _, ,$(notdir $*)))))
 $(OUT)/kit/%.o: spec/support/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS))
 
@@ -129,7 +129,7 @@ $(BUILD)/core/libcore.a: $(CORE_O)
 	@rm -f $@.$$$$; $(AR) rcs $@.$$$$ $^ && mv $@.$$$$ $@
 $(OUT)/obj/libbinding.a: $(BINDING_O)
 	@rm -f $@.$$$$; $(AR) rcs $@.$$$$ $^ && mv $@.$$$$ $@
-ext_objs = $(patsubst csrc/ext/%.c,$(OUT)/ext/%.o,$(wildcard csrc/ext/$(1).c csrc/ext/$(1)_*.c))
+ext_objs = $(patsubst csrc/ext/%.c,$(OUT)/ext/%.o,$(wildcard csrc/ext/*/$(1).c csrc/ext/*/$(1)_*.c))
 $(EXT_SO): $(OUT)/perf/ext/%.so: $$(call ext_objs,$$*) $(OUT)/obj/libbinding.a $(BUILD)/core/libcore.a
 	$(call link,$^ $(libs_$*))
 
@@ -160,9 +160,8 @@ gcstress: ## the suite with the collector at full pressure, on luajit and lua5.4
 	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l "luajit lua5.4" $(SUITE)
 
 # The specs of code in C that allocates while the collector may run: a shorter run than gcstress.
-STRESS := $(addprefix spec/unit/,counts_spec.lua record_spec.lua) spec/regress \
-          $(addprefix spec/live/,measure_spec.lua group_spec.lua fallback_spec.lua merge_spec.lua states_spec.lua \
-            ring_spec.lua ring_modes_spec.lua record_spec.lua bpf_event_spec.lua)
+STRESS := $(addprefix spec/unit/,counts/counts_spec.lua record/record_spec.lua) spec/regress spec/live/measure spec/live/event \
+          spec/live/whole/states_spec.lua spec/live/record/record_spec.lua spec/live/bpf/attach_spec.lua
 gcstress-short: ## the same for the specs of measuring, rings and records
 	@$(MAKE) -s gcstress SUITE="$(STRESS)"
 
@@ -218,5 +217,5 @@ help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sed 's/\$$(LUA)/LUA/;s/\$$\$$/$$/' | \
 	 while IFS="$$(printf '\t')" read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
 
--include $(wildcard $(BUILD)/core/*.d $(OUT)/obj/*.d $(OUT)/ext/*.d $(OUT)/kit/*.d)
+-include $(wildcard $(BUILD)/core/*/*.d $(OUT)/obj/*.d $(OUT)/obj/*/*.d $(OUT)/ext/*/*.d $(OUT)/kit/*.d)
 -include mk/*.mk

@@ -33,7 +33,7 @@ end
 
 --- Open what perf.start opens, to be read by nobody but the handlers.
 function app.open()
-  app.set = assert(require "resty.perf.events".open())
+  app.set = assert(require "resty.perf.worker_events".open())
   for i, group in ipairs(app.set.groups) do
     group:enable()
     descriptors[i] = group:fd()
@@ -54,7 +54,7 @@ end
 
 --- What one reading of the worker's events costs, in ns: a turn that ends and goes on is two.
 function app.readings()
-  local ledger, request = require "resty.perf.ledger", require "resty.core.base".get_request
+  local ledger, request = require "resty.perf.accounting", require "resty.core.base".get_request
   local n, best = 20000, math.huge
   for _ = 1, 9 do
     local from = os.clock()

@@ -1,5 +1,5 @@
 --- The benchmark's table, its JSON file and its picture.
-local json = require "perf.json"
+local json = require "perf.base.json"
 local machine = require "bench.machine"
 local picture = require "bench.picture"
 

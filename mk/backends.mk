@@ -1,4 +1,4 @@
-# Backends of traces and metrics as real servers: see tools/backends.sh and doc/backends.md.
+# Backends of traces and metrics as real servers: see tools/backends.sh and doc/exporter.md.
 .PHONY: test-backends backends-build backends-load
 
 test-backends: ## spans to Zipkin, Jaeger, the OpenTelemetry collector; metrics to Prometheus: BACKENDS="zipkin prometheus"

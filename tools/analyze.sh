@@ -28,7 +28,7 @@ check() {
 }
 
 # Lua's headers do not say which of its functions return: tools/noreturn.h does.
-flags=(-std=c11 -D_GNU_SOURCE -Icsrc/core -Icsrc/binding)
+flags=(-std=c11 -D_GNU_SOURCE -Icsrc)
 read -ra lua_flags < <(pkg-config --cflags-only-I lua5.4 | sed 's/-I/-isystem /g')
 sources() { find csrc -name '*.c' | sort; }
 
@@ -55,8 +55,8 @@ exec valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definit
     --log-file=$work/valgrind.%p $(command -v "$lua") "\$@"
 END
     chmod +x "$work/$lua"
-    PERF_TOTALS='' PERF_FAILED='' PATH=$work:$PATH tools/suite.sh -l "$lua" spec/unit/record_damage_spec.lua spec/unit/data_damage_spec.lua \
-        spec/unit/layouts_spec.lua spec/unit/security_spec.lua spec/live/ring_damage_spec.lua
+    PERF_TOTALS='' PERF_FAILED='' PATH=$work:$PATH tools/suite.sh -l "$lua" spec/unit/record/damage_spec.lua spec/unit/data/damage_spec.lua \
+        spec/unit/record/layouts_spec.lua spec/unit/whole/security_spec.lua spec/live/event/ring_damage_spec.lua
     local status=$?
     cat "$work"/valgrind.*
     rm -f "$work"/valgrind.* "$work/$lua"

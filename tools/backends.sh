@@ -7,7 +7,7 @@
 #
 # Zipkin is the project's executable jar, Prometheus is Debian's, Jaeger and the OpenTelemetry collector are built from the Go
 # module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that cannot be had is left
-# out by name, and its specs are skipped. doc/backends.md has it in words.
+# out by name, and its specs are skipped. doc/exporter.md has it in words.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
 #   BACKENDS_BUDGET=SECONDS  how long all that is missing may be fetched and built; without it, as long as it takes

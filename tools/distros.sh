@@ -168,7 +168,7 @@ do_optional() {
         package=$(sed -n "s/^debian_$e := \([^ ]*\).*/\1/p" Makefile); rm -rf /tmp/optional/luajit/perf/ext
         dpkg --force-depends -r "$package" && make -s -j2 BUILD=/tmp/optional all testkit >/tmp/optional.log 2>&1 &&
             grep "perf.ext.$e is left out: install $package" /tmp/optional.log &&
-            BUILD=/tmp/optional tools/suite.sh -l luajit spec/unit/features_spec.lua spec/live/measure_spec.lua &&
+            BUILD=/tmp/optional tools/suite.sh -l luajit spec/unit/doctor/features_spec.lua spec/live/measure/measure_spec.lua &&
             dpkg -i /var/cache/apt/archives/"$package"_*.deb || { cat /tmp/optional.log; exit 1; }; done'
 }
 

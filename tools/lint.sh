@@ -46,6 +46,8 @@ core_sees_no_lua() {
     ! grep -rnE '#[[:space:]]*include[[:space:]]*[<"](lua|lauxlib|lualib|luajit)' csrc/core
 }
 
+components() { luajit tools/components.lua; }
+
 no_marks() {
     ! grep -rnE '\b(TODO|FIXME|XXX)\b' csrc lua spec tools bench examples 2>/dev/null | grep -v 'tools/lint.sh'
 }
@@ -89,11 +91,12 @@ cppcheck_clean() {
     cppcheck -q -j2 --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
         --suppress=missingIncludeSystem --suppress=shiftNegative --suppress=internalAstError \
         --library=tools/cppcheck-lua.cfg --cppcheck-build-dir=build-lint/cppcheck \
-        -Icsrc/core -Icsrc/binding csrc spec/support
+        -Icsrc csrc spec/support
 }
 
 tool luacheck "luacheck is silent" lua_clean
 check "the core sees nothing of Lua" core_sees_no_lua
+tool luajit "the components use what their table allows" components
 check "nothing is marked as unfinished" no_marks
 check "no file is far over 450 lines" short_files
 # Elsewhere a newer compiler may warn of what ours does not: only our CI sets WERROR.

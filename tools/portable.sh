@@ -10,7 +10,7 @@ pass=0 fail=0 skip=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 warn=(-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wundef -Werror)
-flags=(-std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -O2 "${warn[@]}" -Icsrc/core)
+flags=(-std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -O2 "${warn[@]}" -Icsrc)
 cc32=i686-linux-gnu-gcc
 
 # check COMMAND NAME FUNCTION: what ends with status 2 is skipped for the reason that it wrote last.
@@ -41,22 +41,22 @@ check() {
 
 built() { tools/i386.sh prepare; }
 specs() { tools/i386.sh specs; }
-core() { for f in csrc/core/*.c; do $cc32 "${flags[@]}" -c "$f" -o "$work/$(basename "$f" .c).o" || return 1; done; }
+core() { for f in csrc/core/*/*.c; do $cc32 "${flags[@]}" -c "$f" -o "$work/$(basename "$f" .c).o" || return 1; done; }
 
 fuzz() {
     local program f
     for program in spec/fuzz/*_fuzz.c; do
         f=$work/$(basename "$program" .c)
         # shellcheck disable=SC2046 # names of this tree, without blanks
-        $cc32 -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -O2 -g -fstack-protector-all -static -pthread -Icsrc/core -Ispec/fuzz "$program" \
-            $(find spec/fuzz -name '*.c' ! -name '*_fuzz.c') csrc/core/*.c -o "$f" -lm || return 1
+        $cc32 -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -O2 -g -fstack-protector-all -static -pthread -Icsrc -Ispec/fuzz "$program" \
+            $(find spec/fuzz -name '*.c' ! -name '*_fuzz.c') csrc/core/*/*.c -o "$f" -lm || return 1
         "$f" 20000 1 || return 1
     done
 }
 
 musl() {
-    for f in csrc/core/*.c; do
-        musl-gcc -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -Wall -Wextra -Werror -O2 -Icsrc/core -idirafter /usr/include \
+    for f in csrc/core/*/*.c; do
+        musl-gcc -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -Wall -Wextra -Werror -O2 -Icsrc -idirafter /usr/include \
             -idirafter "/usr/include/$(uname -m)-linux-gnu" -c "$f" -o /dev/null || return 1
     done
 }

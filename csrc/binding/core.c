@@ -1,5 +1,5 @@
 /* The C surface of the module on one screen: each file adds its functions and classes. */
-#include "binding.h"
+#include "binding/base/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_perf_core(lua_State *L);
 

@@ -9,12 +9,12 @@
 -- Only what measuring needs is loaded at once; the rest comes when it is first asked for.
 -- @module perf
 local core = require "perf.core"
-local every = require "perf.every"
-local group = require "perf.group"
-local idle = require "perf.idle"
-local keeper = require "perf.keeper"
+local every = require "perf.base.pairs"
+local group = require "perf.event.group"
+local idle = require "perf.event.idle"
+local keeper = require "perf.event.prewarm"
 local measure = require "perf.measure"
-local open = require "perf.open"
+local open = require "perf.event.open"
 require "perf.event"
 
 local perf = { _VERSION = require "perf.version" }
@@ -33,30 +33,32 @@ end
 --- Any 64-bit value that this module gives, as "0x...".
 perf.hex = core.hex
 
--- Functions by the module that has them.
+-- Functions by the module that has them, without "perf.".
 local functions = {
-  events = "attr tracepoint kprobe uprobe breakpoint hardware_cache all_hardware all_software all_cache list pmus pmu_type "
-    .. "tracepoint_id tracepoints",
-  set = "set probe_cycles",
-  features = "supported paranoid max_stack features",
+  ["names.constructors"] = "attr tracepoint kprobe uprobe breakpoint hardware_cache all_hardware all_software all_cache list "
+    .. "pmus pmu_type tracepoint_id tracepoints",
+  ["event.set"] = "set probe_cycles",
+  ["doctor.features"] = "supported paranoid max_stack features",
   doctor = "doctor",
   bench = "bench compare",
-  region = "start",
-  recorder = "record",
-  msr = "msr",
-  tally = "tally",
-  wake = "wake",
-  keeper = "keep",
-  profilers = "hardware_profiler software_profiler cache_profiler",
-  profiler = "profile profiler",
-  zone = "zone",
-  tracer = "tracer",
-  observe = "observe",
+  ["measure.region"] = "start",
+  ["data.recorder"] = "record",
+  ["kernel.msr"] = "msr",
+  ["record.tally"] = "tally",
+  ["event.wake"] = "wake",
+  ["event.prewarm"] = "keep",
+  ["measure.counting_profiler"] = "hardware_profiler software_profiler cache_profiler",
+  profile = "profile profiler",
+  ["profile.zone"] = "zone",
+  trace = "tracer",
+  ["trace.observe"] = "observe",
   pool = "pool",
-  tracing = "available_events subsystems tracers current_tracer mounts",
+  ["kernel.tracing"] = "available_events subsystems tracers current_tracer mounts",
 }
 -- Modules that are reached as perf.NAME.
-local modules = { bpf = true, symbols = true, pfm = true, tracefields = true, data = true, exporter = true }
+local modules = {
+  bpf = "bpf", data = "data", exporter = "exporter", pfm = "names.pfm", symbols = "symbols", tracefields = "record.tracefields",
+}
 
 local home = {}
 for module, names in every(functions) do
@@ -70,7 +72,7 @@ setmetatable(perf, {
     if home[name] then
       value = require("perf." .. home[name])[name]
     elseif modules[name] then
-      value = require("perf." .. name)
+      value = require("perf." .. modules[name])
     end
     t[name] = value
     return value

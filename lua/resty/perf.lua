@@ -1,24 +1,24 @@
 --- Counts of single requests in OpenResty: doc/openresty.md is its manual.
 --
 -- A worker is one thread, and one group of events counts it. A hook begins a request's turn, whatever may yield ends it
--- (resty.perf.yields), and the ledger (csrc/core/ledger.h) books what was counted between to the request. Here is the policy:
--- which requests are counted, under which name, and what becomes of the counts.
+-- (resty.perf.yields), and the ledger (csrc/core/resty/accounting.h) books what was counted between to the request. Here is the
+-- policy: which requests are counted, under which name, and what becomes of the counts.
 --
 -- A request is known by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx tells the
 -- ledger when it ends. A subrequest is found to be its parent's by the ctx table that its capture was given.
 -- @module resty.perf
 local ffi = require "ffi"
-local at_exit = require "perf.at_exit"
-local every = require "perf.every"
+local at_exit = require "perf.base.at_exit"
+local every = require "perf.base.pairs"
 local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
-local events = require "resty.perf.events"
-local ledger = require "resty.perf.ledger"
+local events = require "resty.perf.worker_events"
+local ledger = require "resty.perf.accounting"
 local options = require "resty.perf.options"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
-local text = require "perf.trace.text"
-local totals = require "resty.perf.totals"
+local text = require "perf.base.utf8"
+local totals = require "resty.perf.shared_totals"
 local yields = require "resty.perf.yields"
 
 ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
@@ -349,7 +349,7 @@ function M.span() return running and config.spans and spans.current(get_request(
 -- @param event what by, as perf.profiler takes it
 -- @param seconds for how long, 60 at most
 -- @return Profile; or nil, message, code
-function M.profile(event, seconds) return require("resty.perf.flame").profile(event, seconds, after, sleep) end
+function M.profile(event, seconds) return require("resty.perf.flamegraph").profile(event, seconds, after, sleep) end
 
 --- Sum the running request up under another name.
 -- @param name a route's; there are at most 100
@@ -392,9 +392,9 @@ function M.state()
 end
 
 --- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See resty.perf.status.
-function M.status(opts) return require "resty.perf.status".status(M, opts) end
+function M.status(opts) return require "resty.perf.pages".status(M, opts) end
 
 --- Prometheus metrics, for content_by_lua. See resty.perf.status.
-function M.metrics(opts) return require "resty.perf.status".metrics(M, opts) end
+function M.metrics(opts) return require "resty.perf.pages".metrics(M, opts) end
 
 return M

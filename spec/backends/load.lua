@@ -1,7 +1,7 @@
 --- Spans at a rate, into a collector: what is sent and what is dropped are all that were made, and memory stays where it is.
 --
 --     LUA spec/backends/load.lua URL SECONDS SPANS-A-SECOND
-local clock = require "perf.trace.clock"
+local clock = require "perf.base.clock"
 local perf = require "perf"
 
 local url, seconds, rate = arg[1], tonumber(arg[2]), tonumber(arg[3])

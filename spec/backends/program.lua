@@ -1,8 +1,8 @@
 --- A real program whose spans the specs of backends look for. It says on stdout what it sent, a line of JSON for each span.
 --
 --     LUA spec/backends/program.lua otlp|zipkin URL SERVICE
-local clock = require "perf.trace.clock"
-local json = require "perf.json"
+local clock = require "perf.base.clock"
+local json = require "perf.base.json"
 local kit = require "testkit"
 local perf = require "perf"
 

@@ -21,7 +21,8 @@ local code = [[
   local kit, perf = require "testkit", require "perf"
   local function nothing() end
   local function call() %s end
-  for _, name in ipairs {"names", "set", "events", "features", "tracing", "list", "data", "data_create", "doctor"} do
+  for _, name in ipairs {"names", "names.constructors", "names.list", "event.set", "doctor", "doctor.features", "kernel.tracing",
+      "data", "data.create"} do
     require("perf." .. name)
   end
   local taken, limit, free = kit.fds(), 0, %d

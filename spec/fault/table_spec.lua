@@ -94,7 +94,7 @@ describe("the table of faults", function()
     file:close()
     os.remove(path)
     local nothing = function() end
-    local profile = require("perf.profile").new({ event = "x", total = 0, sample_count = 0, lost = 0 }, {})
+    local profile = require("perf.profile.profile").new({ event = "x", total = 0, sample_count = 0, lost = 0 }, {})
     local function closed(object)
       object:close()
       return object
@@ -111,8 +111,8 @@ describe("the table of faults", function()
       Zone = getmetatable(closed(perf.zone "a zone")),
       LineProfiler = getmetatable(closed(assert(perf.profiler { event = "page-faults:u", period = 1 }))),
       Tracer = getmetatable(perf.tracer { service = "x", exporter = false, events = false }),
-      Span = require("perf.span").Span, Silent = require("perf.span").Silent,
-      Profile = require "perf.profile", Difference = getmetatable(profile:diff(profile)),
+      Span = require("perf.trace.span").Span, Silent = require("perf.trace.span").Silent,
+      Profile = require "perf.profile.profile", Difference = getmetatable(profile:diff(profile)),
     }
     local optional = {
       Kernel = function() return perf.symbols.kernel() end,
@@ -171,7 +171,7 @@ describe("the table of faults", function()
 
   it("has every system call of the seam", function()
     local without = {}
-    for call in util.read_file("csrc/core/fault.c"):gmatch "\n\tX%([%w_]+, (%w+)," do
+    for call in util.read_file("csrc/core/base/fault.c"):gmatch "\n\tX%([%w_]+, (%w+)," do
       if not inject.errnos[call] then without[#without + 1] = call end
     end
     assert.same({}, without)

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "data_read.h"
-#include "data_swap.h"
+#include "core/data/read.h"
+#include "core/data/swap.h"
 #include "fuzz.h"
 #include "records.h"
-#include "sys.h"
+#include "core/base/sys.h"
 
 enum { MAX_EVENTS = 3, MAX_RECORDS = 6, MAX_FILE = 1 << 20 };
 

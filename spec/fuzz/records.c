@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "event.h"
+#include "core/event/event.h"
 #include "fuzz.h"
 
 static volatile uint64_t sink;

@@ -2,7 +2,7 @@
 #ifndef RECORDS_H
 #define RECORDS_H
 
-#include "record.h"
+#include "core/record/record.h"
 
 struct maker {
 	unsigned char native[PF_RECORD_MAX_SIZE], swapped[PF_RECORD_MAX_SIZE]; /* the same in both byte orders */

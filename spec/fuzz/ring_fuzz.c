@@ -8,8 +8,8 @@
 
 #include "fuzz.h"
 #include "records.h"
-#include "ring.h"
-#include "sys.h"
+#include "core/event/ring.h"
+#include "core/base/sys.h"
 
 static unsigned long records, refused;
 static volatile uint64_t sink;

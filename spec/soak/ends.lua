@@ -40,7 +40,7 @@ end
 
 -- The profile in a file, whole; or nil and what is wrong with it.
 local function check(path)
-  local profiles, why = require("perf.report.load").load(path)
+  local profiles, why = require("perf.profile.load").load(path)
   if not profiles then return nil, "no profile: " .. tostring(why) end
   local prof = profiles[1]
   local sum = 0

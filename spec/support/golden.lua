@@ -2,8 +2,8 @@
 local assert = require "luassert"
 local core = require "perf.core"
 local names = require "perf.names"
-local pmu = require "perf.pmu"
-local tracefs = require "perf.tracefs"
+local pmu = require "perf.kernel.pmu"
+local tracefs = require "perf.kernel.tracefs"
 local trees = require "spec.support.trees"
 
 local golden = {}

@@ -26,14 +26,14 @@ if os.getenv("PERF_SAN") then
   kit.setenv("ASAN_OPTIONS", (os.getenv("ASAN_OPTIONS") or "") .. ":detect_leaks=0")
 end
 
--- Descriptors are counted: what is open is what a spec opened. keeper_spec.lua asks a process of its own.
+-- Descriptors are counted: what is open is what a spec opened. event/prewarm_spec.lua asks a process of its own.
 kit.setenv("PERF_KEEP", "0")
 
 -- busted forgets after each file what the file required. The module stays loaded once, as in a
 -- program: C types that LuaJIT's FFI was told of cannot be told again. Where it does not load, the
 -- specs say so.
 pcall(require, "perf")
-pcall(require, "perf.zone") -- which has the zones' names
+pcall(require, "perf.profile.zone") -- which has the zones' names
 
 -- Raises what busted knows as pending, also where its own `pending` is another function (before_each).
 local raise_pending = require "busted.core"().pending

@@ -4,8 +4,8 @@
 --     here:answer(function(attr, pid, cpu, leader) return "EACCES" end)   -- nil: it opens
 --     ...
 --     here:close()
-local host = require "perf.host"
-local probe = require "perf.probe"
+local host = require "perf.kernel.host"
+local probe = require "perf.event.probe"
 local trees = require "spec.support.trees"
 
 local machine = {}
@@ -73,7 +73,7 @@ end
 
 --- What explain says of an event that the machine refuses: the cause, without the "(...)" around it; nil when it has none.
 function machine.why(what, attr, code, ctx)
-  local none, message, same = require "perf.explain"(what, attr, machine.message(code), code, ctx)
+  local none, message, same = require "perf.event.refusal"(what, attr, machine.message(code), code, ctx)
   local head = what .. ": " .. machine.message(code)
   assert(none == nil and same == code and message:sub(1, #head) == head and not message:find "\n", message)
   return message:sub(#head + 1):match "^ %((.*)%)$"

@@ -76,13 +76,13 @@ function Host:load()
   local address = require "ffi".cast("void *", 4096)
   for name in pairs(package.loaded) do
     -- The ledger's state is what is open; its types are LuaJIT's for good.
-    if name:find "^resty%.perf" and name ~= "resty.perf.ledger" then package.loaded[name] = nil end
+    if name:find "^resty%.perf" and name ~= "resty.perf.accounting" then package.loaded[name] = nil end
   end
   local base = package.loaded["resty.core.base"]
   package.loaded["resty.core.base"] = { get_request = function() return address end }
   self.perf = self:run(require, "resty.perf")
   -- Those that come when they are first asked for.
-  for _, part in ipairs { "flame", "status" } do self:run(require, "resty.perf." .. part) end
+  for _, part in ipairs { "flamegraph", "pages" } do self:run(require, "resty.perf." .. part) end
   package.loaded["resty.core.base"] = base
   return self.perf
 end

@@ -1,6 +1,6 @@
 --- Profiles made by hand, for the specs of what is done with profiles.
 local assert = require "luassert"
-local Profile = require "perf.profile"
+local Profile = require "perf.profile.profile"
 local util = require "spec.support.util"
 
 local profiles = {}

@@ -1,5 +1,5 @@
 /*
- * Made-up pages of counters, read as csrc/core/user_read.c reads the kernel's, with instructions that are Lua functions.
+ * Made-up pages of counters, read as csrc/core/counts/user_read.c reads the kernel's, with instructions that are Lua functions.
  *
  *   local p = kit.pages(n)                 n pages of zeros
  *   p:set(i, field, v)                     a field of the i-th
@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "../../csrc/core/user_page.h"
+#include "core/counts/user_page.h"
 #include "testkit.h"
 
 #define PAGES "testkit.Pages"

@@ -29,14 +29,14 @@ local TRIES = os.getenv "PERF_SAN" and 10 or 1
 -- each page that is mapped is there and this process's own. For exact counts, above all in a child, whose pages are all
 -- copy-on-write.
 function util.settled(fn)
-  local ok, err
+  local ok, result
   for _ = 1, TRIES do
     collectgarbage()
     kit.settle()
-    ok, err = pcall(fn)
-    if ok then return end
+    ok, result = pcall(fn)
+    if ok then return result end
   end
-  error(err, 0)
+  error(result, 0)
 end
 
 --- Calls attempt, settled, which must return the count n.

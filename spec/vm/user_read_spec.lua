@@ -43,7 +43,7 @@ describe("a counter in user space", function()
     allow "1"
     -- By the core, which does not know that it counts reads: perf.open would keep those of a measurement out of it.
     calls = keep(core.open({ type = 2, disabled = true, read_format = { "id" },
-      config = require "perf.tracefs".here:id("raw_syscalls", "sys_enter") }, 0, -1))
+      config = require "perf.kernel.tracefs".here:id("raw_syscalls", "sys_enter") }, 0, -1))
     assert(calls:set_filter("id == " .. READ))
     calls:enable()
   end)

@@ -3,7 +3,8 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-for _, name in ipairs { "names", "explain", "permission", "unavailable", "invalid", "measure", "meter", "doctor", "features" } do
+for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
+  "event.refusal.invalid", "measure", "measure.open_list", "doctor", "doctor.features" } do
   require("perf." .. name)
 end
 

@@ -20,7 +20,7 @@ out=$dir/out
 
 # Their libraries by path, and not by pkg-config, which knows the host's.
 extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd")
-[ -e csrc/ext/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
+[ -e csrc/ext/symbols/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
 for lua in luajit lua5.4; do
     include=$sys/usr/include/$lua
     [ $lua != luajit ] || include=$sys/usr/include/luajit-2.1

@@ -44,9 +44,9 @@ plan() {
         specs="spec/vm/bpf_spec.lua spec/vm/idle_lists_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua
             spec/vm/profile_spec.lua
             spec/vm/sampling_spec.lua spec/vm/sharing_spec.lua spec/vm/user_read_spec.lua spec/vm/users_spec.lua
-            spec/regress/first_vararg_spec.lua spec/live/fallback_spec.lua spec/live/features_spec.lua
-            spec/live/group_spec.lua spec/live/measure_spec.lua spec/live/profilers_spec.lua spec/live/record_spec.lua
-            spec/live/ring_spec.lua spec/live/sample_spec.lua"
+            spec/regress/measure/first_vararg_spec.lua spec/live/measure/fallback_spec.lua spec/live/doctor/features_spec.lua
+            spec/live/event/group_spec.lua spec/live/measure/measure_spec.lua spec/live/measure/counting_profiler_spec.lua spec/live/record/record_spec.lua
+            spec/live/event/ring_spec.lua spec/live/record/sample_spec.lua"
         words="arm64 icount" limit=240
         options=(-smp 1 -icount "shift=0,sleep=off")
         ;;
@@ -55,8 +55,8 @@ plan() {
         options=(-smp 2 -icount "shift=0,sleep=off")
         ;;
     amd64)
-        specs="spec/vm/bpf_spec.lua spec/vm/probes_spec.lua spec/vm/users_spec.lua spec/live/names_spec.lua
-            spec/live/privileges_spec.lua"
+        specs="spec/vm/bpf_spec.lua spec/vm/probes_spec.lua spec/vm/users_spec.lua spec/live/names/names_spec.lua
+            spec/live/event/refusal_privileges_spec.lua"
         words="amd64" limit=180
         options=(-smp 1)
         ;;

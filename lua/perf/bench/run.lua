@@ -10,11 +10,11 @@
 -- compilation off would not do: side traces of the function that return to it could not be compiled.
 -- Each function gets a loop of its own, or the first to be compiled would be the fast one.
 -- @module perf.bench.run
-local blame = require "perf.names.blame"
+local blame = require "perf.base.argument"
 local core = require "perf.core"
-local fast = require "perf.fast"
+local fast = require "perf.counts.read"
 local measure = require "perf.measure"
-local stats = require "perf.stats"
+local stats = require "perf.bench.statistics"
 
 local M = {}
 

@@ -2,8 +2,8 @@
 -- machine lacks does not stop the others; it keeps its place in the list.
 -- @module perf.command.counters
 local names = require "perf.names"
-local open = require "perf.open"
-local profilers = require "perf.profilers"
+local open = require "perf.event.open"
+local profilers = require "perf.measure.counting_profiler"
 
 local M = {}
 
@@ -18,7 +18,7 @@ local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true,
 -- @return array of {event, label}; or nil, message, code. Raises for an unknown event.
 function M.resolve(text)
   local list = {}
-  for i, event in ipairs(require "perf.group".events_of(text)) do
+  for i, event in ipairs(require "perf.event.group".events_of(text)) do
     local spec, message, code = names.resolve(event)
     if not spec and not lacking[code] then return nil, message, code end
     list[i] = { event = event, label = spec and spec.label or type(event) == "table" and event.label or event }

@@ -11,7 +11,7 @@ function M.run(_, words)
   if #words > 0 then return nil, "it takes no arguments", "USAGE" end
   local ok = os.execute "test -t 1"
   local text = require "perf".doctor():text { colour = ok == true or ok == 0 }
-  local done, message, code = require "perf.command.say".out(text .. "\n")
+  local done, message, code = require "perf.command.terminal".out(text .. "\n")
   return done and 0, message, code
 end
 

@@ -6,7 +6,7 @@
 -- recorded from outside.
 -- @module perf.command
 local options = require "perf.command.options"
-local say = require("perf.command.say").error
+local say = require("perf.command.terminal").error
 
 local M = {}
 
@@ -46,7 +46,7 @@ function M.main(arg)
   end
   local command = known(name)
   if not command then
-    say(("unknown command '%s'%s"):format(name, require "perf.names.suggest".hint(name, commands)))
+    say(("unknown command '%s'%s"):format(name, require "perf.base.suggest".hint(name, commands)))
     say "luaperf --help lists them"
     return M.USAGE
   end

@@ -1,7 +1,7 @@
 --- luaperf record: a script's profile by Lua line, or a perf.data file of any program, process or the machine.
 -- @module perf.command.record
 local run = require "perf.command.run"
-local say = require "perf.command.say"
+local say = require "perf.command.terminal"
 
 local M = {}
 
@@ -55,7 +55,7 @@ local function of_others(opts, words, here)
   if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, say.count(others, "record")) end
   io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(say.count(result.samples, "sample"), output, lost))
   if opts.verbose then
-    for _, prof in ipairs(require "perf.report.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
+    for _, prof in ipairs(require "perf.profile.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
   end
   return result.status or result.interrupted and 128 + result.interrupted or 0
 end

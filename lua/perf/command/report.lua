@@ -1,9 +1,9 @@
 --- luaperf report: profiles as text, flame graphs, and what other tools read.
 -- @module perf.command.report
-local every = require "perf.every"
-local load = require "perf.report.load"
-local save = require "perf.report.save"
-local say = require "perf.command.say"
+local every = require "perf.base.pairs"
+local load = require "perf.profile.load"
+local save = require "perf.profile.save"
+local say = require "perf.command.terminal"
 
 local M = {}
 
@@ -83,7 +83,7 @@ local function print_tables(list, opts, before)
   for i, prof in ipairs(list) do parts[i] = tostring(before and prof:diff(before) or prof:top(opts.lines)) end
   local text = table.concat(parts, "\n\n\n") .. "\n"
   if opts.output then
-    return require "perf.report.file".write(opts.output, function(put) put(text) end)
+    return require "perf.base.file".write(opts.output, function(put) put(text) end)
   end
   return say.out(text)
 end

@@ -1,9 +1,9 @@
 --- Programs that luaperf runs: Lua scripts under this interpreter with a session inside, and others.
 -- @module perf.command.run
 local core = require "perf.core"
-local every = require "perf.every"
-local host = require "perf.host"
-local say = require "perf.command.say"
+local every = require "perf.base.pairs"
+local host = require "perf.kernel.host"
+local say = require "perf.command.terminal"
 
 local M = {}
 

@@ -4,10 +4,10 @@
 -- state and so is replaced by a function that ends the session first; or SIGTERM, SIGHUP, SIGQUIT. A fork's child leaves
 -- the session to its parent.
 -- @module perf.command.session
-local at_exit = require "perf.at_exit"
+local at_exit = require "perf.base.at_exit"
 local core = require "perf.core"
-local save = require "perf.report.save"
-local say = require "perf.command.say"
+local save = require "perf.profile.save"
+local say = require "perf.command.terminal"
 
 local M = {}
 
@@ -74,7 +74,7 @@ function modes.record(opts)
 end
 
 function modes.stat(opts)
-  local fast = require "perf.fast"
+  local fast = require "perf.counts.read"
   local set, message = require "perf.measure".lookup(opts.events)
   if not set then return nil, message end
   local c = fast.begin(set.meter, set.layout, set.words)
@@ -85,7 +85,7 @@ function modes.stat(opts)
       return
     end
     local json = opts.output:find "%.json$"
-    local ok, why = require "perf.report.file".write(opts.place, function(put)
+    local ok, why = require "perf.base.file".write(opts.place, function(put)
       put((json and counts:json() or tostring(counts)) .. "\n")
     end)
     if not ok then

@@ -7,10 +7,10 @@
 local core = require "perf.core"
 local counters = require "perf.command.counters"
 local counts = require "perf.counts"
-local format = require "perf.format"
-local host = require "perf.host"
+local format = require "perf.base.format"
+local host = require "perf.kernel.host"
 local run = require "perf.command.run"
-local say = require "perf.command.say"
+local say = require "perf.command.terminal"
 
 local M = {}
 
@@ -92,7 +92,7 @@ local function open_all(opts, events)
     for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts["no-inherit"] } end
   else
     local _, online = host.cpus "online"
-    for i, cpu in ipairs(require "perf.set".parse_cpus(online or "0")) do targets[i] = { pid = -1, cpu = cpu } end
+    for i, cpu in ipairs(require "perf.event.set".parse_cpus(online or "0")) do targets[i] = { pid = -1, cpu = cpu } end
   end
   for _, target in ipairs(targets) do
     local one, message, code = counters.open(events, target)
@@ -197,7 +197,7 @@ local function json_of_several(results)
   local events, wall = means_of(results)
   local runs = {}
   for i, r in ipairs(results) do runs[i] = counts.plain(r.entries, r.wall_ns, "software"):totable() end
-  return require "perf.json".encode { events = events, wall_ns = wall, runs = runs }
+  return require "perf.base.json".encode { events = events, wall_ns = wall, runs = runs }
 end
 
 local function deliver(text, json, opts)
@@ -206,7 +206,7 @@ local function deliver(text, json, opts)
     return true
   end
   if opts.output == "-" then return say.out(text .. "\n") end
-  local ok, message, code = require "perf.report.file".write(opts.output, function(put)
+  local ok, message, code = require "perf.base.file".write(opts.output, function(put)
     put(opts.output:find "%.json$" and json() .. "\n" or text)
   end)
   if not ok then io.stderr:write(text, "\n") end -- not lost

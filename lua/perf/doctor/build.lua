@@ -1,7 +1,7 @@
 --- The interpreter, and the parts of this module that stand on a library.
 -- @module perf.doctor.build
-local every = require "perf.every"
-local features = require "perf.features"
+local every = require "perf.base.pairs"
+local features = require "perf.doctor.features"
 
 local function interpreter(add)
   local i = features.interpreter()

@@ -1,10 +1,10 @@
 --- Which kinds of events there are, and whether they count.
 -- @module perf.doctor.events
 local core = require "perf.core"
-local every = require "perf.every"
-local features = require "perf.features"
-local host = require "perf.host"
-local probe = require "perf.probe"
+local every = require "perf.base.pairs"
+local features = require "perf.doctor.features"
+local host = require "perf.kernel.host"
+local probe = require "perf.event.probe"
 
 local no_events = "not examined, since no event opens"
 

@@ -1,8 +1,8 @@
 --- Limits: descriptors, memory for rings, sampling, callchains, the kernel's symbols.
 -- @module perf.doctor.limits
 local core = require "perf.core"
-local explain = require "perf.explain"
-local host = require "perf.host"
+local explain = require "perf.event.refusal"
+local host = require "perf.kernel.host"
 
 local RING_PAGES = 128
 

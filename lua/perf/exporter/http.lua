@@ -4,7 +4,7 @@
 -- bytes, or nil, message; close(). How they wait is the transport's business: this is straight code on LuaSocket, where it
 -- runs in the sender's coroutine, and on nginx's cosockets.
 -- @module perf.exporter.http
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 
 local M = {}
 

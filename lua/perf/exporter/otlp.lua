@@ -5,12 +5,12 @@
 -- 64-bit numbers are strings in this format and ids hexadecimal. Counts are integer attributes: perf.page-faults and, where it
 -- can be told, perf.self.page-faults; a clock's are nanoseconds.
 -- @module perf.exporter.otlp
-local every = require "perf.every"
-local base = require "perf.exporter.base"
-local clock = require "perf.trace.clock"
-local decode = require "perf.json_decode".decode
-local text = require "perf.trace.text"
-local totals = require "perf.trace.totals"
+local every = require "perf.base.pairs"
+local base = require "perf.exporter.client"
+local clock = require "perf.base.clock"
+local decode = require "perf.base.json_decode".decode
+local text = require "perf.base.utf8"
+local totals = require "perf.exporter.span_counts"
 
 local M = {}
 

@@ -6,11 +6,11 @@
 -- the tag "error", and no counts of what limits dropped: these are the tags otel.dropped_attributes_count, ..._events_count and
 -- ..._links_count. The server turns names into lower case.
 -- @module perf.exporter.zipkin
-local every = require "perf.every"
-local base = require "perf.exporter.base"
-local clock = require "perf.trace.clock"
-local text = require "perf.trace.text"
-local totals = require "perf.trace.totals"
+local every = require "perf.base.pairs"
+local base = require "perf.exporter.client"
+local clock = require "perf.base.clock"
+local text = require "perf.base.utf8"
+local totals = require "perf.exporter.span_counts"
 
 local M = {}
 

@@ -8,7 +8,7 @@
 -- @module perf.names.cache
 
 local core = require "perf.core"
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 
 local cache = {}
 

@@ -7,10 +7,10 @@
 -- @module perf.names.config
 
 local core = require "perf.core"
-local every = require "perf.every"
-local suggest = require "perf.names.suggest"
+local every = require "perf.base.pairs"
+local suggest = require "perf.base.suggest"
 local terms = require "perf.names.terms"
-local u64 = require "perf.names.u64"
+local u64 = require "perf.base.u64"
 
 local config = {}
 

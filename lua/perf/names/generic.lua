@@ -2,9 +2,9 @@
 -- @module perf.names.generic
 
 local core = require "perf.core"
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 local cache = require "perf.names.cache"
-local u64 = require "perf.names.u64"
+local u64 = require "perf.base.u64"
 
 local generic = {}
 

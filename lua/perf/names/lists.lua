@@ -1,8 +1,8 @@
 --- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
 -- @module perf.names.lists
 
-local every = require "perf.every"
-local blame = require "perf.names.blame"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
 local modifiers = require "perf.names.modifiers"
 
 local lists = {}

@@ -11,7 +11,7 @@
 -- A group's modifier is added to those of its members, which then read as if written after their own.
 --
 -- @module perf.names.modifiers
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 
 local modifiers = {}
 

@@ -9,17 +9,17 @@
 -- @module perf.names.parser
 
 local core = require "perf.core"
-local every = require "perf.every"
-local blame = require "perf.names.blame"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
 local breakpoint = require "perf.names.breakpoint"
 local config = require "perf.names.config"
-local files = require "perf.names.files"
+local files = require "perf.kernel.files"
 local generic = require "perf.names.generic"
 local lists = require "perf.names.lists"
 local modifiers = require "perf.names.modifiers"
-local suggest = require "perf.names.suggest"
+local suggest = require "perf.base.suggest"
 local terms = require "perf.names.terms"
-local u64 = require "perf.names.u64"
+local u64 = require "perf.base.u64"
 
 local parser = {}
 
@@ -136,7 +136,7 @@ end
 
 -- What libpfm4 knows, where it is installed.
 local function from_pfm(text)
-  local ok, pfm = pcall(require, "perf.pfm")
+  local ok, pfm = pcall(require, "perf.names.pfm")
   if not ok or type(pfm) ~= "table" then return nil end
   local attr = pfm.find(text)
   return attr and {kind = "pfm", attrs = {attr}}

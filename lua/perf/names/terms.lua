@@ -5,7 +5,7 @@
 -- @module perf.names.terms
 
 local core = require "perf.core"
-local u64 = require "perf.names.u64"
+local u64 = require "perf.base.u64"
 
 local terms = {}
 

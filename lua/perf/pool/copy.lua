@@ -12,7 +12,7 @@
 -- C function, a userdata, a coroutine, a table with a metatable.
 -- @module perf.pool.copy
 local counts = require "perf.counts"
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 
 local M = {}
 

@@ -3,10 +3,10 @@
 -- A job is the function and its arguments; a result is ok, when it began and ended, Counts, a traceback, and then the results,
 -- or the error.
 -- @module perf.pool.worker
-local clock = require "perf.trace.clock"
+local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
-local fast = require "perf.fast"
+local fast = require "perf.counts.read"
 local measure = require "perf.measure"
 
 local M = {}

@@ -2,9 +2,9 @@
 -- another type raises where the program sets it, since an exporter could only drop the span later. The limits of OpenTelemetry's
 -- specification apply to the copies made here: the number of attributes, and the length of strings in characters.
 -- @module perf.trace.attributes
-local blame = require "perf.names.blame"
-local every = require "perf.every"
-local text = require "perf.trace.text"
+local blame = require "perf.base.argument"
+local every = require "perf.base.pairs"
+local text = require "perf.base.utf8"
 
 local M = {}
 

@@ -1,12 +1,12 @@
 --- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
 -- @module perf.trace.config
-local blame = require "perf.names.blame"
-local every = require "perf.every"
+local blame = require "perf.base.argument"
+local every = require "perf.base.pairs"
 local exporters = require "perf.exporter"
-local extension = require "perf.extension"
+local extension = require "perf.base.optional"
 local propagation = require "perf.trace.propagation"
 local sampler = require "perf.trace.sampler"
-local settings = require "perf.trace.settings"
+local settings = require "perf.exporter.settings"
 local unsupported = require "perf.trace.unsupported"
 
 local M = {}

@@ -1,7 +1,7 @@
 --- Links from a span to other spans, of any trace. A link is a context, or a Span, with its own attributes.
 -- @module perf.trace.links
 local attributes = require "perf.trace.attributes"
-local blame = require "perf.names.blame"
+local blame = require "perf.base.argument"
 local propagation = require "perf.trace.propagation"
 
 local M = {}

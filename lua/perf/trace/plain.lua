@@ -1,7 +1,7 @@
 --- Spans as plain tables: the result of span:totable(), and the argument of an exporter that is a function.
 -- @module perf.trace.plain
-local clock = require "perf.trace.clock"
-local totals = require "perf.trace.totals"
+local clock = require "perf.base.clock"
+local totals = require "perf.exporter.span_counts"
 
 local M = {}
 

@@ -3,8 +3,8 @@
 -- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
 -- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
 -- @module perf.trace.propagation
-local blame = require "perf.names.blame"
-local every = require "perf.every"
+local blame = require "perf.base.argument"
+local every = require "perf.base.pairs"
 
 local M = {}
 

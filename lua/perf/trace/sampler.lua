@@ -4,7 +4,7 @@
 -- The names are those of OTEL_TRACES_SAMPLER. A ratio looks at the trace's id, so every service that samples at a ratio
 -- chooses the same traces (or, at a higher one, these and more).
 -- @module perf.trace.sampler
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 
 local M = {}
 

@@ -1,7 +1,7 @@
 --- Variables of OpenTelemetry's specification that concern a tracer but are not supported. A warning is given for each one that
 -- is set.
 -- @module perf.trace.unsupported
-local settings = require "perf.trace.settings"
+local settings = require "perf.exporter.settings"
 
 local always = {
   { "OTEL_CONFIG_FILE", "configuration files are not read" },

@@ -1,6 +1,6 @@
 --- Mistakes of who calls resty.perf, raised at his line and in the name of the function that he called.
 -- @module resty.perf.mistake
-local blame = require "perf.names.blame"
+local blame = require "perf.base.argument"
 
 local M = {}
 

@@ -1,11 +1,11 @@
 --- The options of perf.start, checked.
 -- @module resty.perf.options
-local every = require "perf.every"
-local events = require "resty.perf.events"
-local json = require "perf.json"
+local every = require "perf.base.pairs"
+local events = require "resty.perf.worker_events"
+local json = require "perf.base.json"
 local mistake = require "resty.perf.mistake"
 local routes = require "resty.perf.routes"
-local sampler = require "resty.perf.sampler"
+local sampler = require "resty.perf.sampling"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
 

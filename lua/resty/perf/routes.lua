@@ -10,8 +10,8 @@
 -- keys written as ":id". There are never more than MOST names, nor long ones, nor such that are no UTF-8, for which Prometheus
 -- would refuse all the others too: the paths of the Internet are without end, and whatever somebody sends.
 -- @module resty.perf.routes
-local every = require "perf.every"
-local text = require "perf.trace.text"
+local every = require "perf.base.pairs"
+local text = require "perf.base.utf8"
 
 local M = {}
 

@@ -1,8 +1,8 @@
 --- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
 -- @module resty.perf.slow
-local every = require "perf.every"
-local format = require "perf.format"
-local json = require "perf.json"
+local every = require "perf.base.pairs"
+local format = require "perf.base.format"
+local json = require "perf.base.json"
 local names = require "perf.names"
 
 local M = {}

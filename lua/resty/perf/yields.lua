@@ -10,7 +10,7 @@
 --
 -- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
 -- @module resty.perf.yields
-local every = require "perf.every"
+local every = require "perf.base.pairs"
 
 local M = {}
 

@@ -1,8 +1,8 @@
 --- Posting over lua-http, for those who have it and not LuaSocket. A request is a coroutine of a cqueues controller of its own;
 -- where it would wait, the sender's coroutine yields.
 -- @module perf.exporter.transport.luahttp
-local every = require "perf.every"
-local clock = require "perf.trace.clock"
+local every = require "perf.base.pairs"
+local clock = require "perf.base.clock"
 local cqueues = require "cqueues"
 local request_of = require "http.request"
 

@@ -1,7 +1,7 @@
 --- Posting over LuaSocket, and LuaSec for TLS, without ever waiting: where a socket would block, the coroutine yields, and
 -- whoever resumes it has waited or done something else. What blocks is the look-up of a host's name, once a connection.
 -- @module perf.exporter.transport.luasocket
-local clock = require "perf.trace.clock"
+local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 local socket = require "socket"
 

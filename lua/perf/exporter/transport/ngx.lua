@@ -1,6 +1,6 @@
 --- Posting within nginx: cosockets in a timer, which wait as everything does there, and leave the worker to its requests.
 -- @module perf.exporter.transport.ngx
-local clock = require "perf.trace.clock"
+local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 
 local M = {}

@@ -1,0 +1,58 @@
+/* Classes of userdata: their metatables and the check of an argument, for the binding and the extensions. */
+#ifndef PB_CLASS_H
+#define PB_CLASS_H
+
+#include <string.h>
+
+#include "binding/base/compat.h"
+
+/* Pushes the metatable tname: what collects is also __close, so it must be idempotent; NULL where nothing is held. */
+static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction collect)
+{
+	static const char *const names[] = {"__gc", "__close"};
+
+	luaL_newmetatable(L, tname);
+	for (size_t i = 0; collect && i < sizeof names / sizeof *names; i++) {
+		lua_pushcfunction(L, collect);
+		lua_setfield(L, -2, names[i]);
+	}
+	lua_newtable(L);
+	pb_register(L, methods);
+	lua_setfield(L, -2, "__index");
+	lua_pushstring(L, tname);
+	lua_setfield(L, -2, "__name");
+}
+
+/* While a reader reads bytes of a ring or a file, Lua may allocate, the collector may run, and a finalizer may close the ring or
+ * the file. So the reader holds it: the memory of a held one is freed when the hold ends, or, if an error ended the reader, when
+ * it is collected. Holds nest. */
+struct pb_hold {
+	unsigned char held, closed; /* closed: while it was held */
+};
+
+static inline int pb_hold(struct pb_hold *h)
+{
+	const int outer = h->held;
+
+	h->held = 1;
+	return outer;
+}
+
+/* End a hold. outer: what pb_hold returned. Returns whether the memory is to be freed now. */
+static inline int pb_let_go(struct pb_hold *h, int outer)
+{
+	h->held = outer != 0;
+	return h->closed && !outer;
+}
+
+/* The userdata at i, or an error that says what was expected and what came. */
+static inline void *pb_check(lua_State *L, int i, const char *tname, const char *what)
+{
+	void *p = pb_test(L, i, tname);
+
+	if (!p)
+		luaL_argerror(L, i, lua_pushfstring(L, "%s expected, got %s", what, luaL_typename(L, i)));
+	return p;
+}
+
+#endif

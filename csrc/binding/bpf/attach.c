@@ -1,0 +1,96 @@
+/* Event's side of BPF: a program that runs at each overflow or hit of an event. The programs themselves are loaded by
+ * perf.bpf (csrc/ext/bpf/bpf.c) or by anything else that has a program's descriptor. */
+#include <errno.h>
+
+#include "binding/base/binding.h"
+
+/* The kernel lets no more programs run on one tracepoint (BPF_TRACE_MAX_PROGS), and refuses a longer query. */
+#define MOST_PROGRAMS 64
+
+/* What the kernel means by each refusal of PERF_EVENT_IOC_SET_BPF. */
+static const char *set_hint(int err)
+{
+	switch (err) {
+	case -EBADF:
+		return "the descriptor is not open: was the object it came from closed?";
+	case -EINVAL:
+		return "not a BPF program's descriptor, or a program of a type that this event does not run: "
+		       "tracepoints take \"tracepoint\" programs, kprobes and uprobes \"kprobe\" ones, "
+		       "all other events \"perf_event\" ones";
+	case -EEXIST:
+		return "the event has a program already";
+	case -E2BIG:
+		return "the tracepoint has as many programs as the kernel allows";
+	case -EACCES:
+		return "the program reads more of its context than this event has";
+	case -EPERM:
+		return "needs CAP_PERFMON or root";
+	case -EPROTO:
+		return "the program asks for call chains and the event does not sample them: "
+		       "add \"callchain\" to its sample_type";
+	default:
+		return NULL;
+	}
+}
+
+/* ev:set_bpf(fd): run the program at each hit. fd is its descriptor, or a table that has it as fd (perf.bpf's programs).
+ * The kernel keeps the program until the event is closed, and on tracepoints and probes runs it until then, for every task
+ * and though the event is disabled. */
+static int l_set_bpf(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	const char *hint;
+	int fd, r;
+
+	if (lua_istable(L, 2)) {
+		lua_getfield(L, 2, "fd");
+		if (lua_isnil(L, -1))
+			return luaL_argerror(L, 2, "table without fd: a program of a closed object?");
+		lua_replace(L, 2);
+	}
+	fd = (int)pb_check_u64(L, 2, INT32_MAX);
+	pf_own_filter(ev);
+	r = pf_event_ioctl(ev, PF_IOC_SET_BPF, (unsigned long)fd);
+	hint = set_hint(r);
+	if (r < 0 && hint)
+		return pb_fail(L, r, "set_bpf(%d): %s", fd, hint);
+	return pb_result(L, r, "set_bpf");
+}
+
+/* ev:query_bpf([max = 64]): array of the ids of at most max programs that run on the event's tracepoint, whoever set them,
+ * and how many there are in all. */
+static int l_query_bpf(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	uint64_t max = lua_isnoneornil(L, 2) ? MOST_PROGRAMS : pb_check_u64(L, 2, UINT32_MAX);
+	struct {
+		uint32_t ids_len, prog_cnt; /* struct perf_event_query_bpf */
+		uint32_t ids[MOST_PROGRAMS];
+	} q = {.ids_len = (uint32_t)(max < MOST_PROGRAMS ? max : MOST_PROGRAMS)};
+	int r = pf_event_ioctl_ptr(ev, PF_IOC_QUERY_BPF, &q);
+
+	if (r == -EINVAL)
+		return pb_fail(L, r, "query_bpf: only tracepoints, kprobes and uprobes can be asked");
+	if (r == -EPERM)
+		return pb_fail(L, r, "query_bpf: needs CAP_PERFMON or root");
+	/* ENOSPC: there are more than the caller wanted, and those it wanted are there. */
+	if (r < 0 && r != -ENOSPC)
+		return pb_fail(L, r, "query_bpf");
+	lua_newtable(L);
+	for (uint32_t i = 0; i < q.ids_len && i < q.prog_cnt; i++) {
+		pb_push_u64(L, q.ids[i]);
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+	pb_push_u64(L, q.prog_cnt);
+	return 2;
+}
+
+void pb_open_bpf(lua_State *L)
+{
+	static const luaL_Reg methods[] = {{"set_bpf", l_set_bpf}, {"query_bpf", l_query_bpf}, {NULL, NULL}};
+
+	lua_getfield(L, -1, "Event");
+	lua_getfield(L, -1, "__index");
+	pb_register(L, methods);
+	lua_pop(L, 2);
+}

@@ -1,0 +1,123 @@
+/* A guard for a measurement that may never end.
+ *
+ * A measurement that an error or a dead coroutine leaves behind usually costs nothing. But a list of hardware events is enabled
+ * while it measures, and takes counters from other events. So such a measurement gets a guard, which lives as long as its Counts:
+ * the registry's table PB_GUARDS, which has weak keys, maps the Counts to it. When the guard is collected before the measurement
+ * has ended, its finalizer tells the meter. */
+#include "core/counts/meter.h"
+#include "binding/base/binding.h"
+
+#define PB_GUARD "perf.Guard"
+#define PB_GUARDS "perf.Guards"
+
+struct guard {
+	struct pf_meter *meter; /* NULL when the measurement has ended */
+};
+
+/* Do the descriptors of the Meter on top still belong to its events? When a state closes, the events may have been closed first.
+ * */
+static int is_open(lua_State *L, const struct pf_meter *m)
+{
+	const int top = lua_gettop(L);
+	uint32_t i = 0;
+
+	pb_getuservalue(L, top); /* its Groups */
+	for (; lua_istable(L, -1) && i < m->ngroups; i++) {
+		const struct pf_event *leader;
+
+		lua_rawgeti(L, top + 1, (int)i + 1);
+		if (!pb_test(L, -1, PB_GROUP))
+			break;
+		pb_getuservalue(L, -1); /* its Events */
+		lua_rawgeti(L, -1, 1);
+		leader = pb_test(L, -1, PB_EVENT);
+		if (!leader || leader->fd < 0 || leader->fd != m->group[i].fd)
+			break;
+		lua_settop(L, top + 1);
+	}
+	lua_settop(L, top);
+	return m->ngroups > 0 && i == m->ngroups;
+}
+
+static int l_collect(lua_State *L)
+{
+	struct guard *g = pb_test(L, 1, PB_GUARD);
+	struct pf_meter *m = g ? g->meter : NULL;
+
+	if (!m)
+		return 0;
+	luaL_checkstack(L, 8, NULL);
+	g->meter = NULL;
+	pb_getuservalue(L, 1);
+	lua_rawgeti(L, -1, 1);
+	pf_meter_abandon(m, is_open(L, m));
+	return 0;
+}
+
+void pb_guard(lua_State *L, int meter, int counts)
+{
+	struct guard *g;
+
+	luaL_checkstack(L, 8, NULL);
+	lua_getfield(L, LUA_REGISTRYINDEX, PB_GUARDS);
+	lua_pushvalue(L, counts);
+	g = pb_newuserdata(L, sizeof *g);
+	g->meter = NULL;
+	luaL_getmetatable(L, PB_GUARD);
+	lua_setmetatable(L, -2);
+	lua_createtable(L, 1, 0);
+	lua_pushvalue(L, meter);
+	lua_rawseti(L, -2, 1);
+	pb_setuservalue(L, -2);
+	lua_pushvalue(L, -1);
+	lua_insert(L, -4);
+	lua_rawset(L, -3);
+	lua_pop(L, 1);
+	g->meter = pb_check_meter(L, meter); /* nothing fails from here on */
+	lua_pop(L, 1);
+}
+
+void pb_unguard(lua_State *L, int counts)
+{
+	struct guard *g;
+
+	luaL_checkstack(L, 4, NULL);
+	lua_getfield(L, LUA_REGISTRYINDEX, PB_GUARDS);
+	lua_pushvalue(L, counts);
+	lua_rawget(L, -2);
+	g = pb_test(L, -1, PB_GUARD);
+	if (g)
+		g->meter = NULL;
+	lua_pop(L, 2);
+}
+
+/* core.guard(meter, counts), core.unguard(counts): for measurements that are begun and ended through FFI. */
+static int l_guard(lua_State *L)
+{
+	lua_settop(L, 2);
+	pb_guard(L, 1, 2);
+	return 0;
+}
+
+static int l_unguard(lua_State *L)
+{
+	lua_settop(L, 1);
+	pb_unguard(L, 1);
+	return 0;
+}
+
+void pb_open_guard(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"guard", l_guard}, {"unguard", l_unguard}, {NULL, NULL}};
+	static const luaL_Reg none[] = {{NULL, NULL}};
+
+	pb_register(L, functions);
+	pb_class(L, PB_GUARD, none, l_collect);
+	lua_pop(L, 1);
+	lua_newtable(L);
+	lua_createtable(L, 0, 1);
+	lua_pushliteral(L, "k");
+	lua_setfield(L, -2, "__mode");
+	lua_setmetatable(L, -2);
+	lua_setfield(L, LUA_REGISTRYINDEX, PB_GUARDS);
+}

@@ -1,0 +1,114 @@
+/* A whole measurement in one C function: the quickest way where there is neither FFI nor, in Lua 5.1, a way for the measured
+ * function to yield through C. */
+#include <errno.h>
+
+#include "core/counts/meter.h"
+#include "binding/base/binding.h"
+
+#if LUA_VERSION_NUM >= 502
+
+enum { UP_METER = 1, UP_COUNTS, UP_LAYOUT, UP_AT, UP_SLOW, UPVALUES = 5 };
+
+/* The function has returned, or was resumed for the last time: the Counts stand first, its results behind them. */
+static int finish(lua_State *L)
+{
+	struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
+	int r = pf_meter_end(m, lua_touserdata(L, 1));
+
+	if (m->rests)
+		pb_unguard(L, 1);
+	return r < 0 ? pb_meter_failed(L, m, r) : lua_gettop(L);
+}
+
+static int all(lua_State *L)
+{
+	return lua_gettop(L);
+}
+
+#if LUA_VERSION_NUM == 502
+#define CONTINUATION(name, next) static int name(lua_State *L) { return next(L); }
+#else
+#define CONTINUATION(name, next) \
+	static int name(lua_State *L, int status, lua_KContext context) \
+	{ \
+		(void)status; \
+		(void)context; \
+		return next(L); \
+	}
+#endif
+CONTINUATION(finish_k, finish)
+CONTINUATION(all_k, all)
+
+static int slowly(lua_State *L)
+{
+	lua_pushvalue(L, lua_upvalueindex(UP_SLOW));
+	lua_insert(L, 1);
+	lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, all_k);
+	return all(L);
+}
+
+/* The function stands at `at`; what is before it has been looked at. */
+static int l_measure(lua_State *L)
+{
+	struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
+	int at = (int)lua_tointeger(L, lua_upvalueindex(UP_AT));
+	struct pf_counts *c;
+	int r;
+
+	luaL_argcheck(L, m, 1, "only a function that core.measurer made calls this");
+	if (!lua_isfunction(L, at))
+		return slowly(L);
+	c = pb_newplain(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);
+	c->layout = (uint32_t)lua_tointeger(L, lua_upvalueindex(UP_LAYOUT));
+	lua_pushvalue(L, lua_upvalueindex(UP_COUNTS));
+	lua_setmetatable(L, -2);
+	r = pf_meter_begin(m, c);
+	if (r == -ESRCH) {
+		lua_pop(L, 1);
+		return slowly(L);
+	}
+	if (r < 0)
+		return pb_meter_failed(L, m, r);
+	if (r > 0)
+		pb_guard(L, lua_upvalueindex(UP_METER), lua_gettop(L));
+	if (at == 1)
+		lua_insert(L, 1);
+	else
+		lua_replace(L, 1);
+	lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, finish_k);
+	return finish(L);
+}
+
+/* core.measurer(meter, layout, at, slow): a function of which argument `at`, 1 or 2, is measured with the rest as its
+ * arguments; it returns Counts and the results. Where the meter serves another thread, or that argument is no function,
+ * slow is called in its place with all arguments. */
+static int l_measurer(lua_State *L)
+{
+	lua_Integer at = luaL_checkinteger(L, 3);
+
+	pb_check_meter(L, 1);
+	luaL_argcheck(L, at == 1 || at == 2, 3, "1 or 2 expected");
+	luaL_checktype(L, 4, LUA_TFUNCTION);
+	lua_settop(L, 4);
+	luaL_getmetatable(L, PB_COUNTS);
+	lua_insert(L, 2);
+	lua_pushcclosure(L, l_measure, UPVALUES);
+	return 1;
+}
+
+void pb_open_measure(lua_State *L)
+{
+	lua_pushcfunction(L, l_measurer);
+	lua_setfield(L, -2, "measurer");
+	lua_pushcfunction(L, l_measure); /* for its name in a profile */
+	lua_setfield(L, -2, "measure");
+}
+
+#else
+
+void pb_open_measure(lua_State *L)
+{
+	(void)L;
+}
+
+#endif

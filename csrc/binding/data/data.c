@@ -1,0 +1,500 @@
+/* Data: an open perf.data file. The userdata holds the descriptor and the reader; its uservalue is a table:
+ *
+ *   attrs       array of {attr =, ids =, name = ...}, one for each event, which is also its records' info
+ *   handler     called with each record that tells about the file itself (attr, name, feature, build id)
+ *   inflater    a function, called once, that returns an object which unpacks compressed records
+ *   inflate     that object, which this keeps alive
+ *   message, code, count   of the first error, and how many there were
+ *
+ * records() makes a loop's function, which leaves out damaged records; next() stops at each of them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/data/read.h"
+#include "core/base/sys.h"
+#include "binding/data/data.h"
+#include "binding/record/cdata.h"
+
+static struct pb_data *to_data(lua_State *L, int i)
+{
+	return pb_check(L, i, PB_DATA, "perf.data file");
+}
+
+struct pb_data *pb_check_data(lua_State *L, int i)
+{
+	struct pb_data *p = to_data(L, i);
+
+	if (!p->open)
+		luaL_error(L, "the perf.data file is closed");
+	return p;
+}
+
+static int l_close(lua_State *L)
+{
+	struct pb_data *p = to_data(L, 1);
+
+	p->hold.closed = p->hold.held;
+	if (!p->hold.held)
+		pf_data_close(&p->d);
+	if (p->own)
+		pf_sys->close(p->fd);
+	p->open = p->own = 0;
+	return 0;
+}
+
+static int l_gc(lua_State *L)
+{
+	to_data(L, 1)->hold.held = 0;
+	return l_close(L);
+}
+
+/* Append the events that the reader has found since the last time to the table attrs, which is on top of the stack. */
+static void add_attrs(lua_State *L, struct pb_data *p)
+{
+	for (; p->nattrs < p->d.events.n; p->nattrs++) {
+		const struct pf_data_event *e = &p->d.events.list[p->nattrs];
+
+		lua_createtable(L, 0, 4);
+		pb_push_attr(L, &e->attr);
+		lua_setfield(L, -2, "attr");
+		pb_push_ids(L, e->ids, e->nids);
+		lua_setfield(L, -2, "ids");
+		lua_rawseti(L, -2, (int)p->nattrs + 1);
+	}
+}
+
+static void push_state(lua_State *L, const char *field)
+{
+	pb_getuservalue(L, 1);
+	lua_getfield(L, -1, field);
+	lua_remove(L, -2);
+}
+
+int pb_data_failed(lua_State *L, struct pb_data *p, int err)
+{
+	int n;
+
+	if (err == -EBADMSG)
+		n = pb_fail(L, err, "%s, at offset %" PRIu64, p->d.why, p->d.where);
+	else if (err == -ENOSYS || err == -ESPIPE)
+		n = pb_fail(L, err, "%s", p->d.why);
+	else
+		n = pb_fail(L, err, "perf.data");
+	if (p->nerrors++ == 0) {
+		pb_getuservalue(L, 1);
+		lua_pushvalue(L, -3);
+		lua_setfield(L, -2, "message");
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "code");
+		lua_pop(L, 1);
+	}
+	return n;
+}
+
+/* core.data_open(path or nil for standard input): Data, or nil, message, code. */
+static int l_open(lua_State *L)
+{
+	const char *path = lua_isnoneornil(L, 1) ? NULL : pb_check_path(L, 1);
+	struct pb_data *p = pb_newuserdata(L, sizeof *p);
+	int r;
+
+	memset(p, 0, sizeof *p);
+	p->generation = pf_fork_generation();
+	luaL_getmetatable(L, PB_DATA);
+	lua_setmetatable(L, -2);
+	lua_newtable(L);
+	lua_newtable(L);
+	lua_setfield(L, -2, "attrs");
+	pb_setuservalue(L, -2);
+	lua_replace(L, 1);
+	lua_settop(L, 1);
+	if (path) { /* without O_NONBLOCK: a fifo waits for its writer */
+		p->fd = pf_sys->open(path, O_RDONLY | O_NOCTTY, 0);
+		if (p->fd < 0)
+			return pb_fail(L, p->fd, "open");
+		p->own = 1;
+	}
+	p->open = 1;
+	r = pf_data_open(&p->d, p->fd);
+	if (r < 0) {
+		r = pb_data_failed(L, p, r);
+		lua_pushcfunction(L, l_close);
+		lua_pushvalue(L, 1);
+		lua_call(L, 1, 0);
+		return r;
+	}
+	push_state(L, "attrs");
+	add_attrs(L, p);
+	lua_settop(L, 1);
+	return 1;
+}
+
+/* Get the object that unpacks compressed records from the Lua side. */
+static int load_inflate(lua_State *L, struct pb_data *p)
+{
+	push_state(L, "inflater");
+	if (!lua_isnil(L, -1)) {
+		lua_call(L, 0, 1);
+		p = pb_check_data(L, 1);
+		p->d.inflate = pb_test(L, -1, PB_INFLATE);
+		pb_getuservalue(L, 1);
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "inflate");
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+	if (p->d.inflate)
+		return 1;
+	p->d.no_inflate = 1;
+	p->d.why = "its records are compressed, and perf.ext.zstd, which reads these, is not built here (it needs libzstd)";
+	return 0;
+}
+
+int pb_data_tells(uint32_t type)
+{
+	return type == PF_USER_HEADER_ATTR || type == PF_USER_HEADER_EVENT_TYPE || type == PF_USER_EVENT_UPDATE ||
+	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
+}
+
+/* The infos have changed, so the tags that stand for them are out of date. */
+static void forget_tags(struct pb_data *p)
+{
+	for (uint32_t i = 0; i < p->d.events.layouts.n; i++)
+		p->d.events.layouts.list[i]->tag = 0;
+}
+
+void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
+{
+	if (type == PF_USER_HEADER_ATTR) {
+		push_state(L, "attrs");
+		add_attrs(L, p);
+		lua_pop(L, 1);
+	}
+	push_state(L, "handler");
+	if (lua_isnil(L, -1)) {
+		lua_pop(L, 1);
+		return;
+	}
+	lua_pushvalue(L, -2);
+	lua_call(L, 1, 0);
+	forget_tags(p);
+}
+
+int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
+{
+	const int refused = !p->d.src.seekable && pf_inherited(p->generation);
+	int n = refused ? luaL_error(L, PB_INHERITED, "The perf.data file") : p->waiting ? p->step : pf_data_next(&p->d, r);
+
+	if (p->waiting)
+		*r = p->next;
+	p->waiting = 0;
+	while (n == PF_DATA_NEEDS_INFLATE)
+		n = load_inflate(L, p) ? pf_data_next(&p->d, r) : -ENOSYS;
+	return n;
+}
+
+int pb_data_take(struct pb_data *p, struct pb_packed *into)
+{
+	int n;
+
+	if (!p->open || (!p->d.src.seekable && pf_inherited(p->generation)))
+		return PB_OTHERWISE;
+	if (!p->waiting) {
+		p->step = pf_data_next(&p->d, &p->next);
+		p->waiting = 1;
+	}
+	if (p->step != 1 || pf_record_is_user(p->next.type))
+		return PB_OTHERWISE;
+	n = pb_pack(p->next.layout, p->next.bytes, p->next.size, into);
+	if (n == PB_TAKEN)
+		p->waiting = 0;
+	return n;
+}
+
+struct pf_layout *pb_data_untagged(lua_State *L, struct pb_data *p)
+{
+	const struct pf_layout *l = p->open && p->waiting && p->step == 1 ? p->next.layout : NULL;
+
+	if (!l)
+		return NULL;
+	push_state(L, "attrs");
+	lua_rawgeti(L, -1, (int)l->index + 1);
+	lua_remove(L, -2);
+	return p->d.events.layouts.list[l->index];
+}
+
+/* The Data is at 1, attrs at index attrs, Record's metatable at index metatable. Pushes a Record and returns 1, or nil
+ * and 0 at the end, or nil, message, code and -errno. */
+static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
+{
+	struct pf_data_record r;
+	int n = pb_data_step(L, p, &r), info = 0, outer;
+
+	if (n < 0) {
+		pb_data_failed(L, p, n);
+		return n;
+	}
+	if (n == 0) {
+		lua_pushnil(L);
+		return 0;
+	}
+	if (r.layout) {
+		lua_rawgeti(L, attrs, (int)r.layout->index + 1);
+		info = lua_gettop(L);
+	}
+	outer = pb_hold(&p->hold);
+	n = pb_push_record_as(L, metatable, r.layout, r.bytes, r.size, info);
+	if (n < 0)
+		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
+	else if (pb_data_tells(r.type))
+		pb_data_tell(L, p, r.type);
+	pb_data_let_go(p, outer);
+	return n < 0 ? -EBADMSG : 1;
+}
+
+/* data:next(): the next Record; nil at the end; nil, message, code for one that is damaged. */
+static int l_next(lua_State *L)
+{
+	struct pb_data *p = pb_check_data(L, 1);
+
+	lua_settop(L, 1);
+	push_state(L, "attrs");
+	luaL_getmetatable(L, PB_RECORD);
+	return read_next(L, p, 2, 3) < 0 ? 3 : 1;
+}
+
+/* Upvalues: the Data, attrs, Record's metatable. */
+static int l_each(lua_State *L)
+{
+	struct pb_data *p = lua_touserdata(L, lua_upvalueindex(1));
+	int r;
+
+	do {
+		lua_settop(L, 0);
+		if (!p->open)
+			return luaL_error(L, "the perf.data file is closed");
+		lua_pushvalue(L, lua_upvalueindex(1));
+		r = read_next(L, p, lua_upvalueindex(2), lua_upvalueindex(3));
+	} while (r < 0);
+	return 1;
+}
+
+/* data:records(): a loop's function. */
+static int l_records(lua_State *L)
+{
+	pb_check_data(L, 1);
+	lua_settop(L, 1);
+	push_state(L, "attrs");
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_each, 3);
+	return 1;
+}
+
+/* data:state(): the uservalue, and how many errors there were. */
+static int l_state(lua_State *L)
+{
+	const struct pb_data *p = to_data(L, 1);
+
+	pb_getuservalue(L, 1);
+	pb_push_u64(L, p->nerrors);
+	return 2;
+}
+
+/* data:lost(): the sums of the lost records and of the lost_samples records that were read so far. */
+static int l_lost(lua_State *L)
+{
+	const struct pb_data *p = to_data(L, 1);
+
+	pb_push_u64(L, p->d.lost);
+	pb_push_u64(L, p->d.lost_samples);
+	return 2;
+}
+
+static void set_number(lua_State *L, const char *field, uint64_t v)
+{
+	pb_push_u64(L, v);
+	lua_setfield(L, -2, field);
+}
+
+/* data:header(): what the front of the file says. */
+static int l_header(lua_State *L)
+{
+	const struct pb_data *p = pb_check_data(L, 1);
+	const struct pf_data *d = &p->d;
+	int little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+	lua_createtable(L, 0, 10);
+	lua_pushinteger(L, (lua_Integer)d->version);
+	lua_setfield(L, -2, "version");
+	lua_pushstring(L, d->swapped != little ? "little" : "big");
+	lua_setfield(L, -2, "endian");
+	lua_pushboolean(L, d->pipe);
+	lua_setfield(L, -2, "pipe");
+	lua_pushboolean(L, d->unfinished);
+	lua_setfield(L, -2, "unfinished");
+	if (!d->pipe) {
+		set_number(L, "data_offset", d->header.data.offset);
+		set_number(L, "data_size", d->header.data.size);
+		set_number(L, "attr_size", d->header.attr_size);
+	}
+	return 1;
+}
+
+/* data:skipped(): how many records of types that nobody knows were passed over, and the last such type. */
+static int l_skipped(lua_State *L)
+{
+	const struct pf_data *d = &pb_check_data(L, 1)->d;
+
+	pb_push_u64(L, d->skipped);
+	if (d->skipped == 0)
+		return 1;
+	lua_pushinteger(L, (lua_Integer)d->skipped_type);
+	return 2;
+}
+
+/* data:payload(n): up to n bytes of what follows the last record; nil when there is no more. */
+static int l_payload(lua_State *L)
+{
+	struct pb_data *p = pb_check_data(L, 1);
+	size_t n = (size_t)pb_check_u64(L, 2, PF_DATA_WINDOW);
+	void *buf;
+	ssize_t got;
+
+	if (n > p->d.payload)
+		n = (size_t)p->d.payload;
+	if (n == 0) {
+		lua_pushnil(L);
+		return 1;
+	}
+	buf = pb_newuserdata(L, n);
+	got = pf_data_payload(&p->d, buf, n);
+	if (got < 0)
+		return pb_data_failed(L, p, (int)got);
+	lua_pushlstring(L, buf, (size_t)got);
+	return 1;
+}
+
+static const struct pf_feature *check_feature(lua_State *L, int i)
+{
+	const char *name = luaL_checkstring(L, i);
+	const struct pf_feature *f = pf_features;
+
+	while (f->name && strcmp(f->name, name) != 0)
+		f++;
+	if (!f->name)
+		luaL_argerror(L, i, lua_pushfstring(L, "unknown feature '%s'", name));
+	return f;
+}
+
+/* data:feature(name, ncpus): its value; nil when the file has none; nil, message, code when it is damaged. */
+static int l_feature(lua_State *L)
+{
+	struct pb_data *p = pb_check_data(L, 1);
+	const struct pf_feature *f = check_feature(L, 2);
+	uint64_t ncpus = (uint64_t)luaL_optnumber(L, 3, 0);
+	struct pf_section s;
+	struct pf_cursor c = {NULL, NULL, p->d.swapped, 0};
+	unsigned char *buf;
+	ssize_t got;
+	int r = pf_data_feature(&p->d, f->bit, &s);
+
+	if (r == 0 || (r > 0 && s.size == 0 && f->shape != PF_SHAPE_FLAG)) { /* an old recorder that found nothing out */
+		lua_pushnil(L);
+		return 1;
+	}
+	if (r < 0)
+		return pb_fail(L, r, "feature %s", f->name);
+	if (s.size > 1u << 30)
+		return pb_fail(L, -EFBIG, "feature %s", f->name);
+	buf = pb_newuserdata(L, s.size ? (size_t)s.size : 1);
+	got = pf_source_copy(&p->d.src, s.offset, buf, (size_t)s.size);
+	if (got < 0)
+		return pb_fail(L, (int)got, "feature %s", f->name);
+	c.at = buf;
+	c.end = buf + got;
+	pb_push_feature(L, &c, f->shape, ncpus);
+	return c.bad ? pb_fail(L, -EBADMSG, "feature %s", f->name) : 1;
+}
+
+/* data:decode(name, bytes, ncpus): the same for the bytes of a header_feature record. */
+static int l_decode(lua_State *L)
+{
+	struct pb_data *p = pb_check_data(L, 1);
+	const struct pf_feature *f = check_feature(L, 2);
+	size_t n;
+	const char *bytes = luaL_checklstring(L, 3, &n);
+	struct pf_cursor c = {(const unsigned char *)bytes, (const unsigned char *)bytes + n, p->d.swapped, 0};
+
+	pb_push_feature(L, &c, f->shape, (uint64_t)luaL_optnumber(L, 4, 0));
+	return c.bad ? pb_fail(L, -EBADMSG, "feature %s", f->name) : 1;
+}
+
+/* data:arch(machine): whose registers the samples have. */
+static int l_arch(lua_State *L)
+{
+	struct pb_data *p = pb_check_data(L, 1);
+
+	pf_data_events_arch(&p->d.events, pf_arch_named(luaL_checkstring(L, 2)));
+	forget_tags(p);
+	return 0;
+}
+
+/* data:types(): the event names of a file from before Linux 3.11, {[config] = name}, keyed as core.hex does. */
+static int l_types(lua_State *L)
+{
+	const struct pf_data *d = &pb_check_data(L, 1)->d;
+	const struct pf_section *s = &d->header.types;
+	struct {
+		uint64_t config;
+		char name[64];
+	} t;
+
+	lua_newtable(L);
+	if (d->pipe || s->offset > d->src.size || s->size > d->src.size - s->offset)
+		return 1;
+	for (uint64_t at = 0; at + sizeof t <= s->size && at < 65536 * sizeof t; at += sizeof t) {
+		char key[24];
+
+		if (pf_source_copy(&d->src, s->offset + at, &t, sizeof t) < (ssize_t)sizeof t)
+			break;
+		if (d->swapped)
+			t.config = __builtin_bswap64(t.config);
+		snprintf(key, sizeof key, "0x%" PRIx64, t.config);
+		lua_pushlstring(L, t.name, strnlen(t.name, sizeof t.name));
+		lua_setfield(L, -2, key);
+	}
+	return 1;
+}
+
+/* core.features(): array of every feature's name, in the order of their bits. */
+static int l_features(lua_State *L)
+{
+	lua_newtable(L);
+	for (int i = 0; pf_features[i].name; i++) {
+		lua_createtable(L, 0, 3);
+		lua_pushstring(L, pf_features[i].name);
+		lua_setfield(L, -2, "name");
+		lua_pushinteger(L, (lua_Integer)pf_features[i].bit);
+		lua_setfield(L, -2, "bit");
+		lua_pushboolean(L, pf_features[i].shape == PF_SHAPE_BYTES);
+		lua_setfield(L, -2, "raw");
+		lua_rawseti(L, -2, i + 1);
+	}
+	return 1;
+}
+
+void pb_open_data(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {
+		{"next", l_next}, {"records", l_records}, {"state", l_state}, {"header", l_header}, {"skipped", l_skipped}, {"lost", l_lost},
+		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch}, {"types", l_types},
+		{"close", l_close}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	pb_class(L, PB_DATA, methods, l_gc);
+	lua_setfield(L, -2, "Data");
+}

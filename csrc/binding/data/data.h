@@ -1,0 +1,70 @@
+/* What the files of the binding that know perf.data share. */
+#ifndef PB_DATA_H
+#define PB_DATA_H
+
+#include "core/data/feature.h"
+#include "core/data/read.h"
+#include "binding/base/binding.h"
+
+#define PB_DATA "perf.Data"
+#define PB_INFLATE "perf.Inflate" /* a userdata that begins with a struct pf_inflate */
+
+/* data.c */
+struct pb_data {
+	struct pf_data d;
+	int fd, own, open;
+	uint32_t generation; /* pf_fork_generation at the opening: the child of a fork must not read from the parent's pipe */
+	uint32_t nattrs; /* entries of the state's attrs */
+	uint64_t nerrors;
+	struct pf_data_record next; /* read, and not yet handed out, */
+	int waiting, step;          /* if waiting; step is what pf_data_next said */
+	struct pb_hold hold;
+};
+
+struct pb_data *pb_check_data(lua_State *L, int i); /* raises when closed */
+/* After pb_hold(&p->hold). */
+static inline void pb_data_let_go(struct pb_data *p, int outer)
+{
+	if (pb_let_go(&p->hold, outer))
+		pf_data_close(&p->d);
+}
+
+/* pf_data_next; loads the decompressor at the first compressed record. The Data is at 1. */
+int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r);
+/* nil, message, code; kept for the state. The Data is at 1. */
+int pb_data_failed(lua_State *L, struct pb_data *p, int err);
+/* Does a record of that type tell about the file itself? */
+int pb_data_tells(uint32_t type);
+/* Pass such a Record, which is on top of the stack, to the handler. The Data is at 1. */
+void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
+
+/* each.c: find the next record of that type. Returns 1, or 0 at the end. Skips damaged records, and passes those that tell about
+ * the file to the handler. The Data is at 1, Record's metatable at index metatable. */
+int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r);
+
+/* data/feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */
+void pb_push_feature(lua_State *L, struct pf_cursor *c, enum pf_feature_shape shape, uint64_t ncpus);
+
+/* Lower-case hexadecimal of at most 20 bytes. */
+void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n);
+
+/* The body of a header_build_id record as a table. */
+void pb_push_build_id_record(lua_State *L, const unsigned char *body, size_t n, uint16_t misc, int swapped);
+
+void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
+
+/* data/user_record.c: the fields of a record that the perf tool made (types 64 and more), in native order, set in the table on
+ * top of the stack. What a damaged record does not hold is left out. */
+void pb_user_fields(lua_State *L, const unsigned char *record, size_t size);
+
+/* One of them, whose name is at index 2: pushes it and returns 1; 0 when it has none of that name. */
+int pb_user_field(lua_State *L, const unsigned char *record, size_t size);
+
+/* The type's name, or NULL. */
+const char *pb_user_type(uint32_t type);
+
+/* data/encode.c: replaces the value on top of the stack by the bytes of a feature's section. Raises on what does not fit. */
+void pb_encode_feature(lua_State *L, const char *name, enum pf_feature_shape shape);
+
+
+#endif

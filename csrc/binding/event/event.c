@@ -1,0 +1,415 @@
+/* Event: one descriptor. The userdata is made before the descriptor, so no Lua error can leak one; its uservalue is
+ * the table `info` that the Lua layer gave (label, unit, leader ...), which pins the group's leader. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/counts/meter.h"
+#include "binding/base/binding.h"
+#include "binding/event/ring.h"
+
+static struct pf_event *to_event(lua_State *L, int i)
+{
+	return pb_check(L, i, PB_EVENT, "Event");
+}
+
+struct pf_event *pb_check_event(lua_State *L, int i)
+{
+	struct pf_event *ev = to_event(L, i);
+
+	if (ev->fd < 0)
+		luaL_argerror(L, i, "Event is closed");
+	if (pf_inherited(ev->generation))
+		pb_refuse_inherited(L, i, "Event");
+	return ev;
+}
+
+/* Returns the bits that were not set. The counts of a group need ids to be attributed to its events. */
+static uint64_t add_lost(struct pf_attr *attr)
+{
+	const uint64_t asked = attr->read_format, group = asked & PF_FORMAT(GROUP);
+
+	attr->read_format |= PF_FORMAT(LOST) | (group ? PF_FORMAT(ID) : 0);
+	return attr->read_format & ~asked;
+}
+
+/* core.open(attr, pid, cpu, leader or nil, flags, info, user, lost): Event, or nil, message, code. user: its counter may be read
+ * without a system call, see ../core/user_read.h. lost: let the kernel count its lost records, whatever attr.read_format is;
+ * readings show only what attr.read_format asks for. */
+static int l_open(lua_State *L)
+{
+	struct pf_attr attr;
+	lua_Number pid = luaL_checknumber(L, 2), cpu = luaL_checknumber(L, 3);
+	int leader = lua_isnoneornil(L, 4) ? -1 : pb_check_event(L, 4)->fd;
+	unsigned long flags = (unsigned long)luaL_optinteger(L, 5, 0);
+	struct pb_event *e;
+	uint64_t hidden = 0;
+	uint32_t kernel_size;
+	int r;
+
+	pb_check_attr(L, 1, &attr);
+	lua_settop(L, 8);
+	if (lua_isnil(L, 6)) {
+		lua_newtable(L);
+		lua_replace(L, 6);
+	}
+	luaL_checktype(L, 6, LUA_TTABLE);
+	e = pb_newuserdata(L, sizeof *e);
+	memset(e, 0, sizeof *e);
+	e->ev.fd = e->wake_fd = e->wake_read = -1;
+	luaL_getmetatable(L, PB_EVENT);
+	lua_setmetatable(L, -2);
+	lua_pushvalue(L, 6);
+	pb_setuservalue(L, -2);
+	if (lua_toboolean(L, 8))
+		hidden = add_lost(&attr);
+	pb_event_begin(e, &attr, hidden);
+	r = pf_event_open(&e->ev, &attr, (pid_t)pid, (int)cpu, leader, flags, &kernel_size);
+	if (r == -E2BIG && kernel_size)
+		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
+			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
+	if (r < 0)
+		return pb_fail(L, r, "perf_event_open");
+	e->ev.hidden = hidden;
+	if (leader >= 0) {
+		e->ev.leader = pb_check_event(L, 4);
+		e->ev.leader->leads = 1;
+	}
+	if (lua_toboolean(L, 7) && (e->ev.format == PF_EVENT_FORMAT || e->ev.format == PF_METER_FORMAT))
+		pf_event_may_user(&e->ev);
+	return 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct pf_event *ev = to_event(L, 1);
+
+	pb_event_end((struct pb_event *)(void *)ev);
+	pf_event_close(ev);
+	return 0;
+}
+
+static int l_gc(lua_State *L)
+{
+	struct pb_event *e = (struct pb_event *)(void *)to_event(L, 1);
+
+	e->hold.held = 0;
+	l_close(L);
+	pb_lost_collected(L, e);
+	return 0;
+}
+
+static int l_enable(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	int r = pf_event_enable(ev);
+
+	ev->awake = r == 0;
+	return pb_result(L, r, "enable");
+}
+
+static int l_disable(lua_State *L)
+{
+	return pb_result(L, pf_event_disable(pb_check_event(L, 1)), "disable");
+}
+
+static int l_reset(lua_State *L)
+{
+	return pb_result(L, pf_event_reset(pb_check_event(L, 1)), "reset");
+}
+
+/* As pb_result, with what to do about one errno. */
+static int hinted(lua_State *L, int r, const char *name, int err, const char *hint)
+{
+	if (r != -err)
+		return pb_result(L, r, name);
+	pb_fail(L, r, "%s", name);
+	lua_pushfstring(L, "%s (%s)", lua_tostring(L, -2), hint);
+	lua_replace(L, -3);
+	return 3;
+}
+
+/* ev:refresh(n): enable until n more overflows. */
+static int l_refresh(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
+
+	ev->awake = ev->off = 0; /* it is enabled, but the kernel will disable it */
+	return hinted(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh", EINVAL,
+		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
+}
+
+static int l_set_period(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	uint64_t period = pb_check_u64(L, 2, INT64_MAX);
+
+	return hinted(L, pf_event_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period", EINVAL,
+		      "it takes a period from 1, or a sample_freq up to kernel.perf_event_max_sample_rate, of an event that was "
+		      "opened with one");
+}
+
+static int l_set_filter(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	size_t n;
+	const char *text = luaL_checklstring(L, 2, &n);
+
+	luaL_argcheck(L, strlen(text) == n, 2, "filter contains a zero byte");
+	pf_own_filter(ev);
+	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_SET_FILTER, (void *)(uintptr_t)text), "set_filter");
+}
+
+static int l_modify(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_attr attr;
+	int r;
+
+	pb_check_attr(L, 2, &attr);
+	attr.size = pf_attr_size(&attr);
+	r = pf_event_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr);
+	if (r == 0) {
+		ev->awake = 0;
+		ev->off = attr.disabled;
+	}
+	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
+			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
+}
+
+static int l_id(lua_State *L)
+{
+	uint64_t id = 0;
+	int r = pf_event_ioctl_ptr(pb_check_event(L, 1), PF_IOC_ID, &id);
+
+	if (r < 0)
+		return pb_fail(L, r, "id");
+	pb_push_u64(L, id);
+	return 1;
+}
+
+static int l_fd(lua_State *L)
+{
+	struct pf_event *ev = pb_check_event(L, 1);
+
+	ev->shared = 1; /* the caller has the descriptor, and may map it */
+	pf_user_drop(&ev->user);
+	lua_pushinteger(L, ev->fd);
+	return 1;
+}
+
+static int l_is_open(lua_State *L)
+{
+	lua_pushboolean(L, to_event(L, 1)->fd >= 0);
+	return 1;
+}
+
+/* ev:is_inherited(): whether it is open and was opened before a fork, by the parent of this process. */
+static int l_is_inherited(lua_State *L)
+{
+	lua_pushboolean(L, pf_event_usable(to_event(L, 1)) == -ECHILD);
+	return 1;
+}
+
+/* ev:is_off(): whether it is disabled: nothing has enabled it since it was opened disabled or last disabled. */
+static int l_is_off(lua_State *L)
+{
+	lua_pushboolean(L, to_event(L, 1)->off);
+	return 1;
+}
+
+static int l_info(lua_State *L)
+{
+	to_event(L, 1);
+	pb_getuservalue(L, 1);
+	return 1;
+}
+
+/* Fills the table on top of the stack. */
+static void fill_reading(lua_State *L, const struct pf_reading *rd)
+{
+	if (rd->format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
+		pb_push_u64(L, rd->enabled);
+		lua_setfield(L, -2, "enabled_ns");
+	}
+	if (rd->format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
+		pb_push_u64(L, rd->running);
+		lua_setfield(L, -2, "running_ns");
+	}
+	for (uint64_t i = 0; i < rd->nr; i++) {
+		const uint64_t *v = rd->values + i * rd->stride;
+
+		lua_createtable(L, 0, 3);
+		pb_push_u64(L, v[0]);
+		lua_setfield(L, -2, "value");
+		if (rd->id_at) {
+			pb_push_u64(L, v[rd->id_at]);
+			lua_setfield(L, -2, "id");
+		}
+		if (rd->lost_at) {
+			pb_push_u64(L, v[rd->lost_at]);
+			lua_setfield(L, -2, "lost");
+		}
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+}
+
+void pb_push_reading(lua_State *L, const struct pf_reading *rd)
+{
+	lua_newtable(L);
+	fill_reading(L, rd);
+}
+
+/* ev:format(): the read_format that the kernel has, as a number. */
+static int l_format(lua_State *L)
+{
+	pb_push_u64(L, to_event(L, 1)->format);
+	return 1;
+}
+
+/* ev:scan(own): the result of read(2): {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the read_format
+ * has "group"; no entry when a pinned event lost its counter. Returns nil alone if it is not an open Event of this process: the
+ * Lua layer raises the error in the name of the method that was called. own: this is a read of a measurement; the field `own` is
+ * the number of system calls of measurements that the value contains. */
+static int l_scan(lua_State *L)
+{
+	const struct pf_event *ev = pb_test(L, 1, PB_EVENT);
+	int own = lua_toboolean(L, 2);
+	struct pf_reading rd;
+	uint64_t words[512], calls;
+	ssize_t n;
+
+	if (!ev || pf_event_usable(ev) < 0) {
+		lua_pushnil(L);
+		return 1;
+	}
+	n = own ? pf_event_read_own(ev, words, sizeof words / sizeof *words, &calls)
+		: pf_event_read(ev, words, sizeof words / sizeof *words);
+	if (n >= 0) {
+		lua_newtable(L);
+		if (own) {
+			pb_push_u64(L, calls);
+			lua_setfield(L, -2, "own");
+		}
+		if (n == 0)
+			return 1;
+		n = pf_read_decode(ev->format, words, (size_t)n, &rd);
+	}
+	if (n >= 0)
+		pf_reading_hide(&rd, ev->hidden);
+	if (n < 0)
+		return pb_fail(L, (int)n, "read");
+	fill_reading(L, &rd);
+	return 1;
+}
+
+/* ev:begin(): enable, and start a measurement: value, enabled, running. ev:since(value, enabled, running): the differences, and
+ * the id. On failure nil and the errno's symbol: "EBADF" not an open Event, "ECHILD" opened by the parent before a fork,
+ * "ENOTSUP" another read_format, "ENODATA" pinned and without a counter ... */
+static int measured(lua_State *L, int r, const uint64_t *words, int n)
+{
+	if (r < 0) {
+		lua_pushnil(L);
+		pb_push_errno(L, -r);
+		return 2;
+	}
+	for (int i = 0; i < n; i++)
+		pb_push_u64(L, words[i]);
+	return n;
+}
+
+/* NULL when it is no open Event. Upvalue 1: Event's metatable, since a look-up by name costs as much as the rest. */
+static struct pf_event *quick_event(lua_State *L)
+{
+	struct pf_event *ev = lua_touserdata(L, 1);
+
+	if (!ev || !lua_getmetatable(L, 1) || !lua_rawequal(L, -1, lua_upvalueindex(1)) || ev->fd < 0)
+		return NULL;
+	lua_pop(L, 1);
+	return ev;
+}
+
+static int l_begin(lua_State *L)
+{
+	struct pf_event *ev = quick_event(L);
+	uint64_t words[PF_EVENT_WORDS];
+
+	return measured(L, ev ? pf_event_begin(ev, words) : -EBADF, words, 3);
+}
+
+static int l_since(lua_State *L)
+{
+	struct pf_event *ev = quick_event(L);
+	uint64_t words[PF_EVENT_WORDS];
+	int negative;
+
+	for (int i = 0; i < 3; i++)
+		if (!pb_to_u64(L, i + 2, &words[i], &negative))
+			return luaL_argerror(L, i + 2, "number expected");
+	return measured(L, ev ? pf_event_end(ev, words) : -EBADF, words, PF_EVENT_VALUES);
+}
+
+/* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" where that cannot be done now,
+ * "ENOTSUP" for a read_format of its own. */
+static int l_user(lua_State *L)
+{
+	uint64_t words[PF_EVENT_WORDS];
+
+	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_VALUES);
+}
+
+/* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls, "read", "ioctl" ...,
+ * when they return (at_exit) or begin, or some of them (filtered). The calls of measurements are then left out: see
+ * ../core/own.h. */
+static int l_watch(lua_State *L)
+{
+	static const char *const calls[] = {"read", "ioctl", "mmap", "munmap", NULL}; /* as pf_own_call */
+	struct pf_event *ev = pb_check_event(L, 1);
+	unsigned bits = 0;
+	int r;
+
+	for (int i = 4; i <= lua_gettop(L); i++)
+		bits |= 1u << luaL_checkoption(L, i, NULL, calls);
+	r = pf_own_watch(ev, bits, lua_toboolean(L, 2));
+	if (lua_toboolean(L, 3))
+		pf_own_filter(ev);
+	return pb_result(L, r, "watch");
+}
+
+/* core.own_section(begin): see ../core/own.h. */
+static int l_own_section(lua_State *L)
+{
+	lua_pushboolean(L, pf_own_section(lua_toboolean(L, 1)));
+	return 1;
+}
+
+void pb_open_event(lua_State *L)
+{
+	static const luaL_Reg methods[] = {
+		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
+		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
+		{"fd", l_fd},             {"is_open", l_is_open}, {"is_inherited", l_is_inherited}, {"is_off", l_is_off}, {"info", l_info},   {"scan", l_scan},
+		{"user", l_user},         {"format", l_format},
+		{"close", l_close},       {NULL, NULL}};
+
+	lua_pushcfunction(L, l_open);
+	lua_setfield(L, -2, "open");
+	lua_pushcfunction(L, l_watch);
+	lua_setfield(L, -2, "watch_calls");
+	lua_pushcfunction(L, l_own_section);
+	lua_setfield(L, -2, "own_section");
+	if (pf_user_config1 >= 0) { /* what to set there for core.open's `user`; nil where no counter can be read so */
+		lua_pushinteger(L, pf_user_config1);
+		lua_setfield(L, -2, "user_config1");
+	}
+	pb_class(L, PB_EVENT, methods, l_gc);
+	lua_getfield(L, -1, "__index");
+	lua_pushvalue(L, -2);
+	lua_pushcclosure(L, l_begin, 1);
+	lua_setfield(L, -2, "begin");
+	lua_pushvalue(L, -2);
+	lua_pushcclosure(L, l_since, 1);
+	lua_setfield(L, -2, "since");
+	lua_pop(L, 1);
+	lua_setfield(L, -2, "Event"); /* the metatable; the Lua layer adds its own methods */
+}

@@ -1,0 +1,364 @@
+/* Group and Meter: what measures by two reads. Their results are Counts: counts.c.
+ *
+ * A Group is one kernel group, a Meter several groups read together (or none: the kernel's accounting of the thread).
+ * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of those that own them: Events, Groups, or
+ * where core.reopen made a Meter by one call, one Descriptors. A Group whose counters can be read without a system call points
+ * into its Events: it keeps them in an array that nobody else has, with the other one at 0.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/counts/meter.h"
+#include "core/base/sys.h"
+#include "core/base/thread.h"
+#include "core/counts/usage.h"
+#include "binding/base/binding.h"
+
+struct pf_meter *pb_check_meter(lua_State *L, int i)
+{
+	struct pf_meter *m = pb_test(L, i, PB_GROUP);
+
+	if (!m)
+		m = pb_test(L, i, PB_METER);
+	if (!m)
+		luaL_argerror(L, i, lua_pushfstring(L, "Group expected, got %s", luaL_typename(L, i)));
+	return m;
+}
+
+/* With room for the users of its events behind its groups. */
+static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, const char *tname)
+{
+	size_t size = sizeof(struct pf_meter) + ngroups * sizeof(struct pf_meter_group) + nusers * sizeof(struct pf_user *);
+	struct pf_meter *m = pb_newuserdata(L, size);
+
+	memset(m, 0, size);
+	m->ngroups = (uint32_t)ngroups;
+	m->generation = pf_fork_generation();
+	luaL_getmetatable(L, tname);
+	lua_setmetatable(L, -2);
+	return m;
+}
+
+/* core.group(events, asleep, since): a Group of Events that were opened with events[1] as leader and read_format
+ * core.group_format; asleep when the leader was opened disabled. since: when it began to count, core.wall_ns's, if it has or
+ * will by itself. */
+static int l_group(lua_State *L)
+{
+	struct pf_user **users;
+	struct pf_meter *m;
+	struct pf_event *leader;
+	size_t n, may = 0;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	n = pb_rawlen(L, 1);
+	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
+	lua_settop(L, 3);
+	m = new_meter(L, 1, n, PB_GROUP);
+	users = (struct pf_user **)(void *)(m->group + 1);
+	m->asleep = lua_toboolean(L, 2) ? PF_METER_ASLEEP : PF_METER_AWAKE;
+	lua_rawgeti(L, 1, 1);
+	leader = pb_check_event(L, -1);
+	luaL_argcheck(L, (leader->format & ~PF_FORMAT(LOST)) == PF_METER_FORMAT, 1, "wrong read_format");
+	m->group[0].lost = (leader->format & PF_FORMAT(LOST)) != 0;
+	m->group[0].fd = leader->fd;
+	m->group[0].off = &leader->off;
+	m->is_group = 1;
+	m->since_ns = lua_isnil(L, 3) ? 0 : pb_check_u64(L, 3, UINT64_MAX);
+	lua_pop(L, 1);
+	m->group[0].n = m->nvalues = (uint32_t)n;
+	for (size_t i = 1; i <= n; i++) {
+		struct pf_event *ev;
+
+		lua_rawgeti(L, 1, (int)i);
+		ev = pb_check_event(L, -1);
+		ev->shared = 1; /* the Group enables and disables it too */
+		users[i - 1] = &ev->user;
+		may += ev->user.may || ev->user.page;
+		lua_pop(L, 1);
+	}
+	if (may == n && n <= PF_USER_MOST) {
+		lua_createtable(L, (int)n, 1);
+		for (size_t i = 1; i <= n; i++) {
+			lua_rawgeti(L, 1, (int)i);
+			lua_rawseti(L, -2, (int)i);
+		}
+		lua_pushvalue(L, 1);
+		lua_rawseti(L, -2, 0);
+		m->group[0].users = users;
+	} else {
+		for (size_t i = 0; i < n; i++)
+			pf_user_drop(users[i]);
+		lua_pushvalue(L, 1);
+	}
+	pb_setuservalue(L, -2);
+	return 1;
+}
+
+/* core.meter(groups, new, rests): several Groups that are read together; no group means the kernel's accounting of the thread.
+ * new: none of their events was ever enabled, and only measurements will enable them. rests: enable them only while a measurement
+ * runs. */
+static int l_meter(lua_State *L)
+{
+	int new = lua_toboolean(L, 2), rests = lua_toboolean(L, 3);
+	struct pf_meter *m;
+	size_t n;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	n = pb_rawlen(L, 1);
+	m = new_meter(L, n, 0, PB_METER);
+	m->rests = rests && n > 0;
+	/* So pf_meter_begin enables the groups, which changes nothing for those that are enabled already. */
+	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
+	if (n == 0) {
+		m->nvalues = PF_USAGE_COUNT;
+		m->since_ns = pf_wall_ns();
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct pf_meter *g;
+
+		lua_rawgeti(L, 1, (int)i + 1);
+		g = pb_test(L, -1, PB_GROUP);
+		luaL_argcheck(L, g, 1, "Groups expected");
+		m->group[i] = g->group[0];
+		m->nvalues += g->nvalues;
+		lua_pop(L, 1);
+	}
+	lua_pushvalue(L, 1);
+	pb_setuservalue(L, -2);
+	return 1;
+}
+
+/* The descriptors of a Meter that has no Events. */
+struct descriptors {
+	size_t n;
+	int fd[];
+};
+
+static int l_close_descriptors(lua_State *L)
+{
+	struct descriptors *d = pb_test(L, 1, PB_DESCRIPTORS);
+
+	while (d && d->n > 0) /* members before their leaders */
+		pf_sys->close(d->fd[--d->n]);
+	return 0;
+}
+
+/* Open the n events of one group, the leader first, whose attrs stand as bytes from entry `first` of table 1 on. 0 or -errno. */
+static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, uint32_t n)
+{
+	int leader = -1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct pf_attr attr;
+		struct pf_event ev;
+		uint32_t kernel_size;
+		const char *bytes;
+		int r;
+
+		lua_rawgeti(L, 1, (int)first + (int)i);
+		bytes = lua_tostring(L, -1);
+		luaL_argcheck(L, bytes && pb_rawlen(L, -1) == sizeof attr, 1, "attrs expected as core.pack gives them");
+		memcpy(&attr, bytes, sizeof attr);
+		r = pf_event_open(&ev, &attr, 0, -1, leader, 0, &kernel_size);
+		if (r < 0)
+			return r;
+		d->fd[d->n++] = ev.fd;
+		if (leader < 0)
+			leader = ev.fd;
+		lua_pop(L, 1);
+	}
+	return 0;
+}
+
+/* core.reopen(attrs, sizes): a new Meter of the calling thread, of groups with so many events each, all that core.meter would
+ * make of Events that were opened one by one; attrs are strings of core.pack, the leaders' disabled. Its members() are one
+ * Descriptors. Or nil, message, code, and nothing left open. */
+static int l_reopen(lua_State *L)
+{
+	struct descriptors *d;
+	struct pf_meter *m;
+	size_t nattrs, ngroups;
+	lua_Integer first = 1;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	nattrs = pb_rawlen(L, 1);
+	ngroups = pb_rawlen(L, 2);
+	m = new_meter(L, ngroups, 0, PB_METER);
+	lua_createtable(L, 1, 0);
+	d = pb_newplain(L, sizeof *d + nattrs * sizeof *d->fd);
+	d->n = 0;
+	luaL_getmetatable(L, PB_DESCRIPTORS);
+	lua_setmetatable(L, -2);
+	lua_rawseti(L, 4, 1);
+	lua_pushvalue(L, 4);
+	pb_setuservalue(L, 3);
+	for (size_t i = 0; i < ngroups; i++) {
+		uint32_t n;
+		int r;
+
+		lua_rawgeti(L, 2, (int)i + 1);
+		n = (uint32_t)lua_tointeger(L, -1);
+		luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP && n <= nattrs - (size_t)first + 1, 2, "sizes do not fit");
+		r = open_packed(L, d, first, n);
+		if (r < 0) {
+			while (d->n > 0)
+				pf_sys->close(d->fd[--d->n]);
+			return pb_fail(L, r, "perf_event_open");
+		}
+		m->group[i].fd = d->fd[first - 1];
+		m->group[i].n = n;
+		m->nvalues += n;
+		first += (lua_Integer)n;
+		lua_pop(L, 1);
+	}
+	m->asleep = PF_METER_NEW;
+	m->owner = pf_thread_token();
+	lua_settop(L, 3);
+	return 1;
+}
+
+/* Raise the error at the line that called the library: perf.base.argument finds it. */
+int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
+{
+	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+	lua_getfield(L, -1, "perf.base.argument");
+	if (!lua_istable(L, -1))
+		return luaL_error(L, "read: %s", strerror(-r));
+	lua_getfield(L, -1, (r == -EBADF && m->is_group) || r == -ECHILD ? "self" : "raise");
+	if (r == -EBADF) {
+		lua_pushstring(L, m->is_group ? PB_CLOSED_GROUP : PB_CLOSED_LIST);
+	} else if (r == -ECHILD) {
+		lua_pushfstring(L, PB_INHERITED, "Group");
+	} else {
+		pb_fail_read(L, r);
+		lua_pop(L, 1);
+		lua_remove(L, -2); /* of nil, message, code the message */
+	}
+	lua_pushinteger(L, 0);
+	lua_call(L, 2, 0);
+	return 0;
+}
+
+static int l_members(lua_State *L)
+{
+	pb_check_meter(L, 1);
+	pb_getuservalue(L, 1);
+	lua_rawgeti(L, -1, 0); /* a Group's */
+	if (lua_isnil(L, -1))
+		lua_pop(L, 1);
+	return 1;
+}
+
+/* m:forget(): the descriptors are about to be closed by their owners; every later use raises. */
+static int l_forget(lua_State *L)
+{
+	struct pf_meter *m = pb_check_meter(L, 1);
+
+	for (uint32_t i = 0; i < m->ngroups; i++)
+		m->group[i].fd = -1;
+	return 0;
+}
+
+static int meter_ioctl(lua_State *L, unsigned long request, const char *name)
+{
+	struct pf_meter *m = pb_check_meter(L, 1);
+	int r = pf_meter_ioctl(m, request);
+
+	if (r == -ECHILD)
+		pb_refuse_inherited(L, 1, "Group");
+	luaL_argcheck(L, r != -EBADF, 1, PB_CLOSED_GROUP);
+	return pb_result(L, r, name);
+}
+
+static int l_enable(lua_State *L)
+{
+	return meter_ioctl(L, PF_IOC_ENABLE, "enable");
+}
+
+static int l_disable(lua_State *L)
+{
+	return meter_ioctl(L, PF_IOC_DISABLE, "disable");
+}
+
+static int l_reset(lua_State *L)
+{
+	return meter_ioctl(L, PF_IOC_RESET, "reset");
+}
+
+/* m:own(): from now on the meter serves the calling thread alone; for others core.begin gives nil. */
+static int l_own(lua_State *L)
+{
+	pb_check_meter(L, 1)->owner = pf_thread_token();
+	return 0;
+}
+
+/* m:used(): how many measurements have begun but not ended, including those that an error ended; and when the last one began, by
+ * CLOCK_MONOTONIC. */
+static int l_used(lua_State *L)
+{
+	const struct pf_meter *m = pb_check_meter(L, 1);
+
+	lua_pushinteger(L, (lua_Integer)m->running);
+	lua_pushnumber(L, (lua_Number)m->used_ns);
+	return 2;
+}
+
+/* m:was_reset(): notes that one of its events was reset by itself. */
+static int l_was_reset(lua_State *L)
+{
+	pb_check_meter(L, 1)->reset_ns = pf_wall_ns();
+	return 0;
+}
+
+/* m:words(): the length of v in its Counts. */
+static int l_words(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pf_meter_words(pb_check_meter(L, 1)));
+	return 1;
+}
+
+static int l_thread_token(lua_State *L)
+{
+	pb_push_u64(L, pf_thread_token());
+	return 1;
+}
+
+static int l_fork_generation(lua_State *L)
+{
+	pb_push_u64(L, pf_fork_generation());
+	return 1;
+}
+
+static int l_wall_ns(lua_State *L)
+{
+	pb_push_u64(L, pf_wall_ns());
+	return 1;
+}
+
+static void new_class(lua_State *L, const char *tname, const char *field, const luaL_Reg *methods, lua_CFunction collect)
+{
+	pb_class(L, tname, methods, collect);
+	lua_setfield(L, -2, field);
+}
+
+void pb_open_meter(lua_State *L)
+{
+	static const luaL_Reg functions[] = {
+		{"group", l_group},       {"meter", l_meter},         {"reopen", l_reopen},
+		{"wall_ns", l_wall_ns},
+		{"thread_token", l_thread_token}, {"fork_generation", l_fork_generation}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {
+		{"members", l_members}, {"forget", l_forget}, {"words", l_words}, {"enable", l_enable},
+		{"disable", l_disable}, {"reset", l_reset}, {"own", l_own}, {"used", l_used}, {"was_reset", l_was_reset}, {NULL, NULL}};
+	static const luaL_Reg descriptors[] = {{"close", l_close_descriptors}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	lua_pushinteger(L, (lua_Integer)PF_METER_FORMAT);
+	lua_setfield(L, -2, "group_format");
+	new_class(L, PB_GROUP, "Group", methods, NULL);
+	new_class(L, PB_METER, "Meter", methods, NULL);
+	new_class(L, PB_DESCRIPTORS, "Descriptors", descriptors, l_close_descriptors);
+}

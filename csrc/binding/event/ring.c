@@ -1,0 +1,302 @@
+/* Event's side of its ring: mapping and reading. Reading keeps this order: copy the bytes into a Lua
+ * object, then give their place back; a Lua error between the two leaves the record where it was. */
+#include <errno.h>
+#include <string.h>
+
+#include "binding/record/cdata.h"
+#include "binding/event/ring.h"
+
+enum { DEFAULT_PAGES = 128 };
+
+void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden)
+{
+	pf_layout_init(&e->layout, attr, pf_arch_native());
+	e->layout.read_hidden = (uint32_t)hidden;
+	e->backward = attr->write_backward;
+}
+
+void pb_event_end(struct pb_event *e)
+{
+	pb_lost_end(e);
+	pb_wake_end(e);
+	e->hold.closed = e->hold.held;
+	if (e->hold.held)
+		return;
+	pf_ring_unmap(&e->ring);
+	pf_layouts_free(&e->layouts);
+}
+
+void pb_event_let_go(struct pb_event *e, int outer)
+{
+	if (pb_let_go(&e->hold, outer))
+		pb_event_end(e);
+}
+
+/* --- mapping -------------------------------------------------------------------------------------------------------- */
+
+static size_t option_pages(lua_State *L, const char *name, size_t otherwise)
+{
+	uint64_t v = otherwise;
+	int negative = 0;
+
+	lua_getfield(L, 2, name);
+	if (!lua_isnil(L, -1) && (!pb_to_u64(L, -1, &v, &negative) || negative || v > UINT32_MAX || (v & (v - 1)) || v == 0))
+		luaL_argerror(L, 2, lua_pushfstring(L, "option '%s': a power of two expected", name));
+	lua_pop(L, 1);
+	return (size_t)v;
+}
+
+/* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and how many pages. When the allowance is too small for that many
+ * it maps fewer and says so in a third value. */
+static int l_map(lua_State *L)
+{
+	static const char *const known[] = {"pages", "aux_pages", "overwrite", NULL};
+	struct pb_event *e = pb_ring_event(L, 1);
+	size_t wanted, pages, aux;
+	uint64_t id = 0;
+	int r;
+
+	lua_settop(L, 2);
+	if (lua_isnil(L, 2)) {
+		lua_newtable(L);
+		lua_replace(L, 2);
+	}
+	luaL_checktype(L, 2, LUA_TTABLE);
+	pb_check_options(L, 2, known);
+	wanted = pages = option_pages(L, "pages", DEFAULT_PAGES);
+	aux = option_pages(L, "aux_pages", 0);
+	lua_getfield(L, 2, "overwrite");
+	if (!lua_isnil(L, -1) && lua_toboolean(L, -1) != e->backward)
+		return luaL_argerror(L, 2, e->backward ? "option 'overwrite': an event with write_backward has no other mode"
+						       : "option 'overwrite': needs an event opened with write_backward = true");
+	luaL_argcheck(L, !(aux && e->backward), 2, "option 'aux_pages': not with overwrite");
+	luaL_argcheck(L, !e->ring.map, 1, "Event is mapped already");
+
+	if (e->layouts.n == 0) {
+		r = pf_layouts_add(&e->layouts, &e->layout);
+		if (r == 0)
+			r = pf_event_ioctl_ptr(&e->ev, PF_IOC_ID, &id);
+		if (r == 0)
+			r = pf_layouts_bind(&e->layouts, id, 0);
+		if (r < 0) {
+			pf_layouts_free(&e->layouts);
+			return pb_fail(L, r, "map");
+		}
+	}
+	pf_user_drop(&e->ev.user); /* the kernel maps an event in one size only */
+	while ((r = pf_ring_map(&e->ring, e->ev.fd, pages, aux, e->backward)) == -EPERM && pages > 1)
+		pages /= 2;
+	if (r < 0)
+		return pb_fail(L, r, "mmap");
+	e->ring.layouts = &e->layouts;
+	lua_pushvalue(L, 1);
+	lua_pushinteger(L, (lua_Integer)pages);
+	if (pages == wanted)
+		return 2;
+	lua_pushfstring(L, "%d pages instead of %d: kernel.perf_event_mlock_kb allows no more", (int)pages, (int)wanted);
+	return 3;
+}
+
+/* --- reading -------------------------------------------------------------------------------------------------------- */
+
+/* Push the info table of the event that wrote by that layout. */
+static void push_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l)
+{
+	pb_getuservalue(L, 1);
+	if (!l || e->layouts.n == 1 || l->index == 0)
+		return;
+	pb_push_joined(L, -1);
+	lua_rawgeti(L, -1, (int)l->index);
+	lua_replace(L, -3);
+	lua_pop(L, 1);
+}
+
+/* The next bytes, waiting for them: their number, or -errno. */
+static int next_bytes(lua_State *L, struct pb_event *e, uint64_t deadline, const unsigned char **bytes)
+{
+	for (;;) {
+		int r;
+
+		if (pb_woken(e))
+			return -ECANCELED;
+		r = e->failed ? e->failed : pf_ring_peek(&e->ring, bytes);
+
+		e->failed = 0;
+		if (r != 0)
+			return r;
+		r = pb_await_one(L, e, deadline);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int read_failed(lua_State *L, int r)
+{
+	if (r == -EBADMSG)
+		return pb_fail(L, r, "the ring is damaged: no record can be found, and all that was in it is dropped");
+	return pb_wait_failed(L, r);
+}
+
+/* The Event is at 1. into: index of a Record to use again, or 0. metatable: index of Record's. */
+static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int into, int metatable)
+{
+	const struct pf_layout *l;
+	const unsigned char *bytes = NULL;
+	int n = next_bytes(L, e, deadline, &bytes), r, outer;
+
+	if (n < 0)
+		return read_failed(L, n);
+	outer = pb_hold(&e->hold);
+	l = pf_layouts_find(&e->layouts, bytes, (size_t)n);
+	push_info(L, e, l);
+	r = pb_refill_record(L, into, metatable, l, bytes, (size_t)n, lua_gettop(L));
+	if (r < 0)
+		r = pb_bad_record(L, r, bytes, (size_t)n);
+	else
+		r = 1;
+	pf_ring_release(&e->ring);
+	pb_event_let_go(e, outer);
+	return r;
+}
+
+int pb_event_take(struct pb_event *e, struct pb_packed *into)
+{
+	const unsigned char *bytes;
+	int n;
+
+	if (!e->ring.map || e->hold.closed || pf_ring_inherited(&e->ring) || pb_waking(e))
+		return PB_OTHERWISE;
+	n = pf_ring_peek(&e->ring, &bytes);
+	if (n == 0)
+		return PB_NONE;
+	if (n < 0) {
+		e->failed = n; /* the ring reports it only once */
+		return PB_OTHERWISE;
+	}
+	n = pb_pack(pf_layouts_find(&e->layouts, bytes, (size_t)n), bytes, (size_t)n, into);
+	if (n == PB_TAKEN)
+		pf_ring_release(&e->ring);
+	e->ring.current = 0; /* a record that was not taken stays in the ring */
+	return n;
+}
+
+struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e)
+{
+	const unsigned char *bytes;
+	int n = pf_ring_peek(&e->ring, &bytes);
+	const struct pf_layout *l = n > 0 ? pf_layouts_find(&e->layouts, bytes, (size_t)n) : NULL;
+
+	if (!l)
+		return NULL;
+	push_info(L, e, l);
+	return e->layouts.list[l->index];
+}
+
+/* ev:read_record([timeout [, into]]): a Record. into is a Record to use again instead of making a new one. Upvalues: Event's and
+ * Record's metatables. */
+static int l_read_record(lua_State *L)
+{
+	struct pb_event *e = pb_check_mapped_event(L, 1, pb_test_as(L, 1, lua_upvalueindex(1)));
+	uint64_t deadline = pb_check_deadline(L, 2);
+	int into = lua_isnoneornil(L, 3) ? 0 : 3;
+
+	if (into && !pb_test_as(L, 3, lua_upvalueindex(2)))
+		return luaL_argerror(L, 3, lua_pushfstring(L, "Record expected, got %s", luaL_typename(L, 3)));
+	return read_record(L, e, deadline, into, lua_upvalueindex(2));
+}
+
+/* ev:read_raw([timeout]): the bytes of one record. */
+static int l_read_raw(lua_State *L)
+{
+	struct pb_event *e = pb_check_mapped(L, 1);
+	const unsigned char *bytes;
+	int n = next_bytes(L, e, pb_check_deadline(L, 2), &bytes), outer;
+
+	if (n < 0)
+		return read_failed(L, n);
+	outer = pb_hold(&e->hold);
+	lua_pushlstring(L, (const char *)bytes, (size_t)n);
+	pf_ring_release(&e->ring);
+	pb_event_let_go(e, outer);
+	return 1;
+}
+
+/* ev:drain(): the bytes of every whole record that is there now, "" when none is. */
+static int l_drain(lua_State *L)
+{
+	struct pb_event *e = pb_check_mapped(L, 1);
+	size_t room = e->ring.data_size;
+	ptrdiff_t n;
+	void *space;
+
+	if (!pf_ring_ready(&e->ring)) {
+		lua_pushliteral(L, "");
+		return 1;
+	}
+	space = lua_newuserdata(L, room);
+	lua_pushliteral(L, "");
+	n = pf_ring_drain(&e->ring, space, room);
+	if (n < 0)
+		return read_failed(L, (int)n);
+	lua_pushlstring(L, space, (size_t)n);
+	return 1;
+}
+
+/* Upvalues: the Event, the timeout, Record's metatable. */
+static int l_next(lua_State *L)
+{
+	for (;;) {
+		struct pb_event *e = pb_mapped_upvalue(L);
+		int r = read_record(L, e, pb_check_deadline(L, lua_upvalueindex(2)), 0, lua_upvalueindex(3));
+
+		if (r == 1)
+			return 1;
+		if (strcmp(lua_tostring(L, -1), "EBADMSG") != 0) {
+			lua_pushnil(L);
+			return 1;
+		}
+	}
+}
+
+/* ev:records{timeout=}: an iterator that ends when no record comes for that long, when the watched process has ended, or when the
+ * reader is woken. The options max and duration are only checked here; the Lua layer implements them. */
+static int l_records(lua_State *L)
+{
+	static const char *const known[] = {"timeout", "max", "duration", NULL};
+
+	pb_check_mapped(L, 1);
+	lua_settop(L, 2);
+	if (lua_isnil(L, 2)) {
+		lua_pushvalue(L, 1);
+		lua_pushnil(L);
+	} else {
+		luaL_checktype(L, 2, LUA_TTABLE);
+		pb_check_options(L, 2, known);
+		pb_check_bounds(L, 2);
+		lua_pushvalue(L, 1);
+		lua_getfield(L, 2, "timeout");
+		luaL_argcheck(L, lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) >= 0), 2,
+			      "option 'timeout': seconds expected");
+	}
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_next, 3);
+	return 1;
+}
+
+void pb_open_ring(lua_State *L)
+{
+	static const luaL_Reg methods[] = {{"map", l_map},     {"read_raw", l_read_raw}, {"drain", l_drain},
+					   {"records", l_records}, {NULL, NULL}};
+
+	lua_getfield(L, -1, "Event");
+	lua_getfield(L, -1, "__index");
+	pb_register(L, methods);
+	lua_pushvalue(L, -2);
+	luaL_getmetatable(L, PB_RECORD);
+	lua_pushcclosure(L, l_read_record, 2);
+	lua_setfield(L, -2, "read_record");
+	lua_pop(L, 2);
+	pb_open_ring_wait(L);
+	pb_open_ring_lost(L);
+	pb_open_ring_output(L);
+}

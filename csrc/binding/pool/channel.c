@@ -1,0 +1,194 @@
+/* Channels, and what else a pool of threads needs of C: on which CPUs they run. A channel's userdata holds one reference; a
+ * reference travels to another Lua state as text (export, adopt). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/pool/channel.h"
+#include "core/base/thread.h"
+#include "binding/base/binding.h"
+
+#define PB_CHANNEL "perf.Channel"
+#define PB_MESSAGE "perf.Message"
+
+struct channel {
+	struct pf_channel *c;
+	int made_here; /* core.channel made it: when it is collected, the channel is closed, so that other states stop waiting */
+};
+
+static struct pf_channel *to_channel(lua_State *L)
+{
+	const struct channel *u = pb_test(L, 1, PB_CHANNEL);
+
+	luaL_argcheck(L, u && u->c, 1, "Channel expected");
+	if (pf_channel_inherited(u->c))
+		pb_refuse_inherited(L, 1, "Channel");
+	return u->c;
+}
+
+static struct channel *new_channel(lua_State *L)
+{
+	struct channel *u = pb_newuserdata(L, sizeof *u);
+
+	u->c = NULL;
+	u->made_here = 0;
+	luaL_getmetatable(L, PB_CHANNEL);
+	lua_setmetatable(L, -2);
+	return u;
+}
+
+/* core.channel([most]) */
+static int l_channel(lua_State *L)
+{
+	lua_Integer most = luaL_optinteger(L, 1, 0);
+	struct channel *u;
+
+	luaL_argcheck(L, most >= 0, 1, "0 or more");
+	u = new_channel(L);
+	u->c = pf_channel_new((size_t)most);
+	u->made_here = 1;
+	return u->c ? 1 : pb_fail(L, ENOMEM, "channel");
+}
+
+/* channel:export(): text with a reference in it, to be adopted once. */
+static int l_export(lua_State *L)
+{
+	struct pf_channel *c = to_channel(L);
+	char text[32];
+
+	snprintf(text, sizeof text, "%" PRIxPTR, (uintptr_t)c);
+	lua_pushstring(L, text);
+	pf_channel_ref(c);
+	return 1;
+}
+
+/* core.adopt(text): the channel of an export, in this Lua state. */
+static int l_adopt(lua_State *L)
+{
+	const char *text = luaL_checkstring(L, 1);
+	struct channel *u = new_channel(L);
+
+	u->c = (struct pf_channel *)(uintptr_t)strtoull(text, NULL, 16);
+	return 1;
+}
+
+/* channel:push(id, text): true; or nil, message, "EAGAIN", "EPIPE" or "ENOMEM" */
+static int l_push(lua_State *L)
+{
+	struct pf_channel *c = to_channel(L);
+	uint64_t id = (uint64_t)luaL_checknumber(L, 2);
+	size_t size;
+	const char *bytes = luaL_checklstring(L, 3, &size);
+	int r = pf_channel_push(c, id, bytes, size);
+
+	return pb_result(L, r, "channel");
+}
+
+struct popped {
+	struct pf_message *m;
+};
+
+static int free_message(lua_State *L)
+{
+	struct popped *p = pb_check(L, 1, PB_MESSAGE, "message");
+
+	free(p->m);
+	p->m = NULL;
+	return 0;
+}
+
+/* channel:pop([seconds]): id, text; or nil, message, "ETIMEDOUT" or "EPIPE". Without seconds it waits for ever. */
+static int l_pop(lua_State *L)
+{
+	struct pf_channel *c = to_channel(L);
+	lua_Number seconds = luaL_optnumber(L, 2, -1);
+	struct popped *p = pb_newuserdata(L, sizeof *p);
+	int r;
+
+	p->m = NULL;
+	luaL_getmetatable(L, PB_MESSAGE);
+	lua_setmetatable(L, -2);
+	r = pf_channel_pop(c, seconds < 0 ? -1 : seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9), &p->m);
+	if (r < 0)
+		return pb_fail(L, r, "channel");
+	lua_pushnumber(L, (lua_Number)p->m->id);
+	lua_pushlstring(L, p->m->bytes, p->m->size);
+	free(p->m);
+	p->m = NULL;
+	return 2;
+}
+
+/* channel:remove(id): whether it was there. */
+static int l_remove(lua_State *L)
+{
+	lua_pushboolean(L, pf_channel_remove(to_channel(L), (uint64_t)luaL_checknumber(L, 2)));
+	return 1;
+}
+
+/* channel:close([drop]): how many were dropped. */
+static int l_close(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pf_channel_close(to_channel(L), lua_toboolean(L, 2)));
+	return 1;
+}
+
+static int l_length(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pf_channel_length(to_channel(L)));
+	return 1;
+}
+
+static int l_gc(lua_State *L)
+{
+	struct channel *u = pb_check(L, 1, PB_CHANNEL, "Channel");
+
+	if (u->c && u->made_here && !pf_channel_inherited(u->c))
+		pf_channel_close(u->c, 1);
+	if (u->c)
+		pf_channel_unref(u->c);
+	u->c = NULL;
+	return 0;
+}
+
+/* core.bind_cpu(cpu): the calling thread runs there alone from now on. */
+static int l_bind_cpu(lua_State *L)
+{
+	lua_Integer cpu = luaL_checkinteger(L, 1);
+
+	luaL_argcheck(L, cpu >= 0 && cpu < PF_MOST_CPUS, 1, "a CPU's number");
+	return pb_result(L, pf_thread_bind((int)cpu), "sched_setaffinity");
+}
+
+/* core.allowed_cpus(): array of the CPUs that the calling thread may run on. */
+static int l_allowed_cpus(lua_State *L)
+{
+	static const int most = PF_MOST_CPUS;
+	int n = 0;
+
+	lua_newtable(L);
+	for (int cpu = 0; cpu < most; cpu++) {
+		int r = pf_thread_may_run(cpu);
+
+		if (r < 0)
+			return pb_fail(L, r, "sched_getaffinity");
+		if (r > 0) {
+			lua_pushinteger(L, cpu);
+			lua_rawseti(L, -2, ++n);
+		}
+	}
+	return 1;
+}
+
+void pb_open_channel(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"channel", l_channel}, {"adopt", l_adopt}, {"bind_cpu", l_bind_cpu},
+					     {"allowed_cpus", l_allowed_cpus}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"export", l_export}, {"push", l_push},   {"pop", l_pop},      {"remove", l_remove},
+					   {"close", l_close},   {"length", l_length}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	pb_class(L, PB_CHANNEL, methods, l_gc);
+	pb_class(L, PB_MESSAGE, (const luaL_Reg[]){{NULL, NULL}}, free_message);
+	lua_pop(L, 2);
+}

@@ -1,0 +1,279 @@
+/* Threads that run Lua, each in a Lua state of its own. A thread gets text and numbers as arguments; everything later goes
+ * through channels.
+ *
+ * struct worker belongs to the Thread that started it and to the thread itself; the last of the two frees it. So a thread that
+ * is not waited for may outlive the state that started it. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <lualib.h>
+
+#include "core/base/thread.h"
+#include "binding/base/binding.h"
+
+#define PB_THREAD "perf.Thread"
+
+enum { MOST_ARGUMENTS = 16 };
+
+struct argument {
+	int type; /* LUA_TNIL, LUA_TBOOLEAN, LUA_TNUMBER or LUA_TSTRING */
+	int whole; /* a boolean's value; for a number whether it is an integer of Lua 5.3 */
+	lua_Integer integer;
+	lua_Number number;
+	size_t size;
+	char *bytes;
+};
+
+struct worker {
+	atomic_int owners;
+	pthread_t id;
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	int done; /* the thread has closed its state: joining it takes no time */
+	char *error; /* what the code raised, or NULL */
+	int n;
+	struct argument argument[MOST_ARGUMENTS]; /* the code, then its arguments */
+};
+
+struct thread {
+	struct worker *w; /* NULL once joined or left behind */
+	uint32_t generation;
+};
+
+static void release(struct worker *w)
+{
+	if (atomic_fetch_sub(&w->owners, 1) > 1)
+		return;
+	for (int i = 0; i < w->n; i++)
+		free(w->argument[i].bytes);
+	free(w->error);
+	pthread_cond_destroy(&w->ended);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+/* Runs protected in the new state. */
+static int run(lua_State *L)
+{
+	const struct worker *w = lua_touserdata(L, 1);
+
+	luaL_openlibs(L);
+	if (luaL_loadbuffer(L, w->argument[0].bytes, w->argument[0].size, "=thread") != 0)
+		return lua_error(L);
+	luaL_checkstack(L, MOST_ARGUMENTS, "too many arguments");
+	for (int i = 1; i < w->n; i++) {
+		const struct argument *a = &w->argument[i];
+
+		switch (a->type) {
+		case LUA_TBOOLEAN:
+			lua_pushboolean(L, a->whole);
+			break;
+		case LUA_TNUMBER:
+			if (a->whole)
+				lua_pushinteger(L, a->integer);
+			else
+				lua_pushnumber(L, a->number);
+			break;
+		case LUA_TSTRING:
+			lua_pushlstring(L, a->bytes, a->size);
+			break;
+		default:
+			lua_pushnil(L);
+		}
+	}
+	lua_call(L, w->n - 1, 0);
+	return 0;
+}
+
+static int run_protected(lua_State *L, struct worker *w)
+{
+#if LUA_VERSION_NUM == 501
+	return lua_cpcall(L, run, w); /* where pushing a C function allocates */
+#else
+	lua_pushcfunction(L, run);
+	lua_pushlightuserdata(L, w);
+	return lua_pcall(L, 1, 0, 0);
+#endif
+}
+
+static void *main_of_thread(void *p)
+{
+	const uint32_t generation = pf_fork_generation();
+	struct worker *w = p;
+	lua_State *L = luaL_newstate();
+
+	if (!L || run_protected(L, w) != 0) {
+		const char *text = L ? lua_tostring(L, -1) : "not enough memory";
+
+		w->error = strdup(text ? text : "an error that is not a string");
+	}
+	if (L)
+		lua_close(L);
+	if (pf_inherited(generation))
+		return NULL; /* its code forked, and this is the child: no thread waits for it, and another thread may have held the lock at the fork */
+	pthread_mutex_lock(&w->lock);
+	w->done = 1;
+	pthread_cond_broadcast(&w->ended);
+	pthread_mutex_unlock(&w->lock);
+	release(w);
+	return NULL;
+}
+
+static int copy_argument(lua_State *L, int i, struct argument *a)
+{
+	const char *text;
+
+	a->type = lua_type(L, i);
+	switch (a->type) {
+	case LUA_TBOOLEAN:
+		a->whole = lua_toboolean(L, i);
+		return 0;
+	case LUA_TNUMBER:
+#if LUA_VERSION_NUM >= 503
+		a->whole = lua_isinteger(L, i);
+		a->integer = lua_tointeger(L, i);
+#endif
+		a->number = lua_tonumber(L, i);
+		return 0;
+	case LUA_TSTRING:
+		text = lua_tolstring(L, i, &a->size);
+		a->bytes = malloc(a->size + 1);
+		if (a->bytes)
+			memcpy(a->bytes, text, a->size + 1);
+		return a->bytes ? 0 : -ENOMEM;
+	default:
+		return 0;
+	}
+}
+
+static struct worker *new_worker(void)
+{
+	struct worker *w = calloc(1, sizeof *w);
+	pthread_condattr_t monotonic;
+
+	if (!w)
+		return NULL;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	atomic_init(&w->owners, 1);
+	return w;
+}
+
+/* core.thread(code, ...): a Thread that runs a chunk with these arguments (nil, booleans, numbers and strings) in a Lua state
+ * of its own, with the standard libraries; or nil, message, code */
+static int l_thread(lua_State *L)
+{
+	struct thread *t;
+	int r = 0, n = lua_gettop(L);
+
+	luaL_checkstring(L, 1);
+	luaL_argcheck(L, n <= MOST_ARGUMENTS, MOST_ARGUMENTS + 1, "too many arguments");
+	for (int i = 2; i <= n; i++)
+		luaL_argcheck(L, lua_type(L, i) <= LUA_TSTRING && lua_type(L, i) != LUA_TLIGHTUSERDATA, i,
+			      "nil, boolean, number or string expected");
+	t = pb_newuserdata(L, sizeof *t);
+	t->w = NULL;
+	t->generation = pf_fork_generation();
+	luaL_getmetatable(L, PB_THREAD);
+	lua_setmetatable(L, -2);
+	t->w = new_worker();
+	if (!t->w)
+		return pb_fail(L, -ENOMEM, "thread");
+	for (int i = 0; i < n && r == 0; i++) {
+		t->w->n = i + 1;
+		r = copy_argument(L, i + 1, &t->w->argument[i]);
+	}
+	if (r == 0) {
+		atomic_store(&t->w->owners, 2);
+		r = -pthread_create(&t->w->id, NULL, main_of_thread, t->w);
+		if (r < 0)
+			atomic_store(&t->w->owners, 1);
+	}
+	if (r < 0) {
+		release(t->w);
+		t->w = NULL;
+		return pb_fail(L, r, "pthread_create");
+	}
+	return 1;
+}
+
+static int has_ended(struct worker *w, lua_Number seconds)
+{
+	struct timespec until;
+	int r = 0, done;
+
+	pthread_mutex_lock(&w->lock);
+	if (seconds < 0) {
+		while (!w->done)
+			pthread_cond_wait(&w->ended, &w->lock);
+	} else if (!w->done && seconds > 0) {
+		int64_t ns = seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9);
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		ns += until.tv_nsec;
+		until.tv_sec += ns / 1000000000;
+		until.tv_nsec = ns % 1000000000;
+		while (!w->done && r == 0)
+			r = pthread_cond_timedwait(&w->ended, &w->lock, &until);
+	}
+	done = w->done;
+	pthread_mutex_unlock(&w->lock);
+	return done;
+}
+
+/* thread:join([seconds]): true once the thread has ended, false if it still runs after that time. Without seconds it waits
+ * without limit. The second result is the error that ended the thread's code. In the child of a fork, which does not have the
+ * thread: true. */
+static int l_join(lua_State *L)
+{
+	struct thread *t = pb_check(L, 1, PB_THREAD, "Thread");
+	lua_Number seconds = luaL_optnumber(L, 2, -1);
+	struct worker *w = t->w;
+
+	if (!w || pf_inherited(t->generation)) {
+		lua_pushboolean(L, 1);
+		return 1;
+	}
+	if (!has_ended(w, seconds)) {
+		lua_pushboolean(L, 0);
+		return 1;
+	}
+	lua_pushboolean(L, 1);
+	lua_pushstring(L, w->error); /* nil where there is none */
+	pthread_join(w->id, NULL);
+	t->w = NULL;
+	release(w);
+	return 2;
+}
+
+/* A Thread that was not joined is left behind. */
+static int l_gc(lua_State *L)
+{
+	struct thread *t = pb_test(L, 1, PB_THREAD);
+	struct worker *w = t ? t->w : NULL;
+
+	if (!w)
+		return 0;
+	t->w = NULL;
+	if (pf_inherited(t->generation))
+		return 0; /* the parent's: its lock may have been held at the fork */
+	pthread_detach(w->id);
+	release(w);
+	return 0;
+}
+
+void pb_open_thread(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"thread", l_thread}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"join", l_join}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	pb_class(L, PB_THREAD, methods, l_gc);
+	lua_pop(L, 1);
+}

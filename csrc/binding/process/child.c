@@ -1,0 +1,204 @@
+/* Process: a child that is about to become a program. Its uservalue is not used; the userdata is made before the child. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "core/process/child.h"
+#include "core/base/sys.h"
+#include "core/process/until_open.h"
+#include "binding/base/binding.h"
+
+#define PB_PROCESS "perf.Process"
+
+static struct pf_process *check_process(lua_State *L, int i)
+{
+	return pb_check(L, i, PB_PROCESS, "Process");
+}
+
+/* core.spawn(argv): a Process that waits to be started, or nil, message, code. */
+static int l_spawn(lua_State *L)
+{
+	struct pf_process *p;
+	size_t n;
+	char **argv;
+	int r;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	n = pb_rawlen(L, 1);
+	luaL_argcheck(L, n > 0 && n < 1u << 20, 1, "a program and its arguments expected");
+	luaL_checkstack(L, 10, "arguments");
+	p = pb_newuserdata(L, sizeof *p);
+	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .end = -1};
+	luaL_getmetatable(L, PB_PROCESS);
+	lua_setmetatable(L, -2);
+	argv = pb_newuserdata(L, (n + 1) * sizeof *argv);
+	for (size_t i = 0; i < n; i++) {
+		size_t len = 0;
+		const char *text;
+
+		lua_rawgeti(L, 1, (int)i + 1);
+		text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : NULL;
+		if (!text || strlen(text) != len)
+			return luaL_argerror(L, 1, "strings without zero bytes expected");
+		argv[i] = (char *)(uintptr_t)text; /* the table keeps it */
+		lua_pop(L, 1);
+	}
+	argv[n] = NULL;
+	r = pf_process_spawn(p, argv);
+	lua_settop(L, 2);
+	return r < 0 ? pb_fail(L, r, "fork") : 1;
+}
+
+static int l_gc(lua_State *L)
+{
+	pf_process_release(check_process(L, 1));
+	return 0;
+}
+
+static int l_pid(lua_State *L)
+{
+	lua_pushinteger(L, check_process(L, 1)->pid);
+	return 1;
+}
+
+/* process:ending(): a descriptor for core.watch that is readable once the process has ended, or nil. */
+static int l_ending(lua_State *L)
+{
+	const struct pf_process *p = check_process(L, 1);
+
+	if (p->end < 0)
+		return 0;
+	lua_pushinteger(L, p->end);
+	return 1;
+}
+
+/* process:start(): true once the program runs, or nil, message, code of why it does not. */
+static int l_start(lua_State *L)
+{
+	return pb_result(L, pf_process_start(check_process(L, 1)), "exec");
+}
+
+/* process:trace(), before the start: true, or nil, message, code where tracing is refused.
+ * process:until_open(path), after the start: true when the program is stopped just before it opens path; false when it ended
+ * without that, or when a signal arrived and the tracing was ended. process:go_on() lets it open the file and ends the tracing.
+ * */
+static int l_trace(lua_State *L)
+{
+	return pb_result(L, pf_process_trace(check_process(L, 1)), "ptrace");
+}
+
+static int l_until_open(lua_State *L)
+{
+	int r = pf_process_until_open(check_process(L, 1), luaL_checkstring(L, 2));
+
+	if (r < 0)
+		return pb_fail(L, r, "waitpid");
+	lua_pushboolean(L, r);
+	return 1;
+}
+
+static int l_go_on(lua_State *L)
+{
+	pf_process_go_on(check_process(L, 1));
+	return 0;
+}
+
+/* process:wait(block): {exit = code} or {signal = number} when it has ended, false when not, or nil, message, code. */
+static int l_wait(lua_State *L)
+{
+	struct pf_process *p = check_process(L, 1);
+	int r = pf_process_wait(p, lua_toboolean(L, 2));
+
+	if (r < 0)
+		return pb_fail(L, r, "waitpid");
+	if (r == 0) {
+		lua_pushboolean(L, 0);
+		return 1;
+	}
+	lua_createtable(L, 0, 1);
+	lua_pushinteger(L, WIFSIGNALED(p->status) ? WTERMSIG(p->status) : WEXITSTATUS(p->status));
+	lua_setfield(L, -2, WIFSIGNALED(p->status) ? "signal" : "exit");
+	return 1;
+}
+
+static int l_kill(lua_State *L)
+{
+	return pb_result(L, pf_process_kill(check_process(L, 1), (int)luaL_optinteger(L, 2, SIGTERM)), "kill");
+}
+
+/* core.catch_interrupts(): true, or nil, message, "EBUSY" when somebody in this process does already.
+ * core.caught_interrupt(): the signal that came last, whether a process sent it (false: the terminal, to its whole group),
+ * and how many came; or nil. core.release_interrupts(). */
+static int l_catch(lua_State *L)
+{
+	return pb_result(L, pf_interrupts_catch(), "signals");
+}
+
+static int l_caught(lua_State *L)
+{
+	int sent, count, signal = pf_interrupts_caught(&sent, &count);
+
+	if (signal == 0)
+		return 0;
+	lua_pushinteger(L, signal);
+	lua_pushboolean(L, sent);
+	lua_pushinteger(L, count);
+	return 3;
+}
+
+static int l_release(lua_State *L)
+{
+	(void)L;
+	pf_interrupts_release();
+	return 0;
+}
+
+/* core.watch(fds, seconds): wait until one of the descriptors has something, a signal comes, or the time is over. Those that
+ * have come to their end are set to -1 in the table. Returns how many have not. */
+static int l_watch(lua_State *L)
+{
+	lua_Number seconds = luaL_checknumber(L, 2);
+	struct pollfd *fds;
+	size_t n;
+	int live = 0;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	n = pb_rawlen(L, 1);
+	fds = pb_newuserdata(L, (n + 1) * sizeof *fds);
+	for (size_t i = 0; i < n; i++) {
+		lua_rawgeti(L, 1, (int)i + 1);
+		fds[i] = (struct pollfd){.fd = (int)lua_tointeger(L, -1), .events = POLLIN};
+		lua_pop(L, 1);
+	}
+	pf_sys->poll(fds, (nfds_t)n, (int)(seconds * 1000)); /* an error, a signal's, is an early end */
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i].fd >= 0 && fds[i].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+			lua_pushinteger(L, -1);
+			lua_rawseti(L, 1, (int)i + 1);
+		} else if (fds[i].fd >= 0) {
+			live++;
+		}
+	}
+	lua_pushinteger(L, live);
+	return 1;
+}
+
+void pb_open_process(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"spawn", l_spawn},
+					     {"watch", l_watch},
+					     {"catch_interrupts", l_catch},
+					     {"caught_interrupt", l_caught},
+					     {"release_interrupts", l_release},
+					     {NULL, NULL}};
+	static const luaL_Reg methods[] = {
+		{"pid", l_pid}, {"ending", l_ending}, {"start", l_start}, {"trace", l_trace}, {"until_open", l_until_open},
+		{"go_on", l_go_on}, {"wait", l_wait}, {"kill", l_kill}, {"close", l_gc}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	pb_class(L, PB_PROCESS, methods, l_gc);
+	lua_pop(L, 1);
+}

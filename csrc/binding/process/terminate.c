@@ -1,0 +1,244 @@
+/* Calls a Lua function before the process ends by SIGTERM, SIGHUP or SIGQUIT; then the process ends as it would have.
+ *
+ * The signal handler only sets a debug hook, as an interpreter does on an interrupt. Compiled code of LuaJIT does not check
+ * hooks, but it stops for a running profiler, and then the hook runs too. A second signal, more than a second after the first,
+ * ends the process at once. Only the thread and the process that installed the handler act on a signal: other threads, and the
+ * child of a fork, do not.
+ *
+ * The work of the function may also be done without a signal, at the end of the program. A signal must not interrupt it then, so
+ * between core.hold_signals() and core.on_terminate() signals, including SIGINT, are only remembered.
+ *
+ * One Lua state of a process has the handler, from its on_terminate until it removes it or is closed. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "binding/profile/profiler.h"
+
+enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT };
+
+static struct {
+	lua_State *L;
+	int kept;          /* reference to {function, thread, object that is finalized when the state closes} */
+	unsigned serial;   /* of the installation */
+	const void *state; /* what tells states apart */
+	int pid, tid;
+	atomic_flag taken;
+	volatile sig_atomic_t held, asked; /* asked: the signal */
+	struct timespec since;
+} last = {.taken = ATOMIC_FLAG_INIT};
+
+static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
+enum { SIGNALS = sizeof signals / sizeof *signals, TERMINATING = 3 }; /* SIGINT is the interpreter's, and taken only while held */
+
+static void plain(int sig)
+{
+	const struct sigaction none = {.sa_handler = SIG_DFL};
+	sigset_t set;
+
+	sigaction(sig, &none, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	raise(sig); /* in its handler it comes when that is done */
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void on_hook(lua_State *L, lua_Debug *ar)
+{
+	const int asked = last.asked;
+
+	(void)ar;
+	lua_sethook(L, NULL, 0, 0);
+	if (!last.state || last.held || !lua_checkstack(L, 4))
+		return; /* the code that holds the signals, or has removed the handler, handles this one */
+	last.held = 1;
+	lua_rawgeti(L, LUA_REGISTRYINDEX, last.kept);
+	lua_rawgeti(L, -1, 1);
+	lua_pushinteger(L, asked);
+	if (lua_pcall(L, 1, 1, 0) == 0 && lua_isnumber(L, -1))
+		exit((int)lua_tointeger(L, -1));
+	fflush(NULL);
+	plain(asked);
+}
+
+static void set_hook(void)
+{
+	const struct pb_resumption *r = pf_sampler_here() ? pb_resumption() : NULL;
+
+	lua_sethook(r ? r->L : last.L, on_hook, MASK, 1);
+}
+
+/* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, writes back
+ * the previous value. So each sample sets it again. */
+void pb_terminate_remind(void)
+{
+	if (last.asked && !last.held && last.state && getpid() == last.pid && syscall(SYS_gettid) == last.tid)
+		set_hook();
+}
+
+static void bring_about(void)
+{
+	set_hook();
+	if (PB_LUAJIT && pf_sampler_here())
+		pb_engine_trigger(NULL);
+}
+
+static void on_signal(int sig)
+{
+	const int saved = errno;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (getpid() != last.pid || (last.asked && now.tv_sec - last.since.tv_sec > (now.tv_nsec < last.since.tv_nsec))) {
+		plain(sig);
+	} else if (syscall(SYS_gettid) != last.tid) {
+		syscall(SYS_tgkill, last.pid, last.tid, sig);
+	} else if (!last.asked) {
+		last.asked = sig;
+		last.since = now;
+		if (!last.held)
+			bring_about();
+	}
+	errno = saved;
+}
+
+static int is_mine(lua_State *L)
+{
+	return last.state && last.state == lua_topointer(L, LUA_REGISTRYINDEX);
+}
+
+static void take(int n)
+{
+	const struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: what waits comes back */
+	struct sigaction now;
+
+	for (int i = 0; i < n; i++)
+		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+			sigaction(signals[i], &action, NULL);
+}
+
+/* Idempotent. */
+static void give_back(lua_State *L)
+{
+	struct sigaction now;
+
+	if (!is_mine(L))
+		return;
+	for (int i = 0; i < SIGNALS; i++)
+		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == on_signal)
+			signal(signals[i], SIG_DFL);
+	if (lua_gethook(last.L) == on_hook)
+		lua_sethook(last.L, NULL, 0, 0);
+	luaL_unref(L, LUA_REGISTRYINDEX, last.kept);
+	last.state = NULL;
+	last.L = NULL;
+	last.held = 0;
+	atomic_flag_clear(&last.taken);
+}
+
+/* The object's finalizer. The state is closing, unless the object belongs to an earlier installation. */
+static int l_state_closes(lua_State *L)
+{
+	const unsigned *serial = lua_touserdata(L, 1);
+
+	if (is_mine(L) && *serial == last.serial)
+		give_back(L);
+	return 0;
+}
+
+/* {function, thread, object} of the function at 1; the object. */
+static unsigned *push_kept(lua_State *L)
+{
+	unsigned *serial;
+
+	lua_createtable(L, 3, 0);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, 1);
+	lua_pushthread(L);
+	lua_rawseti(L, -2, 2);
+	serial = pb_newuserdata(L, sizeof *serial);
+	*serial = 0;
+	lua_createtable(L, 0, 1);
+	lua_pushcfunction(L, l_state_closes);
+	lua_setfield(L, -2, "__gc");
+	lua_setmetatable(L, -2);
+	lua_rawseti(L, -2, 3);
+	return serial;
+}
+
+/* core.on_terminate(fn): call it with the signal on SIGTERM, SIGHUP or SIGQUIT; the exit status is the number that it returns, or
+ * the signal ends the process. A signal that the program handles or ignores is left alone; returns whether SIGTERM is handled
+ * here. Without fn: remove the handler; returns the signal that has arrived and was not handled, for core.end_by. */
+static int l_on_terminate(lua_State *L)
+{
+	struct sigaction now;
+	unsigned *serial;
+	int asked, kept;
+
+	if (lua_isnoneornil(L, 1)) {
+		if (!is_mine(L))
+			return 0;
+		asked = getpid() == last.pid ? last.asked : 0;
+		give_back(L);
+		if (!asked)
+			return 0;
+		lua_pushinteger(L, asked);
+		return 1;
+	}
+	luaL_checktype(L, 1, LUA_TFUNCTION);
+	lua_settop(L, 1);
+	serial = push_kept(L);
+	kept = luaL_ref(L, LUA_REGISTRYINDEX);
+	if (atomic_flag_test_and_set(&last.taken)) {
+		luaL_unref(L, LUA_REGISTRYINDEX, kept);
+		lua_pushboolean(L, 0);
+		return 1;
+	}
+	last.asked = last.held = 0;
+	last.pid = getpid();
+	last.tid = (int)syscall(SYS_gettid);
+	last.L = L;
+	last.state = lua_topointer(L, LUA_REGISTRYINDEX);
+	last.kept = kept;
+	*serial = ++last.serial;
+	sigaction(SIGTERM, NULL, &now);
+	take(TERMINATING);
+	lua_pushboolean(L, now.sa_handler == SIG_DFL);
+	return 1;
+}
+
+/* core.hold_signals(): from now on signals are only remembered, and core.on_terminate() returns them. */
+static int l_hold_signals(lua_State *L)
+{
+	if (is_mine(L) && getpid() == last.pid) {
+		last.held = 1;
+		take(SIGNALS);
+	}
+	return 0;
+}
+
+/* core.end_by(signal): the process ends by it, as it would have. */
+static int l_end_by(lua_State *L)
+{
+	const int sig = (int)luaL_checkinteger(L, 1);
+
+	fflush(NULL);
+	plain(sig);
+	return 0;
+}
+
+void pb_open_terminate(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"on_terminate", l_on_terminate},
+					     {"hold_signals", l_hold_signals},
+					     {"end_by", l_end_by},
+					     {NULL, NULL}};
+
+	pb_register(L, functions);
+}

@@ -1,0 +1,412 @@
+/* Profiler: a sampler, and this interpreter's engine, which finds the stacks. Its uservalue keeps the Event alive. */
+#include "binding/profile/profiler.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define PB_PROFILER "perf.Profiler"
+#define PB_LIFETIME "perf.lifetime"
+
+static struct pb_profiler *check_profiler(lua_State *L)
+{
+	return pb_check(L, 1, PB_PROFILER, "Profiler");
+}
+
+static int option(lua_State *L, const char *name)
+{
+	int v;
+
+	lua_getfield(L, 2, name);
+	v = lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	return v;
+}
+
+static uint64_t address(lua_State *L, const char *name)
+{
+	uint64_t v = 0;
+	int negative = 0;
+
+	lua_getfield(L, 2, name);
+	if (!lua_isnil(L, -1) && !pb_to_u64(L, -1, &v, &negative))
+		luaL_argerror(L, 2, name);
+	lua_pop(L, 1);
+	return v;
+}
+
+static int stop(lua_State *L, struct pb_profiler *p)
+{
+	int r;
+
+	if (!p->s.running)
+		return 0;
+	r = pf_sampler_stop(&p->s);
+	pb_engine_stop(L, p);
+	pb_coroutines_give_back(L, p);
+	p->lifetime->running = NULL;
+	return r;
+}
+
+/* The state closes. A profiler that a finalizer started meanwhile may never be collected, but must not outlive the state. It is
+ * stopped here, since this object is older than all profilers and is therefore finalized after them. */
+static int l_state_closes(lua_State *L)
+{
+	struct pb_lifetime *life = lua_touserdata(L, 1);
+
+	life->closing = 1;
+	if (life->running)
+		stop(L, life->running);
+	return 0;
+}
+
+/* The state's one struct pb_lifetime, on top; made when the module is loaded. */
+static struct pb_lifetime *push_lifetime(lua_State *L)
+{
+	struct pb_lifetime *life;
+
+	lua_getfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
+	if (lua_isuserdata(L, -1))
+		return lua_touserdata(L, -1);
+	lua_pop(L, 1);
+	life = pb_newuserdata(L, sizeof *life);
+	memset(life, 0, sizeof *life);
+#if LUA_VERSION_NUM >= 502
+	lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+	life->main = lua_tothread(L, -1);
+#else
+	life->main = lua_pushthread(L) ? L : NULL; /* the module is hardly ever loaded in a coroutine */
+#endif
+	lua_createtable(L, 0, 1);
+	lua_pushcfunction(L, l_state_closes);
+	lua_setfield(L, -2, "__gc");
+	lua_setmetatable(L, -3);
+	lua_pop(L, 1);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
+	return life;
+}
+
+/* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
+ * timeline=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
+ * functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one by one. */
+static int l_profiler(lua_State *L)
+{
+	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
+	struct pf_event *event = pb_check_event(L, 1);
+	struct pb_profiler *p;
+	int r;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	p = pb_newuserdata(L, sizeof *p);
+	memset(p, 0, sizeof *p);
+	luaL_getmetatable(L, PB_PROFILER);
+	lua_setmetatable(L, -2);
+	lua_createtable(L, PB_KEPT_LIFETIME, 0);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, PB_KEPT_EVENT);
+	p->lifetime = push_lifetime(L);
+	lua_rawseti(L, -2, PB_KEPT_LIFETIME);
+	pb_setuservalue(L, 3);
+	p->s.mode = option(L, "switches") ? PF_SAMPLE_SWITCHES : option(L, "exact") ? PF_SAMPLE_EXACT : PF_SAMPLE_INTERVAL;
+	p->s.native = option(L, "native");
+	p->may_ask = option(L, "may_ask");
+	p->s.by_descriptor = option(L, "by_descriptor");
+	p->s.code_start = address(L, "code_start");
+	p->s.code_end = address(L, "code_end");
+	p->creators = LUA_NOREF;
+	lua_getfield(L, 2, "coroutines");
+	p->coroutines = luaL_checkoption(L, -1, "alone", coroutines);
+	lua_getfield(L, 2, "hidden");
+	for (int i = 0; i < 2 && lua_istable(L, -1); i++) {
+		const char *source;
+
+		lua_rawgeti(L, -1, i + 1);
+		source = lua_tostring(L, -1);
+		if (source && strlen(source) < sizeof p->hidden[i])
+			strcpy(p->hidden[i], source);
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 2);
+	p->s.classify = pb_engine_classify;
+	p->s.trigger = pb_engine_trigger;
+	p->s.owner = p;
+	/* the event is the first member of the userdata that has its layout */
+	lua_getfield(L, 2, "timeline");
+	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)lua_tointeger(L, -1));
+	lua_pop(L, 1);
+	return r < 0 ? pb_fail(L, r, "profiler") : 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct pb_profiler *p = check_profiler(L);
+
+	stop(L, p);
+	pb_coroutines_give_back(L, p);
+	pf_sampler_free(&p->s);
+	return 0;
+}
+
+/* prepare(profiler, why): the part of a start that may raise for want of memory. Returns 0 or -errno. */
+static int prepare(lua_State *L)
+{
+	struct pb_profiler *p = lua_touserdata(L, 1);
+	const char **why = lua_touserdata(L, 2);
+
+	pb_coroutines_take(L, p);
+	lua_pushinteger(L, pb_engine_start(L, p, why));
+	return 1;
+}
+
+/* profiler:start(): true; or nil, message, code. Once. */
+static int l_start(lua_State *L)
+{
+	struct pb_profiler *p = check_profiler(L);
+	const char *why = "a profiler is running in this process, which can have one at a time";
+	int r, raised;
+
+	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.running, 1, "Profiler has been started before");
+	if (p->lifetime->closing)
+		return pb_fail(L, -ECANCELED, "the Lua state is being closed");
+	/* Every call that may raise comes before the claim or in prepare, so that no error leaves the profiler claimed. */
+	lua_settop(L, 1);
+	lua_pushcfunction(L, prepare);
+	lua_pushvalue(L, 1);
+	lua_pushlightuserdata(L, &why);
+	if (pf_sampler_claim(&p->s) < 0)
+		return pb_fail(L, -EBUSY, "%s", why);
+	raised = lua_pcall(L, 2, 1, 0);
+	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
+	if (r == 0) {
+		why = "enable";
+		r = pf_sampler_start(&p->s);
+	}
+	if (r < 0) {
+		pb_engine_stop(L, p);
+		pb_coroutines_give_back(L, p);
+		pf_sampler_disclaim(&p->s);
+		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
+	}
+	p->lifetime->running = p;
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+static int l_stop(lua_State *L)
+{
+	return pb_result(L, stop(L, check_profiler(L)), "stop");
+}
+
+/* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before) or "stopped".
+ * */
+static int l_state(lua_State *L)
+{
+	const struct pb_profiler *p = check_profiler(L);
+
+	lua_pushstring(L, p->s.running ? (pf_sampler_inherited(&p->s) ? "inherited" : "running")
+			  : p->s.started_ns ? "stopped"
+			  : p->s.event && pf_event_usable(p->s.event) == -ECHILD ? "inherited" : "new");
+	return 1;
+}
+
+static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, const char *field)
+{
+	if (!text)
+		return;
+	lua_pushstring(L, pf_stacks_text_at(s, text));
+	lua_setfield(L, -2, field);
+}
+
+/* {kind =, ...}: see l_result. */
+static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_frame *f)
+{
+	static const char *const kinds[] = {NULL, "lua", "c", "state", "zone", "native", "kernel"};
+	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "native"};
+
+	lua_createtable(L, 0, 7);
+	lua_pushstring(L, kinds[f->kind]);
+	lua_setfield(L, -2, "kind");
+	if (f->kind == PF_FRAME_LUA || f->kind == PF_FRAME_C) {
+		const struct pf_function *fn = pf_stacks_function_at(s, (uint32_t)f->key);
+
+		set_text(L, s, fn->name, "func");
+		set_text(L, s, fn->source, "file");
+		set_text(L, s, fn->short_src, "short_src");
+		if (f->kind == PF_FRAME_C) {
+			pb_push_u64(L, fn->source_key);
+			lua_setfield(L, -2, "address");
+			return;
+		}
+		lua_pushinteger(L, fn->line);
+		lua_setfield(L, -2, "linedefined");
+		if (f->line) {
+			lua_pushinteger(L, (lua_Integer)f->line);
+			lua_setfield(L, -2, "line");
+		}
+	} else if (f->kind == PF_FRAME_STATE) {
+		lua_pushstring(L, states[f->key]);
+		lua_setfield(L, -2, "state");
+	} else if (f->kind == PF_FRAME_ZONE) {
+		lua_pushinteger(L, (lua_Integer)f->key);
+		lua_setfield(L, -2, "zone");
+	} else {
+		pb_push_u64(L, f->key);
+		lua_setfield(L, -2, "address");
+	}
+}
+
+static void push_sum(lua_State *L, uint64_t v, const char *field)
+{
+	pb_push_u64(L, v);
+	lua_setfield(L, -2, field);
+}
+
+/* profiler:result(): what was found, after the stop:
+ *
+ *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
+ *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
+ *   moments   the samples one by one, for core.moment; beyond: how many did not fit
+ *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;
+ *   lost, samples, duration_ns, memory */
+static int l_result(lua_State *L)
+{
+	struct pb_profiler *p = check_profiler(L);
+	const struct pf_stacks *s = &p->s.stacks;
+	static const struct pf_sum none;
+	const uint32_t n = s->nodes.n;
+	uint64_t unsampled;
+
+	luaL_argcheck(L, p->s.event && !p->s.running, 1, "Profiler is running or closed");
+	unsampled = pf_sampler_total(&p->s) - p->s.sum + pf_stacks_sum_at(s, 0)->weight;
+	lua_createtable(L, 0, 13);
+	lua_createtable(L, (int)s->frames.n, 0);
+	for (uint32_t i = 1; i <= s->frames.n; i++) {
+		push_frame(L, s, pf_stacks_frame_at(s, i));
+		lua_rawseti(L, -2, (int)i);
+	}
+	lua_setfield(L, -2, "frames");
+	for (int k = 0; k < 4; k++) {
+		static const char *const names[] = {"parent", "frame", "weight", "count"};
+
+		lua_createtable(L, (int)n, 0);
+		for (uint32_t i = 1; i <= n; i++) {
+			const struct pf_node *node = pf_stacks_node_at(s, i);
+			const struct pf_sum *sum = node->sum ? pf_stacks_sum_at(s, i) : &none;
+
+			pb_push_u64(L, k == 0 ? node->parent : k == 1 ? node->frame : k == 2 ? sum->weight : sum->count);
+			lua_rawseti(L, -2, (int)i);
+		}
+		lua_setfield(L, -2, names[k]);
+	}
+	if (p->s.moments.items) {
+		lua_pushlstring(L, (const char *)p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
+		lua_setfield(L, -2, "moments");
+		push_sum(L, p->s.moments.beyond, "beyond");
+	}
+	push_sum(L, pf_sampler_total(&p->s), "total");
+	push_sum(L, unsampled, "unsampled");
+	push_sum(L, pf_stacks_sum_at(s, 0)->count, "unsampled_count");
+	push_sum(L, pf_sampler_lost(&p->s), "lost");
+	push_sum(L, p->s.samples, "samples");
+	push_sum(L, p->s.duration_ns, "duration_ns");
+	push_sum(L, pf_stacks_memory(s) + pf_pendings_memory(&p->s.pending), "memory");
+	return 1;
+}
+
+/* core.moment(moments, i): time, addr, cpu, weight, node of the i-th; nothing behind the last. */
+static int l_moment(lua_State *L)
+{
+	size_t size;
+	const char *bytes = luaL_checklstring(L, 1, &size);
+	const lua_Integer i = luaL_checkinteger(L, 2);
+	struct pf_moment m;
+
+	if (i < 1 || (size_t)i > size / sizeof m)
+		return 0;
+	memcpy(&m, bytes + (size_t)(i - 1) * sizeof m, sizeof m);
+	pb_push_u64(L, m.time);
+	pb_push_i64(L, (int64_t)m.addr);
+	lua_pushinteger(L, (lua_Integer)m.cpu);
+	pb_push_u64(L, m.weight);
+	lua_pushinteger(L, (lua_Integer)m.node);
+	return 5;
+}
+
+/* core.set_zone(number): returns the previous zone of the thread; core.zone_setter(): the C function, for FFI; core.new_zone(): a
+ * new number. */
+static int l_set_zone(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pf_zone_set((uint32_t)luaL_checkinteger(L, 1)));
+	return 1;
+}
+
+static int l_zone_setter(lua_State *L)
+{
+	uint32_t (*setter)(uint32_t) = pf_zone_set;
+	void *address;
+
+	memcpy(&address, &setter, sizeof address);
+	lua_pushlightuserdata(L, address);
+	return 1;
+}
+
+static int l_new_zone(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pf_zone_new());
+	return 1;
+}
+
+/* core.object_address(function): an address that identifies a C function; without a function, one in the interpreter's code. */
+static int l_object_address(lua_State *L)
+{
+	int (*code)(lua_State *) = lua_gettop;
+
+	pb_push_u64(L, lua_isnoneornil(L, 1) ? (uint64_t)(uintptr_t)code : pb_function_address(L, 1));
+	return 1;
+}
+
+/* core.handler_call(pid): the system call that the signal's handler makes, to find out whether an event counts it. */
+static int l_handler_call(lua_State *L)
+{
+#if PB_LUAJIT
+	lua_State *copy;
+
+	pb_safe_copy((int)lua_tointeger(L, 1), &copy, &L, sizeof copy);
+#else
+	(void)L;
+#endif
+	return 0;
+}
+
+/* core.unix_time(): seconds. */
+static int l_unix_time(lua_State *L)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec / 1e9);
+	return 1;
+}
+
+void pb_open_profiler(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"profiler", l_profiler},
+					     {"set_zone", l_set_zone},
+					     {"zone_setter", l_zone_setter},
+					     {"new_zone", l_new_zone},
+					     {"unix_time", l_unix_time},
+					     {"object_address", l_object_address},
+					     {"moment", l_moment},
+					     {"handler_call", l_handler_call},
+					     {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
+					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
+
+	push_lifetime(L);
+	lua_pop(L, 1);
+	pb_register(L, functions);
+	pb_class(L, PB_PROFILER, methods, l_close);
+	lua_pop(L, 1);
+}

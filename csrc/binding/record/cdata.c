@@ -1,0 +1,118 @@
+/* Records for LuaJIT's compiler.
+ *
+ * A userdata's field costs a call through the C API, which is not compiled. So lua/perf/record/cdata.lua holds a record as a cdata:
+ * its bytes, and a tag that says what they mean. A sample's fields up to period stand where its layout has them, and
+ * Lua reads them there; the others, and those of other records, are parsed when they are asked for.
+ *
+ * A cdata keeps nothing alive, so the info of the event that wrote a record is found by the tag, which core.tag gives to a
+ * layout when its first record is met. Damage is found before a record is taken. */
+#include "binding/record/cdata.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/bytes.h"
+#include "core/record/sample_order.h"
+#include "binding/data/data.h"
+
+enum { TCDATA = 10 }; /* lua_type's on LuaJIT, which no header has */
+
+static int sound(const struct pf_layout *l, const unsigned char *bytes, size_t n)
+{
+	struct pf_record rec;
+
+	if (!l->tail && pf_load32(bytes) == PF_RECORD_SAMPLE)
+		return n % 8 == 0 && n >= sizeof(struct pf_header) + l->fixed_size;
+	return pf_record_parse(l, bytes, n, &rec) >= 0;
+}
+
+int pb_pack(const struct pf_layout *l, const unsigned char *bytes, size_t n, struct pb_packed *into)
+{
+	if (!l || !sound(l, bytes, n))
+		return PB_OTHERWISE;
+	if (!l->tag)
+		return PB_UNTAGGED;
+	if (!into || into->room < n)
+		return (int)n;
+	into->tag = (int32_t)(2 * l->tag + (pf_load32(bytes) == PF_RECORD_SAMPLE));
+	memcpy(into->bytes, bytes, n);
+	return PB_TAKEN;
+}
+
+/* Where the fields that stand in the same place of every sample stand: {name = bytes from the record's start}. */
+static void push_places(lua_State *L, uint64_t sample_type)
+{
+	lua_newtable(L);
+	for (const struct pf_place *p = pf_places; p->name; p++) {
+		if (!pf_place_at(p, sample_type))
+			continue;
+		lua_pushinteger(L, pf_place_at(p, sample_type));
+		lua_setfield(L, -2, p->name);
+	}
+}
+
+/* core.tag(source, intern): give the layout of the record that could not be taken from an Event or a Data the number that
+ * intern(info, layout, places) returns. */
+static int l_tag(lua_State *L)
+{
+	struct pb_event *e = pb_test(L, 1, PB_EVENT);
+	struct pb_data *p = pb_test(L, 1, PB_DATA);
+	struct pb_hold *hold = e ? &e->hold : p ? &p->hold : NULL;
+	struct pf_layout *l;
+	int outer;
+
+	lua_settop(L, 2);
+	outer = hold ? pb_hold(hold) : 0;
+	l = e ? pb_event_untagged(L, e) : p ? pb_data_untagged(L, p) : NULL;
+	if (l) {
+		lua_pushlstring(L, (const char *)l, sizeof *l);
+		push_places(L, l->sample_type);
+		lua_call(L, 3, 1);
+		l->tag = (uint32_t)lua_tointeger(L, -1);
+	}
+	if (e)
+		pb_event_let_go(e, outer);
+	if (p)
+		pb_data_let_go(p, outer);
+	return l ? 0 : luaL_argerror(L, 1, "no record waits there");
+}
+
+int pb_unpack(lua_State *L, int i, int info, struct pb_record *out)
+{
+	const struct pb_packed *p = lua_type(L, i) == TCDATA ? lua_topointer(L, i) : NULL;
+	const char *layout = lua_tostring(L, i + 1);
+	struct pf_layout l;
+
+	if (!p || !layout || pb_rawlen(L, i + 1) != sizeof l)
+		return 0;
+	memcpy(&l, layout, sizeof l);
+	out->bytes = p->bytes;
+	out->info = info;
+	return pf_record_parse(&l, p->bytes, pf_load16(p->bytes + 6), &out->rec) >= 0;
+}
+
+/* core.packed_field(record, layout, info, i): field i of core.record_fields(). For perf.record.cdata, which knows that record is one. */
+static int l_packed_field(lua_State *L)
+{
+	struct pb_record r;
+
+	if (!pb_unpack(L, 1, 3, &r))
+		return 0;
+	return pb_push_field(L, &r, (int)luaL_checkinteger(L, 4) - 1);
+}
+
+/* core.record_pointers(): what is called through FFI, as light userdata. */
+static int l_pointers(lua_State *L)
+{
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pb_event_take);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pb_data_take);
+	return 2;
+}
+
+void pb_open_packed(lua_State *L)
+{
+	static const luaL_Reg functions[] = {
+		{"tag", l_tag}, {"packed_field", l_packed_field}, {"record_pointers", l_pointers}, {NULL, NULL}};
+
+	pb_register(L, functions);
+}

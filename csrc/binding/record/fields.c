@@ -1,0 +1,142 @@
+/* The fields of a Record, samples' left out (record/sample_fields.c), that are tables or need a look at more than one member. Each
+ * function pushes one value. */
+#include "binding/data/data.h"
+#include "binding/record/record.h"
+
+void pb_set_u64(lua_State *L, const char *key, uint64_t v)
+{
+	pb_push_u64(L, v);
+	lua_setfield(L, -2, key);
+}
+
+void pb_set_text(lua_State *L, const char *key, const char *v)
+{
+	lua_pushstring(L, v);
+	lua_setfield(L, -2, key);
+}
+
+/* The kernel's name in lower case; "unknown" for what this module does not know, and size and body still tell. */
+PART(type)
+{
+	for (const struct pf_name *t = pf_names_record; t->name; t++)
+		if (t->value == r->rec.type) {
+			lua_pushstring(L, t->name);
+			return 1;
+		}
+	if (pb_user_type(r->rec.type))
+		lua_pushstring(L, pb_user_type(r->rec.type));
+	else
+		lua_pushliteral(L, "unknown");
+	return 1;
+}
+
+PART(type_id)
+{
+	pb_push_u64(L, r->rec.type);
+	return 1;
+}
+
+PART(size)
+{
+	lua_pushinteger(L, r->rec.size);
+	return 1;
+}
+
+PART(misc)
+{
+	lua_pushinteger(L, r->rec.misc);
+	return 1;
+}
+
+PART(cpu_mode)
+{
+	switch (r->rec.misc & 7) {
+#define X(sym, value, name)                                                                             \
+	case value:                                                                                     \
+		lua_pushliteral(L, name);                                                               \
+		break;
+#include "core/kernel/defs/mode.def"
+#undef X
+	default:
+		lua_pushliteral(L, "unknown");
+	}
+	return 1;
+}
+
+/* The label of the event that wrote it. */
+PART(event)
+{
+	pb_push_info(L, r);
+	lua_getfield(L, -1, "label");
+	return 1;
+}
+
+PART(executable)
+{
+	lua_pushboolean(L, !(r->rec.misc & 1 << 13)); /* MMAP_DATA */
+	return 1;
+}
+
+PART(flags)
+{
+	pb_push_u64(L, r->rec.type == PF_RECORD_AUX ? r->rec.aux_flags : r->rec.flags);
+	return 1;
+}
+
+PART(unregister)
+{
+	lua_pushboolean(L, r->rec.flags & 1);
+	return 1;
+}
+
+static int push_name(lua_State *L, uint32_t value, const struct pf_name *names)
+{
+	for (; names->name; names++)
+		if (names->value == value) {
+			lua_pushstring(L, names->name);
+			return 1;
+		}
+	lua_pushliteral(L, "unknown");
+	return 1;
+}
+
+#define X(sym, value, name) {name, value},
+PART(ksym_type)
+{
+	static const struct pf_name names[] = {
+#include "core/kernel/defs/ksymbol.def"
+		{0, 0}};
+	return push_name(L, r->rec.kind, names);
+}
+
+PART(kind)
+{
+	static const struct pf_name names[] = {
+#include "core/kernel/defs/bpf_event.def"
+		{0, 0}};
+	return push_name(L, r->rec.kind, names);
+}
+
+/* Array of {name=, dev=, ino=} in the kernel's order; also by name. */
+PART(namespaces)
+{
+	static const struct pf_name names[] = {
+#include "core/kernel/defs/namespace.def"
+		{0, 0}};
+	const uint64_t *v = pf_view_u64(r->bytes, r->rec.namespaces);
+
+	lua_createtable(L, r->rec.namespaces.n, r->rec.namespaces.n);
+	for (unsigned i = 0; i < r->rec.namespaces.n; i++, v += 2) {
+		lua_createtable(L, 0, 3);
+		pb_set_u64(L, "dev", v[0]);
+		pb_set_u64(L, "ino", v[1]);
+		if (i < sizeof names / sizeof *names - 1) {
+			pb_set_text(L, "name", names[i].name);
+			lua_pushvalue(L, -1);
+			lua_setfield(L, -3, names[i].name);
+		}
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+	return 1;
+}
+#undef X

@@ -1,0 +1,109 @@
+/* Layouts: the attrs of several events and the ids by which their records are told apart, for bytes that are not in a
+ * ring of this process: a file, another machine, a test.
+ *
+ *     local ls = core.layouts()
+ *     local i = ls:add(attr, info)        ls:bind(id, i)
+ *     local rec = ls:record(bytes)
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "binding/record/record.h"
+
+struct pf_layouts *pb_check_layouts(lua_State *L, int i)
+{
+	return pb_check(L, i, PB_LAYOUTS, "Layouts");
+}
+
+static int l_layouts(lua_State *L)
+{
+	struct pf_layouts *ls = pb_newuserdata(L, sizeof *ls);
+
+	memset(ls, 0, sizeof *ls);
+	luaL_getmetatable(L, PB_LAYOUTS);
+	lua_setmetatable(L, -2);
+	lua_newtable(L);
+	pb_setuservalue(L, -2);
+	return 1;
+}
+
+/* ls:add(attr [, info [, machine]]): the index of that attr's layout. info comes back with its records; machine is
+ * uname's name of the one whose registers the samples have. */
+static int l_add(lua_State *L)
+{
+	struct pf_layouts *ls = pb_check_layouts(L, 1);
+	const char *machine = luaL_optstring(L, 4, NULL);
+	const enum pf_arch arch = machine ? pf_arch_named(machine) : pf_arch_native();
+	struct pf_attr attr;
+	struct pf_layout l;
+	int i;
+
+	pb_check_attr(L, 2, &attr);
+	lua_settop(L, 3);
+	if (lua_isnil(L, 3)) {
+		lua_newtable(L);
+		lua_replace(L, 3);
+	}
+	luaL_checktype(L, 3, LUA_TTABLE);
+	pf_layout_init(&l, &attr, arch);
+	pb_getuservalue(L, 1);
+	lua_pushvalue(L, 3);
+	lua_rawseti(L, -2, (int)ls->n + 1);
+	i = pf_layouts_add(ls, &l);
+	if (i < 0)
+		return pb_fail(L, i, "layouts");
+	lua_pushinteger(L, i + 1);
+	return 1;
+}
+
+static int l_bind(lua_State *L)
+{
+	struct pf_layouts *ls = pb_check_layouts(L, 1);
+	uint64_t id = pb_check_u64(L, 2, UINT64_MAX), i = pb_check_u64(L, 3, UINT32_MAX);
+
+	luaL_argcheck(L, i >= 1 && i <= ls->n, 3, "no such layout");
+	return pb_result(L, pf_layouts_bind(ls, id, (uint32_t)i - 1), "layouts");
+}
+
+int pb_layouts_record(lua_State *L, int i, const unsigned char *bytes, size_t n, int swapped)
+{
+	const struct pf_layouts *ls = pb_check_layouts(L, i);
+	const struct pf_layout *l = swapped ? pf_layouts_find_swapped(ls, bytes, n) : pf_layouts_find(ls, bytes, n);
+	int info = 0, e;
+
+	if (l) {
+		pb_getuservalue(L, i);
+		lua_rawgeti(L, -1, (int)l->index + 1);
+		lua_remove(L, -2);
+		info = lua_gettop(L);
+	}
+	e = n < PF_RECORD_MAX_SIZE ? pb_push_record(L, l, bytes, n, swapped, info) : -EBADMSG;
+	return e < 0 ? pb_bad_record(L, e, bytes, n) : 1;
+}
+
+/* ls:record(bytes [, swapped]): a Record of one whole record's bytes; swapped: of the other byte order. */
+static int l_record(lua_State *L)
+{
+	size_t n;
+	const char *bytes = luaL_checklstring(L, 2, &n);
+
+	lua_settop(L, 3);
+	return pb_layouts_record(L, 1, (const unsigned char *)bytes, n, lua_toboolean(L, 3));
+}
+
+static int l_close(lua_State *L)
+{
+	pf_layouts_free(pb_check_layouts(L, 1));
+	return 0;
+}
+
+void pb_open_layouts(lua_State *L)
+{
+	static const luaL_Reg methods[] = {
+		{"add", l_add}, {"bind", l_bind}, {"record", l_record}, {"close", l_close}, {NULL, NULL}};
+
+	lua_pushcfunction(L, l_layouts);
+	lua_setfield(L, -2, "layouts");
+	pb_class(L, PB_LAYOUTS, methods, l_close);
+	lua_pop(L, 1);
+}

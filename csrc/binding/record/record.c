@@ -1,0 +1,421 @@
+/* Record.
+ *
+ * A field is looked up when it is asked for: __index finds its row in fields.def by name, and nil stands for a field that
+ * this record does not have. Nothing is kept, so a field that is a table is a new one each time. The methods that format
+ * are Lua (perf.record), loaded when first needed. */
+#include "binding/record/record.h"
+
+#include "binding/data/data.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum kind { KIND_PART, KIND_U64, KIND_U32, KIND_I64, KIND_I32, KIND_TEXT, KIND_HEX, KIND_BYTES, KIND_MISC, KIND_FLAG };
+
+#define MAKER_PART(name) pb_part_##name
+#define MAKER_U64(name) NULL
+#define MAKER_U32(name) NULL
+#define MAKER_I64(name) NULL
+#define MAKER_I32(name) NULL
+#define MAKER_TEXT(name) NULL
+#define MAKER_HEX(name) NULL
+#define MAKER_BYTES(name) NULL
+#define MAKER_MISC(name) NULL
+#define MAKER_FLAG(name) NULL
+
+static const struct field {
+	const char *name;
+	enum kind kind;
+	uint16_t offset;
+	uint64_t mask;
+	int (*part)(lua_State *L, const struct pb_record *r);
+} fields[] = {
+#define F(name, kind, mask, member) {#name, KIND_##kind, offsetof(struct pf_record, member), mask, MAKER_##kind(name)},
+#include "core/record/fields.def"
+#undef F
+};
+
+enum { NFIELDS = sizeof fields / sizeof *fields };
+
+static const struct {
+	const char *name;
+	int bit;
+} misc_bits[] = {
+#define X(sym, bit, name, mask) {name, bit},
+#include "core/record/misc.def"
+#undef X
+}, aux_bits[] = {
+#define X(sym, bit, name) {name, bit},
+#include "core/kernel/defs/aux_flag.def"
+#undef X
+};
+
+static const char empty_info; /* registry key: the info of a Record without any */
+
+static struct pb_record *check_record(lua_State *L, int i)
+{
+	return pb_check(L, i, PB_RECORD, "Record");
+}
+
+void pb_push_info(lua_State *L, const struct pb_record *r)
+{
+	if (r->info)
+		lua_pushvalue(L, r->info);
+	else
+		pb_getuservalue(L, 1);
+}
+
+void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
+{
+	luaL_Buffer b;
+
+	luaL_buffinit(L, &b);
+	for (size_t i = 0; i < n; i++) {
+		luaL_addchar(&b, "0123456789abcdef"[bytes[i] >> 4]);
+		luaL_addchar(&b, "0123456789abcdef"[bytes[i] & 15]);
+	}
+	luaL_pushresult(&b);
+}
+
+static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, const struct field *f)
+{
+	const void *member = (const char *)rec + f->offset;
+	const struct pf_view *v = member;
+
+	if (f->mask && !(rec->has & f->mask)) {
+		lua_pushnil(L);
+		return 1;
+	}
+	switch (f->kind) {
+	case KIND_PART:
+		return 0;
+	case KIND_U64:
+		pb_push_u64(L, *(const uint64_t *)member);
+		return 1;
+	case KIND_I64:
+		pb_push_i64(L, *(const int64_t *)member);
+		return 1;
+	case KIND_U32:
+		pb_push_u64(L, *(const uint32_t *)member);
+		return 1;
+	case KIND_I32:
+		lua_pushinteger(L, *(const int32_t *)member);
+		return 1;
+	case KIND_TEXT:
+	case KIND_BYTES:
+		lua_pushlstring(L, (const char *)bytes + v->at, v->n);
+		return 1;
+	case KIND_HEX:
+		pb_push_hex(L, bytes + v->at, v->n);
+		return 1;
+	case KIND_MISC:
+		for (size_t i = 0; i < sizeof misc_bits / sizeof *misc_bits; i++)
+			if (strcmp(misc_bits[i].name, f->name) == 0)
+				lua_pushboolean(L, rec->misc >> misc_bits[i].bit & 1);
+		return 1;
+	case KIND_FLAG:
+		for (size_t i = 0; i < sizeof aux_bits / sizeof *aux_bits; i++)
+			if (strcmp(aux_bits[i].name, f->name) == 0)
+				lua_pushboolean(L, rec->aux_flags >> aux_bits[i].bit & 1);
+		return 1;
+	}
+	return 0;
+}
+
+static int push_field(lua_State *L, const struct pb_record *r, const struct field *f)
+{
+	if (f->kind != KIND_PART)
+		return push_plain(L, &r->rec, r->bytes, f);
+	if (!f->mask || (r->rec.has & f->mask))
+		return f->part(L, r);
+	lua_pushnil(L);
+	return 1;
+}
+
+int pb_push_field(lua_State *L, const struct pb_record *r, int i)
+{
+	luaL_argcheck(L, i >= 0 && i < NFIELDS, 4, "no such field");
+	return push_field(L, r, &fields[i]);
+}
+
+int pb_plain_field(const char *name)
+{
+	for (int i = 0; i < NFIELDS; i++)
+		if (fields[i].kind != KIND_PART && strcmp(fields[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field)
+{
+	push_plain(L, rec, bytes, &fields[field]);
+}
+
+int pb_number_field(const char *name)
+{
+	const int i = pb_plain_field(name);
+
+	return i >= 0 && fields[i].kind <= KIND_I32 ? i : -1;
+}
+
+static int is_half(int field)
+{
+	return fields[field].kind == KIND_U32 || fields[field].kind == KIND_I32;
+}
+
+int pb_field_value(const struct pf_record *rec, int field, uint64_t *out)
+{
+	const struct field *f = &fields[field];
+	const void *member = (const char *)rec + f->offset;
+
+	if (f->mask && !(rec->has & f->mask))
+		return 0;
+	*out = is_half(field) ? *(const uint32_t *)member : *(const uint64_t *)member;
+	return 1;
+}
+
+void pb_push_number(lua_State *L, int field, uint64_t v)
+{
+	if (fields[field].kind == KIND_I64)
+		pb_push_i64(L, (int64_t)v);
+	else if (fields[field].kind == KIND_I32)
+		lua_pushinteger(L, (int32_t)v);
+	else
+		pb_push_u64(L, v);
+}
+
+uint64_t pb_as_field(int field, uint64_t v)
+{
+	return is_half(field) ? (uint32_t)v : v;
+}
+
+uint32_t pb_check_record_type(lua_State *L, int i)
+{
+	const char *name = luaL_checkstring(L, i);
+	const struct pf_name *t = pf_names_record;
+
+	while (t->name && strcmp(t->name, name) != 0)
+		t++;
+	if (!t->name)
+		luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
+	return t->value;
+}
+
+/* The Record at 1 by its metatable in upvalue 2: a look-up by name would cost as much as the rest. */
+static const struct pb_record *self(lua_State *L)
+{
+	const struct pb_record *r = pb_test_as(L, 1, lua_upvalueindex(2));
+
+	return r ? r : check_record(L, 1);
+}
+
+/* Upvalues: names to rows, to methods, and {function} for a field that Lua makes of the Record; the metatable. */
+static int l_index(lua_State *L)
+{
+	const struct pb_record *r = self(L);
+
+	if (pf_record_is_user(r->rec.type) && pb_user_field(L, r->bytes, r->rec.size))
+		return 1;
+	lua_pushvalue(L, 2);
+	lua_rawget(L, lua_upvalueindex(1));
+	switch (lua_type(L, -1)) {
+	case LUA_TNUMBER:
+		return push_field(L, r, &fields[lua_tointeger(L, -1)]);
+	case LUA_TTABLE:
+		lua_rawgeti(L, -1, 1);
+		lua_pushvalue(L, 1);
+		lua_call(L, 1, 1);
+		return 1;
+	default:
+		return 1;
+	}
+}
+
+/* The string that upvalue 1 names: a function of the module perf.record. */
+static int l_in_lua(lua_State *L)
+{
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perf.record");
+	lua_call(L, 1, 1);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_gettable(L, -2);
+	lua_insert(L, 1);
+	lua_pop(L, 1);
+	lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+	return lua_gettop(L);
+}
+
+/* rec:bytes(): as the kernel wrote them. */
+static int l_bytes(lua_State *L)
+{
+	const struct pb_record *r = check_record(L, 1);
+
+	lua_pushlstring(L, (const char *)r->bytes, r->rec.size);
+	return 1;
+}
+
+/* rec:info(): the table given with the event's attr: label, attr ... */
+static int l_info(lua_State *L)
+{
+	check_record(L, 1);
+	pb_getuservalue(L, 1);
+	return 1;
+}
+
+/* core.earlier(a, b): was Record a written before b? One without a time is earlier than any with one. */
+static int l_earlier(lua_State *L)
+{
+	const struct pf_record *a = &check_record(L, 1)->rec, *b = &check_record(L, 2)->rec;
+	int ta = (a->has & PF_SAMPLE(TIME)) != 0, tb = (b->has & PF_SAMPLE(TIME)) != 0;
+
+	lua_pushboolean(L, ta && tb ? a->time < b->time : ta < tb);
+	return 1;
+}
+
+static struct pb_record *new_record(lua_State *L, size_t n, int metatable)
+{
+	struct pb_record *r = pb_newuserdata(L, sizeof *r + n);
+
+	r->bytes = r->own;
+	r->info = 0;
+	r->room = (uint32_t)n;
+	lua_pushvalue(L, metatable);
+	lua_setmetatable(L, -2);
+	return r;
+}
+
+static int fill(lua_State *L, struct pb_record *r, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+		int swapped, int info)
+{
+	int e;
+
+	memcpy(r->own, bytes, n);
+	e = swapped ? pf_record_parse_swapped(l, r->own, n, &r->rec) : pf_record_parse(l, r->own, n, &r->rec);
+	if (e < 0) {
+		memset(&r->rec, 0, sizeof r->rec); /* a Record that is used again must not show half of this one */
+		return e;
+	}
+	if (info) {
+		lua_pushvalue(L, info);
+	} else {
+		lua_pushlightuserdata(L, (void *)(uintptr_t)&empty_info);
+		lua_rawget(L, LUA_REGISTRYINDEX);
+	}
+	pb_setuservalue(L, -2);
+	return e;
+}
+
+int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info)
+{
+	struct pb_record *r = new_record(L, n, metatable);
+	int e = fill(L, r, l, bytes, n, 0, info);
+
+	if (e < 0)
+		lua_pop(L, 1);
+	return e;
+}
+
+int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info)
+{
+	struct pb_record *r;
+	int e;
+
+	luaL_getmetatable(L, PB_RECORD);
+	r = new_record(L, n, lua_gettop(L));
+	lua_remove(L, -2);
+	e = fill(L, r, l, bytes, n, swapped, info);
+	if (e < 0)
+		lua_pop(L, 1);
+	return e;
+}
+
+int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+		     int info)
+{
+	struct pb_record *r = into ? lua_touserdata(L, into) : NULL;
+	int e;
+
+	if (!r || r->room < n)
+		return pb_push_record_as(L, metatable, l, bytes, n, info);
+	lua_pushvalue(L, into);
+	e = fill(L, r, l, bytes, n, 0, info);
+	if (e < 0)
+		lua_pop(L, 1);
+	return e;
+}
+
+int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n)
+{
+	struct pf_header h = {0};
+	const char *name = "unknown";
+
+	if (n >= sizeof h)
+		memcpy(&h, bytes, sizeof h);
+	for (const struct pf_name *t = pf_names_record; t->name; t++)
+		if (t->value == h.type)
+			name = t->name;
+	return pb_fail(L, err, "record of type %u (%s), %u bytes: its inner lengths do not fit", h.type, name, h.size);
+}
+
+/* core.user_fields(rec): a table of what a record of the perf tool has beyond the common fields; nil for the kernel's. */
+static int l_user_fields(lua_State *L)
+{
+	const struct pb_record *r = check_record(L, 1);
+
+	if (!pf_record_is_user(r->rec.type))
+		return 0;
+	lua_newtable(L);
+	pb_user_fields(L, r->bytes, r->rec.size);
+	return 1;
+}
+
+/* core.record_fields(): the names of all fields, in the order in which they print. */
+static int l_record_fields(lua_State *L)
+{
+	lua_createtable(L, NFIELDS, 0);
+	for (int i = 0; i < NFIELDS; i++) {
+		lua_pushstring(L, fields[i].name);
+		lua_rawseti(L, -2, i + 1);
+	}
+	return 1;
+}
+
+static void push_in_lua(lua_State *L, const char *name)
+{
+	lua_pushstring(L, name);
+	lua_pushcclosure(L, l_in_lua, 1);
+}
+
+void pb_open_record(lua_State *L)
+{
+	static const luaL_Reg functions[] = {
+		{"record_fields", l_record_fields}, {"user_fields", l_user_fields}, {"earlier", l_earlier}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"bytes", l_bytes}, {"info", l_info}, {NULL, NULL}};
+
+	pb_register(L, functions);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&empty_info);
+	lua_newtable(L);
+	lua_rawset(L, LUA_REGISTRYINDEX);
+
+	luaL_newmetatable(L, PB_RECORD);
+	lua_createtable(L, 0, NFIELDS + 8);
+	pb_register(L, methods);
+	push_in_lua(L, "totable");
+	lua_setfield(L, -2, "totable");
+	lua_createtable(L, 1, 0);
+	push_in_lua(L, "raw_fields");
+	lua_rawseti(L, -2, 1);
+	lua_setfield(L, -2, "raw_fields");
+	for (int i = 0; i < NFIELDS; i++) {
+		lua_pushinteger(L, i);
+		lua_setfield(L, -2, fields[i].name);
+	}
+	lua_pushvalue(L, -2);
+	lua_pushcclosure(L, l_index, 2);
+	lua_setfield(L, -2, "__index");
+	push_in_lua(L, "tostring");
+	lua_setfield(L, -2, "__tostring");
+	lua_pushliteral(L, "perf.Record");
+	lua_setfield(L, -2, "__name");
+	lua_setfield(L, -2, "Record");
+}

@@ -1,0 +1,70 @@
+/* Record: a userdata that holds a record's own bytes, and what pf_record_parse made of them. On LuaJIT those of rings and
+ * files are packed instead, see record/cdata.c. */
+#ifndef PB_RECORD_H
+#define PB_RECORD_H
+
+#include "core/record/record.h"
+#include "binding/base/binding.h"
+
+struct pb_record {
+	const unsigned char *bytes;
+	int info;      /* index of the info table of the event that wrote it (label, attr ...); 0: the uservalue, or an empty one */
+	uint32_t room; /* of own */
+	struct pf_record rec;
+	_Alignas(uint64_t) unsigned char own[]; /* the bytes of a userdata, which Lua 5.1 aligns to 4 on i386 */
+};
+
+/* record/fields.c, record/sample_fields.c: the fields that are not one number or one string. Each pushes one value; the Record is at
+ * index 1. */
+#define PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r)
+#define DECLARE_PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r);
+#define DECLARE_U64(name)
+#define DECLARE_U32(name)
+#define DECLARE_I64(name)
+#define DECLARE_I32(name)
+#define DECLARE_TEXT(name)
+#define DECLARE_HEX(name)
+#define DECLARE_BYTES(name)
+#define DECLARE_MISC(name)
+#define DECLARE_FLAG(name)
+#define F(name, kind, mask, member) DECLARE_##kind(name)
+#include "core/record/fields.def"
+#undef F
+
+/* Field i, by its place in fields.def; returns 1. */
+int pb_push_field(lua_State *L, const struct pb_record *r, int i);
+void pb_push_info(lua_State *L, const struct pb_record *r);
+void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
+/* Set a key of the table on top of the stack. */
+void pb_set_u64(lua_State *L, const char *key, uint64_t v);
+void pb_set_text(lua_State *L, const char *key, const char *v);
+
+/* Push a Record of a copy of the bytes; info is the index of its info table, absolute, or 0. Returns what
+ * pf_record_parse does; when that is negative nothing is pushed. */
+int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info);
+/* The same in native byte order, with Record's metatable at hand, at an absolute or pseudo-index: for loops. */
+int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
+/* The same; but where the index into is not 0, it is a Record's, which is filled again and pushed if it has room. */
+int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+		     int info);
+/* The number of a field that is one number, text or string of bytes, -1 for any other name; and push that field of a parsed
+ * record, without a Record. */
+int pb_plain_field(const char *name);
+void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field);
+/* The number of a field that is one number, or -1. Get its value from a parsed record as 64 bits; returns 0 if the record does
+ * not have it. Push such a value. Convert a number from Lua to such a value. */
+int pb_number_field(const char *name);
+int pb_field_value(const struct pf_record *rec, int field, uint64_t *out);
+void pb_push_number(lua_State *L, int field, uint64_t v);
+uint64_t pb_as_field(int field, uint64_t v);
+/* The type that the string at i names; raises. */
+uint32_t pb_check_record_type(lua_State *L, int i);
+/* nil, message, code for a record that pb_push_record or pb_push_record_as refused. */
+int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
+
+/* layouts.c: a table of layouts with the id of each event, for records that come from anywhere but a ring. */
+struct pf_layouts *pb_check_layouts(lua_State *L, int i);
+/* One whole record by the Layouts at index i, absolute: Record, or nil, message, "EBADMSG". Returns how many it pushed. */
+int pb_layouts_record(lua_State *L, int i, const unsigned char *bytes, size_t n, int swapped);
+
+#endif

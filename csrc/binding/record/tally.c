@@ -1,0 +1,307 @@
+/* Tally: counts by key, out of a ring or a file (core/tally.h). The fields that samples have in the same place are read from there;
+ * others are parsed out. */
+#include "core/record/tally.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/bytes.h"
+#include "core/record/sample_order.h"
+#include "binding/data/data.h"
+#include "binding/record/record.h"
+#include "binding/event/ring.h"
+
+#define PB_TALLY "perf.Tally"
+
+enum { FIELDS = PF_TALLY_MAX_KEYS + 1 }; /* the keys, and after them the weight */
+
+/* Where a layout's samples have the fields. */
+struct plan {
+	const struct pf_layout *layout;
+	int placed; /* all of them have a place */
+	uint16_t at[FIELDS], size[FIELDS];
+};
+
+struct pb_tally {
+	struct pf_tally t;
+	uint32_t type;
+	int nfields, weighted;
+	int field[FIELDS];
+	char name[FIELDS][24];
+	uint64_t without; /* records that lack a field */
+	uint32_t generation; /* pf_fork_generation when it was made */
+};
+
+static struct pb_tally *check_tally(lua_State *L)
+{
+	struct pb_tally *p = pb_check(L, 1, PB_TALLY, "Tally");
+
+	luaL_argcheck(L, p->t.slots, 1, "Tally is closed");
+	if (pf_inherited(p->generation))
+		pb_refuse_inherited(L, 1, "Tally");
+	return p;
+}
+
+static void add_field(lua_State *L, struct pb_tally *p, int i)
+{
+	const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
+	const int field = pb_number_field(name);
+
+	if (field < 0 || strlen(name) >= sizeof p->name[0])
+		luaL_error(L, "field '%s' is not one number", name);
+	p->field[i] = field;
+	strcpy(p->name[i], name);
+	p->nfields++;
+	lua_pop(L, 1);
+}
+
+/* core.tally(fields, max, weight or nil, type): Tally, or nil, message, code. */
+static int l_tally(lua_State *L)
+{
+	const uint32_t max = (uint32_t)pb_check_u64(L, 2, UINT32_MAX);
+	struct pb_tally *p;
+	size_t n;
+	int r;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	n = pb_rawlen(L, 1);
+	luaL_argcheck(L, n >= 1 && n <= PF_TALLY_MAX_KEYS, 1, "1 to 4 fields expected");
+	p = pb_newplain(L, sizeof *p);
+	memset(p, 0, sizeof *p);
+	luaL_getmetatable(L, PB_TALLY);
+	lua_setmetatable(L, -2);
+	p->type = pb_check_record_type(L, 4);
+	p->generation = pf_fork_generation();
+	for (size_t i = 0; i < n; i++) {
+		lua_rawgeti(L, 1, (int)i + 1);
+		add_field(L, p, (int)i);
+	}
+	p->weighted = !lua_isnoneornil(L, 3);
+	if (p->weighted) {
+		lua_pushvalue(L, 3);
+		add_field(L, p, (int)n);
+	}
+	r = pf_tally_init(&p->t, (uint32_t)n, max);
+	return r < 0 ? pb_fail(L, r, "tally") : 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct pb_tally *p = pb_test(L, 1, PB_TALLY);
+
+	if (p)
+		pf_tally_free(&p->t);
+	return 0;
+}
+
+static void make_plan(const struct pb_tally *p, struct plan *plan, const struct pf_layout *l)
+{
+	plan->layout = l;
+	plan->placed = !l->tail && p->type == PF_RECORD_SAMPLE;
+	for (int i = 0; i < p->nfields; i++) {
+		plan->at[i] = pf_place_named(p->name[i], l->sample_type, &plan->size[i]);
+		plan->placed &= plan->at[i] != 0;
+	}
+}
+
+static void placed_values(const struct pb_tally *p, const struct plan *plan, const unsigned char *bytes, uint64_t *out)
+{
+	for (int i = 0; i < p->nfields; i++)
+		out[i] = plan->size[i] == 8 ? pf_load64(bytes + plan->at[i]) : pf_load32(bytes + plan->at[i]);
+}
+
+/* The fields of one record. 1; 0 when it lacks one; -EBADMSG. */
+static int values_of(const struct pb_tally *p, struct plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+		     uint64_t *out)
+{
+	struct pf_record rec;
+
+	if (l && l != plan->layout)
+		make_plan(p, plan, l);
+	if (l && plan->placed) {
+		if (n % 8 || n < sizeof(struct pf_header) + l->fixed_size)
+			return -EBADMSG;
+		placed_values(p, plan, bytes, out);
+		return 1;
+	}
+	if (pf_record_parse(l, bytes, n, &rec) < 0)
+		return -EBADMSG;
+	for (int i = 0; i < p->nfields; i++)
+		if (!pb_field_value(&rec, p->field[i], &out[i]))
+			return 0;
+	return 1;
+}
+
+/* Returns 1 when the record was counted, 0 when not, or -errno. */
+static int count(struct pb_tally *p, struct plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n)
+{
+	uint64_t v[FIELDS];
+	int r;
+
+	if (pf_load32(bytes) != p->type)
+		return 0;
+	r = values_of(p, plan, l, bytes, n, v);
+	if (r == 0)
+		p->without++;
+	if (r != 1)
+		return r;
+	r = pf_tally_add(&p->t, v, p->weighted ? v[p->nfields - 1] : 1);
+	return r < 0 ? r : 1;
+}
+
+/* Samples one behind the other, as most of a ring is: their number, and *done bytes more. The first record that is anything else, or
+ * lies around the ring's end, or finds no memory, is left to count(). */
+static uint64_t count_span(struct pb_tally *p, const struct plan *plan, struct pf_ring *ring, size_t *done)
+{
+	const size_t least = sizeof(struct pf_header) + plan->layout->fixed_size;
+	const unsigned char *bytes;
+	size_t left = pf_ring_span(ring, &bytes), at = 0;
+	uint64_t n = 0, v[FIELDS];
+
+	while (left - at >= least && pf_load32(bytes + at) == PF_RECORD_SAMPLE) {
+		const size_t size = pf_load16(bytes + at + 6);
+
+		if (size < least || size % 8 || size > left - at)
+			break;
+		placed_values(p, plan, bytes + at, v);
+		if (pf_tally_add(&p->t, v, p->weighted ? v[p->nfields - 1] : 1) < 0)
+			break;
+		at += size;
+		n++;
+	}
+	if (at)
+		pf_ring_skip(ring, at);
+	*done += at;
+	return n;
+}
+
+/* One ring's worth at most, so that no writer keeps this going for ever. Damaged records are left out. */
+static int take_ring(lua_State *L, struct pb_tally *p, struct pb_event *e)
+{
+	struct plan plan = {0};
+	const unsigned char *bytes;
+	uint64_t n = 0;
+	size_t done = 0;
+	int size;
+
+	if (e->layouts.n == 1)
+		make_plan(p, &plan, e->layouts.list[0]);
+	while (done < e->ring.data_size && (size = pf_ring_peek(&e->ring, &bytes)) != 0) {
+		int r = size < 0 ? size : count(p, &plan, pf_layouts_find(&e->layouts, bytes, (size_t)size), bytes, (size_t)size);
+
+		if (r < 0 && r != -EBADMSG)
+			return pb_fail(L, r, "tally");
+		n += r > 0;
+		if (size > 0) {
+			done += (size_t)size;
+			pf_ring_release(&e->ring);
+		}
+		if (plan.placed && e->layouts.n == 1)
+			n += count_span(p, &plan, &e->ring, &done);
+	}
+	pb_push_u64(L, n);
+	return 1;
+}
+
+/* The Data is at 1, Record's metatable at 2. */
+static int take_data(lua_State *L, struct pb_tally *p, struct pb_data *d)
+{
+	struct plan plan = {0};
+	struct pf_data_record r;
+	uint64_t n = 0;
+	int step;
+
+	while ((step = pb_data_next_of(L, d, p->type, 2, &r)) != 0) {
+		step = count(p, &plan, r.layout, r.bytes, r.size);
+		if (step == -EBADMSG) {
+			pb_data_failed(L, d, pf_data_bad(&d->d, r.offset, "a record's parts do not fit into it"));
+			lua_settop(L, 2);
+		} else if (step < 0) {
+			return pb_fail(L, step, "tally");
+		}
+		n += step > 0;
+	}
+	pb_push_u64(L, n);
+	return 1;
+}
+
+/* tally:take(source): count what is in an Event's ring now, or all the rest of a Data. How many records were counted; or nil,
+ * message, code. */
+static int l_take(lua_State *L)
+{
+	struct pb_tally *p = check_tally(L);
+
+	if (!pb_test(L, 2, PB_DATA))
+		return take_ring(L, p, pb_check_mapped(L, 2));
+	lua_settop(L, 2);
+	lua_pushvalue(L, 1); /* kept, at 3; the Data comes first */
+	lua_remove(L, 1);
+	luaL_getmetatable(L, PB_RECORD);
+	lua_insert(L, 2);
+	return take_data(L, p, pb_check_data(L, 1));
+}
+
+/* tally:next(i): i to go on with, count, and the key's fields; nil behind the last. i is 0 at first. */
+static int l_next(lua_State *L)
+{
+	const struct pb_tally *p = check_tally(L);
+	uint32_t i = (uint32_t)luaL_checknumber(L, 2);
+	const uint64_t *key;
+	uint64_t n = pf_tally_next(&p->t, &i, &key);
+
+	if (n == 0)
+		return 0;
+	lua_pushinteger(L, (lua_Integer)i);
+	pb_push_u64(L, n);
+	for (uint32_t k = 0; k < p->t.nkeys; k++)
+		pb_push_number(L, p->field[k], key[k]);
+	return 2 + (int)p->t.nkeys;
+}
+
+/* tally:count(field, ...): the count of a key. */
+static int l_count(lua_State *L)
+{
+	const struct pb_tally *p = check_tally(L);
+	uint64_t key[PF_TALLY_MAX_KEYS];
+	int negative;
+
+	for (uint32_t k = 0; k < p->t.nkeys; k++) {
+		if (!pb_to_u64(L, (int)k + 2, &key[k], &negative))
+			return luaL_argerror(L, (int)k + 2, "number expected");
+		key[k] = pb_as_field(p->field[k], key[k]);
+	}
+	pb_push_u64(L, pf_tally_count(&p->t, key));
+	return 1;
+}
+
+/* tally:totals(): the sum of all counts, that of new keys beyond max, how many keys, and how many records lack a field. */
+static int l_totals(lua_State *L)
+{
+	const struct pb_tally *p = check_tally(L);
+
+	pb_push_u64(L, p->t.total);
+	pb_push_u64(L, p->t.other);
+	pb_push_u64(L, p->t.n);
+	pb_push_u64(L, p->without);
+	return 4;
+}
+
+static int l_clear(lua_State *L)
+{
+	struct pb_tally *p = check_tally(L);
+
+	pf_tally_clear(&p->t);
+	p->without = 0;
+	return 0;
+}
+
+void pb_open_tally(lua_State *L)
+{
+	static const luaL_Reg methods[] = {{"take", l_take},     {"next", l_next},   {"count", l_count},
+					   {"totals", l_totals}, {"clear", l_clear}, {"close", l_close}, {NULL, NULL}};
+
+	lua_pushcfunction(L, l_tally);
+	lua_setfield(L, -2, "tally");
+	pb_class(L, PB_TALLY, methods, l_close);
+	lua_pop(L, 1);
+}

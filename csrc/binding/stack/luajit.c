@@ -1,0 +1,500 @@
+/* LuaJIT: the safe point is the hook of LuaJIT's own profiler, for which compiled code stops too.
+ * luaJIT_profile_start puts a check into compiled code wherever the line changes, and installs a handler for SIGPROF that asks
+ * for the hook, with a timer that sends it. We keep the address of that handler and restore the previous timer and signal action;
+ * our own signal handler calls it. The hook runs before the next instruction.
+ *
+ * LuaJIT has one profiler in a process, and others can stop ours: lua_close stops it before the first finalizer runs,
+ * jit.profile.stop and jit.p stop it at any time. LuaJIT's handler must not be called then: it has no state any more, and if the
+ * program has started a profiler of its own, the handler would count for that. Three words of LuaJIT's static memory tell what is
+ * running: the state (0: none), the callback, and its data. They are found once, by the callback and the data of our first start.
+ * LuaJIT changes them on the thread that runs the state, which is the thread that gets our signal, and it clears the state last.
+ * So the handler may be called whenever all three are ours.
+ *
+ * The public interface does not give the following. We find each once, by looking at a small function while it runs, and do
+ * without it if it cannot be found:
+ *
+ *   slot      the place on the C stack, above the hook, where the interpreter keeps the address of the next instruction.
+ *             The instruction before that one ran when the signal came, so its line is the one to report.
+ *   vmstate   what the interpreter is doing: running a C function, collecting garbage, compiling
+ *   cur_L, cframe   the running thread, and its frame of the interpreter; without a frame the program is outside of Lua
+ *   func_pc   a function's first instruction: if that is the next one, the signal came while the caller ran */
+#include "binding/profile/profiler.h"
+
+#if PB_LUAJIT
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "core/base/sys.h"
+
+enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
+enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* values of g->vmstate; from 0 on it is a trace's number, else the compiler's */
+
+static struct {
+	void (*handler)(int); /* LuaJIT's handler of SIGPROF */
+	const volatile uintptr_t *profile; /* LuaJIT's three words: state, callback, data */
+	int tried;
+	/* The places, as indexes of words from the start of each structure: */
+	int slot;          /* from the hook's frame address; 0: unknown */
+	int func_pc;       /* in a function object; 0: unknown */
+	int glref, cframe; /* in a thread; glref == 0: these two, cur_L and vmstate are unknown */
+	int cur_L;         /* in the global state */
+	int vmstate;       /* in the global state, in half words */
+	int main;          /* from the global state back to the main thread */
+} vm;
+
+/* What the signal handler reads, for the one running profiler. */
+static struct {
+	const volatile uintptr_t *main_cframe, *cur_L;
+	const volatile int32_t *vmstate;
+} at;
+
+/* --- whose profile LuaJIT has ------------------------------------------------------------------------------------------ */
+
+static void on_hook(void *data, lua_State *L, int samples, int vmstate);
+
+static uintptr_t hook_word(void)
+{
+	void (*hook)(void *, lua_State *, int, int) = on_hook;
+	uintptr_t word;
+
+	memcpy(&word, &hook, sizeof word);
+	return word;
+}
+
+/* Does LuaJIT's profiler run for p, or for any of ours if p is NULL? May be called in the signal handler. */
+static int ours(const struct pb_profiler *p)
+{
+	const volatile uintptr_t *profile = vm.profile;
+
+	return profile && profile[0] && profile[1] == hook_word() && (!p || profile[2] == (uintptr_t)p);
+}
+
+struct started {
+	const struct pb_profiler *p;
+	lua_State *L;
+	int found;
+};
+
+static int is_word_of(const lua_State *L, uintptr_t word)
+{
+	for (int i = 1; i < THREAD_WORDS; i++)
+		if (((const uintptr_t *)(const void *)L)[i] == word)
+			return 1;
+	return 0;
+}
+
+/* Search the writable memory of the shared object that has the handler for a reference to the state, followed by the callback and
+ * its data. The last two alone may occur in other places; the state is verified by a thread, which refers to it too. */
+static int __attribute__((no_sanitize("address"))) find_in_object(struct dl_phdr_info *object, size_t size, void *data)
+{
+	struct started *started = data;
+	uintptr_t handler, hook = hook_word();
+	int here = 0;
+
+	(void)size;
+	memcpy(&handler, &vm.handler, sizeof handler);
+	for (int i = 0; i < object->dlpi_phnum; i++)
+		here |= object->dlpi_phdr[i].p_type == PT_LOAD && handler - object->dlpi_addr - object->dlpi_phdr[i].p_vaddr <
+								      object->dlpi_phdr[i].p_memsz;
+	for (int i = 0; here && i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		const uintptr_t from = object->dlpi_addr + ph->p_vaddr, end = from + ph->p_memsz;
+
+		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W) || ph->p_memsz < 4 * sizeof from)
+			continue;
+		for (const uintptr_t *w = (const uintptr_t *)((from + sizeof from - 1) / sizeof from * sizeof from);
+		     (uintptr_t)(w + 3) <= end; w++)
+			if (w[1] == hook && w[2] == (uintptr_t)started->p && w[0] && is_word_of(started->L, w[0]))
+				vm.profile = started->found++ ? NULL : w;
+	}
+	return here;
+}
+
+/* --- learning ------------------------------------------------------------------------------------------------------- */
+
+static struct {
+	int on;
+	lua_State *L;
+	const uintptr_t *g;
+	uint8_t vmstate[2 * GLOBAL_WORDS], cur_L[GLOBAL_WORDS]; /* whether it can still be there */
+	uint8_t hooked;
+} learn;
+
+static void narrow(int32_t state)
+{
+	const int32_t *half = (const int32_t *)(const void *)learn.g;
+
+	if (!learn.g)
+		return;
+	for (int i = 0; i < 2 * GLOBAL_WORDS; i++)
+		learn.vmstate[i] = learn.vmstate[i] && half[i] == state;
+	for (int i = 0; i < GLOBAL_WORDS; i++)
+		learn.cur_L[i] = learn.cur_L[i] && learn.g[i] == (uintptr_t)learn.L;
+}
+
+static int only(const uint8_t *set, int n)
+{
+	int found = -1;
+
+	for (int i = 0; i < n; i++)
+		if (set[i]) {
+			if (found >= 0)
+				return -1;
+			found = i;
+		}
+	return found;
+}
+
+static int line_of(lua_State *L)
+{
+	lua_Debug ar;
+
+	return lua_getstack(L, 0, &ar) && lua_getinfo(L, "l", &ar) ? ar.currentline : -1;
+}
+
+/* The hook at line 3 of the probe's source, where the previous instruction is the call on line 2. */
+static void learn_in_hook(lua_State *L, uintptr_t *frame)
+{
+	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
+	lua_Debug ar;
+
+	narrow(VM_INTERP);
+	if (line_of(L) != 3)
+		return;
+	learn.hooked = 1;
+	for (int i = 1; i < STACK_WORDS && !vm.slot; i++) {
+		const uintptr_t pc = frame[i];
+
+		if (pc < 65536 || pc % INSTRUCTION)
+			continue;
+		frame[i] = pc - INSTRUCTION;
+		if (line_of(L) == 2)
+			vm.slot = i;
+		frame[i] = pc;
+	}
+	if (!vm.slot)
+		return;
+	for (int i = 1; i < THREAD_WORDS; i++)
+		if (thread[i] >= (uintptr_t)frame && thread[i] < (uintptr_t)(frame + 4 * STACK_WORDS))
+			vm.cframe = i;
+	if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
+		return;
+	fn = lua_topointer(L, -1);
+	for (int i = 1; i < 5; i++) /* the smallest function object has five words */
+		if (frame[vm.slot] > fn[i] && frame[vm.slot] - fn[i] <= 16 * INSTRUCTION)
+			vm.func_pc = i;
+	lua_pop(L, 1);
+}
+
+static int l_learn(lua_State *L)
+{
+	learn.L = L;
+	narrow(VM_C);
+	pb_function_learn(L);
+	vm.handler(SIGPROF);
+	return 0;
+}
+
+/* Find the global state: two threads refer to it at the same index, it lies right behind the main thread and refers to that. */
+static void find_global(const uintptr_t *a, const uintptr_t *b)
+{
+	uintptr_t g[GLOBAL_WORDS], nearest = MOST_DISTANCE;
+
+	for (int i = 1; i < 6; i++) {
+		if (a[i] != b[i] || a[i] % sizeof *a || pb_safe_copy(getpid(), g, (const void *)a[i], sizeof g) < 0)
+			continue;
+		for (int k = 1; k < GLOBAL_WORDS; k++)
+			if (g[k] < a[i] && a[i] - g[k] < nearest && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i])
+				nearest = a[i] - g[k];
+		if (nearest < MOST_DISTANCE) {
+			vm.glref = i;
+			vm.main = (int)(nearest / sizeof *a);
+			learn.g = (const uintptr_t *)a[i];
+			return;
+		}
+	}
+}
+
+static int run_probe(lua_State *L)
+{
+	static const char source[] = "local f = ...\nf()\nlocal x = f\nreturn x";
+
+	if (luaL_loadbuffer(L, source, sizeof source - 1, "=perf") != 0)
+		return 0;
+	lua_pushcfunction(L, l_learn);
+	return lua_pcall(L, 1, 0, 0) == 0;
+}
+
+static void learn_layout(lua_State *L)
+{
+	const lua_Hook hook = lua_gethook(L);
+	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+	lua_State *co = lua_newthread(L);
+	int ok;
+
+	vm.tried++;
+	lua_sethook(L, NULL, 0, 0); /* of all threads: another hook's code would run between the probe's instructions */
+	memset(&learn, 0, sizeof learn);
+	memset(learn.vmstate, 1, sizeof learn.vmstate);
+	memset(learn.cur_L, 1, sizeof learn.cur_L);
+	find_global((const uintptr_t *)(const void *)L, (const uintptr_t *)(const void *)co);
+	learn.on = 1;
+	ok = run_probe(co) && run_probe(L);
+	learn.on = 0;
+	lua_sethook(L, hook, mask, count);
+	lua_pop(L, 1);
+	vm.vmstate = only(learn.vmstate, 2 * GLOBAL_WORDS);
+	vm.cur_L = only(learn.cur_L, GLOBAL_WORDS);
+	if (!ok || !learn.hooked || vm.vmstate < 0 || vm.cur_L < 0 || !vm.cframe)
+		vm.glref = 0;
+}
+
+static void look_at(lua_State *L)
+{
+	const uintptr_t *g;
+
+	memset(&at, 0, sizeof at);
+	if (!vm.glref)
+		return;
+	g = (const uintptr_t *)((const uintptr_t *)(const void *)L)[vm.glref];
+	at.cur_L = g + vm.cur_L;
+	at.main_cframe = g - vm.main + vm.cframe;
+	at.vmstate = (const int32_t *)(const void *)g + vm.vmstate;
+}
+
+/* --- the handler's part --------------------------------------------------------------------------------------------- */
+
+enum pf_state pb_engine_classify(void *owner, uint64_t *function)
+{
+	const struct pb_profiler *p = owner;
+	const uintptr_t *L;
+	int32_t state;
+
+	if (!ours(owner))
+		return PF_UNSAMPLED; /* LuaJIT's profiler was stopped, so no safe point will come */
+	if (!at.vmstate)
+		return PF_AT_LUA;
+	state = *at.vmstate;
+	L = (const uintptr_t *)*at.cur_L;
+	if (state == VM_GC)
+		return PF_AT_GC;
+	/* Outside of Lua. After some yields vmstate does not show that. */
+	if (!*at.main_cframe && (!L || !L[vm.cframe]))
+		return PF_OUTSIDE;
+	if (state >= 0 || state == VM_INTERP)
+		return PF_AT_LUA;
+	if (state != VM_C)
+		return PF_AT_JIT;
+	if (p->may_ask)
+		*function = pb_function_running(p->s.tid, L);
+	return PF_AT_C;
+}
+
+/* After its callback LuaJIT's profiler restores the hook's events. If a signal handler set a hook meanwhile, as the interpreter's
+ * does at ^C, the events of that hook are lost. So a hook without events gets those that the interpreter gives its hook. */
+static void remind_of_hook(void)
+{
+	lua_State *L = at.cur_L ? (lua_State *)*at.cur_L : NULL;
+	lua_Hook hook = L ? lua_gethook(L) : NULL;
+
+	if (hook && lua_gethookmask(L) == 0)
+		lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, lua_gethookcount(L) > 0 ? lua_gethookcount(L) : 1);
+}
+
+void pb_engine_trigger(void *owner)
+{
+	pb_terminate_remind();
+	if (ours(owner)) {
+		remind_of_hook();
+		vm.handler(SIGPROF);
+	}
+}
+
+/* --- the hook ------------------------------------------------------------------------------------------------------- */
+
+/* Has the function at level 0 not begun? */
+static int at_first(lua_State *L, uintptr_t pc)
+{
+	const uintptr_t *fn;
+	lua_Debug ar;
+
+	if (!vm.func_pc || !lua_getstack(L, 0, &ar) || !lua_getinfo(L, "f", &ar))
+		return 0;
+	fn = lua_topointer(L, -1);
+	lua_pop(L, 1);
+	/* the header, then the first instruction; pc is the address after that */
+	return pc - fn[vm.func_pc] == 2 * INSTRUCTION;
+}
+
+/* If vmstate is unknown, every sample gets the state that LuaJIT's handler saw at the first signal. */
+static void set_state(struct pb_profiler *p, int vmstate)
+{
+	for (uint32_t i = 0; i < p->s.pending.n; i++)
+		p->s.pending.items[i].kind.state = vmstate == 'C'   ? PF_AT_C
+						   : vmstate == 'G' ? PF_AT_GC
+						   : vmstate == 'J' ? PF_AT_JIT
+								    : PF_AT_LUA;
+}
+
+/* Is the C function that ran unknown, or the one that the frame shows? Then the frame suffices. */
+static int shown(struct pb_profiler *p, const struct pf_kind *k, uint32_t frame)
+{
+	const struct pf_frame *f = pf_stacks_frame_at(&p->s.stacks, frame);
+
+	return k->state == PF_AT_C && f->kind == PF_FRAME_C &&
+	       (!k->function || k->function == pf_stacks_function_at(&p->s.stacks, (uint32_t)f->key)->source_key);
+}
+
+static int at_c(const struct pf_pendings *pending)
+{
+	for (uint32_t i = 0; i < pending->n; i++)
+		if (pending->items[i].count && pending->items[i].kind.state == PF_AT_C)
+			return 1;
+	return 0;
+}
+
+static void attribute(struct pb_profiler *p, lua_State *L, uintptr_t *slot)
+{
+	struct pf_pendings *pending = &p->s.pending;
+	uint32_t frames[PF_SAMPLER_DEPTH];
+	unsigned n;
+
+	if (slot && at_c(pending) && at_first(L, *slot)) {
+		/* The function at level 0 was called by a C function, which may be on the stack with its name. */
+		n = pb_walk(p, L, 1, frames);
+		for (uint32_t i = 0; n && i < pending->n; i++)
+			if (shown(p, &pending->items[i].kind, frames[0]))
+				pending->items[i].kind.state = PF_AT_LUA;
+	} else {
+		if (slot)
+			*slot -= INSTRUCTION;
+		n = pb_walk(p, L, 0, frames);
+		if (slot)
+			*slot += INSTRUCTION;
+	}
+	pf_sampler_flush(&p->s, frames, n);
+}
+
+static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data, lua_State *L, int samples, int vmstate)
+{
+	struct pb_profiler *p = data;
+	uintptr_t *frame = __builtin_frame_address(0);
+
+	(void)samples;
+	if (learn.on) {
+		learn_in_hook(L, frame);
+		return;
+	}
+	if (!p->s.running || p->s.own)
+		return;
+	pf_sampler_enter(&p->s);
+	if (pf_pendings_any(&p->s.pending)) {
+		if (!at.vmstate)
+			set_state(p, vmstate);
+		attribute(p, L, vm.slot ? frame + vm.slot : NULL);
+	}
+	pf_sampler_leave(&p->s);
+}
+
+/* --- start and stop ------------------------------------------------------------------------------------------------- */
+
+/* The action of the signal, and the timer, as they were before LuaJIT's profiler took them. */
+struct kept {
+	struct sigaction action;
+	struct itimerval timer;
+	sigset_t mask;
+};
+
+static void keep(struct kept *k)
+{
+	sigset_t prof;
+
+	sigemptyset(&prof);
+	sigaddset(&prof, SIGPROF);
+	pthread_sigmask(SIG_BLOCK, &prof, &k->mask);
+	sigaction(SIGPROF, NULL, &k->action);
+	getitimer(ITIMER_PROF, &k->timer);
+}
+
+static void give_back(const struct kept *k)
+{
+	sigaction(SIGPROF, &k->action, NULL);
+	setitimer(ITIMER_PROF, &k->timer, NULL);
+	pthread_sigmask(SIG_SETMASK, &k->mask, NULL);
+}
+
+/* Does LuaJIT's profiler run for jit.p or another user? */
+static int in_use(const struct kept *k)
+{
+	Dl_info theirs, mine;
+	void *address;
+
+	if (vm.profile)
+		return vm.profile[0] && !ours(NULL); /* ours is left over from before a fork, since the sampler is claimed */
+	if (k->action.sa_handler == SIG_DFL || k->action.sa_handler == SIG_IGN)
+		return 0;
+	if (k->timer.it_interval.tv_sec == 0 && k->timer.it_interval.tv_usec == 0)
+		return 0;
+	memcpy(&address, &k->action.sa_handler, sizeof address);
+	if (!dladdr(address, &theirs))
+		return 0;
+	{
+		void (*fn)(lua_State *, const char *, luaJIT_profile_callback, void *) = luaJIT_profile_start;
+
+		memcpy(&address, &fn, sizeof address);
+	}
+	return dladdr(address, &mine) && theirs.dli_fbase == mine.dli_fbase;
+}
+
+int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
+{
+	struct sigaction luajits;
+	struct kept k;
+
+	keep(&k);
+	*why = "LuaJIT's profiler is in use (jit.p, -jp, jit.profile): there is one in a process";
+	if (in_use(&k)) {
+		pthread_sigmask(SIG_SETMASK, &k.mask, NULL);
+		return -EBUSY;
+	}
+	luaJIT_profile_start(L, "l", on_hook, p);
+	sigaction(SIGPROF, NULL, &luajits);
+	if (luajits.sa_handler == k.action.sa_handler) { /* it was installed before, by another Lua state */
+		give_back(&k);
+		return -EBUSY;
+	}
+	vm.handler = luajits.sa_handler;
+	if (!vm.profile)
+		dl_iterate_phdr(find_in_object, &(struct started){p, L, 0});
+	if (!ours(p)) {
+		luaJIT_profile_stop(L);
+		give_back(&k);
+		*why = "the state of this LuaJIT's own profiler could not be found";
+		return -ENOTSUP;
+	}
+	give_back(&k);
+	if (!vm.glref && vm.tried < MOST_TRIES)
+		learn_layout(L);
+	look_at(L);
+	return 0;
+}
+
+void pb_engine_stop(lua_State *L, struct pb_profiler *p)
+{
+	struct kept k;
+
+	memset(&at, 0, sizeof at);
+	if (!ours(p))
+		return; /* it has ended already, or another profiler has replaced it */
+	keep(&k);
+	luaJIT_profile_stop(L);
+	give_back(&k);
+}
+
+#endif

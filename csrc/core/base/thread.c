@@ -1,0 +1,83 @@
+/* The number of a process is in a page of its own, which the kernel clears in every child that gets a copy of the memory: by
+ * fork(2), and by a clone(2) that runs no pthread_atfork handlers. The first caller in a new process finds 0 there and gives the
+ * process a new number. A child that shares the memory (vfork, posix_spawn) leaves the page as it is.
+ *
+ * Kernels before 4.14 cannot clear a page: a handler of pthread_atfork does it there. */
+#include "core/base/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* Room for a whole page of any size. It is static, so that it exists as long as this code. */
+enum { LARGEST_PAGE = 65536 };
+static unsigned char room[2 * LARGEST_PAGE];
+
+static uint32_t unnumbered; /* always 0 */
+uint32_t *pf_generation_cell = &unnumbered;
+
+static atomic_uint last_generation, last_token;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local struct {
+	uint32_t token, generation;
+} caller;
+
+static void clear_cell(void)
+{
+	__atomic_store_n(pf_generation_cell, 0, __ATOMIC_RELAXED);
+}
+
+static void make_cell(void)
+{
+	const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = ((uintptr_t)room + size - 1) / size * size;
+
+	if (size > LARGEST_PAGE || madvise((void *)at, size, MADV_WIPEONFORK) < 0)
+		pthread_atfork(0, 0, clear_cell);
+	__atomic_store_n(&pf_generation_cell, (uint32_t *)at, __ATOMIC_RELAXED);
+}
+
+uint32_t pf_generation_next(void)
+{
+	uint32_t none = 0, next;
+
+	pthread_once(&once, make_cell);
+	next = atomic_fetch_add(&last_generation, 1) + 1;
+	/* Another thread may have been quicker. */
+	return __atomic_compare_exchange_n(pf_generation_cell, &none, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ? next : none;
+}
+
+uint32_t pf_thread_token(void)
+{
+	const uint32_t generation = pf_fork_generation();
+
+	if (caller.generation != generation) {
+		caller.token = atomic_fetch_add(&last_token, 1) + 1;
+		caller.generation = generation;
+	}
+	return caller.token;
+}
+
+int pf_thread_bind(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	return sched_setaffinity(0, sizeof set, &set) < 0 ? -errno : 0;
+}
+
+int pf_thread_may_run(int cpu)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) < 0)
+		return -errno;
+	return CPU_ISSET((size_t)cpu, &set) ? 1 : 0;
+}

@@ -1,0 +1,305 @@
+/* Wall time is taken outermost and groups are read in the same order at both ends, so that every group covers the
+ * measured code and as little else as the others. */
+#include "core/counts/meter.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/counts/own_calls.h"
+#include "core/base/sys.h"
+#include "core/base/thread.h"
+#include "core/counts/usage.h"
+
+/* After a system call the CPU has forgotten where the functions on the stack return to (the kernel clears what it predicts
+ * returns by), so each return after a read costs some 20 cycles: what lies between a reading and the caller is inlined. */
+#define INLINE static inline __attribute__((always_inline))
+
+static int read_usage(uint64_t *times, uint64_t *values)
+{
+	int r = pf_usage_read(values);
+
+	times[0] = times[1] = values[PF_USAGE_TASK_CLOCK];
+	return r;
+}
+
+enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP }; /* nr enabled running {value id [lost]}... */
+
+/* One group into words[WORDS], by a read of a measurement, or (plain) of the program. A pinned group that lost its counter reads
+ * as end of file until it is enabled again. Times of UINT64_MAX mark it at the start, so that no later reading seems to have run
+ * longer. */
+INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain)
+{
+	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;
+	ssize_t got;
+
+	if (g->fd < 0)
+		return -EBADF;
+	if (g->users && pf_user_read(g->users, g->n, words) == 0)
+		return 0;
+	got = plain ? pf_sys->read(g->fd, words, n * sizeof *words)
+		    : pf_own_read(g->fd, words, n * sizeof *words, (struct pf_own_words){HEAD, HEAD + 1, (uint8_t)(STRIDE + g->lost)});
+	if (got == (ssize_t)(n * sizeof *words))
+		return 0;
+	if (got < 0)
+		return (int)got;
+	if (got > 0) /* counts of fewer: a member was closed, and whose they are would be a guess */
+		return -EBADF;
+	words[1] = words[2] = UINT64_MAX;
+	for (size_t i = HEAD; i < n; i++)
+		words[i] = 0;
+	return 0;
+}
+
+/* Clocks that are read in two ways may differ by a little. */
+static uint64_t elapsed(uint64_t from, uint64_t to)
+{
+	return from == UINT64_MAX || to == UINT64_MAX || to < from ? 0 : to - from;
+}
+
+/* Where the parts of Counts stand. */
+struct parts {
+	uint64_t *times, *values, *ids;
+};
+
+static struct parts parts_of(const struct pf_meter *m, struct pf_counts *c)
+{
+	uint64_t *times = c->v + 1, *values = times + 2 * (m->ngroups ? m->ngroups : 1);
+
+	return (struct parts){times, values, values + m->nvalues};
+}
+
+INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
+{
+	struct parts p = parts_of(m, c);
+	uint64_t words[WORDS];
+
+	c->n = pf_meter_words(m);
+	c->reset_ns = 0;
+	if (m->ngroups == 0)
+		return read_usage(p.times, p.values);
+	for (uint32_t i = 0; i < m->ngroups; i++) {
+		const struct pf_meter_group *g = &m->group[i];
+		int r = read_group(g, words, plain);
+
+		if (r < 0)
+			return r;
+		*p.times++ = words[1];
+		*p.times++ = words[2];
+		for (uint32_t k = 0, at = HEAD; k < g->n; k++, at += STRIDE + g->lost) {
+			*p.values++ = words[at];
+			*p.ids++ = words[at + 1];
+		}
+	}
+	return 0;
+}
+
+/* own: a measurement's call. */
+static int switch_groups(struct pf_meter *m, unsigned long request, int own)
+{
+	/* Members count when their leader does, so it is enough to enable or disable the leader; but a reset concerns one event
+	 * only. */
+	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
+	uint64_t before = pf_wall_ns();
+
+	if (pf_inherited(m->generation))
+		return -ECHILD;
+	for (uint32_t i = 0; i < m->ngroups; i++) {
+		const struct pf_meter_group *g = &m->group[i];
+		int r;
+
+		if (g->users && request == PF_IOC_ENABLE) /* before it counts; whatever comes of it */
+			for (uint32_t k = 0; k < g->n; k++)
+				pf_user_map(g->users[k]);
+		if (own)
+			pf_own_enter(PF_OWN_IOCTL);
+		r = g->fd < 0 ? -EBADF : pf_sys->ioctl(g->fd, request, (void *)flag);
+		if (r >= 0 && g->off && request != PF_IOC_RESET)
+			*g->off = request == PF_IOC_DISABLE;
+		if (own)
+			pf_own_exit(PF_OWN_IOCTL);
+		if (r < 0)
+			return r;
+		if (request == PF_IOC_RESET)
+			pf_own_reset_group(g->fd);
+	}
+	switch (request) {
+	case PF_IOC_ENABLE:
+		m->asleep = PF_METER_AWAKE;
+		if (!m->since_ns)
+			m->since_ns = before;
+		break;
+	case PF_IOC_DISABLE:
+		m->asleep = PF_METER_ASLEEP;
+		m->wall_ns += m->since_ns ? pf_wall_ns() - m->since_ns : 0;
+		m->since_ns = 0;
+		break;
+	case PF_IOC_RESET:
+		m->reset_ns = pf_wall_ns();
+		m->wall_ns = 0;
+		if (m->since_ns)
+			m->since_ns = before;
+		break;
+	}
+	return 0;
+}
+
+int pf_meter_ioctl(struct pf_meter *m, unsigned long request)
+{
+	return switch_groups(m, request, 0);
+}
+
+static void disable_idle(struct pf_meter *m)
+{
+	if (m->running == 0)
+		switch_groups(m, PF_IOC_DISABLE, 1);
+}
+
+int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
+{
+	int r;
+
+	if (m->owner != 0 && m->owner != pf_thread_token())
+		return -ESRCH;
+	if (pf_inherited(m->generation))
+		return -ECHILD;
+	if (m->asleep) {
+		int new = m->asleep == PF_METER_NEW;
+
+		m->asleep = PF_METER_ASLEEP; /* whatever comes of it */
+		c->v[0] = pf_wall_ns();
+		r = switch_groups(m, PF_IOC_ENABLE, 1);
+		if (r < 0)
+			return r;
+		if (new) { /* nothing to read: the first use of a list is an ioctl cheaper than it would be */
+			c->n = pf_meter_words(m);
+			c->reset_ns = 0;
+			memset(c->v + 1, 0, (c->n - 1) * sizeof *c->v);
+			m->running++;
+			m->used_ns = c->v[0];
+			return 0;
+		}
+	}
+	m->used_ns = c->v[0] = pf_wall_ns();
+	r = read_all(m, c, 0);
+	if (r == 0) {
+		m->running++;
+		return (int)m->rests;
+	}
+	if (m->rests)
+		disable_idle(m);
+	return r;
+}
+
+/* The result, in the child of a fork, of a measurement that the parent began. */
+static int end_inherited(const struct pf_meter *m, struct pf_counts *c)
+{
+	uint64_t began = c->v[0];
+
+	memset(c->v, 0, pf_meter_words(m) * sizeof *c->v);
+	for (uint64_t *t = c->v + 1; t < parts_of(m, c).values; t += 2)
+		t[1] = PF_METER_INHERITED;
+	c->v[0] = pf_wall_ns() - began;
+	return 0;
+}
+
+INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
+{
+	struct parts p = parts_of(m, c);
+	uint64_t words[WORDS];
+	int reset;
+
+	if (pf_inherited(m->generation))
+		return end_inherited(m, c);
+	if (m->ngroups == 0) {
+		uint64_t now[PF_USAGE_COUNT], t[2];
+		int r = read_usage(t, now);
+
+		if (r < 0)
+			return r;
+		p.times[0] = t[0] - p.times[0];
+		p.times[1] = t[1] - p.times[1];
+		for (uint32_t k = 0; k < m->nvalues; k++)
+			p.values[k] = pf_count_since(p.values[k], now[k]);
+	}
+	reset = m->reset_ns > c->v[0];
+	for (uint32_t i = 0; i < m->ngroups; i++, p.times += 2) {
+		const struct pf_meter_group *g = &m->group[i];
+		int r = read_group(g, words, 0);
+
+		if (r < 0)
+			return r;
+		p.times[0] = elapsed(p.times[0], words[1]);
+		p.times[1] = elapsed(p.times[1], words[2]);
+		for (uint32_t k = 0, at = HEAD; k < g->n; k++, at += STRIDE + g->lost, p.values++, p.ids++) {
+			*p.values = reset ? PF_COUNT_FELL : pf_count_since(*p.values, words[at]);
+			if (*p.ids == 0) /* the start was not read */
+				*p.ids = words[at + 1];
+		}
+	}
+	c->v[0] = pf_wall_ns() - c->v[0];
+	return 0;
+}
+
+int pf_meter_end(struct pf_meter *m, struct pf_counts *c)
+{
+	int r = read_end(m, c);
+
+	if (m->running)
+		m->running--;
+	if (!m->rests)
+		return r;
+	disable_idle(m);
+	return r < 0 ? r : 1;
+}
+
+void pf_meter_abandon(struct pf_meter *m, int open)
+{
+	if (m->running)
+		m->running--;
+	if (m->rests && open && (m->owner == 0 || m->owner == pf_thread_token()))
+		disable_idle(m);
+}
+
+INLINE int snap(const struct pf_meter *m, struct pf_counts *c, int plain)
+{
+	struct parts p = parts_of(m, c);
+	int r;
+
+	if (pf_inherited(m->generation))
+		return -ECHILD;
+	r = read_all(m, c, plain);
+	for (uint32_t i = 0; i < 2 * m->ngroups; i++)
+		p.times[i] = elapsed(0, p.times[i]);
+	c->reset_ns = m->reset_ns;
+	c->v[0] = m->wall_ns + (m->since_ns ? pf_wall_ns() - m->since_ns : 0);
+	return r;
+}
+
+int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c)
+{
+	return snap(m, c, 1);
+}
+
+int pf_meter_mark(const struct pf_meter *m, struct pf_counts *c)
+{
+	return snap(m, c, 0);
+}
+
+int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take)
+{
+	const uint32_t words = pf_meter_words(m), ids = words - m->nvalues, values = ids - m->nvalues;
+
+	if (into->n != words || from->n != words)
+		return -EINVAL;
+	for (uint32_t i = 0; i < values; i++) {
+		uint64_t a = into->v[i], b = from->v[i];
+
+		into->v[i] = !take ? a + b : a > b ? a - b : 0;
+	}
+	for (uint32_t i = values; i < ids; i++) {
+		uint64_t a = into->v[i], b = from->v[i];
+
+		into->v[i] = a == PF_COUNT_FELL || b == PF_COUNT_FELL ? PF_COUNT_FELL : take ? pf_count_since(b, a) : a + b;
+	}
+	return 0;
+}

@@ -1,0 +1,101 @@
+/* Measuring by difference: read, run, read, subtract. */
+#ifndef PF_METER_H
+#define PF_METER_H
+
+#include <stdint.h>
+
+#include "core/kernel/uapi.h"
+#include "core/counts/user_read.h"
+
+/* A meter reads one or more kernel groups, each by a single read(2) of its leader, or without a system call if user_read.h
+ * can. The groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) if the leader writes records. With
+ * ngroups == 0 the meter reads the kernel's accounting of the thread instead (usage.h). */
+struct pf_meter_group {
+	int32_t fd;
+	uint32_t n;
+	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
+	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
+	uint8_t *off;                 /* the leader's pf_event.off, which the meter updates; or NULL */
+};
+
+enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* disabled, and never enabled before: all counts are 0 */ };
+
+struct pf_meter {
+	uint32_t ngroups;
+	uint32_t nvalues;
+	uint32_t asleep; /* a pf_meter_sleep: unless AWAKE, the groups are disabled, and the next measurement enables them */
+	uint32_t owner;  /* the pf_thread_token of the only thread that may use it; 0 = any thread may */
+	uint32_t rests;   /* 1: its groups are enabled only while a measurement runs, since they take counters from other events */
+	uint32_t is_group; /* it was made of one kernel group, by the program */
+	uint32_t running; /* measurements that have begun but not ended, including those that an error ended */
+	uint64_t used_ns; /* when the last measurement began, by CLOCK_MONOTONIC */
+	uint64_t reset_ns; /* when one of its events was last reset; 0 = never */
+	uint32_t generation; /* pf_fork_generation when it was made */
+	uint64_t wall_ns;  /* the time for which it was enabled before since_ns */
+	uint64_t since_ns; /* when it was last enabled, by CLOCK_MONOTONIC; 0 while it is disabled */
+	struct pf_meter_group group[];
+};
+
+#define PF_METER_FORMAT \
+	(PF_FORMAT(GROUP) | PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
+
+/* The result: wall time, then {enabled, running} of each group, then every value, then every id, in the order of
+ * opening. pf_meter_begin fills it with the start, pf_meter_end turns it into the difference: one object a
+ * measurement, and nested, recursive or interleaved measurements never share one. layout belongs to the caller. */
+struct pf_counts {
+	uint32_t layout;
+	uint32_t n; /* words in v: 1 + 2 * max(ngroups, 1) + 2 * nvalues */
+	uint64_t reset_ns; /* pf_meter_snap: the meter's. Between two readings where it differs, the counts were set to 0 */
+	uint64_t v[];
+};
+
+/* Stands for an unknown difference: the count is lower at the end than at the start (the event was reset, or its counter wrapped
+ * around), or the event was reset in between. */
+#define PF_COUNT_FELL UINT64_MAX
+
+static inline uint64_t pf_count_since(uint64_t from, uint64_t to)
+{
+	return to < from ? PF_COUNT_FELL : to - from;
+}
+
+#define PF_METER_MAX_GROUP 128 /* events in one kernel group */
+
+static inline uint32_t pf_meter_words(const struct pf_meter *m)
+{
+	return 1 + 2 * (m->ngroups ? m->ngroups : 1) + 2 * m->nvalues;
+}
+
+/* The times of Counts that began in the parent of a fork and ended in the child, where the events count nothing: enabled is 0,
+ * and running is longer than any program. */
+#define PF_METER_INHERITED (UINT64_C(1) << 52)
+
+/* Both return m->rests or -errno: -EBADF when a group is closed. pf_meter_begin returns -ESRCH when another thread owns the
+ * meter, or -ECHILD when the meter was made before a fork, by the parent. A pinned group that lost its counter (end of file)
+ * reads as zero running time. In the child of a fork, a measurement that the parent began ends with times of PF_METER_INHERITED.
+ *
+ * pf_meter_begin enables a disabled group. The group stays enabled, since a disable and an enable would cost more than the two
+ * reads; but if m->rests, the last measurement that ends disables it. After a result of 1 the caller must call pf_meter_abandon
+ * for a measurement that will never end. */
+int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
+int pf_meter_end(struct pf_meter *m, struct pf_counts *c);
+
+/* Tell the meter that a measurement which has begun will never end. open: the descriptors still belong to the groups. */
+void pf_meter_abandon(struct pf_meter *m, int open);
+
+/* Counts since the groups were made or reset, and the wall time for which they were enabled. -ECHILD: made by the parent before a
+ * fork. */
+int pf_meter_snap(const struct pf_meter *m, struct pf_counts *c);
+
+/* The same for callers that compute differences: without the system calls of measurements (counts/own_calls.h). */
+int pf_meter_mark(const struct pf_meter *m, struct pf_counts *c);
+
+/* into += from, or with take != 0 into -= from; both of this meter. Ids stay, and a time never gets below 0. A value that would,
+ * or that is PF_COUNT_FELL in either, becomes PF_COUNT_FELL. Returns 0, or -EINVAL if their number of words is not the meter's.
+ * */
+int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
+
+/* ENABLE or DISABLE the leader of every group, or RESET every event; updates asleep, off and the wall time.
+ * -ECHILD: made by the parent before a fork. */
+int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
+
+#endif

@@ -1,0 +1,215 @@
+/* The child has two pipes. It reads the gate, where a byte means go on and end of file (the parent died) means give up; and it
+ * writes the errno of a failed exec into fault, which a successful exec closes. The parent keeps the gate's read end too, so that
+ * a write raises no SIGPIPE if the child is gone. Between fork and exec the child calls only async-signal-safe functions, since
+ * the parent may have threads. */
+#include "core/process/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/sys.h"
+#include "core/base/thread.h"
+
+static void close_pipe(int fds[2])
+{
+	pf_sys->close(fds[0]);
+	pf_sys->close(fds[1]);
+}
+
+/* What ends a recording. The first two always do, the others not where they are ignored, as under nohup. */
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+enum { ENDINGS = sizeof endings / sizeof *endings, ALWAYS = 2 };
+
+static void act(int i, const struct sigaction *action, struct sigaction *before)
+{
+	struct sigaction now;
+
+	sigaction(endings[i], NULL, &now);
+	if (before)
+		*before = now;
+	if (i < ALWAYS || now.sa_handler != SIG_IGN)
+		sigaction(endings[i], action, NULL);
+}
+
+static _Noreturn void child(char *const argv[], int gate, int fault)
+{
+	struct sigaction plain;
+	sigset_t none;
+	ssize_t n;
+	int err;
+	char go;
+
+	memset(&plain, 0, sizeof plain);
+	plain.sa_handler = SIG_DFL;
+	for (int i = 0; i < ENDINGS; i++)
+		act(i, &plain, NULL);
+	sigaction(SIGPIPE, &plain, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	do {
+		n = read(gate, &go, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(0);
+	execvp(argv[0], argv);
+	err = errno;
+	n = write(fault, &err, sizeof err);
+	_exit(n == sizeof err ? 127 : 126);
+}
+
+static void close_gate(struct pf_process *p)
+{
+	if (p->gate[0] >= 0)
+		close_pipe(p->gate);
+	p->gate[0] = p->gate[1] = -1;
+}
+
+int pf_process_spawn(struct pf_process *p, char *const argv[])
+{
+	int fault[2], r;
+
+	*p = (struct pf_process){
+		.gate = {-1, -1}, .fault = -1, .end = -1, .generation = pf_fork_generation()};
+	r = pf_sys->pipe(p->gate);
+	if (r < 0)
+		return r;
+	r = pf_sys->pipe(fault);
+	if (r < 0) {
+		close_gate(p);
+		return r;
+	}
+	p->pid = pf_sys->fork();
+	if (p->pid == 0) {
+		/* Its own copy of the gate's other end would keep it from seeing the end. */
+		close(p->gate[1]);
+		close(fault[0]);
+		child(argv, p->gate[0], fault[1]);
+	}
+	if (p->pid < 0) {
+		r = (int)p->pid;
+		close_gate(p);
+		close_pipe(fault);
+		p->pid = 0;
+		return r;
+	}
+	pf_sys->close(fault[1]);
+	p->fault = fault[0];
+	p->end = (int)syscall(SYS_pidfd_open, p->pid, 0); /* close-on-exec */
+	return 0;
+}
+
+int pf_process_start(struct pf_process *p)
+{
+	ssize_t n;
+	int err = 0;
+
+	if (pf_inherited(p->generation))
+		return -ECHILD;
+	if (p->gate[1] < 0)
+		return -EINVAL;
+	do {
+		n = pf_sys->write(p->gate[1], "g", 1);
+	} while (n == -EINTR);
+	close_gate(p);
+	if (n < 0)
+		return (int)n;
+	do {
+		n = pf_sys->read(p->fault, &err, sizeof err);
+	} while (n == -EINTR);
+	pf_sys->close(p->fault);
+	p->fault = -1;
+	if (n < 0)
+		return (int)n;
+	return n == sizeof err ? -err : 0;
+}
+
+int pf_process_wait(struct pf_process *p, int block)
+{
+	pid_t r;
+
+	if (p->ended)
+		return 1;
+	if (p->pid <= 0 || pf_inherited(p->generation))
+		return -ECHILD;
+	do {
+		r = pf_sys->waitpid(p->pid, &p->status, block ? 0 : WNOHANG);
+	} while (r == -EINTR);
+	if (r < 0)
+		return (int)r;
+	p->ended = r == p->pid;
+	return p->ended;
+}
+
+int pf_process_kill(const struct pf_process *p, int signal)
+{
+	if (pf_inherited(p->generation))
+		return -ECHILD;
+	/* An ended child's number may be another's by now. */
+	return p->pid > 0 && !p->ended ? pf_sys->kill(p->pid, signal) : -ESRCH;
+}
+
+void pf_process_release(struct pf_process *p)
+{
+	int waiting = p->gate[1] >= 0;
+
+	/* Closing the gate would not end the child if a process that was forked since has a copy of the gate. */
+	if (waiting && p->pid > 0)
+		pf_process_kill(p, SIGKILL);
+	close_gate(p);
+	if (p->fault >= 0)
+		pf_sys->close(p->fault);
+	if (p->end >= 0)
+		pf_sys->close(p->end);
+	p->fault = p->end = -1;
+	if (p->pid > 0)
+		pf_process_wait(p, waiting);
+	p->pid = 0;
+}
+
+static volatile sig_atomic_t caught, alone, times, catching;
+static struct sigaction before[ENDINGS];
+
+static void remember(int signal, siginfo_t *info, void *context)
+{
+	(void)context;
+	caught = signal;
+	alone = info->si_code <= 0; /* by kill and its like; the kernel's own are above */
+	times = times + 1;
+}
+
+int pf_interrupts_catch(void)
+{
+	struct sigaction a;
+
+	if (catching)
+		return -EBUSY;
+	catching = 1;
+	caught = times = 0;
+	memset(&a, 0, sizeof a);
+	a.sa_sigaction = remember;
+	a.sa_flags = SA_SIGINFO; /* without SA_RESTART: a wait ends at once */
+	sigemptyset(&a.sa_mask);
+	for (int i = 0; i < ENDINGS; i++)
+		act(i, &a, &before[i]);
+	return 0;
+}
+
+int pf_interrupts_caught(int *sent, int *count)
+{
+	*sent = alone;
+	*count = times;
+	return caught;
+}
+
+void pf_interrupts_release(void)
+{
+	if (!catching)
+		return;
+	for (int i = 0; i < ENDINGS; i++)
+		sigaction(endings[i], &before[i], NULL);
+	catching = 0;
+}

@@ -1,0 +1,103 @@
+/* The child is traced (PTRACE_SEIZE) from before its exec until it opens the file, and stops at each system call on the way. The
+ * kernel's header is used without the C library's, since the two cannot be included together. */
+#include "core/process/until_open.h"
+
+#include <errno.h>
+#include <linux/ptrace.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/sys.h"
+#include "core/base/thread.h"
+
+static long trace(long request, pid_t pid, uintptr_t addr, uintptr_t data)
+{
+	long r = syscall(SYS_ptrace, request, pid, addr, data);
+
+	return r < 0 ? -errno : r;
+}
+
+int pf_process_trace(const struct pf_process *p)
+{
+	if (p->pid <= 0 || pf_inherited(p->generation))
+		return -ECHILD;
+	return (int)trace(PTRACE_SEIZE, p->pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
+}
+
+/* Does the child, which is about to make a system call, open this very path? */
+static int opens(pid_t pid, const char *path)
+{
+	struct ptrace_syscall_info call;
+	size_t n = strlen(path) + 1;
+	char text[4096];
+	struct iovec here = {text, n}, there;
+	uint64_t at;
+
+	if (n > sizeof text)
+		return 0;
+	memset(&call, 0, sizeof call);
+	if (trace(PTRACE_GET_SYSCALL_INFO, pid, sizeof call, (uintptr_t)&call) < 0 || call.op != PTRACE_SYSCALL_INFO_ENTRY)
+		return 0;
+	if (call.entry.nr == SYS_openat)
+		at = call.entry.args[1];
+#ifdef SYS_open
+	else if (call.entry.nr == SYS_open)
+		at = call.entry.args[0];
+#endif
+	else
+		return 0;
+	there = (struct iovec){(void *)(uintptr_t)at, n};
+	return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)n && memcmp(text, path, n) == 0;
+}
+
+int pf_process_until_open(struct pf_process *p, const char *path)
+{
+	int leave = 0;
+
+	for (;;) {
+		int status = 0, stop, sent, count;
+		pid_t r;
+
+		/* A signal for the caller has arrived; it must not wait until the child opens the file. */
+		if (!leave && pf_interrupts_caught(&sent, &count) != 0) {
+			leave = 1;
+			trace(PTRACE_INTERRUPT, p->pid, 0, 0);
+		}
+		r = pf_sys->waitpid(p->pid, &status, 0);
+		if (r == -EINTR)
+			continue;
+		if (r < 0)
+			return (int)r;
+		if (!WIFSTOPPED(status)) {
+			p->status = status;
+			p->ended = 1;
+			return 0;
+		}
+		stop = WSTOPSIG(status);
+		if (stop == (SIGTRAP | 0x80)) {
+			if (opens(p->pid, path))
+				return 1;
+			stop = 0;
+		} else if (status >> 16 == PTRACE_EVENT_STOP && stop != SIGTRAP && !leave) {
+			trace(PTRACE_LISTEN, p->pid, 0, 0); /* it is stopped by SIGSTOP or the terminal, and stays so */
+			continue;
+		} else if (status >> 16) {
+			stop = 0;
+		}
+		if (leave) {
+			trace(PTRACE_DETACH, p->pid, 0, (uintptr_t)stop);
+			return 0;
+		}
+		trace(PTRACE_SYSCALL, p->pid, 0, (uintptr_t)stop);
+	}
+}
+
+void pf_process_go_on(const struct pf_process *p)
+{
+	trace(PTRACE_DETACH, p->pid, 0, 0);
+}

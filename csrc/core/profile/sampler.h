@@ -1,0 +1,128 @@
+/* A sampler has one event that interrupts the thread it counts, and adds the samples up by stack.
+ *
+ * The event has attr.sigtrap: each overflow sends SIGTRAP to the thread that caused it, on its way back to user space, so that
+ * no sleep is cut short and no other thread gets the signal. (Kernels before 5.13 do not have sigtrap; there the descriptor
+ * sends the signal, F_SETSIG.) The handler empties the ring at once and weighs each sample by the growth of the count since the
+ * previous one. It asks the owner what the thread was doing, and adds the sample to the pending ones. Then it asks the owner to
+ * bring about a safe point of the interpreter. There the stack is known, and the pending samples are added to it. So the sum of
+ * all weights is the count, even if samples merge, are throttled or get lost.
+ *
+ *     signal handler:  ring -> pending {function, state, zone, chain, weight, count}    classify() and trigger() are the owner's
+ *     safe point:      pf_sampler_enter, walk the stack, pf_sampler_flush(frames), pf_sampler_leave
+ *     outside:         code outside of the interpreter reaches no safe point: the handler itself flushes these samples
+ *
+ * `own` is set while the profiler itself runs on the thread: what an exact event (period 1) counts then is taken off the total.
+ * It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the ring; it
+ * runs on an alternate stack, which the sampler makes if the thread has none.
+ *
+ * Only one sampler can run in a process, since the signal handler belongs to the process: the process is claimed before anything
+ * else is changed. Signals that are not ours are passed on to the previous handler, which is restored at the stop. A stop from
+ * another thread waits until no handler uses the sampler. */
+#ifndef PF_SAMPLER_H
+#define PF_SAMPLER_H
+
+#include <signal.h>
+
+#include "core/event/event.h"
+#include "core/profile/timeline.h"
+#include "core/profile/pending.h"
+#include "core/event/ring.h"
+#include "core/stack/stacks.h"
+
+/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: no memory to note it. */
+enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
+
+enum pf_sampler_mode {
+	PF_SAMPLE_INTERVAL, /* each sample stands for the time or count since the previous one */
+	PF_SAMPLE_EXACT,    /* each sample is one event: period 1 */
+	PF_SAMPLE_SWITCHES, /* weights are nanoseconds off the CPU, from the switch records */
+};
+
+enum { PF_SAMPLER_DEPTH = 250 };
+
+/* attr.sig_data: it comes back with the signal. */
+#define PF_SAMPLER_COOKIE 0x6c756170u
+
+struct pf_sampler {
+	struct pf_stacks stacks;
+	struct pf_moments moments;
+	struct pf_ring ring;
+	struct pf_layouts layouts;
+	struct pf_event *event;
+	enum pf_sampler_mode mode;
+	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
+	uint64_t code_start, code_end; /* the interpreter's code: a native call chain ends there */
+	/* Called in the signal handler. *function: the address of the code of the C function that runs, if it is known. */
+	enum pf_state (*classify)(void *owner, uint64_t *function);
+	void (*trigger)(void *owner);
+	void *owner;
+
+	volatile sig_atomic_t own;
+	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
+	struct pf_pendings pending;
+	uint32_t other; /* the node for samples whose own node found no memory */
+	uint64_t last;       /* the count at the last sample */
+	uint64_t lost;       /* how many records were lost, by the kernel's count when it was last read */
+	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
+	uint64_t own_weight; /* what an exact event counted while the profiler itself ran */
+	uint64_t sum;        /* of all weights */
+	uint64_t samples, own_samples;
+	uint64_t started_ns, duration_ns, value;
+	uint32_t generation; /* pf_fork_generation at the start */
+	int tid;             /* the thread that it samples */
+	uint8_t running, unblock;
+	struct sigaction old;
+	void *stack; /* the alternate stack that the sampler made, or NULL */
+};
+
+/* The calling thread enters a zone, which is noted in each of its samples; 0 for none. Returns the previous zone. */
+uint32_t pf_zone_set(uint32_t zone);
+/* The address of the calling thread's zone. */
+const volatile uint32_t *pf_zone_cell(void);
+/* A number that no other zone of this process has. */
+uint32_t pf_zone_new(void);
+
+/* Prepare for an event that is open, disabled and has the layout l, with room for so many moments. 0 or -errno: -EPERM when the
+ * ring cannot be mapped. */
+int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments);
+void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
+
+/* Claim the process for a sampler: 0, or -EBUSY. Atomic: only one of two threads succeeds. */
+int pf_sampler_claim(struct pf_sampler *s);
+/* End the claim, if s has it, and wait until no handler on another thread uses s. */
+void pf_sampler_disclaim(struct pf_sampler *s);
+
+/* To be called after the claim, and once only. If it fails, it ends the claim. */
+int pf_sampler_start(struct pf_sampler *s);
+/* May be called also when it is not running, or is running in the parent of a fork. */
+int pf_sampler_stop(struct pf_sampler *s);
+
+/* Is this process claimed? A claim of the parent before a fork does not count. */
+int pf_sampler_busy(void);
+/* Does a sampler sample the calling thread? May be called in a signal handler. */
+int pf_sampler_here(void);
+/* Was it started before a fork, in the parent? */
+int pf_sampler_inherited(const struct pf_sampler *s);
+
+static inline void pf_sampler_enter(struct pf_sampler *s)
+{
+	s->own = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void pf_sampler_leave(struct pf_sampler *s)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	s->own = 0;
+}
+
+/* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
+void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n);
+
+/* How many of its records were lost: the kernel's count, or, with older kernels, the sum of the `lost` records that were read. */
+uint64_t pf_sampler_lost(struct pf_sampler *s);
+
+/* The exact count: without what the profiler did. After the stop. */
+uint64_t pf_sampler_total(const struct pf_sampler *s);
+
+#endif

@@ -1,0 +1,36 @@
+/* Records that a recorder makes itself, for what was there before the kernel began to tell: the programs that run already,
+ * what they have mapped, the kernel's own code. */
+#ifndef PF_SYNTH_H
+#define PF_SYNTH_H
+
+#include <stddef.h>
+
+#include "core/kernel/uapi.h"
+
+/* out has room for PF_SYNTH_MAX bytes. trailer is what sample_id_all adds to a record (layout.h), and becomes zeros. A name
+ * that is too long is cut. Each returns the record's size. */
+#define PF_SYNTH_MAX 8192u
+
+size_t pf_synth_comm(unsigned char *out, int32_t pid, int32_t tid, const char *comm, size_t trailer);
+
+/* Code of the kernel or of a module. */
+size_t pf_synth_kernel_map(unsigned char *out, uint64_t addr, uint64_t len, uint64_t pgoff, const char *name, size_t trailer);
+
+struct pf_synth_map {
+	int32_t pid, tid;
+	uint64_t addr, len, pgoff, ino;
+	uint32_t maj, min, prot, flags;
+	const char *filename;
+};
+
+size_t pf_synth_map(unsigned char *out, const struct pf_synth_map *m, size_t trailer);
+
+/* A lost_samples record, as perf record writes it: how many samples of the event with that id were lost. The id is at the end of
+ * the trailer, where events with PERF_SAMPLE_IDENTIFIER have it. And a lost record, as the kernel writes it. */
+size_t pf_synth_lost_samples(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
+size_t pf_synth_lost(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
+
+/* Everything that was written before this is in order (PF_USER_FINISHED_ROUND). */
+size_t pf_synth_round(unsigned char *out);
+
+#endif

@@ -1,0 +1,81 @@
+/* What the extensions share. Each is a module of its own over a library that may be missing, and takes what it needs of
+ * the binding (64-bit values, errors) out of an archive: so it has a copy of that code, and of its static state. */
+#ifndef PX_EXT_H
+#define PX_EXT_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "binding/base/binding.h"
+
+#define PX_EXPORT __attribute__((visibility("default")))
+
+/* First thing in luaopen: this library's copy of int64.c needs its FFI helpers. */
+static inline void px_open(lua_State *L)
+{
+	lua_newtable(L);
+	pb_open_int64(L);
+	lua_pop(L, 1);
+}
+
+/* nil, message, code, like pb_fail, where the message says it all and errno's words would only mislead. */
+__attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, int err, const char *format, ...)
+{
+	char text[5000]; /* room for a path */
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	lua_pushnil(L);
+	lua_pushstring(L, text);
+	pb_push_errno(L, err < 0 ? -err : err);
+	return 3;
+}
+
+/* A metatable whose __gc, __close and method "close" are one function; it must be idempotent. */
+static inline void px_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction close_fn)
+{
+	pb_class(L, tname, methods, close_fn);
+	if (close_fn) {
+		lua_getfield(L, -1, "__index");
+		lua_pushcfunction(L, close_fn);
+		lua_setfield(L, -2, "close");
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+}
+
+/* A zeroed userdata of that class, without a uservalue yet. */
+static inline void *px_new(lua_State *L, size_t size, const char *tname)
+{
+	void *p = pb_newuserdata(L, size);
+
+	__builtin_memset(p, 0, size);
+	luaL_getmetatable(L, tname);
+	lua_setmetatable(L, -2);
+	return p;
+}
+
+/* An address, which may be a negative number: sign-extended ones of the kernel are. */
+static inline uint64_t px_check_addr(lua_State *L, int i)
+{
+	uint64_t v = 0;
+	int negative;
+
+	if (!pb_to_u64(L, i, &v, &negative))
+		luaL_argerror(L, i, lua_pushfstring(L, "address expected, got %s", luaL_typename(L, i)));
+	return v;
+}
+
+/* A string without zero bytes, as C takes it. */
+static inline const char *px_check_cstring(lua_State *L, int i)
+{
+	size_t n;
+	const char *s = luaL_checklstring(L, i, &n);
+
+	luaL_argcheck(L, __builtin_strlen(s) == n, i, "string contains a zero byte");
+	return s;
+}
+
+#endif

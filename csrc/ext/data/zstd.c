@@ -1,0 +1,73 @@
+/* perf.ext.zstd: what the reader of perf.data files unpacks compressed records with. A stream's state lives in a userdata, so
+ * it is freed by this library and never by the reader, which only calls run. */
+#include <errno.h>
+#include <zstd.h>
+
+#include "core/data/read.h"
+#include "binding/data/data.h"
+
+struct stream {
+	struct pf_inflate base; /* first: the reader sees only this */
+	ZSTD_DStream *z;
+};
+
+static int run(struct pf_inflate *base, const unsigned char *in, size_t *n, unsigned char *out, size_t *room)
+{
+	struct stream *s = (struct stream *)base;
+	ZSTD_inBuffer from = {in, *n, 0};
+	ZSTD_outBuffer to = {out, *room, 0};
+	size_t r = 0;
+
+	if (!s->z)
+		return -EBADF; /* collected before the reader that uses it, while the state is being closed */
+	/* One call may stop at a frame's or block's end with both sides left over. */
+	do {
+		size_t before = from.pos + to.pos;
+
+		r = ZSTD_decompressStream(s->z, &to, &from);
+		if (ZSTD_isError(r) || from.pos + to.pos == before)
+			break;
+	} while (from.pos < from.size && to.pos < to.size);
+	*n = from.pos;
+	*room = to.pos;
+	return ZSTD_isError(r) ? -EBADMSG : 0;
+}
+
+static int l_free(lua_State *L)
+{
+	struct stream *s = luaL_checkudata(L, 1, PB_INFLATE);
+
+	ZSTD_freeDStream(s->z);
+	s->z = NULL;
+	return 0;
+}
+
+/* new(): a state for one stream, for the core's reader. */
+static int l_new(lua_State *L)
+{
+	struct stream *s = pb_newuserdata(L, sizeof *s);
+
+	s->base.run = run;
+	s->z = NULL;
+	if (luaL_newmetatable(L, PB_INFLATE)) {
+		lua_pushcfunction(L, l_free);
+		lua_setfield(L, -2, "__gc");
+	}
+	lua_setmetatable(L, -2);
+	s->z = ZSTD_createDStream();
+	if (!s->z)
+		return pb_fail(L, ENOMEM, "zstd");
+	return 1;
+}
+
+__attribute__((visibility("default"))) int luaopen_perf_ext_zstd(lua_State *L);
+
+int luaopen_perf_ext_zstd(lua_State *L)
+{
+	lua_newtable(L);
+	lua_pushcfunction(L, l_new);
+	lua_setfield(L, -2, "new");
+	lua_pushstring(L, ZSTD_versionString());
+	lua_setfield(L, -2, "version");
+	return 1;
+}

@@ -1,0 +1,298 @@
+/* perf.ext.pfm: events by the names that libpfm4 knows, which are those of the CPU makers' manuals.
+ *
+ * libpfm4 is set up once in a process and its tables are static; one thread at a time asks it. Its struct perf_event_attr
+ * is its own and older than ours, with the same layout as far as it goes. */
+#include <errno.h>
+#include <perfmon/pfmlib_perf_event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ext/base/ext.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int state = PFM_ERR_NOINIT; /* what pfm_initialize said */
+
+/* Take the lock; set up at the first time. Returns PFM_SUCCESS or why there is nothing to ask. */
+static int enter(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == PFM_ERR_NOINIT)
+		state = pfm_initialize();
+	return state;
+}
+
+static void leave(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static int to_errno(int code)
+{
+	switch (code) {
+	case PFM_ERR_NOTFOUND:
+		return ENOENT;
+	case PFM_ERR_NOTSUPP:
+	case PFM_ERR_NOINIT:
+		return EOPNOTSUPP;
+	case PFM_ERR_NOMEM:
+		return ENOMEM;
+	default:
+		return EINVAL;
+	}
+}
+
+/* nil, libpfm4's words, code, libpfm4's number */
+static int refuse(lua_State *L, int code)
+{
+	px_refuse(L, to_errno(code), "%s", pfm_strerror(code));
+	lua_pushinteger(L, code);
+	return 4;
+}
+
+static void set_number(lua_State *L, const char *name, uint64_t v)
+{
+	if (v) {
+		pb_push_u64(L, v);
+		lua_setfield(L, -2, name);
+	}
+}
+
+static void set_bit(lua_State *L, const char *name, unsigned v)
+{
+	if (v) {
+		lua_pushboolean(L, 1);
+		lua_setfield(L, -2, name);
+	}
+}
+
+static void push_attr(lua_State *L, const struct perf_event_attr *a)
+{
+	lua_createtable(L, 0, 8);
+	pb_push_u64(L, a->type);
+	lua_setfield(L, -2, "type");
+	pb_push_u64(L, a->config);
+	lua_setfield(L, -2, "config");
+	set_number(L, "config1", a->config1);
+	set_number(L, "config2", a->config2);
+	set_bit(L, "exclude_user", a->exclude_user);
+	set_bit(L, "exclude_kernel", a->exclude_kernel);
+	set_bit(L, "exclude_hv", a->exclude_hv);
+	set_bit(L, "exclude_idle", a->exclude_idle);
+	set_bit(L, "exclude_host", a->exclude_host);
+	set_bit(L, "exclude_guest", a->exclude_guest);
+	set_bit(L, "pinned", a->pinned);
+	set_bit(L, "exclusive", a->exclusive);
+	set_number(L, "precise_ip", a->precise_ip);
+	set_number(L, a->freq ? "sample_freq" : "sample_period", a->sample_period);
+}
+
+/* A string in malloc's memory, where the collector finds it. */
+#define HOLDER "perf.pfm.Holder"
+struct holder {
+	char *text;
+};
+
+static int l_drop(lua_State *L)
+{
+	struct holder *h = pb_check(L, 1, HOLDER, "Holder");
+
+	free(h->text);
+	h->text = NULL;
+	return 0;
+}
+
+/* ext.encode(name): attr fields, the name in full, the CPU it wants or nil; or nil, message, code, libpfm4's number */
+static int l_encode(lua_State *L)
+{
+	const char *name = px_check_cstring(L, 1);
+	struct holder *h = px_new(L, sizeof *h, HOLDER);
+	struct perf_event_attr attr;
+	pfm_perf_encode_arg_t arg;
+	int r;
+
+	memset(&attr, 0, sizeof attr);
+	memset(&arg, 0, sizeof arg);
+	arg.attr = &attr;
+	arg.fstr = &h->text;
+	arg.size = sizeof arg;
+	arg.cpu = -1;
+	r = enter();
+	if (r == PFM_SUCCESS)
+		r = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3 | PFM_PLMH, PFM_OS_PERF_EVENT_EXT, &arg);
+	leave();
+	if (r != PFM_SUCCESS)
+		return refuse(L, r);
+	/* libpfm4 leaves a virtual machine's guests out unless told; perf does not, and software events know nothing of it. */
+	if (!strstr(name, ":mg") && !strstr(name, ":mh"))
+		attr.exclude_guest = attr.exclude_host = 0;
+	push_attr(L, &attr);
+	lua_pushstring(L, h->text);
+	if (arg.cpu < 0)
+		return 2;
+	lua_pushinteger(L, arg.cpu);
+	return 3;
+}
+
+/* Rows are pushed without the lock, for a Lua error must not keep it: each step takes it anew. */
+static int pmu_info(int i, pfm_pmu_info_t *info)
+{
+	int r;
+
+	memset(info, 0, sizeof *info);
+	info->size = sizeof *info;
+	r = enter();
+	if (r == PFM_SUCCESS)
+		r = pfm_get_pmu_info((pfm_pmu_t)i, info);
+	leave();
+	return r;
+}
+
+static int event_info(int index, pfm_event_info_t *info)
+{
+	int r;
+
+	memset(info, 0, sizeof *info);
+	info->size = sizeof *info;
+	r = enter();
+	if (r == PFM_SUCCESS)
+		r = pfm_get_event_info(index, PFM_OS_PERF_EVENT_EXT, info);
+	leave();
+	return r;
+}
+
+static int attr_info(int index, int i, pfm_event_attr_info_t *info)
+{
+	int r;
+
+	memset(info, 0, sizeof *info);
+	info->size = sizeof *info;
+	r = enter();
+	if (r == PFM_SUCCESS)
+		r = pfm_get_event_attr_info(index, i, PFM_OS_PERF_EVENT_EXT, info);
+	leave();
+	return r;
+}
+
+static int next_event(int index)
+{
+	enter();
+	index = pfm_get_event_next(index);
+	leave();
+	return index;
+}
+
+/* ext.pmus(): array of {name=, description=, present=, default=, events=, index=}; the tables of PMUs that are not here are
+ * known, too. Or nil, message, code */
+static int l_pmus(lua_State *L)
+{
+	pfm_pmu_info_t info;
+	int n = 0, r = enter();
+
+	leave();
+	if (r != PFM_SUCCESS)
+		return refuse(L, r);
+	lua_newtable(L);
+	for (int i = PFM_PMU_NONE; i < PFM_PMU_MAX; i++) {
+		if (pmu_info(i, &info) != PFM_SUCCESS)
+			continue;
+		lua_createtable(L, 0, 6);
+		lua_pushstring(L, info.name);
+		lua_setfield(L, -2, "name");
+		lua_pushstring(L, info.desc);
+		lua_setfield(L, -2, "description");
+		lua_pushboolean(L, info.is_present);
+		lua_setfield(L, -2, "present");
+		lua_pushboolean(L, info.is_dfl);
+		lua_setfield(L, -2, "default");
+		lua_pushinteger(L, info.nevents);
+		lua_setfield(L, -2, "events");
+		lua_pushinteger(L, i);
+		lua_setfield(L, -2, "index");
+		lua_rawseti(L, -2, ++n);
+	}
+	return 1;
+}
+
+static void push_attributes(lua_State *L, int index, int n)
+{
+	pfm_event_attr_info_t info;
+	int at = 0;
+
+	lua_newtable(L);
+	for (int i = 0; i < n; i++) {
+		if (attr_info(index, i, &info) != PFM_SUCCESS)
+			continue;
+		lua_createtable(L, 0, 3);
+		lua_pushstring(L, info.name);
+		lua_setfield(L, -2, "name");
+		lua_pushstring(L, info.desc);
+		lua_setfield(L, -2, "description");
+		lua_pushboolean(L, info.type == PFM_ATTR_UMASK);
+		lua_setfield(L, -2, "umask");
+		lua_rawseti(L, -2, ++at);
+	}
+}
+
+/* ext.events(pmu's index): array of {name=, description=, attributes={{name=, description=, umask=}, ...}} */
+static int l_events(lua_State *L)
+{
+	pfm_pmu_info_t pmu;
+	pfm_event_info_t event;
+	int n = 0, r = pmu_info((int)pb_check_u64(L, 1, PFM_PMU_MAX), &pmu);
+
+	if (r != PFM_SUCCESS)
+		return refuse(L, r);
+	lua_newtable(L);
+	for (int i = pmu.first_event; i != -1; i = next_event(i)) {
+		if (event_info(i, &event) != PFM_SUCCESS)
+			continue;
+		lua_createtable(L, 0, 3);
+		lua_pushstring(L, event.name);
+		lua_setfield(L, -2, "name");
+		lua_pushstring(L, event.desc);
+		lua_setfield(L, -2, "description");
+		push_attributes(L, i, event.nattrs);
+		lua_setfield(L, -2, "attributes");
+		lua_rawseti(L, -2, ++n);
+	}
+	return 1;
+}
+
+/* ext.attributes(name): what may follow an event's name, as in events; nil, message, code */
+static int l_attributes(lua_State *L)
+{
+	const char *name = px_check_cstring(L, 1);
+	pfm_event_info_t event;
+	int r = enter(), index = -1;
+
+	if (r == PFM_SUCCESS)
+		index = pfm_find_event(name);
+	leave();
+	if (r != PFM_SUCCESS)
+		return refuse(L, r);
+	if (index < 0)
+		return refuse(L, index);
+	r = event_info(index, &event);
+	if (r != PFM_SUCCESS)
+		return refuse(L, r);
+	push_attributes(L, index, event.nattrs);
+	return 1;
+}
+
+PX_EXPORT int luaopen_perf_ext_pfm(lua_State *L);
+int luaopen_perf_ext_pfm(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"encode", l_encode}, {"pmus", l_pmus}, {"events", l_events},
+					     {"attributes", l_attributes}, {NULL, NULL}};
+	static const luaL_Reg none[] = {{NULL, NULL}};
+	int version = pfm_get_version();
+
+	px_open(L);
+	px_class(L, HOLDER, none, l_drop);
+	lua_newtable(L);
+	pb_register(L, functions);
+	lua_pushfstring(L, "%d", PFM_MAJ_VERSION(version)); /* its minor number is not kept up to date */
+	lua_setfield(L, -2, "version");
+	return 1;
+}

@@ -1,0 +1,228 @@
+/* perf.ext.tracefields: the fields of a tracepoint's raw data.
+ *
+ * A format becomes an array of rows, and decoding reads the record by these. A record is bytes that may come from a file:
+ * nothing in it is trusted. Layout of one, as the format says it:
+ *
+ *    0  u16 common_type (the event's id)   2  u8 common_flags   3  u8 common_preempt_count   4  s32 common_pid
+ *    8  the event's own fields, at the offsets of its format; dynamic arrays at the end
+ */
+#include "ext/record/tracefields.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT "perf.tracefields.Format"
+#define MOST_TEXT (1u << 20)   /* bytes of a format; the longest of a kernel has 20 kB */
+
+static struct px_format *to_format(lua_State *L, int i)
+{
+	return pb_check(L, i, FORMAT, "Format");
+}
+
+struct px_format *px_check_format(lua_State *L, int i)
+{
+	struct px_format *f = to_format(L, i);
+
+	luaL_argcheck(L, f->text != NULL, i, "Format is closed");
+	return f;
+}
+
+static int l_close(lua_State *L)
+{
+	struct px_format *f = to_format(L, 1);
+
+	px_free_text(f);
+	free(f->fields);
+	free(f->strings);
+	free(f->text);
+	memset(f, 0, sizeof *f);
+	return 0;
+}
+
+/* ext.parse(text, system, big_endian, long_size, trusted): Format; or nil, message, code */
+static int l_parse(lua_State *L)
+{
+	size_t n;
+	const char *text = luaL_checklstring(L, 1, &n);
+	const char *system = px_check_cstring(L, 2);
+	int long_size = (int)luaL_optinteger(L, 4, (lua_Integer)sizeof(long));
+	struct px_format *f;
+	unsigned line = 0;
+	int r;
+
+	luaL_argcheck(L, long_size == 4 || long_size == 8, 4, "4 or 8 expected");
+	if (n > MOST_TEXT)
+		return px_refuse(L, -EBADMSG, "a format of %zu bytes", n);
+	lua_settop(L, 5);
+	f = px_new(L, sizeof *f, FORMAT);
+	f->big_endian = lua_toboolean(L, 3);
+	f->long_size = (uint32_t)long_size;
+	f->trusted = lua_toboolean(L, 5);
+	f->text_size = n;
+	f->text = malloc(n + 1);
+	if (!f->text)
+		return pb_fail(L, -ENOMEM, "format");
+	memcpy(f->text, text, n);
+	f->text[n] = '\0';
+	r = px_parse_format(f, system, &line);
+	if (r == -EBADMSG)
+		return px_refuse(L, r, "this is no tracepoint's format (line %u)", line);
+	if (r < 0)
+		return pb_fail(L, r, "format");
+	return 1;
+}
+
+/* --- decoding ------------------------------------------------------------------------------- */
+
+uint64_t px_read_uint(const struct px_format *f, const unsigned char *p, uint32_t size)
+{
+	uint64_t v = 0;
+
+	for (uint32_t i = 0; i < size; i++)
+		v = v << 8 | p[f->big_endian ? i : size - 1 - i];
+	return v;
+}
+
+int px_locate(const struct px_format *f, const struct px_field *field, const unsigned char *raw, size_t n, uint32_t *offset,
+	      uint32_t *size)
+{
+	uint64_t at = field->offset, length = field->size, v;
+
+	if (at + length > n)
+		return -1;
+	if (field->place != PX_HERE) {
+		v = px_read_uint(f, raw + at, field->size);
+		if (field->place == PX_STR_LOC) {
+			at = v;
+			length = at < n ? strnlen((const char *)raw + at, n - (size_t)at) : 0;
+		} else {
+			length = v >> 16;
+			at = (v & 0xffff) + (field->place == PX_REL_LOC ? at + field->size : 0);
+		}
+		/* An empty array may point nowhere. */
+		if (length && at + length > n)
+			return -1;
+		if (!length)
+			at = 0;
+	}
+	*offset = (uint32_t)at;
+	*size = (uint32_t)length;
+	return 0;
+}
+
+static void push_int(lua_State *L, const struct px_format *f, const struct px_field *field, const unsigned char *p)
+{
+	uint64_t v = px_read_uint(f, p, field->elem);
+	unsigned shift = 64 - field->elem * 8;
+
+	if (field->is_signed || field->is_address)
+		pb_push_i64(L, (int64_t)(v << shift) >> shift);
+	else
+		pb_push_u64(L, v);
+}
+
+static void push_field(lua_State *L, const struct px_format *f, const struct px_field *field, const unsigned char *p,
+		       uint32_t size)
+{
+	switch (field->shape) {
+	case PX_INT:
+		push_int(L, f, field, p);
+		return;
+	case PX_INTS:
+		lua_createtable(L, (int)(size / field->elem), 0);
+		for (uint32_t i = 0; i < size / field->elem; i++) {
+			push_int(L, f, field, p + i * field->elem);
+			lua_rawseti(L, -2, (int)i + 1);
+		}
+		return;
+	case PX_TEXT:
+		lua_pushlstring(L, (const char *)p, strnlen((const char *)p, size));
+		return;
+	case PX_BYTES:
+		lua_pushlstring(L, (const char *)p, size);
+		return;
+	}
+}
+
+/* format:decode(raw): {name = value}; nil, message, "EBADMSG" when a field is not all in raw */
+static int l_decode(lua_State *L)
+{
+	struct px_format *f = px_check_format(L, 1);
+	size_t n;
+	const unsigned char *raw = (const unsigned char *)luaL_checklstring(L, 2, &n);
+
+	lua_createtable(L, 0, (int)f->nfields);
+	for (uint32_t i = 0; i < f->nfields; i++) {
+		const struct px_field *field = &f->fields[i];
+		uint32_t offset, size;
+
+		if (px_locate(f, field, raw, n, &offset, &size) < 0)
+			return px_refuse(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
+				       field->name, n);
+		push_field(L, f, field, raw + offset, size);
+		lua_setfield(L, -2, field->name);
+	}
+	return 1;
+}
+
+/* format:fields(): array of {name=, type=, offset=, size=, signed=, dynamic=, common=}, in the format's order */
+static int l_fields(lua_State *L)
+{
+	struct px_format *f = px_check_format(L, 1);
+
+	lua_createtable(L, (int)f->nfields, 0);
+	for (uint32_t i = 0; i < f->nfields; i++) {
+		const struct px_field *field = &f->fields[i];
+
+		lua_createtable(L, 0, 7);
+		lua_pushstring(L, field->name);
+		lua_setfield(L, -2, "name");
+		lua_pushstring(L, field->type);
+		lua_setfield(L, -2, "type");
+		pb_push_u64(L, field->offset);
+		lua_setfield(L, -2, "offset");
+		pb_push_u64(L, field->size);
+		lua_setfield(L, -2, "size");
+		lua_pushboolean(L, field->is_signed);
+		lua_setfield(L, -2, "signed");
+		if (field->place != PX_HERE) {
+			lua_pushboolean(L, 1);
+			lua_setfield(L, -2, "dynamic");
+		}
+		if (strncmp(field->name, "common_", 7) == 0) {
+			lua_pushboolean(L, 1);
+			lua_setfield(L, -2, "common");
+		}
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+	return 1;
+}
+
+/* format:name(): name, system, id */
+static int l_name(lua_State *L)
+{
+	struct px_format *f = px_check_format(L, 1);
+
+	lua_pushstring(L, f->name);
+	lua_pushstring(L, f->system);
+	pb_push_u64(L, f->id);
+	return 3;
+}
+
+PX_EXPORT int luaopen_perf_ext_tracefields(lua_State *L);
+int luaopen_perf_ext_tracefields(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"parse", l_parse}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"decode", l_decode}, {"fields", l_fields}, {"name", l_name},
+					   {"text", px_format_text}, {NULL, NULL}};
+
+	px_open(L);
+	px_class(L, FORMAT, methods, l_close);
+	px_open_text(L);
+	lua_newtable(L);
+	pb_register(L, functions);
+	luaL_getmetatable(L, FORMAT);
+	lua_setfield(L, -2, "Format");
+	return 1;
+}

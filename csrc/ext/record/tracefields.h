@@ -1,0 +1,67 @@
+/* The parts of perf.ext.tracefields: tracefields.c (decoding), tracefields_parse.c (formats), tracefields_text.c (printing,
+ * the part that libtraceevent does). */
+#ifndef PX_TRACEFIELDS_H
+#define PX_TRACEFIELDS_H
+
+#include <traceevent/event-parse.h>
+#include <traceevent/trace-seq.h>
+
+#include "ext/base/ext.h"
+
+enum px_place {
+	PX_HERE,     /* at its offset */
+	PX_DATA_LOC, /* u32 at its offset: length << 16 | offset in the record */
+	PX_REL_LOC,  /* the same, offset from the end of that u32 */
+	PX_STR_LOC   /* u16 offset of a string that ends with a zero byte (before Linux 2.6.32) */
+};
+
+enum px_shape {
+	PX_INT,   /* one integer of elem bytes */
+	PX_INTS,  /* an array of them */
+	PX_TEXT,  /* chars up to the first zero byte */
+	PX_BYTES  /* anything else, as it is */
+};
+
+struct px_field {
+	const char *name, *type; /* in the format's strings */
+	uint32_t offset, size, elem;
+	enum px_place place;
+	enum px_shape shape;
+	int is_signed;  /* as the format says */
+	int is_address; /* sign-extended, by the rule of the API */
+};
+
+/* A parsed format. Owns everything it points to; text is NULL when closed. */
+struct px_format {
+	char *text; /* the format's own, with a zero byte at its end */
+	size_t text_size;
+	char *strings; /* what name, system and the fields point into */
+	const char *name, *system;
+	uint32_t id;
+	struct px_field *fields;
+	uint32_t nfields;
+	uint32_t long_size;
+	int big_endian;
+	int trusted;            /* the text is a kernel's, so libtraceevent may see it */
+	struct tep_handle *tep; /* made for the first printing */
+	struct tep_event *event;
+};
+
+struct px_format *px_check_format(lua_State *L, int i);
+
+/* tracefields_parse.c: fill name, id and fields from text. Returns 0, -ENOMEM, or -EBADMSG with the line that is wrong. */
+int px_parse_format(struct px_format *f, const char *system, unsigned *line);
+
+/* An unsigned integer of 1, 2, 4 or 8 bytes. */
+uint64_t px_read_uint(const struct px_format *f, const unsigned char *p, uint32_t size);
+
+/* Where the field's bytes are in a record of n bytes. Returns 0, or -1 when they are not all in it. */
+int px_locate(const struct px_format *f, const struct px_field *field, const unsigned char *raw, size_t n, uint32_t *offset,
+	      uint32_t *size);
+
+/* tracefields_text.c: format:text(raw) */
+int px_format_text(lua_State *L);
+void px_open_text(lua_State *L);
+void px_free_text(struct px_format *f);
+
+#endif

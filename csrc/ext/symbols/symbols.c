@@ -1,0 +1,329 @@
+/* perf.ext.symbols: what is at an address of a process, by elfutils' libdwfl.
+ *
+ * A Resolver is told the modules (of a live process, of one file at its own addresses, or of mappings that a recording
+ * has) and then asked for addresses. libdwfl reads a module's symbols and line tables at the first address in it.
+ *
+ * libdwfl would ask debuginfod servers on the network for missing debug information, where $DEBUGINFOD_URLS names some. Here
+ * it looks on this machine alone unless the caller wants that. */
+#include "ext/symbols/symbols.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct px_resolver *to_resolver(lua_State *L, int i)
+{
+	return pb_check(L, i, PX_RESOLVER, "Resolver");
+}
+
+struct px_resolver *px_check_resolver(lua_State *L, int i)
+{
+	struct px_resolver *r = to_resolver(L, i);
+
+	luaL_argcheck(L, r->dwfl != NULL, i, "Resolver is closed");
+	return r;
+}
+
+int px_open_regular(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		err = errno;
+	else if (!S_ISREG(st.st_mode))
+		err = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	if (err) {
+		close(fd);
+		return -err;
+	}
+	return fd;
+}
+
+int px_dwfl_fail(lua_State *L, const char *what)
+{
+	const char *why = dwfl_errmsg(-1);
+
+	lua_pushnil(L);
+	lua_pushfstring(L, "%s: %s", what, why ? why : "no reason given");
+	lua_pushliteral(L, "ENOEXEC");
+	return 3;
+}
+
+/* A module of a process lies in the process's file system, which may be a container's. */
+static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file_name, Elf **elf)
+{
+	char path[4200];
+	int pid = (int)(intptr_t)*userdata, fd;
+
+	if (pid && name[0] == '/' && strlen(name) < 4096) {
+		snprintf(path, sizeof path, "/proc/%d/root%s", pid, name);
+		fd = px_open_regular(path);
+		if (fd >= 0) {
+			*file_name = strdup(name);
+			return fd;
+		}
+	}
+	return dwfl_linux_proc_find_elf(mod, userdata, name, base, file_name, elf);
+}
+
+/* ext.resolver(network): a Resolver without modules; network lets libdwfl ask debuginfod servers */
+static int l_resolver(lua_State *L)
+{
+	int network = lua_toboolean(L, 1);
+	struct px_resolver *r = px_new(L, sizeof *r, PX_RESOLVER);
+
+	r->callbacks.find_elf = find_elf;
+	r->callbacks.find_debuginfo = network ? dwfl_standard_find_debuginfo : dwfl_build_id_find_debuginfo;
+	r->callbacks.section_address = dwfl_offline_section_address;
+	r->callbacks.debuginfo_path = &r->debuginfo_path;
+	r->dwfl = dwfl_begin(&r->callbacks);
+	return r->dwfl ? 1 : px_dwfl_fail(L, "libdwfl");
+}
+
+static int l_close(lua_State *L)
+{
+	struct px_resolver *r = to_resolver(L, 1);
+	Dwfl *dwfl = r->dwfl;
+
+	r->dwfl = NULL;
+	if (dwfl)
+		dwfl_end(dwfl);
+	return 0;
+}
+
+static int set_pid(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr start, void *arg)
+{
+	(void)mod, (void)name, (void)start;
+	*userdata = arg;
+	return DWARF_CB_OK;
+}
+
+/* resolver:report_pid(pid): the modules are what the process has mapped now */
+static int l_report_pid(lua_State *L)
+{
+	struct px_resolver *r = px_check_resolver(L, 1);
+	int pid = (int)pb_check_u64(L, 2, INT32_MAX), err;
+
+	dwfl_report_begin(r->dwfl);
+	err = px_report_process(r->dwfl, pid);
+	if (dwfl_report_end(r->dwfl, NULL, NULL) != 0 && err == 0)
+		err = 1;
+	if (err < 0)
+		return pb_fail(L, err, "/proc/%d/maps", pid);
+	if (err > 0)
+		return px_dwfl_fail(L, "mappings of the process");
+	dwfl_getmodules(r->dwfl, set_pid, (void *)(intptr_t)pid, 0);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* resolver:report_path(path): one file, at its own addresses */
+static int l_report_path(lua_State *L)
+{
+	struct px_resolver *r = px_check_resolver(L, 1);
+	const char *path = px_check_cstring(L, 2);
+	Dwfl_Module *mod;
+	int fd = px_open_regular(path);
+
+	if (fd < 0)
+		return pb_fail(L, fd, "%s", path);
+	dwfl_report_begin(r->dwfl);
+	mod = dwfl_report_elf(r->dwfl, path, path, fd, 0, true);
+	if (!mod)
+		close(fd);
+	dwfl_report_end(r->dwfl, NULL, NULL);
+	if (!mod)
+		return px_dwfl_fail(L, path);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* resolver:report_map(path, addr, pgoff, build_id or nil): between begin and finish, the file of one executable mapping */
+static int l_report_map(lua_State *L)
+{
+	struct px_resolver *r = px_check_resolver(L, 1);
+	const char *path = px_check_cstring(L, 2);
+	uint64_t addr = px_check_addr(L, 3), pgoff = px_check_addr(L, 4), bias, first;
+	size_t want_size;
+	const char *want = luaL_optlstring(L, 5, "", &want_size);
+	unsigned char id[64];
+	int fd = px_open_regular(path), n, err;
+
+	if (fd < 0)
+		return pb_fail(L, fd, "%s", path);
+	n = want_size ? px_build_id_of(fd, id, sizeof id) : 0;
+	if (want_size && (n < 0 || (size_t)n != want_size || memcmp(want, id, want_size) != 0)) {
+		close(fd);
+		return px_refuse(L, -ESTALE, "%s: not the file that was mapped, by its build id", path);
+	}
+	err = px_load_bias(fd, addr, pgoff, &bias, &first);
+	if (err < 0) {
+		close(fd);
+		return px_refuse(L, err, "%s: no segment of this file begins with what is mapped", path);
+	}
+	if (!dwfl_report_elf(r->dwfl, path, path, fd, bias + first, false)) {
+		close(fd);
+		return px_dwfl_fail(L, path);
+	}
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* resolver:begin(), resolver:finish(): around report_map; what was not reported again is forgotten */
+static int l_begin(lua_State *L)
+{
+	dwfl_report_begin(px_check_resolver(L, 1)->dwfl);
+	return 0;
+}
+
+static int l_finish(lua_State *L)
+{
+	dwfl_report_end(px_check_resolver(L, 1)->dwfl, NULL, NULL);
+	return 0;
+}
+
+static const char *file_of(Dwfl_Module *mod, Dwarf_Addr *start, Dwarf_Addr *end)
+{
+	const char *main_file = NULL, *name = dwfl_module_info(mod, NULL, start, end, NULL, NULL, &main_file, NULL);
+
+	/* The name a module was mapped by; main_file is where it was found, if that differs. */
+	if (name && strncmp(name, "[vdso", 5) == 0)
+		return "[vdso]";
+	return name && name[0] ? name : main_file ? main_file : "?";
+}
+
+/* resolver:find(addr, back): {symbol=, offset=, module=, module_offset=, file=, line=} of addr - back, offsets being addr's;
+ * nil when no module has it */
+static int l_find(lua_State *L)
+{
+	struct px_resolver *r = px_check_resolver(L, 1);
+	uint64_t addr = px_check_addr(L, 2), at = addr - pb_check_u64(L, 3, 1);
+	Dwfl_Module *mod = dwfl_addrmodule(r->dwfl, at);
+	Dwarf_Addr start = 0, end = 0;
+	GElf_Off offset = 0;
+	GElf_Sym sym;
+	const char *symbol, *file = NULL;
+	Dwfl_Line *line;
+	int number = 0;
+
+	/* An address behind all modules is given the last one. */
+	if (mod)
+		dwfl_module_info(mod, NULL, &start, &end, NULL, NULL, NULL, NULL);
+	if (!mod || at < start || at >= end)
+		return 0;
+	lua_createtable(L, 0, 7);
+	lua_pushstring(L, file_of(mod, &start, &end));
+	lua_setfield(L, -2, "module");
+	pb_push_u64(L, addr - start);
+	lua_setfield(L, -2, "module_offset");
+	symbol = dwfl_module_addrinfo(mod, at, &offset, &sym, NULL, NULL, NULL);
+	if (symbol) {
+		lua_pushlstring(L, symbol, strcspn(symbol, "@")); /* without its version */
+		lua_setfield(L, -2, "symbol");
+		pb_push_u64(L, offset + (addr - at));
+		lua_setfield(L, -2, "offset");
+	}
+	line = dwfl_module_getsrc(mod, at);
+	if (line)
+		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	if (file) {
+		lua_pushstring(L, file);
+		lua_setfield(L, -2, "file");
+		lua_pushinteger(L, number);
+		lua_setfield(L, -2, "line");
+	}
+	return 1;
+}
+
+/* No Lua function is called out of libdwfl's callback, for it may not return: the callback fills an array. */
+struct module_list {
+	Dwfl_Module **list;
+	size_t n, room;
+};
+
+static int add_module(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr start, void *arg)
+{
+	struct module_list *l = arg;
+
+	(void)userdata, (void)name, (void)start;
+	if (l->n < l->room)
+		l->list[l->n] = mod;
+	l->n++;
+	return DWARF_CB_OK;
+}
+
+/* resolver:modules(): array of {file=, start=, ["end"]=, build_id=} */
+static int l_modules(lua_State *L)
+{
+	struct px_resolver *r = px_check_resolver(L, 1);
+	struct module_list count = {NULL, 0, 0}, all;
+
+	dwfl_getmodules(r->dwfl, add_module, &count, 0);
+	all = (struct module_list){lua_newuserdata(L, (count.n + 1) * sizeof *all.list), 0, count.n};
+	dwfl_getmodules(r->dwfl, add_module, &all, 0);
+	lua_createtable(L, (int)count.n, 0);
+	for (size_t i = 0; i < count.n; i++) {
+		Dwarf_Addr start, end;
+		GElf_Addr vaddr;
+		GElf_Addr bias;
+		const unsigned char *bits;
+		int n;
+
+		lua_createtable(L, 0, 4);
+		lua_pushstring(L, file_of(all.list[i], &start, &end));
+		lua_setfield(L, -2, "file");
+		pb_push_i64(L, (int64_t)start);
+		lua_setfield(L, -2, "start");
+		pb_push_i64(L, (int64_t)end);
+		lua_setfield(L, -2, "end");
+		dwfl_module_getelf(all.list[i], &bias); /* the id is known once the file is open */
+		n = dwfl_module_build_id(all.list[i], &bits, &vaddr);
+		if (n > 0) {
+			px_push_build_id(L, bits, n);
+			lua_setfield(L, -2, "build_id");
+		}
+		lua_rawseti(L, -2, (int)i + 1);
+	}
+	return 1;
+}
+
+static int l_is_open(lua_State *L)
+{
+	lua_pushboolean(L, to_resolver(L, 1)->dwfl != NULL);
+	return 1;
+}
+
+PX_EXPORT int luaopen_perf_ext_symbols(lua_State *L);
+int luaopen_perf_ext_symbols(lua_State *L)
+{
+	static const luaL_Reg functions[] = {{"resolver", l_resolver}, {"offset", px_symbol_offset}, {"build_id", px_build_id},
+					     {"read_owned", px_read_owned}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"report_pid", l_report_pid},
+					   {"report_path", l_report_path},
+					   {"report_map", l_report_map},
+					   {"begin", l_begin},
+					   {"finish", l_finish},
+					   {"find", l_find},
+					   {"modules", l_modules},
+					   {"frames", px_unwind},
+					   {"is_open", l_is_open},
+					   {NULL, NULL}};
+
+	px_open(L);
+	elf_version(EV_CURRENT);
+	px_class(L, PX_RESOLVER, methods, l_close);
+	lua_newtable(L);
+	pb_register(L, functions);
+	px_open_kernel(L);
+	px_open_text(L);
+	lua_pushstring(L, dwfl_version(NULL));
+	lua_setfield(L, -2, "version");
+	return 1;
+}

@@ -1,0 +1,159 @@
+--- Raising a programmer's mistake where the programmer made it.
+--
+-- An event's name travels through several functions of this library before it is parsed, and how many depends on the
+-- caller.  So the position is not a level counted by hand: it is the first line on the stack that is not ours.
+--
+-- @module perf.base.argument
+local every = require "perf.base.pairs"
+
+local blame = {}
+
+-- Where the library's own files lie: lua/perf/.
+local home = (debug.getinfo(1, "S").source or ""):match("^(@.*)base/argument%.lua$")
+
+--- Functions that run in place of a public one, which called them in tail position: its name by them.
+blame.stands_for = setmetatable({}, {__mode = "k"})
+
+-- The name of a function of ours: as perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace of how it
+-- was called, or on LuaJIT the caller's; or as it was called.
+local function name_of(info)
+  for key, value in every(package.loaded.perf or {}) do
+    if value == info.func then return key end
+  end
+  return blame.stands_for[info.func] or info.name ~= "?" and info.name or nil
+end
+
+-- Where the library was called: "FILE:LINE: " or "", the name of the function that was, and whether as a method.
+local function call_site()
+  local level, where, name, method = 3, "", nil, false
+  while home do
+    local info = debug.getinfo(level, "Slnf")
+    if not info then break end
+    if info.what ~= "C" and info.source:sub(1, #home) ~= home and info.currentline > 0 then
+      where = ("%s:%d: "):format(info.short_src, info.currentline)
+      break
+    elseif info.source:sub(1, #home) == home then
+      name, method = name_of(info), info.namewhat == "method"
+    end
+    level = level + 1
+  end
+  return where, name, method
+end
+
+--- Raise `message` as a mistake in an argument of the public function that was called.
+-- @string message what is wrong, with the offending name
+-- @int[opt=1] arg which argument; 0 for a message that is about no argument
+-- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
+function blame.raise(message, arg)
+  local where, name = call_site()
+  arg = arg or 1
+  if arg > 0 then
+    message = ("bad argument #%d%s (%s)"):format(arg, name and " to '" .. name .. "'" or "", message)
+  end
+  error(where .. message, 0)
+end
+
+--- The same for a method: as Lua does, its object is not counted where it stands before the colon.
+-- @string name the method's
+-- @string message
+-- @int arg which argument, the object being 1
+function blame.method(name, message, arg)
+  local where, _, colon = call_site()
+  if colon then arg = arg - 1 end
+  local what = arg == 0 and "calling '%s' on bad self (%s)" or "bad argument #" .. arg .. " to '%s' (%s)"
+  error(where .. what:format(name, message), 0)
+end
+
+--- The object of the method that was called is of no use: whichever that is.
+-- @string message why
+function blame.self(message)
+  local where, name, colon = call_site()
+  if name then message = (colon and "calling '%s' on bad self (%s)" or "bad argument #1 to '%s' (%s)"):format(name, message) end
+  error(where .. message, 0)
+end
+
+--- What a mistake that `raise` raised says, without where and in which argument.
+function blame.words(err)
+  local text = tostring(err)
+  return text:match "bad argument #%d+[^(]*%((.*)%)$" or text
+end
+
+--- What a method is called with is of its class, or a mistake.
+-- @param v
+-- @tab class its metatable
+-- @string what what to call one
+-- @string name the method's
+-- @return v
+function blame.object(v, class, what, name)
+  if getmetatable(v) == class then return v end
+  blame.method(name, ("%s expected, got %s"):format(what, type(v)), 1)
+end
+
+--- Raise an error again as it was. Callers hand all of their `...` over: in compiled code of LuaJIT on arm64, until the middle
+-- of 2022, `(...)` and `local err = ...` may be another one of them.
+function blame.again(err) error(err, 0) end
+
+local function mistaken(name, message)
+  local arg, why = tostring(message):match "bad argument #(%d+) to '[^']*' %((.*)%)$"
+  if arg then blame.method(name, why, tonumber(arg)) end
+  error(message, 0)
+end
+
+--- What may be a path, or a mistake.
+-- @param path
+-- @string name the function's or method's that it was given to
+-- @int arg which argument, a method's object being 1
+-- @return path
+function blame.path(path, name, arg)
+  if type(path) ~= "string" then blame.method(name, "string expected, got " .. type(path), arg) end
+  if path:find("\0", 1, true) then blame.method(name, "a path has no zero bytes", arg) end
+  return path
+end
+
+local function blamed_on(n, what, ok, ...)
+  if ok then return ... end
+  local err = ...
+  local why = blame.words(err)
+  if why ~= err then blame.raise(what .. why, n) end
+  error(err, 0) -- no mistake: memory ran out
+end
+
+--- Call a function whose mistakes are those of argument n of the public one that was called.
+-- @int n
+-- @string what of the argument, "option 'events': ", or ""
+-- @func f
+-- @param ... its arguments
+-- @return what it returns
+function blame.on(n, what, f, ...)
+  return blamed_on(n, what, pcall(f, ...))
+end
+
+local function hand_on(name, ok, ...)
+  if not ok then mistaken(name, ...) end
+  return ...
+end
+
+--- Call a method of the core for the one that stands before it: its mistakes are the caller's.
+-- @string name the method's
+-- @func f
+-- @param ... its arguments, the object first
+-- @return what it returns
+function blame.call(name, f, ...)
+  return hand_on(name, pcall(f, ...))
+end
+
+--- Whether a value can be called: a function, or what has __call.
+function blame.callable(v)
+  if type(v) == "function" then return true end
+  local mt = getmetatable(v)
+  return type(mt) == "table" and mt.__call ~= nil
+end
+
+--- `raise` with a format string.
+-- @string format as string.format's
+-- @param ... its arguments
+function blame.raisef(format, ...)
+  return blame.raise(format:format(...))
+end
+
+return blame

@@ -1,0 +1,46 @@
+--- Where a report goes: into a file that is seen whole or not at all, or to the caller as a string.
+-- @module perf.base.file
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+
+local M = {}
+
+--- Write a file. What was there before stays until the new one is whole, and stays when that fails; no symbolic link is
+-- followed; a device or a pipe is written into as it is.
+-- @param path its name
+-- @param write function(put) that calls put(string) for each part; what it raises, put's own refusals excepted, is raised
+-- @return true; or nil, message, code, and nothing of it left
+function M.write(path, write)
+  local out, message, code = core.output(path)
+  if not out then return nil, message, code end
+  local refused = {}
+  local ok, err = pcall(write, function(part)
+    local done, m, c = out:write(part)
+    if not done then
+      message, code = m, c
+      error(refused, 0)
+    end
+  end)
+  if not ok then
+    out:close()
+    if err == refused then return nil, message, code end
+    error(err, 0)
+  end
+  return out:commit()
+end
+
+--- A report into a file, or as a string when there is no path.
+-- @param path string or nil
+-- @param what the function's name, for its error
+-- @param write function(put)
+-- @return true, or the string; or nil, message, code
+function M.deliver(path, what, write)
+  if path ~= nil then
+    return M.write(blame.path(path, what, 2), write)
+  end
+  local parts = {}
+  write(function(part) parts[#parts + 1] = part end)
+  return table.concat(parts)
+end
+
+return M

@@ -1,0 +1,138 @@
+--- Numbers and tables as text.
+-- @module perf.base.format
+local every = require "perf.base.pairs"
+
+local M = {}
+
+--- 1234567 -> "1,234,567"; fractions keep two digits.
+function M.commas(v)
+  local s = type(v) == "cdata" and tostring(v):gsub("U?LL$", "") or math.type and math.type(v) == "integer" and tostring(v) or nil
+  if not s then
+    s = v == math.floor(v) and ("%.0f"):format(v) or ("%.2f"):format(v)
+  end
+  local sign, int, frac = s:match "^(-?)(%d+)(.*)$"
+  if not int then return s end
+  int = int:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
+  return sign .. int .. frac
+end
+
+--- A rate with its prefix: 1234567 -> "1.23 M".
+function M.si(v)
+  for _, p in ipairs { { 1e9, "G" }, { 1e6, "M" }, { 1e3, "K" } } do
+    if v >= p[1] then return ("%.2f %s"):format(v / p[1], p[2]) end
+  end
+  return ("%.2f "):format(v)
+end
+
+--- Nanoseconds in the unit that reads best: 1234567 -> "1.235 ms".
+function M.ns(v)
+  for _, p in ipairs { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } } do
+    if v >= p[1] then return ("%.3f %s"):format(v / p[1], p[2]) end
+  end
+  return ("%.0f ns"):format(v)
+end
+
+--- Rows of cells as aligned text.
+-- @param rows array of arrays of strings
+-- @param right set of columns to align right: {[1]=true}
+function M.align(rows, right)
+  local width, lines = {}, {}
+  right = right or {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do width[i] = math.max(width[i] or 0, #cell) end
+  end
+  for n, row in ipairs(rows) do
+    local cells = {}
+    for i, cell in ipairs(row) do
+      local pad = (" "):rep(width[i] - #cell)
+      cells[i] = right[i] and pad .. cell or cell .. pad
+    end
+    lines[n] = (table.concat(cells, "  "):gsub("%s+$", ""))
+  end
+  return table.concat(lines, "\n")
+end
+
+--- The value of an entry of Counts: "64", "1.235 ms", "4.20 Joules".
+function M.value(e)
+  return e.unit == "ns" and M.ns(e.value) or M.commas(e.value) .. (e.unit and " " .. e.unit or "")
+end
+
+local function share(e)
+  return ("(counted %.1f%% of the time)"):format(100 * e.running_ns / e.enabled_ns)
+end
+
+local function is_shared(e) return e.value and e.enabled_ns and e.running_ns and e.running_ns < e.enabled_ns end
+
+--- An entry of Counts, in a line.
+function M.entry(e)
+  if not e.value then return ("%s: not counted: %s"):format(e.label, e.why or "one side has no count") end
+  local note = e.why and (" (%s)"):format(e.why) or ""
+  return ("%s: %s%s%s"):format(e.label, M.value(e), is_shared(e) and " " .. share(e) or "", note)
+end
+
+--- What Counts' metrics() gives, as a table.
+function M.metrics(m)
+  local rows = {}
+  for name, v in every(m) do
+    if name ~= "per_second" then rows[#rows + 1] = { name, ("%.4g"):format(v) } end
+  end
+  for label, v in every(m.per_second) do rows[#rows + 1] = { "per_second " .. label, M.si(v) } end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return M.align(rows)
+end
+
+-- The comment beside one event, as perf stat has it.
+local function remark(e, m)
+  local base = e.label:gsub(":%a+$", "")
+  if base == "instructions" and m.ipc then return ("%.2f insn per cycle"):format(m.ipc) end
+  if base == "branch-misses" and m.branch_miss_rate then
+    return ("%.2f%% of all branches"):format(100 * m.branch_miss_rate)
+  end
+  if base == "cache-misses" and m.cache_miss_rate then
+    return ("%.2f%% of all cache refs"):format(100 * m.cache_miss_rate)
+  end
+  if (base == "cycles" or base == "cpu-cycles") and m.ghz then return ("%.3f GHz"):format(m.ghz) end
+  if base == "task-clock" and m.cpus_utilized then return ("%.3f CPUs utilized"):format(m.cpus_utilized) end
+  local rate = m.per_second[e.label]
+  return rate and rate ~= 0 and M.si(rate) .. "/sec" or ""
+end
+
+-- The notes of all entries; a note that applies to several entries is printed once.
+local function remarks(entries)
+  local order, labels = {}, {}
+  for _, e in ipairs(entries) do
+    if e.value ~= nil and e.why then
+      if not labels[e.why] then
+        order[#order + 1], labels[e.why] = e.why, {}
+      end
+      table.insert(labels[e.why], e.label)
+    end
+  end
+  local lines = {}
+  for i, why in ipairs(order) do lines[i] = ("\n  %s: %s"):format(table.concat(labels[why], ", "), why) end
+  return table.concat(lines)
+end
+
+--- A table like perf stat's.
+function M.counts(entries, wall_ns, source, metrics)
+  local rows = {}
+  for i, e in ipairs(entries) do
+    local unit, value, note = e.unit or ""
+    if e.value == nil then
+      value, note = e.unsupported and "<not supported>" or "<not counted>", e.why or ""
+    elseif e.unit == "ns" then
+      value, unit = M.ns(e.value):match "^(%S+) (%S+)$"
+      note = remark(e, metrics)
+    else
+      value, note = M.commas(e.value), remark(e, metrics)
+    end
+    if is_shared(e) then note = note .. (note == "" and "" or "  ") .. share(e) end
+    rows[i] = { "  " .. value, unit, e.label, note ~= "" and "# " .. note or "" }
+  end
+  local text = M.align(rows, { true })
+  local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""
+  local notes = remarks(entries)
+  return text .. (notes ~= "" and "\n" .. notes or "") .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
+end
+
+return M

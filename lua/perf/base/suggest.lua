@@ -1,0 +1,78 @@
+--- "Did you mean": the nearest of many names.
+-- @module perf.base.suggest
+local every = require "perf.base.pairs"
+
+local suggest = {}
+
+-- Edits (insert, delete, replace, swap of neighbours) from a to b, or limit + 1 when there are more.
+local function distance(a, b, limit)
+  if math.abs(#a - #b) > limit then return limit + 1 end
+  local older, old = nil, {}
+  for j = 0, #b do old[j] = j end
+  for i = 1, #a do
+    local new = {[0] = i}
+    local least = i
+    for j = 1, #b do
+      local cost = a:byte(i) == b:byte(j) and 0 or 1
+      local d = math.min(old[j] + 1, new[j - 1] + 1, old[j - 1] + cost)
+      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        d = math.min(d, older[j - 2] + 1)
+      end
+      new[j] = d
+      if d < least then least = d end
+    end
+    if least > limit then return limit + 1 end
+    older, old = old, new
+  end
+  return old[#b]
+end
+
+-- The names of a set that contain the text; of GROUP:NAME those of the group that contain the NAME.
+local function containing(wanted, set)
+  local group, part = wanted:match("^(.*:)([^:]*)$")
+  part = part or wanted
+  local found = {}
+  for name in every(#part > 3 and set or {}) do
+    local low = name:lower()
+    if low:find(part, 1, true) and (not group or low:sub(1, #group) == group) then
+      found[#found + 1] = {name = name, d = #name}
+    end
+  end
+  return found
+end
+
+--- The nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
+-- @string text what was asked for
+-- @tparam {string,...} names what there is
+-- @int[opt=3] most at most so many
+-- @return array, nearest first; empty when none is near
+function suggest.nearest(text, names, most)
+  local found, seen, wanted = {}, {}, text:lower()
+  local limit = math.max(1, math.min(4, math.floor(#text / 3)))
+  for _, name in ipairs(names) do
+    if not seen[name] then
+      seen[name] = true
+      local d = distance(wanted, name:lower(), limit)
+      if d <= limit then found[#found + 1] = {name = name, d = d} end
+    end
+  end
+  if #found == 0 then found = containing(wanted, seen) end
+  table.sort(found, function(a, b)
+    if a.d ~= b.d then return a.d < b.d end
+    return a.name < b.name
+  end)
+  local out = {}
+  for i = 1, math.min(#found, most or 3) do out[i] = found[i].name end
+  return out
+end
+
+--- "; did you mean 'a' or 'b'?", or "".
+-- @string text
+-- @tparam {string,...} names
+function suggest.hint(text, names)
+  local near = suggest.nearest(text, names)
+  if #near == 0 then return "" end
+  return "; did you mean '" .. table.concat(near, "' or '") .. "'?"
+end
+
+return suggest

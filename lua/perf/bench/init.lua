@@ -1,0 +1,389 @@
+--- perf.bench and perf.compare: a function's cost in events, told with how sure it is.
+--
+--     print(perf.bench(function() return json.decode(text) end))
+--     print(perf.compare({ old = f, new = g }, { events = "task-clock,page-faults" }))
+--
+-- The function is called as it is, without arguments, from a loop; its results are ignored and its error passes through
+-- unchanged. One that is shorter than `min_time` is called many times in a run. What an empty function costs in the same
+-- loop, measured in turns with it, is taken off, so that an empty function comes to 0 (and a very short one may come
+-- out a little below). Garbage that a function makes is collected as it would be elsewhere, in its own runs mostly.
+--
+-- LuaJIT compiles the function as in a hot loop, but neither moves work out of the loop nor drops it because nobody
+-- uses it. What should be compiled together with a loop around it has that loop inside the function.
+--
+-- The rule of `compare`: two candidates differ, "sure", when a signed-rank test over the rounds (perf.bench.statistics),
+-- corrected by Holm for all that was compared (each event and the wall time, each candidate against the baseline, where enough
+-- rounds differ at all), leaves chance less than 1 %, and when the difference is at least `least` (1 %: another
+-- place in memory alone can make as much). So of 100 comparisons of a function with itself, 99 or more show no
+-- difference in any of their rows. The interval beside a ratio is that of this one ratio, at 95 %.
+-- @module perf.bench
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local json = require "perf.base.json"
+local measure = require "perf.measure"
+local run = require "perf.bench.run"
+local stats = require "perf.bench.statistics"
+local text = require "perf.bench.report"
+
+local M = {}
+
+local CHANCE = 0.01 -- how often a comparison may call something different that is not
+
+-- Arguments -----------------------------------------------------------------------------------------------------------
+
+local function whole(v) return v == math.floor(v) and math.abs(v) < 2 ^ 53 end
+
+local function at_least(low, integer)
+  return function(v)
+    if type(v) ~= "number" then return "number expected, got " .. type(v) end
+    if v ~= v or v < low or v == math.huge or (integer and not whole(v)) then
+      return ("%s of at least %g expected, got %s"):format(integer and "whole number" or "number", low, tostring(v))
+    end
+  end
+end
+
+local function event_list(v)
+  if type(v) ~= "string" and type(v) ~= "table" then return "string or table of events expected, got " .. type(v) end
+  if type(v) == "table" and next(v) == nil then return "the list has no event" end
+end
+
+local COMMON = { warmup = at_least(0, true), repeats = at_least(1, true), min_time = at_least(0),
+  seed = at_least(0, true) }
+
+local COMPARE = { events = event_list, least = at_least(0), baseline = function(v)
+  if type(v) ~= "string" then return "string expected, got " .. type(v) end
+end }
+
+local function check_options(opts, arg, more)
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts), arg) end
+  for k, v in every(opts) do
+    local check = COMMON[k] or (more and more[k])
+    if not check then blame.raise(("unknown option '%s'"):format(tostring(k)), arg) end
+    local wrong = check(v)
+    if wrong then blame.raise(("option '%s': %s"):format(k, wrong), arg) end
+  end
+  return opts
+end
+
+-- Enough rounds to say something, fewer of what takes long.
+local function rounds_of(opts, few, seconds)
+  return function(round_ns)
+    if opts.repeats then return opts.repeats end
+    return math.max(few, math.min(30, math.floor(seconds * 1e9 / math.max(round_ns, 1))))
+  end
+end
+
+local function settings(opts, few, seconds)
+  return { warmup = opts.warmup or 2, min_ns = (opts.min_time or 0.005) * 1e9, seed = opts.seed or 1,
+    rounds = rounds_of(opts, few, seconds) }
+end
+
+-- Results -------------------------------------------------------------------------------------------------------------
+
+-- A row by its label; a modifier may be left off when that is unambiguous.
+local function row_of(list, key)
+  if type(key) ~= "string" then return nil end
+  local found, several
+  for _, row in ipairs(list) do
+    if row.label == key then return row end
+    if row.label:match "^(.+):%a+$" == key or row.label:match "^(.*/)%a+$" == key then
+      several, found = found ~= nil, row
+    end
+  end
+  return not several and found or nil
+end
+
+local function class(methods)
+  return {
+    __index = function(self, key)
+      local method = methods[key]
+      if method ~= nil then return method end
+      return row_of(self, key)
+    end,
+  }
+end
+
+local function plain(v)
+  if type(v) ~= "table" then return v end
+  local t = {}
+  for k, x in every(v) do t[k] = plain(x) end
+  return t
+end
+
+-- The interval as an object, since JSON has no arrays with names.
+local function plain_row(row)
+  local t = plain(row)
+  if t.ci then t.ci = { lo = t.ci[1], hi = t.ci[2], level = t.ci.level } end
+  if t.ratio_ci then t.ratio_ci = { lo = t.ratio_ci[1], hi = t.ratio_ci[2], level = t.ratio_ci.level } end
+  return t
+end
+
+-- One event's statistics from its samples.
+local function summarize(sample)
+  local row = stats.summary(sample.known) or { n = 0 }
+  row.label, row.unit, row.why, row.note = sample.label, sample.unit, sample.why, sample.note
+  row.values = sample.known
+  if sample.share < 1 then row.share = sample.share end
+  return row
+end
+
+-- The places of a list's events, and the wall time before them.
+local function places(candidate)
+  local first, list = candidate.counts[1], { "wall" }
+  while first[#list] do list[#list + 1] = #list end
+  return list, first.source
+end
+
+local Stats = {}
+local Stats_class = class(Stats)
+Stats_class.__name = "perf.Stats"
+Stats_class.__tostring = text.bench
+
+--- Everything as plain tables.
+-- @treturn table `{n=, batch=, source=, wall=, events={...}, overhead={[label]=}}`; a row has the fields of `bench`'s rows, with
+-- `ci={lo=, hi=, level=}`
+function Stats:totable()
+  local t = { n = self.n, batch = self.batch, source = self.source, wall = plain_row(self.wall), events = {},
+    overhead = plain(self.overhead) }
+  for i, row in ipairs(self) do t.events[i] = plain_row(row) end
+  return t
+end
+
+--- The table of `totable` as JSON text.
+-- @treturn string
+function Stats:json() return json.encode(self:totable()) end
+
+--- Run a function many times and tell what one call costs.
+-- @tparam[opt] string|table events as in `measure`; without it the best that the machine has
+-- @tparam function fn called without arguments; its error is raised unchanged
+-- @tparam[opt] table opts `repeats`: runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3
+-- seconds, but 7 at least); `min_time`: seconds that a run lasts at least, by calling fn several times in it (default
+-- 0.005; 0: one call a run); `warmup`: runs before those that count (default 2); `seed`: of the random order of runs
+-- (default 1)
+-- @treturn[1] Stats an array, one row an event in the order asked, also by label: `stats["page-faults"]`. A row is
+-- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
+-- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
+-- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
+-- statistics; `note` says what was left out of the counts (the kernel's part, for want of permission). `stats.wall` is such
+-- a row of the wall time. `stats.n`: runs; `stats.batch`: calls in a run; `stats.source` as in Counts; `stats.overhead[label]`:
+-- what was taken off, per call. tostring gives a table; `:totable()`, `:json()`
+-- @treturn[2] nil, message, code when the machine refuses an event
+-- @raise for unknown events and options, and for values out of range
+function M.bench(...)
+  local events, fn, opts = ...
+  local at = (events ~= nil or fn ~= nil) and 2 or 1
+  if blame.callable(events) and not blame.callable(fn) then
+    events, fn, opts, at = nil, events, fn, 1
+  end
+  local wrong = events ~= nil and event_list(events)
+  if wrong then blame.raise(wrong, 1) end
+  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), at) end
+  opts = check_options(opts, at + 1)
+  local set, message, code = measure.lookup(events)
+  if not set then return nil, message, code end
+
+  local candidates, rounds = run.rounds(set, { fn }, settings(opts, 7, 3))
+  local candidate = candidates[1]
+  local list, source = places(candidate)
+  local result = { n = rounds, batch = candidate.batch, source = source, overhead = {} }
+  for i, place in ipairs(list) do
+    local sample = run.samples(candidate, place)
+    result.overhead[sample.label] = sample.overhead
+    if i == 1 then result.wall = summarize(sample) else result[i - 1] = summarize(sample) end
+  end
+  return setmetatable(result, Stats_class)
+end
+
+-- compare -------------------------------------------------------------------------------------------------------------
+
+local BASELINES = { "baseline", "base", "old", "before" }
+
+-- Names and functions in order, the baseline first.
+local function check_candidates(list, baseline)
+  if type(list) ~= "table" then blame.raise("table of candidates expected, got " .. type(list), 1) end
+  local names, fns = {}, {}
+  local function add(name, fn)
+    if type(name) ~= "string" then blame.raise("a candidate's name: string expected, got " .. type(name), 1) end
+    if not blame.callable(fn) then blame.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), 1) end
+    if fns[name] then blame.raise(("two candidates are named '%s'"):format(name), 1) end
+    names[#names + 1], fns[name] = name, fn
+  end
+  for i, pair in ipairs(list) do
+    if type(pair) ~= "table" then
+      blame.raise(("candidate %d: {name, function} expected, got %s"):format(i, type(pair)), 1)
+    end
+    add(pair[1], pair[2])
+  end
+  local ordered = #names > 0
+  for name, fn in every(list) do
+    if not ordered then
+      add(name, fn)
+    elseif type(name) ~= "number" then
+      blame.raise(("unknown field '%s' in an array of candidates"):format(tostring(name)), 1)
+    end
+  end
+  if #names < 2 then blame.raise("a comparison needs two candidates", 1) end
+  if not ordered then table.sort(names) end
+  if baseline and not fns[baseline] then
+    blame.raise(("option 'baseline': no candidate is named '%s'"):format(baseline), 2)
+  end
+  if not baseline and not ordered then
+    for _, name in ipairs(BASELINES) do baseline = baseline or (fns[name] and name) end
+  end
+  for i, name in ipairs(names) do
+    if name == baseline then table.insert(names, 1, table.remove(names, i)) end
+  end
+  return names, fns
+end
+
+-- The rounds that both were counted in, with their own values.
+local function pairs_of(a, b)
+  local x, y = {}, {}
+  for i, v in ipairs(a) do
+    if v and b[i] then x[#x + 1], y[#y + 1] = v, b[i] end
+  end
+  return x, y
+end
+
+local function words(v, unit)
+  local more, less = "more", "fewer"
+  if unit == "ns" then more, less = "slower", "faster" elseif unit then less = "less" end
+  local ratio, difference = v.ratio, v.difference[1]
+  if ratio and ratio > 0 and ratio < 1e6 then
+    local by = ratio < 1 and 1 / ratio or ratio
+    return ("%.2fx %s, sure"):format(by, ratio < 1 and less or more)
+  end
+  return ("%s %s, sure"):format(text.quantity(math.abs(difference), unit), difference < 0 and less or more)
+end
+
+-- What is said of the differences, once all of the table's p values are known.
+local function judge(found, least)
+  local asked, ps = {}, {}
+  for _, v in ipairs(found) do
+    -- What differs in too few rounds to be told by any test is not asked, and so costs the others nothing.
+    if stats.least_p(v.differing) < CHANCE then
+      asked[#asked + 1] = v
+      ps[#asked] = v.p
+    else
+      v.p_adjusted = 1
+    end
+  end
+  for i, adjusted in ipairs(stats.holm(ps)) do asked[i].p_adjusted = adjusted end
+  for _, v in ipairs(found) do
+    v.real = false
+    if v.p_adjusted < CHANCE then
+      if v.ratio and math.abs(v.ratio - 1) < least then
+        v.verdict = ("within %g %%"):format(100 * least)
+      else
+        v.real, v.verdict = true, words(v, v.unit)
+      end
+    elseif v.differing == 0 or stats.least_p(v.pairs) * math.max(1, #asked) < CHANCE then
+      v.verdict = "no difference seen"
+    else
+      v.verdict = "too few rounds to tell"
+    end
+  end
+  return #asked
+end
+
+local Comparison = {}
+local Comparison_class = class(Comparison)
+Comparison_class.__name = "perf.Comparison"
+Comparison_class.__tostring = text.compare
+
+--- The rule by which differences were called real, in one line.
+-- @treturn string
+function Comparison:rule()
+  local rule = ("sure: by %g %% at least, and chance makes as much in fewer than 1 of %d such tables"):format(
+    100 * self.least, 1 / CHANCE)
+  local enough = 1
+  while stats.least_p(enough) * math.max(1, self.comparisons) >= CHANCE do enough = enough + 1 end
+  if enough > self.n then rule = rule .. ("; %d rounds are the fewest that could tell"):format(enough) end
+  return rule
+end
+
+--- Everything as plain tables.
+-- @treturn table `{n=, names=, baseline=, batch={[name]=}, source=, least=, comparisons=, wall=, events={...}}`
+function Comparison:totable()
+  local t = { n = self.n, names = plain(self.names), baseline = self.baseline, batch = plain(self.batch),
+    source = self.source, least = self.least, comparisons = self.comparisons, events = {} }
+  for i = 0, #self do
+    local row = plain(i == 0 and self.wall or self[i])
+    for name, v in every(row.candidates) do row.candidates[name] = plain_row(v) end
+    if i == 0 then t.wall = row else t.events[i] = row end
+  end
+  return t
+end
+
+--- The table of `totable` as JSON text.
+-- @treturn string
+function Comparison:json() return json.encode(self:totable()) end
+
+-- One row: every candidate's statistics, and its pairs with the baseline's.
+local function row_from(names, samples, differences)
+  local first = samples[names[1]]
+  local row = { label = first.label, unit = first.unit, note = first.note, candidates = {} }
+  for i, name in ipairs(names) do
+    local sample = samples[name]
+    local v = summarize(sample)
+    v.label, v.note, v.overhead = nil, nil, sample.overhead
+    if sample.share < (row.share or 1) then row.share = sample.share end
+    row.candidates[name] = v
+    if i > 1 then
+      local found = stats.paired(pairs_of(first.values, sample.values))
+      if found then
+        local ratio = found.ratio
+        v.pairs, v.differing, v.p, v.difference = found.n, found.differing, found.p, found.difference
+        if ratio then v.ratio, v.ratio_ci = ratio[1], { ratio[2], ratio[3], level = ratio.level } end
+        differences[#differences + 1] = v
+      else
+        v.verdict, v.real = "not counted", false
+      end
+    end
+  end
+  return row
+end
+
+--- Run functions in turns and tell which of their differences are real.
+-- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
+-- @tparam[opt] table opts `events`: as in `measure`; `baseline`: the name of the one that the others are compared with
+-- (default: an array's first; else the one that is named baseline, base, old or before; else the first by name); `least`:
+-- the share that a difference must have to be called one (default 0.01); `repeats`: rounds, 1 or more (default: 30, fewer
+-- of slow functions, so that it takes about 6 seconds, but 12 at least); `warmup`, `min_time` and `seed` as in `bench`
+-- @treturn[1] Comparison an array, one row an event in the order asked, also by label, and `.wall`. A row is `{label=, unit=,
+-- candidates={[name]=}}`, where each candidate has the fields of `bench`'s rows, and those that are not the baseline also
+-- `ratio` to it (the median of the rounds' own ratios; nil where the baseline's median is not above 0) with `ratio_ci={lo, hi,
+-- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict`
+-- ("1.32x slower, sure", "no difference seen", "within 1 %", "too few rounds to tell", "not counted"). `names`: the baseline,
+-- then the others; `baseline`; `n`: rounds; `batch[name]`: calls in a run; `source`; `least`; `comparisons`: how many were
+-- made. tostring gives a table; `:rule()`, `:totable()`, `:json()`
+-- @treturn[2] nil, message, code when the machine refuses an event
+-- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
+function M.compare(candidates, opts)
+  opts = check_options(opts, 2, COMPARE)
+  local names, fns = check_candidates(candidates, opts.baseline)
+  local ok, set, message, code = pcall(measure.lookup, opts.events)
+  if not ok then blame.raise("option 'events': " .. (tostring(set):match "%((.*)%)$" or tostring(set)), 2) end
+  if not set then return nil, message, code end
+
+  local list = {}
+  for i, name in ipairs(names) do list[i] = fns[name] end
+  local ran, rounds = run.rounds(set, list, settings(opts, 12, 6))
+  local at, source = places(ran[1])
+  local result = { names = names, baseline = names[1], n = rounds, batch = {}, source = source,
+    least = opts.least or 0.01 }
+  for i, name in ipairs(names) do result.batch[name] = ran[i].batch end
+
+  local differences = {}
+  for i, place in ipairs(at) do
+    local samples = {}
+    for k, name in ipairs(names) do samples[name] = run.samples(ran[k], place) end
+    local row = row_from(names, samples, differences)
+    if i == 1 then result.wall = row else result[i - 1] = row end
+  end
+  result.comparisons = judge(differences, result.least)
+  return setmetatable(result, Comparison_class)
+end
+
+return M

@@ -1,0 +1,121 @@
+--- BPF programs for perf events: load them with libbpf, attach them to an Event, read their maps from Lua.
+--
+--     local obj = assert(perf.bpf.load("count.o"))
+--     local ev = assert(perf.open("raw_syscalls:sys_enter"))
+--     assert(ev:set_bpf(obj:program("count").fd))
+--     ev:enable()
+--     ...
+--     for key, value in obj:map("counts"):pairs() do print(key, value) end
+--     ev:close() obj:close()
+--
+-- What kind of event a program is for is said by its section: `SEC("perf_event")` for counters and clocks (it runs at
+-- each overflow, so the event needs a sample_period or sample_freq), `SEC("tracepoint")` for tracepoints,
+-- `SEC("kprobe")` for kprobes and uprobes. A program that returns 0 keeps the hit from being counted or recorded. On counters
+-- and clocks it runs while the event is enabled, for whom the event counts. On tracepoints and probes the kernel hangs it on
+-- the point itself: it runs from `set_bpf` until the event is closed, enabled or not, and on tracepoints and kprobes for
+-- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`). A 0 there hides the hit from the events
+-- of every program on the machine: return 1 for tasks that are not yours.
+--
+-- Object: `program(name)`, `programs()`, `map(name)`, `maps()`, `global(name)`, `set_global(name, value)`, `is_open()`,
+-- `close()`. A program is a table `{name=, type=, section=, fd=, id=, object=}` without `fd` once the object is closed;
+-- the kernel keeps a program that an event runs.
+--
+-- Map: `get(key)`, `set(key, value)`, `delete(key)`, `pairs()`, `info()`, `fd()`. Keys and values of 4 and 8 bytes are
+-- integers, others strings of their size; a per-CPU map has an array of values, `[1]` for CPU 0. Descriptors (an Event, a
+-- program) can be put into a map that is made for them.
+--
+-- libbpf raises this process's limit of locked memory on kernels before 5.11, which count maps against it.
+-- @module perf.bpf
+local every = require "perf.base.pairs"
+local extension = require "perf.base.optional"
+local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev")
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+
+local M = { available = true, version = ext.version }
+
+-- What to do about a refusal, or nil.
+local function hint(code, verifier)
+  if code == "EPERM" then
+    if core.euid() ~= 0 then
+      local level = host.line "/proc/sys/kernel/unprivileged_bpf_disabled"
+      return "loading needs root, or CAP_BPF with CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep on the interpreter)"
+        .. (level and "; kernel.unprivileged_bpf_disabled is " .. level or "")
+    end
+    local soft = core.rlimit "memlock"
+    return "root is refused too: a container without CAP_BPF, its seccomp filter, the kernel's lockdown mode, or, before "
+      .. ("Linux 5.11, too little locked memory (ulimit -l is %s kB)")
+        :format(soft == math.huge and "unlimited" or ("%.0f"):format(soft / 1024))
+  elseif code == "ENOEXEC" then
+    return "not a BPF object file: compile with clang -O2 -g -target bpf -c"
+  elseif code == "ENOSYS" then
+    return "this kernel has no bpf(2), or a seccomp filter hides it"
+  elseif verifier then
+    return "the kernel's verifier refused a program"
+  elseif code == "EINVAL" or code == "E2BIG" then
+    return "a program or map that this kernel does not know"
+  end
+end
+
+local function failure(path, what, message, code, log)
+  local advice = hint(code, log:find("PROG LOAD LOG", 1, true))
+  return nil, ("%s: bpf: %s%s%s"):format(path, what .. message:match ":.*", advice and " (" .. advice .. ")" or "",
+    log ~= "" and "\n" .. log or ""), code
+end
+
+local allowed = { max_entries = "table", globals = "table", programs = "table" }
+
+-- Raises at the caller of load what a method found wrong with an option, without "bad argument #1 to ...".
+local function apply(what, fn, obj, name, value)
+  local ok, result, message, code = pcall(fn, obj, name, value)
+  if not ok then
+    obj:close()
+    error(("bad argument #2 (option '%s': %s)"):format(what, tostring(result):match "%((.*)%)$" or tostring(result)), 3)
+  end
+  return result, message, code
+end
+
+--- Load a BPF object file: its maps are made and its programs verified.
+-- @string path what `clang -O2 -g -target bpf -c` made
+-- @tab[opt] opts `max_entries`: {map = n}, other sizes than the file's; `globals`: {variable = value}, set before the
+-- programs are verified, so also constants (`const volatile`); `programs`: array of the names to load, the others are
+-- left out
+-- @treturn Object or nil, message (with libbpf's and the verifier's words), code. Raises for a name in opts that the file
+-- does not have.
+function M.load(path, opts)
+  if type(path) ~= "string" then
+    error(("bad argument #1 to 'load' (string expected, got %s)"):format(type(path)), 2)
+  end
+  opts = extension.options(allowed, opts, 2)
+  local obj, message, code, log = ext.open(path)
+  if not obj then return failure(path, "cannot be read", message, code, log) end
+  local ok
+  for name, n in every(opts.max_entries or {}) do
+    ok, message, code = apply("max_entries", obj.set_max_entries, obj, name, n)
+    if not ok then
+      obj:close()
+      return nil, ("%s: bpf: max_entries of '%s': %s"):format(path, name, message), code
+    end
+  end
+  for name, value in every(opts.globals or {}) do
+    apply("globals", obj.set_global, obj, name, value)
+  end
+  if opts.programs then
+    local wanted = {}
+    for _, name in ipairs(opts.programs) do
+      apply("programs", obj.program, obj, name)
+      wanted[name] = true
+    end
+    for _, program in ipairs(obj:programs()) do
+      obj:set_autoload(program.name, wanted[program.name] or false)
+    end
+  end
+  ok, message, code, log = obj:load()
+  if not ok then
+    obj:close()
+    return failure(path, "cannot be loaded", message, code, log)
+  end
+  return obj
+end
+
+return M

@@ -1,0 +1,49 @@
+--- What luaperf says to people: errors on one line, progress where somebody watches.
+-- @module perf.command.terminal
+local M = {}
+
+--- An error of the module as a user's: without the place in the source and the argument's number.
+function M.plain(err)
+  local text = tostring(err)
+  return text:match "^bad argument #%d+ ?[^(]*%((.*)%)$" or text:match "^[^:]*:%d+: bad argument #%d+ ?[^(]*%((.*)%)$"
+    or (text:gsub("^%S+%.lua:%d+: ", ""))
+end
+
+--- "luaperf: ..." on stderr.
+function M.error(err)
+  io.stderr:write("luaperf: ", M.plain(err), "\n")
+end
+
+--- Text to stdout, all of it.
+-- @return true; or nil, message, code
+function M.out(text)
+  local ok, message = io.stdout:write(text)
+  if ok then ok, message = io.stdout:flush() end
+  if ok then return true end
+  return nil, "stdout: " .. message, "EIO"
+end
+
+--- "1 sample", "1,234 samples".
+function M.count(n, what)
+  return ("%s %s%s"):format(require "perf.base.format".commas(n), what, n == 1 and "" or "s")
+end
+
+local terminal
+
+--- Whether somebody watches stderr.
+function M.watched()
+  if terminal == nil then
+    local ok = os.execute "test -t 2"
+    terminal = ok == true or ok == 0
+  end
+  return terminal
+end
+
+--- A line that the next takes the place of; nil ends them. Nothing where nobody watches.
+function M.progress(text)
+  if not M.watched() then return end
+  io.stderr:write(text and "\r" .. text .. "\27[K" or "\r\27[K")
+  io.stderr:flush()
+end
+
+return M

@@ -1,0 +1,347 @@
+--- Counts: what a measurement found.
+--
+-- A measurement must cost two reads, so what it leaves is only numbers: a block of 64-bit words (struct pf_counts of
+-- csrc/core/counts/meter.h) and the number of a layout, which says what the words mean. Entries, scaling and text are
+-- made when somebody looks. There are two representations with the same behaviour:
+--
+--   packed   the words themselves: a cdata on LuaJIT, a userdata on Lua 5.2 and later
+--   plain    a table of entries: the results of arithmetic (perf.counts.arithmetic), and everything on Lua 5.1,
+--            whose ipairs takes nothing but tables
+--
+-- Layouts are interned by their content and kept: there are as many as different event lists.
+-- @module perf.counts
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local json = require "perf.base.json"
+local format = require "perf.base.format"
+
+local M = {}
+
+local methods = {}
+
+---------------------------------------------------------------------------------------------------------------------
+-- Layouts
+
+local layouts, by_key = {}, {}
+
+-- The name without its modifiers: "cycles:u" -> "cycles", "cpu/event=1/u" -> "cpu/event=1/", "sched:sched_switch" as it is.
+local function base_name(label)
+  local head, tail = label:match "^(.*):(%a+)$"
+  if head and head ~= "" and (not tail:find "[^ukhGHIpPDSWebR]") then return head end
+  head = label:match "^(.*/)[%a]+$"
+  return head or label
+end
+
+-- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0. cumulative:
+-- the counts are readings since the events were opened, not differences. Returns the layout's number.
+function M.layout(rows, ngroups, source, cumulative)
+  local parts = { source, ngroups, cumulative and "c" or "" }
+  for _, row in ipairs(rows) do
+    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.note or "",
+      row.bound and "b" or "", row.pinned and "p" or "" }, "\1")
+    for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
+  end
+  local key = table.concat(parts, "\2")
+  local id = by_key[key]
+  if id then return id end
+  local layout = { rows = rows, ngroups = ngroups, source = source, cumulative = cumulative, index = {}, nvalues = 0 }
+  for i, row in ipairs(rows) do
+    local base = base_name(row.label)
+    if base ~= row.label then layout.index[base] = layout.index[base] == nil and i end
+    layout.nvalues = layout.nvalues + #row.slots
+  end
+  for i, row in ipairs(rows) do layout.index[row.label] = i end
+  id = #layouts + 1
+  layouts[id], by_key[key] = layout, id
+  return id
+end
+
+--- What the number of a layout stands for.
+-- @return {rows=, ngroups=, source=, nvalues=}
+function M.describe(id) return layouts[id] end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Entries
+
+-- The `why` of a measurement that the parent began before a fork, in the child; and the time that marks it in packed Counts: see
+-- PF_METER_INHERITED in csrc/core/counts/meter.h. (Half of that value, since two such times may have been added to others.)
+M.forked = "a fork happened during the measurement, and this is the child: the events count the parent process"
+local FORKED = 2 ^ 51
+
+local floor = math.floor
+local tointeger = math.tointeger or function(v) return v end
+
+--- The estimate for the whole time from the part of it that was counted.
+local function scaled(raw, enabled, running)
+  if running == enabled then return raw end
+  local v = tonumber(raw) / running * enabled
+  v = v < 0 and -floor(0.5 - v) or floor(v + 0.5) -- a difference the other way round is the same number below 0
+  return tointeger(v) or v
+end
+M.scaled = scaled
+
+-- The raw count of a difference that is unknown, because the count was lower at the end (PF_COUNT_FELL).
+local fallen = core.count_fell
+local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) == "cdata" and raw == fallen end
+  or function(raw) return raw == fallen end
+
+--- The `why` of such a count.
+M.FELL = "the count fell while it was measured: the event was reset, or its counter wrapped around"
+
+--- The difference of two raw counts.
+function M.since(from, to) return to < from and fallen or to - from end
+
+-- The `why` of an event that was enabled and never got a counter: with the events of this program that may hold them.
+local function starved()
+  local own = require "perf.event.idle".enabled_hardware()
+  return "it never got a counter: others used them all"
+    .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
+end
+
+local Entry = { __name = "perf.Entry", __tostring = format.entry }
+local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
+M.Entry, M.Metrics = Entry, Metrics
+
+--- One entry from its numbers. This decides whether there is a value.
+-- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound when it counts one task on one CPU
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` says why there is no value; or, when there is
+-- one, what it leaves out
+function M.entry(row, raw, enabled, running, id)
+  local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
+  if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- for arithmetic
+  if running and enabled and running - enabled >= FORKED then
+    e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
+  elseif row.why and (not raw or raw == 0) then -- what did count after all is told
+    e.why = row.why
+  elseif running == 0 then
+    -- A pinned event that finds no counter free is switched off, and has no times then.
+    e.why = enabled ~= 0 and row.bound and "its task did not run on this CPU"
+      or enabled ~= 0 and starved()
+      or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
+      or "not enabled, or its task did not run"
+  elseif has_fallen(raw) then
+    e.raw, e.why = nil, M.FELL
+  else
+    -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
+    e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
+    if row.scale then e.value = tonumber(e.value) * row.scale end -- a 64-bit cdata would cut the scale to a whole number
+    e.why = row.note
+  end
+  return setmetatable(e, Entry)
+end
+
+local word, layout_of, reset_of -- set below: by the kind of packed Counts this interpreter has
+
+-- What slot s of a packed Counts holds: raw count, enabled, running, id.
+local function slot_words(c, layout, s)
+  local times, values = 1 + 2 * s[1], 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + s[2]
+  local id
+  if layout.source ~= "rusage" then id = word(c, values + layout.nvalues) end
+  return word(c, values), word(c, times), word(c, times + 1), id
+end
+
+local function unpack_entry(c, layout, i)
+  local row = layout.rows[i]
+  local slots = row.slots
+  if not slots[1] then return M.entry(row) end -- nobody counted it
+  local raw, enabled, running, id = slot_words(c, layout, slots[1])
+  for k = 2, #slots do
+    -- The same event on the core types of a hybrid CPU: it ran on one or the other.
+    local more, en, run = slot_words(c, layout, slots[k])
+    raw, running = (has_fallen(raw) or has_fallen(more)) and fallen or raw + more, running + run
+    if en > enabled then enabled = en end
+  end
+  return M.entry(row, raw, enabled, running, id)
+end
+
+-- Arrays of all entries, by representation.
+local function entries(c)
+  if type(c) == "table" then return c end
+  local layout, list = layouts[layout_of(c)], {}
+  for i = 1, #layout.rows do list[i] = unpack_entry(c, layout, i) end
+  return list
+end
+
+--- The values alone, without a table for each entry.
+-- @param c Counts of either kind
+-- @param values filled: values[i] is a count, or false where there is none
+-- @return an array whose elements have label, unit and why
+function M.values(c, values)
+  if type(c) == "table" then
+    for i, e in ipairs(c) do values[i] = e.value or false end
+    return c
+  end
+  local layout = layouts[layout_of(c)]
+  local rows = layout.rows
+  for i = 1, #rows do
+    local row = rows[i]
+    local slot, another = row.slots[1], row.slots[2]
+    local times = slot and 1 + 2 * slot[1]
+    local enabled = slot and word(c, times)
+    if slot and not another and not row.why and not row.scale and enabled == word(c, times + 1) and enabled ~= 0 then
+      local value = word(c, 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + slot[2])
+      values[i] = not has_fallen(value) and value
+    else
+      values[i] = unpack_entry(c, layout, i).value or false
+    end
+  end
+  return rows
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Plain Counts
+
+local Plain = { __name = "perf.Counts" }
+
+--- Counts from entries.
+function M.plain(list, wall_ns, source)
+  for _, e in ipairs(list) do setmetatable(e, Entry) end
+  list.wall_ns, list.source = wall_ns, source
+  return setmetatable(list, Plain)
+end
+
+function Plain.__index(t, key)
+  local method = methods[key]
+  if method ~= nil or type(key) ~= "string" then return method end
+  local found, several
+  for _, e in ipairs(t) do
+    if e.label == key then return e.value end
+    if base_name(e.label) == key then found, several = e, found end
+  end
+  if found and not several then return found.value end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Packed Counts
+
+-- What both kinds of packed Counts answer; words 0 is the wall time.
+local function packed_index(c, key)
+  local method = methods[key]
+  if method then return method end
+  local layout = layouts[layout_of(c)]
+  if key == "wall_ns" then return word(c, 0) end
+  if key == "source" then return layout.source end
+  if key == "cumulative" then return layout.cumulative end
+  if key == "epoch" then return layout.cumulative and reset_of(c) or nil end
+  if type(key) == "number" then return layout.rows[key] and unpack_entry(c, layout, key) end
+  local i = layout.index[key] -- false: it could be several
+  if i then return unpack_entry(c, layout, i).value end
+end
+
+local function packed_len(c) return #layouts[layout_of(c)].rows end
+
+local function step(c, i)
+  i = i + 1
+  local layout = layouts[layout_of(c)]
+  if layout.rows[i] then return i, unpack_entry(c, layout, i) end
+end
+
+-- As over plain Counts, which are tables.
+local function next_of(c, key)
+  if type(key) == "number" or key == nil then
+    local i, entry = step(c, key or 0)
+    if i then return i, entry end
+    return "wall_ns", c.wall_ns
+  elseif key == "wall_ns" then
+    return "source", c.source
+  end
+end
+
+local packed_class = {
+  __index = packed_index,
+  __len = packed_len,
+  __ipairs = function(c) return step, c, 0 end,
+  __pairs = function(c) return next_of, c, nil end,
+}
+
+--- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.
+-- @param get_word function(c, i): word i, counted from 0
+-- @param get_layout function(c): the layout's number
+-- @param get_reset function(c): when what it is a reading of was last reset
+-- @return the class's metamethods
+function M.define(get_word, get_layout, get_reset)
+  word, layout_of, reset_of = get_word, get_layout, get_reset
+  return packed_class
+end
+
+--- A packed Counts as a plain one.
+function M.unpack(c)
+  local list = M.plain(entries(c), c.wall_ns, c.source)
+  list.cumulative, list.epoch = c.cumulative, c.epoch
+  return list
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- What users call
+
+local function is_counts(v)
+  if type(v) == "table" then return getmetatable(v) == Plain end
+  return M.is_packed(v)
+end
+
+--- Whether a value is Counts, of either kind.
+M.is = is_counts
+
+local function check_self(v, method)
+  if is_counts(v) then return v end
+  blame.method(method, ("Counts expected, got %s"):format(type(v)), 1)
+end
+
+--- Ratios that the counted events allow.
+-- @return table with those of these that can be told: `ipc` (instructions per cycle), `branch_miss_rate` and
+-- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table
+-- of each event's rate by label, over the CPU time where that was counted and the wall time otherwise
+function methods:metrics()
+  check_self(self, "metrics")
+  local m, per_second = {}, {}
+  local function ratio(a, b) return a and b and b ~= 0 and tonumber(a) / tonumber(b) or nil end
+  local clock = self["task-clock"] or self["cpu-clock"]
+  local cycles = self["cycles"] or self["cpu-cycles"]
+  m.ipc = ratio(self["instructions"], cycles)
+  m.branch_miss_rate = ratio(self["branch-misses"], self["branches"] or self["branch-instructions"])
+  m.cache_miss_rate = ratio(self["cache-misses"], self["cache-references"])
+  m.cpus_utilized = ratio(clock, self.wall_ns)
+  m.ghz = ratio(cycles, clock)
+  local time = clock and clock ~= 0 and clock or self.wall_ns
+  for _, e in ipairs(entries(self)) do
+    if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = tonumber(e.value) / tonumber(time) * 1e9 end
+  end
+  m.per_second = per_second
+  return setmetatable(m, Metrics)
+end
+
+--- Everything as plain tables.
+-- @return {wall_ns=, source=, counts={[label]=value}, events={entry, ...}}
+function methods:totable()
+  check_self(self, "totable")
+  local t = { wall_ns = self.wall_ns, source = self.source, counts = {}, events = {} }
+  for i, e in ipairs(entries(self)) do
+    t.events[i] = e
+    t.counts[e.label] = e.value
+  end
+  return t
+end
+
+--- The table of `totable` as JSON text; integers keep all their digits.
+function methods:json()
+  return json.encode(methods.totable(check_self(self, "json")))
+end
+
+local function tostring_counts(self)
+  return format.counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
+end
+
+M.entries = entries
+local arithmetic = require "perf.counts.arithmetic"(M)
+
+--- Add up Counts of different events: an entry that only one side has is kept as it is.
+-- @function merge
+M.merge, arithmetic.merge = arithmetic.merge, nil
+
+for _, class in ipairs { Plain, packed_class } do
+  class.__tostring = tostring_counts
+  for name, f in every(arithmetic) do class[name] = f end
+end
+
+return M

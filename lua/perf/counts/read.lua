@@ -1,0 +1,244 @@
+--- The two reads around a measured function, by the quickest way this interpreter has.
+--
+--   LuaJIT         the core's functions through FFI, which the compiler can put into a trace; Counts is a cdata
+--   Lua 5.2-5.4    the C API; Counts is a userdata
+--   Lua 5.1        the same, then a table of entries: its ipairs takes nothing else
+--
+-- begin(meter, layout, words) reads the start into a new Counts; finish(meter, counts, ...) turns it into the difference
+-- and returns it before the rest of its arguments, so that a measurement is
+-- `return finish(meter, begin(meter, layout, words), fn(...))`: no table of results, every nil kept, an error passes
+-- through as it was raised, and the function may yield. There is nothing to undo when it does not return.
+--
+-- try(meter, layout, words, fn) is begin with the checks that must come before, where they cost least: nil, and nothing
+-- done, when the meter belongs to another thread or fn is no function. Callers find out which on their slow path.
+--
+-- Spans begin and end apart, and no program fails for them, so for them there are, all of packed Counts on every interpreter:
+-- start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and gives true, or
+-- the same;
+-- wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic clock;
+-- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts; clock_wall() and
+-- clock_skew(), see csrc/core/base/clock.h.
+-- @module perf.counts.read
+local core = require "perf.core"
+local counts = require "perf.counts"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+
+local M = {}
+
+--- Raise unless fn can be called.
+-- @param arg its position among the arguments of `who` ("measure")
+function M.check_callable(fn, arg, who)
+  if blame.callable(fn) then return end
+  blame.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
+end
+
+-- One event: event_begin(ev) gives the start, up to three values, or nil where it cannot be measured so; event_finish(result)
+-- makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the difference, value nil
+-- where a pinned event has no counter, and enabled "ECHILD" in the child of a fork that happened meanwhile.
+local function event_by_c_api()
+  local since = core.Event.__index.since
+  M.event_begin = core.Event.__index.begin
+  function M.event_finish(result)
+    return function(ev, value, enabled, running, ...)
+      local id
+      value, enabled, running, id = since(ev, value, enabled, running)
+      if value == nil and enabled ~= "ENODATA" and enabled ~= "ECHILD" then
+        blame.raise(enabled == "EBADF" and "Event is closed" or "read: " .. enabled, 0)
+      end
+      return result(ev, value, enabled, running, id, ...)
+    end
+  end
+end
+
+local function event_by_ffi(ffi, number)
+  local pointers = core.pointers()
+  local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_event_begin)
+  local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_event_end)
+  local words, class = ffi.typeof "struct { uint64_t v[5]; }", core.Event
+  local ENODATA, EBADF, ECHILD = -61, -9, -10
+
+  function M.event_begin(ev)
+    if getmetatable(ev) ~= class then return nil end
+    local start = words()
+    if begin(ev, start) == 0 then return start end
+  end
+
+  function M.event_finish(result)
+    return function(ev, start, _, _, ...)
+      local r = finish(ev, start)
+      if r == 0 then
+        local v = start.v
+        return result(ev, number(v[0]), number(v[1]), number(v[2]), number(v[3]), ...)
+      end
+      if r == ECHILD then return result(ev, nil, "ECHILD", nil, nil, ...) end
+      if r ~= ENODATA then blame.raise(r == EBADF and "Event is closed" or select(2, core.refused("read", -r)), 0) end
+      return result(ev, nil, nil, nil, nil, ...)
+    end
+  end
+end
+
+local function by_c_api()
+  local class = counts.define(core.word, core.layout, core.reset_ns)
+  for name, f in every(class) do core.Counts[name] = f end
+  core.Counts.__name = "perf.Counts"
+  function counts.is_packed(v)
+    return type(v) == "userdata" and getmetatable(v) == core.Counts
+  end
+  M.begin, M.try, M.finish, M.snap = core.begin, core.begin, core.finish, core.snap
+  M.measurer = core.measurer
+  M.thread_token = core.thread_token
+  event_by_c_api()
+  local finish = core.finish
+  M.start, M.stop = core.start, core.stop
+  M.wall, M.add = core.wall, core.add
+  M.clock_wall, M.clock_skew = core.clock_wall, core.clock_skew
+
+  if _VERSION == "Lua 5.1" then
+    local unpack_counts, snap = counts.unpack, core.snap
+    local function wrap(c, ...) return unpack_counts(c), ... end
+    function M.finish(...) return wrap(finish(...)) end
+    function M.snap(...)
+      local c, message, code = snap(...)
+      if not c then return nil, message, code end
+      return unpack_counts(c)
+    end
+  end
+end
+
+local function by_ffi(ffi)
+  local pointers = core.pointers()
+  local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_begin)
+  local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_end)
+  local snap = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_snap)
+  local token = ffi.cast("uint32_t (*)(void)", pointers.pf_thread_token)
+  local add = ffi.cast("int (*)(const void *, void *, const void *, int)", pointers.pf_counts_add)
+  local clock_wall = ffi.cast("double (*)(void)", pointers.pf_clock_wall)
+  local clock_skew = ffi.cast("double (*)(void)", pointers.pf_clock_skew)
+
+  local exact = 2 ^ 53
+  local function number(v)
+    local n = tonumber(v)
+    return n < exact and n or v
+  end
+  local class = counts.define(function(c, i) return number(c._v[i]) end, function(c) return c._layout end,
+    function(c) return tonumber(c._reset_ns) end)
+  event_by_ffi(ffi, number)
+  class.__name = "perf.Counts"
+
+  -- A type for each number of words: allocations of a fixed size are compiled, and vanish where nobody keeps them.
+  local types = {}
+  local function type_of(words)
+    local ct = ffi.typeof("struct { uint32_t _layout, _n; uint64_t _reset_ns, _v[" .. words .. "]; }")
+    ct = ffi.metatype(ct, class)
+    types[words] = ct
+    return ct
+  end
+  function counts.is_packed(v)
+    if type(v) ~= "cdata" then return false end
+    for _, ct in every(types) do
+      if ffi.istype(ct, v) then return true end
+    end
+    return false
+  end
+
+  local EBADF, ESRCH, ECHILD = -9, -3, -10
+  local function failed(r, meter)
+    if r == ECHILD then blame.self(core.inherited "Group") end
+    if r == EBADF and getmetatable(meter) == core.Group then blame.self(core.closed_group) end
+    if r == EBADF then blame.raise(core.closed_list, 0) end
+    blame.raise(select(2, core.read_failed(r)), 0)
+  end
+
+  -- begin and finish return 0; or a failure, or that the measurement needs a guard (csrc/binding/counts/guard.c).
+  local function guard(r, meter, c)
+    if r < 0 then failed(r, meter) end
+    core.guard(meter, c)
+  end
+  local function unguard(r, meter, c)
+    if r < 0 then failed(r, meter) end
+    core.unguard(c)
+  end
+
+  function M.begin(meter, layout, words)
+    local c = (types[words] or type_of(words))()
+    c._layout = layout -- not as an initializer: those of structs that hold arrays are not compiled
+    local r = begin(meter, c)
+    if r ~= 0 then guard(r, meter, c) end
+    return c
+  end
+
+  function M.try(meter, layout, words, fn)
+    if type(fn) ~= "function" then return nil end
+    local c = (types[words] or type_of(words))()
+    c._layout = layout
+    local r = begin(meter, c)
+    if r == 0 then return c end
+    if r ~= ESRCH then
+      guard(r, meter, c)
+      return c
+    end
+  end
+
+  function M.finish(meter, c, ...)
+    local r = finish(meter, c)
+    if r ~= 0 then unguard(r, meter, c) end
+    return c, ...
+  end
+
+  function M.snap(meter, layout, words)
+    local c = (types[words] or type_of(words))()
+    c._layout = layout
+    local r = snap(meter, c)
+    if r == 0 then return c end
+    if r == EBADF or r == ECHILD then failed(r, meter) end
+    return core.read_failed(r)
+  end
+
+  function M.thread_token() return token() end
+
+  function M.start(meter, layout, words)
+    local c = (types[words] or type_of(words))()
+    c._layout = layout
+    local r = begin(meter, c)
+    if r == 0 then return c end
+    if r < 0 then return core.read_failed(r) end
+    guard(r, meter, c)
+    return c
+  end
+
+  function M.stop(meter, c)
+    local r = finish(meter, c)
+    if r < 0 then return core.read_failed(r) end
+    if r > 0 then unguard(r, meter, c) end
+    return true
+  end
+
+  function M.wall(c) return tonumber(c._v[0]) end
+
+  function M.add(into, from, meter, take)
+    if not into then
+      local n = from._n
+      into = (types[n] or type_of(n))()
+      ffi.copy(into, from, 16 + 8 * n)
+    elseif add(meter, into, from, take and 1 or 0) ~= 0 then
+      blame.raise("Counts of another list", 2)
+    end
+    return into
+  end
+
+  function M.clock_wall() return clock_wall() end
+
+  function M.clock_skew() return clock_skew() end
+end
+
+local has_ffi, ffi = pcall(require, "ffi")
+-- PERF_NO_FFI=1 chooses the C API on LuaJIT too: the specs run both ways, and it shows what FFI is worth.
+if has_ffi and type(jit) == "table" and os.getenv "PERF_NO_FFI" ~= "1" then
+  by_ffi(ffi)
+  M.compiled = true
+else
+  by_c_api()
+end
+
+return M

@@ -1,0 +1,162 @@
+--- Writing a perf.data file: see `perf.data.create`.
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local data_host = require "perf.data.host_features"
+local data_names = require "perf.data.event_names"
+local every = require "perf.base.pairs"
+local packed = require "perf.counts.read".compiled and require "perf.record.cdata"
+
+local data_create = {}
+
+local is_feature = {}
+for _, f in ipairs(core.data_features()) do is_feature[f.name] = true end
+
+local function bad(level, text, ...)
+  error(("bad argument #2 to 'create' (%s)"):format(text:format(...)), level + 1)
+end
+
+local function resolved(event)
+  local spec, message, code = blame.on(2, "", require("perf.names").resolve, event)
+  if not spec then return nil, message, code end
+  return {attr = spec.attrs[1], ids = {}, name = spec.label}
+end
+
+-- What the core wants of an event: {attr =, ids =, name =}.
+local function event_of(e, i, level)
+  if type(e) == "string" then
+    return resolved(e)
+  elseif type(e) == "userdata" then -- an Event
+    if getmetatable(e) ~= core.Event then bad(level + 1, "events[%d]: an event expected, got userdata", i) end
+    local info = e:info()
+    return {attr = e:kernel_attr(), ids = {assert(e:id())}, name = info.label}
+  elseif type(e) ~= "table" then
+    bad(level + 1, "events[%d]: an event expected, got %s", i, type(e))
+  elseif rawget(e, "attr") then -- as file.attrs has them
+    return {attr = e.attr, ids = e.ids or {}, name = e.name or e.label or data_names.of(core.unpack(core.pack(e.attr)))}
+  end
+  return resolved(e)
+end
+
+local function check(opts, level)
+  if type(opts) ~= "table" then bad(level + 1, "table of options expected, got %s", type(opts)) end
+  local features, events, mode, build_ids = {}, {}, "replace", nil
+  for key, value in every(opts) do
+    if key == "mode" then
+      mode = value
+    elseif key == "build_ids" then
+      build_ids = value
+    elseif is_feature[key] then
+      features[key] = value
+    elseif key == "features" then
+      for name, v in every(value) do
+        if not is_feature[name] then bad(level + 1, "unknown feature '%s'", tostring(name)) end
+        if features[name] == nil then features[name] = v end
+      end
+    elseif key ~= "events" and key ~= "attrs" then
+      bad(level + 1, "unknown option '%s'", tostring(key))
+    end
+  end
+  if mode ~= "replace" and mode ~= "exclusive" and mode ~= "overwrite" then
+    bad(level + 1, "mode: 'replace', 'exclusive' or 'overwrite' expected")
+  end
+  local list = opts.events or opts.attrs
+  if type(list) == "string" then list = require("perf.names").split(list) end
+  if type(list) ~= "table" then bad(level + 1, "events: a list expected, got %s", type(list)) end
+  for i, e in ipairs(list) do
+    local event, message, code = event_of(e, i, level + 1)
+    if not event then return nil, message, code end
+    events[i] = event
+  end
+  if #events == 0 then bad(level + 1, "events: none given") end
+  if build_ids == nil then build_ids = opts.features == nil end
+  return events, features, mode, build_ids
+end
+
+local Writer = {}
+Writer.__index = Writer
+Writer.__close = function(w) w:close() end
+Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) end
+
+--- Writes a record: a Record of any file or ring, or a string of one or more whole records as the kernel lays them out. What only
+-- the front of a file tells (`header_attr` and its like, from a pipe) is taken in and not written as a record.
+-- @return true; or nil, message, code ("ENOSPC" ...). Raises for a string that is no whole records.
+function Writer:write(record)
+  if self._closed then blame.method("write", "the perf.data writer is closed", 1) end
+  if packed and packed.is(record) then return self._writer:write(record, packed.layout(record)) end
+  return self._writer:write(record)
+end
+
+--- Writes what follows an `auxtrace` record, in one or more parts: as many bytes as its `data_size` says.
+function Writer:payload(bytes)
+  return self._writer:payload(bytes)
+end
+
+--- How much was written: {samples, records, lost (as `lost_samples` records say, or where there are none `lost` records), bytes}.
+function Writer:stats()
+  local s = self._writer:state()
+  return {samples = s.samples, records = s.records, lost = s.lost_samples ~= 0 and s.lost_samples or s.lost, bytes = s.bytes}
+end
+
+local function finish(w)
+  local features, state = w._features, w._writer:state()
+  -- Of another file: what is written here is not compressed, nor where it was there.
+  features.compressed, features.dir_format = nil, nil
+  features.auxtrace = #state.auxtrace > 0 and state.auxtrace or nil
+  if w._here then data_host.add(features) end
+  if features.event_desc == nil then features.event_desc = w._events end
+  if features.sample_time == nil and state.last ~= 0 then features.sample_time = {first = state.first, last = state.last} end
+  if features.build_id == nil and w._build_ids ~= false then
+    local list = data_host.build_ids(state.mapped)
+    features.build_id = #list > 0 and list or nil
+  end
+  return w._writer:finish(features)
+end
+
+--- Ends the file: what the header tells is written now. Idempotent. A writer that is only forgotten leaves a file that perf reads
+-- with a warning, without the header's features.
+-- @return true; or nil, message, code: the file is incomplete ("ENOSPC" ...); "ECHILD" in the child of a fork, which writes
+-- nothing
+function Writer:close()
+  if self._closed then return true end
+  self._closed = true
+  if self._writer:is_inherited() then
+    self._writer:close()
+    return nil, core.inherited "The perf.data writer", "ECHILD"
+  end
+  local done, ok, msg, code = pcall(finish, self)
+  local closed, close_msg, close_code = self._writer:close()
+  if not done then error(ok, 0) end
+  if not ok then return nil, self.path .. ": " .. msg, code end
+  if not closed then return nil, self.path .. ": " .. close_msg, close_code end
+  return true
+end
+
+--- Creates a perf.data file that perf report, perf script and perf buildid-list read.
+-- @param path its name
+-- @param opts `events`: an array of event names, attr tables, open Events, or entries {attr, ids, name} such as a file's
+--   `attrs`; samples of several events are told apart by the ids, so each has to have its own then.
+--   Features by name (see `perf.data.open`); those that are not given are read from this machine, false leaves one out:
+--   `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`, `cpuid`, `total_mem`, `cmdline`, `cpu_topology`,
+--   `numa_topology`, `pmu_mappings`, `cache`; from the events `event_desc`; from the records `sample_time`, `auxtrace` and
+--   `build_id` (of what was mapped, read from the files themselves; `build_ids = false` leaves it out).
+--   `features`, a table of them, says that the records are another machine's, as when copying a file: then nothing is read
+--   from this one.
+--   `mode`: "replace" (default) removes a file or symbolic link of that name and makes a new file that only its owner can read;
+--   "exclusive" fails where there is one; "overwrite" writes into what is there, following links.
+-- @return a Writer with `write`, `payload`, `stats` and `close`; or nil, message, code
+-- @usage local w = assert(perf.data.create("out.data", {events = file.attrs, features = file.features}))
+--   for rec in file:records() do assert(w:write(rec)) end
+--   assert(w:close())
+function data_create.create(path, opts)
+  blame.path(path, "create", 1)
+  local events, features, mode, build_ids = check(opts, 2)
+  if not events then return nil, features, mode end -- a message and a code: an event that this machine does not have
+  local writer, msg, code = core.data_create(path, events, mode)
+  if not writer then return nil, msg, code end
+  return setmetatable({path = path, _writer = writer, _events = events, _features = features, _build_ids = build_ids,
+    _here = opts.features == nil}, Writer)
+end
+
+blame.stands_for[data_create.create] = "create"
+
+return data_create

@@ -1,0 +1,154 @@
+--- What a perf.data file says of the machine that records: the features that perf report shows as its header, by the
+-- names and in the form that `perf.data.open` gives them. What the machine does not tell is left out.
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local host = require "perf.kernel.host"
+
+local data_host = {}
+
+local read = {}
+
+function read.hostname() return host.line "/proc/sys/kernel/hostname" end
+function read.osrelease() return (core.uname()) end
+function read.arch() return (select(2, core.uname())) end
+function read.version() return "lua-perf " .. require "perf.version" end
+
+function read.nrcpus()
+  local _, _, available = host.cpus "present"
+  local _, _, online = host.cpus "online"
+  return available and online and {available = available, online = online}
+end
+
+local function cpuinfo(key)
+  return ("\n" .. (host.slurp "/proc/cpuinfo" or "")):match("\n" .. key .. "%s*:%s*([^\n]*)")
+end
+
+function read.cpudesc()
+  local name = cpuinfo "model name" or cpuinfo "Processor" or cpuinfo "cpu"
+  return name and (name:gsub("%s+", " "):gsub(" $", ""))
+end
+
+-- As the tables of vendors' events want it, on x86; other machines' ids need a register.
+function read.cpuid()
+  local vendor, family, model, stepping = cpuinfo "vendor_id", cpuinfo "cpu family", cpuinfo "model", cpuinfo "stepping"
+  if vendor and family and model and stepping then return table.concat({vendor, family, model, stepping}, ",") end
+end
+
+function read.total_mem()
+  return tonumber((host.slurp "/proc/meminfo" or ""):match "MemTotal:%s*(%d+)")
+end
+
+-- A word of a command may hold anything but a zero byte.
+function read.cmdline()
+  local words = {}
+  for word in (host.slurp "/proc/self/cmdline" or ""):gmatch "([^%z]*)%z" do words[#words + 1] = word end
+  return #words > 0 and words or nil
+end
+
+local cpu_dir = "/sys/devices/system/cpu/cpu%d/topology/%s"
+
+-- The lists of siblings, each once, in the order of their first CPU.
+local function siblings(n, ...)
+  local list, seen = {}, {}
+  for cpu = 0, n - 1 do
+    local text
+    for _, file in ipairs{...} do text = text or host.line(cpu_dir:format(cpu, file)) end
+    if text and not seen[text] then
+      seen[text] = true
+      list[#list + 1] = text
+    end
+  end
+  return list
+end
+
+function read.cpu_topology()
+  local nr = read.nrcpus()
+  if not nr then return nil end
+  local t = {cpus = {}, cores = siblings(nr.available, "package_cpus_list", "core_siblings_list"),
+    threads = siblings(nr.available, "core_cpus_list", "thread_siblings_list")}
+  for cpu = 0, nr.available - 1 do
+    t.cpus[cpu + 1] = {core_id = host.number(cpu_dir:format(cpu, "core_id")) or -1,
+      socket_id = host.number(cpu_dir:format(cpu, "physical_package_id")) or -1}
+  end
+  return #t.cores > 0 and #t.threads > 0 and t or nil
+end
+
+function read.numa_topology()
+  local list = {}
+  for _, name in ipairs(host.list "/sys/devices/system/node" or {}) do
+    local node = tonumber(name:match "^node(%d+)$")
+    if node then
+      local dir = "/sys/devices/system/node/" .. name
+      local meminfo = host.slurp(dir .. "/meminfo") or ""
+      list[#list + 1] = {node = node, cpus = host.line(dir .. "/cpulist") or "",
+        mem_total = tonumber(meminfo:match "MemTotal:%s*(%d+)") or 0, mem_free = tonumber(meminfo:match "MemFree:%s*(%d+)") or 0}
+    end
+  end
+  table.sort(list, function(a, b) return a.node < b.node end)
+  return #list > 0 and list or nil
+end
+
+function read.pmu_mappings()
+  local list = {}
+  for _, pmu in ipairs(host.pmus()) do
+    if pmu.type then list[#list + 1] = {type = pmu.type, name = pmu.name} end
+  end
+  return #list > 0 and list or nil
+end
+
+-- Each cache once, by level.
+function read.cache()
+  local nr, list, seen = read.nrcpus(), {}, {}
+  for cpu = 0, nr and nr.available - 1 or -1 do
+    for index = 0, 9 do
+      local dir = ("/sys/devices/system/cpu/cpu%d/cache/index%d/"):format(cpu, index)
+      local level = host.number(dir .. "level")
+      if not level then break end
+      local c = {level = level, line_size = host.number(dir .. "coherency_line_size") or 0,
+        sets = host.number(dir .. "number_of_sets") or 0, ways = host.number(dir .. "ways_of_associativity") or 0,
+        type = host.line(dir .. "type") or "", size = host.line(dir .. "size") or "",
+        cpus = host.line(dir .. "shared_cpu_list") or ""}
+      local key = level .. c.type .. c.cpus
+      if not seen[key] then
+        seen[key] = true
+        list[#list + 1] = c
+      end
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.level ~= b.level then return a.level < b.level end
+    return a.type .. a.cpus < b.type .. b.cpus
+  end)
+  return #list > 0 and list or nil
+end
+
+--- The features of this machine that the table does not have yet (false: not wanted) are added to it.
+-- @param features table by perf's names
+function data_host.add(features)
+  for name, fn in every(read) do
+    if features[name] == nil then features[name] = fn() end
+  end
+end
+
+--- The build ids of what was mapped: an array for the feature `build_id`.
+-- @param mapped {filename = {misc =, build_id = if a record told it}}
+-- @return array of {filename, build_id, misc, pid}, sorted by name
+function data_host.build_ids(mapped)
+  local list = {}
+  for filename, m in every(mapped) do
+    local id = m.build_id
+    local kernel = filename:find "^%[kernel%.kallsyms%]"
+    if not id and kernel then
+      id = core.build_id()
+    elseif not id and filename:sub(1, 1) == "/" and filename:sub(1, 2) ~= "//" then
+      id = core.build_id(filename)
+    end
+    if id then
+      list[#list + 1] = {filename = kernel and "[kernel.kallsyms]" or filename, build_id = id, misc = m.misc, pid = m.pid or -1}
+    end
+  end
+  table.sort(list, function(a, b) return a.filename < b.filename end)
+  return list
+end
+
+return data_host

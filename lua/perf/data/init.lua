@@ -1,0 +1,262 @@
+--- perf.data files: reading and writing.
+--
+--     local file = assert(perf.data.open("perf.data"))
+--     for rec in file:records() do print(rec) end
+--     if file:error() then ... end      -- why the loop ended before the end of the file
+--
+-- A file of either byte order, of any version of the format, written to a file or a pipe, compressed (where perf.ext.zstd is
+-- built) or not, is read in constant memory: records come one after another, as they stand in the file. Records of
+-- different CPUs are not in time order there; a `finished_round` record says that nothing after it is older than what came
+-- before the last one.
+--
+-- The records are those of the kernel, and those that the perf tool adds (`header_attr` ... `finished_init`). What a
+-- record's type means beyond its own fields is taken care of: attrs and features that come as records of a pipe are
+-- in `file.attrs` and `file.features` as soon as they have passed.
+--
+-- @module perf.data
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local names = require "perf.data.event_names"
+if require "perf.counts.read".compiled then require "perf.record.cdata" end
+
+local data = {}
+
+local File = {}
+
+local function inner(file, method)
+  local found = type(file) == "table" and rawget(file, "_data")
+  return found or blame.method(method, ("perf.data file expected, got %s"):format(type(file)), 1)
+end
+
+local function reading(file, method)
+  local found = inner(file, method)
+  if rawget(file, "_closed") then blame.method(method, "the perf.data file is closed", 1) end
+  return found
+end
+
+--- What was wrong with the file so far: nil when nothing was.
+-- A loop over `file:records()` leaves out damaged records where the place of the next one is known, and ends where it is
+-- not: this tells of both.
+-- @return the first error's message, its code ("EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built;
+--   another errno's symbol), and how many errors there were
+function File:error()
+  local state, count = inner(self, "error"):state()
+  if count == 0 then return nil end
+  return state.message, state.code, count
+end
+
+--- Iterates over the records from where the file was last read, to its end or to where nothing more can be made out.
+-- @usage for rec in file:records() do ... end
+--   assert(not file:error())
+function File:records()
+  return reading(self, "records"):records()
+end
+
+--- Iterates over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
+-- fast as `records`, for files of millions of samples.
+-- @param type a Record's type: "sample", "mmap2" ...
+-- @param ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
+-- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
+function File:each(type, ...)
+  return reading(self, "each"):each(type, ...)
+end
+
+--- The next record.
+-- @return a Record; or nil at the end; or nil, message, code. After "EBADMSG" the next call goes on with the next record
+--   where its place is known, and returns nil where it is not.
+function File:read_record()
+  return reading(self, "read_record"):next()
+end
+
+--- What follows the record that was last read: the bytes of an `auxtrace` or `header_tracing_data` record, whose
+-- `data_size` says how many. What is not asked for is passed over.
+-- @param n at most so many bytes; default 65536
+-- @return string, or nil when there is no more; or nil, message, code
+function File:payload(n)
+  return reading(self, "payload"):payload(n or 65536)
+end
+
+--- How many records of types that this module does not know were passed over, and the last such type.
+function File:skipped()
+  return inner(self, "skipped"):skipped()
+end
+
+-- Whether the recorder asked the kernel to count lost records. If so, the counts are in lost_samples records.
+local function counts_lost(file)
+  for _, e in ipairs(file.attrs) do
+    for _, name in ipairs(core.unpack(core.pack {read_format = e.attr.read_format or {}}).read_format or {}) do
+      if name == "lost" then return true end
+    end
+  end
+  return false
+end
+
+--- How many samples the recording lost, according to the records that were read so far. Read the file to its end first: recorders
+-- that know the exact number (`perf.record`, perf 6.1) write it there, in `lost_samples` records. Older files have only the
+-- kernel's `lost` records, which the kernel writes only when there is room again.
+-- @return the number; true if it is a lower bound
+function File:lost()
+  local records, samples = inner(self, "lost"):lost()
+  if counts_lost(self) and (samples ~= 0 or records == 0 and not rawget(self.header, "unfinished")) then return samples, false end
+  return records + samples, true
+end
+
+--- Closes the file. Records that were read stay.
+function File:close()
+  inner(self, "close"):close()
+  self._closed = true
+end
+
+-- What the file says of itself ---------------------------------------------------------------
+
+local is_feature = {}
+local raw_feature = {} -- plain bytes, which can be large: read when they are asked for
+for _, f in ipairs(core.data_features()) do
+  is_feature[f.name], raw_feature[f.name] = true, f.raw or nil
+end
+
+local function ncpus(features)
+  local nr = rawget(features, "nrcpus")
+  return nr and nr.available or 0
+end
+
+local function read_features(file)
+  local features = setmetatable({}, {__index = function(t, name)
+    if not raw_feature[name] then return nil end
+    local value, msg = file._data:feature(name)
+    rawset(t, name, value)
+    if msg then file.damaged[name] = msg end
+    return value
+  end})
+  for _, f in ipairs(core.data_features()) do
+    if not f.raw then
+      local value, msg = file._data:feature(f.name, ncpus(features))
+      features[f.name] = value
+      if msg then file.damaged[f.name] = msg end
+    end
+  end
+  return features
+end
+
+-- An entry of attrs also has the attr's own fields.
+local Attr = {__index = function(e, key) return rawget(e, "attr")[key] end}
+
+local function name_attr(e, name)
+  e.name = name or e.name or names.of(e.attr)
+  e.label = e.name -- what a Record's info calls it
+  if not getmetatable(e) then setmetatable(e, Attr) end
+end
+
+local function described(desc, e, i)
+  if not desc then return nil end
+  local first = e.ids[1]
+  for _, d in ipairs(first and desc or {}) do
+    if d.ids[1] == first then return d.name end
+  end
+  return desc[i] and (not first or #desc[i].ids == 0) and desc[i].name
+end
+
+local function name_attrs(file)
+  local desc, types = rawget(file.features, "event_desc"), file._data:types()
+  for i, e in ipairs(file.attrs) do
+    name_attr(e, described(desc, e, i) or types[core.hex(e.attr.config or 0)])
+  end
+end
+
+local function attr_of_id(file, id)
+  for _, e in ipairs(file.attrs) do
+    for _, v in ipairs(e.ids) do
+      if v == id then return e end
+    end
+  end
+end
+
+-- Records that tell about the file itself.
+local tells = {}
+
+function tells.header_attr(file)
+  local n = #file.attrs
+  name_attr(file.attrs[n], described(rawget(file.features, "event_desc"), file.attrs[n], n))
+end
+
+function tells.header_event_type(file, rec)
+  for _, e in ipairs(file.attrs) do
+    if (e.attr.config or 0) == rec.event_id then name_attr(e, rec.name) end
+  end
+end
+
+function tells.event_update(file, rec)
+  local e = attr_of_id(file, rec.id)
+  if not e then return end
+  e.unit, e.scale, e.cpus = rec.unit or e.unit, rec.scale or e.scale, rec.cpus or e.cpus
+  if rec.name then name_attr(e, rec.name) end
+end
+
+function tells.header_build_id(file, rec)
+  local list = rawget(file.features, "build_id") or {}
+  list[#list + 1] = {pid = rec.pid, build_id = rec.build_id, filename = rec.filename, misc = rec.misc}
+  file.features.build_id = list
+end
+
+function tells.header_feature(file, rec)
+  local name = rec.feature
+  if not is_feature[name] then return end -- one of a newer perf's, by its number
+  local value, msg = file._data:decode(name, rec.data, ncpus(file.features))
+  file.features[name] = value
+  if msg then file.damaged[name] = msg end
+  if name == "arch" and value then file._data:arch(value) end
+  if name == "event_desc" and value then name_attrs(file) end
+end
+
+-- Opening ------------------------------------------------------------------------------------
+
+File.__index = File
+File.__close = function(file) file:close() end
+File.__tostring = function(file) return ("perf.data file: %s"):format(file.path) end
+
+--- Opens a perf.data file.
+--
+-- The file's fields:
+--
+-- * `path`
+-- * `header`: `version` (1 or 2), `endian` ("little" or "big"), `pipe`, `unfinished` (its recorder was killed), `data_offset`,
+--   `data_size`, and every feature
+-- * `attrs`: an array of the events, each with `name`, `ids` (array), `attr` (table of perf_event_attr fields, which are fields
+--   of the entry too), `unit` and `scale`
+-- * `features`, by perf's names: `hostname`, `osrelease`, `version`, `arch`, `cpudesc`, `cpuid` (strings), `total_mem`, `nrcpus`
+--   {available, online}, `cmdline` (array), `event_desc`, `build_id` (array of {pid, build_id, filename}), `cpu_topology`
+--   {cores, threads, dies, cpus}, `numa_topology`, `pmu_mappings` (array of {type, name}), `group_desc`, `auxtrace`, `cache`,
+--   `sample_time` {first, last}, `mem_topology`, `clockid`, `clock_data`, `dir_format`, `compressed`, `cpu_pmu_caps`, `pmu_caps`,
+--   `hybrid_topology`, `e_machine`; `branch_stack` and `stat` (true); and as plain bytes `tracing_data`, `bpf_prog_info`,
+--   `bpf_btf`, `cpu_domain_info`, `cln_size`
+-- * `damaged`: the features that could not be read, with why
+--
+-- @param path its name; "-" is standard input
+-- @return the file; or nil, message, code: "EBADMSG" when it is no perf.data file or its front is damaged
+function data.open(path)
+  blame.path(path, "open", 1)
+  local raw, msg, code = core.data_open(path ~= "-" and path or nil)
+  if not raw then return nil, path .. ": " .. msg, code end
+  local state = raw:state()
+  local file = setmetatable({path = path, attrs = state.attrs, damaged = {}, _data = raw}, File)
+  file.features = read_features(file)
+  file.header = setmetatable(raw:header(), {__index = file.features})
+  if file.features.arch then raw:arch(file.features.arch) end
+  name_attrs(file)
+  state.handler = function(rec)
+    local tell = tells[rec.type]
+    if tell then tell(file, rec) end
+  end
+  state.inflater = function()
+    local ok, zstd = pcall(require, "perf.ext.zstd")
+    return ok and zstd.new() or nil
+  end
+  return file
+end
+
+data.create = function(...) -- luacheck: ignore
+  data.create = require("perf.data.create").create
+  return data.create(...)
+end
+
+return data

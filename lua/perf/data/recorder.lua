@@ -1,0 +1,465 @@
+--- Recording a whole process, with its threads and children, into a perf.data file.
+--
+-- On each CPU all events share a ring, into which they write for the process and its children (inherit). An additional event, a
+-- dummy, counts nothing; it writes the records by which perf attributes samples: programs started, files mapped, processes
+-- created and ended. So the other events can lose only samples, and the kernel counts those (PERF_FORMAT_LOST). A lost_samples
+-- record at the end has the number for each event on each CPU, as in perf record. The rings are emptied when one is half full,
+-- and ten times a second otherwise; a finished_round record after each pass tells readers up to where they can sort.
+--
+-- A command waits, already forked, until its events are open (enable_on_exec), so its first instruction is recorded. What
+-- runs already is described by records made here (perf.data.synthesize).
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local host = require "perf.kernel.host"
+local open = require "perf.event.open"
+local set = require "perf.event.set"
+local data_create = require "perf.data.create"
+local state = require "perf.data.synthesize"
+
+local recorder = {}
+
+local EVERYONE = -1 -- as the kernel has it: every process, on each CPU
+local TICK = 0.1 -- seconds between two looks at rings that are not half full
+
+local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
+  timeout = "number", during = "table", pages = "number", inherit = "boolean", build_ids = "boolean"}
+
+local function bad(index, text, ...)
+  error(("bad argument #%d to 'record' (%s)"):format(index, text:format(...)), 4)
+end
+
+local function check_options(opts, argv)
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then bad(2, "table of options expected, got %s", type(opts)) end
+  for key, value in every(opts) do
+    local want = options[key]
+    if not want then bad(2, "unknown option '%s'", tostring(key)) end
+    if want ~= true and type(value) ~= want then bad(2, "option '%s': %s expected, got %s", key, want, type(value)) end
+    if want == "number" and key ~= "timeout" and (value ~= math.floor(value) or value < 1) then
+      bad(2, "option '%s': positive integer expected", key)
+    end
+  end
+  if opts.timeout and opts.timeout <= 0 then bad(2, "option 'timeout': seconds expected") end
+  if opts.freq and opts.period then bad(2, "option 'freq': not with 'period'") end
+  for i = 1, opts.during and math.max(#opts.during, 1) or 0 do
+    if argv then bad(2, "option 'during': only with a process id or -1") end
+    if type(opts.during[i]) ~= "string" then bad(2, "option 'during': array of words expected") end
+  end
+  local g = opts.call_graph
+  if g ~= nil and type(g) ~= "boolean" and g ~= "fp" and g ~= "dwarf" then
+    bad(2, "option 'call_graph': true, \"fp\" or \"dwarf\" expected")
+  end
+  return opts
+end
+
+-- What is to be recorded: an argument vector, or a process id.
+local function check_target(what)
+  if type(what) == "string" then return {"/bin/sh", "-c", what} end
+  if type(what) == "number" and what == math.floor(what) and (what > 0 or what == EVERYONE) then return nil, what end
+  if type(what) ~= "table" then bad(1, "command or process id expected, got %s", type(what)) end
+  local argv = {}
+  for i, word in ipairs(what) do
+    if type(word) ~= "string" or word:find("%z") then bad(1, "argument %d: string expected", i) end
+    argv[i] = word
+  end
+  if #argv == 0 then bad(1, "an empty command") end
+  return argv
+end
+
+-- The events as {label =, attrs =}: those asked for, or cycles where there are any.
+local function resolve(events)
+  local names = require "perf.names"
+  if events == nil then
+    local probe = set.probe_cycles(999)
+    local found = names.resolve(probe.label)
+    local attrs = {}
+    for i, attr in ipairs(found.attrs) do
+      attrs[i] = open.copy(attr)
+      attrs[i].exclude_kernel = probe.exclude_kernel
+    end
+    return {{label = probe.label .. (probe.exclude_kernel and ":u" or ""), attrs = attrs}}
+  end
+  if type(events) == "string" then events = names.split(events) end
+  if type(events) ~= "table" then bad(2, "option 'events': a list expected, got %s", type(events)) end
+  if events.type ~= nil or events.event ~= nil then events = {events} end
+  local list, wrong = {}, names.wrong_list(events)
+  if wrong then bad(2, "option 'events': %s", wrong) end
+  for i, event in ipairs(events) do
+    local found, msg, code = names.resolve(event)
+    if not found then return nil, msg, code end
+    list[i] = {label = found.label, attrs = found.attrs}
+  end
+  if #list == 0 then bad(2, "option 'events': none given") end
+  return list
+end
+
+local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all that user code has, without segments
+
+local function sample_fields(attr, opts)
+  local fields, has = {}, {}
+  local function add(name)
+    if not has[name] then fields[#fields + 1], has[name] = name, true end
+  end
+  for _, name in ipairs{"identifier", "ip", "tid", "time", "cpu", "period"} do add(name) end
+  for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do add(name) end
+  if attr.type == "tracepoint" or attr.type == 2 then add "raw" end
+  if opts.call_graph then add "callchain" end
+  if opts.call_graph == "dwarf" then
+    local mask = registers[select(2, core.uname())]
+    if not mask then return nil, "call_graph = \"dwarf\": the registers of this machine are not known here", "ENOSYS" end
+    add "regs_user"
+    add "stack_user"
+    attr.sample_regs_user, attr.sample_stack_user, attr.exclude_callchain_user = mask, 8192, true
+  end
+  return fields
+end
+
+-- What happens, and is not a measure of time or work: each is recorded.
+local single = {tracepoint = true, breakpoint = true, [2] = true, [5] = true}
+local function happens(attr)
+  return single[attr.type] or attr.uprobe_path or attr.kprobe_func or attr.kprobe_addr
+end
+
+-- The kernel reads the name of such a probe from the memory of whoever opens it. For a child that inherits it that is the
+-- memory of the process that forks; once that has executed another program the name is not there, and its fork fails.
+local function inherits(attr)
+  return not (attr.uprobe_path or attr.kprobe_func)
+end
+
+-- The event that writes the records of processes and maps.
+local function tracker(opts, command)
+  local attr = {type = "software", config = 9, exclude_kernel = true, exclude_hv = true, sample_period = 1, sample_id_all = true,
+    sample_type = {"identifier", "ip", "tid", "time", "cpu", "period"}, inherit = opts.inherit ~= false, disabled = true,
+    enable_on_exec = command}
+  for _, name in ipairs{"mmap", "mmap2", "comm", "comm_exec", "task"} do attr[name] = true end
+  return {spec = {label = "dummy:u"}, attr = attr, ids = {}, events = {}, name = "dummy:u", tracks = true}
+end
+
+-- The attrs to open, each {spec = {label}, attr =, ids = {}, events = {}, name =}.
+local function prepare(list, opts, command)
+  local prepared = {}
+  for _, event in ipairs(list) do
+    for _, given in ipairs(event.attrs) do
+      local attr = open.copy(given)
+      if opts.inherit ~= false and not inherits(attr) then
+        return nil, event.label .. ": a probe is not inherited by children that execute another program, whose forks would "
+          .. "fail: record with inherit = false", "EOPNOTSUPP"
+      end
+      if not (attr.sample_period or attr.sample_freq) then
+        attr.sample_period, attr.sample_freq = opts.period, opts.freq
+        if not (opts.period or opts.freq) then
+          if happens(attr) then attr.sample_period = 1 else attr.sample_freq = 999 end
+        end
+      end
+      if attr.sample_period then attr.freq = nil end
+      local fields, msg, code = sample_fields(attr, opts)
+      if not fields then return nil, msg, code end
+      attr.sample_type, attr.sample_id_all = fields, true
+      attr.inherit, attr.disabled, attr.enable_on_exec = opts.inherit ~= false, true, command
+      prepared[#prepared + 1] = {spec = {label = event.label}, attr = attr, ids = {}, events = {}, name = event.label}
+    end
+  end
+  prepared[#prepared + 1] = tracker(opts, command)
+  for _, entry in ipairs(prepared) do entry.attr.read_format = open.counts_lost() and {"id", "lost"} or {"id"} end
+  return prepared
+end
+
+local Session = {}
+Session.__index = Session
+
+-- A recording that failed leaves no process behind: it is asked to end, given a second, and made to.
+function Session:abandon()
+  local process = self.process
+  if not process then return end
+  if process:wait() == false then process:kill() end
+  for _ = 1, 20 do
+    if process:wait() then return end
+    core.watch({}, 0.05)
+  end
+  process:kill(9)
+  process:wait(true)
+end
+
+function Session:close()
+  for _, ev in ipairs(self.events) do ev:close() end
+  self.events, self.leaders, self.fds = {}, {}, {}
+  if self.process then self.process:close() end
+  if self.output then self.output:close() end
+end
+
+-- One event for one thread on one CPU. "gone" where the thread or the event is not there.
+function Session:open_one(entry, tid, cpu, leader)
+  local ev, msg, code = open.attr(entry.spec, entry.attr, {pid = tid, cpu = cpu})
+  if not ev then
+    local elsewhere = self.hybrid and (code == "EINVAL" or code == "ENOENT" or code == "ENODEV")
+    if elsewhere or (code == "ESRCH" and self.pid) then return nil, "gone" end
+    return nil, msg, code
+  end
+  -- A clock may have been opened without samples of the kernel, for want of permission: the file must say so.
+  local info = ev:info()
+  entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
+  self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
+  entry.ids[#entry.ids + 1], entry.events[#entry.events + 1] = ev:id(), ev
+  local ok
+  if leader then
+    ok, msg, code = ev:set_output(leader)
+  else
+    ok, msg, code = ev:map{pages = self.opts.pages or 128}
+    self.leaders[#self.leaders + 1] = ok and ev or nil
+  end
+  if not ok then return nil, entry.name .. ": " .. msg, code end
+  return ev
+end
+
+function Session:open(tids)
+  local _, online = host.cpus "online"
+  self.hybrid = false
+  for _, entry in ipairs(self.prepared) do
+    for _, other in ipairs(self.prepared) do
+      self.hybrid = self.hybrid or entry ~= other and entry.name == other.name
+    end
+  end
+  for _, cpu in ipairs(set.parse_cpus(online or "0")) do
+    local leader
+    for _, tid in ipairs(tids) do
+      for _, entry in ipairs(self.prepared) do
+        local ev, msg, code = self:open_one(entry, tid, cpu, leader)
+        if not ev and msg ~= "gone" then return nil, msg, code end
+        leader = leader or ev
+      end
+    end
+  end
+  if #self.leaders == 0 then return nil, "the process has ended, or no CPU counts these events", "ESRCH" end
+  return true
+end
+
+-- Empties every ring into the file.
+function Session:drain()
+  local any = false
+  for _, ev in ipairs(self.leaders) do
+    local bytes, msg, code = ev:drain()
+    if not bytes and code ~= "EBADMSG" then return nil, msg, code end
+    if bytes and #bytes > 0 then
+      local ok
+      ok, msg, code = self.writer:write(bytes)
+      if not ok then return nil, msg, code end
+      any = true
+    end
+  end
+  return not any or self.writer:write(core.synth{type = "round"})
+end
+
+-- Until the process ends, the time is over, or a signal asks for the end.
+function Session:run()
+  local deadline = self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
+  while true do
+    local live = core.watch(self.fds, TICK)
+    local ok, msg, code = self:drain()
+    if not ok then return nil, msg, code end
+    local ended = self.process and self.process:wait()
+    if ended or live == 0 then return true end
+    if core.caught_interrupt() then
+      self.interrupted = core.caught_interrupt()
+      return true
+    end
+    if deadline and core.wall_ns() >= deadline then
+      self.timed_out = true
+      return true
+    end
+  end
+end
+
+-- Writes the numbers of lost samples at the end of the file. Sets self.lost (samples), self.lost_records (other records), and
+-- self.at_least if the kernel does not count losses, so that its `lost` records are all that is known.
+function Session:tell_lost()
+  local trailer = core.trailer(self.prepared[1].attr)
+  local told = self.writer._writer:state().lost
+  local sums = {0, 0}
+  for _, entry in ipairs(self.prepared) do
+    for i, ev in ipairs(entry.events) do
+      local lost, detail = ev:lost()
+      self.at_least = self.at_least or detail.at_least
+      sums[entry.tracks and 2 or 1] = sums[entry.tracks and 2 or 1] + lost
+      if detail.kernel and detail.kernel > 0 and not entry.tracks then
+        local ok, msg, code = self.writer:write(core.synth{type = "lost_samples", trailer = trailer, id = entry.ids[i],
+          lost = detail.kernel})
+        if not ok then return nil, msg, code end
+      end
+    end
+  end
+  self.lost, self.lost_records = sums[1], sums[2]
+  if self.at_least then
+    self.lost, self.lost_records = told, nil
+  elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would have said so with the next record
+    return self.writer:write(core.synth{type = "lost", trailer = trailer, id = self.leaders[1]:id(),
+      lost = sums[1] + sums[2] - told})
+  end
+  return true
+end
+
+-- A command is asked to end, and given a second for it.
+function Session:finish()
+  local status
+  if self.process then
+    status = self.process:wait()
+    if not status and not (self.interrupted or self.timed_out) then status = self.process:wait(true) end
+    for i = 1, not status and 20 or 0 do
+      if i == 1 then self.process:kill() end
+      core.watch({}, 0.05)
+      status = self.process:wait()
+      if status then break end
+    end
+  end
+  for _, ev in ipairs(self.events) do ev:disable() end
+  local ok, msg, code = self:drain()
+  if ok then ok, msg, code = self:tell_lost() end
+  if not ok then return nil, msg, code end
+  return status or nil, nil, nil, true
+end
+
+local function features_of(prepared)
+  local tracepoints = {}
+  for _, entry in ipairs(prepared) do
+    if entry.attr.type == "tracepoint" or entry.attr.type == 2 then tracepoints[#tracepoints + 1] = entry.name end
+  end
+  if #tracepoints == 0 then return nil end
+  return require("perf.data.tracing_data").data(tracepoints)
+end
+
+-- Where the file is made, and how: beside what it replaces, to be moved there once the program runs, so that what cannot be
+-- recorded costs no older recording.
+function Session:place(path, mode)
+  if mode ~= "replace" then return path, mode end
+  local output, msg, code = core.output(path)
+  if not output then return nil, msg, code end
+  self.output = output
+  local place = output:place()
+  return place, place == path and "overwrite" or mode -- a device is written into
+end
+
+function Session:create()
+  local path, opts = self.opts.output or "perf.data", {events = self.prepared, mode = self.opts.mode or "replace"}
+  opts.build_ids, opts.tracing_data = self.opts.build_ids, features_of(self.prepared)
+  local place, mode, code = self:place(path, opts.mode)
+  if not place then return nil, mode, code end
+  opts.mode = mode
+  local writer, msg
+  writer, msg, code = data_create.create(place, opts)
+  if not writer then return nil, msg, code end
+  self.writer, self.path, writer.path = writer, path, path
+  local function write(bytes) return writer:write(bytes) end
+  local trailer = core.trailer(self.prepared[1].attr)
+  local ok
+  ok, msg, code = state.kernel(write, trailer)
+  if ok and self.pid == EVERYONE then
+    ok, msg, code = state.everyone(write, trailer)
+  elseif ok and self.pid then
+    ok, msg, code = state.process(write, self.pid, trailer)
+  end
+  if not ok then return nil, msg, code end
+  return true
+end
+
+local Result = {}
+function Result:__tostring()
+  return ("%s: %s samples, %s%s lost, %s bytes"):format(self.path, self.samples, self.at_least and "at least " or "", self.lost,
+    self.bytes)
+end
+
+-- Everything between opening and the result; the caller closes what is open.
+local function record(self, argv)
+  local tids, msg, code
+  local run = argv or self.opts.during
+  if run then
+    self.process, msg, code = core.spawn(run)
+    if not self.process then return nil, msg, code end
+  end
+  if argv then
+    tids = {self.process:pid()}
+  elseif self.pid == EVERYONE then
+    tids = {EVERYONE}
+  else
+    tids, msg, code = host.threads(self.pid)
+    if not tids then return nil, ("process %d: %s"):format(self.pid, msg), code end
+  end
+  local ok
+  ok, msg, code = self:open(tids)
+  if ok then ok, msg, code = self:create() end
+  if not ok then return nil, msg, code end
+  for i = argv and 0 or #self.events, 1, -1 do -- the event of processes and maps first
+    ok, msg, code = self.events[i]:enable()
+    if not ok then return nil, msg, code end
+  end
+  if run then
+    ok, msg, code = self.process:start()
+    if not ok then
+      if not self.output and self.writer._writer:state().regular then os.remove(self.path) end
+      return nil, ("%s: %s"):format(run[1], msg), code
+    end
+  end
+  if self.output then
+    ok, msg, code = self.output:commit()
+    if not ok then return nil, msg, code end
+  end
+  ok, msg, code = self:run()
+  if not ok then return nil, self.path .. ": " .. msg, code end
+  local status, finished
+  status, msg, code, finished = self:finish()
+  if not finished then return nil, self.path .. ": " .. msg, code end
+  ok, msg, code = self.writer:close()
+  if not ok then return nil, msg, code end
+  local stats = self.writer:stats()
+  return setmetatable({path = self.path, samples = stats.samples, lost = self.lost, lost_records = self.lost_records,
+    at_least = self.at_least, bytes = stats.bytes,
+    status = status and (status.exit or 128 + status.signal), signal = status and status.signal,
+    interrupted = self.interrupted, timed_out = self.timed_out}, Result)
+end
+
+--- Records a command from its first instruction, or a process that runs already, with all threads and children, into a
+-- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT, SIGTERM,
+-- SIGHUP and SIGQUIT end the recording and not the caller, with the file whole. What was in the file before stays until the
+-- program runs.
+-- @param what an array of a program and its arguments, a string for the shell, a process id, or -1: every process, until the
+-- timeout or a signal
+-- @param[opt] opts
+--
+-- * `events` names or attr tables; cycles, or cpu-clock without a PMU
+-- * `freq` samples a second, or `period`, for every event that has neither of its own; without them 999 a second, and each
+--   of tracepoints, probes and breakpoints
+-- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
+-- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
+-- * `during`: where a process or everyone is recorded, a program that is run meanwhile, as an array of its words; the recording
+--   ends with it
+-- * `timeout` seconds, after which the recording ends and a command is asked to
+-- * `pages` of each CPU's ring, 128; `inherit` false: not the children (which a uprobe or a kprobe by name needs)
+-- @return {path, samples, lost (samples lost because a ring was full; `samples` and `lost` are all), lost_records (of programs,
+--   maps and processes), at_least (true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound),
+--   bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number), timed_out}; or nil, message, code
+-- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
+function recorder.record(what, opts)
+  local argv, pid = check_target(what)
+  opts = check_options(opts, argv)
+  if pid == EVERYONE then
+    opts = open.copy(opts)
+    opts.inherit = false -- children are among everyone
+  end
+  local list, msg, code = resolve(opts.events)
+  if not list then return nil, msg, code end
+  local prepared
+  prepared, msg, code = prepare(list, opts, argv ~= nil)
+  if not prepared then return nil, msg, code end
+
+  local self = setmetatable({opts = opts, prepared = prepared, pid = pid, events = {}, leaders = {}, fds = {}}, Session)
+  local caught
+  caught, msg, code = core.catch_interrupts()
+  if not caught then return nil, "perf.record: another recording of this process is running: " .. msg, code end
+  local ok, result, why, errno = pcall(record, self, argv)
+  core.release_interrupts()
+  if not (ok and result) then self:abandon() end
+  self:close()
+  if self.writer and not (ok and result) then self.writer._writer:close() end
+  if not ok then error(result, 0) end
+  return result, why, errno
+end
+
+return recorder

@@ -1,0 +1,123 @@
+--- What was there before a recording began, as the records that the kernel would have written: which programs run and what
+-- they have mapped, and where the kernel's own code and its modules are.
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+
+local recorder_state = {}
+
+-- Hexadecimal digits, up to 16, as any 64-bit value.
+local function address(hex)
+  hex = ("0"):rep(16 - #hex) .. hex
+  return core.u64(tonumber(hex:sub(9), 16), tonumber(hex:sub(1, 8), 16))
+end
+
+-- a - b of addresses whose difference is no more than a double holds.
+local function distance(a, b)
+  local alo, ahi = core.halves(a)
+  local blo, bhi = core.halves(b)
+  return (ahi - bhi) * 4294967296 + (alo - blo)
+end
+
+local function comm_of(pid, tid)
+  return host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
+end
+
+--- Writes a process: a comm for each thread, an mmap2 for all that it may run.
+-- @param write function(bytes): true, or nil, message, code
+-- @param pid number
+-- @param trailer bytes that the events' sample_id_all adds
+function recorder_state.process(write, pid, trailer)
+  for _, tid in ipairs(host.threads(pid) or {}) do
+    local comm = comm_of(pid, tid)
+    if comm then
+      local ok, msg, code = write(core.synth{type = "comm", trailer = trailer, pid = pid, tid = tid, comm = comm})
+      if not ok then return nil, msg, code end
+    end
+  end
+  for line in (host.slurp(("/proc/%d/maps"):format(pid)) or ""):gmatch("[^\n]+") do
+    local from, to, perms, offset, maj, min, ino, name =
+      line:match("^(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+)%s*(.*)$")
+    if from and perms:sub(3, 3) == "x" then
+      if name == "" then name = "//anon" end
+      local prot = (perms:sub(1, 1) == "r" and 1 or 0) + (perms:sub(2, 2) == "w" and 2 or 0) + 4
+      local addr = address(from)
+      local ok, msg, code = write(core.synth{type = "mmap2", trailer = trailer, pid = pid, tid = pid, addr = addr,
+        len = distance(address(to), addr), pgoff = address(offset), maj = tonumber(maj, 16), min = tonumber(min, 16),
+        ino = tonumber(ino), prot = prot, flags = perms:sub(4, 4) == "s" and 1 or 2, filename = name})
+      if not ok then return nil, msg, code end
+    end
+  end
+  return true
+end
+
+--- Writes every process that runs; those that end meanwhile, and those of others, as far as this user may look.
+-- @return true; or nil, message, code
+function recorder_state.everyone(write, trailer)
+  for _, name in ipairs(host.list "/proc" or {}) do
+    local pid = tonumber(name)
+    if pid then
+      local ok, msg, code = recorder_state.process(write, pid, trailer)
+      if not ok then return nil, msg, code end
+    end
+  end
+  return true
+end
+
+-- {module = its file}, of the running kernel's.
+local function module_files()
+  local release = core.uname()
+  local files = {}
+  local dir = "/lib/modules/" .. release .. "/"
+  for line in (host.slurp(dir .. "modules.dep") or ""):gmatch("[^\n]+") do
+    local file = line:match("^([^:]+):")
+    local name = file and file:match("([^/]+)%.ko[%.%w]*$")
+    if name then files[name:gsub("-", "_")] = dir .. file end
+  end
+  return files
+end
+
+-- The digits of the first and last address of the kernel's code: nil where this user may not know them. Kept, for they do not
+-- change and the kernel takes a tenth of a second to list its symbols.
+local text_first, text_last
+
+local function kernel_text()
+  local f = not text_last and io.open("/proc/kallsyms")
+  if not f then return text_first, text_last end
+  f:setvbuf("full", 65536)
+  local first, last
+  for line in f:lines() do
+    local addr, name = line:match("^(%x+) %a (_%w+)$")
+    if name == "_text" or name == "_stext" and not first then first = addr end
+    if first and not first:find("[^0]") then break end
+    if name == "_etext" then
+      last = addr
+      break
+    end
+  end
+  f:close()
+  if first and last then text_first, text_last = first, last end
+  return text_first, text_last
+end
+
+--- Writes where the kernel and its modules are, as far as this user may know that (kernel.kptr_restrict).
+-- @return true; or nil, message, code
+function recorder_state.kernel(write, trailer)
+  local first, last = kernel_text()
+  if not last then return true end
+  local start = address(first)
+  local ok, msg, code = write(core.synth{type = "kernel_map", trailer = trailer, addr = start,
+    len = distance(address(last), start), pgoff = start, filename = "[kernel.kallsyms]_text"})
+  if not ok then return nil, msg, code end
+  local modules, files = host.slurp("/proc/modules") or "", nil
+  for name, size, hex in modules:gmatch("(%S+) (%d+) %S+ %S+ %S+ 0x(%x+)[^\n]*") do
+    if hex:find("[^0]") then
+      files = files or module_files()
+      ok, msg, code = write(core.synth{type = "kernel_map", trailer = trailer, addr = address(hex), len = tonumber(size),
+        pgoff = 0, filename = files[name] or "[" .. name .. "]"})
+      if not ok then return nil, msg, code end
+    end
+  end
+  return true
+end
+
+return recorder_state

@@ -1,0 +1,63 @@
+--- The feature tracing_data of a perf.data file: the formats of tracepoints, without which perf does not read a file that
+-- has such events. Version 0.6 of the format:
+--
+--     "\23\8\68tracing" "0.6\0", u8 big endian, u8 size of long, u32 size of a page
+--     "header_page\0" u64 size, text    "header_event\0" u64 size, text
+--     u32 n, {u64 size, text} x n                            the formats of events/ftrace
+--     u32 n, {system "\0", u32 n, {u64 size, text} x n} x n  those of the other systems
+--     u32 size, text (kallsyms: none)   u32 size, text (printk_formats)   u64 size, text (saved_cmdlines)
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+
+local recorder_tracing = {}
+
+local function sized(width, text)
+  return core.number_bytes(#text, width) .. text
+end
+
+local function formats(list)
+  local out = {core.number_bytes(#list, 4)}
+  for _, path in ipairs(list) do out[#out + 1] = sized(8, host.slurp(path) or "") end
+  return table.concat(out)
+end
+
+--- The feature for these tracepoints.
+-- @param names array of "system:name"
+-- @return string; or nil, message, code where tracefs cannot be read
+function recorder_tracing.data(names)
+  local dir = host.tracefs()
+  if not dir then return nil, "tracefs is not mounted or not readable: tracepoints have no formats", "ENOENT" end
+  local systems, order = {}, {}
+  for _, name in ipairs(names) do
+    local system, event = name:match("^([^:]+):([^:]+)")
+    if system then
+      if not systems[system] then
+        systems[system] = {}
+        order[#order + 1] = system
+      end
+      table.insert(systems[system], ("%s/events/%s/%s/format"):format(dir, system, event))
+    end
+  end
+  table.sort(order)
+  local ftrace = {}
+  for _, name in ipairs(host.list(dir .. "/events/ftrace") or {}) do
+    local path = ("%s/events/ftrace/%s/format"):format(dir, name)
+    if host.readable(path) then ftrace[#ftrace + 1] = path end
+  end
+  local big = core.number_bytes(1, 2):byte(1) == 0
+  local out = {"\23\8\68tracing0.6\0", string.char(big and 1 or 0),
+    string.char(select(2, core.uname()):find("64") and 8 or 4), core.number_bytes(core.page_size(), 4),
+    "header_page\0", sized(8, host.slurp(dir .. "/events/header_page") or ""),
+    "header_event\0", sized(8, host.slurp(dir .. "/events/header_event") or ""), formats(ftrace),
+    core.number_bytes(#order, 4)}
+  for _, system in ipairs(order) do
+    out[#out + 1] = system .. "\0"
+    out[#out + 1] = formats(systems[system])
+  end
+  out[#out + 1] = sized(4, "")
+  out[#out + 1] = sized(4, host.slurp(dir .. "/printk_formats") or "")
+  out[#out + 1] = sized(8, host.slurp(dir .. "/saved_cmdlines") or "")
+  return table.concat(out)
+end
+
+return recorder_tracing

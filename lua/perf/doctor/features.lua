@@ -1,0 +1,282 @@
+--- What this kernel, this machine and this build can do, each asked by trying it.
+--
+-- A row is true, false, or a string that says what it would take ("needs a PMU"); nil where it cannot be told without
+-- permission.
+-- @module perf.doctor.features
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local host = require "perf.kernel.host"
+local probe = require "perf.event.probe"
+
+local M = {}
+
+M.paranoid, M.max_stack = host.paranoid, host.max_stack
+
+--- Whether this thread can open events at all, or one event.
+-- @param[opt] event a name or attr table, as for `open`
+-- @return true; or false and the reason
+function M.supported(event)
+  if event ~= nil then
+    local ev, reason = require "perf.event.open".open(event)
+    if not ev then return false, reason end
+    ev:close()
+    return true
+  end
+  local ok, code, message = probe.anything()
+  if ok then return true end
+  local _, reason = require "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
+  return false, reason
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- What the kernel takes
+
+local named = { "sample_type", "read_format", "branch_sample_type", "clockid" }
+
+-- The newest first, as the tables have them last.
+local function backwards(rows, visit)
+  for i = #rows, 1, -1 do visit(rows[i]) end
+end
+
+local function interface(f)
+  f.attr = {}
+  for _, field in ipairs(named) do f[field] = {} end
+  if not f.software then return end -- every answer would be the same refusal
+  local defs = core.defs()
+  local tables = { sample_type = defs.sample, read_format = defs.format, branch_sample_type = defs.branch,
+    clockid = defs.clockid }
+  backwards(defs.attr, function(row) f.attr[row.name] = probe.field(row.name, row.kind) end)
+  for _, field in ipairs(named) do
+    backwards(tables[field], function(row) f[field][row.name] = probe.name(field, row.name) end)
+  end
+end
+
+-- Branches are recorded by the CPU's PMU alone, so it has to be asked.
+local function branches(f)
+  local cycles = { type = "hardware", config = 0, sample_period = 1000000 }
+  local function ask(field, name)
+    if not f.pmu.present then return f[field][name] and "needs a PMU" end
+    local answer = probe.name(field, name, cycles)
+    return answer == "needs a PMU" and "not on this CPU" or answer
+  end
+  for name in every(f.branch_sample_type) do f.branch_sample_type[name] = ask("branch_sample_type", name) end
+  f.sample_type.branch_stack = ask("sample_type", "branch_stack")
+  f.attr.branch_sample_type = f.sample_type.branch_stack
+end
+
+-- Arguments with which a method asks for its ioctl and changes nothing; any answer but ENOTTY says that the kernel has it.
+local harmless = { set_period = 1, set_filter = "", set_bpf = 2 ^ 31 - 1, query_bpf = 1, refresh = 1, modify = probe.dummy() }
+
+local function ioctls(f)
+  f.ioctl = {}
+  local ev = probe.open(probe.dummy(), 0, -1)
+  if not ev then return end
+  backwards(core.defs().ioctl, function(row)
+    local called, _, _, code = pcall(function() return ev[row.name](ev, harmless[row.name]) end)
+    if called then f.ioctl[row.name] = code ~= "ENOTTY" end
+  end)
+  ev:close()
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Kinds of events
+
+--- How many of the same event one group of the CPU's PMU holds. None is disabled: Arm's drivers take no account of a disabled
+-- leader, and so let a group of one more be opened, which never runs.
+function M.counters()
+  local events = {}
+  while #events < 64 do
+    local ev = probe.open({ type = "hardware", config = 0, exclude_kernel = true, exclude_hv = true }, 0, -1, events[1])
+    if not ev then break end
+    events[#events + 1] = ev
+  end
+  for i = #events, 1, -1 do events[i]:close() end
+  return #events
+end
+
+--- Whether breakpoints can be set: on an address of user space that nothing uses.
+function M.breakpoints()
+  local ok, code = probe.attempt { type = "breakpoint", bp_type = { "w" }, bp_addr = 4096, bp_len = 1,
+    exclude_kernel = true, exclude_hv = true, disabled = true }
+  return ok or code == "ENOSPC"
+end
+
+--- Whether probes of a kind, "kprobe" or "uprobe", can be opened: true, false or what it would take.
+function M.probes(kind)
+  local dir = host.tracefs()
+  if not host.pmu(kind) then
+    if dir and host.readable(("%s/%s_events"):format(dir, kind)) then return "through tracefs only" end
+    return false
+  end
+  local cap = kind == "kprobe" and "perfmon" or "sys_admin"
+  if host.capable(cap) or host.capable "sys_admin" then return true end
+  return "needs CAP_" .. cap:upper()
+end
+
+--- Whether BPF programs can be loaded: true, false or what it would take.
+function M.bpf()
+  local unprivileged = host.sysctl "kernel.unprivileged_bpf_disabled"
+  if not unprivileged then return false end
+  if host.capable "sys_admin" or (host.capable "bpf" and host.capable "perfmon") then return true end
+  return "needs CAP_BPF and CAP_PERFMON"
+end
+
+local function kinds(f)
+  local any = probe.anything()
+  local counts = probe.cpu_pmu()
+  f.pmu = { present = counts, names = {}, counters = counts and M.counters() or nil }
+  for i, pmu in ipairs(host.pmus()) do f.pmu.names[i] = pmu.name end
+  f.software = any
+  local dir, state, path = host.tracefs()
+  f.tracefs = dir or (state == "unreadable" and "unreadable: " .. path or "not mounted")
+  f.bpf = M.bpf()
+  if any then
+    f.kprobe, f.uprobe, f.breakpoints = M.probes "kprobe", M.probes "uprobe", M.breakpoints()
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- This build
+
+local minimum = { bpf = " (libbpf 1.0 or newer)" }
+local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "libtraceevent-dev", pfm = "libpfm4-dev",
+  zstd = "libzstd-dev" }
+
+--- The parts of this module that stand on a library of their own.
+-- @return {bpf = true or what it would take, ...}
+function M.modules()
+  local t = {}
+  for name, package in every(packages) do
+    local ok, message = pcall(require, "perf.ext." .. name)
+    if ok then
+      t[name] = true
+    elseif tostring(message):find("module 'perf.ext." .. name .. "' not found", 1, true) then
+      t[name] = ("not built: apt-get install %s, then make%s"):format(package, minimum[name] or "")
+    else
+      t[name] = "does not load: " .. tostring(message):match "[^\n]*"
+    end
+  end
+  return t
+end
+
+--- The interpreter: {version=, jit=, compiler=, ffi=}.
+function M.interpreter()
+  local jit = rawget(_G, "jit")
+  local t = { version = jit and jit.version or _VERSION, jit = jit ~= nil, compiler = false, ffi = false }
+  if jit then
+    t.compiler = (jit.status())
+    t.ffi = (pcall(require, "ffi"))
+  end
+  return t
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- As text
+
+local WIDE = 100
+
+-- Words after a label, wrapped below each other.
+local function wrap(label, text)
+  local lines, line, indent = {}, label, (" "):rep(#label)
+  for word in text:gmatch "%S+" do
+    if #line + 1 + #word > WIDE and line ~= indent then
+      lines[#lines + 1] = line
+      line = indent
+    end
+    line = line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+
+-- "all 25", or what is there and what is not.
+local function summary(t)
+  local by, n, all = {}, 0, 0
+  for name, value in every(t) do
+    all = all + 1
+    if value == true then
+      n = n + 1
+    else
+      local key = value or "not known to this kernel"
+      by[key] = by[key] or {}
+      table.insert(by[key], name)
+    end
+  end
+  if all == 0 then return "cannot be told" end
+  if n == all then return ("all %d"):format(n) end
+  local parts, keys = {}, {}
+  for key in every(by) do keys[#keys + 1] = key end
+  table.sort(keys)
+  if #keys == 1 and n == 0 then return keys[1] end
+  for i, key in ipairs(keys) do
+    table.sort(by[key])
+    parts[i] = ("%s: %s"):format(key, table.concat(by[key], " "))
+  end
+  return ("%d of %d; %s"):format(n, all, table.concat(parts, "; "))
+end
+
+local function word(value)
+  if value == true then return "yes" end
+  if value == nil then return "cannot be told" end
+  return value or "no"
+end
+
+local Features = {}
+
+function Features.__tostring(f)
+  local rows = {
+    { "kernel", ("%s %s, perf_event_paranoid %s"):format(f.release, f.machine, tostring(f.paranoid or "missing")) },
+    { "interpreter", f.interpreter.version .. (f.interpreter.ffi and ", FFI" or "")
+      .. (f.interpreter.jit and (f.interpreter.compiler and ", compiler on" or ", compiler off") or "") },
+    { "events", word(f.supported) },
+    { "hardware", f.pmu.present and ("yes, %d counters"):format(f.pmu.counters) or word(f.pmu.present) },
+    { "PMUs", table.concat(f.pmu.names, " ") },
+    { "tracefs", f.tracefs },
+    { "kprobes", word(f.kprobe) }, { "uprobes", word(f.uprobe) }, { "breakpoints", word(f.breakpoints) },
+    { "bpf", word(f.bpf) },
+    { "attr", summary(f.attr) },
+  }
+  for _, field in ipairs(named) do rows[#rows + 1] = { field, summary(f[field]) } end
+  rows[#rows + 1] = { "ioctl", summary(f.ioctl) }
+  local names = {}
+  for name in every(f.modules) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
+  local lines = {}
+  for i, row in ipairs(rows) do lines[i] = wrap(("%-22s"):format(row[1]), row[2]) end
+  return table.concat(lines, "\n")
+end
+
+local known
+
+--- What works here: asked once, then remembered.
+-- @param[opt] opts {refresh=true} to ask again
+-- @return a table that prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,
+-- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, what it needs, or nil where it cannot be told),
+-- `pmu` ({present=, names=, counters=}), `software`, `tracefs`, `kprobe`, `uprobe`, `breakpoints`, `bpf`, `modules`
+function M.features(opts)
+  if opts ~= nil and type(opts) ~= "table" then
+    error(("bad argument #1 to 'features' (table expected, got %s)"):format(type(opts)), 2)
+  end
+  for k in every(opts or {}) do
+    if k ~= "refresh" then error(("bad argument #1 to 'features' (unknown option '%s')"):format(tostring(k)), 2) end
+  end
+  if known and not (opts and opts.refresh) then return known end
+  local f = setmetatable({}, Features)
+  f.release, f.machine = core.uname()
+  f.paranoid = host.paranoid()
+  f.supported = (M.supported())
+  f.interpreter = M.interpreter()
+  kinds(f)
+  interface(f)
+  branches(f)
+  ioctls(f)
+  f.modules = M.modules()
+  -- Where no descriptor is left, these are answers of the moment.
+  local dir, _, code = core.opendir "/"
+  if dir then dir:close() end
+  if dir or code ~= "EMFILE" and code ~= "ENFILE" then known = f end
+  return f
+end
+
+return M

@@ -1,0 +1,86 @@
+--- What works here, what does not, why, and what would change it.
+--
+--     print(perf.doctor())
+--     for _, row in ipairs(perf.doctor()) do if row.ok == false then print(row.check, row.fix) end end
+--
+-- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
+-- perf.doctor.build. A row's `ok` is true, false where something is to be gained, nil where there is nothing to judge.
+-- @module perf.doctor
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+
+local M = {}
+
+local WIDE = 100
+local LABEL = 22
+
+local Report = {}
+Report.__index = Report
+
+-- Words in lines of at most `width`, the first after `first`, the others after as many blanks.
+local function wrap(lines, first, text, width)
+  local indent = (" "):rep(#first)
+  local line, empty = first, true
+  for word in text:gmatch "%S+" do
+    if not empty and #line + 1 + #word > width then
+      lines[#lines + 1] = line
+      line, empty = indent, true
+    end
+    line = line .. (empty and "" or " ") .. word
+    empty = false
+  end
+  lines[#lines + 1] = line
+end
+
+local marks = { [true] = "ok", [false] = "no" }
+local colours = { [true] = "\27[32m", [false] = "\27[31m" }
+
+--- The report as text.
+-- @param[opt] opts {colour=true} for a terminal, {width=100}
+-- @return string
+function Report:text(opts)
+  opts = opts or {}
+  local width, lines = opts.width or WIDE, {}
+  local better = 0
+  for _, row in ipairs(self) do
+    local mark = marks[row.ok] or "-"
+    local at = #lines + 1
+    wrap(lines, ("%3s  %-" .. LABEL .. "s "):format(mark, row.check), row.detail, width)
+    if opts.colour and row.ok ~= nil then
+      lines[at] = lines[at]:gsub(mark, colours[row.ok] .. mark .. "\27[0m", 1)
+    end
+    if row.ok == false then better = better + 1 end
+    for command in (row.fix or ""):gmatch "[^\n]+" do
+      lines[#lines + 1] = "     -> " .. command -- in one piece, to be copied
+    end
+  end
+  lines[#lines + 1] = ""
+  lines[#lines + 1] = better == 0 and "nothing to improve"
+    or ("%d of %d could be better: the lines with -> say how, the commands as root"):format(better, #self)
+  table.insert(lines, 1, self.title)
+  table.insert(lines, 2, "")
+  return table.concat(lines, "\n")
+end
+
+Report.__tostring = function(report) return report:text() end
+
+--- Examine this machine, this process and this build. Takes some milliseconds and leaves nothing open.
+-- @return array of {check=, ok=true|false|nil, detail=, fix= commands or nil, one a line}, which prints as a report of
+-- at most 100 columns (but for longer commands); `:text{colour=true, width=}` prints it otherwise
+function M.doctor()
+  local report = setmetatable({}, Report)
+  local release, machine = core.uname()
+  report.title = ("lua-perf %s on Linux %s %s, uid %d%s"):format(require "perf.version", release, machine,
+    host.uid() or core.euid(), host.container() and ", in a container" or "")
+  local function add(check, ok, detail, fix)
+    if type(fix) == "table" then fix = table.concat(fix, "\n") end
+    if ok == true or fix == "" then fix = nil end
+    report[#report + 1] = { check = check, ok = ok, detail = detail, fix = fix }
+  end
+  for _, part in ipairs { "access", "events", "limits", "build" } do
+    for _, check in ipairs(require("perf.doctor." .. part)) do check(add) end
+  end
+  return report
+end
+
+return M

@@ -1,0 +1,273 @@
+--- Group: events that the kernel counts over the same instants.
+-- @classmod Group
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local counts = require "perf.counts"
+local fast = require "perf.counts.read"
+local open = require "perf.event.open"
+
+local M = {}
+
+local function merge() return require "perf.event.merge" end
+
+local function names() return require "perf.names" end
+
+local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
+
+-- The events of each Group by Group: what g:members() gives, without the call into C, which LuaJIT would not compile.
+local members = setmetatable({}, { __mode = "k" })
+
+local group_of = setmetatable({}, { __mode = "kv" }) -- Event -> its Group
+local meter_of = setmetatable({}, { __mode = "kv" }) -- Group -> the Meter that it is read with, if that is another
+local resets = setmetatable({}, { __mode = "k" }) -- Event -> how often it was reset, without the resets of its Group
+
+local function check_group(g, method) return blame.object(g, core.Group, "Group", method):members() end
+
+local function check_open(g, method)
+  local events = check_group(g, method)
+  for _, ev in ipairs(events) do
+    if not ev:is_open() then blame.method(method, core.closed_group, 1) end
+    if ev:is_inherited() then blame.method(method, core.inherited "Group", 1) end
+  end
+  return events
+end
+
+-- What Group:measure does not do at once: a mistake, or a callable object.
+local function measure_slowly(g, fn, ...)
+  local events = check_group(g, "measure")
+  fast.check_callable(fn, 1)
+  return finish(g, begin(g, events.layout, events.words), fn(...))
+end
+
+--- Build a Group around opened events: its layout and its behaviour.
+-- @param events Events, the leader first
+-- @param asleep whether the leader was opened disabled
+-- @param[opt] since when it began to count, by core.wall_ns, where it has or will by itself
+-- @return Group
+function M.gather(events, asleep, since)
+  local rows = {}
+  for i, ev in ipairs(events) do
+    local info = ev:info()
+    rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, note = info.note,
+      bound = info.bound, pinned = info.attr.pinned, slots = { { 0, i - 1 } } }
+  end
+  local g = core.group(events, asleep, since)
+  events.layout = counts.layout(rows, 1, open.source(events))
+  events.reading = counts.layout(rows, 1, open.source(events), true)
+  events.words = g:words()
+  events.measure = fast.measurer and fast.measurer(g, events.layout, 2, measure_slowly)
+  members[g] = events
+  for _, ev in ipairs(events) do group_of[ev] = g end
+  return g
+end
+
+--- Some Groups are read together.
+-- @param groups array
+-- @param meter core.meter's
+function M.joined(groups, meter)
+  for _, g in ipairs(groups) do meter_of[g] = meter end
+end
+
+--- How often an Event was reset by itself.
+function M.resets(ev) return resets[ev] or 0 end
+
+--- The read_format of every member.
+M.format = { "total_time_enabled", "total_time_running", "id", "group" }
+
+--- The events of a list in text, those in braces too: "{a,b}:u,c" is a:u, b:u and c.
+function M.events_of(text)
+  local list = {}
+  for _, group in ipairs(names().expand(text)) do
+    for _, event in ipairs(group) do
+      if type(event) == "table" then -- modifiers of the braces: the label has them as if they stood at the name
+        local name = event.event
+        local joint = (name:find "/$" or name:find ":[%a]+$") and "" or ":"
+        event.label = name .. joint .. event.modifiers
+      end
+      list[#list + 1] = event
+    end
+  end
+  return list
+end
+
+--- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
+-- @param list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
+-- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
+-- @return Group, disabled; or nil, message, code, and nothing left open
+function M.group(list, opts)
+  opts = open.copy(open.check_target(opts, "group", { group = false }))
+  if type(list) == "string" then list = M.events_of(list) end
+  if type(list) ~= "table" then
+    error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
+  end
+  local wrong = names().wrong_list(list)
+  if wrong then error(("bad argument #1 to 'group' (%s)"):format(wrong), 2) end
+  if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
+  if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
+  local events, asleep, since = {}, true, nil
+  local function abandon(message, code)
+    for i = #events, 1, -1 do events[i]:close() end
+    return nil, message, code
+  end
+  for i, event in ipairs(list) do
+    local spec, message, code = names().resolve(event)
+    if not spec then return abandon(message, code) end
+    if #spec.attrs > 1 then
+      return abandon(("%s: is counted by %d PMUs of this machine, which one group cannot span: name it with its PMU")
+        :format(spec.label, #spec.attrs), "EINVAL")
+    end
+    local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
+    if i == 1 then
+      asleep = attr.disabled
+      since = (not asleep or attr.enable_on_exec) and core.wall_ns() or nil
+    elseif spec.attrs[1].disabled == nil then
+      attr.disabled = false -- it follows its leader
+    end
+    local ev, m, c = open.attr(spec, attr, opts)
+    if not ev then
+      return abandon(m, c)
+    end
+    events[i] = ev
+    opts.group = events[1]
+  end
+  return M.gather(events, asleep, since)
+end
+
+local Group, Event = core.Group.__index, core.Event.__index
+local reset_event = Event.reset
+
+--- Set the count to zero; the times go on, as they do in the kernel. @return true, or nil, message, code
+function Event:reset()
+  local ok, message, code = blame.call("reset", reset_event, self)
+  if not ok then return nil, message, code end
+  resets[self] = M.resets(self) + 1
+  -- Measurements of its group that are under way, and readings before and after this, cannot know this event's count.
+  local g = group_of[self]
+  local meter = meter_of[g]
+  if g then g:was_reset() end
+  if meter then meter:was_reset() end
+  return true
+end
+
+-- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
+-- context switch if the two belong to different software PMUs.
+local function each_member(g, method)
+  local events = check_open(g, method)
+  for i = 2, #events do
+    local ok, message, code = events[i][method](events[i])
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+local enable_leader = Group.enable
+
+--- Start all members. @return true, or nil, message, code
+function Group:enable()
+  local ok, message, code = each_member(self, "enable")
+  if not ok then return nil, message, code end
+  return enable_leader(self)
+end
+
+--- Stop all members: one does not count while its leader stands still. @return true, or nil, message, code
+-- @function Group:disable
+
+--- Set the counts of all members to zero. @return true, or nil, message, code
+-- @function Group:reset
+
+--- Count while a function runs: two reads. A disabled group is enabled first and left so.
+-- @return Counts, then the function's results. Raises its errors unchanged.
+function Group:measure(fn, ...)
+  local events = members[self]
+  if events then
+    if events.measure then return events.measure(self, fn, ...) end
+    local c = try(self, events.layout, events.words, fn)
+    if c then return finish(self, c, fn(...)) end
+  end
+  return measure_slowly(self, fn, ...)
+end
+
+--- Counts since the group was opened or last reset, from one read(2). (An event that counts read(2) counts that call too.) The
+-- wall time is the time for which the group was enabled.
+-- @return Counts, or nil, message, code
+function Group:read()
+  local events = members[self] or check_group(self, "read")
+  return snap(self, events.reading, events.words)
+end
+
+--- The leader's id.
+function Group:id() return check_open(self, "id")[1]:id() end
+
+--- The leader's descriptor, for other event loops.
+function Group:fd() return check_open(self, "fd")[1]:fd() end
+
+--- Close every event of the group. Idempotent.
+function Group:close()
+  local events = check_group(self, "close")
+  self:forget()
+  for i = #events, 1, -1 do events[i]:close() end
+end
+
+--- Map every member's ring; options as for Event:map. @return true, or nil, message, code
+function Group:map(opts)
+  for _, ev in ipairs(check_open(self, "map")) do
+    local ok, message, code = ev:map(opts)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+local function reader(g, method, timeout)
+  local events = check_group(g, method)
+  if events[1]:is_inherited() then blame.method(method, core.inherited "Group", 1) end
+  events.reader = events.reader or merge().reader(events)
+  merge().check_timeout(timeout, method)
+  return events.reader
+end
+
+--- The records of all members in time order; options as for Event:records.
+function Group:records(opts) return (reader(self, "records"):records(opts)) end
+
+--- The next record of any member, as Event:read_record.
+function Group:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
+
+--- Wait until a member has records, as Event:poll.
+function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
+
+--- End the read of its records that waits, or else the next one: see Event:wake.
+function Group:wake() reader(self, "wake"):wake() end
+
+--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
+-- @return descriptor; or nil, message, code
+function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end
+
+--- How many records its members lost: see Event:lost.
+-- @return the number; {at_least=: true if it is a lower bound}
+function Group:lost() return merge().lost(check_group(self, "lost")) end
+
+--- Whether a record can be read at once.
+function Group:has_record() return reader(self, "has_record"):has_record() end
+
+core.Group.__close = Group.close
+core.Group.__len = function(g) return #g:members() end
+core.Group.__index = function(g, key)
+  local method = Group[key]
+  if method ~= nil or type(key) ~= "number" then return method end
+  return g:members()[key]
+end
+core.Group.__name = "perf.Group"
+
+function core.Group.__tostring(g)
+  local events = g:members()
+  if not events[1]:is_open() then return ("Group(%d events, closed)"):format(#events) end
+  local c, message = g:read()
+  if not c then return ("Group(%d events, %s)"):format(#events, message) end
+  if c[1].enabled_ns == 0 then
+    local labels = {}
+    for i, ev in ipairs(events) do labels[i] = ev:label() end
+    return ("Group(%s: not enabled yet)"):format(table.concat(labels, ", "))
+  end
+  return ("Group of %d events\n%s"):format(#events, tostring(c))
+end
+
+return M

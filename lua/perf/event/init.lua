@@ -1,0 +1,251 @@
+--- Event: the methods that are Lua. Those of the kernel's calls are in csrc/binding/event/event.c and ring.c.
+-- @classmod Event
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local counts = require "perf.counts"
+local fast = require "perf.counts.read"
+local open = require "perf.event.open"
+local wake = require "perf.event.wake"
+local watch = require "perf.event.watch"
+
+local Event = core.Event.__index
+local entry, copy = counts.entry, open.copy
+
+local explain = require "perf.event.refusal"
+local make_room = require "perf.event.idle"
+
+local function check(ev, method) return blame.object(ev, core.Event, "Event", method) end
+
+local function check_open(ev, method)
+  if not check(ev, method):is_open() then blame.method(method, "Event is closed", 1) end
+  if ev:is_inherited() then blame.method(method, core.inherited "Event", 1) end
+end
+
+--- The name the event was asked for by.
+function Event:label() return check(self, "label"):info().label end
+
+--- The attr it was opened with: a table of perf_event_attr fields.
+function Event:attr() return copy(check(self, "attr"):info().attr) end
+
+--- The attr as the kernel has it. For an event that writes records, its read_format also has "lost" if the kernel supports that,
+-- and "id" if it has "group"; `read` and Records still show what you asked for. Use this attr to decode the bytes of `drain` and
+-- `read_raw`.
+function Event:kernel_attr()
+  local attr = copy(check(self, "kernel_attr"):info().attr)
+  attr.read_format = self:format()
+  return attr
+end
+
+local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modify, Event.scan
+local records = Event.records
+
+--- Map the event's ring.
+-- @param[opt] opts `pages` (a power of two, 128), `aux_pages` (0), `overwrite` (true for an event opened with write_backward)
+-- @return the Event, how many pages; and where the allowance of locked memory was too small for those asked for, a text that says
+-- so. Or nil, message, code
+function Event:map(opts)
+  if fast.compiled then require "perf.record.cdata" end -- before the first record
+  local ev, pages, code = make_room.map(blame.call, "map", map, self, opts)
+  if ev then return ev, pages, code end
+  local info = self:info()
+  return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
+    { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts and opts.aux_pages ~= nil })
+end
+
+--- Iterate over the records.
+-- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
+-- end after this many seconds, even if records keep coming
+-- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
+function Event:records(opts)
+  local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
+  if not wake.bounded(opts) then return next_record end
+  return wake.records(opts, function(timeout) return self:read_record(timeout) end)
+end
+
+--- How many records of this event were lost because a ring was full, including those of children that inherited it. The number
+-- is exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records, which they
+-- write when there is room again; then `at_least` is true. `reset` does not clear the number. It can still be asked after
+-- `close`.
+-- @function Event:lost
+-- @return the number; {records=, samples=: sums of the `lost` and `lost_samples` records that were read from its ring, damaged=:
+-- bytes that could not be decoded, kernel=: the kernel's count, ring=: the loss of all events that write into its ring, if there
+-- are several, at_least=: true if the number is a lower bound}
+
+--- End the read of this event that waits, or else the next one. That read returns nil, message, "ECANCELED", even if there is a
+-- record, and removes no record. `poll` returns the same; an iterator ends. For hooks, signal handlers and coroutines of this Lua
+-- state; other states and threads use `wake_fd`.
+-- @function Event:wake
+
+--- A descriptor for code that cannot call `wake`: writing a byte into it does the same. Other threads and Lua states call
+-- `perf.wake(fd)`; a signal handler in C may call write(2). The event owns the descriptor and closes it.
+-- @function Event:wake_fd
+-- @return descriptor; or nil, message, code
+
+--- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses for a PMU that has those.
+-- @return true, or nil, message, code
+function Event:set_filter(text)
+  local ok, message, code = blame.call("set_filter", set_filter, self, text)
+  if ok then return true end
+  local info = self:info()
+  return explain.filter(info.label or "event", text, message, code, info.attr)
+end
+
+-- What may differ between the attr an event has and the one it is to have.
+local function breakpoint_alone(has, wanted)
+  for field, value in every(wanted) do
+    if not field:find "^bp_" and field ~= "disabled" and has[field] ~= value then return false end
+  end
+  return true
+end
+
+--- Change what the event counts, which the kernel does for breakpoints: where they are and what they watch for.
+-- @param attr as for `perf.open`; what a table does not say stays, and so does whether it is enabled
+-- @return true, or nil, message, code
+function Event:modify(attr)
+  check_open(self, "modify")
+  local fields, label = attr, nil
+  if type(attr) == "string" or type(attr) == "table" and attr.event ~= nil then
+    local spec, message, code = require "perf.names".resolve(attr)
+    if not spec then return nil, message, code end
+    fields, label = spec.attrs[1], spec.label
+  end
+  if type(fields) ~= "table" then blame.method("modify", "event name or table expected, got " .. type(fields), 2) end
+  local info = self:info()
+  local all = copy(info.attr)
+  for field, value in every(fields) do all[field] = value end
+  if fields.disabled == nil then all.disabled = self:is_off() end
+  local ok, message, code = blame.call("modify", modify, self, all)
+  if ok then
+    info.attr, info.label = all, label or fields.label or require "perf.names".resolve(all).label
+    return true
+  end
+  if code == "EINVAL" and breakpoint_alone(info.attr, fields) then
+    return explain(info.label, all, "modify: Invalid argument", code)
+  end
+  return nil, message, code
+end
+
+-- The entry of a pinned event that found no counter free: the kernel switches it off, and a read gives nothing.
+local function off(info)
+  local e = entry(info, 0, 0, 0, nil)
+  e.why = "it is pinned and found no counter free, which switches it off until it is enabled again"
+  return e
+end
+
+-- The place of an event's own count among those that its read gives: a read_format with "group" gives the whole group's, the
+-- leader's first, to whichever member asks. nil where they have no ids to tell them apart by.
+local function own_place(ev, info, scan)
+  if not scan[2] or not (scan[1].id or info.leader) then return 1 end
+  local id = ev:id()
+  for i, v in ipairs(scan) do
+    if v.id == id then return i end
+  end
+end
+
+-- In the child of a fork: the entry of a measurement that the parent began.
+local function forked(info)
+  local e = entry(info, nil, 0, 0, nil)
+  e.why = counts.forked
+  return e
+end
+
+local function untold(info)
+  local e = entry(info, nil, 0, 0, nil)
+  e.why = 'its read_format has "group" without "id", so that its count cannot be told from the others'
+  return e
+end
+
+-- What read(2) says, undigested: see csrc/binding/event/event.c.
+function Event:scan(own)
+  local scan, message, code = scan_of(self, own)
+  if not (scan or message) then check_open(self, "scan") end
+  return scan, message, code
+end
+
+--- Read the kernel's count. An event that counts read(2) also counts this call, and those of measurements.
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
+-- reads its whole group has the others' counts in `members`. Or nil, message, code
+function Event:read()
+  local info = check(self, "read"):info()
+  if info.user then
+    local value, enabled, running, id = self:user()
+    if value then return entry(info, value, enabled, running, id) end
+  end
+  local scan, message, code = scan_of(self)
+  if not scan then
+    if not message then check_open(self, "read") end -- which raises
+    return nil, message, code
+  end
+  if not scan[1] then return off(info) end
+  local v = scan[own_place(self, info, scan)]
+  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or untold(info)
+  e.lost = v and v.lost
+  if scan[2] then e.members = scan end
+  return e
+end
+
+-- The long way, for events with a read_format of their own.
+local function finish_scan(ev, before, ...)
+  if ev:is_inherited() then return forked(ev:info()), ... end
+  local after, message = scan_of(ev, true)
+  if not after then blame.raise(message or "Event is closed", 0) end
+  local info = ev:info()
+  if not (before[1] and after[1]) then return off(info), ... end
+  local i = own_place(ev, info, after)
+  local a, b = before[i], after[i]
+  if not b then return untold(info), ... end
+  local function diff(x, y) return x and y and y - x end
+  return entry(info, counts.since(a.value - before.own, b.value - after.own), diff(before.enabled_ns, after.enabled_ns),
+    diff(before.running_ns, after.running_ns), b.id or watch.apart(ev.id, ev)), ...
+end
+
+local function measure_by_scan(ev, fn, ...)
+  check_open(ev, "measure")
+  local ok, message = watch.apart(ev.enable, ev)
+  if not ok then blame.raise(message, 0) end
+  local before
+  before, message = ev:scan(true)
+  if not before then blame.raise(message, 0) end
+  return finish_scan(ev, before, fn(...))
+end
+
+local infos = setmetatable({}, { __mode = "k" }) -- what ev:info() gives, without the call into C
+
+local function info_of(ev)
+  local info = ev:info()
+  infos[ev] = info
+  return info
+end
+
+local finish = fast.event_finish(function(ev, value, enabled, running, id, ...)
+  local info = infos[ev] or info_of(ev)
+  if value == nil then return (enabled == "ECHILD" and forked or off)(info), ... end
+  return entry(info, value, enabled, running, id), ...
+end)
+local begin = fast.event_begin
+
+--- Count while a function runs. Enables the event and leaves it so.
+-- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
+function Event:measure(fn, ...)
+  if not blame.callable(fn) then
+    blame.method("measure", ("function expected, got %s"):format(type(fn)), 2)
+  end
+  local start, enabled, running = begin(self)
+  if start == nil then return measure_by_scan(self, fn, ...) end
+  return finish(self, start, enabled, running, fn(...))
+end
+
+core.Event.__name = "perf.Event"
+
+function core.Event.__tostring(ev)
+  local info = ev:info()
+  if not ev:is_open() then return ("Event(%s, closed)"):format(info.label) end
+  if ev:is_inherited() then return ("Event(%s, of the parent process)"):format(info.label) end
+  local e, message = ev:read()
+  if not e then return ("Event(%s, %s)"):format(info.label, message) end
+  local idle = not e.value and e.why:find "^not enabled"
+  return ("Event(%s)"):format(idle and info.label .. ": not enabled yet" or tostring(e))
+end
+
+return Event

@@ -1,0 +1,239 @@
+--- One reader for the rings of several events, in time order.
+--
+-- Each ring is in order by itself; a record may stand in one ring while an earlier one is still being written into
+-- another. So reading goes in rounds: a round takes what every ring has, and gives out what is no later than the latest
+-- record of the round before, for by now everything before that has been written. When a round finds nothing new, all
+-- that is held can go. What is held is bounded: a round takes at most `ahead` records of each ring, and nothing later
+-- than the last one taken of a ring that has more is given out before the rest of that ring was seen. (Of a ring in
+-- overwrite mode, which is read from its latest record back, a round takes all.)
+--
+-- What no reader can know: a virtual CPU that its host stops between taking a record's time and writing it, for longer than
+-- two rounds, writes into the past; that record is given out when it comes. perf's own ordering has the same limit.
+--
+-- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
+-- the one before it in its ring.
+-- @module perf.event.merge
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+
+local M = {}
+
+local wake = require "perf.event.wake"
+
+local Reader = {}
+Reader.__index = Reader
+
+-- Entries are {record, key, n}: key is the Record whose time counts (nil: before all), n the order of reading.
+local function before(a, b)
+  local ka, kb = a[2], b[2]
+  if ka ~= kb then
+    if not (ka and kb) then return kb ~= nil end
+    if core.earlier(ka, kb) then return true end
+    if core.earlier(kb, ka) then return false end
+  end
+  return a[3] < b[3]
+end
+
+local function push(heap, entry)
+  local i = #heap + 1
+  while i > 1 do
+    local up = (i - i % 2) / 2
+    if not before(entry, heap[up]) then break end
+    heap[i] = heap[up]
+    i = up
+  end
+  heap[i] = entry
+end
+
+local function pop(heap)
+  local first, n = heap[1], #heap
+  local last = heap[n]
+  heap[n] = nil
+  n = n - 1
+  if n == 0 then return first end
+  local i = 1
+  while true do
+    local down = 2 * i
+    if down > n then break end
+    if down < n and before(heap[down + 1], heap[down]) then down = down + 1 end
+    if not before(heap[down], last) then break end
+    heap[i] = heap[down]
+    i = down
+  end
+  heap[i] = last
+  return first
+end
+
+-- Take what the rings have. Sets what may be given out: all that is no later than the latest seen before this round, and
+-- than the last one of each ring that has more.
+function Reader:round()
+  local heap, bound, found = self.heap, self.latest, false
+  local whole = true
+  for i, ev in ipairs(self.events) do
+    local taken = 0
+    local mapped = ev:is_open() and ev:is_mapped()
+    while mapped and taken < self.limit[i] and ev:has_record() do
+      local rec, message, code = ev:read_record(0)
+      if not rec and code ~= "EBADMSG" then
+        if code ~= "ETIMEDOUT" and code ~= "EPIPE" then self.failed = { message, code } end
+        break
+      end
+      taken = taken + 1
+      if rec then
+        if rec.time ~= nil then self.key[i] = rec end
+        self.n = self.n + 1
+        local key = self.key[i]
+        push(heap, { rec, key, self.n })
+        if key and (not self.latest or core.earlier(self.latest, key)) then self.latest = key end
+      else
+        self.bad = { message, code }
+      end
+    end
+    found = found or taken > 0
+    if taken == self.limit[i] then
+      whole = false
+      local key = self.key[i]
+      if bound and key and core.earlier(key, bound) then bound = key end
+    end
+  end
+  self.bound = bound
+  self.flush = whole and not found
+  return found
+end
+
+-- The earliest record that may go, or nil.
+function Reader:ripe()
+  local first = self.heap[1]
+  if not first then return nil end
+  local key, bound = first[2], self.bound
+  if self.flush or not key or (bound and not core.earlier(bound, key)) then return pop(self.heap)[1] end
+end
+
+-- The events that have a ring: a group may have members that only count.
+function Reader:mapped(method)
+  local list = {}
+  for _, ev in ipairs(self.events) do
+    if not ev:is_open() then blame.method(method, "its events are closed", 1) end
+    if ev:is_mapped() then list[#list + 1] = ev end
+  end
+  if not list[1] then blame.method(method, "no event is mapped: call map() first", 1) end
+  return list
+end
+
+--- What Event's methods say of a timeout that is none.
+function M.check_timeout(timeout, method)
+  if timeout ~= nil and not (type(timeout) == "number" and timeout >= 0) then
+    blame.method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
+  end
+end
+
+-- Whether a record can be read without waiting, asked for by a method of that name.
+function Reader:ready(method)
+  if self.heap[1] then return true end
+  for _, ev in ipairs(self:mapped(method)) do
+    if ev:has_record() then return true end
+  end
+  return false
+end
+
+--- Whether a record can be read without waiting.
+function Reader:has_record() return self:ready "has_record" end
+
+--- Wait until a record is there.
+-- @param[opt=0] timeout seconds
+-- @return true; or nil, message, "ETIMEDOUT", "ECANCELED" when it is woken, or "EPIPE" when every watched process has ended
+function Reader:poll(timeout)
+  if self:ready "poll" then return true end
+  return core.wait(self:mapped "poll", timeout)
+end
+
+-- The event by which the reader of all rings is woken.
+local function waker(self, method)
+  local ev = self.waker
+  if not (ev and ev:is_open()) then
+    ev = self:mapped(method)[1]
+    self.waker = ev
+  end
+  return ev
+end
+
+--- End the read that waits, or else the next: see Event:wake.
+function Reader:wake() waker(self, "wake"):wake() end
+
+--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
+function Reader:wake_fd() return waker(self, "wake_fd"):wake_fd() end
+
+--- The next record of all rings, in time order.
+-- @param[opt=0] timeout seconds to wait for one
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when every watched process has ended, "ECANCELED" when it is woken,
+-- "EBADMSG" for a damaged one, after which reading goes on
+function Reader:read_record(timeout)
+  while true do
+    if self.waker and self.waker:woken() then return nil, "the reader was woken", "ECANCELED" end
+    local rec = self:ripe()
+    if rec then return rec end
+    local found = self:round()
+    local bad = self.bad or self.failed
+    if bad then
+      self.bad, self.failed = nil, nil
+      return nil, bad[1], bad[2]
+    end
+    if not found and not self.heap[1] then
+      local ok, message, code = core.wait(self:mapped "read_record", timeout)
+      if not ok then return nil, message, code end
+    end
+  end
+end
+
+local function check_amount(name, v)
+  if v ~= nil and not (type(v) == "number" and v >= 0) then
+    local what = name == "max" and "a number of records" or "seconds"
+    blame.method("records", ("option '%s': %s expected, got %s"):format(name, what, tostring(v)), 2)
+  end
+end
+
+local known = { timeout = true, max = true, duration = true }
+
+--- Iterate over the records.
+-- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
+-- end after this many seconds, even if records keep coming
+-- @return iterator. It also ends when every watched process has ended or the reader is woken.
+function Reader:records(opts)
+  if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
+  for name in every(opts or {}) do
+    if not known[name] then blame.method("records", ("unknown option '%s'"):format(tostring(name)), 2) end
+  end
+  opts = opts or {}
+  M.check_timeout(opts.timeout, "records")
+  check_amount("max", opts.max)
+  check_amount("duration", opts.duration)
+  self:mapped "records"
+  return wake.records(opts, function(timeout) return self:read_record(timeout) end)
+end
+
+--- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.
+-- @return the number; {at_least=: true if it is a lower bound}
+function M.lost(events)
+  local sum, at_least = 0, nil
+  for _, ev in ipairs(events) do
+    local n, detail = ev:lost()
+    sum, at_least = sum + n, at_least or detail.at_least
+  end
+  return sum, { at_least = at_least }
+end
+
+--- A reader of several events.
+-- @param events array of Events; those that are not mapped when a record is read are passed over
+-- @param[opt] opts `ahead`: how many records of one ring may be held, 512
+-- @return reader with `read_record`, `records`, `poll`, `has_record`
+function M.reader(events, opts)
+  local limit = {}
+  for i, ev in ipairs(events) do
+    local attr = ev:info().attr
+    limit[i] = attr and attr.write_backward and math.huge or opts and opts.ahead or 512
+  end
+  return setmetatable({ events = events, limit = limit, heap = {}, key = {}, n = 0 }, Reader)
+end
+
+return M

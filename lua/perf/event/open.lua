@@ -1,0 +1,339 @@
+--- Opening events: from a name or attr to a descriptor, with what is refused explained.
+-- @module perf.event.open
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+
+local M = {}
+
+local explain = require "perf.event.refusal"
+local host = require "perf.kernel.host"
+local idle = require "perf.event.idle"
+local keeper = require "perf.event.prewarm"
+local user_read = require "perf.event.user_read"
+local watch = require "perf.event.watch"
+
+local function names() return require "perf.names" end -- large, and not needed to load the module
+
+local SOFTWARE = 1
+local MAX_INT = 2 ^ 31 - 1
+local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
+
+-- The config of a software event, or nil.
+local function software_config(attr)
+  if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
+end
+
+local function is_set(flag) return flag and flag ~= 0 end
+
+local function is_clock(attr)
+  local config = software_config(attr)
+  return config == 0 or config == 1
+end
+
+--- Why an event that opens can count nothing, or nil.
+-- @param attr plain attr fields
+-- @string[opt] label the event's name, from which the kind of a tracepoint is known
+function M.silent(attr, label)
+  if not is_set(attr.exclude_kernel) then return nil end
+  local what = in_kernel[software_config(attr) or -1]
+  if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
+  local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
+  -- Tracepoints of system calls, and of probes in a program, have the program's registers, so they can count with :u. Without a
+  -- name the kind is unknown.
+  if system and system ~= "syscalls" and system ~= "tracepoint" and not system:find "^u?prob" then
+    return "this tracepoint is in the kernel, which exclude_kernel (:u) leaves out"
+  end
+end
+
+-- A note beside a count: the kernel's clocks ignore exclude_kernel and exclude_user. (Their samples do not: a sample is taken
+-- only in the part that is not excluded.)
+local function remark(attr)
+  if is_clock(attr) and not (attr.sample_period or attr.sample_freq)
+    and (is_set(attr.exclude_kernel) or is_set(attr.exclude_user)) then
+    return "the kernel's clocks ignore :u and :k: this is the whole time"
+  end
+end
+
+local function copy(t)
+  local r = {}
+  for k, v in every(t) do r[k] = v end
+  return r
+end
+M.copy = copy
+
+-- Whom to count: pid, cpu and flags of perf_event_open from options; opens the cgroup's directory.
+local cgroup_root
+
+local function find_cgroup_root()
+  if cgroup_root then return cgroup_root end
+  local text = host.slurp "/proc/self/mounts"
+  if not text then return "/sys/fs/cgroup" end -- and looked for again
+  cgroup_root = text:match "%S+ (%S+) cgroup %S*perf_event%S* " or text:match "%S+ (%S+) cgroup2 " or "/sys/fs/cgroup"
+  return cgroup_root
+end
+
+local allowed = { pid = "number", cpu = "number", group = true, cgroup = true }
+
+-- What is wrong with an option whose type is not enough to tell.
+local option = {}
+
+function option.group(v)
+  if getmetatable(v) ~= core.Event then return "Event expected, got " .. type(v) end
+  if not v:is_open() then return "the Event is closed" end
+end
+
+function option.cgroup(v)
+  if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
+  if type(v) == "number" and (v ~= math.floor(v) or v < 0 or v > MAX_INT) then return "path or descriptor expected, got " .. v end
+  if type(v) == "string" and v:find("\0", 1, true) then return "a path has no zero bytes" end
+end
+M.cgroup_mistake = option.cgroup
+
+--- Check the table of options that says whom to count: the second argument of the public function `name`.
+-- @param[opt] extra more options: {name = type, or true for any, or false for one that it does not take}
+function M.check_target(opts, name, extra)
+  local function bad(text, ...)
+    error(("bad argument #2 to '%s' (%s)"):format(name, text:format(...)), 4)
+  end
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
+  for k, v in every(opts) do
+    local want = extra and extra[k]
+    if want == nil then want = allowed[k] end
+    if not want then bad("unknown option '%s'", tostring(k)) end
+    if want ~= true and type(v) ~= want then bad("option '%s': %s expected, got %s", k, want, type(v)) end
+    if want == "number" and (v ~= math.floor(v) or math.abs(v) > MAX_INT) then
+      bad("option '%s': %s, got %s", k, v ~= math.floor(v) and "integer expected" or "out of range", tostring(v))
+    end
+    local wrong = option[k] and option[k](v)
+    if wrong then bad("option '%s': %s", k, wrong) end
+  end
+  return opts
+end
+
+-- Returns pid, flags, keep (an object that holds the cgroup open), or nil, message, code.
+local function target(opts)
+  local cgroup = opts.cgroup
+  if cgroup == nil then return opts.pid or 0, 0 end
+  if type(cgroup) == "number" then return cgroup, 4 end
+  local path = cgroup
+  if cgroup:sub(1, 1) ~= "/" then
+    -- A name, perhaps somebody else's: it stays below the mount.
+    if ("/" .. cgroup .. "/"):find("/../", 1, true) then
+      error("option 'cgroup': a path without '..' expected, got " .. cgroup, 4)
+    end
+    path = find_cgroup_root() .. "/" .. cgroup
+  end
+  local dir, message, code = core.opendir(path)
+  if not dir then return nil, "cgroup " .. message, code end
+  return dir:fd(), 4, dir
+end
+
+local clock = { [0] = true, [1] = true, [9] = true } -- cpu-clock, task-clock, dummy: the same with and without the kernel
+
+local weak = { __mode = "v" }
+
+-- Whether an event's records may have the counts of its group.
+local function tells_counts(attr) return attr.sample_type ~= nil or attr.inherit_stat end
+
+-- The labels of a group's open events in the kernel's order, which all of them share: a record has the counts of all, and any of
+-- them may be the one that writes it. They are made where one does.
+local function joined(leader, ev, info)
+  local first = leader:info()
+  local members = first.members or setmetatable({ n = 0 }, weak)
+  members.n = members.n + 1
+  members[members.n] = ev
+  first.members = members
+  if not (first.labels or tells_counts(first.attr) or tells_counts(info.attr)) then return end
+  local labels = { first.label }
+  first.labels = labels
+  for i = 1, members.n do
+    local member = members[i]
+    if member and member:is_open() then
+      local its = member:info()
+      labels[#labels + 1], its.labels = its.label, labels
+    end
+  end
+end
+
+-- The attr fields that make an event write records.
+local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
+  "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
+
+local function writes_records(attr)
+  for _, field in ipairs(writes) do
+    local v = attr[field]
+    if v and v ~= 0 then return true end
+  end
+end
+
+local counts_lost -- whether the kernel counts lost records; nil: not known yet
+
+--- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
+function M.counts_lost()
+  if counts_lost == nil then
+    local probe = require "perf.event.probe"
+    local ok, code = probe.attempt(probe.dummy { read_format = { "lost" } })
+    if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: try again the next time
+    counts_lost = ok
+  end
+  return counts_lost
+end
+
+-- Whether to open an event with a count of its lost records: if it writes records. A BPF program can write samples into an event
+-- that has no period.
+local function to_count_lost(attr)
+  local sampled = attr.sample_type
+  local writer = writes_records(attr) or sampled ~= nil and sampled ~= 0 and not (type(sampled) == "table" and sampled[1] == nil)
+  return writer and M.counts_lost()
+end
+
+--- Open one attr; explains what the machine refuses.
+-- @param spec {label=, unit=, scale=, note= a remark on its counts}
+-- @param attr plain attr fields
+-- @param opts {pid=, cpu=, group=Event, cgroup=}
+-- @return Event, or nil, message, code
+function M.attr(spec, attr, opts)
+  local pid, flags, keep = target(opts)
+  if not pid then return nil, flags, keep end
+  local silent = M.silent(attr, spec.label)
+  local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
+    why = silent and spec.note and silent .. "; " .. spec.note or silent, note = spec.note or remark(attr), cpu = opts.cpu,
+    bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
+  local asked = attr
+  if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
+    asked, info.user = user_read.ask(attr)
+  end
+  local lost = to_count_lost(attr)
+  local ev, message, code = idle.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
+  if not ev and asked ~= attr then
+    info.user = false
+    ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
+  end
+  if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
+    -- A clock counts the same whether the kernel is excluded or not, and excluding it needs no permission.
+    local user = copy(attr)
+    user.exclude_kernel = true
+    info.attr = user
+    if attr.sample_period or attr.sample_freq then -- but no samples are taken in the kernel
+      info.label, info.note = M.user_label(spec.label)
+    end
+    ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
+  end
+  if keep then keep:close() end
+  if ev then
+    if opts.group then joined(opts.group, ev, info) end
+    idle.note(ev, attr, spec.label, M.is_hardware(attr))
+    keeper.note(attr, spec.label)
+    watch.note(ev, attr, opts)
+    return ev
+  end
+  return explain(spec.label, attr, message, code, opts)
+end
+
+--- The label of an event that leaves out the kernel, and why it does.
+function M.user_label(label)
+  local level = host.paranoid()
+  return require "perf.event.refusal.permission".user_only(label) or label, level and level > 1
+    and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: counting the kernel is refused here"
+end
+
+--- The same event in user space only.
+-- @param spec {label=, unit=, scale=, ...}
+-- @param attr one of its attrs
+-- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil, if such an event would count
+-- nothing or would count the same
+function M.user_only(spec, attr)
+  if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or is_clock(attr) then return nil end
+  local user = copy(spec)
+  user.label, user.note = M.user_label(spec.label)
+  local a = copy(attr)
+  a.exclude_kernel = true
+  return user, a
+end
+
+--- Open one attr; in user space only where counting the kernel is not permitted.
+-- @param spec, attr, opts as for `attr`
+-- @return Event, or nil, message, code
+function M.allowed(spec, attr, opts)
+  local ev, message, code = M.attr(spec, attr, opts)
+  if not ev and code == "EACCES" then
+    local user, a = M.user_only(spec, attr)
+    -- If that is refused too, its reason is the one to act on: the CPU lacks the event, or the process is another user's.
+    if user then return M.attr(user, a, opts) end
+  end
+  return ev, message, code
+end
+
+local single_format = { "total_time_enabled", "total_time_running", "id" }
+
+--- The attr to open from the attr a name stands for: disabled until enabled, times and id with the count.
+-- @param attr plain attr fields
+-- @param[opt] format the read_format; the attr's own, or times and id
+function M.prepared(attr, format)
+  local a = copy(attr)
+  if a.disabled == nil then a.disabled = true end
+  a.read_format = format or a.read_format or single_format
+  return a
+end
+
+--- Make an attr's records fit to be merged with others': a time to order them by, an id to tell whose they are.
+function M.mergeable(attr)
+  if not writes_records(attr) then return attr end
+  local sampled = attr.sample_type or {}
+  if type(sampled) ~= "table" then
+    sampled = core.unpack(core.pack { sample_type = sampled }).sample_type or {}
+  end
+  local list, has = {}, {}
+  for i, name in ipairs(sampled) do list[i], has[name] = name, true end
+  for _, name in ipairs { "time", "identifier" } do
+    if not has[name] then list[#list + 1] = name end
+  end
+  attr.sample_type, attr.sample_id_all = list, true
+  return attr
+end
+
+--- Open an event.
+-- @param event a name as perf stat -e takes it, or a table of perf_event_attr fields
+-- @param[opt] opts `pid` (0: the calling thread, the default; -1: every one on that CPU), `cpu` (-1: any, the default),
+-- `group` (the Event that leads its group), `cgroup` (path, from the cgroup mount or absolute, or descriptor; needs `cpu`)
+-- @return Event, disabled unless its attr says `disabled=false`; or nil, message, code.
+-- Raises for an unknown name, field or option.
+function M.open(event, opts)
+  opts = M.check_target(opts, "open")
+  local spec, message, code = names().resolve(event)
+  if not spec then return nil, message, code end
+  if #spec.attrs > 1 then
+    return nil, ("%s: is counted by %d PMUs of this machine, and an Event is one of them: name it with its PMU, or use "
+      .. "perf.measure or perf.set, which add them up"):format(spec.label, #spec.attrs), "EINVAL"
+  end
+  return M.attr(spec, M.prepared(spec.attrs[1]), opts)
+end
+
+--- "hardware" when any of the events is counted by a PMU of the CPU.
+function M.source(events)
+  for _, ev in ipairs(events) do
+    if M.is_hardware(ev:info().attr) then return "hardware" end
+  end
+  return "software"
+end
+
+local soft_types = { software = true, tracepoint = true, breakpoint = true, [1] = true, [2] = true, [5] = true }
+local soft_pmus
+
+--- Whether an attr is counted by hardware: every PMU but the kernel's own software ones.
+function M.is_hardware(attr)
+  if soft_types[attr.type] then return false end
+  local known = soft_pmus
+  if not known then
+    known = {}
+    for _, name in ipairs { "kprobe", "uprobe", "software", "tracepoint", "breakpoint" } do
+      local kind = host.number("/sys/bus/event_source/devices/" .. name .. "/type")
+      if kind then known[kind] = true end
+    end
+    if next(known) then soft_pmus = known end -- else descriptors have run out
+  end
+  return not known[attr.type]
+end
+
+return M

@@ -1,0 +1,88 @@
+--- One event of each kind stays open.
+--
+-- The first event of some kinds makes the kernel patch its own code, and the last one that is closed makes it patch back: 10 to
+-- 90 us for page faults or context switches, 20 to 40 ms for a tracepoint. So when one of these is opened, another of the
+-- same kind, which counts nothing, is opened and kept: whoever opens the next one finds the code as it must be.
+--
+-- System calls' tracepoints are not kept unless `keep` says so, since while one is open each system call of each process takes
+-- some 50 ns more.
+--
+-- What is kept are at most 32 descriptors a Lua state, closed on exec, and with the process. PERF_KEEP=0 keeps none.
+-- @module perf.event.prewarm
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local idle = require "perf.event.idle"
+
+local M = {}
+
+local MOST = 32
+
+local kept, count = {}, 0 -- kind -> Event, false where it was refused
+local off = os.getenv "PERF_KEEP" == "0"
+
+-- Software events whose counting is patched in, by config: not the clocks, the dummy and BPF's output.
+local patched = { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [11] = true }
+
+-- A tracepoint's type is 2, and its label its name.
+local function kind_of(attr, label)
+  if attr.type == 1 or attr.type == "software" then return patched[attr.config] and attr.config end
+  if (attr.type == 2 or attr.type == "tracepoint") and type(label) == "string" then
+    local system = label:match "^([%w_-]+):"
+    return system and system ~= "syscalls" and system ~= "raw_syscalls" and "t" .. tostring(attr.config)
+  end
+end
+
+local function hold(kind, attr)
+  -- Excluding the kernel asks for no permission that opening the other did not have.
+  local ev = core.open({ type = attr.type, config = attr.config, disabled = true, exclude_kernel = attr.exclude_kernel }, 0, -1)
+  kept[kind] = ev or false
+  count = count + 1
+  return ev ~= nil
+end
+
+-- When a resource runs out, events that no caller asked for are closed, and are not opened again.
+idle.register(function(what)
+  if what ~= "any" then return false end
+  for kind, ev in every(kept) do
+    if ev and not tostring(kind):find "^k" then
+      ev:close()
+      kept[kind] = false
+      return true
+    end
+  end
+  return false
+end)
+
+--- Tell of an event that was opened: one of its kind is kept from now on.
+function M.note(attr, label)
+  local kind = kind_of(attr, label)
+  if kind and kept[kind] == nil and count < MOST and not off then hold(kind, attr) end
+end
+
+--- Open one event of a kind and keep it, of a system call's tracepoint too.
+-- @param event a name or attr table, as for `open`
+-- @return true; or nil, message, code
+function M.keep(event)
+  local spec, message, code = require "perf.names".resolve(event)
+  if not spec then return nil, message, code end
+  for _, attr in ipairs(spec.attrs) do
+    local kind = "k" .. core.hex(attr.type) .. ":" .. core.hex(attr.config or 0)
+    if not kept[kind] then
+      local ev
+      ev, message, code = require "perf.event.open".attr(spec, require "perf.event.open".prepared(attr), {})
+      if not ev then return nil, message, code end
+      kept[kind], count = ev, count + 1
+    end
+  end
+  return true
+end
+
+--- Close what is kept.
+function M._release()
+  for _, ev in every(kept) do
+    if ev then ev:close() end
+  end
+  kept, count = {}, 0
+end
+
+return M

@@ -1,0 +1,160 @@
+--- Asking the kernel what it takes, by opening disabled events that count nothing (PERF_COUNT_SW_DUMMY) in user space of
+-- this thread, which needs the least permission there is. Never by comparing versions.
+--
+-- perf_event_open checks in this order, and the answers below follow from it: the size of the attr (E2BIG) and its unknown bits
+-- (EINVAL), then permissions (EACCES, EPERM), then the PMU (EOPNOTSUPP). So a refusal for want of permission or of a PMU
+-- says that the kernel knows the bit.
+-- @module perf.event.probe
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+
+local M = {}
+
+-- The system call, for specs to replace.
+M.open = core.open
+
+--- Open and close an event.
+-- @return true; or false, its errno's symbol, message
+function M.attempt(attr, pid, cpu, leader, flags)
+  local ev, message, code = M.open(attr, pid or 0, cpu or -1, leader, flags or 0)
+  if not ev then return false, code, message end
+  ev:close()
+  return true
+end
+
+--- The attr of the dummy event with some fields more.
+function M.dummy(fields)
+  local attr = { type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }
+  for k, v in every(fields or {}) do attr[k] = v end
+  return attr
+end
+
+--- Whether this thread may open any event at all.
+-- @return true; or false, code, message
+function M.anything()
+  return M.attempt(M.dummy())
+end
+
+-- What the kernel asks for beside a field or a bit before it looks further.
+local companions = {
+  sample_type = {
+    branch_stack = { branch_sample_type = { "any", "user" } },
+    regs_user = { sample_regs_user = 1 },
+    regs_intr = { sample_regs_intr = 1 },
+    stack_user = { sample_stack_user = 8 },
+  },
+  attr = {
+    sigtrap = { remove_on_exec = true },
+    inherit_thread = { inherit = true },
+    -- An event without AUX cannot have these, and a kernel that knows them says so (EOPNOTSUPP).
+    aux_output = {}, aux_start_paused = {},
+    aux_pause = { aux_output = true }, aux_resume = { aux_output = true }, aux_sample_size = { aux_output = true },
+    defer_callchain = { sample_type = { "callchain" } },
+    sample_max_stack = { sample_type = { "callchain" } },
+    sample_regs_user = { sample_type = { "regs_user" } },
+    sample_regs_intr = { sample_type = { "regs_intr" } },
+    sample_stack_user = { sample_type = { "stack_user" }, sample_stack_user = 8 },
+    branch_sample_type = { sample_type = { "branch_stack" }, branch_sample_type = { "any", "user" } },
+    clockid = { clockid = "monotonic" }, use_clockid = { clockid = "monotonic" },
+    sample_type = { sample_type = { "ip" } }, read_format = { read_format = { "id" } },
+    type = { type = "software" }, config = { config = 9 },
+  },
+}
+
+-- Fields that mean something to one kind of event only, which this probe does not open.
+local elsewhere = { bp_type = true, bp_addr = true, bp_len = true, kprobe_func = true, kprobe_addr = true,
+  uprobe_path = true, probe_offset = true }
+
+local refused = { EACCES = true, EPERM = true }
+
+-- true, false or a reason, from an attempt.
+local function verdict(ok, code)
+  if ok or refused[code] then return true end
+  if code == "EOPNOTSUPP" then return "needs a PMU" end
+  if code == "ENOSYS" then return "not on this CPU" end
+  return false
+end
+
+local function with(fields, more, base)
+  for k, v in every(base or {}) do fields[k] = v end
+  for k, v in every(more or {}) do fields[k] = v end
+  return M.attempt(M.dummy(fields))
+end
+
+--- Whether the kernel knows a field of perf_event_attr.
+-- @return true, false, "needs a PMU", or nil for a field that only another kind of event has
+function M.field(name, kind)
+  if elsewhere[name] then return nil end
+  return verdict(with({ [name] = kind == "bit" and true or 1 }, companions.attr[name]))
+end
+
+--- Whether the kernel knows a name of sample_type, read_format, branch_sample_type or clockid; or a bit, given as its mask.
+-- @param field the field
+-- @param name the name or the mask
+-- @param[opt] base fields of another event to ask with than the dummy
+-- @return true, false, or "needs a PMU"
+function M.name(field, name, base)
+  local value = type(name) == "string" and { name } or name
+  if field == "clockid" then value = name end
+  local more = companions[field] and companions[field][name] or {}
+  if field == "branch_sample_type" then
+    more = { sample_type = { "branch_stack" } }
+    if type(name) == "string" then value = { name, "any", "user" } end -- a privilege level alone is not a branch
+  end
+  return verdict(with({ [field] = value }, more, base))
+end
+
+--- Whether the CPU's own PMU counts here.
+-- @return true, false, or nil when that cannot be told (no permission)
+function M.cpu_pmu()
+  for _, config in ipairs { 0, 1 } do -- cycles, instructions
+    local ok, code = M.attempt { type = "hardware", config = config, exclude_kernel = true, exclude_hv = true,
+      disabled = true }
+    if ok or code == "EBUSY" then return true end
+    if refused[code] or code == "EMFILE" or code == "ENFILE" or code == "ENOSYS" then return nil end
+  end
+  return false
+end
+
+local kept = { type = true, config = true, config1 = true, config2 = true, config3 = true, config4 = true, disabled = true,
+  bp_type = true, bp_addr = true, bp_len = true }
+local dear = { tracepoint = true, kprobe = true, uprobe = true } -- to open and close: they patch the kernel
+
+--- Which field of an attr the kernel refuses: the one without which the event opens.
+-- @param attr the attr that was refused
+-- @param kind the name of its type
+-- @param ctx {pid=, cpu=, group=, cgroup=}
+-- @return the field's name and, of a list of names, the name; or nil when none alone is to blame
+function M.culprit(attr, kind, ctx)
+  if dear[kind] or ctx.cgroup then return nil end
+  local function opens(change)
+    local a = {}
+    for k, v in every(attr) do a[k] = v end
+    change(a)
+    a.disabled, a.enable_on_exec = true, nil
+    return M.attempt(a, ctx.pid, ctx.cpu, ctx.group)
+  end
+  if opens(function() end) then return nil end -- what was refused is not in the attr
+  local fields = {}
+  for k in every(attr) do
+    if not kept[k] then fields[#fields + 1] = k end
+  end
+  table.sort(fields)
+  for _, field in ipairs(fields) do
+    if opens(function(a) a[field] = nil end) then
+      local list = attr[field]
+      for i = 1, type(list) == "table" and #list or 0 do
+        local function drop(a)
+          a[field] = {}
+          for j, name in ipairs(list) do
+            if j ~= i then table.insert(a[field], name) end
+          end
+        end
+        if opens(drop) then return field, list[i] end
+      end
+      return field
+    end
+  end
+end
+
+return M

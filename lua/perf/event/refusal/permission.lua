@@ -1,0 +1,220 @@
+--- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and what would allow it.
+--
+-- The kernel asks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels whether
+-- kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); what the event needs of the level:
+--
+--   -1   everything, raw tracepoint data too
+--    0   no raw tracepoint data (EPERM)
+--    1   nor every process of a CPU (EACCES)
+--    2   nor the kernel (EACCES)
+--
+-- which CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN) overrides; what no level allows; whether the process may be traced.
+-- @module perf.event.refusal.permission
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+local probe = require "perf.event.probe"
+
+local M = {}
+
+local kernel_only = { CONTEXT_SWITCHES = "context switches", CPU_MIGRATIONS = "migrations",
+  CGROUP_SWITCHES = "cgroup switches" }
+
+-- What an event counts that happens in the kernel alone, or nil.
+local function in_kernel(v, what)
+  if v.kind == "tracepoint" then
+    if what:find "^syscalls:" then return nil end
+    return "tracepoints are in the kernel, and only those of system calls count with :u"
+  end
+  if v.kind ~= "software" then return nil end
+  for _, row in ipairs(core.defs().software) do
+    if row.value == v.config and kernel_only[row.sym] then
+      return kernel_only[row.sym] .. " happen in the kernel, so :u would count none"
+    end
+  end
+end
+
+--- A label that counts user space only: "cycles:k" -> "cycles:u", "cpu/event=1/" -> "cpu/event=1/u".
+-- @return string; or nil for a label that is no event's name
+function M.user_only(what)
+  if what:find "%s" or what == "" then return nil end
+  local pmu = what:match "^([^/]+/[^/]*/)%a*$"
+  if pmu then return pmu .. "u" end
+  local name = what:match "^(.+):[ukhGHpPDSWeI]+$" or what
+  return name .. ":u"
+end
+
+-- An address of the kernel's half.
+local function kernel_address(v)
+  if v.kind ~= "breakpoint" or not v.bp_addr then return false end
+  local _, high = core.halves(v.bp_addr)
+  return high >= 2 ^ 31
+end
+
+local function cpu_wide(ctx)
+  return ctx.pid == -1 or ctx.cgroup ~= nil
+end
+
+local function branches_kernel(v)
+  local set = v.set.branch_sample_type
+  if not v.set.sample_type.branch_stack then return false end
+  if set.kernel or set.hv then return true end
+  return not set.user and not (v.exclude_kernel and v.exclude_hv) -- levels not named follow the event's
+end
+
+-- What an event needs of kernel.perf_event_paranoid: the highest level that allows it, and the words for it.
+local rules = {
+  { most = 1, what = "counting the kernel", bites = function(v) return not v.exclude_kernel end },
+  { most = 1, what = "physical addresses", bites = function(v) return v.set.sample_type.phys_addr end },
+  { most = 1, what = "the kernel's branches", bites = branches_kernel },
+  { most = 0, what = "every process of a CPU", bites = function(_, ctx) return cpu_wide(ctx) end },
+  { most = -1, what = "raw data of tracepoints", bites = function(v)
+    return v.kind == "tracepoint" and v.set.sample_type.raw
+  end },
+}
+
+-- What no level allows: the capability it takes.
+local always = {
+  { cap = "perfmon", what = "namespace records", bites = function(v) return v.namespaces end },
+  { cap = "perfmon", what = "kprobes", bites = function(v) return v.kind == "kprobe" end },
+  { cap = "sys_admin", what = "uprobes", bites = function(v) return v.kind == "uprobe" end },
+  { cap = "sys_admin", what = "breakpoints on the kernel's addresses", bites = kernel_address },
+}
+
+--- What an event needs that this thread has not.
+-- @param v the event's attr, as explain sees it
+-- @param ctx {pid=, cpu=, cgroup=}
+-- @param level kernel.perf_event_paranoid
+-- @return array of {most=, what=} or {cap=, what=}
+function M.missing(v, ctx, level)
+  local list = {}
+  if not host.privileged() then
+    for _, rule in ipairs(rules) do
+      if level > rule.most and rule.bites(v, ctx) then list[#list + 1] = rule end
+    end
+  end
+  for _, rule in ipairs(always) do
+    if rule.bites(v, ctx) and not host.capable(rule.cap) and not host.capable "sys_admin" then
+      list[#list + 1] = rule
+    end
+  end
+  return list
+end
+
+local function words(list)
+  local t = {}
+  for i, rule in ipairs(list) do t[i] = rule.what end
+  if #t < 2 then return t[1] end
+  return table.concat(t, ", ", 1, #t - 1) .. " and " .. t[#t]
+end
+
+-- The capability as a remedy, where it would be heeded.
+local function grant(cap)
+  if host.in_user_namespace() then
+    return "run outside of this user namespace, whose capabilities do not count here"
+  end
+  return "give the program " .. cap
+end
+
+local function level_reason(list, v, ctx, level, what)
+  local most, kernel, others = 2, false, {}
+  for _, rule in ipairs(list) do
+    if rule.cap then -- which no level replaces
+      local cap = "CAP_" .. rule.cap:upper()
+      return ("%s take %s, whatever kernel.perf_event_paranoid is"):format(rule.what, cap), { grant(cap) }
+    end
+    most = math.min(most, rule.most)
+    if rule == rules[1] then kernel = true else others[#others + 1] = rule end
+  end
+  local reason = "kernel.perf_event_paranoid is " .. level
+  if #list > 1 or not kernel then
+    reason = ("%s, and must be %d or less for %s"):format(reason, most, words(list))
+  end
+  local remedies = {}
+  if kernel and #others == 0 then
+    local silent, user = in_kernel(v, what), M.user_only(what)
+    if silent then
+      reason = reason .. "; " .. silent
+    else
+      remedies[1] = "count user space only with " .. (user or "exclude_kernel=true")
+    end
+  elseif cpu_wide(ctx) and #others == 1 and not ctx.cgroup then
+    remedies[1] = "count one process instead" .. (kernel and ", user space only" or "")
+  end
+  remedies[#remedies + 1] = "run: sysctl kernel.perf_event_paranoid=" .. most
+  remedies[#remedies + 1] = grant "CAP_PERFMON"
+  return reason, remedies
+end
+
+local function seccomp_reason()
+  local remedies = { "run the container with --cap-add PERFMON", "with --security-opt seccomp=unconfined" }
+  if not host.container() then
+    remedies = { "allow perf_event_open in it: docker run --cap-add PERFMON", "SystemCallFilter=@debug of a systemd unit" }
+  end
+  return "a seccomp filter keeps perf_event_open from this process", remedies
+end
+
+-- Nothing at all opens.
+local function blanket(code, level)
+  local filtered = host.seccomp() ~= 0
+  if not level then
+    if filtered and code ~= "ENOSYS" then return seccomp_reason() end
+    return "there is no kernel.perf_event_paranoid: this kernel is built without perf events (CONFIG_PERF_EVENTS)", {}
+  end
+  -- The kernel's own refusal is EACCES, and comes from level 3 on.
+  if filtered and (code ~= "EACCES" or level < 3 or host.capable "sys_admin") then return seccomp_reason() end
+  if code == "ENOSYS" then
+    return "a sandbox keeps the system call from this process", {}
+  end
+  if level >= 3 and not host.capable "sys_admin" then
+    local remedies = { "run: sysctl kernel.perf_event_paranoid=2", grant "CAP_SYS_ADMIN" }
+    local note = host.capable "perfmon" and " and CAP_PERFMON does not suffice" or ""
+    return ("kernel.perf_event_paranoid is %d, where this kernel refuses every event to users%s"):format(level, note),
+      remedies
+  end
+  return "a security module or sandbox refuses perf_event_open to this process", {}
+end
+
+-- Whether the process may be looked into, as perf asks (PTRACE_MODE_READ).
+local function foreign(ctx)
+  local pid = ctx.pid
+  if not pid or pid <= 0 or ctx.cgroup or host.privileged() then return nil end
+  local _, _, code = host.slurp(("/proc/%d/auxv"):format(pid))
+  if code ~= "EACCES" and code ~= "EPERM" then return nil end
+  local owner, mine = host.uid(pid), host.uid()
+  local remedy = "give the program CAP_PERFMON"
+  if owner and owner ~= mine then
+    return ("process %d belongs to uid %d, and this program runs as uid %d"):format(pid, owner, mine),
+      { "run as that user", remedy }
+  end
+  return ("process %d does not let itself be traced"):format(pid), { remedy }
+end
+
+--- Why the thread may not open an event.
+-- @param v the event's attr, as explain sees it
+-- @param code "EACCES", "EPERM" or "ENOSYS"
+-- @param ctx {pid=, cpu=, cgroup=}
+-- @param what the event's label
+-- @return reason, remedies
+function M.reason(v, code, ctx, what)
+  local level = host.paranoid()
+  local any, first = probe.anything()
+  if not any and (first == code or not level) then return blanket(code, level) end
+  if code == "ENOSYS" then
+    if v.set.sample_type.stack_user then return "this CPU's kernel cannot copy the user stack (stack_user)", {} end
+    return nil
+  end
+  local list = M.missing(v, ctx, level or 2)
+  if #list > 0 then return level_reason(list, v, ctx, level, what) end
+  local reason, remedies = foreign(ctx)
+  if reason then return reason, remedies end
+  if (host.line "/sys/kernel/security/lockdown" or ""):find("[confidentiality]", 1, true) then
+    return "the kernel is locked down (confidentiality)", { "boot without lockdown" }
+  end
+  if v.sigtrap and (ctx.pid or 0) > 0 then
+    return "sigtrap signals another process, which takes CAP_KILL beside CAP_PERFMON, or the right to trace it", {}
+  end
+  if host.seccomp() ~= 0 and code == "EPERM" then return seccomp_reason() end
+  return "a security module (SELinux, AppArmor) may forbid it: see the audit log", {}
+end
+
+return M

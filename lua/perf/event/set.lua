@@ -1,0 +1,360 @@
+--- Sets: the same event on each CPU, or thread, or cgroup.
+-- @module perf.event.set
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local counts = require "perf.counts"
+local host = require "perf.kernel.host"
+local idle = require "perf.event.idle"
+local lists = require "perf.names.lists"
+local open = require "perf.event.open"
+
+local M = {}
+
+-- A Set is the array of its events, so that #s and s[i] need no metamethods, which tables do not have everywhere.
+local Set = {}
+Set.__index = Set
+
+--- "0-3,6" -> {0, 1, 2, 3, 6}, the kernel's list format.
+function M.parse_cpus(text)
+  local cpus = {}
+  for range in text:gmatch "[^,%s]+" do
+    local from, to = range:match "^(%d+)-(%d+)$"
+    for cpu = tonumber(from or range), tonumber(to or range) do cpus[#cpus + 1] = cpu end
+  end
+  return cpus
+end
+
+local function cpus_of(file)
+  local text, message, code = host.slurp("/sys/devices/system/cpu/" .. file)
+  if not text then return nil, message, code end
+  return M.parse_cpus(text)
+end
+
+local function set_of(list)
+  local s = {}
+  for _, v in ipairs(list) do s[v] = true end
+  return s
+end
+
+local function bad(text, ...)
+  blame.raise(text:format(...), 2)
+end
+
+-- A hole cuts a list, and a CPU that stands twice would count twice.
+local function check_cpus(asked)
+  local key, hole = lists.flaw(asked)
+  if key ~= nil then bad("option 'cpus': an array expected, got the key '%s'", tostring(key)) end
+  if hole then bad("option 'cpus': nil at [%d]", hole) end
+  local seen = {}
+  for _, cpu in ipairs(asked) do
+    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+      bad("option 'cpus': CPU number expected, got %s", tostring(cpu))
+    end
+    if seen[cpu] then bad("option 'cpus': CPU %d twice", cpu) end
+    seen[cpu] = true
+  end
+end
+
+-- The CPUs to open on: those asked for that are online, and only where the PMU counts.
+local function choose_cpus(asked, spec)
+  local online, message, code = cpus_of "online"
+  if not online then return nil, message, code end
+  if asked == nil or asked == "online" then
+    -- A PMU that several CPUs share names those that speak for it.
+    asked = spec.cpumask and M.parse_cpus(spec.cpumask) or online
+  end
+  if type(asked) ~= "table" then
+    bad("option 'cpus': \"online\" or an array of numbers expected, got %s",
+      type(asked) == "string" and '"' .. asked .. '"' or type(asked))
+  end
+  check_cpus(asked)
+  local possible
+  possible, message, code = cpus_of "possible"
+  if not possible then return nil, message, code end
+  local is_online, is_possible, chosen = set_of(online), set_of(possible), {}
+  for _, cpu in ipairs(asked) do
+    if not is_possible[cpu] then
+      return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1),
+        "EINVAL"
+    end
+    if is_online[cpu] then chosen[#chosen + 1] = cpu end
+  end
+  if #chosen == 0 then
+    return nil, spec.label .. ": none of the CPUs asked for is online", "ENODEV"
+  end
+  return chosen
+end
+
+-- The targets that the events of the set count: array of {pid=, cpu=, cgroup=}.
+local function targets(spec, opts)
+  local list = {}
+  if opts.threads then
+    local tids, message, code = host.threads(opts.threads)
+    if not tids then return nil, message, code end
+    for i, tid in ipairs(tids) do list[i] = { pid = tid } end
+    return list
+  end
+  local cpus, message, code = choose_cpus(opts.cpus, spec)
+  if not cpus then return nil, message, code end
+  local cgroups = opts.cgroups or { opts.cgroup or false }
+  for _, cgroup in ipairs(cgroups) do
+    for _, cpu in ipairs(cpus) do
+      list[#list + 1] = { pid = not cgroup and (opts.pid or -1) or nil, cpu = cpu, cgroup = cgroup or nil }
+    end
+  end
+  return list
+end
+
+local options = { cpu = false, group = false, cpus = true, bpf = true, deferred_enable = "boolean", threads = "number",
+  cgroups = "table" }
+
+-- Pairs that say two things of whom to count.
+local rivals = { { "threads", "pid" }, { "threads", "cpus" }, { "threads", "cgroup" }, { "threads", "cgroups" },
+  { "cgroup", "cgroups" }, { "cgroup", "pid" }, { "cgroups", "pid" } }
+
+local function check_options(opts)
+  for _, pair in ipairs(rivals) do
+    if opts[pair[1]] ~= nil and opts[pair[2]] ~= nil and not (pair[2] == "pid" and opts.pid == -1) then
+      bad("options '%s' and '%s' exclude each other", pair[1], pair[2])
+    end
+  end
+  for i, cgroup in ipairs(opts.cgroups or {}) do
+    local wrong = open.cgroup_mistake(cgroup)
+    if wrong then bad("option 'cgroups': [%d]: %s", i, wrong) end
+  end
+end
+
+-- The descriptor of a program, from option bpf.
+local function program_of(bpf)
+  local fd = bpf
+  if type(bpf) == "table" then fd = bpf.fd end
+  if type(fd) ~= "number" or fd ~= math.floor(fd) or fd < 0 or fd >= 2 ^ 31 then
+    bad("option 'bpf': a program's descriptor expected, got %s",
+      type(fd) == "number" and tostring(fd) or type(bpf) == "table" and "a table without fd" or type(fd))
+  end
+  return fd
+end
+
+--- Open one event on each CPU.
+-- @param event a name or attr table, as for `open`
+-- @param[opt] opts `cpus` ("online", the default, or an array of numbers), `pid` (-1: everyone, the default), `cgroup` or
+-- `cgroups` (each on each CPU), `threads` (a pid: one event on each of its threads, instead of CPUs), `bpf` (a program of
+-- `perf.bpf` or its descriptor, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
+-- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out. One that goes offline later
+-- keeps what it has counted and what stands in its ring; when it is back, a set that is opened then counts it
+function M.set(event, opts)
+  opts = open.check_target(opts, "set", options)
+  check_options(opts)
+  local bpf = opts.bpf and program_of(opts.bpf)
+  local spec, message, code = require "perf.names".resolve(event)
+  if not spec then return nil, message, code end
+  local list
+  list, message, code = targets(spec, opts)
+  if not list then return nil, message, code end
+
+  local s = setmetatable({ targets = {}, spec = spec, wall_ns = 0 }, Set)
+  local function abandon(m, c)
+    s:close()
+    return nil, m, c
+  end
+  for _, target in ipairs(list) do
+    for _, attr in ipairs(spec.attrs) do
+      local a = open.mergeable(open.prepared(attr))
+      a.disabled = true
+      local ev, m, c = open.attr(spec, a, target)
+      if ev then
+        s[#s + 1], s.targets[#s.targets + 1] = ev, target
+      elseif #spec.attrs == 1 or c ~= "EINVAL" and c ~= "ENOENT" and c ~= "ENODEV" then
+        return abandon(m, c) -- on a hybrid CPU, each PMU counts on its own CPUs only
+      end
+    end
+  end
+  if #s == 0 then return abandon(spec.label .. ": no CPU of those asked for counts it", "ENODEV") end
+  for _, ev in ipairs(s) do
+    if bpf then
+      local ok, m, c = ev:set_bpf(bpf)
+      if not ok then return abandon(m, c) end
+    end
+  end
+  if not opts.deferred_enable then
+    local ok, m, c = s:enable()
+    if not ok then return abandon(m, c) end
+  end
+  return s
+end
+
+local function check(s, method) return blame.object(s, Set, "Set", method) end
+
+local function check_open(s, method)
+  if not check(s, method)[1]:is_open() then blame.method(method, "Set is closed", 1) end
+  if s[1]:is_inherited() then blame.method(method, core.inherited "Set", 1) end
+  return s
+end
+
+local function each(s, method)
+  check_open(s, method)
+  for _, ev in ipairs(s) do
+    local ok, message, code = ev[method](ev)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+-- The time since it was last enabled; 0 while it is disabled.
+local function elapsed(s) return s.since_ns and core.wall_ns() - s.since_ns or 0 end
+
+--- Start counting on every CPU. @return true, or nil, message, code
+function Set:enable()
+  local before = core.wall_ns() -- so that no event counts longer than the wall time
+  local ok, message, code = each(self, "enable")
+  if ok and not self.since_ns then self.since_ns = before end
+  return ok, message, code
+end
+
+--- Stop counting on every CPU. @return true, or nil, message, code
+function Set:disable()
+  local ok, message, code = each(self, "disable")
+  if ok then self.wall_ns, self.since_ns = self.wall_ns + elapsed(self), nil end
+  return ok, message, code
+end
+
+--- The counts of each CPU.
+-- @return array of {cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}; or nil, message, code
+function Set:per_cpu()
+  local list = {}
+  check_open(self, "per_cpu")
+  for i, ev in ipairs(self) do
+    local e, message, code = ev:read()
+    if not e then return nil, message, code end
+    local target = self.targets[i]
+    e.cpu, e.pid, e.cgroup = target.cpu, target.pid, target.cgroup
+    list[i] = e
+  end
+  return list
+end
+
+--- The sum over all CPUs.
+-- @return Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...); or nil, message, code
+function Set:read()
+  local list, message, code = check_open(self, "read"):per_cpu()
+  if not list then return nil, message, code end
+  local sum = { label = self.spec.label, unit = self.spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
+  local longest, resets = 0, 0
+  for i, e in ipairs(list) do
+    resets = resets + require "perf.event.group".resets(self[i])
+    sum.raw = sum.raw + e.raw
+    sum.enabled_ns = sum.enabled_ns + (e.enabled_ns or 0)
+    sum.running_ns = sum.running_ns + (e.running_ns or 0)
+    longest = math.max(longest, e.enabled_ns or 0)
+    if e.value then sum.value = (sum.value or 0) + e.value end
+    sum.why = sum.why or e.why
+  end
+  if sum.value then sum.why = self[1]:info().note end
+  local hardware = open.is_hardware(self.spec.attrs[1])
+  if self[1]:info().bound then
+    -- One task on every CPU: all its events are enabled for as long as it runs, and one at a time does.
+    sum.enabled_ns = longest
+    if hardware and sum.value and sum.running_ns < longest then
+      sum.value = counts.scaled(sum.raw, longest, sum.running_ns) * (self.spec.scale or 1)
+    end
+  end
+  sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
+  -- The enabled time of an event of a task is only the time in which the task ran. (If the events were enabled one by one, there
+  -- is no other time.)
+  local wall = self.wall_ns + elapsed(self)
+  local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
+  for k, v in every(sum) do c[k] = v end
+  c.cumulative, c.epoch = true, resets
+  return c
+end
+
+local function reader(s, method, timeout)
+  local merge = require "perf.event.merge"
+  check(s, method)
+  if s[1]:is_inherited() then blame.method(method, core.inherited "Set", 1) end
+  if not s.merged then s.merged = merge.reader(s) end
+  merge.check_timeout(timeout, method)
+  return s.merged
+end
+
+--- Map every event's ring; options as for Event:map. @return true, or nil, message, code
+function Set:map(opts)
+  for _, ev in ipairs(check_open(self, "map")) do
+    local ok, message, code = ev:map(opts)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+--- The records of all events in time order; options as for Event:records.
+function Set:records(opts) return (reader(self, "records"):records(opts)) end
+
+--- The next record of any event, as Event:read_record.
+function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
+
+--- End the read of its records that waits, or else the next one: see Event:wake.
+function Set:wake() reader(self, "wake"):wake() end
+
+--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
+-- @return descriptor; or nil, message, code
+function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
+
+--- How many records its events lost: see Event:lost.
+-- @return the number; {at_least=: true if it is a lower bound}
+function Set:lost() return require "perf.event.merge".lost(check(self, "lost")) end
+
+--- Whether a record can be read at once.
+function Set:has_record() return reader(self, "has_record"):has_record() end
+
+--- Wait until one of the events has records, as Event:poll.
+function Set:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
+
+--- Close every event. Idempotent.
+function Set:close()
+  check(self, "close")
+  for i = #self, 1, -1 do self[i]:close() end
+end
+
+Set.__close = Set.close
+Set.__name = "perf.Set"
+
+function Set.__tostring(s)
+  if not s[1]:is_open() then return ("Set(%s, closed)"):format(s.spec.label) end
+  if s[1]:is_inherited() then return ("Set(%s, of the parent process)"):format(s.spec.label) end
+  local list, message = s:per_cpu()
+  if not list then return ("Set(%s, %s)"):format(s.spec.label, message) end
+  local rows = {}
+  for i, e in ipairs(list) do
+    rows[i] = { e.cpu and "cpu " .. e.cpu or "thread " .. e.pid,
+      e.value and require "perf.base.format".commas(e.value) or "<not counted>", e.label }
+  end
+  return ("Set of %d events\n%s"):format(#list, require "perf.base.format".align(rows, { false, true }))
+end
+
+--- What to sample CPU time with: cycles where the machine counts them, else the CPU clock.
+-- @param[opt] hz samples a second of CPU time (999)
+-- @return attr table for `open`, `set` or `group`
+function M.probe_cycles(hz)
+  if hz == nil then hz = 999 end
+  if type(hz) ~= "number" or hz ~= math.floor(hz) or hz < 1 then
+    blame.raise(("positive integer expected, got %s"):format(tostring(hz)), 1)
+  end
+  local names = require "perf.names"
+  for _, name in ipairs { "cycles", "cpu-clock" } do
+    local attr = names.attr(names.resolve(name))
+    local ev, _, code = idle.open(attr, 0, -1)
+    if not ev and code == "EACCES" then
+      attr.exclude_kernel = true
+      ev = idle.open(attr, 0, -1)
+    end
+    attr.sample_freq = math.tointeger and math.tointeger(hz) or hz
+    if ev then
+      ev:close()
+      return attr
+    end
+    if name == "cpu-clock" then return attr end -- opening it will say why it is refused
+  end
+end
+
+return M

@@ -1,0 +1,50 @@
+--- Which events' counters may be read without a system call, and how to ask the kernel for that.
+--
+-- Those of the CPU's own PMU, counting the calling thread on every CPU, neither its children nor samples. Whether it then can be
+-- done is found out where it is done (csrc/core/counts/user_read.h): what cannot is read by read(2), and nobody sees a difference
+-- but in time.
+--
+--   x86-64    nothing to ask for; /sys/bus/event_source/devices/cpu/rdpmc is 1 or 2, as it is by default
+--   arm64     a bit in the attr, which Linux knows from 5.17 on; kernel.perf_user_access is 0 by default
+--
+-- Not on a CPU with several kinds of cores: a program that is moved, between learning the counter's number and reading it, to a
+-- core that has no such counter is killed by the instruction. So is one that reads while the administrator forbids it;
+-- PERF_USER_READ=0 is for programs that must not be.
+-- @module perf.event.user_read
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+
+local M = {}
+
+local here = {
+  config1 = os.getenv "PERF_USER_READ" ~= "0" and core.user_config1 or nil,
+  cores = function() return require "perf.kernel.pmu".here:cores() end,
+  allowed = function() return require "perf.kernel.host".sysctl "kernel.perf_user_access" == 1 end,
+}
+
+local generic = { hardware = true, hw_cache = true, raw = true, [0] = true, [3] = true, [4] = true }
+
+local function set(v) return v ~= nil and v ~= false and v ~= 0 end
+
+--- Ask for a thread's own event.
+-- @param attr plain attr fields of a hardware event
+-- @param[opt] machine `config1` what to set in it, nil where there is no such instruction; `cores()` the PMUs of its cores;
+-- `allowed()` whether the administrator allows what has to be asked for
+-- @return the attr to open, the same or a copy; whether its counter may be read without a system call
+function M.ask(attr, machine)
+  machine = machine or here
+  local bit = machine.config1
+  if not bit or set(attr.inherit) or set(attr.sample_period) or set(attr.sample_freq) then return attr, false end
+  local cores = machine.cores()
+  local pmu = cores[1]
+  if #cores ~= 1 or not (generic[attr.type] or attr.type == pmu.type) then return attr, false end
+  if bit == 0 then return attr, true end
+  local config1 = attr.config1 or 0
+  if type(config1) ~= "number" or pmu:text "format/rdpmc" == nil or not machine.allowed() then return attr, false end
+  local copy = {}
+  for k, v in every(attr) do copy[k] = v end
+  copy.config1 = config1 + (math.floor(config1 / bit) % 2 == 0 and bit or 0)
+  return copy, true
+end
+
+return M

@@ -1,0 +1,57 @@
+--- Finds the tracepoints that count the system calls of measurements. Their events are watched (core/counts/own_calls.h), so that
+-- a measurement does not count its own calls.
+--
+-- They are recognized by their ids, since a table of attr fields has no name.
+-- @module perf.event.watch
+local core = require "perf.core"
+
+local M = {}
+
+local CALLS = { "read", "ioctl", "mmap", "munmap" } -- those that core.watch_calls knows
+
+local kinds -- by id: {calls, whether at their exit}
+
+local function ids()
+  local tracefs = require "perf.kernel.tracefs".here
+  local found = {}
+  for _, edge in ipairs { "enter", "exit" } do
+    local id = tracefs:id("raw_syscalls", "sys_" .. edge)
+    if id then found[id] = { CALLS, edge == "exit" } end
+    for _, call in ipairs(CALLS) do
+      id = tracefs:id("syscalls", ("sys_%s_%s"):format(edge, call))
+      if id then found[id] = { { call }, edge == "exit" } end
+    end
+  end
+  if next(found) then kinds = found end -- else tracefs may be mounted later
+  return found
+end
+
+local function is_set(v) return v ~= nil and v ~= false and v ~= 0 end
+
+--- Watch an event that was just opened, if it is such a tracepoint and counts the calling thread on any CPU.
+-- @param ev Event
+-- @tab attr the one it was opened with
+-- @tab opts `pid`, `cpu` and `cgroup`, as for `perf.open`
+function M.note(ev, attr, opts)
+  if attr.type ~= 2 and attr.type ~= "tracepoint" then return end
+  local pid = opts.pid or 0
+  if (pid ~= 0 and pid ~= select(2, core.pid())) or (opts.cpu or -1) ~= -1 or opts.cgroup ~= nil then return end
+  local kind = (kinds or ids())[tonumber(attr.config)]
+  if not kind then return end
+  core.watch_calls(ev, kind[2], is_set(attr.exclude_user) or is_set(attr.exclude_kernel), (table.unpack or unpack)(kind[1]))
+end
+
+local function leave_section(ok, ...)
+  core.own_section(false)
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- Call a function that opens a list of events. Measurements that are under way do not count the system calls of that.
+-- @return what fn returns; its error passes through
+function M.apart(fn, ...)
+  if not core.own_section(true) then return fn(...) end
+  return leave_section(pcall(fn, ...))
+end
+
+return M

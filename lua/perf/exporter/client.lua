@@ -1,0 +1,187 @@
+--- What exporters share: where they post to and with what, and which answers are final.
+-- @module perf.exporter.client
+local blame = require "perf.base.argument"
+local every = require "perf.base.pairs"
+local clock = require "perf.base.clock"
+local extension = require "perf.base.optional"
+local http = require "perf.exporter.http"
+local retry_after = require "perf.exporter.retry_after"
+local settings = require "perf.exporter.settings"
+local transport = require "perf.exporter.transport"
+
+local M = {}
+
+local Exporter = {}
+M.Exporter = Exporter
+
+local known = { endpoint = "string", headers = "table", timeout = "number", compression = "string", tls = "table",
+  transport = "string" }
+local known_tls = { cafile = "string", capath = "string", key = "string", certificate = "string", verify = "boolean" }
+local transports = { luasocket = true, luahttp = true, ngx = true }
+
+local defaults = { otlp = "http://localhost:4318", zipkin = "http://localhost:9411/api/v2/spans" }
+
+local function is_header(name, value)
+  return name ~= "" and not name:find "[^%w!#$%%&'*+.^_`|~-]" and not value:find "%c"
+end
+
+local function gzip_of(compression)
+  if not compression or compression == "none" then return nil end
+  if compression ~= "gzip" then return nil, ("unknown compression '%s'; there are gzip, none"):format(compression) end
+  local ok, zlib = pcall(require, "zlib")
+  if not ok then return nil, "compression 'gzip' needs lua-zlib (apt-get install lua-zlib)" end
+  return function(body) return (zlib.deflate(1, 15 + 16)(body, "finish")) end
+end
+
+-- What the environment says where the options say nothing.
+local function from_environment(kind, o, warnings)
+  local text = settings.text
+  if kind == "zipkin" then
+    if not o.endpoint then o.endpoint, o.variable = text "OTEL_EXPORTER_ZIPKIN_ENDPOINT" end
+    o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, "OTEL_EXPORTER_ZIPKIN_TIMEOUT")
+    return
+  end
+  local function of(name) return "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name end
+  if not o.endpoint then
+    o.endpoint, o.variable = text(of "ENDPOINT")
+    o.exact = o.variable == (of "ENDPOINT") -- the one for traces alone
+  end
+  if not o.headers then
+    local given, name = settings.list(warnings, of "HEADERS")
+    o.headers = {}
+    for key, value in every(given) do
+      if is_header(key, value) then
+        o.headers[key] = value
+      else
+        settings.warn(warnings, name, key, "not a header; it is ignored")
+      end
+    end
+  end
+  o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, of "TIMEOUT")
+  if not o.compression then
+    local wanted, name = text(of "COMPRESSION")
+    local _, message = gzip_of(wanted)
+    if message then settings.warn(warnings, name, wanted, message .. "; nothing is compressed") else o.compression = wanted end
+  end
+  o.tls = o.tls or { cafile = text(of "CERTIFICATE"), key = text(of "CLIENT_KEY"), certificate = text(of "CLIENT_CERTIFICATE") }
+end
+
+-- The same server's URL with another path: what follows a "?" stays behind it.
+local function with_path(url, path)
+  local copy = {}
+  for k, v in every(url) do copy[k] = v end
+  copy.path = path .. (url.path:match "%?.*" or "")
+  return copy
+end
+
+-- An endpoint of OTLP is a server's: each signal has its path there. One that names traces is exact.
+local function urls_of(kind, o)
+  local url, message = http.parse_url(o.endpoint or defaults[kind])
+  if not url then return nil, message end
+  local path = url.path:match "^[^?]*"
+  if kind == "zipkin" then return { traces = path == "/" and with_path(url, "/api/v2/spans") or url } end
+  local root = path:gsub("/+$", "")
+  if root:find "/v1/traces$" then root = root:sub(1, -11) elseif o.exact then return { traces = url } end
+  return { traces = with_path(url, root .. "/v1/traces"), metrics = with_path(url, root .. "/v1/metrics") }
+end
+
+local digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+local function base64(text)
+  return (text:gsub("..?.?", function(three)
+    local a, b, c = three:byte(1, 3)
+    local n, out = a * 65536 + (b or 0) * 256 + (c or 0), ""
+    for shift = 18, 0, -6 do
+      local d = math.floor(n / 2 ^ shift) % 64 + 1
+      out = out .. digits:sub(d, d)
+    end
+    return out:sub(1, #three + 1) .. ("="):rep(3 - #three)
+  end))
+end
+
+local function headers_of(o, url)
+  local headers, authorized = {}, false
+  for name, value in every(o.headers or {}) do
+    name, value = tostring(name), tostring(value)
+    if not is_header(name, value) then blame.raise(("option 'headers': '%s' is not a header"):format(name), 1) end
+    headers[name] = value
+    authorized = authorized or name:lower() == "authorization"
+  end
+  if url.user and not authorized then headers.Authorization = "Basic " .. base64(settings.decode(url.user)) end
+  headers["Content-Type"] = headers["Content-Type"] or "application/json"
+  headers["User-Agent"] = headers["User-Agent"] or "lua-perf/" .. require "perf.version"
+  return headers
+end
+
+--- A new exporter of a class.
+-- @tab class with writer and rejected
+-- @string kind "otlp" or "zipkin"
+-- @tab[opt] options as perf.exporter's; the environment fills in what is missing
+-- @return exporter; raises for an unknown option or an invalid URL. An invalid URL in the environment does not raise: nothing is
+-- exported then, and exporter.warnings says so
+function M.new(class, kind, options)
+  options = extension.check(known, options, 1)
+  extension.check(known_tls, options.tls, 1)
+  local o, warnings = {}, {}
+  for k, v in every(options) do o[k] = v end
+  settings.option("timeout", o.timeout, settings.period)
+  from_environment(kind, o, warnings)
+  local urls, message = urls_of(kind, o)
+  if not urls and not o.variable then blame.raise("option 'endpoint': " .. message, 1) end
+  local useless
+  if not urls then -- from the environment: the program must not fail for it
+    useless = ("the environment's exporter: %s: %s; nothing is exported"):format(o.variable, message)
+    warnings[#warnings + 1] = useless
+    urls = urls_of(kind, {})
+  end
+  if o.transport and not transports[o.transport] then
+    blame.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
+  end
+  local gzip
+  gzip, message = gzip_of(o.compression)
+  if message then blame.raise(message, 1) end
+  local headers = headers_of(o, urls.traces)
+  if gzip then headers["Content-Encoding"] = "gzip" end
+  return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls or {},
+    which = o.transport, warnings = warnings, useless = useless }, class)
+end
+
+--- A transport for one sender.
+-- @return transport; or nil, message when there is none, or when the endpoint in the environment is invalid
+function Exporter:transport()
+  if self.useless then return nil, self.useless end
+  return transport.new(self.which, self.tls)
+end
+
+-- The OpenTelemetry collector answers 400 with this text when the body exceeds its limit.
+local function is_too_large(status, answer)
+  return status == 413 or status == 400 and answer:find("request body too large", 1, true) ~= nil
+end
+
+local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
+
+--- Post one body.
+-- @param carrier a transport
+-- @string body JSON
+-- @string signal "traces" or "metrics"
+-- @return how many of its spans the backend rejected (0), and perhaps its message; or nil, message, whether to retry ("smaller":
+-- with fewer spans), and the seconds that the backend asked to wait
+function Exporter:post(carrier, body, signal)
+  local url = self.urls[signal]
+  if not url then return 0 end
+  if self.gzip then body = self.gzip(body) end
+  local deadline = clock.now() + self.timeout * 1e9
+  local status, headers, answer = carrier.post({ url = url, headers = self.headers, body = body }, deadline)
+  if not status then return nil, headers, true end
+  if status >= 200 and status < 300 then return self:rejected(answer) end
+  return nil, ("%s:%d%s answered %d %s"):format(url.host, url.port, url.path, status, answer:sub(1, 200)),
+    is_too_large(status, answer) and "smaller" or try_again[status] or false, retry_after.seconds(headers)
+end
+
+function Exporter:tostring()
+  if self.useless then return ("perf.exporter.%s to nowhere"):format(self.kind) end
+  local url = self.urls.traces
+  return ("perf.exporter.%s to %s://%s%s"):format(self.kind, url.scheme, url.authority, url.path)
+end
+
+return M

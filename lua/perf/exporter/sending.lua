@@ -1,0 +1,61 @@
+--- Leaves the cost of sending out of the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
+-- within a span, or another tracer. Each list of events keeps the sum of that cost, and a span subtracts what was added to the
+-- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
+-- @module perf.exporter.sending
+local blame = require "perf.base.argument"
+local every = require "perf.base.pairs"
+local fast = require "perf.counts.read"
+
+local M = {}
+
+local watched = setmetatable({}, { __mode = "k" }) -- the lists that spans are counted by
+local sending = false
+
+--- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is
+-- replaced and never changed in place, since spans keep its earlier values.
+-- @param list returned by measure.lookup
+-- @return list
+function M.watch(list)
+  if list and not watched[list] then list.spans, list.sending, watched[list] = 0, false, true end
+  return list
+end
+
+--- Subtract the cost that was added to a list's sum.
+-- @param counts of a span that has just stopped counting by the list
+-- @param list
+-- @param before the value of list.sending when the span began
+-- @return the cost that was subtracted
+function M.leave_out(counts, list, before)
+  local cost = fast.add(nil, list.sending, list.meter)
+  if before then fast.add(cost, before, list.meter, true) end
+  fast.add(counts, cost, list.meter, true)
+  return cost
+end
+
+local function done(costs, ok, ...)
+  sending = false
+  for list, cost in every(costs) do
+    if fast.stop(list.meter, cost) then
+      if list.sending then fast.add(cost, list.sending, list.meter) end
+      list.sending = cost
+    end
+  end
+  if not ok then blame.again(...) end
+  return ...
+end
+
+--- Call a function that sends.
+-- @func fn
+-- @param ... its arguments
+-- @return what fn returns; its error passes through
+function M.apart(fn, ...)
+  if sending then return fn(...) end -- an exporter that calls flush: the outer call counts it
+  local costs = {}
+  for list in every(watched) do
+    if list.spans > 0 and not list.released then costs[list] = fast.start(list.meter, list.layout, list.words) end
+  end
+  sending = true
+  return done(costs, pcall(fn, ...))
+end
+
+return M

@@ -1,0 +1,67 @@
+--- What finished spans counted: total and self, each by its label, for exporters and histograms.
+-- @module perf.exporter.span_counts
+local counts = require "perf.counts"
+
+local M = {}
+
+local sink = {}
+
+-- Whether one of the first n rows has a count that goes by this label. (Lists are short.)
+local function among(label, rows, values, n)
+  for i = 1, n do
+    if rows[i].label == label and values[i] then return true end
+  end
+  return false
+end
+
+--- What a finished span counted: calls put(label, unit, total, self) for each event that has a count, once for each label: what
+-- the span asked for itself and the tracer counts too is the tracer's. self is nil where it cannot be told.
+function M.each(self, put_count)
+  local c = self.given or self.counted
+  local rows, values = nil, {}
+  if c then
+    rows = counts.values(c, values)
+    local of_children
+    local alone = self.open > 0 or self.tangled
+    local children = not alone and self.children
+    if children then
+      of_children = {}
+      if self.children_given or self.given then
+        for i = 1, #rows do of_children[i] = children[rows[i].label] or 0 end
+      else
+        counts.values(children, of_children)
+      end
+    end
+    for i = 1, #rows do
+      local total = values[i]
+      if total and not among(rows[i].label, rows, values, i - 1) then
+        local own
+        if not alone then own = of_children and total - (of_children[i] or 0) or total end
+        if own and own < 0 then own = nil end
+        put_count(rows[i].label, rows[i].unit, total, own)
+      end
+    end
+  end
+  if self.own then
+    local list = counts.values(self.own, sink)
+    for i = 1, #list do
+      local label = list[i].label
+      if sink[i] and not among(label, list, sink, i - 1) and not (rows and among(label, rows, values, #rows)) then
+        put_count(label, list[i].unit, sink[i], nil)
+      end
+    end
+  end
+end
+
+--- Whether a finished span has a count that an attribute's key stands for: "perf.page-faults", "perf.self.page-faults". A key
+-- comes once, and the count is what was put there last.
+function M.has(self, key)
+  if key:sub(1, 5) ~= "perf." then return false end
+  local found = false
+  M.each(self, function(label, _, _, own)
+    found = found or key == "perf." .. label or own ~= nil and key == "perf.self." .. label
+  end)
+  return found
+end
+
+return M

@@ -1,0 +1,38 @@
+--- Small files of sysfs and tracefs.
+-- @module perf.kernel.files
+
+local files = {}
+
+--- May text be one part of a path?  Nothing that it names can then lie outside the directory it is looked up in.
+-- @string text
+function files.is_name(text)
+  return text ~= "" and text ~= "." and text ~= ".." and not text:find("[/%c]")
+end
+
+--- A file's text without the newline at its end.
+-- @string path
+-- @return string, or nil when it cannot be read
+function files.read(path)
+  local f = io.open(path, "r")
+  if not f then return nil end
+  local text = f:read("*a")
+  f:close()
+  return text and (text:gsub("\n+$", ""))
+end
+
+--- A glob ("*", "?") as an anchored Lua pattern.
+-- @string glob
+function files.pattern(glob)
+  return "^" .. glob:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("[*?]", {["*"] = ".*", ["?"] = "."}) .. "$"
+end
+
+--- Does text have the glob's shape, or, without * and ?, contain it?
+-- @string text
+-- @string[opt] glob every text when nil
+function files.matches(text, glob)
+  if not glob then return true end
+  if glob:find("[*?]") then return text:find(files.pattern(glob)) ~= nil end
+  return text:find(glob, 1, true) ~= nil
+end
+
+return files

@@ -1,0 +1,88 @@
+--- Tracepoints: their ids and names in tracefs.
+--
+-- Tracefs is mounted at /sys/kernel/tracing, in older setups under debugfs; it may be unmounted or root's alone.  An
+-- object holds where to look, so that a test can look elsewhere; nothing is read before it is asked for.
+--
+--     ROOT/events/GROUP/NAME/id     decimal, attr.config of PERF_TYPE_TRACEPOINT
+--     ROOT/available_events         GROUP:NAME, one a line
+--
+-- @module perf.kernel.tracefs
+
+local core = require "perf.core"
+local files = require "perf.kernel.files"
+
+local tracefs = {}
+local Tracefs = {}
+Tracefs.__index = Tracefs
+
+local REMEDY = {
+  ENOENT = "tracefs is not mounted; as root: mount -t tracefs tracefs /sys/kernel/tracing",
+  EACCES = "run as root, or let root remount it with mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing",
+}
+
+--- An object that looks into these roots, first to last.
+-- @tparam[opt] {string,...} roots
+function tracefs.new(roots)
+  return setmetatable({roots = roots or {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}, ids = {}}, Tracefs)
+end
+
+--- The root that can be read.
+-- @return[1] string
+-- @return[2] nil, message, "ENOENT" or "EACCES"
+function Tracefs:root()
+  local tried, code = {}, "ENOENT"
+  for _, root in ipairs(self.roots) do
+    local ok, message, why = core.listdir(root .. "/events")
+    if ok then return root end
+    tried[#tried + 1] = message
+    if why ~= "ENOENT" then code = why end
+  end
+  return nil, ("no tracepoints can be looked up (%s): %s"):format(table.concat(tried, "; "), REMEDY[code] or code), code
+end
+
+--- A tracepoint's id.
+-- @string group
+-- @string name both without a slash
+-- @return[1] integer
+-- @return[2] nil, message, code; and true as a fourth result when tracefs can be read and has no such tracepoint
+function Tracefs:id(group, name)
+  local key = group .. ":" .. name
+  if self.ids[key] then return self.ids[key] end
+  if files.is_name(group) and files.is_name(name) then
+    for _, root in ipairs(self.roots) do
+      local id = tonumber((files.read(("%s/events/%s/%s/id"):format(root, group, name)) or ""):match("^%d+"))
+      if id then
+        self.ids[key] = id
+        return id
+      end
+    end
+  end
+  local root, message, code = self:root()
+  if not root then return nil, key .. ": " .. message, code end
+  return nil, ("no tracepoint '%s' in %s/events"):format(key, root), "ENOENT", true
+end
+
+--- All tracepoints that perf_event_open(2) takes.
+-- @return[1] sorted array of "group:name"
+-- @return[2] nil, message, code
+function Tracefs:names()
+  local root, message, code = self:root()
+  if not root then return nil, message, code end
+  local out, text = {}, files.read(root .. "/available_events")
+  if text then
+    for name in text:gmatch("[^\n]+") do out[#out + 1] = name end
+  else
+    for _, group in ipairs(core.listdir(root .. "/events") or {}) do
+      for _, name in ipairs(core.listdir(("%s/events/%s"):format(root, group)) or {}) do
+        if files.read(("%s/events/%s/%s/id"):format(root, group, name)) then out[#out + 1] = group .. ":" .. name end
+      end
+    end
+  end
+  table.sort(out)
+  return out
+end
+
+--- The machine's own.
+tracefs.here = tracefs.new()
+
+return tracefs

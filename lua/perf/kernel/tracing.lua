@@ -1,0 +1,98 @@
+--- What the kernel's tracing file system offers: events by subsystem, tracers, and where it is mounted.
+--
+--     ROOT/available_events     GROUP:NAME, one a line
+--     ROOT/available_tracers    names, separated by blanks
+--     ROOT/current_tracer       one name, "nop" when none traces
+--     /proc/self/mounts         DEVICE DIRECTORY TYPE OPTIONS ..., a blank in a name as \040
+--
+-- Tracers are ftrace's and have nothing to do with perf events; they are shown because both share this file system.
+-- @module perf.kernel.tracing
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local host = require "perf.kernel.host"
+local tracefs = require "perf.kernel.tracefs"
+
+local M = {}
+
+local read = host.slurp
+
+local function words(text)
+  local list = {}
+  for word in text:gmatch "%S+" do list[#list + 1] = word end
+  return list
+end
+
+-- The words of a file below tracefs's root.
+local function read_words(name)
+  local root, message, code = tracefs.here:root()
+  if not root then return nil, message, code end
+  local text
+  text, message, code = read(root .. "/" .. name)
+  if not text then return nil, message, code end
+  return words(text)
+end
+
+--- The tracepoints by subsystem.
+-- @return[1] table {[subsystem] = sorted array of names}
+-- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+function M.available_events()
+  local all, message, code = tracefs.here:names()
+  if not all then return nil, message, code end
+  local events = {}
+  for _, full in ipairs(all) do
+    local group, name = full:match "^([^:]+):(.+)$"
+    if group then
+      events[group] = events[group] or {}
+      table.insert(events[group], name)
+    end
+  end
+  return events
+end
+
+--- The subsystems that have tracepoints, each once.
+-- @return[1] sorted array of names
+-- @return[2] nil, message, code as for `available_events`
+function M.subsystems()
+  local events, message, code = M.available_events()
+  if not events then return nil, message, code end
+  local list = {}
+  for group in every(events) do list[#list + 1] = group end
+  table.sort(list)
+  return list
+end
+
+--- The tracers of ftrace that this kernel has.
+-- @return[1] array of names, "nop" among them
+-- @return[2] nil, message, code as for `available_events`
+function M.tracers()
+  return read_words "available_tracers"
+end
+
+--- The tracer of ftrace that runs, "nop" when none does.
+-- @return[1] string
+-- @return[2] nil, message, code as for `available_events`
+function M.current_tracer()
+  local list, message, code = read_words "current_tracer"
+  if not list then return nil, message, code end
+  return list[1]
+end
+
+--- Where file systems of a type are mounted, for this process.
+-- @string fstype such as "tracefs", "debugfs", "cgroup2"
+-- @return[1] array of directories, empty when there is none
+-- @return[2] nil, message, code when /proc is not mounted
+function M.mounts(fstype)
+  if type(fstype) ~= "string" then blame.raisef("string expected, got %s", type(fstype)) end
+  local text, message, code = read "/proc/self/mounts"
+  if not text then return nil, message, code end
+  local list = {}
+  for line in text:gmatch "[^\n]+" do
+    local dir, kind = line:match "^%S+ (%S+) (%S+)"
+    if kind == fstype then
+      list[#list + 1] = (dir:gsub("\\(%d%d%d)", function(octal) return string.char(tonumber(octal, 8)) end))
+    end
+  end
+  return list
+end
+
+return M

@@ -1,0 +1,247 @@
+--- Profilers: the counters of one kind together, each opened by itself, so that what the machine lacks costs only itself.
+--
+--     local p = assert(perf.hardware_profiler {pid = 1234})
+--     p:enable() ... p:disable()
+--     print(p:read())                      -- Counts
+--     for _, m in ipairs(p.missing) do print(m.label, m.message) end
+--     p:close()
+--
+-- A list that is measured around a function is perf.measure's, which also puts events into as few kernel groups as
+-- possible. A profiler is for what runs elsewhere (`pid`, `cpu`, `cgroup`), and for asking a machine for all it has: ten
+-- hardware counters at once take turns on most CPUs, and their values are estimates then (running_ns below enabled_ns).
+--
+-- A profiler is the array of its Events. All are read as one meter of groups of one, or, on a hybrid CPU, of an event on
+-- each PMU that counts it, added up.
+-- @module perf.measure.counting_profiler
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local counts = require "perf.counts"
+local fast = require "perf.counts.read"
+local kernel_group = require "perf.event.group"
+local names = require "perf.names"
+local open = require "perf.event.open"
+
+local M = {}
+
+local Profiler = {}
+Profiler.__index = Profiler
+
+local known = { pid = "number", cpu = "number", cgroup = true, events = true, inherit = "boolean" }
+
+-- Check the options, which are the only argument of the public functions.
+local function check(opts)
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then blame.raisef("table of options expected, got %s", type(opts)) end
+  for k, v in every(opts) do
+    local want = known[k]
+    if not want then blame.raisef("unknown option '%s'; there are cgroup, cpu, events, inherit, pid", tostring(k)) end
+    if want ~= true and type(v) ~= want then blame.raisef("option '%s': %s expected, got %s", k, want, type(v)) end
+    if want == "number" and v ~= math.floor(v) then blame.raisef("option '%s': integer expected", k) end
+  end
+  local cgroup, list = opts.cgroup, opts.events
+  if cgroup ~= nil and type(cgroup) ~= "string" and type(cgroup) ~= "number" then
+    blame.raisef("option 'cgroup': path or descriptor expected, got %s", type(cgroup))
+  end
+  if list ~= nil and type(list) ~= "string" and type(list) ~= "table" then
+    blame.raisef("option 'events': string or array expected, got %s", type(list))
+  end
+  return opts
+end
+
+-- Errors that concern one event: the machine lacks it, or refuses it. Any other error would come with every event.
+local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
+
+local function open_event(spec, attr, opts, fallback)
+  local a = open.copy(attr)
+  a.read_format, a.disabled = kernel_group.format, true
+  if opts.inherit then a.inherit = true end
+  return (fallback and open.allowed or open.attr)(spec, a, opts)
+end
+
+-- The Events of one spec, one for each PMU that counts it: array, or nil, message, code.
+local function open_spec(spec, opts, fallback)
+  local events = {}
+  for _, attr in ipairs(spec.attrs) do
+    local ev, message, code = open_event(spec, attr, opts, fallback)
+    if not ev then
+      for i = #events, 1, -1 do events[i]:close() end
+      return nil, message, code
+    end
+    events[#events + 1] = ev
+  end
+  return events
+end
+
+-- list: names or attrs, an array. Returns a Profiler, or nil, message, code and nothing left open.
+local function gather(kind, list, opts, fallback)
+  local p = setmetatable({ kind = kind, missing = {}, groups = {} }, Profiler)
+  local target = { pid = opts.pid, cpu = opts.cpu, cgroup = opts.cgroup, inherit = opts.inherit }
+  local rows, slots, specs = {}, 0, {}
+  -- All names first: one that there is not raises, and then nothing is open.
+  for i, event in ipairs(list) do specs[i] = { names.resolve(event) } end
+  for i, event in ipairs(list) do
+    local spec, message, code = specs[i][1], specs[i][2], specs[i][3]
+    local events
+    if spec then events, message, code = open_spec(spec, target, fallback) end
+    if events then
+      local row = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {} }
+      for _, ev in ipairs(events) do
+        local info = ev:info()
+        row.label, row.bound = info.label, info.bound
+        row.why, row.note = row.why or info.why, row.note or info.note
+        p[#p + 1] = ev
+        p.groups[#p.groups + 1] = kernel_group.gather({ ev }, true)
+        row.slots[#row.slots + 1] = { #p.groups - 1, slots }
+        slots = slots + 1
+      end
+      rows[#rows + 1] = row
+    elseif lacking[code] then
+      p.missing[#p.missing + 1] = { label = spec and spec.label or tostring(event), message = message, code = code }
+    else
+      p:close()
+      return nil, message, code
+    end
+  end
+  if #p == 0 then
+    local first = p.missing[1]
+    return nil, first.message, first.code
+  end
+  p.meter = core.meter(p.groups)
+  kernel_group.joined(p.groups, p.meter)
+  p.layout, p.words = counts.layout(rows, #p.groups, open.source(p)), p.meter:words()
+  p.reading = counts.layout(rows, #p.groups, open.source(p), true)
+  return p
+end
+
+-- The events asked for, or all of the profiler's.
+local function listed(opts, all)
+  local list = opts.events
+  if list == nil then return all(), true end
+  if type(list) == "string" then list = kernel_group.events_of(list) end
+  local wrong = require "perf.names".wrong_list(list)
+  if wrong then blame.raise("option 'events': " .. wrong) end
+  if #list == 0 then blame.raise("option 'events': the list has no event") end
+  return list, false
+end
+
+local function all_hardware() return require "perf.names.constructors".all_hardware() end
+
+local idle = { dummy = true, ["bpf-output"] = true } -- they count nothing
+
+local function all_software()
+  local list = {}
+  for _, attr in ipairs(require "perf.names.constructors".all_software()) do
+    if not idle[attr.label] then list[#list + 1] = attr end
+  end
+  return list
+end
+
+local function all_cache() return require "perf.names.constructors".hardware_cache(nil, { "load", "store" }) end
+
+-- A profiler of all events of a kind, or of those that the caller chose.
+local function profiler(kind, all, opts)
+  opts = check(opts)
+  local list, fallback = listed(opts, all)
+  local p, message, code = gather(kind, list, opts, fallback)
+  return p, message, code
+end
+
+--- Count the generic hardware events: cycles, instructions, cache references and misses, branches and their misses,
+-- bus cycles, stalled cycles, reference cycles.
+-- @tparam[opt] table opts `pid` (0: the calling thread, the default; -1: every one on `cpu`), `cpu`, `cgroup` as for
+-- `open`; `events`: those to count instead of all, a list as `measure` takes it; `inherit` true: children that are
+-- started from now on count too. Without `events` the kernel's part is left out where it may not be counted
+-- @return[1] Profiler, disabled: the array of its Events; `missing` is an array of {label=, message=, code=} of those
+-- that this machine does not count
+-- @return[2] nil, message, code when it counts none of them
+-- @raise for an unknown option or event
+function M.hardware_profiler(opts)
+  local p, message, code = profiler("hardware", all_hardware, opts)
+  return p, message, code
+end
+
+--- Count the software events: clocks, faults, context switches, migrations.
+-- @tparam[opt] table opts as for `hardware_profiler`
+-- @return[1] Profiler
+-- @return[2] nil, message, code
+function M.software_profiler(opts)
+  local p, message, code = profiler("software", all_software, opts)
+  return p, message, code
+end
+
+--- Count loads and stores of every cache, and their misses: L1, last level, TLBs, branch predictor, NUMA node.
+-- @tparam[opt] table opts as for `hardware_profiler`
+-- @return[1] Profiler
+-- @return[2] nil, message, code
+function M.cache_profiler(opts)
+  local p, message, code = profiler("cache", all_cache, opts)
+  return p, message, code
+end
+
+--- Count a list of events; in user space only where counting the kernel is not permitted.
+-- @tparam table list names or attrs, an array
+-- @tparam table opts `pid`, `cpu`, `cgroup`, `inherit`
+-- @return Profiler, or nil, message, code
+function M.allowed(list, opts) return gather("software", list, opts, true) end
+
+local function open_meter(p, method)
+  if getmetatable(p) ~= Profiler then
+    error(("bad argument #1 to '%s' (Profiler expected, got %s)"):format(method, type(p)), 3)
+  end
+  if not p.meter then error(("bad argument #1 to '%s' (Profiler is closed)"):format(method), 3) end
+  return p.meter
+end
+
+--- Start counting. @return true, or nil, message, code
+function Profiler:enable()
+  local meter = open_meter(self, "enable")
+  return meter:enable()
+end
+
+--- Stop counting. @return true, or nil, message, code
+function Profiler:disable()
+  local meter = open_meter(self, "disable")
+  return meter:disable()
+end
+
+--- Set the counts to zero; the times go on, as they do in the kernel. @return true, or nil, message, code
+function Profiler:reset()
+  local meter = open_meter(self, "reset")
+  return meter:reset()
+end
+
+--- What was counted since it was opened or last reset.
+-- @return Counts, with the events in the order asked for and without those that are `missing`; or nil, message, code
+function Profiler:read()
+  local meter = open_meter(self, "read")
+  return fast.snap(meter, self.reading, self.words)
+end
+
+--- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and left so.
+-- @return Counts, then the function's results. Raises its errors unchanged.
+function Profiler:measure(fn, ...)
+  local meter = open_meter(self, "measure")
+  return fast.finish(meter, fast.begin(meter, self.layout, self.words), fn(...))
+end
+
+--- Close every event. Idempotent.
+function Profiler:close()
+  if self.meter then self.meter:forget() end
+  self.meter = nil
+  for i = #self.groups, 1, -1 do self.groups[i]:close() end
+end
+
+Profiler.__close = Profiler.close
+Profiler.__name = "perf.Profiler"
+
+function Profiler.__tostring(p)
+  if not p.meter then return ("Profiler(%s, closed)"):format(p.kind) end
+  local text = tostring(p:read())
+  if #p.missing == 0 then return text end
+  local labels = {}
+  for i, m in ipairs(p.missing) do labels[i] = m.label end
+  return ("%s\n\n  not counted here: %s"):format(text, table.concat(labels, ", "))
+end
+
+return M

@@ -1,0 +1,161 @@
+--- Closing the idle lists of perf.measure when something else needs their resources.
+--
+-- A list is idle when no measurement of it runs, in any coroutine, and nothing holds it (perf.bench between its runs, a paused
+-- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
+-- that an error ended is counted as running for ever. So if no list is idle by that count, the garbage collector decides: a
+-- running measurement refers to its meter, from its stack or its span, and the caches of perf.measure drop their references
+-- meanwhile.
+-- @module perf.measure.idle_lists
+local every = require "perf.base.pairs"
+
+local M = {}
+
+local weak_keys, weak_values, weak_both = { __mode = "k" }, { __mode = "v" }, { __mode = "kv" }
+
+local holders = setmetatable({}, weak_keys) -- by meter, which the copies of a set share: {holder = true}, if there ever was one
+
+--- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
+-- @param set returned by perf.measure's `lookup`
+-- @param holder a table
+function M.hold(set, holder)
+  local all = holders[set.meter] or setmetatable({}, weak_keys)
+  holders[set.meter], all[holder] = all, true
+end
+
+--- The holder does not need it any more.
+function M.drop(set, holder)
+  local all = holders[set.meter]
+  if all then all[holder] = nil end
+end
+
+local function is_held(set)
+  local all = holders[set.meter]
+  return all ~= nil and next(all) ~= nil
+end
+
+--- Remove a list from the caches of its thread; it is closed when nothing uses it any more.
+local function forget(mine, key)
+  local sets, order = mine.sets, mine.order
+  local lists = sets[key].lists
+  if lists then
+    for list in every(lists) do sets[list] = nil end
+  end
+  sets[key] = nil
+  for i = #order, 1, -1 do
+    if order[i] == key then
+      table.remove(order, i)
+      break
+    end
+  end
+end
+
+M.forget = forget
+
+local function close_groups(groups)
+  for i = 1, #groups do groups[i]:close() end
+end
+
+--- Close a list; callers that still have its set see `released`.
+-- @param mine {sets=, order=} of its thread
+-- @param key its key in both
+function M.close(mine, key)
+  local set = mine.sets[key]
+  if set.lists then
+    for list in every(set.lists) do
+      if mine.sets[list] then mine.sets[list].released = true end
+    end
+  end
+  forget(mine, key)
+  set.released = true
+  set.meter:forget() -- a measurement that still runs raises
+  close_groups(set.groups)
+end
+
+--- Close the idle list that was used least recently.
+-- @param threads array or map of {sets=, order=}
+-- @param what the resource that it must take: a key of set.takes
+-- @return whether there was one
+function M.close_oldest(threads, what)
+  local oldest, where, which
+  for _, mine in every(threads) do
+    for _, key in ipairs(mine.order) do
+      local set = mine.sets[key]
+      local running, at = set.meter:used()
+      if running == 0 and set.takes[what] and not is_held(set) and (not oldest or at < oldest) then
+        oldest, where, which = at, mine, key
+      end
+    end
+  end
+  if not oldest then return false end
+  M.close(where, which)
+  return true
+end
+
+-- Remove the lists whose measurements have not ended from the caches, and keep what is needed to put them back. This is a
+-- function of its own so that no reference to them stays on the stack.
+local function let_go(threads, what)
+  local gone = {}
+  for _, mine in every(threads) do
+    for _, key in ipairs(mine.order) do
+      local set = mine.sets[key]
+      if set.meter:used() > 0 and set.takes[what] then
+        local g = { mine = mine, key = key, fields = {}, terms = setmetatable({}, weak_keys),
+          alive = setmetatable({ meter = set.meter, set = set }, weak_values), copies = setmetatable({}, weak_both) }
+        for field, v in every(set) do
+          if field ~= "meter" and field ~= "measure" then g.fields[field] = v end
+        end
+        for list in every(set.lists or {}) do
+          local copy = mine.sets[list]
+          if copy then g.copies[list], g.terms[list] = copy, { items = copy.items, fields = copy.fields } end
+        end
+        gone[#gone + 1] = g
+      end
+    end
+  end
+  for _, g in ipairs(gone) do forget(g.mine, g.key) end
+  return gone
+end
+
+local function take_back(g, complete)
+  local function whole(set, fields)
+    for field, v in every(fields) do set[field] = v end
+    set.meter = g.alive.meter
+    return complete(set, g.key)
+  end
+  if g.mine.sets[g.key] then return end -- a finalizer has opened it again
+  local set = g.alive.set or whole({}, g.fields)
+  g.mine.sets[g.key] = set
+  g.mine.order[#g.mine.order + 1] = g.key
+  for list, terms in every(g.terms) do
+    local copy = g.copies[list]
+    if not copy then
+      copy = whole({}, g.fields)
+      copy.items, copy.fields = terms.items, terms.fields
+    end
+    g.mine.sets[list] = copy
+  end
+end
+
+--- Close the lists whose measurements will never end. Collects garbage.
+-- @param threads as for close_oldest
+-- @param what as for close_oldest
+-- @param complete function(set, key): add to a new set what perf.measure needs besides its meter
+-- @return whether there was one
+function M.close_abandoned(threads, what, complete)
+  local gone = let_go(threads, what)
+  if not gone[1] then return false end
+  collectgarbage()
+  collectgarbage() -- frees what the first one finalized
+  local closed = false
+  for _, g in ipairs(gone) do
+    if g.alive.meter then
+      take_back(g, complete)
+    else
+      close_groups(g.fields.groups)
+      closed = true
+    end
+  end
+  return closed
+end
+
+return M

@@ -1,0 +1,269 @@
+--- perf.measure: what a function costs, in events.
+--
+-- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
+-- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
+-- @module perf.measure
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local fast = require "perf.counts.read"
+local idle = require "perf.event.idle"
+local idle_lists = require "perf.measure.idle_lists"
+local kernel_group = require "perf.event.group"
+local meters = require "perf.measure.open_list"
+local open = require "perf.event.open"
+local watch = require "perf.event.watch"
+
+local M = {}
+
+local begin, try, finish, thread_token = fast.begin, fast.try, fast.finish, fast.thread_token
+local measurer = fast.measurer
+
+local MOST_SETS = 64 -- lists kept open in one thread: a program that invents names must not run out of descriptors
+
+local DEFAULT = {} -- the key of the default list
+local weak_keys = { __mode = "k" }
+
+local by_thread, generation = {}, core.fork_generation()
+local current_token -- the thread that measured last
+local sets = {} -- its open lists: by text, by the table that was passed, and the default one
+local opened, many = {}, 0 -- by text, the default one by DEFAULT: what such a list was when it was last opened, in any thread
+
+local function new_thread(token)
+  local g = core.fork_generation()
+  if g ~= generation then
+    -- The child of a fork: what the parent opened counts the parent. Dropped, not closed, since a measurement that the
+    -- fork happened in may still hold it.
+    by_thread, generation = {}, g
+  end
+  local mine = by_thread[token]
+  if not mine then
+    mine = { sets = setmetatable({}, weak_keys), order = {} }
+    by_thread[token] = mine
+  end
+  current_token, sets = token, mine.sets
+end
+
+local measure_slowly
+
+local function complete(set, key)
+  if measurer then set.measure = measurer(set.meter, set.layout, key == DEFAULT and 1 or 2, measure_slowly) end
+  return set
+end
+
+idle.register(function(what)
+  return idle_lists.close_oldest(by_thread, what) or idle_lists.close_abandoned(by_thread, what, complete)
+end, true)
+
+local function record(mine, key, set)
+  mine.sets[key] = set
+  mine.order[#mine.order + 1] = key
+end
+
+local function remember(key, set)
+  local mine = by_thread[current_token]
+  if #mine.order >= MOST_SETS and not idle_lists.close_oldest({ mine }, "any") then idle_lists.forget(mine, mine.order[1]) end
+  local ok, err = pcall(record, mine, key, complete(set, key))
+  if not ok then -- out of memory: a set that is in only one of the two tables would never be closed
+    sets[key] = nil
+    error(err, 0)
+  end
+  return set
+end
+
+M.hold, M.drop = idle_lists.hold, idle_lists.drop
+
+local function resolve_list(list)
+  local names = require "perf.names"
+  local specs = {}
+  for i, event in ipairs(list) do
+    local spec, message, code = names.resolve(event)
+    if not spec then return nil, message, code end
+    specs[i] = spec
+  end
+  return specs
+end
+
+local function bad_list(why) blame.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
+
+-- A list that was opened before needs no look at what its names mean.
+local function open_again(key)
+  local set = opened[key] and meters.reopen(opened[key])
+  return set and remember(key, set)
+end
+
+local function note(key, set)
+  if set.plan and (type(key) == "string" or key == DEFAULT) then
+    if many >= 4 * MOST_SETS then opened, many = {}, 0 end
+    opened[key] = { words = set.words, layout = set.layout, plan = set.plan }
+    many = many + 1
+  end
+  return remember(key, set)
+end
+
+local function open_list(key, list)
+  if #list == 0 then bad_list "the list has no event" end
+  if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
+  local specs, message, code = resolve_list(list)
+  if not specs then return nil, message, code end
+  local set
+  set, message, code = meters.open(specs)
+  if not set then return nil, message, code end
+  return note(key, set)
+end
+
+-- Does an array still say what it said? Without a loop where it is short: one within the caller's would be compiled apart
+-- from it.
+local function same_items(items, list)
+  if items[1] ~= list[1] or items[2] ~= list[2] or items[3] ~= list[3] or items[4] ~= list[4] or items[5] ~= list[5] then
+    return false
+  end
+  for i = 6, items[5] == nil and 5 or #items + 1 do
+    if items[i] ~= list[i] then return false end
+  end
+  return true
+end
+
+-- And one event's attr?
+local function same_fields(a, b)
+  for k, v in every(a) do
+    if b[k] ~= v then return false end
+  end
+  for k in every(b) do
+    if a[k] == nil then return false end
+  end
+  return true
+end
+
+-- A table's set, as long as the table says what it said when it was first seen. (A field changed within an attr of an array
+-- is not noticed: put another table in its place.)
+local function find_table(list)
+  local known = sets[list]
+  if known and known.fields and same_fields(known.fields, list) then return known end
+  local copy, items, plain = open.copy(list), {}, #list > 0
+  for i = 1, #list do
+    items[i] = list[i]
+    plain = plain and type(list[i]) == "string"
+  end
+  local one = #list == 0 and next(list) ~= nil
+  if one then items[1] = copy end
+  local wrong = not one and require "perf.names".wrong_list(list)
+  if wrong then bad_list(wrong) end
+  local key = plain and table.concat(items, ",") or copy
+  local set, message, code = sets[key] or open_again(key)
+  if not set then set, message, code = open_list(key, items) end
+  if not set then return nil, message, code end
+  local mine = open.copy(set)
+  if one then mine.fields = copy else mine.items = items end
+  set.lists = set.lists or setmetatable({}, weak_keys)
+  set.lists[list] = true
+  sets[list] = mine
+  return mine
+end
+
+-- The set of a list that is open and is what it was, by one look-up and no call.
+local function known_set(events)
+  local set = sets[events]
+  if set and not set.fields and (not set.items or same_items(set.items, events)) then return set end
+end
+
+local function open_any(events)
+  local known = open_again(events)
+  if known then return known end
+  if type(events) == "string" then
+    -- A plain name is a list of itself: taking texts apart costs as much as finding out what a name means.
+    return open_list(events, events:find "^[%w_:.-]+$" and { events } or kernel_group.events_of(events))
+  end
+  if events == DEFAULT then
+    local set, message, code = meters.open_default()
+    if not set then return nil, message, code end
+    return note(DEFAULT, set)
+  end
+  if type(events) == "table" then return find_table(events) end
+  bad_list("list of events or function expected, got " .. type(events))
+end
+
+--- The open set of a list of events: meter, layout, words, groups.
+-- @param[opt] events nil for the default list, a string or a table
+-- @return set; or nil, message, code when the machine refuses it. Raises for an unknown event.
+function M.lookup(events)
+  local token = thread_token()
+  if token ~= current_token then new_thread(token) end
+  if events == nil then events = DEFAULT end
+  local known = known_set(events)
+  if known then return known end
+  return watch.apart(open_any, events)
+end
+
+-- The same for measuring, which raises. The code is at the end of the message, so that a caller can tell EACCES from ENOENT.
+local function find(events)
+  local set, message, code = M.lookup(events)
+  if not set then error(("%s [%s]"):format(message, code), 0) end
+  return set
+end
+
+local function call(fn, ...) return fn(...) end
+
+-- Called with all arguments, since `(...)` is wrong in some traces of LuaJIT (spec/regress/measure/first_vararg_spec.lua), and
+-- LuaJIT does not compile a call that passes all of them on.
+local function check_function(fn) fast.check_callable(fn, 2) end
+
+-- The slow path of M.measure: a list that is not open in this thread, a callable object, a mistake.
+function measure_slowly(first, ...)
+  if blame.callable(first) then
+    local set = find(DEFAULT)
+    return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
+  end
+  if type(first) ~= "string" and type(first) ~= "table" then
+    bad_list("list of events or function expected, got " .. type(first))
+  end
+  check_function(...)
+  local set = find(first)
+  return finish(set.meter, begin(set.meter, set.layout, set.words), call(...))
+end
+
+blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
+
+--- Count events while a function runs.
+-- @param[opt] events a string "cycles:u,page-faults", or an array of names and attr tables. Without it: cycles, instructions,
+-- branches, branch-misses, cache-references and cache-misses where the machine counts them, and task-clock, page-faults,
+-- context-switches and cpu-migrations; where `perf_event_open` is refused, the latter from the kernel's accounting.
+-- @param fn the function; it may yield, and what else the thread runs meanwhile is counted with it
+-- @param ... its arguments
+-- @return Counts, then the function's results: what the function caused, without the system calls by which this measurement
+-- and those within it read. Raises the function's error unchanged, and raises when an event is unknown or the machine refuses it.
+M.measure = measurer and function(first, ...)
+  -- Nothing here but look-ups: set.measure sees whether the set is this thread's, and whether there is a function. A function
+  -- is no key of `sets`, so what is found there is a list.
+  local set = sets[first]
+  if not set then
+    set = sets[DEFAULT]
+    if set then return set.measure(first, ...) end
+  elseif not set.fields then
+    local items = set.items
+    -- Most lists are short: a call less.
+    if not items or items[1] == first[1] and items[2] == first[2] and items[3] == first[3] and items[4] == first[4]
+      and items[5] == nil and first[5] == nil or same_items(items, first) then return set.measure(first, ...) end
+  end
+  return measure_slowly(first, ...)
+end or function(first, ...) -- the same by two calls
+  local set = sets[first]
+  if not set then
+    set = sets[DEFAULT]
+    local c = set and try(set.meter, set.layout, set.words, first)
+    if c then return finish(set.meter, c, first(...)) end
+  elseif not set.fields and (not set.items or same_items(set.items, first)) then
+    local c = try(set.meter, set.layout, set.words, (...))
+    if c then return finish(set.meter, c, call(...)) end
+  end
+  return measure_slowly(first, ...)
+end
+
+--- Close the lists that the calling thread has open; the next use opens them again.
+function M._release()
+  local mine = by_thread[current_token]
+  while mine and mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end
+  by_thread, current_token, sets = {}, nil, {}
+end
+
+return M

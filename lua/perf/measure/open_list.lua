@@ -1,0 +1,257 @@
+--- Opening what perf.measure reads: a list of events as few kernel groups as possible, one for each PMU, split again where the
+-- counters do not suffice, so that every event gets its turn and those of one group are compared over the same instants.
+-- @module perf.measure.open_list
+local core = require "perf.core"
+local counts = require "perf.counts"
+local idle = require "perf.event.idle"
+local kernel_group = require "perf.event.group"
+local open = require "perf.event.open"
+
+local M = {}
+
+local HARDWARE = { "cycles", "instructions", "branches", "branch-misses", "cache-references", "cache-misses" }
+local SOFTWARE = { "task-clock", "page-faults", "context-switches", "cpu-migrations" }
+
+-- Events of one key may share a kernel group: the software ones all together, a PMU's own among themselves.
+local function group_key(attr)
+  if not open.is_hardware(attr) then return "software" end
+  local kind = attr.type
+  if kind == "hardware" or kind == "hw_cache" or kind == 0 or kind == 3 then
+    local _, pmu = core.halves(attr.config or 0)
+    return pmu ~= 0 and pmu or "cpu"
+  end
+  return (kind == "raw" or kind == 4) and "cpu" or kind
+end
+
+local function open_member(spec, attr, leader)
+  local a = open.copy(attr)
+  -- The leader waits until its group is complete. Linux 6.18 leaves a clock that joins a running group of another
+  -- software PMU unscheduled until the next context switch: it would count nothing.
+  a.read_format, a.disabled = kernel_group.format, leader == nil
+  return open.attr(spec, a, { group = leader })
+end
+
+-- Open all parts of one key as groups. parts: {{spec=, attr=, row=, slot=}, ...}. Appends to groups the arrays of parts with
+-- .event set. Returns true, or nil, message, code, part.
+local function open_groups(parts, groups, most)
+  local current
+  for _, part in ipairs(parts) do
+    local ev, message, code
+    if current and #current < most then
+      ev = open_member(part.spec, part.attr, current[1].event)
+    end
+    if not ev then
+      -- It does not fit beside the others, or not at all: a group of its own tells.
+      ev, message, code = open_member(part.spec, part.attr, nil)
+      if not ev then return nil, message, code, part end
+      current = {}
+      groups[#groups + 1] = current
+    end
+    part.event = ev
+    current[#current + 1] = part
+  end
+  return true
+end
+
+local function close_group(group)
+  for i = #group, 1, -1 do
+    if group[i].event then group[i].event:close() end
+    group[i].event = nil
+  end
+end
+
+-- Whether the counters hold a group when no other takes them: one like it is pinned, which gets them first or not at all.
+local function fits(group)
+  local trial, scan = {}, nil
+  for i, part in ipairs(group) do
+    local a = open.copy(part.attr)
+    a.read_format, a.disabled, a.pinned = kernel_group.format, i == 1, i == 1 or nil
+    trial[i] = idle.open(a, 0, -1, trial[1], 0, {})
+    if not trial[i] then break end
+  end
+  if #trial == #group then
+    trial[1]:enable()
+    scan = trial[1]:scan()
+  end
+  for i = #trial, 1, -1 do trial[i]:close() end
+  return scan and scan[1] and scan.running_ns ~= 0
+end
+
+-- A kernel may accept a group that its counters cannot hold together; it then never runs. Or others have them just now.
+local function starves(group)
+  if #group < 2 or not open.is_hardware(group[1].attr) then return false end
+  local leader = group[1].event
+  leader:enable()
+  local scan = leader:scan()
+  leader:disable()
+  return scan and scan[1] and scan.running_ns == 0 and scan.enabled_ns ~= 0 and not fits(group)
+end
+
+-- Open all parts of one key as the fewest groups that run: with one event less where a group does not run, since it is
+-- mostly one counter that the kernel did not reckon with (a watchdog's; Arm's drivers leave a disabled leader out), and then
+-- with half as many. Appends to groups, also those of a failure.
+local function open_running(parts, groups)
+  local most, first = 128, #groups + 1
+  while true do
+    local ok, message, code = open_groups(parts, groups, most)
+    if not ok then return nil, message, code end
+    local starving
+    for i = first, #groups do
+      if starves(groups[i]) then starving = math.max(starving or 0, #groups[i]) end
+    end
+    if not starving then return true end
+    most = most == 128 and starving - 1 or math.floor(math.min(most, starving) / 2)
+    for i = #groups, first, -1 do
+      close_group(groups[i])
+      groups[i] = nil
+    end
+  end
+end
+
+-- What core.reopen needs to open the same again; for the kernel's software events alone, since a hardware group is to be tried
+-- each time, and a tracepoint's number may change.
+local function plan_of(groups)
+  local plan = { attrs = {}, sizes = {} }
+  for g, group in ipairs(groups) do
+    plan.sizes[g] = #group
+    for _, part in ipairs(group) do
+      local attr = part.event:info().attr
+      if attr.type ~= 1 and attr.type ~= "software" then return nil end
+      plan.attrs[#plan.attrs + 1] = core.pack(attr)
+    end
+  end
+  return plan
+end
+
+-- The resources that a list holds until it is closed, by the names of perf.event.idle.
+local function taken(groups, source)
+  local takes = { any = true, hardware = source == "hardware" }
+  for _, group in ipairs(groups) do
+    for _, part in ipairs(group) do
+      takes.breakpoint = takes.breakpoint or part.attr.type == "breakpoint" or part.attr.type == 5
+    end
+  end
+  return takes
+end
+
+--- Open a list of events.
+-- @param specs returned by names.resolve, in the order asked
+-- @return {meter=, words=, layout=, groups=, takes=}; or nil, message, code, and nothing left open
+function M.open(specs)
+  local keys, parts, groups, rows = {}, {}, {}, {}
+  for i, spec in ipairs(specs) do
+    rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
+      note = spec.note, pinned = spec.attrs[1].pinned }
+    for _, attr in ipairs(spec.attrs) do
+      local key = group_key(attr)
+      if not parts[key] then
+        parts[key] = {}
+        keys[#keys + 1] = key
+      end
+      table.insert(parts[key], { spec = spec, attr = attr, row = rows[i] })
+    end
+  end
+  local function abandon(message, code)
+    for _, group in ipairs(groups) do close_group(group) end
+    return nil, message, code
+  end
+  for _, key in ipairs(keys) do
+    local ok, message, code = open_running(parts[key], groups)
+    if not ok then return abandon(message, code) end
+  end
+
+  local members, value, source = {}, 0, "software"
+  for g, group in ipairs(groups) do
+    local events = {}
+    for i, part in ipairs(group) do
+      events[i] = part.event
+      local info = part.event:info()
+      part.row.why, part.row.note = part.row.why or info.why, part.row.note or info.note
+      table.insert(part.row.slots, { g - 1, value })
+      value = value + 1
+    end
+    members[g] = core.group(events, true)
+    if open.source(events) == "hardware" then source = "hardware" end
+  end
+  -- Software events were never enabled. A hardware group was, to see whether it gets counters at all; it is disabled between
+  -- measurements, so that it does not share the counters with other events.
+  local meter = core.meter(members, source ~= "hardware", source == "hardware")
+  meter:own() -- they count this thread
+  return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
+    groups = members, plan = plan_of(groups), takes = taken(groups, source) }
+end
+
+local software_takes = { any = true }
+
+--- Open a list that was opened before: in another thread, before a fork, before it was released.
+-- @param set returned by `open`, with a `plan`
+-- @return as `open`; nil if the kernel refuses it now
+function M.reopen(set)
+  local plan = set.plan
+  local meter = idle.reopen(plan.attrs, plan.sizes)
+  return meter and { meter = meter, words = set.words, layout = set.layout, groups = meter:members(), plan = plan,
+    takes = software_takes }
+end
+
+local refused = { EPERM = true, EACCES = true, ENOSYS = true }
+
+-- The kernel's accounting: the order of the values is that of csrc/core/counts/usage.h.
+local function usage_set()
+  local rows = {
+    { label = "task-clock", unit = "ns", slots = { { 0, 0 } } },
+    { label = "page-faults", slots = { { 0, 1 } } },
+    { label = "context-switches", slots = { { 0, 2 } } },
+    { label = "cpu-migrations", slots = {}, why = "the kernel's accounting of a thread does not have them" },
+  }
+  local meter = core.meter {}
+  meter:own()
+  return { meter = meter, words = meter:words(), layout = counts.layout(rows, 0, "rusage"), groups = {},
+    takes = {} }
+end
+
+--- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
+-- accounting where perf_event_open is refused.
+-- @return as `open`
+function M.open_default()
+  local resolve = require "perf.names".resolve
+  local user_only = false
+  -- Open and close an event to see whether this machine counts it. Returns the spec; or the spec for user space only, if counting
+  -- the kernel is not permitted.
+  local function probe(spec)
+    local attrs, user = {}, nil
+    for i, attr in ipairs(spec.attrs) do
+      local a = open.copy(attr)
+      if user_only then a.exclude_kernel = true end
+      local ev, message, code = idle.open(a, 0, -1)
+      if not ev and code == "EACCES" and not user_only then
+        a.exclude_kernel = true
+        ev, message, code = idle.open(a, 0, -1)
+        user_only = ev ~= nil
+      end
+      if not ev then return nil, message, code end
+      ev:close()
+      if user_only then user, attrs[i] = open.user_only(spec, attr) end
+    end
+    if not user then return spec end -- a clock: excluding the kernel changes nothing
+    user.attrs = attrs
+    return user
+  end
+
+  local specs = {}
+  local software, message, code = probe(resolve(SOFTWARE[1]))
+  if not software then
+    if refused[code] then return usage_set() end
+    return nil, message, code
+  end
+  for _, name in ipairs(HARDWARE) do
+    local spec = probe(resolve(name))
+    if not spec and name == "cycles" then break end -- a machine that cannot count cycles counts none of them
+    specs[#specs + 1] = spec
+  end
+  for _, name in ipairs(SOFTWARE) do
+    specs[#specs + 1] = probe(resolve(name))
+  end
+  return M.open(specs)
+end
+
+return M

@@ -1,0 +1,319 @@
+--- Making and finding events: what perf.open, perf.group, perf.measure and the rest take besides names.
+--
+-- Each function that makes an event returns a table whose own keys are perf_event_attr fields; label, unit and
+-- description can be read from it too.  Fields may be changed before it is opened.
+--
+--     local ev = perf.tracepoint("sched", "sched_switch")
+--     ev.sample_period = 1
+--     perf.open(ev)
+--
+-- @module perf
+
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local breakpoint_of = require "perf.names.breakpoint"
+local cache = require "perf.names.cache"
+local files = require "perf.kernel.files"
+local generic = require "perf.names.generic"
+local list = require "perf.names.list"
+local lists = require "perf.names.lists"
+local names = require "perf.names"
+local pmu = require "perf.kernel.pmu"
+local suggest = require "perf.base.suggest"
+local tracefs = require "perf.kernel.tracefs"
+local u64 = require "perf.base.u64"
+
+local events = {}
+
+-- Arguments -----------------------------------------------------------------------------------------------------------
+
+local function check(value, wanted, arg)
+  if type(value) ~= wanted then blame.raise(("%s expected, got %s"):format(wanted, type(value)), arg) end
+  return value
+end
+
+local function optional(value, wanted, arg)
+  if value ~= nil then check(value, wanted, arg) end
+  return value
+end
+
+-- The named arguments of a table: which there are, of what type.
+local function check_options(t, known)
+  check(t, "table", 1)
+  for key, value in every(t) do
+    local wanted = known[key]
+    if not wanted then
+      local all = {}
+      for name in every(known) do all[#all + 1] = name end
+      table.sort(all)
+      blame.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(all, ", "))
+    elseif wanted == "u64" then
+      if not pcall(core.hex, value) then blame.raisef("key '%s': integer expected, got %s", key, type(value)) end
+    elseif type(value) ~= wanted then
+      blame.raisef("key '%s': %s expected, got %s", key, wanted, type(value))
+    end
+    if wanted == "string" and (value == "" or value:find("%z")) then blame.raisef("key '%s': not a name", key) end
+  end
+  return t
+end
+
+local function attr_of(kind, label, attr, description)
+  attr.label = label
+  local found, message, code = names.resolve(attr)
+  if not found then return nil, message, code end
+  found.kind, found.description = kind, description
+  return names.attr(found)
+end
+
+-- Any spec ------------------------------------------------------------------------------------------------------------
+
+--- The attr of an event.
+-- @tparam string|table spec a name, or a table of attr fields
+-- @return[1] table of attr fields.  An event that several PMUs count together (a generic one on a hybrid CPU) is shown as
+-- it is on the first, and still opens on all where perf.measure and perf.set take it
+-- @return[2] nil, message, code when the machine lacks what the name needs
+-- @raise for a name or a field that there is not
+function events.attr(spec)
+  local found, message, code = names.resolve(spec)
+  if not found then return nil, message, code end
+  return names.attr(found)
+end
+
+-- Tracepoints ---------------------------------------------------------------------------------------------------------
+
+local function check_tracepoint(group, name)
+  check(group, "string", 1)
+  check(name, "string", 2)
+  if not files.is_name(group) then blame.raise(("'%s' cannot be a tracepoint's group"):format(group), 1) end
+  if not files.is_name(name) then blame.raise(("'%s' cannot be a tracepoint's name"):format(name), 2) end
+end
+
+--- A tracepoint's id: attr.config of its events.
+-- @string group such as "sched"
+-- @string name such as "sched_switch"
+-- @return[1] integer
+-- @return[2] nil, message, code: "ENOENT" no such tracepoint or tracefs is not mounted, "EACCES" tracefs is not readable
+function events.tracepoint_id(group, name)
+  check_tracepoint(group, name)
+  local id, message, code = tracefs.here:id(group, name)
+  if not id then return nil, message, code end
+  return id
+end
+
+-- An array that prints as its elements, a line each.
+local Lines = {}
+
+function Lines.__tostring(array)
+  local lines = {}
+  for i, v in ipairs(array) do lines[i] = tostring(v) end
+  return table.concat(lines, "\n")
+end
+
+--- The event of a tracepoint.
+-- @string group
+-- @string name
+-- @return[1] table of attr fields
+-- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @raise when tracefs has no such tracepoint
+function events.tracepoint(group, name)
+  check_tracepoint(group, name)
+  local id, message, code, unknown = tracefs.here:id(group, name)
+  if unknown then
+    local full = group .. ":" .. name
+    blame.raise(message .. suggest.hint(full, tracefs.here:names() or {}), 2)
+  end
+  if not id then return nil, message, code end
+  return attr_of("tracepoint", group .. ":" .. name, {type = generic.TRACEPOINT, config = id})
+end
+
+--- Names of tracepoints, sorted.
+-- @string[opt] pattern part of a name, a glob such as "sched:*", or a Lua pattern
+-- @return[1] array of "group:name"
+-- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+function events.tracepoints(pattern)
+  optional(pattern, "string", 1)
+  list.check(pattern) -- report a mistake even if there is no tracefs
+  local all, message, code = tracefs.here:names()
+  if not all then return nil, message, code end
+  return setmetatable(list.select(all, pattern), Lines)
+end
+
+-- Probes --------------------------------------------------------------------------------------------------------------
+
+-- An event of the kprobe or uprobe PMU; fields are attr fields but for those that it lacks the place of.
+local function probe(kind, label, fields, terms)
+  local owner, message, code = pmu.here:get(kind)
+  if not owner then
+    return nil, ("%s: %s; kernels since 4.17 with CONFIG_%s_EVENTS have it"):format(label, message, kind:upper()), code
+  end
+  local config = 0
+  for term, value in every(terms) do
+    local format = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
+    if not format then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
+    if not u64.fits(value, format.width) then blame.raisef("key '%s': out of range", term) end
+    config = core.bor(config, u64.scatter(value, format.ranges))
+  end
+  fields.type, fields.config = owner.type, config
+  return attr_of(kind, label, fields)
+end
+
+local function at_offset(text, offset)
+  return offset and offset ~= 0 and ("%s+%s"):format(text, core.hex(offset)) or text
+end
+
+--- The event of a kernel function being called, or returning.
+-- (Not for `inherit`: the kernel reads the function's name from the memory of whoever forks, and where a child has executed
+-- another program its forks fail. By `addr` it can be inherited.)
+-- @tparam table t `func` its name (or `addr` an address instead), `offset` bytes into it, `ret` true for its return
+-- @return[1] table of attr fields
+-- @return[2] nil, message, "ENODEV" when the kernel has no kprobe PMU
+function events.kprobe(t)
+  check_options(t, {func = "string", addr = "u64", offset = "u64", ret = "boolean"})
+  if (t.func == nil) == (t.addr == nil) then blame.raise("one of 'func' and 'addr' expected") end
+  if t.addr and t.offset then blame.raise("key 'offset': only with 'func'") end
+  local label = (t.ret and "kretprobe:" or "kprobe:") .. (t.func and at_offset(t.func, t.offset) or core.hex(t.addr))
+  local fields = t.func and {kprobe_func = t.func, probe_offset = t.offset} or {kprobe_addr = t.addr}
+  return probe("kprobe", label, fields, t.ret and {retprobe = 1} or {})
+end
+
+--- The event of an instruction of a program or library being reached, or a function returning.
+-- (Not for `inherit`: the kernel reads the path from the memory of whoever forks, and where a child has executed another
+-- program its forks fail.)
+-- @tparam table t `path` of the file, `offset` in it or `symbol` (looked up in it; `offset` is then added), `ret` true for
+-- its return, `ref_ctr_offset` of a semaphore that the kernel counts up while the event is open
+-- @return[1] table of attr fields
+-- @return[2] nil, message, code: "ENODEV" the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" when perf.symbols is not
+-- built, or what looking it up gave
+function events.uprobe(t)
+  check_options(t, {path = "string", symbol = "string", offset = "u64", ret = "boolean", ref_ctr_offset = "u64"})
+  if not t.path then blame.raise("key 'path' expected") end
+  if not t.symbol and not t.offset then blame.raise("one of 'symbol' and 'offset' expected") end
+  local offset = t.offset or 0
+  local label = ("%s:%s:%s"):format(t.ret and "uretprobe" or "uprobe", t.path,
+    t.symbol and at_offset(t.symbol, t.offset) or core.hex(offset))
+  if t.symbol then
+    local ok, symbols = pcall(require, "perf.symbols")
+    if not ok or type(symbols) ~= "table" or not symbols.offset then
+      local why = tostring(symbols):match("perf%.symbols: ([^\n]*)") or "not built"
+      return nil, ("%s: looking up a symbol needs perf.symbols: %s; or give the offset in the file"):format(label, why),
+        "EOPNOTSUPP"
+    end
+    local start, message, code = symbols.offset(t.path, t.symbol)
+    if not start then return nil, message, code end
+    offset = u64.add(start, offset)
+  end
+  local terms = {retprobe = t.ret and 1 or nil, ref_ctr_offset = t.ref_ctr_offset}
+  return probe("uprobe", label, {uprobe_path = t.path, probe_offset = offset}, terms)
+end
+
+--- The event of an address being accessed.
+-- @tparam table t `addr`, `len` bytes (1, 2, 4 or 8 nearly everywhere; 4, for "x" what the machine wants), `access` "r",
+-- "w", "x" or several ("rw")
+-- @return table of attr fields
+function events.breakpoint(t)
+  check_options(t, {addr = "u64", len = "number", access = "string"})
+  if t.addr == nil then blame.raise("key 'addr' expected") end
+  local bits = breakpoint_of.access(t.access or "rw")
+  if not bits then blame.raisef("key 'access': one to three of r, w, x expected, got '%s'", t.access) end
+  if t.len and (t.len < 1 or t.len ~= math.floor(t.len)) then blame.raise("key 'len': bytes expected") end
+  local attr = breakpoint_of.attr(t.addr, t.len, bits)
+  local label = ("mem:%s/%d:%s"):format(core.hex(t.addr), attr.bp_len, t.access or "rw")
+  return attr_of("breakpoint", label, attr)
+end
+
+-- Generic events ------------------------------------------------------------------------------------------------------
+
+local function attrs_of(all)
+  local out = {}
+  for i, name in ipairs(all) do out[i] = events.attr(name) end
+  return setmetatable(out, Lines)
+end
+
+-- One name or value, or an array of them, as rows.
+local function rows_of(what, given, arg)
+  if given == nil then return nil end
+  local out = {}
+  local all = type(given) == "table" and given or {given}
+  local stray, hole = lists.flaw(all)
+  if stray ~= nil then blame.raise(("an array expected, got the key '%s'"):format(tostring(stray)), arg) end
+  if hole or not all[1] then blame.raise(("nil at [%d]"):format(hole or 1), arg) end
+  for _, key in ipairs(all) do
+    local row = (type(key) == "string" or type(key) == "number") and cache.row(what, key)
+    if not row then
+      local known = cache.names_of(what)
+      blame.raise(("unknown cache %s'%s'; there are %s"):format(what == "cache" and "" or what .. " ", tostring(key),
+        table.concat(known, ", ")), arg)
+    end
+    out[#out + 1] = row
+  end
+  return out
+end
+
+--- The cache events of some caches, operations and results: every combination that there is.
+-- @param[opt] caches name or kernel value, or an array of them; all when nil: "L1-dcache" ("L1D"), "L1-icache", "LLC",
+-- "dTLB", "iTLB", "branch", "node"
+-- @param[opt] ops "load" ("read"), "store" ("write"), "prefetch"
+-- @param[opt] results "access", "misses" ("miss")
+-- @return array of tables of attr fields, each with a label
+function events.hardware_cache(caches, ops, results)
+  local all = {}
+  for i, event in ipairs(cache.all(rows_of("cache", caches, 1), rows_of("op", ops, 2), rows_of("result", results, 3))) do
+    all[i] = event.name
+  end
+  return attrs_of(all)
+end
+
+local function all_of(kind)
+  local all = {}
+  for i, row in ipairs(core.defs()[kind]) do all[i] = row.name end
+  return attrs_of(all)
+end
+
+--- Every generic hardware event, whether this machine counts it or not.
+-- @return array of tables of attr fields, each with a label
+function events.all_hardware()
+  return all_of("hardware")
+end
+
+--- Every software event.
+-- @return array of tables of attr fields, each with a label
+function events.all_software()
+  return all_of("software")
+end
+
+--- Every cache event: hardware_cache without arguments.
+-- @return array of tables of attr fields, each with a label
+function events.all_cache()
+  return events.hardware_cache()
+end
+
+-- Lists ---------------------------------------------------------------------------------------------------------------
+
+--- Events that can be named.
+-- @string[opt] pattern part of a name, a glob, a Lua pattern, or a kind
+-- @return array of {name=, kind=, pmu=, description=, unit=, scale=}, which prints as a table
+-- @see perf.names.list
+function events.list(pattern)
+  return list.list(optional(pattern, "string", 1))
+end
+
+--- The PMUs of this machine.
+-- @return array of {name=, type=, cpumask=, cpus=, nr_addr_filters=, caps={name=text}, formats={term=text},
+-- events={name={terms=, scale=, unit=, per_pkg=, snapshot=}}}, which prints as a table, as does each
+function events.pmus()
+  return list.pmus_of(pmu.here)
+end
+
+--- A PMU's number: attr.type of its events.
+-- @string name
+-- @return[1] integer
+-- @return[2] nil, message, "ENODEV"
+function events.pmu_type(name)
+  if not files.is_name(check(name, "string", 1)) then blame.raisef("'%s' cannot be a PMU's name", name) end
+  local owner, message, code = pmu.here:get(name)
+  if not owner then return nil, message, code end
+  return owner.type
+end
+
+return events

@@ -1,0 +1,242 @@
+--- Events as a caller gives them, names and tables, into attr fields.
+--
+-- A resolved event is
+--
+--     {label=, kind=, unit=, scale=, description=, attrs={attr, ...}, pmus={name, ...}, cpumask=,
+--      per_pkg=, snapshot=, weak=, bpf=}
+--
+-- More than one attr when the same event is on several PMUs (the core types of a hybrid CPU, the boxes of an uncore
+-- family), to be added up; pmus names them where a PMU was looked up.  Attrs are plain tables of attr fields.
+--
+-- perf.attr and its like return one attr with a metatable that remembers the rest, so that it is a table of attr fields
+-- to the eye and still opens on every PMU it belongs to.
+--
+-- A mistake raises at the line that called the public function; what the machine lacks (tracefs, a PMU) returns
+-- nil, message, code.
+--
+-- @module perf.names
+
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local generic = require "perf.names.generic"
+local lists = require "perf.names.lists"
+local modifiers = require "perf.names.modifiers"
+local parser = require "perf.names.parser"
+local pmu = require "perf.kernel.pmu"
+local suggest = require "perf.base.suggest"
+local tracefs = require "perf.kernel.tracefs"
+
+local names = {split = lists.split, expand = lists.expand, wrong_list = lists.wrong}
+
+local Names = {}
+Names.__index = Names
+
+--- A resolver for a machine.
+-- @tparam[opt] Pmus pmus this machine's when nil
+-- @tparam[opt] Tracefs tracepoints this machine's when nil
+function names.new(pmus, tracepoints)
+  pmus, tracepoints = pmus or pmu.here, tracepoints or tracefs.here
+  return setmetatable({pmus = pmus, tracefs = tracepoints, parser = parser.new(pmus, tracepoints)}, Names)
+end
+
+-- Keys of a table that are no attr fields: what they must be.
+local OURS = {event = "string or table", modifiers = "string", label = "string", unit = "string", scale = "number"}
+
+-- Fields that share their place in the attr: giving one takes the other's away.
+local RIVALS = {
+  sample_period = "sample_freq", sample_freq = "sample_period",
+  wakeup_events = "wakeup_watermark", wakeup_watermark = "wakeup_events",
+}
+
+local fields, types -- attr fields and what they hold, types' numbers, by name; made when first asked for
+
+local function attr_fields()
+  if not fields then
+    fields, types = {}, {}
+    local defs = core.defs()
+    for _, row in ipairs(defs.attr) do fields[row.name] = row.kind end
+    for _, row in ipairs(defs.types) do types[row.name] = row.value end
+  end
+  return fields, types
+end
+
+local function check_keys(spec)
+  for key, value in every(spec) do
+    local wanted = OURS[key]
+    if wanted then
+      if not wanted:find(type(value), 1, true) then
+        blame.raisef("field '%s': %s expected, got %s", key, wanted, type(value))
+      end
+    elseif type(key) == "number" then
+      blame.raise("an array of events, where one event is expected")
+    elseif not attr_fields()[key] then
+      local known = {}
+      for name in every(fields) do known[#known + 1] = name end
+      for name in every(OURS) do known[#known + 1] = name end
+      blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), known))
+    end
+  end
+  for key, rival in every(RIVALS) do
+    if spec[key] and spec[rival] then
+      local first, second = key, rival
+      if first > second then first, second = second, first end
+      blame.raisef("fields '%s' and '%s' exclude each other", first, second)
+    end
+  end
+end
+
+local tointeger = math.tointeger or function() end
+
+-- Whoever looks at a resolved attr sees one form: a type given by name is a number afterwards, a bit given as 0 or 1 a boolean,
+-- and on Lua 5.3 and later a whole number an integer.
+local function one_form(attr)
+  local kinds, numbers = attr_fields()
+  attr.type = numbers[attr.type] or attr.type
+  for name, value in every(attr) do
+    if kinds[name] == "bit" and name ~= "precise_ip" and (value == 0 or value == 1) then
+      attr[name] = value == 1
+    elseif type(value) == "number" then
+      attr[name] = tointeger(value) or value
+    end
+  end
+end
+
+-- Types and ranges are the binding's to judge: it knows the fields.
+local function check_values(attr)
+  local ok, why = pcall(core.pack, attr)
+  if not ok then blame.raise(tostring(why):match("%((.*)%)$") or tostring(why)) end
+end
+
+local function copy(from)
+  local out = {}
+  for key, value in every(from) do out[key] = value end
+  return out
+end
+
+local function copy_event(found)
+  local out = copy(found)
+  out.attrs = {}
+  for i, attr in ipairs(found.attrs) do out.attrs[i] = copy(attr) end
+  return out
+end
+
+-- What perf.attr made: the event behind the table, with what was changed in the table since.
+local function behind(spec)
+  local meta = getmetatable(spec)
+  local event = type(meta) == "table" and meta.event
+  if not event then return nil end
+  local out, first = copy_event(event), event.attrs[1]
+  for _, attr in ipairs(out.attrs) do
+    for field in every(first) do
+      if rawget(spec, field) == nil then attr[field] = nil end
+    end
+  end
+  return out
+end
+
+function Names:base(spec)
+  if spec.event then
+    local found, message, code = self:resolve(spec.event)
+    if not found then return nil, message, code end
+    return found, spec
+  end
+  local found = behind(spec)
+  if not found then
+    if spec.type == nil then blame.raise("the table has neither event nor type") end
+    return {kind = "attr", attrs = {{config = 0}}}, spec
+  end
+  -- Only what differs from the attr it was made with: the PMUs' own types and configs stay.
+  local changed, first = {}, getmetatable(spec).event.attrs[1]
+  for key, value in every(spec) do
+    if first[key] ~= value then changed[key] = value end
+  end
+  return found, changed
+end
+
+function Names:table(spec)
+  if type(spec.attrs) == "table" then return copy_event(spec) end
+  check_keys(spec)
+  local found, overrides, code = self:base(spec)
+  if not found then return nil, overrides, code end
+  if spec.modifiers then
+    local at, wrong = modifiers.check(spec.modifiers)
+    if at then blame.raise("field 'modifiers': " .. wrong:gsub("@@", "")) end
+  end
+  local another = false -- than the event that was named
+  for i, attr in ipairs(found.attrs) do
+    local was = copy(attr)
+    if spec.modifiers then
+      local owner = found.pmus and self.pmus:get(found.pmus[i])
+      local marks, why = modifiers.apply(attr, spec.modifiers, owner and owner:max_precise())
+      if not marks then blame.raisef("field 'modifiers': %s", why) end
+      found.weak, found.bpf = found.weak or marks.weak, found.bpf or marks.bpf
+    end
+    for field, value in every(overrides) do
+      if not OURS[field] then
+        if RIVALS[field] then attr[RIVALS[field]] = nil end
+        attr[field] = value
+      end
+    end
+    one_form(attr)
+    check_values(attr)
+    another = another or attr.type ~= was.type or attr.config ~= was.config
+  end
+  if another then found.label, found.unit, found.scale = nil, nil, nil end
+  found.label = rawget(spec, "label") or found.label or generic.describe(found.attrs[1])
+  found.unit, found.scale = rawget(spec, "unit") or found.unit, rawget(spec, "scale") or found.scale
+  return found
+end
+
+--- Resolve an event.
+-- @tparam string|table spec
+-- @see names.resolve
+function Names:resolve(spec)
+  if type(spec) == "string" then return self.parser:parse(spec:match("^%s*(.-)%s*$")) end
+  if type(spec) == "table" then return self:table(spec) end
+  blame.raisef("event name or table expected, got %s", type(spec))
+end
+
+local Attr = {}
+
+--- One attr of a resolved event as the public functions return it: its own keys are attr fields, and label, unit,
+-- scale, kind and description can be read from it.
+-- @tparam table found a resolved event
+-- @treturn table
+function names.attr(found)
+  local out = copy(found.attrs[1])
+  local event = copy_event(found)
+  local shown = {label = event.label, unit = event.unit, scale = event.scale, kind = event.kind,
+    description = event.description}
+  return setmetatable(out, {__index = shown, __tostring = Attr.tostring, event = event})
+end
+
+-- attr{type = 0, config = 0x3c, exclude_kernel = true}  -- label
+function Attr.tostring(attr)
+  local parts = {}
+  for _, row in ipairs(core.defs().attr) do
+    local value = rawget(attr, row.name)
+    if type(value) == "table" then
+      value = "{" .. table.concat(value, ", ") .. "}"
+    elseif value ~= nil and (row.name:find("^config") or row.name:find("addr")) then
+      value = core.hex(value)
+    end
+    if value ~= nil then parts[#parts + 1] = ("%s = %s"):format(row.name, tostring(value)) end
+  end
+  return ("%s: attr{%s}"):format(tostring(attr.label), table.concat(parts, ", "))
+end
+
+local here = names.new()
+
+--- Resolve an event.
+-- @tparam string|table spec a name; a table of attr fields, with `event` (a name, or what perf.tracepoint and its like
+-- return) filling in those that it does not have itself, and `label`, `unit`, `scale`, `modifiers`; or a resolved event
+-- @return[1] the resolved event, its tables fresh
+-- @return[2] nil, message, code when the machine lacks what the name needs: "ENODEV" no such PMU, "ENOENT" or "EACCES"
+-- tracefs is not mounted or cannot be read
+-- @raise for a name or a field that there is not
+function names.resolve(spec)
+  return here:resolve(spec)
+end
+
+return names

@@ -1,0 +1,138 @@
+--- Events by the names of the CPU makers' manuals, as libpfm4 knows them.
+--
+--     perf.open("INST_RETIRED:ANY_P:u")                    -- any name that perf itself does not know is asked for here
+--     local attr = assert(perf.pfm.encode("skl::UOPS_RETIRED:TOTAL_CYCLES"))
+--     for _, e in ipairs(perf.pfm.list("retired")) do print(e.name, e.description) end
+--
+-- A name is `[PMU::]EVENT[:UNIT MASK ...][:MODIFIER[=VALUE] ...]`: modifiers are u, k, h, precise=, period=, freq=, pinned,
+-- excl, mg, mh and those of the PMU (c= counter mask, i invert, e edge ...). Case does not matter. libpfm4 finds the PMUs of
+-- this machine; where it finds none there are the kernel's generic events (`perf::PERF_COUNT_SW_PAGE_FAULTS`, `page-faults`)
+-- and raw ones (`perf_raw::r1a8`). The environment variable LIBPFM_FORCE_PMU, read when libpfm4 is first asked, makes it take
+-- another CPU's tables ("skl", "icx") instead.
+-- @module perf.names.pfm
+local extension = require "perf.base.optional"
+local ext = extension.load("pfm", "libpfm4", "libpfm4-dev")
+
+local M = { available = true, version = ext.version }
+
+local NOTFOUND, UMASK, ATTR, ATTR_VAL = -4, -6, -8, -9
+
+-- Asked once: libpfm4 looks for the machine's PMUs when it starts.
+local here
+local function present()
+  if here then return here end
+  local pmus, message, code = ext.pmus()
+  if not pmus then return nil, message, code end
+  here = {}
+  for _, pmu in ipairs(pmus) do
+    if pmu.present then here[#here + 1] = pmu end
+  end
+  return here
+end
+
+local function names_of(rows, field)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if field == nil or row.umask == field then out[#out + 1] = row.name end
+  end
+  return table.concat(out, ", ")
+end
+
+-- The names of events with and without their PMU; libpfm4's tables do not change.
+local all
+local function known()
+  if all then return all end
+  all = {}
+  for _, pmu in ipairs(present() or {}) do
+    for _, event in ipairs(ext.events(pmu.index) or {}) do
+      all[#all + 1] = event.name
+      all[#all + 1] = pmu.name .. "::" .. event.name
+    end
+  end
+  return all
+end
+
+-- What to do about it, to follow libpfm4's own words.
+local function hint(name, number)
+  -- "pmu::EVENT:REST" -> "pmu::EVENT"
+  local pmu, event = name:match "^(.-)::([^:]+)"
+  event = pmu and pmu .. "::" .. event or name:match "^[^:]+" or name
+  if number == NOTFOUND then
+    local tables = names_of(present() or {})
+    if tables == "" then return " (it has the tables of no PMU of this machine)" end
+    return (" (it has the tables of %s)%s"):format(tables, require "perf.base.suggest".hint(event, known()))
+  end
+  local attributes = (number == UMASK or number == ATTR or number == ATTR_VAL) and ext.attributes(event)
+  if not attributes then return "" end
+  local masks, modifiers = names_of(attributes, true), names_of(attributes, false)
+  return (" (%s%smodifiers of %s: %s)"):format(masks ~= "" and "unit masks: " .. masks or "", masks ~= "" and "; " or "",
+    event, modifiers)
+end
+
+--- Encode an event.
+-- @string name as libpfm4 takes it
+-- @treturn table attr fields: `type`, `config` and what is set of `config1`, `config2`, `exclude_user`, `exclude_kernel`,
+-- `exclude_hv`, `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive`; then the
+-- event's name in full, with every mask and modifier; then the CPU it has to be opened on, where `cpu=` said one.
+-- Or nil, message, code: "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4
+-- knows nothing of this machine
+function M.encode(name)
+  if type(name) ~= "string" then
+    error(("bad argument #1 to 'encode' (string expected, got %s)"):format(type(name)), 2)
+  end
+  local attr, full, code, number = ext.encode(name)
+  if attr then return attr, full, code end
+  return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
+end
+
+--- The attr fields of an event, or nil: encode for who has words of his own for what is not known.
+-- @string name
+function M.find(name)
+  return (ext.encode(name))
+end
+
+--- The PMUs whose events libpfm4 encodes here.
+-- @treturn {table,...} `{name=, description=, events=}`; or nil, message, code
+function M.pmus()
+  local pmus, message, code = present()
+  if not pmus then return nil, "libpfm4: " .. message, code end
+  local out = {}
+  for i, pmu in ipairs(pmus) do
+    out[i] = { name = pmu.name, description = pmu.description, events = pmu.events }
+  end
+  return out
+end
+
+--- The events of these PMUs, one row for each unit mask.
+-- @string[opt] pattern as in `perf.list`: part of a name, a glob with * or ?, or a Lua pattern
+-- @treturn {table,...} `{name=, kind="pfm", pmu=, description=}`; or nil, message, code
+function M.list(pattern)
+  if pattern ~= nil and type(pattern) ~= "string" then
+    error(("bad argument #1 to 'list' (string expected, got %s)"):format(type(pattern)), 2)
+  end
+  local pmus, message, code = present()
+  if not pmus then return nil, "libpfm4: " .. message, code end
+  local names, rows = {}, {}
+  local function add(pmu, name, description)
+    if rows[name] then return end
+    names[#names + 1] = name
+    rows[name] = { name = name, kind = "pfm", pmu = pmu.name, description = description }
+  end
+  for _, pmu in ipairs(pmus) do
+    for _, event in ipairs(ext.events(pmu.index) or {}) do
+      local whole, masks = pmu.name .. "::" .. event.name, 0
+      for _, attribute in ipairs(event.attributes) do
+        if attribute.umask then
+          masks = masks + 1
+          add(pmu, whole .. ":" .. attribute.name, ("%s: %s"):format(event.description, attribute.description))
+        end
+      end
+      if masks == 0 then add(pmu, whole, event.description) end
+    end
+  end
+  local out = {}
+  for i, name in ipairs(require "perf.names.list".select(names, pattern)) do out[i] = rows[name] end
+  return out
+end
+
+return M

@@ -1,0 +1,365 @@
+--- perf.pool: functions on other threads, each bound to a CPU and measured.
+--
+--     local pool = perf.pool {size = 4}
+--     local job = pool:submit(function(n) return ("x"):rep(n):len() end, 1e6)
+--     print(job:get())      --> 1000000
+--     print(job:counts())   -- what it cost there
+--     pool:close()
+--
+-- Each thread has its own Lua state, so nothing is shared: the function, its arguments and its results are copied
+-- (perf.pool.copy), and a function with upvalues is refused. `require` has the same search path as here.
+-- @module perf.pool
+local at_exit = require "perf.base.at_exit"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local clock = require "perf.base.clock"
+local copy = require "perf.pool.copy"
+local core = require "perf.core"
+local extension = require "perf.base.optional"
+local host = require "perf.kernel.host"
+local idle = require "perf.event.idle"
+local measure = require "perf.measure"
+
+local M = {}
+
+local Pool, Job = { __name = "perf.Pool" }, { __name = "perf.Job" }
+Pool.__index, Job.__index = Pool, Job
+
+local unpack = table.unpack or unpack
+
+local known = { size = "number", cpus = "table|string|boolean", events = "string|table|boolean", queue = "number",
+  tracer = "table" }
+
+-- The CPUs to bind to, in turn; nil for none.
+local function cpus_of(which)
+  if which == false then return nil end
+  local allowed = assert(core.allowed_cpus())
+  if which == nil or which == true then return allowed end
+  if type(which) == "string" then
+    if which ~= "online" then blame.raisef("option 'cpus': an array of numbers, 'online' or false expected, got '%s'", which) end
+    local online, list = host.cpus "online", {}
+    for _, cpu in ipairs(allowed) do
+      if not online or online(cpu) then list[#list + 1] = cpu end
+    end
+    return list
+  end
+  if #which == 0 then blame.raise "option 'cpus': no CPU in it" end
+  for _, cpu in ipairs(which) do
+    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+      blame.raisef("option 'cpus': '%s' is no CPU's number", tostring(cpu))
+    end
+  end
+  return which
+end
+
+-- Events travel as text.
+local function events_of(events)
+  if type(events) ~= "table" then return events end
+  local wrong = require "perf.names".wrong_list(events)
+  if wrong then blame.raise("option 'events': " .. wrong) end
+  for _, event in ipairs(events) do
+    if type(event) ~= "string" then blame.raise "option 'events': names expected, since they go to other threads" end
+  end
+  return table.concat(events, ",")
+end
+
+local function whole(name, v, low, high)
+  if v ~= math.floor(v) or v < low or v > high then
+    blame.raisef("option '%s': a whole number from %d to %d", name, low, high)
+  end
+  return v
+end
+
+-- A thread needs a descriptor to load its modules: check first whether there are enough for all threads.
+local function has_descriptors(threads)
+  local files, refused = {}, nil
+  for i = 1, threads do
+    local f, _, number = idle.file(io.open, "/dev/null")
+    if not f then
+      refused = number
+      break
+    end
+    files[i] = f
+  end
+  for _, f in ipairs(files) do f:close() end
+  if refused then return core.refused("perf.pool: a thread's descriptors", refused) end
+  return true
+end
+
+local function tracer_of(tracer)
+  local class = getmetatable(tracer)
+  if tracer == nil or type(class) == "table" and class.__name == "perf.Tracer" then return tracer end
+  blame.raise "option 'tracer': a perf.tracer expected"
+end
+
+local AT_EXIT = 5 -- seconds that the end of the program waits for jobs that run
+
+-- End the threads. Jobs that run are waited for, without limit or for some seconds, since a thread cannot be stopped. A thread
+-- that does not end in time is left behind: it ends when its job ends, or with the process.
+-- @return how many jobs had not begun (in the child of a fork: all), how many threads are left behind
+local function shut_down(threads, jobs, generation, seconds)
+  if core.fork_generation() ~= generation then return math.huge, 0 end
+  local dropped, left = jobs:close(true), 0
+  local till = seconds and clock.now() + seconds * 1e9
+  for i, thread in ipairs(threads) do
+    threads[i] = false
+    if thread and not thread:join(till and math.max(till - clock.now(), 0) / 1e9) then left = left + 1 end
+  end
+  return dropped, left
+end
+
+local entry = [[
+local path, cpath, jobs, results, cpu, events = ...
+package.path, package.cpath = path, cpath
+require("perf.pool.worker").main(jobs, results, cpu, events)
+]]
+
+local START = 30 -- seconds that threads may take to load their modules
+
+-- The first message from a thread: a result without values if it is ready, else with a message and a code.
+local function first_word(self)
+  for _ = 1, START do
+    local id, text = self.results:pop(1)
+    if id then return copy.unpack(text) end
+    for _, thread in ipairs(self.threads) do
+      local ended, why = thread:join(0)
+      if ended and why then return { n = 2, "a thread did not start: " .. why, "EIO" } end
+    end
+  end
+  return { n = 2, ("a thread did not start within %d seconds"):format(START), "EIO" }
+end
+
+-- At the end of the program, or when the pool is collected: wait as close() does, and make the spans of jobs whose results nobody
+-- has fetched.
+local function close_at_exit(self)
+  return at_exit(function() self:_deliver(true) end)
+end
+
+-- Start the threads and wait for their first messages. Returns true; or nil, message, code.
+-- The object that waits for the threads at the end of the program is created last: Lua finalizes younger objects first, and a
+-- Thread that was finalized cannot be waited for.
+local function start(self, cpus, events)
+  for i = 1, self.size do
+    local thread, message, code = core.thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
+      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
+    if not thread then return nil, message, code end
+    self.threads[i] = thread
+  end
+  for _ = 1, self.size do
+    local wrong = first_word(self)
+    if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
+  end
+  self.exit = close_at_exit(self)
+  if self.tracer then self.tracer:_feed(self) end
+  return true
+end
+
+--- A pool of threads.
+-- @tab[opt] options size (threads; as many as CPUs), cpus (array of numbers, "online", or false: not bound; by default those
+-- that this thread may use, in turn), events (as perf.measure takes them, names only; false: not measured), queue (jobs that may
+-- wait, 1024), tracer (a perf.tracer: each job is a span)
+-- @return Pool; or nil, message, code. Raises for mistakes
+function M.pool(options)
+  options = extension.options(known, options, 1)
+  local cpus = cpus_of(options.cpus)
+  local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
+  local events, tracer = events_of(options.events), tracer_of(options.tracer)
+  if events then
+    local set, message, code = measure.lookup(events) -- says here what would go wrong there
+    if not set then return nil, message, code end
+  end
+  local room, refused, errno = has_descriptors(size)
+  if not room then return nil, refused, errno end
+  local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, pending = 0, tracer = tracer,
+    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(),
+    generation = core.fork_generation() }, Pool)
+  for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
+  local called, started, why, code = pcall(start, self, cpus, events)
+  if called and started then return self end
+  pcall(self.close, self, AT_EXIT)
+  if not called then error(started, 0) end
+  return nil, why, code
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Jobs
+
+local function check_open(self)
+  if self.closed then error("Pool is closed", 3) end
+end
+
+-- In the child of a fork there are no threads, and one that is not there may hold a channel's lock.
+local function is_inherited(self) return core.fork_generation() ~= self.generation end
+
+local function check_process(self, what)
+  if is_inherited(self) then error(core.inherited(what), 3) end
+end
+
+local function check_timeout(timeout)
+  if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
+  blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
+end
+
+-- What came back, onto the job it belongs to.
+local function settle(self, id, text)
+  local job = self.waiting[id]
+  self.waiting[id] = nil
+  if not job then return end
+  self.pending = self.pending - 1
+  local read, values = pcall(copy.unpack, text)
+  if not read then -- for want of memory here, which is this job's error, and not one of whoever waits for another
+    local now = clock.now()
+    values = { false, now, now, nil, nil, values, n = 6 }
+  end
+  job.ok, job.measured, job.traceback = values[1], values[4], values[5]
+  job.wall_ns = values[3] - values[2]
+  job.values = { n = values.n - 5, unpack(values, 6, values.n) }
+  job.state = "done"
+  if not self.tracer then return end
+  local anchor = job.parent and job.parent.anchor or clock.anchor()
+  local span = self.tracer:start(job.name, { parent = job.parent and job.parent:context() or false,
+    start_ns = clock.ns(anchor, values[2]) }, true)
+  if job.measured and span:is_recording() then span:set_counts(job.measured) end
+  if not job.ok then span:record_error(job.values[1], job.traceback) end
+  span:finish(clock.ns(anchor, values[3]))
+end
+
+-- Results that are there; the first one is waited for.
+local function collect(self, timeout)
+  local id, text = self.results:pop(timeout)
+  while id do
+    settle(self, id, text)
+    id, text = self.results:pop(0)
+  end
+end
+
+-- Make the spans of jobs that have ended, which a tracer asks for before it closes.
+-- @param at_end whether the program ends
+function Pool:_deliver(at_end)
+  if at_end then shut_down(self.threads, self.jobs, self.generation, AT_EXIT) end
+  if self.tracer and not is_inherited(self) then collect(self, 0) end
+end
+
+--- Have a function run on some thread of the pool.
+-- @param fn a Lua function without upvalues
+-- @param ... its arguments, which are copied
+-- @return Job; or nil, message, "EAGAIN" when as many as the queue holds wait already. Raises for what cannot be copied
+function Pool:submit(fn, ...)
+  check_open(self)
+  check_process(self, "Pool")
+  if type(fn) ~= "function" then blame.raise(("function expected, got %s"):format(type(fn)), 1) end
+  local text, message = copy.pack("argument", select("#", ...) + 1, fn, ...)
+  if not text then
+    blame.raise((message:gsub("^argument (%d+)", function(n)
+      return n == "1" and "function" or "argument " .. tonumber(n) - 1
+    end)), 1)
+  end
+  collect(self, 0)
+  local id = self.last_id + 1
+  local job = setmetatable({ pool = self, id = id, state = "waiting" }, Job)
+  if self.tracer then
+    local where = debug.getinfo(fn, "S")
+    job.parent, job.name = self.tracer:current(), ("pool %s:%d"):format(where.short_src, where.linedefined)
+  end
+  self.last_id, self.waiting[id] = id, job -- before it goes: what fails afterwards would leave a job that nobody knows
+  local ok, why, code = self.jobs:push(id, text)
+  if not ok then
+    self.waiting[id] = nil
+    if code == "EAGAIN" then why = "the pool's queue is full: wait for some jobs, or give it a longer one (queue=)" end
+    return nil, why, code
+  end
+  self.pending = self.pending + 1
+  return job
+end
+
+--- Wait until the job is done.
+-- @number[opt] timeout seconds; for ever without
+-- @return whether it is
+function Job:wait(timeout)
+  check_timeout(timeout)
+  if self.state == "waiting" then check_process(self.pool, "Job") end
+  local till = timeout and clock.now() + timeout * 1e9
+  while self.state == "waiting" do
+    local left = till and (till - clock.now()) / 1e9
+    collect(self.pool, left and math.max(left, 0) or nil)
+    if left and left <= 0 then break end
+  end
+  return self.state ~= "waiting"
+end
+
+--- The function's results; its error is raised here, and where it was is job.traceback (nil where no memory was left for it).
+-- @number[opt] timeout seconds; for ever without
+-- @return results; or nil, message, "ETIMEDOUT" or "ECANCELED"
+function Job:get(timeout)
+  if not self:wait(timeout) then return nil, "the job is not done yet", "ETIMEDOUT" end
+  if self.state == "canceled" then return nil, "the job was canceled before it ran", "ECANCELED" end
+  if self.state == "left" then return nil, "the pool was closed while the job ran", "ECANCELED" end
+  if not self.ok then error(self.values[1], 0) end
+  return unpack(self.values, 1, self.values.n)
+end
+
+--- What it cost on its thread.
+-- @return Counts; nil while it is not done, and where nothing is measured
+function Job:counts() return self.measured end
+
+--- Take it back, if no thread has begun with it.
+-- @return whether that was so
+function Job:cancel()
+  local pool = self.pool
+  if self.state == "waiting" then check_process(pool, "Job") end
+  if self.state ~= "waiting" or pool.closed or not pool.jobs:remove(self.id) then return false end
+  self.state, pool.waiting[self.id] = "canceled", nil
+  pool.pending = pool.pending - 1
+  return true
+end
+
+function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state) end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The pool
+
+--- How many jobs are pending, and how many of these have not begun.
+function Pool:stats()
+  if self.closed then return { pending = 0, queued = 0, size = 0 } end
+  check_process(self, "Pool")
+  collect(self, 0)
+  return { pending = self.pending, queued = self.jobs:length(), size = self.size }
+end
+
+-- Mark the jobs whose results did not arrive in time. Jobs begin in the order of their ids, so the last `dropped` ones have not
+-- begun.
+local function give_up(self, dropped)
+  local ids = {}
+  for id in every(self.waiting) do ids[#ids + 1] = id end
+  table.sort(ids)
+  for i, id in ipairs(ids) do
+    self.waiting[id].state, self.waiting[id] = i > #ids - dropped and "canceled" or "left", nil
+  end
+end
+
+--- End the threads: cancel the jobs that have not begun, and wait for those that run. A thread cannot be stopped: if its job does
+-- not end in time, it is left behind and runs until the job or the process ends, and the result is dropped. The end of the
+-- program does the same, with a timeout of 5 seconds. Idempotent.
+-- @number[opt] timeout seconds; without it, wait without limit
+-- @return true; or nil, message, "ETIMEDOUT" when threads were left behind
+function Pool:close(timeout)
+  check_timeout(timeout)
+  if self.closed then return true end
+  self.closed = true
+  local dropped, left = shut_down(self.threads, self.jobs, self.generation, timeout)
+  if not is_inherited(self) then collect(self, 0) end
+  give_up(self, dropped)
+  self.pending, self.exit = 0, nil
+  if left == 0 then return true end
+  return nil, ("%d of %d threads still ran their jobs and were left behind"):format(left, self.size), "ETIMEDOUT"
+end
+
+Pool.__close = function(self) self:close() end
+
+function Pool:__tostring()
+  if is_inherited(self) then return "perf.Pool (of the parent process)" end
+  local s = self:stats()
+  return ("perf.Pool of %d threads, %d jobs pending"):format(s.size, s.pending)
+end
+
+return M

@@ -1,0 +1,105 @@
+--- Names for the C functions of a profile, by the addresses of their code.
+--
+-- Lua's own functions are named by their library, and the iterators that they return by the function ("string.gmatch iterator").
+-- Other functions are named by their place in `package.loaded` or in the metatable of a userdata. The rest have no name here: the
+-- caller uses the symbols of their code.
+-- @module perf.profile.c_functions
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+
+local M = {}
+local Functions = {}
+Functions.__index = Functions
+
+local standard = {}
+for name in ("_G string table math io os debug coroutine package bit bit32 utf8 jit jit.opt jit.util ffi"):gmatch "%S+" do
+  standard[name] = true
+end
+
+-- If a function has several names, a name of Lua's own libraries is preferred, then the first one in alphabetical order.
+local function add(found, own, name, fn)
+  local address = core.object_address(fn)
+  local known = found[address]
+  if not known or (own and not known.own) or (own == known.own and name < known.name) then
+    found[address] = { name = name, own = own }
+  end
+end
+
+local function add_table(found, own, prefix, t)
+  for key, value in every(t) do
+    if type(key) == "string" and type(value) == "function" then add(found, own, prefix .. key, value) end
+  end
+end
+
+-- Iterators that library functions return: they are in no table.
+local makers = {
+  { "string.gmatch iterator", function() return string.gmatch("", "") end },
+  { "ipairs iterator", function() return (ipairs {}) end },
+  { "io.lines iterator", function() return io.stdout:lines() end },
+  { "utf8.codes iterator", function() return (require "utf8".codes "") end },
+  { "coroutine.wrap function", function() return coroutine.wrap(print) end },
+}
+
+-- Lua's own, and the functions of loaded modules.
+local function of_modules()
+  local found = {}
+  for module, t in every(package.loaded) do
+    if type(module) == "string" then
+      local own = standard[module] or false
+      if type(t) == "table" then add_table(found, own, module == "_G" and "" or module .. ".", t) end
+      if type(t) == "function" then add(found, own, module, t) end
+    end
+  end
+  local file = debug.getmetatable(io.stdout)
+  if file then
+    add_table(found, true, "file.", file)
+    if type(file.__index) == "table" then add_table(found, true, "file.", file.__index) end
+  end
+  for _, maker in ipairs(makers) do
+    local ok, fn = pcall(maker[2])
+    if ok and type(fn) == "function" then add(found, true, maker[1], fn) end
+  end
+  for i, searcher in ipairs(rawget(package, "searchers") or rawget(package, "loaders") or {}) do
+    if type(searcher) == "function" then add(found, true, ("package.searchers[%d]"):format(i), searcher) end
+  end
+  return found
+end
+
+-- The tables in modules, and the metatables that C libraries have registered.
+local function of_tables()
+  local found = {}
+  for module, t in every(package.loaded) do
+    if type(module) == "string" and type(t) == "table" then
+      for key, value in every(t) do
+        if type(key) == "string" and type(value) == "table" then
+          add_table(found, false, (module == "_G" and "" or module .. ".") .. key .. ".", value)
+        end
+      end
+    end
+  end
+  for class, t in every(debug.getregistry()) do
+    if type(class) == "string" and type(t) == "table" then
+      local index = rawget(t, "__index")
+      add_table(found, false, class .. ".", t)
+      if type(index) == "table" then add_table(found, false, class .. ".", index) end
+    end
+  end
+  return found
+end
+
+--- The names of this Lua state's C functions, as of now.
+function M.new() return setmetatable({}, Functions) end
+
+--- The name of a C function by the address of its code, as core.object_address gives it.
+-- @return the name or nil, whether it is one of Lua's own
+function Functions:find(address)
+  self.modules = self.modules or of_modules()
+  local known = self.modules[address]
+  if not known then
+    self.tables = self.tables or of_tables()
+    known = self.tables[address]
+  end
+  if known then return known.name, known.own end
+end
+
+return M

@@ -1,0 +1,344 @@
+--- Profiling any event by Lua line.
+--
+--     local prof = perf.profile({event = "page-faults", period = 1}, fn, ...)
+--     print(prof)
+--
+-- The event signals the thread that it counts at each overflow; the interpreter stops at its next safe point, where its stack
+-- is taken and the event's count since the sample before is added to it. On LuaJIT the safe points are those of LuaJIT's own
+-- profiler, so compiled code is profiled as it runs; on PUC Lua they are a debug hook's. How: csrc/core/profile/sampler.h,
+-- csrc/binding/profiler_*.c.
+--
+-- There is one profiler in a process. It is of the thread that starts it; a fork's child is not profiled.
+-- @module perf.profile
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local open = require "perf.event.open"
+local blame = require "perf.base.argument"
+
+local M = {}
+
+local COOKIE = 0x6c756170 -- PF_SAMPLER_COOKIE of csrc/core/profile/sampler.h
+local DEFAULT_FREQ = 999
+local TIMELINE, LONGEST = 100000, 2 ^ 26 -- samples; 2^26: PF_MOMENTS_MOST
+
+---------------------------------------------------------------------------------------------------------------------
+-- Options
+
+local options = { event = "string or table", freq = "number", period = "number", native = "boolean", coroutines = "string",
+  filter = "string", timeline = "boolean or number" }
+
+local coroutines = { alone = true, resumer = true, creator = true }
+
+local function check_options(opts)
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts)) end
+  for key, value in every(opts) do
+    local want = options[key]
+    if not want then blame.raisef("unknown option '%s'", tostring(key)) end
+    if not want:find(type(value), 1, true) then blame.raisef("option '%s': %s expected, got %s", key, want, type(value)) end
+    if type(value) == "number" and not (value >= 1 and value == math.floor(value) and value < 2 ^ 53) then
+      blame.raisef("option '%s': positive integer expected", key)
+    end
+  end
+  if opts.freq and opts.period then blame.raise "options 'freq' and 'period' exclude each other" end
+  if type(opts.timeline) == "number" and opts.timeline > LONGEST then
+    blame.raisef("option 'timeline': at most %d samples", LONGEST)
+  end
+  if opts.coroutines and not coroutines[opts.coroutines] then
+    blame.raise "option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected"
+  end
+  return opts
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The event
+
+local SOFTWARE = 1
+local numbers = { -- of rt_sigreturn and process_vm_readv
+  x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
+
+local function software(attr)
+  if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
+end
+
+-- Can the signal handler make its system call? Not if the call is another event of this profiler: its signal would make another
+-- call, and so on. Whether a tracepoint or a probe counts the call is tried, more than once, since the event may be one that
+-- something else causes.
+local function may_ask(spec, attr, filter)
+  if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
+  local counting = open.copy(attr)
+  for _, field in ipairs { "sample_period", "sample_freq", "freq", "sample_type", "sigtrap", "remove_on_exec", "sig_data" } do
+    counting[field] = nil
+  end
+  local ev = open.attr({ label = spec.label }, counting, {})
+  local counted = ev and (not filter or ev:set_filter(filter)) and 1 or nil
+  for _ = 1, counted and 3 or 0 do
+    if counted ~= 0 then counted = ev:measure(core.handler_call, (core.pid())).value end
+  end
+  if ev then ev:close() end
+  return counted == 0
+end
+
+local function is_clock(attr)
+  local config = software(attr)
+  return config == 0 or config == 1
+end
+
+-- How often: what the event's own table says, the options, or what suits its kind. Things that happen are taken one by one.
+local function set_rate(attr, opts)
+  if opts.period then
+    attr.sample_period, attr.sample_freq, attr.freq = opts.period, nil, nil
+  elseif opts.freq then
+    attr.sample_freq, attr.sample_period = opts.freq, nil
+  elseif not (attr.sample_period or attr.sample_freq) then
+    if is_clock(attr) or open.is_hardware(attr) then attr.sample_freq = DEFAULT_FREQ else attr.sample_period = 1 end
+  end
+end
+
+-- Our own return from the signal is a system call, and would be a sample, which ends in a return ... So would be the call that
+-- the handler makes on LuaJIT.
+local function filter_of(label, opts)
+  local number = label:find "^raw_syscalls:" and numbers[select(2, core.uname())]
+  local own = number and ("id >= 0 && id != %d"):format(number[1])
+  if own and jit then own = ("%s && id != %d"):format(own, number[2]) end
+  if own and opts.filter then return ("(%s) && %s"):format(opts.filter, own) end
+  return own or opts.filter
+end
+
+local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
+
+-- The attr of an event and how it is weighed: "exact", "switches" or nil.
+local function prepare(spec, opts)
+  local attr = open.copy(spec.attrs[1])
+  set_rate(attr, opts)
+  attr.disabled, attr.read_format, attr.inherit = true, {}, nil
+  attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, COOKIE
+  attr.sample_type = opts.native and { "read", "callchain" } or { "read" }
+  if opts.timeline then
+    for _, what in ipairs { "time", "addr", "cpu" } do table.insert(attr.sample_type, what) end
+    attr.use_clockid, attr.clockid = true, "monotonic"
+  end
+  if software(attr) == 3 and not (opts.period or spec.attrs[1].sample_period) then
+    attr.sample_type = { "tid", "time", "read", "cpu" }
+    attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil
+    attr.context_switch, attr.sample_id_all = true, true
+    return attr, "switches"
+  end
+  return attr, attr.sample_period == 1 and "exact" or nil
+end
+
+-- Opens it: with the kernel where that is allowed, by the signal of old kernels where there is no other.
+local function open_event(spec, attr, weighed)
+  local label, by_descriptor = spec.label, false
+  local why = open.silent(attr)
+  if why then return nil, label .. ": " .. why, "EACCES" end
+  local function try() return open.attr({ label = label, unit = spec.unit, scale = spec.scale }, attr, {}) end
+  local ev, message, code = try()
+  if not ev and code == "EACCES" and not attr.exclude_kernel then
+    attr.exclude_kernel = true
+    local again = not open.silent(attr) and try()
+    if again then
+      ev = again
+      if not is_clock(attr) then label = label .. (label:find ":%a+$" and "u" or ":u") end
+    end
+  end
+  if not ev and (code == "EINVAL" or code == "E2BIG") and weighed ~= "switches" then
+    attr.sigtrap, attr.remove_on_exec, attr.sig_data = nil, nil, nil
+    ev = try()
+    by_descriptor = ev ~= nil
+  end
+  if not ev then return nil, message, code end
+  return ev, label, by_descriptor
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Profiler
+
+local Profiler = {}
+Profiler.__index = Profiler
+Profiler.__name = "perf.Profiler"
+
+-- Of the files that stand between the program and what is profiled.
+local source = debug.getinfo(1, "S").source
+local hidden = { source, (source:gsub("profiler%.lua$", "zone.lua")) }
+
+-- From where to where the interpreter's code is, by the mappings of the process.
+local function interpreter_code()
+  local here = core.object_address()
+  local f = io.open "/proc/self/maps"
+  if not f then return nil end
+  local of, found = {}, nil
+  for line in f:lines() do
+    local from, to, path = line:match "^(%x+)%-(%x+) %S+ %S+ %S+ %S+ +(/.*)$"
+    if path then
+      from, to = tonumber(from, 16), tonumber(to, 16)
+      local range = of[path] or { from, to }
+      range[2], of[path] = to, range
+      if here >= from and here < to then found = range end
+    end
+  end
+  f:close()
+  return found and found[1], found and found[2]
+end
+
+-- Opens event and sampler for the next start.
+local function arm(self)
+  local attr, weighed = prepare(self.spec, self.opts)
+  local ev, label, by_descriptor = open_event(self.spec, attr, weighed)
+  if not ev then return nil, label, by_descriptor end
+  local filter = filter_of(self.spec.label, self.opts)
+  if filter then
+    local ok, message, code = ev:set_filter(filter)
+    if not ok then
+      ev:close()
+      return nil, message, code
+    end
+  end
+  local from, to
+  if self.opts.native then from, to = interpreter_code() end
+  local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
+    native = self.opts.native, may_ask = may_ask(self.spec, attr, filter), by_descriptor = by_descriptor,
+    coroutines = self.opts.coroutines, hidden = hidden,
+    code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
+  if not sampler then
+    ev:close()
+    return nil, label .. ": " .. message, code
+  end
+  self.ev, self.sampler, self.label, self.attr = ev, sampler, label, attr
+  self.unit = (weighed == "switches" or is_clock(attr)) and "ns" or self.spec.unit or ""
+  return true
+end
+
+local function disarm(self)
+  if self.sampler then self.sampler:close() end
+  if self.ev then self.ev:close() end
+  self.sampler, self.ev = nil, nil
+end
+
+local function check(p, method) return blame.object(p, Profiler, "Profiler", method) end
+
+--- Begin. The event counts the calling thread.
+-- @return true; or nil, message, code: "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
+function Profiler:start()
+  check(self, "start")
+  if self.closed then blame.method("start", "Profiler is closed", 1) end
+  local state = self.sampler and self.sampler:state()
+  if state == "running" then return nil, "the profiler is running already", "EBUSY" end
+  if state ~= "new" then
+    disarm(self)
+    local ok, message, code = arm(self)
+    if not ok then return nil, message, code end
+  end
+  self.started, self.pid, self.tid = core.unix_time(), core.pid()
+  local ok, message, code = self.sampler:start()
+  if not ok then return nil, self.label .. ": " .. message, code end
+  return true
+end
+
+local function profile_of(self) return require("perf.profile.collect").make(self, self.sampler:result()) end
+
+--- End.
+-- @treturn Profile or nil, message, code: "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
+function Profiler:stop()
+  local state = check(self, "stop").sampler and self.sampler:state()
+  -- "stopped": by the state's close, before this
+  if state ~= "running" and state ~= "inherited" and state ~= "stopped" then
+    return nil, "the profiler is not running", "EINVAL"
+  end
+  local ok, message, code = self.sampler:stop()
+  if state == "inherited" then
+    disarm(self)
+    return nil, core.inherited "Profiler", "ECHILD"
+  end
+  if not ok then
+    disarm(self)
+    return nil, self.label .. ": " .. message, code
+  end
+  local made, prof = pcall(profile_of, self)
+  if not made then -- for want of memory, most likely: LuaJIT and Lua 5.1 do not collect before they give up
+    collectgarbage()
+    prof = profile_of(self)
+  end
+  disarm(self)
+  return prof
+end
+
+--- Whether it is running, in this process.
+function Profiler:is_running()
+  return self.sampler ~= nil and self.sampler:state() == "running"
+end
+
+function Profiler:__tostring()
+  local attr = self.attr
+  local how = attr.sample_freq and ("%d Hz"):format(attr.sample_freq) or ("every %s"):format(tostring(attr.sample_period))
+  return ("perf.Profiler(%s, %s, %s)"):format(self.label, how, self:is_running() and "running" or "stopped")
+end
+
+--- Give up what it holds, and what it has found so far. Idempotent.
+function Profiler:close()
+  disarm(check(self, "close"))
+  self.closed = true
+end
+Profiler.__close = Profiler.close
+
+local function new(opts)
+  opts = check_options(opts)
+  local spec, message, code = require("perf.names").resolve(opts.event or "task-clock")
+  if not spec then return nil, message, code end
+  if #spec.attrs > 1 then
+    return nil, ("%s: is counted by %d PMUs of this machine: name it with its PMU"):format(spec.label, #spec.attrs), "EINVAL"
+  end
+  if never[spec.label] then
+    return nil, spec.label .. ": the profiler's own signal ends in one, which would be profiled in turn without end", "EINVAL"
+  end
+  local self = setmetatable({ opts = opts, spec = spec }, Profiler)
+  local ok
+  ok, message, code = arm(self)
+  if not ok then return nil, message, code end
+  return self
+end
+
+--- Make a profiler.
+-- @tab[opt] opts `event`: what to profile by, a name as perf stat -e takes it or a table of attr fields, task-clock when not
+-- given. `freq`: samples a second, or `period`: the event's count from one to the next; 999 a second for clocks and hardware
+-- counters when not given, and period 1 for all others, which makes the profile exact. `native`: true adds the C
+-- and kernel functions of the call chain. `coroutines`: "resumer" shows a coroutine under the stack that resumed it, "creator"
+-- under that which made it, "alone", the default, by itself. `timeline`: true, or a number of
+-- samples (100,000), keeps each by itself as well, for `prof:timeline()`. `filter`: of a tracepoint.
+-- The event context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were.
+-- @treturn Profiler or nil, message, code. Raises for an unknown event or option
+function M.profiler(opts)
+  local p, message, code = new(opts) -- in no tail call, so that a mistake has this function's name
+  return p, message, code
+end
+
+local function finish(p, ok, ...)
+  local prof, message, code = p:stop()
+  p:close()
+  if not ok then blame.again(...) end
+  if not prof then return nil, message, code end
+  return prof, ...
+end
+
+--- Profile a function.
+-- @tab[opt] opts as `perf.profiler` takes them
+-- @func fn the function
+-- @param ... its arguments
+-- @treturn Profile then fn's results. An error of fn's is raised again unchanged, with the profiler stopped. Or nil,
+-- message, code, and fn is not called.
+function M.profile(opts, ...)
+  if type(opts) == "function" then return M.profile({}, opts, ...) end
+  local fn = ...
+  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), 2) end
+  local p, message, code = new(opts)
+  if not p then return nil, message, code end
+  local ok
+  ok, message, code = p:start()
+  if not ok then
+    p:close()
+    return nil, message, code
+  end
+  return finish(p, pcall(...))
+end
+
+return M

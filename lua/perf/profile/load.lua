@@ -1,0 +1,150 @@
+--- Profiles out of files: what luaperf and `prof:speedscope` wrote, other sampled speedscope files, folded stacks, and perf.data.
+-- @module perf.profile.load
+local Profile = require "perf.profile.profile"
+local merged = require "perf.profile.merged"
+local file = require "perf.base.file"
+local folded = require "perf.profile.report.folded"
+local host = require "perf.kernel.host"
+
+local M = {}
+
+-- Checks of what a file claims: raises a table, which the caller turns into nil, message, "EBADMSG".
+local function expect(ok, what)
+  if not ok then error({ text = what }, 0) end
+  return ok
+end
+
+local function is(v, kind) return v == nil or type(v) == kind end
+
+local units = { nanoseconds = 1, microseconds = 1e3, milliseconds = 1e6, seconds = 1e9 }
+
+local function frames_of(list)
+  local frames = {}
+  for i, f in ipairs(expect(type(list) == "table" and list, "no frames")) do
+    expect(type(f) == "table" and type(f.name) == "string" and is(f.file, "string") and is(f.line, "number")
+      and is(f.func, "string") and is(f.kind, "string") and is(f.module, "string") and is(f.linedefined, "number"),
+      ("frame %d is malformed"):format(i - 1))
+    frames[i] = { name = f.name, file = f.file, line = f.line, linedefined = f.linedefined, func = f.func or f.name,
+      kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module, address = f.address }
+  end
+  return frames
+end
+
+local function stack_of(ids, frames, i)
+  expect(type(ids) == "table", ("sample %d is not a list"):format(i))
+  local stack, depth = {}, #ids
+  for k = 1, depth do
+    stack[depth + 1 - k] = expect(frames[(tonumber(ids[k]) or -1) + 1], ("sample %d has a frame that does not exist"):format(i))
+  end
+  return stack
+end
+
+-- Samples that stand one after the other in time become one for each stack.
+local function by_stack(list)
+  local out = merged(list)
+  table.sort(out, function(a, b) return a.weight > b.weight end)
+  return out
+end
+
+local function from_speedscope(t)
+  local shared = expect(type(t) == "table" and type(t.shared) == "table" and t.shared, "it is JSON, but not a speedscope file")
+  local frames = frames_of(shared.frames)
+  local p = expect(type(t.profiles) == "table" and t.profiles[(tonumber(t.activeProfileIndex) or 0) + 1] or
+    type(t.profiles) == "table" and t.profiles[1], "no profile in it")
+  expect(p.type == "sampled", "its profile is not a sampled one")
+  expect(type(p.samples) == "table" and type(p.weights) == "table" and #p.samples == #p.weights, "samples and weights differ")
+  local scale = units[p.unit] or 1
+  local zones, zone, counts = p.zones or {}, p.zone or {}, p.counts or {}
+  local list, sum, samples = {}, 0, 0
+  for i, ids in ipairs(p.samples) do
+    local weight = expect(tonumber(p.weights[i]), ("weight %d is not a number"):format(i)) * scale
+    local label = zones[(tonumber(zone[i]) or 0) + 1]
+    list[i] = { stack = stack_of(ids, frames, i), weight = weight, count = tonumber(counts[i]) or 1,
+      zone = type(label) == "string" and label ~= "" and label or nil }
+    sum, samples = sum + weight, samples + list[i].count
+  end
+  local own = type(t.lua_perf) == "table" and t.lua_perf or {}
+  local function field(name, kind) return type(own[name]) == kind and own[name] or nil end
+  return Profile.new({ event = field("event", "string") or tostring(p.name or t.name or "samples"),
+    unit = field("unit", "string") or (units[p.unit] and "ns" or ""), total = field("total", "number") or sum,
+    lost = field("lost", "number") or 0, sample_count = field("sample_count", "number") or samples,
+    freq = field("freq", "number"), period = field("period", "number"), started = field("started", "number"),
+    duration_ns = field("duration_ns", "number"), pid = field("pid", "number"), tid = field("tid", "number"),
+    comm = field("comm", "string") }, field("event", "string") and list or by_stack(list))
+end
+
+local function frame_of(name)
+  local path, line, func = name:match "^(.-):(%d+) (.*)$"
+  return { name = name, func = func or name, file = path, line = tonumber(line or nil), kind = path and "lua" or "native" }
+end
+
+local function from_folded(content)
+  local stacks, message = folded.decode(content)
+  expect(stacks, message)
+  local frames = setmetatable({}, { __index = function(t, name)
+    t[name] = frame_of(name)
+    return t[name]
+  end })
+  local list, sum = {}, 0
+  for i, s in ipairs(stacks) do
+    local stack = {}
+    for k = #s.names, 1, -1 do stack[#stack + 1] = frames[s.names[k]] end
+    list[i], sum = { stack = stack, weight = s.weight, count = 1 }, sum + s.weight
+  end
+  return Profile.new({ event = "samples", unit = "", total = sum, lost = 0, sample_count = sum }, by_stack(list))
+end
+
+local function decode(content)
+  if content:find "^%s*{" then
+    local t, message = require "perf.base.json_decode".decode(content)
+    return { from_speedscope(expect(t, message)) }
+  end
+  return { from_folded(content) }
+end
+
+local function load(path)
+  local f = io.open(path, "rb")
+  local magic = f and f:read(8) or ""
+  if f then f:close() end
+  if magic == "PERFILE2" or magic == "2ELIFREP" then return require "perf.profile.load_data".load(path) end
+  if magic:sub(1, 2) == "\31\139" or magic:sub(1, 1) == "\10" then
+    return nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG"
+  end
+  if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
+  local content, message, code = host.slurp(path)
+  if not content then return nil, message, code end
+  local ok, list = pcall(decode, content)
+  if ok then return list end
+  if type(list) ~= "table" then error(list, 0) end
+  return nil, ("%s: %s"):format(path, list.text), "EBADMSG"
+end
+
+-- What can be read once is read into a file: its kind shows in its first bytes.
+local function spool(f, path)
+  local place = os.tmpname()
+  local list, ok, message, code
+  ok, message, code = file.write(place, function(put)
+    for part in function() return f:read(65536) end do put(part) end
+  end)
+  if ok then list, message, code = load(place) end
+  os.remove(place)
+  if message and message:sub(1, #place) == place then message = path .. message:sub(#place + 1) end
+  return list, message, code
+end
+
+--- Read the profiles of a file, which may be a pipe.
+-- @string path its name
+-- @return array of Profiles: one, or one for each event of a perf.data file, and a message where it is damaged and they are of a
+-- part of it; or nil, message, code: "EBADMSG" when it is no such file
+function M.load(path)
+  local f = io.open(path, "rb")
+  if not f or f:seek "set" then
+    if f then f:close() end
+    return load(path)
+  end
+  local list, message, code = spool(f, path)
+  f:close()
+  return list, message, code
+end
+
+return M

@@ -1,0 +1,261 @@
+--- Profiles out of a perf.data file: its samples with their call chains, named by the symbols of the files that were mapped, of
+-- JIT maps that are still there, and of this machine's kernel where it is the one that was recorded.
+--
+-- Records stand in the file nearly in time order. A process's maps are those that it had at the end of the file, which is
+-- wrong only for a sample of a process that ran another program before.
+-- @module perf.profile.load_data
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local host = require "perf.kernel.host"
+local jitmap = require "perf.symbols.jitmap"
+local Profile = require "perf.profile.profile"
+
+local M = {}
+
+local HIGH = 2147483648 -- the upper half of what is the kernel's, and of context markers
+local function upper(addr)
+  local _, high = core.halves(addr)
+  return high
+end
+
+-- A context marker: one of the last 4095 addresses.
+local function is_marker(addr)
+  local low, high = core.halves(addr)
+  return high == 4294967295 and low > 4294963200
+end
+
+local Reader = {}
+Reader.__index = Reader
+
+function Reader:process(pid)
+  local p = self.processes[pid]
+  if not p then
+    p = { maps = {}, comm = nil, frames = {} }
+    self.processes[pid] = p
+  end
+  return p
+end
+
+local tells = {}
+
+local KERNEL = "^%[kernel%.kallsyms%]"
+
+function tells.mmap(reader, rec)
+  if rec.build_id and rec.filename:find(KERNEL) then reader.kernel_id = rec.build_id end
+  if rec.filename:sub(1, 1) ~= "[" and rec.pid >= 0 then
+    local maps = reader:process(rec.pid).maps
+    maps[#maps + 1] = { addr = rec.addr, len = rec.len, pgoff = rec.pgoff, filename = rec.filename,
+      build_id = rec.build_id }
+  end
+end
+tells.mmap2 = tells.mmap
+
+function tells.comm(reader, rec)
+  local p = reader:process(rec.pid)
+  if rec.pid == rec.tid or not p.comm then p.comm = rec.comm end
+  if rec.exec then p.maps = {} end
+end
+
+function tells.fork(reader, rec)
+  if rec.pid == rec.ppid then return end
+  local from, to = reader:process(rec.ppid), reader:process(rec.pid)
+  to.comm = to.comm or from.comm
+  if #to.maps == 0 then
+    for i, map in ipairs(from.maps) do to.maps[i] = map end
+  end
+end
+
+function tells.lost_samples(reader, rec)
+  local label = rec.event or "samples"
+  reader.lost_of[label] = (reader.lost_of[label] or 0) + core.halves(rec.lost or 0)
+end
+
+-- The samples lost of one event, if the file says which event lost them; else of all events.
+local function lost_of(reader, label)
+  if next(reader.lost_of) then return reader.lost_of[label] or 0 end
+  return reader.lost
+end
+
+function tells.sample(reader, rec)
+  local chain, addrs = rec.callchain, {}
+  for _, addr in ipairs(chain or {}) do
+    if not is_marker(addr) then addrs[#addrs + 1] = addr end
+  end
+  if #addrs == 0 then addrs[1] = rec.ip end
+  local label = rec.event or "samples"
+  local event = reader.events[label]
+  if not event then
+    event = { label = label, stacks = {}, list = {}, total = 0, count = 0 }
+    reader.events[label], reader.order[#reader.order + 1] = event, event
+  end
+  local parts = { rec.pid or 0 }
+  for i, addr in ipairs(addrs) do parts[i + 1] = core.hex(addr) end
+  local key = table.concat(parts, ",")
+  local stack = event.stacks[key]
+  if not stack then
+    stack = { pid = rec.pid or 0, addrs = addrs, weight = 0, count = 0 }
+    event.stacks[key], event.list[#event.list + 1] = stack, stack
+  end
+  local period = tonumber(rec.period) or reader.period[label] or 1
+  stack.weight, stack.count = stack.weight + period, stack.count + 1
+  event.total, event.count = event.total + period, event.count + 1
+  if rec.time then
+    local time = tonumber(rec.time)
+    reader.first, reader.last = math.min(reader.first or time, time), math.max(reader.last or time, time)
+  end
+end
+
+-- Names for the addresses of a process, where perf.symbols is built.
+local function resolver_of(p, symbols, kernel)
+  if p.resolver == nil then
+    local files = {}
+    for _, map in ipairs(p.maps) do
+      if not map.filename:find "^//" then files[#files + 1] = map end
+    end
+    p.resolver = symbols and symbols.open { maps = files, kernel = kernel or false } or false
+  end
+  return p.resolver
+end
+
+local function mapped(p, addr)
+  for i = #p.maps, 1, -1 do
+    local map = p.maps[i]
+    local low, high = core.halves(addr)
+    local from_low, from_high = core.halves(map.addr)
+    local offset = (high - from_high) * 4294967296 + low - from_low
+    if offset >= 0 and offset < tonumber(map.len) then return map end
+  end
+end
+
+local function jit_name(reader, pid, addr)
+  local list = reader.jit[pid]
+  if list == nil then
+    local f = reader.symbols and jitmap.new(pid, function(path, uid) return reader.symbols_ext.read_owned(path, uid) end)
+    list = f or false
+    reader.jit[pid] = list
+  end
+  return list and (list:find(addr))
+end
+
+-- The frame of an address; those of one symbol in one process are one.
+local function frame_of(reader, pid, addr, called)
+  local p = reader:process(pid)
+  local key = core.hex(addr) .. (called and "+" or "")
+  local frame = p.frames[key]
+  if frame then return frame end
+  local kernel = upper(addr) >= HIGH
+  local resolver = resolver_of(p, reader.symbols, reader.kernel)
+  local found = resolver and resolver:resolve(addr, called)
+  local map = not kernel and not (found and found.symbol) and mapped(p, addr)
+  local name, kind = found and found.symbol, kernel and "kernel" or "native"
+  local module = found and found.module or kernel and "[kernel.kallsyms]" or nil
+  if map and not name then
+    module = map.filename
+    if module:find "^//anon" then name = jit_name(reader, pid, addr) end
+    kind = name and "jit" or kind
+  end
+  local base = module and module:match "[^/]+$" or "unknown"
+  name = name or base:find "^%[" and base or "[" .. base .. "]"
+  local same = table.concat({ name, kind, module or "" }, "\0")
+  frame = p.frames[same]
+  if not frame then
+    local path, line, func = name:match "^(.-):(%d+) (.*)$"
+    if path and module and module:find "%.symbols$" then -- what perf.profile.report.perf_data wrote
+      frame = { name = name, func = func, file = path, line = tonumber(line), kind = "lua" }
+    else
+      frame = { name = name, func = name, kind = kind, module = module, address = addr }
+    end
+    p.frames[same] = frame
+  end
+  p.frames[key] = frame
+  return frame
+end
+
+local function profile_of(reader, event, file)
+  local by_key, list = {}, {}
+  local pids, comm = {}, nil
+  for _, s in ipairs(event.list) do
+    local stack, parts = {}, {}
+    for i, addr in ipairs(s.addrs) do
+      stack[i] = frame_of(reader, s.pid, addr, i > 1)
+      parts[i] = tostring(stack[i])
+    end
+    local p = reader:process(s.pid)
+    comm, pids[s.pid] = comm or p.comm, true
+    local key = table.concat(parts)
+    local known = by_key[key]
+    if known then
+      known.weight, known.count = known.weight + s.weight, known.count + s.count
+    else
+      known = { stack = stack, weight = s.weight, count = s.count }
+      by_key[key], list[#list + 1] = known, known
+    end
+  end
+  table.sort(list, function(a, b) return a.weight > b.weight end)
+  local first = next(pids)
+  local alone = first and next(pids, first) == nil
+  local base = event.label:gsub(":%a+$", "")
+  local attr = file.attrs[1] and file.attrs[1].attr or {}
+  return Profile.new({ event = event.label, unit = (base == "task-clock" or base == "cpu-clock") and "ns" or "",
+    total = event.total, lost = lost_of(reader, event.label), sample_count = event.count, freq = attr.sample_freq,
+    period = not attr.sample_freq and attr.sample_period or nil, pid = alone and first or nil, comm = comm,
+    duration_ns = reader.first and reader.last - reader.first or nil }, list)
+end
+
+-- This machine's kernel, if the file is of it: the same build, or where the file does not tell, the same release and host.
+local function kernel_of(reader, file)
+  local symbols, theirs = reader.symbols, reader.kernel_id
+  if not symbols then return nil end
+  for _, entry in ipairs(file.features.build_id or {}) do
+    local name = entry.filename
+    if name:find(KERNEL) or name:find "vmlinux[^/]*$" then theirs = theirs or entry.build_id end
+  end
+  local same
+  if theirs then
+    local ours = symbols.build_id "[kernel]"
+    same = ours and theirs:sub(1, #ours) == ours -- a file fills shorter ones up to 20 bytes
+  else
+    local here = file.features.osrelease == (core.uname())
+    same = here and file.features.hostname == host.line "/proc/sys/kernel/hostname"
+  end
+  return same and symbols.kernel() or nil
+end
+
+--- Read a perf.data file.
+-- @string path its name
+-- @return array of Profiles, one for each event that has samples, and a message where the file is damaged and they are of a part
+-- of it; or nil, message, code
+function M.load(path)
+  local file, message, code = require "perf.data".open(path)
+  if not file then return nil, message, code end
+  local have, symbols = pcall(require, "perf.symbols")
+  local reader = setmetatable({ processes = {}, events = {}, order = {}, jit = {}, lost = 0, lost_of = {}, period = {},
+    symbols = have and symbols or nil, symbols_ext = have and require "perf.ext.symbols" or nil }, Reader)
+  for _, e in ipairs(file.attrs) do
+    reader.period[e.name] = not e.attr.sample_freq and tonumber(e.attr.sample_period) or nil
+  end
+  for rec in file:records() do
+    local tell = tells[rec.type]
+    if tell then tell(reader, rec) end
+  end
+  reader.lost = tonumber((file:lost()))
+  message, code = file:error()
+  message = message and ("%s: %s"):format(path, message)
+  if message and #reader.order == 0 then
+    file:close()
+    return nil, message, code
+  end
+  reader.kernel = kernel_of(reader, file)
+  local profiles = {}
+  for i, event in ipairs(reader.order) do profiles[i] = profile_of(reader, event, file) end
+  for _, p in every(reader.processes) do
+    if p.resolver then p.resolver:close() end
+  end
+  if reader.kernel then reader.kernel:close() end
+  file:close()
+  if #profiles == 0 then profiles[1] = Profile.new({ event = file.attrs[1] and file.attrs[1].name or "samples", unit = "",
+    total = 0, lost = reader.lost, sample_count = 0 }, {}) end
+  return profiles, message
+end
+
+return M

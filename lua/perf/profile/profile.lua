@@ -1,0 +1,85 @@
+--- Profile: what a profiler found, by stack.
+--
+-- A plain table, made once and not changed afterwards:
+--
+--     event, unit        the event's name; "ns" for times, "" for counts
+--     total              the event's exact count in the profiled thread while it was profiled, without what profiling itself
+--                        did; the weights of all samples add up to it
+--     lost               samples that found no room
+--     sample_count       samples that were taken
+--     freq or period     samples a second that were asked for, or the event's count from one to the next
+--     started            when, in seconds of Unix time;  duration_ns: for how long
+--     pid, tid, comm     of the thread
+--     timeline_lost      with `timeline`: samples that it had no room for
+--
+-- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
+-- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;
+-- "native" and "kernel", code that the call chain met, with `module` and `address`; "jit", compiled Lua code in a call chain;
+-- "state", for time in none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)",
+-- "(unsampled)".
+-- @classmod Profile
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+
+local Profile = {}
+Profile.__index = Profile
+Profile.__name = "perf.Profile"
+
+--- Make one.
+-- @tab fields see above
+-- @tab samples what `samples` gives
+-- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample
+function Profile.new(fields, samples, timeline)
+  local prof = {}
+  for k, v in every(fields) do prof[k] = v end
+  prof.list, prof.moments = samples, timeline
+  return setmetatable(prof, Profile)
+end
+
+--- Whether a value is a Profile.
+function Profile.is(v) return type(v) == "table" and getmetatable(v) == Profile end
+
+--- Every different stack, the heaviest first: an array of `{stack=, weight=, count=, zone=}`. `stack` is an array of frames, the
+-- innermost first; `weight` what of the event fell on it, in the profile's unit; `count` its samples; `zone` the label of
+-- `perf.zone` that it ran under, or nil.
+function Profile:samples() return self.list end
+
+local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
+
+--- The samples one by one, in the order of their times, where the profiler was made with `timeline`.
+--
+--     for m in prof:timeline() do print(m.time, m.weight, m.stack[1].name) end
+--
+-- @return an iterator of `{time=, addr=, cpu=, weight=, stack=, zone=}`: `time` in nanoseconds of CLOCK_MONOTONIC; `addr` of
+-- events that have one (page faults, breakpoints), else 0; `weight`, `stack` and `zone` as in `samples`, adding up to the same
+-- @raise without `timeline`
+function Profile:timeline()
+  local t = self.moments
+  if not t then blame.raise("the profiler was made without the option 'timeline'", 0) end
+  local i = 0
+  return function()
+    i = i + 1
+    local time, addr, cpu, weight, node = core.moment(t.moments, i)
+    if not time then return nil end
+    local sample = t.place(node)
+    return { time = time, addr = addr, cpu = cpu, weight = weight, stack = sample and sample.stack or nowhere,
+      zone = sample and sample.zone }
+  end
+end
+
+--- Reports, each a module perf.profile.report.NAME whose function NAME takes the profile and what else the method is given.
+local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
+  perf_data = "perf_data", diff = "diff" }
+local function all(...) return ... end -- in its place a tail call would forget how the method was called
+
+for method, name in every(reports) do
+  Profile[method] = function(self, ...)
+    return all(require("perf.profile.report." .. name)[name](blame.object(self, Profile, "Profile", method), ...))
+  end
+end
+
+--- The table of `top`.
+function Profile:__tostring() return tostring(self:top()) end
+
+return Profile

@@ -1,0 +1,81 @@
+--- What changed from one profile to another: shares of the whole, since the two may have run for different times.
+-- @module perf.profile.report.diff
+local format = require "perf.base.format"
+local text = require "perf.profile.report.frame_names"
+local top = require "perf.profile.report.top"
+
+local M = {}
+
+local Difference = {}
+Difference.__index = Difference
+
+local ROWS = 20
+
+-- Rows of two tables by name, the largest change first.
+local function join(before, after, whole_before, whole_after)
+  local rows, by_name = {}, {}
+  local function add(list, whole, key)
+    for _, r in ipairs(list) do
+      local row = by_name[r.name]
+      if not row then
+        row = { name = r.name, kind = r.kind, before = 0, after = 0, before_share = 0, after_share = 0 }
+        by_name[r.name], rows[#rows + 1] = row, row
+      end
+      row[key], row[key .. "_share"] = r.self, whole > 0 and r.self / whole or 0
+    end
+  end
+  add(before, whole_before, "before")
+  add(after, whole_after, "after")
+  for i = #rows, 1, -1 do
+    local row = rows[i]
+    row.change = row.after_share - row.before_share
+    if row.before == 0 and row.after == 0 then table.remove(rows, i) end -- callers alone
+  end
+  table.sort(rows, function(a, b)
+    local x, y = math.abs(a.change), math.abs(b.change)
+    if x ~= y then return x > y end
+    return a.name < b.name
+  end)
+  return rows
+end
+
+--- Compare a profile with an earlier one of the same event.
+-- @param prof Profile
+-- @param before Profile
+-- @return {lines =, functions =}, which prints as tables: each an array, the largest change first, of {name =, before =, after =
+-- own weight, before_share =, after_share =, change = of the share, kind =}; `:flamegraph(path)` draws it
+function M.diff(prof, before)
+  if type(before) ~= "table" or type(before.samples) ~= "function" then
+    error(("bad argument #1 to 'diff' (Profile expected, got %s)"):format(type(before)), 3)
+  end
+  local a, b = top.top(before), top.top(prof)
+  return setmetatable({ event = prof.event, unit = prof.unit or "", after = prof, before = before, totals = { a.total, b.total },
+    lines = join(a.lines, b.lines, a.whole, b.whole),
+    functions = join(a.functions, b.functions, a.whole, b.whole) }, Difference)
+end
+
+--- The difference as a flame graph: red is what takes a larger share than before, blue a smaller one.
+-- @string[opt] path the HTML file; without it the page is returned
+-- @return the page, or true; or nil, message, code
+function Difference:flamegraph(path)
+  return require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
+end
+
+local function part(d, heading, rows)
+  local cells = { { "before", "%", "after", "%", "change", heading } }
+  for i = 1, math.min(ROWS, #rows) do
+    local row = rows[i]
+    cells[i + 1] = { text.amount(row.before, d.unit), ("%.1f"):format(100 * row.before_share), text.amount(row.after, d.unit),
+      ("%.1f"):format(100 * row.after_share), ("%+.1f"):format(100 * row.change), text.line(row.name) }
+  end
+  if #rows > ROWS then cells[#cells + 1] = { "", "", "", "", "", ("... and %d more"):format(#rows - ROWS) } end
+  return format.align(cells, { true, true, true, true, true })
+end
+
+function Difference.__tostring(d)
+  local title = ("%s: before %s, after %s"):format(d.event, text.amount(d.totals[1], d.unit), text.amount(d.totals[2], d.unit))
+  if #d.lines == 0 then return title .. "\nno samples" end
+  return table.concat({ title, part(d, "Lua line", d.lines), part(d, "function", d.functions) }, "\n\n")
+end
+
+return M

@@ -1,0 +1,227 @@
+--- A flame graph as one HTML file that needs nothing else: search, zoom, details, keys, phones, light and dark, and the
+-- difference of two profiles.
+--
+-- The stacks become a tree in arrays (a profile may have a million nodes), which is written in preorder, the widest child first;
+-- the page does the rest (perf.profile.report.flamegraph.page, perf.profile.report.flamegraph.script).
+-- @module perf.profile.report.flamegraph
+local every = require "perf.base.pairs"
+local file = require "perf.base.file"
+local format = require "perf.base.format"
+local json = require "perf.base.json"
+local text = require "perf.profile.report.frame_names"
+
+local M = {}
+
+-- Frames by what they show: those of two profiles that look alike are one.
+local function interner()
+  local list, by_key = {}, {}
+  local function intern(name, kind, f)
+    local key = table.concat({ name, kind or "", f.file or "", f.module or "" }, "\0")
+    local id = by_key[key]
+    if not id then
+      id = #list
+      by_key[key] = id
+      list[id + 1] = { name = name, kind = kind, func = f.func ~= name and f.func or nil, file = f.file, line = f.line,
+        module = f.module }
+    end
+    return id
+  end
+  return list, intern, setmetatable({}, { __index = function(t, f)
+    local id = intern(text.line(f.name), f.kind, f)
+    t[f] = id
+    return id
+  end })
+end
+
+-- The tree of one profile, or two: node 1 is the root; each array is by node.
+local function tree_of(profiles)
+  local frames, intern, ids = interner()
+  local tree = { frame = { intern("all", "root", {}) }, parent = { 0 }, first = {}, next = {}, sums = { 0 }, frames = frames }
+  local n = 1
+  local child, frame, parent, first, next_of = {}, tree.frame, tree.parent, tree.first, tree.next
+  local function step(node, id)
+    local under = child[id]
+    if not under then
+      under = {}
+      child[id] = under
+    end
+    local to = under[node]
+    if not to then
+      n = n + 1
+      to = n
+      under[node], frame[to], parent[to] = to, id, node
+      next_of[to], first[node] = first[node], to
+    end
+    return to
+  end
+  for side, prof in ipairs(profiles) do
+    local own, count = {}, {}
+    tree[side] = { own = own, count = count }
+    -- The way down to the sample before, which most go along for a while.
+    local way, nodes, deep, zone, root = {}, {}, 0, nil, 1
+    for _, sample in ipairs(prof:samples()) do
+      if sample.zone ~= zone then
+        zone, deep = sample.zone, 0
+        root = zone and step(1, intern(text.line(zone), "zone", {})) or 1
+      end
+      local node, stack, depth, known = root, sample.stack, 0, true
+      for i = #stack, 1, -1 do
+        local f = stack[i]
+        depth = depth + 1
+        known = known and depth <= deep and way[depth] == f
+        if known then
+          node = nodes[depth]
+        else
+          node = step(node, ids[f])
+          way[depth], nodes[depth] = f, node
+        end
+      end
+      deep = depth
+      own[node] = (own[node] or 0) + text.number(sample.weight)
+      count[node] = (count[node] or 0) + text.number(sample.count or 1)
+    end
+  end
+  -- A node is made after its parent.
+  local sums = tree.sums
+  for i = n, 1, -1 do
+    sums[i] = (sums[i] or 0) + (tree[1].own[i] or 0)
+    local p = parent[i]
+    if p > 0 then sums[p] = (sums[p] or 0) + sums[i] end
+  end
+  tree.n = n
+  return tree
+end
+
+-- The children of a node onto the end of a list of n, so that the last is to be visited first: the widest. How many the list has
+-- then.
+local function children_of(tree)
+  local sums, frames, frame, next_of = tree.sums, tree.frames, tree.frame, tree.next
+  local function before(a, b)
+    if sums[a] ~= sums[b] then return sums[a] < sums[b] end
+    local x, y = frames[frame[a] + 1].name, frames[frame[b] + 1].name
+    if x ~= y then return x > y end
+    return a > b
+  end
+  return function(list, n, node)
+    local at = tree.first[node]
+    local several = at and next_of[at] and {}
+    while at do
+      if several then several[#several + 1] = at else list[n + 1] = at end
+      at = next_of[at]
+    end
+    if not several then return tree.first[node] and n + 1 or n end
+    table.sort(several, before)
+    for i = 1, #several do list[n + i] = several[i] end
+    return n + #several
+  end
+end
+
+-- A number that is written as a whole one, without making a string of it where that can be.
+local function whole(v)
+  if v % 1 == 0 and v < 2 ^ 46 then return v end
+  return ("%.0f"):format(v)
+end
+
+-- The nodes as numbers: frame, depth, own weight, own count [, the other's].
+local function write_nodes(put, tree)
+  local parts, k = {}, 0
+  local todo, depth, top = { 1 }, { 0 }, 1
+  local a, b, frame, children = tree[1], tree[2], tree.frame, children_of(tree)
+  local first = true
+  while top > 0 do
+    local node, d = todo[top], depth[top]
+    top = top - 1
+    parts[k + 1], parts[k + 2] = frame[node], d
+    parts[k + 3], parts[k + 4] = whole(a.own[node] or 0), whole(a.count[node] or 0)
+    k = k + 4
+    if b then
+      parts[k + 1], parts[k + 2] = whole(b.own[node] or 0), whole(b.count[node] or 0)
+      k = k + 2
+    end
+    local more = children(todo, top, node)
+    for i = top + 1, more do depth[i] = d + 1 end
+    top = more
+    if k >= 16384 or top == 0 then
+      put((first and "" or ",") .. table.concat(parts, ",", 1, k))
+      first, k = false, 0
+    end
+  end
+end
+
+-- JSON within an element of a page: nothing there may look like a tag.
+local function encode(v)
+  return (json.encode(v):gsub("<", "\\u003c"))
+end
+
+local function html(s)
+  return (s:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }))
+end
+
+local function samples(n)
+  return format.commas(n) .. (n == 1 and " sample" or " samples")
+end
+
+local function subtitle(prof, diff)
+  local parts = { text.amount(text.number(prof.total), prof.unit), samples(text.number(prof.sample_count)) }
+  if prof.duration_ns then parts[#parts + 1] = "in " .. format.ns(text.number(prof.duration_ns)) end
+  if text.number(prof.lost) > 0 then parts[#parts + 1] = samples(text.number(prof.lost)) .. " lost" end
+  if prof.started then parts[#parts + 1] = os.date("%Y-%m-%d %H:%M:%S", math.floor(prof.started)) end
+  local line = table.concat(parts, " \194\183 ")
+  return diff and ("%s \194\183 before: %s"):format(line, text.amount(text.number(diff.total), diff.unit)) or line
+end
+
+local known = { title = "string", diff = "table" }
+
+local function check(opts)
+  if opts == nil then return {} end
+  if type(opts) ~= "table" then
+    error(("bad argument #2 to 'flamegraph' (table of options expected, got %s)"):format(type(opts)), 4)
+  end
+  for key, value in every(opts) do
+    if not known[key] then
+      error(("bad argument #2 to 'flamegraph' (unknown option '%s'; there are diff, title)"):format(tostring(key)), 4)
+    elseif type(value) ~= known[key] then
+      error(("bad argument #2 to 'flamegraph' (option '%s': %s expected, got %s)"):format(key, known[key], type(value)), 4)
+    end
+  end
+  return opts
+end
+
+--- Write a profile as a flame graph.
+-- @param prof Profile
+-- @string[opt] path the HTML file; without it the page is returned
+-- @tab[opt] opts `diff`: an earlier Profile to compare with: red is what takes a larger share than there, blue a smaller one;
+-- `title`
+-- @return the page, or true; or nil, message, code when the file cannot be written
+function M.flamegraph(prof, path, opts)
+  opts = check(opts)
+  local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
+    prof.pid and (" (%d)"):format(prof.pid) or ""))
+  return file.deliver(path, "flamegraph", function(put)
+    local tree = tree_of { prof, opts.diff }
+    for _, f in ipairs(tree.frames) do
+      for _, key in ipairs { "func", "file", "module" } do f[key] = f[key] and text.line(f[key]) end
+    end
+    local page = require "perf.profile.report.flamegraph.page"
+    local fill = {}
+    function fill.TITLE() put(html(title)) end
+    function fill.SCRIPT() put(require "perf.profile.report.flamegraph.script") end
+    function fill.DATA()
+      put(('{"title":%s,"subtitle":%s,"unit":%s,"diff":%s,"frames":'):format(encode(title),
+        encode(subtitle(prof, opts.diff)), encode(prof.unit or ""), tostring(opts.diff ~= nil)))
+      put(encode(tree.frames))
+      put ',"nodes":['
+      write_nodes(put, tree)
+      put "]}"
+    end
+    local from = 1
+    for before, name, after in page:gmatch "()@(%u+)@()" do
+      put(page:sub(from, before - 1))
+      fill[name]()
+      from = after
+    end
+    put(page:sub(from))
+  end)
+end
+
+return M

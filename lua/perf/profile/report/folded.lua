@@ -1,0 +1,75 @@
+--- Folded stacks: a line for each, `outermost;...;innermost weight`, as flame graph tools eat it.
+--
+-- A frame's name may not have what the format itself uses, so `;` is \x3b there, a line's end \n or \r and the backslash
+-- \\; bytes that are no UTF-8 are written \xNN. `decode` gives the names back.
+-- @module perf.profile.report.folded
+local file = require "perf.base.file"
+local text = require "perf.profile.report.frame_names"
+
+local M = {}
+
+local escapes = { ["\\"] = "\\\\", [";"] = "\\x3b", ["\n"] = "\\n", ["\r"] = "\\r" }
+local unescapes = { ["\\"] = "\\", n = "\n", r = "\r" }
+
+local function encode(name)
+  if name == "" then return "(no name)" end
+  -- The backslash first: what marks a byte that is no UTF-8 is written after it.
+  return text.utf8((name:gsub("[\\;\n\r]", escapes)))
+end
+
+local function decode(name)
+  return (name:gsub("\\(.)(%x?%x?)", function(c, hex)
+    if c == "x" and #hex == 2 then return string.char(tonumber(hex, 16)) end
+    return unescapes[c] and unescapes[c] .. hex
+  end))
+end
+
+--- Write a profile as folded stacks.
+-- @param prof Profile
+-- @string[opt] path the file; without it the text is returned
+-- @return the text, or true; or nil, message, code when the file cannot be written
+function M.folded(prof, path)
+  return file.deliver(path, "folded", function(put)
+    local names = setmetatable({}, { __index = function(t, frame)
+      local name = encode(frame.name)
+      t[frame] = name
+      return name
+    end })
+    -- Never a stack as a string of its own: those are alike, and LuaJIT's table of strings is slow with such.
+    local parts, n = {}, 0
+    for _, sample in ipairs(prof:samples()) do
+      local stack, depth = sample.stack, #sample.stack
+      for i = depth, 1, -1 do
+        parts[n + 1], parts[n + 2] = names[stack[i]], i > 1 and ";" or ""
+        n = n + 2
+      end
+      parts[n + 1], parts[n + 2] = depth > 0 and "" or "(no stack)", (" %.0f\n"):format(text.number(sample.weight))
+      n = n + 2
+      if n >= 65536 then
+        put(table.concat(parts, "", 1, n))
+        n = 0
+      end
+    end
+    put(table.concat(parts, "", 1, n))
+  end)
+end
+
+--- The stacks of folded text, this module's or another tool's.
+-- @string content
+-- @return array of {names = array of names, the outermost first, weight = number}; or nil, message, "EBADMSG" at a line that
+-- is none
+function M.decode(content)
+  local list = {}
+  for line in content:gmatch "[^\n]+" do
+    local stack, weight = line:match "^(.*) (%d+%.?%d*)%s*$"
+    if not stack then
+      return nil, ("line %d: not a folded stack: %s"):format(#list + 1, text.line(line:sub(1, 60))), "EBADMSG"
+    end
+    local names = {}
+    for name in stack:gmatch "[^;]+" do names[#names + 1] = decode(name) end
+    list[#list + 1] = { names = names, weight = tonumber(weight) }
+  end
+  return list
+end
+
+return M

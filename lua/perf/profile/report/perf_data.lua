@@ -1,0 +1,134 @@
+--- A profile as a perf.data file, for `perf report`, `perf script` and what else reads those.
+--
+-- perf knows addresses and looks their names up in files. So each frame gets an address of its own, in a file of
+-- symbols that is written beside (PATH.symbols) and that the perf.data file says was mapped. Each stack is one sample with its
+-- weight as the period and its frames as the call chain: what perf adds up is the event's count, the number of samples
+-- that it shows is that of different stacks. Where the two files are moved, move them together and tell perf of
+-- the first part of the path: --symfs.
+-- @module perf.profile.report.perf_data
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local state = require "perf.data.synthesize"
+local symbol_file = require "perf.profile.report.symbol_file"
+local text = require "perf.profile.report.frame_names"
+
+local M = {}
+
+local BASE = 0x10000000 -- where the symbols are mapped
+local SAMPLE, USER = 9, 2
+local HALF = math.floor(symbol_file.STEP / 2)
+local MOST = 8000 -- frames of a stack: a record's size has 16 bits
+
+local attr = { type = "software", config = 0, sample_period = 1, sample_type = { "ip", "tid", "time", "period", "callchain" },
+  sample_id_all = true, mmap = true, mmap2 = true, comm = true, task = true }
+
+local function u16(v) return core.number_bytes(v, 2) end
+local function u32(v) return core.number_bytes(v, 4) end
+local function u64(v) return core.number_bytes(v, 8) end
+
+-- The path from the root, for perf to find it from anywhere.
+local function absolute(path)
+  if path:sub(1, 1) == "/" then return path end
+  local cwd = core.cwd()
+  return cwd and cwd .. "/" .. path or path
+end
+
+-- Frames numbered as they come, with what stands for them in a call chain.
+local function addresses()
+  local names, chain = {}, {}
+  return names, setmetatable(chain, { __index = function(t, frame)
+    names[#names + 1] = text.line(frame.name)
+    -- Within the symbol: of a caller, readers look up the byte before.
+    t[frame] = u64(BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
+    return t[frame]
+  end })
+end
+
+-- A function's values, each worked out once.
+local function kept(fn)
+  return setmetatable({}, { __index = function(t, key)
+    t[key] = fn(key)
+    return t[key]
+  end })
+end
+
+-- All samples as records, in blocks.
+local function records_of(prof)
+  local names, address = addresses()
+  local blocks, parts, n = {}, {}, 0
+  local who = u32(prof.pid or 0) .. u32(prof.tid or prof.pid or 0)
+  -- PERF_CONTEXT_USER, -512
+  local ones, low = ("\255"):rep(6), u16(0xfe00)
+  local context = low:byte(1) == 0 and low .. ones or ones .. low
+  local none = { { name = "(no stack)" } }
+  -- What comes again and again, as bytes. A record is no string of its own: LuaJIT's table of strings is slow with what is alike.
+  local head = kept(function(depth) return u32(SAMPLE) .. u16(USER) .. u16(56 + 8 * depth) end)
+  local chain = kept(function(depth) return u64(depth + 1) .. context end)
+  for i, sample in ipairs(prof:samples()) do
+    local stack = #sample.stack > 0 and sample.stack or none
+    local depth = math.min(#stack, MOST)
+    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = head[depth], address[stack[1]], who, u64(i)
+    parts[n + 5], parts[n + 6] = u64(math.floor(text.number(sample.weight))), chain[depth]
+    n = n + 6
+    for k = 1, depth do parts[n + k] = address[stack[k]] end
+    n = n + depth
+    if n >= 32768 then
+      blocks[#blocks + 1] = table.concat(parts, "", 1, n)
+      n = 0
+    end
+  end
+  blocks[#blocks + 1] = n > 0 and table.concat(parts, "", 1, n) or nil
+  return blocks, names
+end
+
+local function write_all(w, prof, blocks, symbols, size)
+  local trailer = core.trailer(attr)
+  local pid, tid = prof.pid or 0, prof.tid or prof.pid or 0
+  local first = core.synth { type = "comm", trailer = trailer, pid = pid, tid = tid, comm = text.line(prof.comm or "lua") }
+    .. core.synth { type = "mmap2", trailer = trailer, pid = pid, tid = tid, addr = BASE, len = symbol_file.TEXT + size,
+      pgoff = 0, ino = 0, maj = 0, min = 0, prot = 5, flags = 2, filename = symbols }
+  local ok, message, code = w:write(first)
+  -- perf warns about every file that does not say where the kernel was.
+  if ok then ok, message, code = state.kernel(function(bytes) return w:write(bytes) end, trailer) end
+  for _, block in ipairs(blocks) do
+    if not ok then return nil, message, code end
+    ok, message, code = w:write(block)
+  end
+  return ok, message, code
+end
+
+--- Write a profile as perf.data, and PATH.symbols beside it.
+-- @param prof Profile
+-- @string path the file
+-- @return true; or nil, message, code when they cannot be written
+function M.perf_data(prof, path)
+  blame.path(path, "perf_data", 2)
+  local blocks, names = records_of(prof)
+  local elf, size = symbol_file.encode(names)
+  local out, message, code = core.output(path)
+  if not out then return nil, message, code end
+  local symbols = path .. ".symbols"
+  local beside, ok
+  beside, message, code = core.output(symbols)
+  ok = beside
+  if ok then ok, message, code = beside:write(elf) end
+  -- What the core's writer makes goes where the output is kept until it is whole.
+  local w
+  if ok then
+    w, message, code = require "perf.data".create(out:place(), { mode = "overwrite", build_ids = false,
+      events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } })
+  end
+  if w then
+    ok, message, code = write_all(w, prof, blocks, absolute(symbols), size)
+    local closed, m, c = w:close()
+    if ok and not closed then ok, message, code = nil, m, c end
+    if ok then ok, message, code = beside:commit() end
+    if ok then return out:commit() end
+    message = message:gsub(out:place():gsub("%p", "%%%0"), (path:gsub("%%", "%%%%")))
+  end
+  out:close()
+  if beside then beside:close() end
+  return nil, message, code
+end
+
+return M

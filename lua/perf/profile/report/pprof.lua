@@ -1,0 +1,169 @@
+--- pprof's format: the protocol buffer message Profile, which `go tool pprof` opens, compressed where lua-zlib is there.
+--
+-- A field is a varint of its number and wire type (0: a varint; 2: a length and bytes). The numbers used:
+--
+--     Profile   1 sample_type  2 sample  3 mapping  4 location  5 function  6 string_table  9 time_nanos
+--               10 duration_nanos  11 period_type  12 period  13 comment  14 default_sample_type
+--     ValueType 1 type  2 unit                       Sample   1 location_id (packed)  2 value (packed)  3 label
+--     Label     1 key  2 str                         Mapping  1 id  5 filename  7 has_functions  8 has_filenames  9 has_lines
+--     Location  1 id  2 mapping_id  3 address  4 line         Line  1 function_id  2 line
+--     Function  1 id  2 name  3 system_name  4 filename  5 start_line
+--
+-- A function here is a Lua function, a C function or a symbol; a location is a line of one. Texts stand once in the table of
+-- strings and are named by their place there.
+-- @module perf.profile.report.pprof
+local core = require "perf.core"
+local file = require "perf.base.file"
+local text = require "perf.profile.report.frame_names"
+
+local M = {}
+
+local char, concat, floor = string.char, table.concat, math.floor
+
+-- A whole number of at most 2^53, or a double beyond.
+local function varint(v)
+  if v < 128 then return char(v) end
+  local bytes, n = {}, 0
+  while v >= 128 do
+    n = n + 1
+    bytes[n] = char(v % 128 + 128)
+    v = floor(v / 128)
+  end
+  bytes[n + 1] = char(v)
+  return concat(bytes, "", 1, n + 1)
+end
+
+-- The same from two halves of 32 bits: ten bytes at most.
+local function varint64(low, high)
+  if high == 0 then return varint(low) end
+  local bytes = {}
+  for i = 1, 4 do
+    bytes[i] = char(low % 128 + 128)
+    low = floor(low / 128)
+  end
+  -- What is left of the low half are its upper four bits.
+  local rest = low + high * 16
+  return concat(bytes) .. varint(rest)
+end
+
+local function exact(v)
+  if type(v) == "number" and v >= 0 and v < 2 ^ 53 then return varint(floor(v)) end
+  return varint64(core.halves(v))
+end
+
+local function number(field, v) return v ~= 0 and varint(field * 8) .. varint(v) or "" end
+local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
+
+-- What is numbered from 1 as it comes, by key.
+local function table_of(put, field)
+  local ids, n = {}, 0
+  return function(key, make)
+    local id = ids[key]
+    if not id then
+      n = n + 1
+      id = n
+      ids[key] = id
+      put(bytes(field, number(1, id) .. make()))
+    end
+    return id
+  end
+end
+
+local function strings_of()
+  local list, index = { "" }, { [""] = 0 }
+  return list, function(s)
+    s = s and text.utf8(s) or ""
+    local i = index[s]
+    if not i then
+      i = #list
+      list[i + 1], index[s] = s, i
+    end
+    return i
+  end
+end
+
+-- What is put in, as the message's bytes.
+local function encode(prof, put)
+  local strings, str = strings_of()
+  local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
+  local event, unit = str(prof.event), str(prof.unit == "ns" and "nanoseconds" or prof.unit == "" and "count" or prof.unit)
+  local value_type = number(1, event) .. number(2, unit)
+  put(bytes(1, number(1, str "samples") .. number(2, str "count")) .. bytes(1, value_type))
+
+  local function mapping_of(name)
+    return add_mapping(name, function() return number(5, str(name)) .. number(7, 1) .. number(8, 1) .. number(9, 1) end)
+  end
+  mapping_of(prof.comm or "lua") -- the first is taken for the program
+  local function function_of(f)
+    local name = f.kind == "lua" and f.func or f.name
+    local where = f.file or ""
+    return add_function(table.concat({ name, where, f.linedefined or "" }, "\0"), function()
+      return number(2, str(name)) .. number(3, str(f.func or name)) .. number(4, str(where))
+        .. number(5, f.linedefined and f.linedefined > 0 and f.linedefined or 0)
+    end)
+  end
+  local locations = setmetatable({}, { __index = function(t, f)
+    local id = add_location(f, function()
+      local line = number(1, function_of(f)) .. number(2, f.line and f.line > 0 and f.line or 0)
+      local address = f.address ~= nil and "\24" .. exact(f.address) or ""
+      return number(2, mapping_of(f.module or prof.comm or "lua")) .. address .. bytes(4, line)
+    end)
+    t[f] = varint(id)
+    return t[f]
+  end })
+
+  local ids, zone_key = {}, nil
+  for _, sample in ipairs(prof:samples()) do
+    local stack = sample.stack
+    for i = 1, #stack do ids[i] = locations[stack[i]] end
+    local label = ""
+    if sample.zone then
+      zone_key = zone_key or str "zone"
+      label = bytes(3, number(1, zone_key) .. number(2, str(sample.zone)))
+    end
+    put(bytes(2, bytes(1, concat(ids, "", 1, #stack)) .. bytes(2, exact(sample.count or 1) .. exact(sample.weight)) .. label))
+  end
+
+  if prof.started then put("\72" .. varint(floor(prof.started * 1e9))) end
+  if prof.duration_ns then put("\80" .. exact(prof.duration_ns)) end
+  put(bytes(11, value_type))
+  local period = prof.period or prof.unit == "ns" and prof.freq and floor(1e9 / prof.freq)
+  if period then put("\96" .. exact(period)) end
+  put("\106" .. "\1" .. varint(str("lua-perf " .. require "perf.version")))
+  put("\112" .. varint(event))
+  for _, s in ipairs(strings) do put(bytes(6, s)) end
+end
+
+-- lua-zlib's stream that makes gzip, or nil. (Other modules go by the name of zlib too.)
+local function gzip()
+  local ok, zlib = pcall(require, "zlib")
+  if not ok or type(zlib) ~= "table" or type(zlib.deflate) ~= "function" then return nil end
+  local made, stream = pcall(zlib.deflate, 6, 31)
+  if not made or type(stream) ~= "function" then return nil end
+  return stream
+end
+
+--- Write a profile for pprof: two values a sample, how many and how much of the event.
+-- @param prof Profile
+-- @string[opt] path the file; without it the bytes are returned
+-- @return the bytes, or true; or nil, message, code when the file cannot be written
+function M.pprof(prof, path)
+  return file.deliver(path, "pprof", function(put)
+    local stream = gzip()
+    local parts, n = {}, 0
+    local function flush(finish)
+      local part = concat(parts, "", 1, n)
+      n = 0
+      if stream then part = stream(part, finish and "finish" or nil) end
+      if part ~= "" then put(part) end
+    end
+    encode(prof, function(part)
+      n = n + 1
+      parts[n] = part
+      if n == 4096 then flush() end
+    end)
+    flush(true)
+  end)
+end
+
+return M

@@ -1,0 +1,117 @@
+--- speedscope's file format, a "sampled" profile, which is also the form in which luaperf keeps profiles: what speedscope
+-- does not know of (a frame's kind, counts, zones, totals) stands in fields of its own that it passes over.
+--
+--     {"$schema": ..., "exporter": "lua-perf ...", "name": event, "activeProfileIndex": 0,
+--      "shared": {"frames": [{"name", "file", "line", "func", "linedefined", "kind", "module", "address"}, ...]},
+--      "profiles": [{"type": "sampled", "name", "unit", "startValue": 0, "endValue": sum,
+--                    "samples": [[frame, ...], ...], "weights": [...],
+--                    "counts": [...], "zones": [name or "", ...], "zone": [number, ...]}],
+--      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "started", "duration_ns", "pid",
+--                   "tid", "comm"}}
+--
+-- Frames are counted from 0, a stack's outermost first.
+-- @module perf.profile.report.speedscope
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local file = require "perf.base.file"
+local json = require "perf.base.json"
+local text = require "perf.profile.report.frame_names"
+
+local M = {}
+
+local units = { ns = "nanoseconds", bytes = "bytes" }
+
+-- Names as JSON can have them.
+local function clean(t)
+  for key, value in every(t) do
+    if type(value) == "string" then t[key] = text.utf8(value) end
+  end
+  return t
+end
+
+-- Numbers with as many digits as they have.
+local function number(v)
+  return json.encode(text.number(v))
+end
+
+local function address(v)
+  return v ~= nil and core.hex(v) or nil
+end
+
+-- A list of any length, written as it is made.
+local function list(put, n, item)
+  local parts, k = {}, 0
+  for i = 1, n do
+    k = k + 1
+    parts[k] = item(i)
+    if k == 4096 then
+      put(table.concat(parts, ",", 1, k) .. (i < n and "," or ""))
+      k = 0
+    end
+  end
+  put(table.concat(parts, ",", 1, k))
+end
+
+-- Numbers things as they come; the array is what was numbered.
+local function numbering()
+  local all = {}
+  return all, setmetatable({}, { __index = function(t, thing)
+    local n = #all
+    all[n + 1] = thing
+    t[thing] = n
+    return n
+  end })
+end
+
+local function samples_of(put, samples)
+  local frames, index = numbering()
+  put '"profiles":[{"type":"sampled","samples":['
+  local ids = {}
+  list(put, #samples, function(i)
+    local stack = samples[i].stack
+    local depth = #stack
+    for k = 1, depth do ids[k] = index[stack[depth + 1 - k]] end
+    return "[" .. table.concat(ids, ",", 1, depth) .. "]"
+  end)
+  put '],"weights":['
+  list(put, #samples, function(i) return number(samples[i].weight) end)
+  put '],"counts":['
+  list(put, #samples, function(i) return number(samples[i].count or 1) end)
+  local zones, zone = numbering()
+  local none = zone[""]
+  put '],"zone":['
+  list(put, #samples, function(i) return samples[i].zone and zone[samples[i].zone] or none end)
+  put '],"zones":['
+  list(put, #zones, function(i) return json.encode(text.utf8(zones[i])) end)
+  put "],"
+  return frames
+end
+
+--- Write a profile for www.speedscope.app.
+-- @param prof Profile
+-- @string[opt] path the file; without it the text is returned
+-- @return the text, or true; or nil, message, code when the file cannot be written
+function M.speedscope(prof, path)
+  return file.deliver(path, "speedscope", function(put)
+    local samples, sum = prof:samples(), 0
+    for _, sample in ipairs(samples) do sum = sum + text.number(sample.weight) end
+    put('{"$schema":"https://www.speedscope.app/file-format-schema.json",')
+    put(('"exporter":%s,"name":%s,"activeProfileIndex":0,'):format(json.encode("lua-perf " .. require "perf.version"),
+      json.encode(text.utf8(("%s, %s"):format(prof.event, prof.comm or "?")))))
+    local frames = samples_of(put, samples)
+    put(('"name":%s,"unit":"%s","startValue":0,"endValue":%s}],"shared":{"frames":['):format(
+      json.encode(text.utf8(prof.event)), units[prof.unit] or "none", number(sum)))
+    list(put, #frames, function(i)
+      local f = frames[i]
+      return json.encode(clean { name = f.name, func = f.func, file = f.file, line = f.line,
+        linedefined = f.linedefined, kind = f.kind, module = f.module, address = address(f.address) })
+    end)
+    put(']},"lua_perf":')
+    put(json.encode(clean { event = prof.event, unit = prof.unit or "", total = prof.total, lost = prof.lost,
+      sample_count = prof.sample_count, freq = prof.freq, period = prof.period, started = prof.started,
+      duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm }))
+    put "}\n"
+  end)
+end
+
+return M

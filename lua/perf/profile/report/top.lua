@@ -1,0 +1,143 @@
+--- The table that a profile prints as: where it was spent, by Lua line and by function.
+--
+-- A stack's weight belongs to its innermost Lua line, whatever C function, kernel code or collector that line was in: the
+-- line's `self`. Every other line of the stack has it in its `total`, once, however often the stack has the line. The
+-- table of functions goes by the innermost frame of any kind.
+-- @module perf.profile.report.top
+local format = require "perf.base.format"
+local text = require "perf.profile.report.frame_names"
+
+local M = {}
+
+local Top = {}
+Top.__index = Top
+
+local DEFAULT = 20
+
+-- Adds up rows by key.
+local function tally()
+  local rows, by_key = {}, {}
+  return rows, function(key, name, frame)
+    local row = by_key[key]
+    if not row then
+      row = { name = name, self = 0, total = 0, count = 0, kind = frame and frame.kind, file = frame and frame.file,
+        line = frame and frame.line, func = frame and frame.func, seen = 0 }
+      by_key[key], rows[#rows + 1] = row, row
+    end
+    return row
+  end
+end
+
+local function sort(rows)
+  table.sort(rows, function(a, b)
+    if a.self ~= b.self then return a.self > b.self end
+    if a.total ~= b.total then return a.total > b.total end
+    return a.name < b.name
+  end)
+  for _, row in ipairs(rows) do row.seen = nil end
+  return rows
+end
+
+-- A function's name and what tells it from others.
+local function function_of(f)
+  if f.kind ~= "lua" then return f.name, f.name end
+  local line = f.linedefined or 0
+  local name = table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
+  return name, name
+end
+
+-- What the tables need of a frame, worked out once.
+local function rows_of(add_line, add_function)
+  return setmetatable({}, { __index = function(t, f)
+    local key, name = function_of(f)
+    local known = { is_lua = f.kind == "lua", fn = add_function(key, name, f) }
+    if known.is_lua then known.line = add_line(f.name, f.name, f) end
+    t[f] = known
+    return known
+  end })
+end
+
+--- Where a profile's weight is.
+-- @param prof Profile
+-- @int[opt=20] n rows of each table as text
+-- @return {lines =, functions =, zones =, total =, unit =, event =}, which prints as tables: each an array, the most first, of
+-- {name =, self =, total =, count = samples of its own, kind =, file =, line =, func =}
+function M.top(prof, n)
+  if n ~= nil and (type(n) ~= "number" or n < 1 or n ~= math.floor(n)) then
+    error(("bad argument #1 to 'top' (positive integer expected, got %s)"):format(tostring(n)), 3)
+  end
+  local lines, add_line = tally()
+  local functions, add_function = tally()
+  local zones, add_zone = tally()
+  local known = rows_of(add_line, add_function)
+  local number, sum, stamp = text.number, 0, 0
+  local function once(row, weight)
+    if row.seen ~= stamp then
+      row.seen, row.total = stamp, row.total + weight
+    end
+  end
+  for _, sample in ipairs(prof:samples()) do
+    local weight, count, stack = number(sample.weight), number(sample.count or 1), sample.stack
+    local found
+    stamp, sum = stamp + 1, sum + weight
+    for i = 1, #stack do
+      local k = known[stack[i]]
+      once(k.fn, weight)
+      if i == 1 then k.fn.self, k.fn.count = k.fn.self + weight, k.fn.count + count end
+      if k.is_lua then
+        once(k.line, weight)
+        found = found or k.line
+      end
+    end
+    if not found then -- no Lua in it
+      local frame = stack[1] or { name = "(no stack)", kind = "state" }
+      found = add_line(frame.name, frame.name, frame)
+      once(found, weight)
+    end
+    found.self, found.count = found.self + weight, found.count + count
+    if sample.zone then
+      local zone = add_zone(sample.zone, sample.zone)
+      zone.self, zone.total, zone.count = zone.self + weight, zone.total + weight, zone.count + count
+    end
+  end
+  local total = number(prof.total)
+  return setmetatable({ lines = sort(lines), functions = sort(functions), zones = sort(zones), event = prof.event,
+    unit = prof.unit or "", total = total, whole = total > 0 and total or sum, sampled = sum, lost = number(prof.lost),
+    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, rows = n or DEFAULT }, Top)
+end
+
+local function plural(n, what)
+  return ("%s %s%s"):format(format.commas(n), what, n == 1 and "" or "s")
+end
+
+local function title(top)
+  local how = top.freq and (" at %d Hz"):format(top.freq) or top.period and (" of every %s"):format(format.commas(top.period))
+  local line = ("%s: %s in %s%s"):format(top.event, text.amount(top.total, top.unit), plural(top.samples, "sample"),
+    how or "")
+  return top.lost > 0 and ("%s, %s lost"):format(line, plural(top.lost, "sample")) or line
+end
+
+local function part(top, heading, rows)
+  local cells = { { "self", "%", "total", "%", heading } }
+  for i = 1, math.min(top.rows, #rows) do
+    local row = rows[i]
+    cells[i + 1] = { text.amount(row.self, top.unit), text.percent(row.self, top.whole),
+      text.amount(row.total, top.unit), text.percent(row.total, top.whole), text.line(row.name) }
+  end
+  if #rows > top.rows then cells[#cells + 1] = { "", "", "", "", ("... and %d more"):format(#rows - top.rows) } end
+  return format.align(cells, { true, true, true, true })
+end
+
+function Top.__tostring(top)
+  local parts = { title(top) }
+  if #top.lines == 0 then
+    parts[2] = "no samples"
+    return table.concat(parts, "\n")
+  end
+  parts[2] = part(top, "Lua line", top.lines)
+  parts[3] = part(top, "function", top.functions)
+  if #top.zones > 0 then parts[4] = part(top, "zone", top.zones) end
+  return table.concat(parts, "\n\n")
+end
+
+return M

@@ -1,0 +1,62 @@
+--- Zones: labels for what runs inside them, which each sample of a profile keeps.
+--
+--     perf.zone("parse", fn, ...)             -- fn's results
+--     local zone = perf.zone "parse"          -- until zone:close(), or the end of its block on 5.4: local zone <close> = ...
+--
+-- A zone belongs to the thread that enters it, not to a coroutine: close it before a yield that lets other coroutines run.
+-- Entering a zone is a store to memory of the thread, through FFI on LuaJIT.
+-- @module perf.profile.zone
+local core = require "perf.core"
+local blame = require "perf.base.argument"
+
+local M = {}
+
+local numbers, names = {}, {}
+
+local function number_of(name)
+  if type(name) ~= "string" then blame.raise("string expected, got " .. type(name)) end
+  local number = core.new_zone() -- unique among all Lua states, since another one may run on this thread too
+  names[number], numbers[name] = name, number
+  return number
+end
+
+--- The name of a zone's number; nil for a number of another Lua state.
+function M.name(number) return names[number] end
+
+local set = core.set_zone
+local has_ffi, ffi = pcall(require, "ffi")
+if has_ffi and rawget(_G, "jit") then
+  local setter = ffi.cast("uint32_t (*)(uint32_t)", core.zone_setter())
+  function set(number) return setter(number) end
+end
+
+local Zone = {}
+Zone.__index = Zone
+Zone.__name = "perf.Zone"
+
+--- Leave the zone for the one that it was entered from. Idempotent.
+function Zone:close()
+  if self.outer then set(self.outer) end
+  self.outer = nil
+end
+Zone.__close = Zone.close
+
+local function finish(outer, ok, ...)
+  set(outer)
+  if not ok then blame.again(...) end
+  return ...
+end
+
+--- Label what runs from here on, or while a function runs.
+-- @string name
+-- @func[opt] fn a function
+-- @param ... its arguments
+-- @return fn's results, its error raised again unchanged; without fn a Zone, to be closed
+function M.zone(name, fn, ...)
+  local number = numbers[name] or number_of(name)
+  if fn == nil then return setmetatable({ outer = set(number) }, Zone) end
+  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), 2) end
+  return finish(set(number), pcall(fn, ...))
+end
+
+return M

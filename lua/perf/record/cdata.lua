@@ -1,0 +1,406 @@
+--- Records as LuaJIT's compiler can read them.
+--
+-- A Record of a ring or of a file is here a cdata: its bytes, and a tag (csrc/binding/record/cdata.c). The fields of a sample
+-- that stand in the same place in every sample of its event are read from there by compiled code; every other field is parsed out
+-- of the bytes by C when it is asked for, by the same functions that serve the Records that are userdata. A record that is taken
+-- costs its cdata and one call through FFI; one that is used again, the call.
+--
+-- A tag stands for a layout and what is known of the event: its label, its group's and its attr. Tags are interned by content and
+-- kept, so there are as many as different events.
+--
+-- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.counts.read).
+-- @module perf.record.cdata
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+local ffi = require "ffi"
+local record = require "perf.record"
+local wake = require "perf.event.wake"
+
+if core.packed then return core.packed end -- it gives the core's classes their methods, which is done once
+
+local M = {}
+core.packed = M
+
+local TAKEN, NONE, UNTAGGED = 1, 0, -1
+
+local Packed -- the ctype
+
+local i32p, u16p, u64 = ffi.typeof "const int32_t *", ffi.typeof "const uint16_t *", ffi.typeof "uint64_t"
+local band = require "bit".band
+local unpack = unpack or table.unpack -- luacheck: compat
+local cast, tonumber = ffi.cast, tonumber -- each look-up of a name would be one more check in compiled code
+
+---------------------------------------------------------------------------------------------------------------------
+-- Fields: getters, one for each way of reading and each place
+
+local EXACT = 2 ^ 53 -- numbers are exact below, and it itself
+
+local function exactly(v, n)
+  if v == EXACT or v == -EXACT then return n end
+end
+
+local reads = {}
+
+-- One of 64 bits that is never negative; or as the same bits a number of more than 2^63.
+local function unsigned(place)
+  local i = place / 8
+  return function(rec)
+    local v = rec._b[i]
+    local n = tonumber(v)
+    if n >= 0 and n < EXACT then return n end
+    return exactly(v, n) or cast(u64, v)
+  end
+end
+
+local function signed(place)
+  local i = place / 8
+  return function(rec)
+    local v = rec._b[i]
+    local n = tonumber(v)
+    if n < EXACT and n > -EXACT then return n end
+    return exactly(v, n) or v
+  end
+end
+
+local function int(place)
+  local i = place / 4
+  return function(rec) return cast(i32p, rec._b)[i] end
+end
+
+for name in ("time id stream_id period event_id"):gmatch "%S+" do reads[name] = unsigned end
+for name in ("ip addr"):gmatch "%S+" do reads[name] = signed end
+for name in ("pid tid cpu"):gmatch "%S+" do reads[name] = int end
+
+local getter = { [unsigned] = {}, [signed] = {}, [int] = {} }
+local function read_at(how, place)
+  local known = getter[how]
+  known[place] = known[place] or how(place)
+  return known[place]
+end
+
+local function misc(rec) return cast(u16p, rec._b)[2] end
+local function size(rec) return cast(u16p, rec._b)[3] end
+local function type_id(rec) return cast(i32p, rec._b)[0] end
+local function exact_ip(rec) return band(cast(u16p, rec._b)[2], 0x4000) ~= 0 end
+local function is_sample() return "sample" end
+
+local field_number = {}
+for i, name in ipairs(core.record_fields()) do field_number[name] = i end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Tags
+
+local shapes = {} -- by tag: {name = getter}
+local infos, layouts = {}, {} -- by tag: what wrote it, and the layout as C has it
+local tags = {} -- by content
+
+-- A field that is parsed out: its getter is made when it is first asked for.
+local function parsed(layout, info)
+  return function(shape, name)
+    local i = field_number[name]
+    if not i then return nil end
+    local function get(rec) return core.packed_field(rec, layout, info, i) end
+    rawset(shape, name, get)
+    return get
+  end
+end
+
+local function shape_of(layout, info, places)
+  local shape = setmetatable({ size = size, misc = misc, raw_fields = record.raw_fields }, { __index = parsed(layout, info) })
+  for name, place in every(places or {}) do shape[name] = read_at(reads[name], place) end
+  if places then
+    shape.type, shape.type_id, shape.exact_ip = is_sample, type_id, exact_ip
+  end
+  return shape
+end
+
+-- What tells one attr from another: its bytes, or, where a damaged file has values that no attr takes, its fields as text.
+local function content(attr)
+  local ok, bytes = pcall(core.pack, attr)
+  if ok then return bytes end
+  local fields = {}
+  for key, v in every(attr) do
+    fields[#fields + 1] = key .. "=" .. (type(v) == "table" and table.concat(v, "|") or tostring(v))
+  end
+  table.sort(fields)
+  return table.concat(fields, " ")
+end
+
+local function intern(info, layout, places)
+  local attr = info.attr and content(info.attr) or ""
+  local labels = table.concat(info.labels or {}, "\0") -- of its group as it is now
+  local key = ("%s\0%d %s\0%d %s"):format(info.label or "", #labels, labels, #attr, attr .. layout)
+  local tag = tags[key]
+  if not tag then
+    tag = #infos / 2 + 1
+    local known = { label = info.label, attr = info.attr, labels = info.labels }
+    for _, sample in ipairs { false, places } do
+      local n = #infos + 1
+      infos[n], layouts[n] = known, layout
+      shapes[2 * tag + (sample and 1 or 0)] = shape_of(layout, known, sample)
+    end
+    tags[key] = tag
+  end
+  return tag
+end
+
+local function info_of(rec) return infos[rec._tag - 1] end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The class
+
+local methods = { totable = record.totable, info = info_of }
+
+--- As the kernel wrote them.
+function methods:bytes()
+  if not ffi.istype(Packed, self) then
+    blame.method("bytes", ("Record expected, got %s"):format(type(self)), 1)
+  end
+  return ffi.string(self._b, size(self))
+end
+
+Packed = ffi.metatype("struct { int32_t _tag; uint32_t _room; int64_t _b[?]; }", {
+  __index = function(rec, name)
+    local get = shapes[rec._tag][name]
+    if get then return get(rec) end
+    return methods[name]
+  end,
+  __tostring = record.tostring,
+  __name = "perf.Record",
+})
+
+local take_event, take_data = core.record_pointers()
+take_event = ffi.cast("int (*)(void *, void *)", take_event)
+take_data = ffi.cast("int (*)(void *, void *)", take_data)
+
+-- Room for n bytes.
+local function new(n)
+  local words = (n + 7) / 8
+  words = words - words % 1
+  local rec = Packed(words)
+  rec._room = words * 8
+  return rec
+end
+
+-- The next record of a source, new or in a Record that is used again; nil and why when there is none to be had in this way.
+-- Without a loop: one within the caller's would be compiled apart from it.
+local function take_new(take, source)
+  local n = take(source, nil)
+  if n > TAKEN then
+    local rec = new(n)
+    take(source, rec)
+    return rec
+  end
+  if n ~= UNTAGGED then return nil, n end
+  core.tag(source, intern)
+  return take_new(take, source)
+end
+
+local function take_into(take, source, into)
+  local n = take(source, into)
+  if n == TAKEN then return into end
+  if n > TAKEN or n == UNTAGGED then return take_new(take, source) end
+  return nil, n
+end
+
+--- Whether it is a Record of this kind.
+function M.is(rec) return ffi.istype(Packed, rec) end
+
+--- What C needs to know of one: its layout.
+function M.layout(rec) return layouts[rec._tag - 1] end
+
+function core.earlier(a, b)
+  local ta, tb = a.time, b.time
+  if ta ~= nil and tb ~= nil then return ta < tb end
+  return ta == nil and tb ~= nil
+end
+
+-- The step of a loop that gives some fields, by their names. One for all loops of the kind, which differ in their state alone:
+-- the compiler takes each closure for another function, so with a closure for each loop it would compile each loop anew. The
+-- state: take and source; rec, which is filled again for each record; type; is_over(), true when the loop is to end at a record
+-- of another type; and otherwise(source, why), which takes what cannot be taken here, and says whether to go on.
+local steps = {}
+
+local function next_step(loop, n, count, step)
+  if n == TAKEN then
+    if loop:is_over() then return nil end
+  elseif n > TAKEN then
+    loop.rec = new(2 * n)
+  elseif n == UNTAGGED then
+    core.tag(loop.source, intern)
+  elseif not loop.otherwise(loop.source, n) then
+    return nil
+  end
+  return step(loop, count)
+end
+
+local function step_of(...)
+  local code = select("#", ...) == 0 and "" or ", rec." .. table.concat({ ... }, ", rec.")
+  steps[code] = steps[code] or loadstring(([[
+    local next_step = ...
+    local function step(loop, count)
+      local rec = loop.rec
+      local n = loop.take(loop.source, rec)
+      if n == 1 and rec.type == loop.type then return count + 1%s end
+      return next_step(loop, n, count, step)
+    end
+    return step]]):format(code), "=each")(next_step)
+  return steps[code]
+end
+
+local FIRST_ROOM = 248 -- most records fit; one that does not has a larger one made
+
+local function never() return false end
+
+-- What each returns.
+local function values(take, source, otherwise, type, ...)
+  return step_of(...), { take = take, source = source, rec = new(FIRST_ROOM), type = type, is_over = never,
+    otherwise = otherwise }, 0
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Files: what perf.data does with its Data
+
+local Data = core.Data.__index
+local each_data, next_data, data_records = Data.each, Data.next, Data.records
+
+local function next_of_file(data)
+  while true do
+    local rec, _, code = next_data(data)
+    if rec or not code then return rec end
+  end
+end
+
+--- The next Record of a file; or nil; or nil, message, code.
+function Data:next()
+  if getmetatable(self) ~= core.Data then return next_data(self) end
+  local rec = take_new(take_data, self)
+  if rec then return rec end
+  return next_data(self)
+end
+
+--- Iterate over a file's records.
+function Data:records()
+  blame.call("records", data_records, self) -- raises what is to be raised
+  return function()
+    local rec = take_new(take_data, self)
+    if rec then return rec end
+    return next_of_file(self)
+  end
+end
+
+function Data:each(type, ...)
+  blame.call("each", each_data, self, type, ...) -- raises what is to be raised
+  return values(take_data, self, function(data)
+    local rec, _, code = next_data(data)
+    return rec or code
+  end, type, ...)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Rings: Event's methods
+
+local Event = core.Event.__index
+local read_record, read_aux, records, poll, each_event = Event.read_record, Event.read_aux, Event.records, Event.poll, Event.each
+
+local passing = { EBADMSG = true, ETIMEDOUT = true, ECANCELED = true }
+
+local read_slowly
+
+--- The next record of the event's ring.
+-- @param[opt=0] timeout seconds to wait for one
+-- @param[opt] into a Record to use again: it is filled anew and returned when it has room
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when the watched process has ended, "EBADMSG" for a damaged one,
+-- after which reading goes on
+function Event:read_record(timeout, into)
+  if getmetatable(self) ~= core.Event or (timeout ~= nil and not (type(timeout) == "number" and timeout >= 0)) then
+    return read_record(self, timeout, into)
+  end
+  local rec, why
+  if into == nil then
+    rec, why = take_new(take_event, self)
+  elseif ffi.istype(Packed, into) then
+    rec, why = take_into(take_event, self, into)
+  else
+    return read_record(self, timeout, into)
+  end
+  if rec then return rec end
+  return read_slowly(self, timeout, into, why)
+end
+
+function read_slowly(self, timeout, into, why)
+  if why ~= NONE then return blame.call("read_record", read_record, self) end
+  local ok, message, code = poll(self, timeout)
+  if not ok then return nil, message, code end
+  return self:read_record(timeout, into)
+end
+
+local function next_slowly(self, timeout, why)
+  if why == NONE then
+    if not poll(self, timeout) then return nil end
+  else
+    local rec, _, code = blame.call("records", read_record, self)
+    if rec or code ~= "EBADMSG" then return rec end
+  end
+  local rec
+  rec, why = take_new(take_event, self)
+  if rec then return rec end
+  return next_slowly(self, timeout, why)
+end
+
+--- Iterate over the records.
+-- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
+-- end after this many seconds, even if records keep coming
+-- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
+function Event:records(opts)
+  blame.call("records", records, self, opts) -- checks the arguments
+  if wake.bounded(opts) then return wake.records(opts, function(timeout) return self:read_record(timeout) end) end
+  local timeout = opts and opts.timeout
+  return function()
+    local rec, why = take_new(take_event, self)
+    if rec then return rec end
+    return next_slowly(self, timeout, why)
+  end
+end
+
+local function otherwise_event(ev, why)
+  if why == NONE then return false end
+  local rec, message, code = read_record(ev)
+  if code and not passing[code] then error("the ring: " .. message, 0) end
+  return rec or code == "EBADMSG"
+end
+
+local function is_table(v) return type(v) == "table" end
+
+-- A loop that ends at its limits, even while records of other types keep coming.
+local function each_bounded(ev, opts, ...)
+  local max, is_over = opts.max or math.huge, wake.timer(opts.duration)
+  local step, loop, first = values(take_event, ev, otherwise_event, ...)
+  loop.is_over = is_over
+  return function(_, count)
+    if count >= max or is_over() then return nil end
+    return step(loop, count)
+  end, nil, first
+end
+
+--- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
+-- @param type a Record's type: "sample", "mmap2" ...
+-- @param ... names of fields whose value is one number or string: "ip", "pid", "time" ...; then optionally a table of limits,
+-- `max` (records) and `duration` (seconds): the loop ends at the first one reached. Use it if records may come faster than the
+-- loop reads
+-- @usage for i, ip, time in ev:each("sample", "ip", "time", { duration = 1 }) do ... end    -- i counts them; a field may be nil
+function Event:each(type, ...)
+  blame.call("each", each_event, self, type, ...) -- checks the arguments
+  local n = select("#", ...)
+  local opts = n > 0 and select(n, ...)
+  if is_table(opts) then return each_bounded(self, opts, type, unpack({ ... }, 1, n - 1)) end
+  return values(take_event, self, otherwise_event, type, ...)
+end
+
+function Event:read_aux(rec, n)
+  if ffi.istype(Packed, rec) and rec.type == "aux" then return read_aux(self, rec.aux_offset, rec.aux_size) end
+  return read_aux(self, rec, n)
+end
+
+return M

@@ -1,0 +1,164 @@
+--- Records: what the kernel writes into an event's ring, or perf into a file.
+--
+--     for rec in ev:records{ timeout = 1 } do print(rec) end
+--
+-- A Record has the fields of its type under the kernel's names (`rec.type`, `rec.ip` ...); one that it does not have is
+-- nil. A field is made when it is asked for: take one that is a table once, not in a loop. Beside what the manual page
+-- lists there are
+--
+-- * `type` the type's name, "unknown" for one newer than this module (then `type_id`, `body` and what sample_id_all adds)
+-- * `event` the label of the event that wrote it, `event_id` its id where sample_type has "id" or "identifier"
+-- * `cpu_mode` "kernel", "user", "hypervisor", "guest_kernel", "guest_user" or "unknown"; `exact_ip`
+-- * `callchain` addresses only; `callchain_contexts` says from which index on they are whose
+-- * `build_id` and `tag` in hexadecimal digits; `raw`, `user_stack`, `aux`, `old`, `new` as strings of bytes
+--
+-- This module has the methods that are Lua; the core loads it when one is first used.
+-- @module perf.record
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+
+local M = {}
+
+local fields = core.record_fields()
+fields[#fields + 1] = "raw_fields"
+
+-- What a record of the perf tool's own has beyond the rest; nil for others. Those are never packed (perf.record.cdata).
+local function user_fields(rec) return type(rec) ~= "cdata" and blame.call("totable", core.user_fields, rec) or nil end
+
+--- The fields of a record as a plain table.
+-- @param rec Record
+-- @return {name = value, ...}, only those it has
+function M.totable(rec)
+  local t = user_fields(rec)
+  if t then -- the perf tool's own: see perf.data
+    t.type, t.type_id, t.size, t.misc = rec.type, rec.type_id, rec.size, rec.misc
+    return t
+  end
+  t = {}
+  for i = 1, #fields do
+    t[fields[i]] = rec[fields[i]]
+  end
+  return t
+end
+
+--- A tracepoint's fields by name: `rec.raw_fields`. nil when the record has no raw bytes, is of no tracepoint, or there is
+-- nothing here that knows its format (libtraceevent, see `perf.features()`).
+-- @param rec Record
+-- @return {name = value, ...} or nil
+function M.raw_fields(rec)
+  local raw = rec.raw
+  local info = rec:info()
+  if not raw then return nil end
+  if info.decode_raw then return info.decode_raw(raw) end
+  local attr = info.attr
+  if not attr or (attr.type ~= "tracepoint" and attr.type ~= 2) or #raw < 8 then return nil end
+  local ok, tracefields = pcall(require, "perf.record.tracefields")
+  if not ok then return nil end
+  return (tracefields.decode(attr.config, raw))
+end
+
+local hexadecimal = { ip = true, addr = true, phys_addr = true, pgoff = true, len = true, misc = true, cookie = true }
+-- Told before the rest, or in other words.
+local head = { type = true, type_id = true, size = true, misc = true, cpu_mode = true, event = true, pid = true, tid = true,
+  cpu = true, time = true, event_id = true, callchain = true, callchain_contexts = true, raw_fields = true, comm = true,
+  branch_stack = true, raw = true, user_stack = true, aux = true, old = true, new = true, body = true }
+local sized = { "raw", "user_stack", "aux", "old", "new", "body" }
+
+-- All digits of a 64-bit value, on every interpreter.
+local function number(v)
+  if type(v) == "number" then return (math.type and math.type(v) == "integer" and "%d" or "%.0f"):format(v) end
+  return (tostring(v):gsub("U?LL$", ""))
+end
+
+-- Nanoseconds as seconds: divided in pieces of 16 bits, so that no digit is rounded.
+local function seconds(time)
+  local low, high = core.halves(time)
+  local whole, rest = 0, 0
+  for _, half in ipairs { high, low } do
+    for _, piece in ipairs { math.floor(half / 65536), half % 65536 } do
+      local v = rest * 65536 + piece
+      rest = v % 1e9
+      whole = whole * 65536 + (v - rest) / 1e9
+    end
+  end
+  return ("%.0f.%09.0f"):format(whole, rest)
+end
+
+-- {1, 2, name=..., n=...} in one line: the array's part first.
+local function flat(name, value)
+  if type(value) == "table" then
+    local parts, keyed = {}, {}
+    for _, v in ipairs(value) do
+      parts[#parts + 1] = type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v)
+    end
+    for k, v in every(value) do
+      if type(k) == "string" and v ~= true and name ~= "namespaces" then keyed[#keyed + 1] = k .. "=" .. flat(k, v) end
+    end
+    table.sort(keyed)
+    for _, v in ipairs(keyed) do parts[#parts + 1] = v end
+    return "{" .. table.concat(parts, " ") .. "}"
+  end
+  if type(value) == "string" and not value:find "^0x" or type(value) == "boolean" then return tostring(value) end
+  return hexadecimal[name] and core.hex(value) or number(value)
+end
+
+-- One of the perf tool's own: its plain fields by name, of the others how much there is.
+local function user_tostring(rec)
+  local out, parts = {rec.type}, {}
+  for name, value in every(core.user_fields(rec)) do
+    if name == "attr" then
+      value = "{...}"
+    elseif name == "data" then
+      value = #value .. " bytes"
+    elseif type(value) == "table" then
+      value = "{" .. #value .. "}"
+    elseif type(value) == "number" and value % 1 ~= 0 then
+      value = tostring(value)
+    elseif type(value) ~= "string" and type(value) ~= "boolean" then
+      value = number(value)
+    end
+    parts[#parts + 1] = name .. "=" .. tostring(value)
+  end
+  table.sort(parts)
+  out[#out + 1] = table.concat(parts, " ")
+  return table.concat(out, #parts > 0 and " " or "")
+end
+
+--- One line, as perf script prints it: who, where, when, which event, and every other field by name.
+-- @param rec Record
+-- @return string
+function M.tostring(rec)
+  if user_fields(rec) then return user_tostring(rec) end
+  local out = {}
+  local function add(...)
+    out[#out + 1] = (...):format(select(2, ...))
+  end
+  if rec.pid then add("%d/%d", rec.pid, rec.tid) end
+  if rec.cpu then add("[%03d]", rec.cpu) end
+  if rec.time then add("%s:", seconds(rec.time)) end
+  if rec.event then add("%s:", rec.event) end
+  add("%s", rec.type == "unknown" and "type " .. number(rec.type_id) or rec.type)
+  if rec.comm then add("%s", rec.comm) end
+  for i = 1, #fields do
+    local name = fields[i]
+    local value = not head[name] and rec[name]
+    if value then add("%s%s", name, value == true and "" or "=" .. flat(name, value)) end
+  end
+  for _, name in ipairs(sized) do
+    local value = rec[name]
+    if value then add("%s=%d bytes", name, #value) end
+  end
+  if rec.cpu_mode ~= "unknown" then add("(%s)", rec.cpu_mode) end
+  local chain = rec.callchain
+  if chain then
+    for i = 1, #chain do chain[i] = core.hex(chain[i]) end
+    add("callchain={%s}", table.concat(chain, " "))
+  end
+  for _, b in ipairs(rec.branch_stack or {}) do
+    add("%s->%s", core.hex(b.from), core.hex(b.to))
+  end
+  return table.concat(out, " ")
+end
+
+return M

@@ -1,0 +1,200 @@
+--- Counting records by what they have in common, in C and without an object for any of them: a profile.
+--
+--     local hits = perf.tally { by = "ip" }
+--     while busy() do
+--       ev:poll(0.1)
+--       hits:take(ev)
+--     end
+--     print(hits)                                   -- the most frequent first
+--
+-- A tally takes records from Events, Groups, Sets and perf.data files. Its memory is bounded: when it has `max` keys, what
+-- comes with another one is added up as `other`. `totals().lost` is how many records the rings that it took from lost. The
+-- records that it counted and the lost ones are all that were produced.
+-- @classmod Tally
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local format = require "perf.base.format"
+
+local M = {}
+
+local Tally = {}
+Tally.__index = Tally
+Tally.__name = "perf.Tally"
+
+local options = { by = true, max = "number", weight = "string", type = "string" }
+
+local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(text:format(...)), 3) end
+
+--- A tally.
+-- @param opts `by`: a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr" ...;
+-- `weight`: the field to add up instead of counting records, such as "period"; `max`: keys at most (65536); `type`: of the
+-- records that are counted ("sample")
+-- @return Tally; or nil, message, code
+function M.tally(opts)
+  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
+  for k, v in every(opts) do
+    if not options[k] then bad("unknown option '%s'", tostring(k)) end
+    if options[k] ~= true and type(v) ~= options[k] then bad("option '%s': %s expected, got %s", k, options[k], type(v)) end
+  end
+  local by, max = opts.by, opts.max or 65536
+  if type(by) == "string" then by = { by } end
+  if type(by) ~= "table" or #by < 1 or #by > 4 then bad "option 'by': one to four names of fields expected" end
+  if max ~= math.floor(max) or max < 1 or max > 2 ^ 30 then
+    bad("option 'max': 1 to 2^30 keys expected, got %s", tostring(max))
+  end
+  local ok, raw, message, code = pcall(core.tally, by, max, opts.weight, opts.type or "sample")
+  if not ok then bad("%s", (raw:gsub("^bad argument .- %((.*)%)$", "%1"))) end
+  if not raw then return nil, message, code end
+  local fields = {}
+  for i, name in ipairs(by) do fields[i] = name end
+  -- _losses: one for each ring and file that records were taken from, {now=, base=}; _of: the same by Event or file. now()
+  -- returns how many records the source has lost so far and whether that is a lower bound, also when the source has been
+  -- collected. base is what it returned at the last `clear`.
+  local self = { _raw = raw, fields = fields, weight = opts.weight }
+  self._losses, self._of = {}, setmetatable({}, { __mode = "k" })
+  return setmetatable(self, Tally)
+end
+
+local function file_loss(file)
+  local alive, lost, at_least = setmetatable({ file }, { __mode = "v" }), nil, nil
+  return function()
+    if alive[1] then lost, at_least = alive[1]:lost() end
+    return lost, at_least
+  end
+end
+
+local function note(self, source, now)
+  local loss = { now = now, base = 0 }
+  self._of[source], self._losses[#self._losses + 1] = loss, loss
+  return loss
+end
+
+-- The loss is looked at when it is asked for: to the kernel that is a system call.
+local function take_ring(self, ev)
+  local n, message, code = self._raw:take(ev)
+  if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
+  return n, message, code
+end
+
+local function take_file(self, file, data)
+  local n, message, code = self._raw:take(data)
+  local loss = self._of[file] or note(self, file, file_loss(file))
+  loss.now() -- the file may be collected
+  return n, message, code
+end
+
+--- Count the records that are there: what is in a ring now, a file to its end.
+-- @param source Event, Group, Set, or what perf.data.open gives
+-- @return how many were counted; or nil, message, code
+function Tally:take(source)
+  if type(source) == "userdata" and getmetatable(source) == core.Event then return take_ring(self, source) end
+  local data = type(source) == "table" and rawget(source, "_data")
+  if data then return take_file(self, source, data) end
+  local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
+  if type(events) ~= "table" or not events[1] then
+    error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
+  end
+  local sum, any = 0, false
+  for i, ev in ipairs(events) do
+    if getmetatable(ev) ~= core.Event then
+      error(("bad argument #1 to 'take' (Event expected at [%d], got %s)"):format(i, type(ev)), 2)
+    end
+    if ev:is_mapped() then
+      local n, message, code = take_ring(self, ev)
+      if not n then return nil, message, code end
+      sum, any = sum + n, true
+    end
+  end
+  if not any then error("no event is mapped: call map() first", 2) end
+  return sum
+end
+
+--- The count of a key: of the fields, in the order of `by`. 0 for one that is not there.
+function Tally:count(...) return self._raw:count(...) end
+
+local function step(self, i, count, ...)
+  if not i then return nil end
+  self.at = i
+  return count, ...
+end
+
+--- Iterate over the keys, in no order.
+-- @usage for count, ip, tid in hits:each() do ... end
+function Tally:each()
+  local raw, place = self._raw, { at = 0 }
+  return function() return step(place, raw:next(place.at)) end
+end
+
+--- The keys with the highest counts.
+-- @param[opt=10] n how many at most
+-- @return array of {count=, share= (0 to 1, of `total`), FIELD=value ...}, the highest first
+function Tally:top(n)
+  if n ~= nil and type(n) ~= "number" then
+    error(("bad argument #1 to 'top' (number expected, got %s)"):format(type(n)), 2)
+  end
+  local list, total = {}, tonumber(self:totals().total)
+  for count, a, b, c, d in self:each() do
+    local e = { count = count, share = tonumber(count) / total }
+    local key = { a, b, c, d }
+    for i, name in ipairs(self.fields) do e[name] = key[i] end
+    list[#list + 1] = e
+  end
+  local fields = self.fields
+  table.sort(list, function(a, b)
+    if a.count ~= b.count then return a.count > b.count end
+    for _, name in ipairs(fields) do
+      local x, y = core.hex(a[name]), core.hex(b[name])
+      if x ~= y then return #x ~= #y and #x < #y or #x == #y and x < y end
+    end
+    return false
+  end)
+  for i = #list, (n or 10) + 1, -1 do list[i] = nil end
+  return list
+end
+
+--- What was counted in all.
+-- @return {total=, other= (part of it: of keys beyond `max`), keys= (how many), without= (records that lack a field), lost=
+-- (records of any type that the rings lost, or that a file reports as lost, since `clear`), at_least= (true if the kernel
+-- does not count them and `lost` is a lower bound: see Event:lost)}
+function Tally:totals()
+  local total, other, keys, without = self._raw:totals()
+  local lost, at_least = 0, nil
+  for _, loss in ipairs(self._losses) do
+    local its, is_least = loss.now()
+    lost, at_least = lost + its - loss.base, at_least or is_least or nil
+  end
+  return { total = total, other = other, keys = keys, without = without, lost = lost, at_least = at_least }
+end
+
+--- Forget what was counted.
+function Tally:clear()
+  self._raw:clear()
+  for _, loss in ipairs(self._losses) do loss.base = loss.now() end
+end
+
+--- Give the memory back at once; the collector does it too.
+function Tally:close() self._raw:close() end
+
+Tally.__close = Tally.close
+
+local hexadecimal = { ip = true, addr = true, phys_addr = true }
+
+function Tally:__tostring()
+  local rows, totals = {}, self:totals()
+  for i, e in ipairs(self:top(20)) do
+    local row = { format.commas(e.count), ("%.1f %%"):format(100 * e.share) }
+    for _, name in ipairs(self.fields) do
+      row[#row + 1] = name .. " " .. (hexadecimal[name] and core.hex(e[name]) or tostring(e[name]))
+    end
+    rows[i] = row
+  end
+  local tail = ("%s in all, %s of them in %s keys"):format(format.commas(totals.total),
+    format.commas(totals.total - totals.other), format.commas(totals.keys))
+  if totals.lost > 0 then
+    tail = ("%s, and %s%s lost"):format(tail, totals.at_least and "at least " or "", format.commas(totals.lost))
+  end
+  if #rows == 0 then return totals.lost > 0 and tail or "Tally: nothing was counted" end
+  return format.align(rows, { true, true }) .. "\n" .. tail
+end
+
+return M

@@ -1,0 +1,154 @@
+--- The fields of a tracepoint's raw data (`sample_type = {"raw", ...}`), and its text by libtraceevent.
+--
+--     local t = perf.tracefields.decode("sched:sched_switch", rec.raw)
+--     print(t.prev_comm, t.prev_pid, t.next_comm)
+--     print(perf.tracefields.text("sched:sched_switch", rec.raw))
+--
+-- Integers follow the 64-bit rule, pointers are sign-extended addresses; an array of char is the string before its first
+-- zero byte, other arrays of bytes are strings of their whole length, arrays of integers are arrays; dynamic arrays
+-- (`__data_loc`, `__rel_loc`) are what they point to. A field's sign and size are the format's: the arguments of the
+-- `syscalls:` tracepoints are unsigned words, whatever type they are declared with.
+--
+-- The format of a tracepoint is read from tracefs; with `parse` it can come from elsewhere, for example from the tracing
+-- data of a perf.data file, and of a machine of another byte order.
+-- @module perf.record.tracefields
+local extension = require "perf.base.optional"
+local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+
+local M = { available = true }
+
+local parse_options = { system = "string", big_endian = "boolean", long_size = "number", trusted = "boolean" }
+
+--- Parse the text of a `format` file.
+-- @string text what /sys/kernel/tracing/events/GROUP/NAME/format says
+-- @tab[opt] opts `system`: the group's name; `big_endian`: the byte order of the records, this machine's when not given;
+-- `long_size`: 4 or 8, the size of the kernel's long; `trusted`: the text is a kernel's own, so it can be printed by too
+-- (libtraceevent, which does that, may crash on a print fmt that no kernel wrote)
+-- @treturn Format with methods `decode(raw)`, `fields()`, `text(raw)`, `name()` -> name, system, id; or nil, message,
+-- "EBADMSG"
+function M.parse(text, opts)
+  if type(text) ~= "string" then
+    error(("bad argument #1 to 'parse' (string expected, got %s)"):format(type(text)), 2)
+  end
+  opts = extension.options(parse_options, opts, 2)
+  local big = opts.big_endian
+  if big == nil then big = M.big_endian end
+  return ext.parse(text, opts.system or "", big, opts.long_size, opts.trusted)
+end
+
+--- Whether this machine is big-endian.
+M.big_endian = string.byte(core.pack { type = 1 }, 1) == 0
+
+local by_name, by_id = {}, {}
+
+local function is_part(s)
+  return s:find "^[%w_.-]+$" ~= nil and s ~= "." and s ~= ".."
+end
+
+local function load_format(root, group, name)
+  local text, message = host.slurp(("%s/events/%s/%s/format"):format(root, group, name))
+  if not text then
+    local denied = message:find "denied"
+    return nil, ("%s:%s: no format (%s)"):format(group, name, message), denied and "EACCES" or "ENOENT"
+  end
+  local format, why, code = M.parse(text, { system = group, trusted = true })
+  if not format then return nil, ("%s:%s: %s"):format(group, name, why), code end
+  local _, _, id = format:name()
+  by_name[group .. ":" .. name], by_id[id] = format, format
+  return format
+end
+
+-- Ids stand in a file each. The whole tree is read at the first one that is not known, then again at most once a second,
+-- since probes come and go.
+local names_of_ids, read_at = {}, nil
+
+local function name_of_id(root, id)
+  local now = os.time()
+  if not names_of_ids[id] and now ~= read_at then
+    read_at = now
+    for _, group in ipairs(core.listdir(root .. "/events") or {}) do
+      for _, name in ipairs(core.listdir(root .. "/events/" .. group) or {}) do
+        local text = is_part(group) and is_part(name) and host.slurp(("%s/events/%s/%s/id"):format(root, group, name))
+        local n = text and tonumber(text:match "^%d+")
+        if n then names_of_ids[n] = { group, name } end
+      end
+    end
+  end
+  return names_of_ids[id]
+end
+
+-- A tracepoint's Format; raises at the caller of the public function for what cannot be a tracepoint.
+local function lookup(what, level)
+  if type(what) == "userdata" and getmetatable(what) == ext.Format then return what end
+  local known = by_name[what] or by_id[what]
+  if known then return known end
+  local group, name, id
+  if type(what) == "string" then
+    group, name = what:match "^([^:]+):([^:]+)$"
+    if not (group and is_part(group) and is_part(name)) then
+      error(("bad argument #1 (tracepoint 'group:name' expected, got '%s')"):format(what), level + 1)
+    end
+  elseif type(what) == "number" then
+    id = what
+  else
+    error(("bad argument #1 (tracepoint's name, id or Format expected, got %s)"):format(type(what)), level + 1)
+  end
+  local root, message, code = require "perf.kernel.tracefs".here:root()
+  if not root then return nil, message, code end
+  if id then
+    local pair = name_of_id(root, id)
+    if not pair then return nil, ("no tracepoint has the id %s"):format(tostring(id)), "ENOENT" end
+    group, name = pair[1], pair[2]
+  end
+  return load_format(root, group, name)
+end
+
+local function check_raw(raw, level)
+  if type(raw) ~= "string" then
+    error(("bad argument #2 (string of raw bytes expected, got %s)"):format(type(raw)), level + 1)
+  end
+end
+
+--- Decode a record's raw data.
+-- @param what the tracepoint: "group:name", its id, or a Format
+-- @string raw the bytes
+-- @treturn table values by field name, common_pid and its like included; or nil, message, code: "EBADMSG" for bytes that
+-- are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" where tracefs cannot be read
+function M.decode(what, raw)
+  check_raw(raw, 2)
+  local format, message, code = lookup(what, 2)
+  if not format then return nil, message, code end
+  return format:decode(raw)
+end
+
+--- The fields of a tracepoint.
+-- @param what "group:name", id or Format
+-- @treturn {table,...} `{name=, type=, offset=, size=, signed=, dynamic=, common=}` in the format's order, and in the array
+-- itself `name`, `system`, `id`; or nil, message, code
+function M.format(what)
+  local format, message, code = lookup(what, 2)
+  if not format then return nil, message, code end
+  local list = format:fields()
+  list.name, list.system, list.id = format:name()
+  return list
+end
+
+--- A record's raw data as the kernel's own text of it, the part after "name:" in perf script.
+-- @param what "group:name", id or Format
+-- @string raw the bytes
+-- @treturn string or nil, message, code
+function M.text(what, raw)
+  check_raw(raw, 2)
+  local format, message, code = lookup(what, 2)
+  if not format then return nil, message, code end
+  return format:text(raw)
+end
+
+--- Forget what was read of tracefs: for a probe that was made anew under an old name.
+function M.forget()
+  by_name, by_id, names_of_ids, read_at = {}, {}, {}, nil
+end
+
+return M

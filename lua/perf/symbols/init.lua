@@ -1,0 +1,359 @@
+--- What is at an address: functions, source lines, by elfutils' libdwfl; stacks; the kernel's symbols; compiled code that
+-- a JIT left a map of.
+--
+--     local offset = assert(perf.symbols.offset("/usr/bin/luajit", "lua_pcall"))     -- for a uprobe
+--
+--     local r = assert(perf.symbols.open{ pid = 0 })
+--     print(r:resolve(rec.ip))                           --> lua_pcall+0x12 (/usr/bin/luajit) lj_api.c:1126
+--     for i, addr in ipairs(rec.callchain) do print(r:resolve(addr, i > 1)) end
+--     for _, frame in ipairs(r:unwind{ regs = rec.user_regs, stack = rec.user_stack }) do print(frame) end
+--     r:close()
+--
+-- A Frame has `addr`, `symbol`, `offset` (bytes from the symbol on), `module` (the file, "[kernel.kallsyms]", "[ext4]" ... or
+-- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are kept and handed out again: do not
+-- change them.
+-- @module perf.symbols
+local every = require "perf.base.pairs"
+local extension = require "perf.base.optional"
+local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+local jitmap = require "perf.symbols.jitmap"
+
+local M = { available = true, version = ext.version }
+
+---------------------------------------------------------------------------------------------------------------------
+-- One file
+
+--- Where in a file a function's code begins: the offset that a uprobe wants.
+-- Looks into .symtab and .dynsym, then into the file's separate debug information where that is installed.
+-- @string path of a program or shared object
+-- @string symbol its name; `name@VERSION` for one version of it, without a version the default one
+-- @return offset in the file, then its address in the file's own numbering; or nil, message, code: "ENOENT" no such
+-- function (or no such file), "EEXIST" several of that name, "EOPNOTSUPP" an indirect function (IFUNC), "ENOEXEC" not an
+-- ELF file
+-- @function offset
+M.offset = ext.offset
+
+--- The build id of an ELF file, or of the running kernel for "[kernel]".
+-- @string path
+-- @return hexadecimal digits; or nil, message, code: "ENODATA" when it has none
+function M.build_id(path)
+  if path ~= "[kernel]" then return ext.build_id(path) end
+  local notes, message, code = host.slurp "/sys/kernel/notes"
+  if not notes then return nil, message, code end
+  -- u32 name size, u32 size, u32 type; the name and the data, each filled up to 4 bytes
+  local big = string.byte(core.pack { type = 1 }, 1) == 0
+  local function u32(at)
+    local a, b, c, d = notes:byte(at, at + 3)
+    if not d then return nil end
+    if big then a, b, c, d = d, c, b, a end
+    return a + b * 256 + c * 65536 + d * 16777216
+  end
+  local at = 1
+  while u32(at + 8) do
+    local name_size, size, kind = u32(at), u32(at + 4), u32(at + 8)
+    local data = at + 12 + math.ceil(name_size / 4) * 4
+    if kind == 3 and notes:sub(at + 12, at + 14) == "GNU" then
+      return (notes:sub(data, data + size - 1):gsub(".", function(c) return ("%02x"):format(c:byte()) end))
+    end
+    at = data + math.ceil(size / 4) * 4
+  end
+  return nil, "/sys/kernel/notes: no build id", "ENODATA"
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Frames
+
+local Frame = {}
+Frame.__index = Frame
+
+local function hex(v) return core.hex(v) end
+
+function Frame.__tostring(f)
+  local what = f.symbol and (f.offset ~= 0 and f.symbol .. "+" .. hex(f.offset) or f.symbol) or hex(f.addr)
+  local where = f.module and (" (%s%s)"):format(f.module, not f.symbol and f.module_offset and "+" .. hex(f.module_offset) or "")
+  local line = f.file and (" %s:%d"):format(f.file, f.line)
+  return what .. (where or "") .. (line or "")
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The kernel
+
+local Kernel = {}
+Kernel.__index = Kernel
+
+--- The kernel's symbols.
+-- @string[opt] path a copy of /proc/kallsyms, of the machine that made a recording; without it the running kernel's
+-- @treturn Kernel with `resolve(addr)` -> Frame or nil, message, "ENOENT"; `address(name)` -> address or nil, message,
+-- "ENOENT"; `count()`; `close()`. Or nil, message, code: "EPERM" when the kernel hides its addresses
+function M.kernel(path)
+  if path ~= nil and type(path) ~= "string" then
+    error(("bad argument #1 to 'kernel' (string expected, got %s)"):format(type(path)), 2)
+  end
+  local where = path or "/proc/kallsyms"
+  local map, message, code = ext.kernel(where)
+  if map then return setmetatable({ map = map, path = where }, Kernel) end
+  if code == "EPERM" then
+    message = where .. ": the kernel hides its addresses"
+    local level = not path and host.sysctl "kernel.kptr_restrict"
+    if level == 0 then
+      message = message .. " (kernel.kptr_restrict is 0: run as root, give the program CAP_SYSLOG, or run: sysctl "
+        .. "kernel.perf_event_paranoid=1)"
+    elseif level then
+      message = message .. (" (kernel.kptr_restrict is %d: run as root or with CAP_SYSLOG%s)"):format(level,
+        level >= 2 and " after sysctl kernel.kptr_restrict=1" or ", or run: sysctl kernel.kptr_restrict=0")
+    end
+  elseif code == "EBADMSG" then
+    message = where .. ": no symbols in it"
+  end
+  return nil, message, code
+end
+
+--- What is at an address of the kernel.
+function Kernel:resolve(addr)
+  local symbol, offset, module = self.map:find(addr)
+  if not symbol then return nil, ("%s: no symbol at %s"):format(self.path, hex(addr)), "ENOENT" end
+  return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = module or "[kernel.kallsyms]" }, Frame)
+end
+
+--- Where a symbol of the kernel is.
+function Kernel:address(name)
+  local addr = self.map:address(name)
+  if not addr then return nil, ("%s: no symbol '%s'"):format(self.path, name), "ENOENT" end
+  return addr
+end
+
+function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path) end
+
+--- How many symbols there are.
+function Kernel:count() return self.map:count() end
+
+--- Forget them. Idempotent.
+function Kernel:close() self.map:close() end
+Kernel.__close = Kernel.close
+
+---------------------------------------------------------------------------------------------------------------------
+-- Resolver
+
+local Resolver = {}
+Resolver.__index = Resolver
+Resolver.__name = "perf.symbols.Resolver"
+
+local MOST_KEPT = 65536 -- frames; then they are forgotten and looked up again
+
+local allowed = { pid = "number", path = "string", maps = "table", kernel = "boolean|table", debuginfod = "boolean" }
+local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
+
+local function forget(self)
+  self.kept, self.n = { {}, {} }, 0
+end
+
+local function check_map(map, i, level)
+  local function fail(text) error(("bad argument #1 (option 'maps': [%d]%s)"):format(i, text), level + 1) end
+  if type(map) ~= "table" then fail(": table expected, got " .. type(map)) end
+  for _, key in ipairs { "addr", "filename" } do
+    if map[key] == nil then fail(": field '" .. key .. "' expected") end
+  end
+  for key, kind in every(map_fields) do
+    local v = map[key]
+    if v ~= nil and (kind == "string" and type(v) ~= "string" or kind == "address" and not pcall(core.hex, v)) then
+      fail((": field '%s': %s expected, got %s"):format(key, kind, type(v)))
+    end
+  end
+end
+
+local function from_hex(text)
+  return text and (text:gsub("%x%x", function(two) return string.char(tonumber(two, 16)) end))
+end
+
+-- Files that cannot be read are no reason to know nothing of the others: they are told in r.problems.
+local function report_maps(self, maps)
+  self.ext:begin()
+  local seen, problems = {}, {}
+  for _, map in ipairs(maps) do
+    local key = map.filename .. "\0" .. hex(map.addr)
+    if map.filename:sub(1, 1) == "/" and not seen[key] then
+      seen[key] = true
+      local ok, message, code = self.ext:report_map(map.filename, map.addr, map.pgoff or 0, from_hex(map.build_id))
+      if not ok then problems[#problems + 1] = { filename = map.filename, message = message, code = code } end
+    end
+  end
+  self.ext:finish()
+  self.problems = problems
+end
+
+local function proc_refused(pid, message, code)
+  if code == "EACCES" or code == "EPERM" then
+    message = message .. " (looking into another's process takes the same user and kernel.yama.ptrace_scope, CAP_SYS_PTRACE or "
+      .. "root)"
+  elseif code == "ENOENT" or code == "ESRCH" then
+    return nil, ("no process %d"):format(pid), "ESRCH"
+  end
+  return nil, message, code
+end
+
+function Resolver:__tostring()
+  return ("perf.symbols.Resolver(%s)"):format(self.name)
+end
+
+--- Open a resolver of addresses.
+-- @tab opts one of: `pid`, a live process (0: this one); `path`, one file, asked for by the addresses that its own symbol
+-- table has; `maps`, an array of `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a
+-- process that may be gone. And `kernel`: false for no symbols of the kernel, or what `perf.symbols.kernel` returned (without
+-- it /proc/kallsyms is read at the first address of the kernel; for `maps` none is); `debuginfod`: true lets elfutils ask
+-- the servers of $DEBUGINFOD_URLS for what is not installed
+-- @treturn Resolver or nil, message, code
+function M.open(opts)
+  opts = extension.options(allowed, opts, 1)
+  local n = (opts.pid and 1 or 0) + (opts.path and 1 or 0) + (opts.maps and 1 or 0)
+  if n ~= 1 then error("bad argument #1 (one of 'pid', 'path' and 'maps' expected)", 2) end
+  for i, map in ipairs(opts.maps or {}) do check_map(map, i, 2) end
+  local resolver, message, code = ext.resolver(opts.debuginfod)
+  if not resolver then return nil, message, code end
+  local name = opts.path or opts.maps and #opts.maps .. " mappings" or "process " .. (opts.pid == 0 and core.pid() or opts.pid)
+  local self = setmetatable({ ext = resolver, kernel = opts.kernel, problems = {}, name = name }, Resolver)
+  forget(self)
+  if opts.path then
+    local ok
+    ok, message, code = resolver:report_path(opts.path)
+    self.kernel = self.kernel or false
+    if not ok then
+      resolver:close()
+      return nil, message, code
+    end
+  elseif opts.pid then
+    local pid = opts.pid == 0 and core.pid() or opts.pid
+    local ok
+    ok, message, code = resolver:report_pid(pid)
+    if not ok then
+      resolver:close()
+      return proc_refused(pid, message, code)
+    end
+    self.pid, self.read_at = pid, os.time()
+    self.jit = jitmap.new(pid, ext.read_owned)
+  else
+    self.kernel = self.kernel or false
+    report_maps(self, opts.maps)
+  end
+  return self
+end
+
+local function is_kernel(addr)
+  local _, high = core.halves(addr)
+  return high >= 2147483648
+end
+
+local function kernel_frame(self, addr)
+  if self.kernel == nil or self.kernel == true then
+    self.kernel = M.kernel() or false
+    self.own_kernel = self.kernel
+  end
+  local frame = self.kernel and self.kernel:resolve(addr)
+  return frame or setmetatable({ addr = addr, module = "[kernel.kallsyms]" }, Frame)
+end
+
+-- A process maps files as it goes: its mappings are read again for an address that is in none, once a second at most.
+local function find(self, addr, back)
+  local t = self.ext:find(addr, back)
+  if t or not self.pid then return t end
+  local now = os.time()
+  if now ~= self.read_at then
+    self.read_at = now
+    if self.ext:report_pid(self.pid) then return self.ext:find(addr, back) end
+  end
+end
+
+local function look_up(self, addr, back)
+  local t = find(self, addr, back)
+  if t then
+    t.addr = addr
+    return setmetatable(t, Frame)
+  end
+  if self.kernel ~= false and is_kernel(addr) then return kernel_frame(self, addr) end
+  local symbol, offset = nil, nil
+  if self.jit then symbol, offset = self.jit:find(addr) end
+  if symbol then return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = "[jit]" }, Frame) end
+end
+
+--- What is at an address.
+-- @param addr the address
+-- @bool[opt] is_return true for an address that a call returns to (all but the first of a call chain): then the line is
+-- the call's, not that of what follows it
+-- @treturn Frame or nil, message, "ENOENT" when no module has the address
+function Resolver:resolve(addr, is_return)
+  if not self.ext:is_open() then error("bad argument #1 to 'resolve' (Resolver is closed)", 2) end
+  local key = type(addr) == "number" and addr or hex(addr)
+  local kept = self.kept[is_return and 2 or 1]
+  local frame = kept[key]
+  if frame == nil then
+    frame = look_up(self, addr, is_return and 1 or 0) or false
+    if self.n >= MOST_KEPT then
+      forget(self)
+      kept = self.kept[is_return and 2 or 1]
+    end
+    kept[key] = frame
+    self.n = self.n + 1
+  end
+  if frame then return frame end
+  return nil, ("nothing is known of address %s"):format(hex(addr)), "ENOENT"
+end
+
+Resolver.__call = Resolver.resolve
+
+local machines = { x86_64 = true, aarch64 = true }
+local unwind_options = { regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
+
+--- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
+-- @tab t `regs`: the registers by perf's names (`rec.user_regs`); `stack`: the bytes from the stack pointer on
+-- (`rec.user_stack`); `abi`: 2 or "64", which is the default, or what regs.abi says; `machine`: "x86_64" or "aarch64", this
+-- machine's when not given; `max`: frames at most, 127
+-- @return array of Frames, the innermost first; one of no known module has `addr` alone. Then why it ends there, nil
+-- at the outermost. Or nil, message, code: "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without
+-- registers
+function Resolver:unwind(t)
+  if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
+  t = extension.options(unwind_options, t, 2)
+  if not t.regs or not t.stack then error("bad argument #2 (options 'regs' and 'stack' expected)", 2) end
+  local abi = tostring(t.abi or t.regs.abi or 2)
+  if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
+  local wide = abi == "64" or abi == "2"
+  local machine = t.machine or select(2, core.uname())
+  if not (machines[machine] and wide) then
+    return nil, ("stacks of %s%s cannot be unwound here"):format(machine, wide and "" or " (32-bit)"), "EOPNOTSUPP"
+  end
+  local list, why = self.ext:frames(machine, t.regs, t.stack, t.max or 127)
+  if not list then return nil, why, "ENOEXEC" end
+  for i, pair in ipairs(list) do
+    list[i] = self:resolve(pair[1], pair[2]) or setmetatable({ addr = pair[1] }, Frame)
+  end
+  return list, why
+end
+
+--- The modules: array of `{file=, start=, ["end"]=, build_id=}`.
+function Resolver:modules() return self.ext:modules() end
+
+--- Read a process's mappings again, and forget what was found.
+-- @return true; or nil, message, code
+function Resolver:refresh()
+  forget(self)
+  if not self.pid then return true end
+  self.jit:forget()
+  self.read_at = os.time()
+  local ok, message, code = self.ext:report_pid(self.pid)
+  if not ok then return proc_refused(self.pid, message, code) end
+  return true
+end
+
+--- Whether it is open.
+function Resolver:is_open() return self.ext:is_open() end
+
+--- Give up what it holds. Idempotent.
+function Resolver:close()
+  self.ext:close()
+  if self.own_kernel then self.own_kernel:close() end
+  forget(self)
+end
+Resolver.__close = Resolver.close
+
+return M

@@ -1,0 +1,367 @@
+--- perf.tracer: spans with their cost in events, sent to a tracing backend.
+--
+--     local tracer = perf.tracer {service = "shop", exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}}
+--     tracer:span("checkout", function()
+--       tracer:span("payment", pay)
+--     end)
+--     tracer:close()
+--
+-- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and are sent in batches; a
+-- program neither waits for that nor fails because of it (perf.exporter.sender). See doc/trace.md.
+-- @module perf.trace
+local asked = require "perf.trace.requested_events"
+local attributes_of = require "perf.trace.attributes"
+local blame = require "perf.base.argument"
+local clock = require "perf.base.clock"
+local config_of = require "perf.trace.config"
+local fast = require "perf.counts.read"
+local ids = require "perf.trace.ids"
+local links_of = require "perf.trace.links"
+local measure = require "perf.measure"
+local propagation = require "perf.trace.propagation"
+local sender = require "perf.exporter.sender"
+local sending = require "perf.exporter.sending"
+local spans = require "perf.trace.span"
+
+local M = {}
+
+local thread_token, apart = fast.thread_token, sending.apart
+local new_trace, new_span = ids.trace, ids.span
+local Span, Silent, kinds = spans.Span, spans.Silent, spans.kinds
+local begin, child_begins = spans.begin, spans.child_begins
+
+local Tracer = { __name = "perf.Tracer" }
+Tracer.__index = Tracer
+
+---------------------------------------------------------------------------------------------------------------------
+-- Starting spans
+
+-- In the child of a fork the tracer begins with nothing: the spans that it holds are sent by the parent.
+local function leave_parent(self)
+  if self.token and self.token ~= thread_token() then
+    ids.forget()
+    if self.sender then self.sender:forked() end
+    if self.metrics then self.metrics:clear() end
+    self.token = nil
+  end
+end
+
+-- The first use in this process; or perf.release has closed the events.
+local function enter_thread(self)
+  leave_parent(self)
+  self.token, self.set = thread_token(), nil
+  if self.events ~= false then self.set = sending.watch(measure.lookup(self.events)) end -- nil: spans have no counts
+end
+
+local MAIN = {} -- stands for the main program where coroutine.running gives nil
+
+local function current(self)
+  return self.active[coroutine.running() or MAIN]
+end
+
+local known_options = { parent = true, kind = true, attributes = true, links = true, start_ns = true }
+
+-- Not a loop: one within the caller's would be compiled apart from it.
+local function check_keys(opts, key)
+  key = next(opts, key)
+  if key == nil then return end
+  if not known_options[key] then
+    blame.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
+  end
+  return check_keys(opts, key)
+end
+
+local is_span = { [Span] = true, [Silent] = true }
+
+local function check_options(opts)
+  if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
+  check_keys(opts)
+  local parent = opts.parent
+  if parent ~= nil and parent ~= false and type(parent) ~= "table" then
+    blame.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
+  end
+  if parent and not is_span[getmetatable(parent)] then
+    local wrong = propagation.wrong(parent)
+    if wrong then blame.raise("option 'parent': " .. wrong, 2) end
+  end
+  if opts.kind ~= nil and not kinds[opts.kind] then
+    blame.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
+      :format(tostring(opts.kind)), 2)
+  end
+  if opts.attributes ~= nil and type(opts.attributes) ~= "table" then
+    blame.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
+  end
+  return parent
+end
+
+--- Start a span. It counts until its finish.
+-- @string name what is done: few different ones, for backends group by it
+-- @tab[opt] opts parent (a span; a context, as `extract` gives; false: none), by default the one that tracer:span runs; kind
+-- ("internal", "server", "client", "producer", "consumer"); attributes; links (array of contexts and Spans; a context may have
+-- attributes); start_ns (nanoseconds since 1970, when it began before this call)
+-- @return Span
+function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
+  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+  if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
+  local parent, attributes, nattributes, dropped, links, dropped_links
+  if opts then
+    parent = check_options(opts)
+    local limits = self.limits
+    if opts.attributes then
+      attributes, nattributes, dropped = attributes_of.copy(opts.attributes, 2, limits.attributes, limits.attribute_length)
+    end
+    if opts.links ~= nil then links, dropped_links = links_of.list(opts.links, 2, limits) end
+  end
+  if parent == nil and self.depth > 0 then parent = current(self) end
+
+  local trace_id, parent_id, anchor
+  local sampled = true
+  if parent then
+    trace_id, parent_id, anchor = parent.trace_id, parent.span_id, parent.anchor
+    if parent.sampled ~= nil then sampled = parent.sampled end
+  end
+  local start, moment
+  if opts and opts.start_ns ~= nil then
+    anchor = anchor or clock.anchor()
+    start, moment = spans.time(anchor, opts.start_ns, 2)
+  end
+  trace_id = trace_id or new_trace()
+  if self.sampler then sampled = self.sampler(parent or nil, trace_id, name, opts and opts.kind, attributes) end
+  if not sampled then
+    return setmetatable({ name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id, sampled = false,
+      tracestate = parent and parent.tracestate, tracer = self }, Silent)
+  end
+
+  -- A Span of this thread that runs adds its children up.
+  local within
+  if parent and parent.token == self.token and not parent.duration then
+    within = parent
+    child_begins(parent)
+  end
+  -- What most spans come to have is named here, so that the table is made at its size and never grows.
+  local span = setmetatable({ tracer = self, name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id,
+    parent = within, token = self.token, anchor = anchor or clock.anchor(), start = 0, duration = false, running = false,
+    set = false, counted = false, before = false }, Span)
+  if parent then
+    if parent.tracestate then span.tracestate = parent.tracestate end
+    if parent.debug then span.debug = true end
+  end
+  if opts then
+    if opts.kind then span.kind = kinds[opts.kind] end
+    if links then span.links, span.dropped_links = links, dropped_links end
+    if attributes then
+      span.attributes, span.nattributes, span.dropped = attributes, nattributes, dropped
+      local own = opts.attributes.perfevents -- before the limits shorten it
+      if own ~= nil then span:_count(attributes_of.value("perfevents", own, 2, math.huge)) end
+    end
+  end
+  begin(span, not elsewhere and self.set or nil, start, moment)
+  return span
+end
+
+-- Queue a finished span, and now and then send some.
+function Tracer:_finished(span)
+  if self.metrics then self.metrics:add(span) end
+  local out = self.sender
+  if out and out:add(span) then apart(out.step, out) end
+end
+
+-- A source makes spans of what has ended meanwhile when its method _deliver is called, which is done before the tracer closes.
+function Tracer:_feed(source)
+  if self.sender then self.sender.sources[source] = true end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Around a function
+
+local function leave(self, span, key, before, ok, ...)
+  self.active[key], self.depth = before, self.depth - 1
+  if ok then
+    span:finish()
+  else -- where memory is short these fail too: the error that passes through is the function's
+    pcall(span.record_error, span, ...)
+    pcall(span.finish, span)
+    blame.again(...)
+  end
+  return ...
+end
+
+local text_of = spans.text_of
+
+local call
+if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
+  -- Lua 5.1's pcall cannot be yielded across: the function runs in a coroutine whose yields are passed on. The span is current
+  -- in that one alone, for where a yield cannot be passed on, nothing comes back here.
+  local function pass_on(self, co, ok, ...)
+    if not ok then return false, (...), debug.traceback(co, text_of((...))) end
+    if coroutine.status(co) == "dead" then return true, ... end
+    if not coroutine.running() then return false, "attempt to yield from outside a coroutine", debug.traceback(co) end
+    return pass_on(self, co, coroutine.resume(co, coroutine.yield(...)))
+  end
+  function call(self, span, _, fn, ...)
+    local co = coroutine.create(function(...) return fn(...) end)
+    self.active[co] = span
+    return pass_on(self, co, coroutine.resume(co, ...))
+  end
+else
+  -- Errors with their tracebacks. Those that no handler sees, as that memory has run out, come without.
+  local Failure = {}
+
+  local function guard(err) return setmetatable({ err, debug.traceback(text_of(err), 2) }, Failure) end
+
+  local function open_failure(failure)
+    if getmetatable(failure) ~= Failure then return failure end
+    return failure[1], failure[2]
+  end
+
+  local function unwrap(ok, ...)
+    if ok then return true, ... end
+    return false, open_failure(...)
+  end
+
+  function call(self, span, key, fn, ...)
+    self.active[key] = span
+    return unwrap(xpcall(fn, guard, ...))
+  end
+end
+
+-- (Lua 5.1 gives a function with `...` a local `arg` of its own, which would hide a parameter of that name.)
+local function bracket(self, place, name, opts, fn, ...)
+  fast.check_callable(fn, place, "span")
+  local span = self:start(name, opts)
+  local key = coroutine.running() or MAIN
+  local before = self.active[key]
+  self.depth = self.depth + 1
+  return leave(self, span, key, before, call(self, span, key, fn, ...))
+end
+
+--- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
+-- @string name what is done
+-- @tab[opt] opts as for `start`
+-- @param fn the function; it may yield
+-- @param ... its arguments
+-- @return what fn returns
+function Tracer:span(name, opts, ...)
+  if type(opts) == "table" and not blame.callable(opts) then return bracket(self, 3, name, opts, ...) end
+  return bracket(self, 2, name, nil, opts, ...)
+end
+
+--- The span that tracer:span runs just now in this coroutine.
+-- @return Span, or nil
+function Tracer:current()
+  if self.depth > 0 then return current(self) end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Other processes
+
+--- The context that a request's headers carry.
+-- @param headers a table by name, in any case, or a function(name in lower case)
+-- @return context for `start`'s parent; nil when there is none
+function Tracer:extract(headers)
+  return propagation.extract(propagation.check_headers(headers), self.propagators)
+end
+
+--- Put the current span's context into headers, as span:inject(headers).
+-- @return headers
+function Tracer:inject(headers)
+  propagation.check_headers(headers)
+  local span = self:current()
+  if span then propagation.inject(span, headers, self.propagators) end
+  return headers
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Sending
+
+--- Continue sending, without waiting: for event loops, and for programs that are idle for a while.
+-- @return seconds until the next call is due; nil when there is nothing to do
+function Tracer:poll()
+  if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
+end
+
+local function check_timeout(timeout)
+  if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
+  blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
+end
+
+--- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
+-- @number[opt=10] timeout seconds
+-- @return true; or nil, message, "ETIMEDOUT" when some are still queued, or "EIO" when some were dropped since the last flush
+function Tracer:flush(timeout)
+  check_timeout(timeout)
+  if not self.sender or thread_token() ~= self.token then return true end
+  return apart(self.sender.flush, self.sender, timeout or 10)
+end
+
+--- Send all finished spans, retrying until the timeout if that may help; then drop the rest and close the connection. Idempotent.
+-- The end of the program and os.exit(code, true) do the same, with a timeout of 5 seconds; os.exit(code) does not. Spans that
+-- finish later are dropped.
+-- @number[opt=10] timeout seconds
+-- @return as `flush`
+function Tracer:close(timeout)
+  check_timeout(timeout)
+  if not self.sender then return true end
+  return apart(self.sender.close, self.sender, timeout)
+end
+
+--- What became of the spans: made = sent + dropped + queued.
+-- @return {made=, sent=, dropped=, queued=, failures=, last_error=}: failures counts attempts to send that went wrong
+function Tracer:stats()
+  leave_parent(self)
+  local s = self.sender
+  if not s then return { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 } end
+  return { made = s.made, sent = s.sent, dropped = s.dropped, queued = s.queue.n + s.flying, failures = s.failures,
+    last_error = s.last_error }
+end
+
+--- Histograms of counts by span name, in Prometheus' text format; needs the option metrics = true.
+-- @return string
+function Tracer:prometheus()
+  if not self.metrics then error("this tracer has no metrics: perf.tracer {metrics = true}", 2) end
+  leave_parent(self)
+  return self.metrics:prometheus()
+end
+
+function Tracer:__tostring()
+  local s = self:stats()
+  return ("perf.Tracer %s: %d spans made, %d sent, %d dropped, %d queued"):format(self.resource["service.name"], s.made, s.sent,
+    s.dropped, s.queued)
+end
+
+Tracer.__close = function(self) self:close() end
+
+--- A tracer.
+-- @tab[opt] options service (name), exporter (perf.exporter.otlp{}, perf.exporter.zipkin{}, a function of arrays of plain
+-- spans, false), events (as perf.measure takes them; nil: the best there are; false: none), resource (attributes of the process),
+-- sampler (a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, a function), propagators ({"tracecontext", "b3", "b3multi"}),
+-- metrics (true: histograms of the counts by span name), limits ({attributes=, attribute_length=, events=, links=,
+-- event_attributes=, link_attributes=}: 128 of each, attribute_length characters in a string, math.huge), queue (2048 spans),
+-- batch (512), batch_bytes (4 MiB), delay (5 seconds), retry (300 seconds).
+-- Options that are not given come from the OTEL_* variables of the environment.
+-- @return Tracer; or nil, message, code when the machine refuses the events. Raises for an unknown option or event.
+function M.tracer(options)
+  local config = config_of.read(options)
+  local self = setmetatable({ events = config.events, sampler = config.sampler, propagators = config.propagators,
+    resource = config.resource, limits = config.limits, warnings = config.warnings, depth = 0,
+    active = setmetatable({}, { __mode = "k" }) }, Tracer)
+  if config.disabled then self.events, self.sampler = false, function() return false end end
+  if self.events ~= false then
+    local set, message, code = asked.option(self.events, 1)
+    if not set then return nil, message, code end
+  end
+  enter_thread(self)
+  if config.metrics then self.metrics = require("perf.trace.histograms").new(config.metrics) end
+  if config.exporter then
+    local pid = require "perf.core".pid
+    config.resource_now = function()
+      config.resource["process.pid"] = pid()
+      return config.resource
+    end
+    self.sender = sender.new(config.exporter, { resource = config.resource_now, queue = config.queue, batch = config.batch,
+      bytes = config.batch_bytes, delay = config.delay, retry = config.retry, metrics = self.metrics })
+  end
+  return self
+end
+
+return M

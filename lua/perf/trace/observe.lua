@@ -1,0 +1,179 @@
+--- perf.observe: counts on the spans of a tracer that is not ours.
+--
+--     perf.observe(tracer, {events = "task-clock,page-faults"})
+--
+-- Three shapes of tracer are known:
+--
+--     opentelemetry-lua   tracer:start(context, name, config) gives a context and a span
+--     opentracing-lua     tracer:start_span(name, options) gives a span that has set_tag
+--     Kong's kong.tracing tracer.start_span(name, options) gives a span that has set_attribute
+--
+-- Its start and each span's finish and setter are replaced in the objects themselves, not in the library's classes: other
+-- tracers stay as they are, and metatables too. A span then has the attributes (tags) perf.LABEL, integers where the tracer's
+-- numbers can hold them, put there just before it finishes. A span that says `perfevents = "cpu-cycles,cache-misses"`, when it
+-- starts or later, has these counted from then on; without the option `events` only such spans are counted.
+--
+-- What the machine refuses is said in the attribute perf.error: nobody's request fails for it.
+-- @module perf.trace.observe
+local asked_events = require "perf.trace.requested_events"
+local blame = require "perf.base.argument"
+local counts = require "perf.counts"
+local extension = require "perf.base.optional"
+local fast = require "perf.counts.read"
+
+local M = {}
+
+-- Begin to count a list: {set, counts} or nil; and a message where not all of it can be.
+local function begin(events)
+  local set, message = asked_events.lookup(events)
+  local c = set and fast.start(set.meter, set.layout, set.words)
+  return c and { set, c, fast.thread_token() } or nil, message
+end
+
+-- Whatever number type the tracer has: an exact number, or text.
+local function plain(v)
+  if type(v) == "number" or type(v) == "string" then return v end
+  return (tostring(v):gsub("U?LL$", ""))
+end
+
+local values = {}
+
+-- What was counted goes to put(key, value). In the child of a fork that is nothing: the parent's span is the parent's.
+local function finish(started, put)
+  local set, c, token = started[1], started[2], started[3]
+  if token ~= fast.thread_token() then return end
+  if not fast.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
+  local rows = counts.values(c, values)
+  for i = 1, #rows do
+    if values[i] then put("perf." .. rows[i].label, plain(values[i])) end
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- The shapes: how attributes are set and where they are found when a span starts. A setter is a method of spans.
+
+local shapes = {}
+
+local function opentelemetry_value(list)
+  for _, a in ipairs(type(list) == "table" and list or {}) do
+    if type(a) == "table" and a.key == "perfevents" and type(a.value) == "table" then return a.value.string_value end
+  end
+end
+
+shapes.opentelemetry = {
+  start = "start",
+  setter = "set_attributes",
+  asked = function(_, _, _, config) return opentelemetry_value(config and config.attributes) end,
+  span = function(_, span) return span end, -- after the context
+  said = function(...) return opentelemetry_value { ... } end,
+  put = function(span, set, key, value)
+    set(span, { key = key, value = type(value) == "number" and { int_value = value } or { string_value = value } })
+  end,
+}
+
+shapes.opentracing = {
+  start = "start_span",
+  setter = "set_tag",
+  asked = function(_, _, options) return options and options.tags and options.tags.perfevents end,
+  span = function(span) return span end,
+  said = function(key, value) return key == "perfevents" and value or nil end,
+  put = function(span, set, key, value) set(span, key, value) end,
+}
+
+shapes.kong = {
+  start = "start_span",
+  setter = "set_attribute",
+  asked = function(_, options) return options and options.attributes and options.attributes.perfevents end,
+  span = shapes.opentracing.span,
+  said = shapes.opentracing.said,
+  put = shapes.opentracing.put,
+}
+
+local function shape_of(tracer)
+  if type(tracer) ~= "table" then return nil end
+  local function has(name) return type(tracer[name]) == "function" end
+  if has "start_span" and has "active_span" then return shapes.kong end
+  if has "start_span" then return shapes.opentracing end
+  if has "start" and type(tracer.provider) == "table" then return shapes.opentelemetry end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+
+-- One span: what it counts is in `running`, the tracer's list first.
+local function watch(shape, span, events, asked)
+  if type(span) ~= "table" or type(span.finish) ~= "function" or type(span[shape.setter]) ~= "function" then return end
+  if type(span.is_recording) == "function" and not span:is_recording() or span.is_recording == false then return end
+  local its_finish, its_set = span.finish, span[shape.setter]
+  local running, own = nil, nil
+  local function put(key, value) shape.put(span, its_set, key, value) end
+  local function ask(list)
+    local message
+    own, message = begin(list)
+    if message then put("perf.error", message) end
+  end
+  local taken_back = {}
+  local function replace(name, by)
+    local before = rawget(span, name) -- a method of its own; most are its class's
+    rawset(span, name, by)
+    taken_back[#taken_back + 1] = function()
+      if rawget(span, name) == by then rawset(span, name, before) end
+    end
+  end
+  replace("finish", function(self, ...)
+    if self ~= span then return its_finish(self, ...) end
+    for i = 1, #taken_back do taken_back[i]() end
+    local done = {}
+    local function put_once(key, value) -- a setter may append
+      if not done[key] then put(key, value) end
+      done[key] = true
+    end
+    if running then finish(running, put_once) end
+    if own then finish(own, put_once) end
+    running, own = nil, nil -- somebody may hold on to this function
+    return its_finish(span, ...)
+  end)
+  replace(shape.setter, function(self, ...)
+    local list = self == span and shape.said(...)
+    if list then ask(list) end
+    return its_set(self, ...)
+  end)
+  if asked then ask(asked) end
+  if events then
+    local message
+    running, message = begin(events)
+    if message then put("perf.error", message) end
+  end
+end
+
+--- Have the spans of a tracer counted.
+-- @param tracer of opentelemetry-lua, opentracing-lua or Kong
+-- @tab[opt] options events: what every span is counted with, as perf.measure takes it; without it only spans that ask by their
+-- attribute or tag `perfevents` are
+-- @return the tracer; and a function that makes it as it was. nil, message, code when the machine refuses the events. Raises for
+-- an unknown event, and for what is none of these tracers
+function M.observe(tracer, options)
+  local shape = shape_of(tracer)
+  if not shape then
+    blame.raise("a tracer of opentelemetry-lua, opentracing-lua or Kong expected, got " .. type(tracer), 1)
+  end
+  options = extension.check({ events = "string|table" }, options, 2)
+  local events = options.events
+  if events then
+    local set, message, code = asked_events.option(events, 2)
+    if not set then return nil, message, code end
+  end
+  local before, its_start = rawget(tracer, shape.start), tracer[shape.start]
+  local function started(asked, ...)
+    watch(shape, shape.span(...), events, asked)
+    return ...
+  end
+  local function observed(...)
+    return started(shape.asked(...), its_start(...))
+  end
+  rawset(tracer, shape.start, observed)
+  return tracer, function()
+    if rawget(tracer, shape.start) == observed then rawset(tracer, shape.start, before) end
+  end
+end
+
+return M

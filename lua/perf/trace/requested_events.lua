@@ -1,0 +1,39 @@
+--- The events that a span asks for by its attribute `perfevents`: what of them can be counted, and why the rest cannot. A program
+-- does not fail for its tracing, and one event that a machine lacks does not take the others along.
+-- @module perf.trace.requested_events
+local blame = require "perf.base.argument"
+local lists = require "perf.names.lists"
+local measure = require "perf.measure"
+
+local M = {}
+
+local function try(events)
+  local ok, set, message = pcall(measure.lookup, events)
+  if ok and set then return set end
+  return nil, blame.words(ok and message or set)
+end
+
+--- The open set of what the option `events` says.
+-- @int arg which argument of the public function it is in: what is no list of events is a mistake there
+-- @return set; or nil, message, code
+function M.option(events, arg) return blame.on(arg, "option 'events': ", measure.lookup, events) end
+
+--- The open set of what can be counted, as perf.measure's.
+-- @param events a string or a table
+-- @return set or nil; message, of what is refused
+function M.lookup(events)
+  local set, message = try(events)
+  if set then return set end
+  local ok, items = true, events
+  if type(events) == "string" then ok, items = pcall(lists.split, events) end
+  if not ok or type(items) ~= "table" or #items < 2 then return nil, message end
+  local good, refused = {}, {}
+  for _, item in ipairs(items) do
+    local one, why = try(item)
+    if one and type(item) == "string" then good[#good + 1] = item else refused[#refused + 1] = why end
+  end
+  if #good > 0 then set = try(table.concat(good, ",")) end
+  return set, #refused > 0 and table.concat(refused, "; ") or message
+end
+
+return M

@@ -1,0 +1,473 @@
+--- Spans: a piece of work, when it ran, and what it cost in events.
+--
+-- A span counts by difference, as perf.measure does. Its total is what the thread did between start and finish, except while the
+-- span was paused, and without the work of tracers meanwhile (encoding and sending earlier spans). The parent adds up the totals
+-- of its children, and its self count is its total less that sum. So over all spans of a trace, self adds up to what the thread
+-- did, and nothing is counted twice. What a child counts while its parents are paused is in none of their totals, and is not
+-- subtracted. Where children overlapped, outlived their parent, or counted only a part of the time in which the parent counted,
+-- self is unknown and is left out.
+--
+-- A span belongs to the thread that started it. Spans that were open at a fork belong to the parent: in the child they count
+-- nothing, are not sent, and raise no error, since tracing must not make a program fail.
+-- @module perf.trace.span
+local every = require "perf.base.pairs"
+local asked = require "perf.trace.requested_events"
+local attributes = require "perf.trace.attributes"
+local blame = require "perf.base.argument"
+local clock = require "perf.base.clock"
+local counts = require "perf.counts"
+local fast = require "perf.counts.read"
+local measure = require "perf.measure"
+local links = require "perf.trace.links"
+local plain = require "perf.trace.plain"
+local propagation = require "perf.trace.propagation"
+local sending = require "perf.exporter.sending"
+
+local M = {}
+
+local stop, wall, add, thread_token = fast.stop, fast.wall, fast.add, fast.thread_token
+local now = clock.now
+local huge = math.huge
+
+--- Kinds, by the numbers that OTLP has for them.
+M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
+
+-- Fields that most spans leave at these values: sampled; kind (a number); open (how many children are running); busy (how many
+-- spans below it are counting, with no counting span in between); apart (it counts while no span above it does); nattributes;
+-- whole (the wall time of its counts is that of the span).
+local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 0, apart = false, nattributes = 0, whole = true }
+Span.__index = Span
+M.Span = Span
+
+-- Begin to count; nil when that is no longer possible (this thread's list was closed): then the span has no counts.
+-- @return Counts; the cost of sending so far, see perf.exporter.sending
+local function begin(set)
+  local c = fast.start(set.meter, set.layout, set.words)
+  if c then set.spans = set.spans + 1 end
+  return c, set.sending
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Values
+
+local function check_type(v, want, arg)
+  if type(v) ~= want then blame.raise(("%s expected, got %s"):format(want, type(v)), arg) end
+  return v
+end
+
+--- Convert a time that the program gives to the monotonic clock.
+-- @int arg the number of the argument of the public function
+-- @return the monotonic time; the moment, see perf.base.clock
+function M.time(anchor, ns, arg)
+  local ok, at, moment = pcall(clock.from_ns, anchor, ns)
+  if ok then return at, moment end
+  blame.raise(("nanoseconds since 1970 expected, got %s"):format(type(ns) == "number" and ns or type(ns)), arg)
+end
+
+local function put(self, key, v)
+  local t = self.attributes
+  if not t then
+    t = {}
+    self.attributes = t
+  end
+  if v ~= nil and t[key] == nil then
+    if self.nattributes >= self.tracer.limits.attributes then
+      self.dropped = (self.dropped or 0) + 1
+      return
+    end
+    self.nattributes = self.nattributes + 1
+  elseif v == nil and t[key] ~= nil then
+    if key == "perf.error" and self.said then self.said = nil else self.nattributes = self.nattributes - 1 end
+  end
+  t[key] = v
+end
+
+-- Say in an attribute what went wrong. Like the counts it is not limited: the library sets it, not the program.
+local function say(self, message)
+  local t = self.attributes or {}
+  self.said = self.said or t["perf.error"] == nil
+  self.attributes, t["perf.error"] = t, message
+end
+
+--- Set an attribute; nil removes it. The attribute `perfevents`, a list of events as perf.measure takes it, also makes the span
+-- count these from now on, in addition to the tracer's events.
+-- @string key its name
+-- @param v string, number, boolean, 64-bit cdata, or an array of these
+-- @return the span
+function Span:set_attribute(key, v)
+  check_type(key, "string", 1)
+  if self.duration then return self end
+  if v == nil then
+    put(self, key, nil)
+    return self
+  end
+  put(self, key, attributes.value(key, v, 2, self.tracer.limits.attribute_length))
+  if key == "perfevents" then self:_count(attributes.value(key, v, 2, huge)) end
+  return self
+end
+
+--- Set several attributes.
+-- @tab t by name
+-- @return the span
+function Span:set_attributes(t)
+  for key, v in every((attributes.copy(check_type(t, "table", 1), 1, huge, huge))) do self:set_attribute(key, v) end
+  return self
+end
+
+-- Count the span's own list of events. If the machine refuses it, an attribute says so: tracing must not make a program fail.
+function Span:_count(events)
+  local set, message = asked.lookup(events)
+  if message then say(self, message) end
+  if not set then return end
+  if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- another list before
+  self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
+  if not self.paused then self.own_running, self.own_before = begin(set) end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- What happens to it
+
+--- Rename the span.
+function Span:set_name(name)
+  check_type(name, "string", 1)
+  if not self.duration then self.name = name end
+  return self
+end
+
+local codes = { unset = 0, ok = 1, error = 2 }
+
+--- Set the status.
+-- @string code "ok", "error" or "unset"
+-- @string[opt] message of an error
+-- @return the span
+function Span:set_status(code, message)
+  if not codes[code] then blame.raise(("'ok', 'error' or 'unset' expected, got '%s'"):format(tostring(code)), 1) end
+  if message ~= nil and type(message) ~= "number" then check_type(message, "string", 2) end
+  if self.duration then return self end
+  self.status, self.message = codes[code], code == "error" and message and tostring(message) or nil
+  return self
+end
+
+--- Add an event: something that happened during the span.
+-- @string name what
+-- @tab[opt] details attributes of the event
+-- @param[opt] time_ns when, in nanoseconds since 1970; now unless given
+-- @return the span
+function Span:add_event(name, details, time_ns)
+  check_type(name, "string", 1)
+  if self.duration then return self end
+  local list = self.events
+  if not list then
+    list = {}
+    self.events = list
+  end
+  local limits, dropped, _ = self.tracer.limits, nil, nil
+  if details ~= nil then
+    details, _, dropped = attributes.copy(check_type(details, "table", 2), 2, limits.event_attributes, limits.attribute_length)
+  end
+  local at, moment
+  if time_ns ~= nil then at, moment = M.time(self.anchor, time_ns, 3) else at = now() end
+  if #list >= limits.events then
+    self.dropped_events = (self.dropped_events or 0) + 1
+    return self
+  end
+  list[#list + 1] = { name = name, attributes = details, dropped = dropped, at = at, moment = moment }
+  return self
+end
+
+--- Add a link to another span, of any trace.
+-- @param context a context, as `extract` gives, or a Span
+-- @tab[opt] details attributes of the link
+-- @return the span
+function Span:add_link(context, details)
+  local wrong = links.wrong(context)
+  if wrong then blame.raise(wrong, 1) end
+  local limits = self.tracer.limits
+  local link = links.copy(context, details, 2, limits)
+  if self.duration or not link.span_id then return self end
+  local list = self.links or {}
+  self.links = list
+  if #list < limits.links then list[#list + 1] = link else self.dropped_links = (self.dropped_links or 0) + 1 end
+  return self
+end
+
+--- An error as text, whatever its metamethods do.
+function M.text_of(err)
+  local ok, text = pcall(tostring, err)
+  if ok and type(text) == "string" then return text end
+  return ("an error that is a %s and has no text"):format(type(err))
+end
+
+local function type_of(err)
+  local class = type(err) == "table" and getmetatable(err) -- or the value of __metatable
+  local name = type(class) == "table" and rawget(class, "__name")
+  return type(name) == "string" and name or type(err)
+end
+
+--- Record an error: as an event "exception", and as the status.
+-- @param err any value
+-- @string[opt] traceback where it was raised
+-- @return the span
+function Span:record_error(err, traceback)
+  local text = M.text_of(err)
+  if traceback ~= nil then check_type(traceback, "string", 2) end
+  self:add_event("exception", { ["exception.message"] = text, ["exception.type"] = type_of(err),
+    ["exception.stacktrace"] = traceback })
+  return self:set_status("error", text)
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Counting
+
+-- The events cannot be read any more (perf.release has closed them). The span drops all its counts, since they lack a part.
+local function lose(self)
+  self.lost = true
+  say(self, "the events could not be read")
+  return false
+end
+
+local function halt(self, counted, running, set, before)
+  set.spans = set.spans - 1
+  if not stop(set.meter, running) then return lose(self) end
+  if set.sending ~= before then self.excluded = sending.leave_out(running, set, before) end
+  if not counted then return running end
+  return add(counted, running, set.meter)
+end
+
+local function halt_own(self)
+  self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set, self.own_before), nil
+end
+
+-- Mark a span and all spans above it: which part of their totals their children counted is unknown, and so are their self counts.
+local function tangle(self)
+  while self do
+    self.tangled = true
+    self = self.parent
+  end
+end
+
+-- Add n (1 or -1) to `busy` of a span, which is paused, and of the spans above it, up to the nearest that is counting.
+-- @return that nearest one, or nil
+local function tell_above(self, n)
+  repeat
+    self.busy = self.busy + n
+    if self.running then return self end
+    self = self.parent
+  until not self
+end
+
+-- The same for any span. Most are counting, and need no loop. LuaJIT compiles a loop apart from the code around it, so the loop
+-- is in a function of its own.
+local function tell_busy(parent, n)
+  if not parent.running then return tell_above(parent, n) end
+  parent.busy = parent.busy + n
+  return parent
+end
+
+-- The span counts from now on. The self counts of the spans above it stay known if, whenever it counts, its parent counts, or no
+-- span above it does (`apart`). They do not if only a span further above counts, or if this has changed since a pause.
+local function counts_now(self, parent, again)
+  local payer = tell_busy(parent, 1)
+  if payer == parent and not self.apart then return end
+  if payer or again and not self.apart then tangle(parent) end
+  if not payer then self.apart = true end
+end
+
+-- The span is paused or resumed. A child that is counting meanwhile is in the span's total only in part.
+local function turn(self)
+  if self.busy > 0 then tangle(self) end
+end
+
+-- Its lists must stay open while it is paused.
+local function hold(self, how)
+  if self.set then how(self.set, self) end
+  if self.own_set then how(self.own_set, self) end
+end
+
+--- Stop counting until `resume`, so that what others do while this work waits is not counted.
+-- @return the span
+function Span:pause()
+  if self.duration or self.token ~= thread_token() then return self end
+  if self.running then
+    self.counted, self.running = halt(self, self.counted, self.running, self.set, self.before), false
+    turn(self)
+    if self.parent then tell_busy(self.parent, -1) end
+  end
+  if self.own_running then halt_own(self) end
+  self.paused, self.whole = true, false
+  hold(self, measure.hold)
+  return self
+end
+
+--- Go on counting after `pause`.
+-- @return the span
+function Span:resume()
+  if self.duration or not self.paused or self.token ~= thread_token() then return self end
+  self.paused = nil
+  hold(self, measure.drop)
+  if self.own_set then self.own_running, self.own_before = begin(self.own_set) end
+  if self.set then
+    turn(self)
+    self.running, self.before = begin(self.set)
+    if self.running and self.parent then counts_now(self, self.parent, true) end
+  end
+  return self
+end
+
+--- Set the span's counts to some that were measured elsewhere, for instance those of a request that ran in many parts.
+-- @param c Counts
+-- @return the span
+function Span:set_counts(c)
+  if not counts.is(c) then blame.raise(("Counts expected, got %s"):format(type(c)), 1) end
+  if not self.duration then self.given = c end
+  return self
+end
+
+-- A child of `parent` starts. Both belong to this thread.
+function M.child_begins(parent)
+  local open = parent.open + 1
+  parent.open = open
+  if open > 1 then parent.tangled = true end
+end
+
+local function child_ends(self, parent)
+  parent.open = parent.open - 1
+  if parent.duration then
+    parent.tangled = true
+    return
+  end
+  local c = self.given
+  if not c and self.open > 0 then tangle(parent) end -- its own children are still running
+  if c then
+    local sum = parent.children
+    if sum and not parent.children_given then
+      parent.tangled = true
+    else
+      parent.children, parent.children_given = sum and counts.merge(sum, c) or c, true
+    end
+  elseif self.counted and self.set == parent.set and not parent.children_given then
+    if self.apart then return end
+    parent.children = add(parent.children, self.counted, self.set.meter)
+  else
+    parent.tangled = true
+  end
+end
+
+-- The program gave the start or the end: set the exact times. `finished` is the time of the call by the monotonic clock.
+local function set_times(self, ended)
+  self.finished = now()
+  self.began = self.began or clock.moment(self.anchor, self.start)
+  self.ended = ended or clock.moment(self.anchor, self.finished)
+  self.duration = clock.nearly_between(self.began, self.ended)
+  if self.duration == 0 then self.ended = self.began end -- the given end may be before the start
+end
+
+--- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
+-- @param[opt] end_ns when it ended, in nanoseconds since 1970; now unless given
+function Span:finish(end_ns)
+  if self.duration or self.token ~= thread_token() then return end
+  local _, ended
+  if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
+  local c, set = self.running, self.set
+  if c then
+    local done = stop(set.meter, c) -- first, so that the rest of this function is not counted
+    self.running = false
+    set.spans = set.spans - 1
+    if self.parent then tell_busy(self.parent, -1) end
+    self.duration = done and self.whole and wall(c) or now() - self.start
+    if done then
+      if set.sending ~= self.before then self.excluded = sending.leave_out(c, set, self.before) end
+      self.counted = self.counted and add(self.counted, c, set.meter) or c
+    else
+      lose(self)
+    end
+  else
+    self.duration = now() - self.start
+  end
+  if self.own_running then halt_own(self) end
+  if self.paused then hold(self, measure.drop) end
+  if self.lost then self.counted, self.own = false, nil end
+  if ended or self.began then set_times(self, ended) end
+  local parent = self.parent
+  if parent then
+    self.parent = nil
+    child_ends(self, parent)
+  end
+  self.tracer:_finished(self)
+end
+
+--- Begin to count, as the last thing of tracer:start.
+-- @param start the start by the monotonic clock, now if not given; moment: the same as a moment
+function M.begin(self, set, start, moment)
+  if moment then self.began = moment end
+  local c, before
+  if set then c, before = begin(set) end
+  if c then
+    self.running, self.set, self.before, self.start = c, set, before, start or wall(c)
+    if start then self.whole = false end
+    if self.parent then counts_now(self, self.parent) end
+  else
+    self.start = start or now()
+  end
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- Looking at it
+
+-- Whether the span is running, but a fork happened since its start and this is the child.
+local function is_inherited(self) return not self.duration and self.token ~= thread_token() end
+
+--- Whether the span records: false when it is finished, and in the child of a fork that happened since its start.
+function Span:is_recording() return not self.duration and not is_inherited(self) end
+
+--- The span's context, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
+function Span:context()
+  return { trace_id = self.trace_id, span_id = self.span_id, sampled = self.sampled, tracestate = self.tracestate,
+    debug = self.debug }
+end
+
+--- Put the span's context into the headers of a request.
+-- @param headers a table, or a function(name, value)
+-- @return headers
+function Span:inject(headers)
+  propagation.inject(self, propagation.check_headers(headers), self.tracer.propagators)
+  return headers
+end
+
+--- Everything as plain tables: name, kind, trace_id, span_id, parent_id, start_ns, duration_ns, attributes, counts (totals by
+-- label), self_counts, events, links, status, message, and how many the limits dropped: dropped_attributes, dropped_events,
+-- dropped_links. In the child of a fork that happened since its start there are no counts, and `why` says so.
+function Span:totable()
+  local t = plain.span(self)
+  t.why = is_inherited(self) and counts.forked or nil
+  return t
+end
+
+function Span:__tostring()
+  return ("perf.Span %s (%s, %s)"):format(self.name, self.span_id, self.duration and "finished" or "running")
+end
+
+function Span:__close(err)
+  if err ~= nil then self:record_error(err) end
+  self:finish()
+end
+
+---------------------------------------------------------------------------------------------------------------------
+-- A span that is not sampled: it only passes the decision on.
+
+local Silent = { __name = "perf.Span" }
+Silent.__index = Silent
+M.Silent = Silent
+
+for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_status", "add_event", "add_link", "record_error",
+  "pause", "resume", "set_counts" } do
+  Silent[name] = function(self) return self end
+end
+Silent.context, Silent.inject = Span.context, Span.inject
+Silent.totable = plain.silent
+function Silent.finish() end
+function Silent.is_recording() return false end
+Silent.__close = Silent.finish
+function Silent:__tostring() return ("perf.Span %s (%s, not sampled)"):format(self.name, self.span_id) end
+
+return M

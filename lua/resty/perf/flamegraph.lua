@@ -1,0 +1,61 @@
+--- A flame graph of this worker, by any event: everything its Lua does meanwhile, for whichever request.
+--
+-- A timer ends the profile, not the request that asked for it, which may be gone by then. There is one profiler in a process.
+-- @module resty.perf.flamegraph
+local mistake = require "resty.perf.mistake"
+local profiler = require "perf.profile"
+
+local M = {}
+
+local LONGEST = 60
+
+local running -- {profiler=} of the one that runs, afterwards {over=true, profile=, message=, code=, failure=}
+
+local function stop(mine) mine.profile, mine.message, mine.code = mine.profiler:stop() end
+
+-- A function of its own: a closure's variables are lost with the request that is gone. Whatever stop raises, another profile can
+-- begin and the request that waits goes on.
+local function finish(_, mine)
+  running, mine.over = nil, true
+  local ok, failure = pcall(stop, mine)
+  if not ok then mine.failure = failure end
+  mine.profiler:close()
+end
+
+--- Profile the worker.
+-- @param event what by, as perf.profiler takes it
+-- @param seconds for how long, 60 at most
+-- @param timer ngx.timer.at
+-- @param sleep ngx.sleep
+-- @return Profile; or nil, message, code. Raises for an unknown event.
+function M.profile(event, seconds, timer, sleep)
+  if type(seconds) ~= "number" then
+    error("bad argument #2 to 'profile' (number expected, got " .. type(seconds) .. ")", 2)
+  end
+  if not (seconds > 0 and seconds <= LONGEST) then
+    return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
+  end
+  if running then return nil, "this worker is being profiled already", "EBUSY" end
+  local p, message, code = mistake.checked(2, "profile", profiler.profiler, { event = event })
+  if not p then return nil, message, code end
+  local mine = { profiler = p } -- before it starts: memory may run out
+  local ok
+  ok, message, code = p:start()
+  if not ok then
+    p:close()
+    return nil, message, code
+  end
+  running = mine
+  local called
+  called, ok, message = pcall(timer, seconds, finish, mine)
+  if not (called and ok) then
+    finish(false, mine)
+    if not called then error(ok, 0) end
+    return nil, message, "EAGAIN"
+  end
+  while not mine.over do sleep(0.05) end
+  if mine.failure then error(mine.failure, 0) end
+  return mine.profile, mine.message, mine.code
+end
+
+return M

@@ -1,0 +1,95 @@
+--- Prometheus text exposition of the totals of all workers.
+--
+-- An event is a metric of its own, since each has its unit: page-faults is lua_perf_request_page_faults, task-clock, which is
+-- nanoseconds, lua_perf_request_task_clock_seconds. The ledger's histograms have a bucket for every number of bits; shown
+-- is every second one, as sums of values up to 4^k - 1, the same for every route and at all times.
+-- @module resty.perf.metrics
+local every = require "perf.base.pairs"
+
+local M = {}
+
+-- Exponents of the bounds that are shown: 2^e - 1.
+local COUNTS = { 0, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
+local TIMES = { 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34 }
+
+local function label_value(text)
+  return '"' .. text:gsub("[\\\n\"]", { ["\\"] = "\\\\", ["\n"] = "\\n", ['"'] = '\\"' }) .. '"'
+end
+
+local function labels(list)
+  local parts = {}
+  for i = 1, #list, 2 do parts[#parts + 1] = list[i] .. "=" .. label_value(list[i + 1]) end
+  return #parts > 0 and "{" .. table.concat(parts, ",") .. "}" or ""
+end
+
+local function number(v, unit)
+  if unit == "ns" then return (("%.9f"):format(v / 1e9):gsub("%.?0+$", "")) end
+  return v == math.floor(v) and ("%.0f"):format(v) or ("%.17g"):format(v)
+end
+
+--- An event's part of a metric's name.
+function M.metric(label, unit)
+  local name = label:gsub("[^%w]+", "_"):gsub("^_+", ""):gsub("_+$", "")
+  return name:lower() .. (unit == "ns" and "_seconds" or "")
+end
+
+--- The text.
+-- @param totals what resty.perf.totals reads: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
+-- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=};
+-- row 0 is wall time
+function M.text(totals)
+  local out = {}
+  local function head(name, kind, help)
+    out[#out + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(name, help, name, kind)
+  end
+  local function sample(name, list, value) out[#out + 1] = name .. labels(list) .. " " .. value end
+
+  head("lua_perf_requests_total", "counter", "Requests that were counted.")
+  for _, route in ipairs(totals.routes) do
+    sample("lua_perf_requests_total", { "route", route.name }, number(route.requests))
+  end
+  head("lua_perf_abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
+  sample("lua_perf_abandoned_turns_total", {}, number(totals.abandoned))
+
+  for row = 0, #totals.events do
+    local event = row == 0 and { label = "lua", unit = "ns" } or totals.events[row]
+    local name, unit = M.metric(event.label, event.unit), event.unit
+    local what = row == 0 and "Wall time that Lua ran" or event.label
+    if not event.why then
+      local request, phase = "lua_perf_request_" .. name, "lua_perf_phase_" .. name .. "_total"
+      local bounds = unit == "ns" and TIMES or COUNTS
+      head(request, "histogram", what .. " by request.")
+      for _, route in ipairs(totals.routes) do
+        local buckets, sum = route.histograms[row], 0
+        for _, counts in every(route.phases) do sum = sum + (counts[row] or 0) end
+        if buckets then
+          local below, b = 0, 0
+          for _, e in ipairs(bounds) do
+            while b <= e do
+              below, b = below + (buckets[b] or 0), b + 1
+            end
+            sample(request .. "_bucket", { "route", route.name, "le", number(2 ^ e - 1, unit) }, number(below))
+          end
+        end
+        sample(request .. "_bucket", { "route", route.name, "le", "+Inf" }, number(route.requests))
+        sample(request .. "_sum", { "route", route.name }, number(sum, unit))
+        sample(request .. "_count", { "route", route.name }, number(route.requests))
+      end
+      head(phase, "counter", what .. " by phase.")
+      for _, route in ipairs(totals.routes) do
+        for _, p in ipairs(totals.phases) do
+          local counts = route.phases[p]
+          if counts then sample(phase, { "route", route.name, "phase", p }, number(counts[row] or 0, unit)) end
+        end
+      end
+      for _, rest in ipairs { { "unattributed", " that belongs to no request." }, { "worker", " of the workers, all of it." } } do
+        local metric = ("lua_perf_%s_%s_total"):format(rest[1], name)
+        head(metric, "counter", what .. rest[2])
+        sample(metric, {}, number(totals[rest[1]][row] or 0, unit))
+      end
+    end
+  end
+  return table.concat(out, "\n") .. "\n"
+end
+
+return M

@@ -1,0 +1,148 @@
+--- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
+--
+-- They tell paths and counts, so only this machine may see them unless it is said otherwise: `from = "any"`, or a
+-- function(address) that decides. What stands before nginx on the same machine, a proxy, is this machine.
+-- @module resty.perf.pages
+local every = require "perf.base.pairs"
+local exposition = require "resty.perf.metrics"
+local json = require "perf.base.json"
+local mistake = require "resty.perf.mistake"
+local page = require "resty.perf.page"
+local slow = require "resty.perf.slow"
+
+local M = {}
+
+local function is_local(address)
+  return address == "::1" or address == "unix:" or address:find "^127%.%d+%.%d+%.%d+$" ~= nil
+end
+
+local function allowed(opts, name)
+  for k in every(opts or {}) do
+    if k ~= "from" then error(("bad argument #1 to '%s' (unknown option '%s')"):format(name, tostring(k)), 3) end
+  end
+  local from = opts and opts.from or is_local
+  if from == "any" then return true end
+  if type(from) ~= "function" then error(("bad argument #1 to '%s' (from: \"any\" or a function)"):format(name), 3) end
+  return from(ngx.var.remote_addr)
+end
+
+local function refuse(status, text)
+  ngx.status = status
+  ngx.header.content_type = "text/plain"
+  ngx.say(text)
+end
+
+--- The value under which a share of the requests lies, as far as the histogram tells: the upper bound of its bucket.
+function M.quantile(buckets, requests, share)
+  local below = 0
+  for b = 0, 64 do
+    below = below + (buckets and buckets[b] or 0)
+    if below > 0 and below >= share * requests then return 2 ^ b - 1 end
+  end
+end
+
+-- Arrays from 0 become objects by the event's label; "lua" is the wall time.
+local function by_label(totals, counts)
+  local t = { lua = counts[0] }
+  for i, e in ipairs(totals.events) do
+    if not e.why then t[e.label] = counts[i] end
+  end
+  return t
+end
+
+--- What the JSON page says, as a table.
+function M.report(totals, state)
+  local events = { { label = "lua", unit = "ns" } }
+  local routes = {}
+  if totals then
+    for _, e in ipairs(totals.events) do events[#events + 1] = e end
+    for i, r in ipairs(totals.routes) do
+      local sum, phases, median, most = {}, {}, {}, {}
+      for row = 0, #totals.events do sum[row] = 0 end
+      for name, counts in every(r.phases) do
+        phases[name] = by_label(totals, counts)
+        for row, v in every(counts) do sum[row] = sum[row] + v end
+      end
+      for row, buckets in every(r.histograms) do
+        median[row], most[row] = M.quantile(buckets, r.requests, 0.5), M.quantile(buckets, r.requests, 0.99)
+      end
+      routes[i] = { name = r.name, requests = r.requests, sum = by_label(totals, sum), phases = phases,
+        p50 = by_label(totals, median), p99 = by_label(totals, most) }
+    end
+  end
+  return { running = state.running, sample = state.sample, source = state.source, worker = state.pid, events = events,
+    phases = totals and totals.phases or json.empty_array, routes = #routes > 0 and routes or json.empty_array,
+    unattributed = totals and by_label(totals, totals.unattributed), whole = totals and by_label(totals, totals.worker),
+    abandoned = totals and totals.abandoned }
+end
+
+-- Another site's page must not press the buttons: a browser says where a form comes from.
+local function same_origin()
+  if ngx.var.http_sec_fetch_site == "cross-site" then return false end
+  local origin, host = ngx.var.http_origin, ngx.var.http_host
+  return origin == nil or origin:gsub("^%w+://", "") == host
+end
+
+local DONE = "done; the other workers follow within a second"
+local COMMANDS = "do=stop, or do=start with sample=N and events=LIST, each once"
+
+local function start(perf, args)
+  local sample = tonumber(args.sample)
+  if args.sample and not sample then return refuse(400, "sample: number expected") end
+  local called, ok, message = pcall(perf.start, { sample = sample, events = args.events })
+  if not called then return refuse(400, mistake.reason(ok)) end
+  if not ok then return refuse(500, message) end
+  return refuse(200, DONE)
+end
+
+local function command(perf)
+  if not same_origin() then return refuse(403, "from another site") end
+  local args = ngx.req.get_uri_args()
+  local what = args["do"]
+  args["do"] = nil
+  for k, v in every(args) do
+    if what ~= "start" or k ~= "sample" and k ~= "events" or type(v) ~= "string" then return refuse(400, COMMANDS) end
+  end
+  if what == "start" then return start(perf, args) end
+  if what ~= "stop" then return refuse(400, COMMANDS) end
+  perf.stop()
+  return refuse(200, DONE)
+end
+
+local function flame(perf, event)
+  if not same_origin() then return refuse(403, "from another site") end
+  local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
+  if not called then return refuse(400, mistake.reason(prof)) end
+  if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
+  ngx.header.content_type = "text/html; charset=utf-8"
+  ngx.print(prof:flamegraph())
+end
+
+--- Content handler.
+function M.status(perf, opts)
+  if not allowed(opts, "status") then return refuse(403, "only from this machine") end
+  if ngx.req.get_method() == "POST" then return command(perf) end
+  local event = ngx.req.get_uri_args().flame
+  if event then return flame(perf, type(event) == "string" and event or "task-clock") end
+  local format = ngx.var.arg_format
+  if format == "metrics" then return M.metrics(perf, opts) end
+  if format ~= "json" then
+    ngx.header.content_type = "text/html; charset=utf-8"
+    return ngx.print(page.html)
+  end
+  local state = perf.state()
+  local text = json.encode(M.report(perf.totals(), state))
+  local recent = state.dict and slow.recent(state.dict) or {}
+  ngx.header.content_type = "application/json"
+  ngx.print((text:gsub("}$", "")), ',"slow":[', table.concat(recent, ","), "]}\n")
+end
+
+--- Content handler.
+function M.metrics(perf, opts)
+  if not allowed(opts, "metrics") then return refuse(403, "only from this machine") end
+  ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"
+  local totals = perf.totals()
+  if totals then ngx.print(exposition.text(totals)) end
+end
+
+return M

@@ -1,0 +1,61 @@
+--- Which requests are counted: one of n, those with a header, more or fewer of a route.
+--
+-- One of n is one of each n that come one after the other, at a place in them that chance chooses: the share is exact, and a
+-- pattern in the traffic does not meet the same place again and again.
+-- @module resty.perf.sampling
+local every = require "perf.base.pairs"
+
+local M = {}
+
+local function bad(text, ...) error("sample: " .. text:format(...), 0) end
+
+local function check_every(n, what)
+  if type(n) ~= "number" or n ~= math.floor(n) or n < 0 or n >= 2 ^ 53 then
+    bad("%s: 1 for every request, n for one of n, or 0 for none, got %s", what, tostring(n))
+  end
+  return n
+end
+
+-- One of n as a function.
+local function one_of(n, random)
+  if n == 0 then return function() return false end end
+  if n == 1 then return function() return true end end
+  local at, chosen = n, 0
+  return function()
+    if at == n then at, chosen = 0, random(n) end
+    at = at + 1
+    return at == chosen
+  end
+end
+
+--- A sampler.
+-- @param[opt] sample n, or {every=n, header="X-Perf", routes={[name]=n}}: a request with that header is counted unless
+-- its value is 0
+-- @param[opt] random math.random
+-- @return decide(route, header_value), which wants neither where the third result says so; the name of the header in lower case
+-- with underscores, or nil; whether each request is decided upon without a look at it
+function M.new(sample, random)
+  if sample == nil then sample = 1 end
+  if type(sample) == "number" then sample = { every = sample } end
+  if type(sample) ~= "table" then bad("number or table expected, got %s", type(sample)) end
+  for k in every(sample) do
+    if k ~= "every" and k ~= "header" and k ~= "routes" then bad("unknown field '%s'", tostring(k)) end
+  end
+  random = random or math.random
+  local general = one_of(check_every(sample.every or 1, "every"), random)
+  local header = sample.header
+  if header ~= nil and (type(header) ~= "string" or not header:find "^[%w-]+$") then bad("header: a header's name expected") end
+  local by_route = {}
+  if sample.routes ~= nil and type(sample.routes) ~= "table" then bad("routes: table expected") end
+  for route, n in every(sample.routes or {}) do
+    by_route[route] = one_of(check_every(n, "routes." .. tostring(route)), random)
+  end
+
+  local function decide(route, value)
+    if value and value ~= "0" and value ~= "" then return true end
+    return (by_route[route] or general)()
+  end
+  return decide, header and header:lower():gsub("-", "_") or nil, not header and next(by_route) == nil
+end
+
+return M

@@ -1,0 +1,60 @@
+--- The worker's events: the list of perf.start opened as perf.measure opens its own.
+-- @module resty.perf.worker_events
+local exposition = require "resty.perf.metrics"
+local kernel_group = require "perf.event.group"
+local meter = require "perf.measure.open_list"
+local names = require "perf.names"
+
+local M = {}
+
+local MOST = 32
+
+local function list_of(events)
+  if type(events) == "string" then return kernel_group.events_of(events) end
+  return events
+end
+
+-- Two events that Prometheus could not tell apart: the same one twice, or written in two ways.
+local function check_apart(metrics, label, unit)
+  local metric = exposition.metric(label, unit)
+  if metrics[metric] then error(("events: '%s' and '%s' are one metric, %s"):format(metrics[metric], label, metric), 0) end
+  metrics[metric] = label
+end
+
+--- Raise for what is no list of events, and for an unknown one. What this machine refuses is for `open` to say.
+-- @return set of the events' labels; nil for nil, of which the machine decides
+function M.check(events)
+  if events == nil then return end
+  if type(events) ~= "string" and type(events) ~= "table" then
+    error("events: list or text expected, got " .. type(events), 0)
+  end
+  local list = list_of(events)
+  local wrong = names.wrong_list(list)
+  if wrong then error("events: " .. wrong, 0) end
+  if #list == 0 then error("events: the list has no event", 0) end
+  if #list > MOST then error(("events: %d events; at most %d"):format(#list, MOST), 0) end
+  local labels, metrics = {}, {}
+  for _, event in ipairs(list) do
+    local spec = names.resolve(event) or { label = tostring(event) }
+    check_apart(metrics, spec.label, spec.unit)
+    labels[spec.label] = true
+    labels[spec.label:gsub(":%a+$", "")] = true -- Counts know it without its modifiers too
+  end
+  return labels
+end
+
+--- Open them.
+-- @param[opt] events nil for the best that this machine has
+-- @return what perf.meter.open gives; or nil, message, code. Raises for an unknown event.
+function M.open(events)
+  if events == nil then return meter.open_default() end
+  local specs = {}
+  for i, event in ipairs(list_of(events)) do
+    local spec, message, code = names.resolve(event)
+    if not spec then return nil, message, code end
+    specs[i] = spec
+  end
+  return meter.open(specs)
+end
+
+return M

@@ -1,0 +1,101 @@
+--- Rows of resty.perf, which wants LuaJIT, in an nginx made up for it. See inject.lua.
+local core = require "perf.core"
+local meter = require "perf.measure.open_list"
+local names = require "perf.names"
+local nginx = require "spec.support.nginx"
+local perf = require "perf"
+
+local rows, row, method = require "spec.fault.list"()
+local luajit = { lua = "luajit" }
+
+-- What cannot be counted in a request is not: the site works on.
+local serves = "read ioctl perf_event_open"
+
+local options = { events = "page-faults:u,task-clock", slow = 0.1 }
+
+local function host()
+  local h = nginx.new()
+  h:load()
+  function h.close()
+    h:run(h.fire, h)
+    h:run(h.perf.stop)
+  end
+  return h
+end
+local function started()
+  local h = host()
+  assert(h:run(h.perf.start, options))
+  return h
+end
+
+-- Functions of resty.perf in a worker that counts.
+local list = {}
+for _, name in ipairs { "server_rewrite", "rewrite", "access", "content", "balancer", "header_filter", "body_filter", "log" } do
+  list[name] = { survives = serves, run = function(h)
+    local result = h:run(h.perf[name], function() return "served" end)
+    h:run(h.perf.log)
+    return result
+  end }
+end
+for _, name in ipairs { "install", "state", "status", "metrics" } do
+  list[name] = { survives = serves, run = function(h) return h:run(h.perf[name]) end }
+end
+list.request = { survives = serves, run = function(h)
+  return h:run(h.perf.content, function() return h.perf.request() or true end), h:run(h.perf.log)
+end }
+list.route = { survives = serves, run = function(h)
+  return h:run(h.perf.content, function() return h.perf.route "another" ~= nil end), h:run(h.perf.log)
+end }
+list.span = { survives = serves, run = function(h)
+  return h:run(h.perf.content, function() return h.perf.span() == nil end), h:run(h.perf.log)
+end }
+list.worker = { survives = serves, run = function(h) return h:run(h.perf.worker) end }
+list.totals = { survives = serves, run = function(h) return h:run(h.perf.totals) end }
+list.profile = { survives = "mmap perf_event_open", codes = { mmap = "any" }, again = false, run = function(h)
+  return h:run(h.perf.profile, "page-faults:u", 0.1)
+end }
+list.start = { setup = host, survives = "perf_event_open", again = false, run = function(h)
+  return h:run(h.perf.start, options)
+end }
+list.stop = { run = function(h) return h:run(h.perf.stop) end, survives = serves, again = false }
+for name, t in pairs(list) do
+  t.setup, t.needs = t.setup or started, luajit
+  row("resty.perf." .. name, t)
+end
+
+-- The old events count on until the new ones are there.
+row("other events while it counts", { setup = started, needs = luajit, again = false, survives = "read ioctl", run = function(h)
+  local ok, message, code = h:run(h.perf.start, { events = "page-faults:u" })
+  assert(ok or h:run(h.perf.worker), "it no longer counts")
+  return ok, message, code
+end })
+
+row("a request with a span", { needs = luajit, survives = serves, run = function(h)
+  return h:run(function()
+    local ok = h.perf.content(function() return h.perf.span() ~= nil end)
+    h.perf.log()
+    return ok
+  end)
+end, setup = function()
+  local h = host()
+  local tracer = perf.tracer { service = "shop", exporter = false, events = false }
+  assert(h:run(h.perf.start, { events = "page-faults:u", spans = tracer }))
+  return h
+end })
+
+-- What the ledger is made of, for every interpreter.
+local function ledger()
+  local set, message, code = meter.open { assert(names.resolve "page-faults:u") }
+  if not set then return nil, message, code end
+  local l
+  l, message, code = core.ledger(set.meter, 4, 4, 0)
+  for _, group in ipairs(set.groups) do group:close() end
+  return l, message, code
+end
+row("core.ledger", { run = ledger, survives = "perf_event_open" })
+method("Ledger", ledger, {
+  close = function(l) return l:close() end,
+  pointer = function(l) return l:pointer() end,
+})
+
+return rows

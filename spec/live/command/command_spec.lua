@@ -1,0 +1,460 @@
+-- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs this.
+local core = require "perf.core"
+local json_decode = require "perf.base.json_decode"
+local as_nobody = require "spec.support.nobody"
+local luaperf = require "spec.support.luaperf"
+local util = require "spec.support.util"
+
+local shell, with_directory = luaperf.shell, util.with_directory
+
+local FAULTS = "local kit = require 'testkit'\nlocal function touch(n)\n  kit.touch_pages(n)\nend\ntouch(tonumber(arg[1]))\n"
+
+local function counted(dir, n, options)
+  util.write_file(dir .. "/faults.lua", FAULTS)
+  local output, status = shell(dir, ("luaperf stat -e page-faults:u -o out.json %s faults.lua %d"):format(options or "", n))
+  assert.equal(0, status, output)
+  return assert(json_decode.decode(util.read_file(dir .. "/out.json")))
+end
+
+describe("luaperf stat", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  it("counts a script", function()
+    with_directory(function(dir)
+      local few, many = counted(dir, 0), counted(dir, 2000)
+      assert.near(2000, many.counts["page-faults:u"] - few.counts["page-faults:u"], 50)
+      assert.is_true(many.wall_ns > 0)
+    end)
+  end)
+
+  it("counts any program with its children, and prints to stderr", function()
+    with_directory(function(dir)
+      local output, status = shell(dir,
+        "luaperf stat -e page-faults,task-clock -- sh -c 'echo out; exit 3' 2>err; echo $? >rc; cat err")
+      assert.equal(0, status)
+      assert.equal("3\n", util.read_file(dir .. "/rc"))
+      assert.matches("^out\n", output)
+      assert.matches("\nsh %-c echo out; exit 3:\n\n +[%d,]+ +page%-faults", output)
+      assert.matches("[um]s  task%-clock", output)
+      assert.matches("elapsed", output)
+    end)
+  end)
+
+  it("counts a running process, and all CPUs, for a time", function()
+    requires { root = true }
+    with_directory(function(dir)
+      local output, status = shell(dir, "sleep 60 & p=$!; luaperf stat -p $p --timeout 0.05; echo $?; kill $p")
+      assert.equal(0, status, output)
+      assert.matches("process %d+:\n\n.*task%-clock.*\n0\n$", output)
+      output = shell(dir, "luaperf stat -a -- sleep 0.05")
+      assert.matches("sleep 0.05:\n\n.*task%-clock", output)
+    end)
+  end)
+
+  it("repeats", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "print 'ran'")
+      local output, status = shell(dir, "luaperf stat -r 3 -e page-faults:u a.lua")
+      assert.equal(0, status, output)
+      assert.equal(3, select(2, output:gsub("ran\n", "")))
+      assert.matches("a.lua, mean of 3 runs:\n\n +[%d.,]+ +page%-faults:u  %+%- %d+%.%d+ %%", output)
+    end)
+  end)
+
+  -- The story: the file of several runs had no means, had another shape than that of one run, and was described nowhere.
+  it("writes the means of several runs, and each run, as JSON", function()
+    requires { module = "dkjson" }
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "local n = io.open('n', 'a') n:write 'x' n:close() os.exit(arg[1] and 3)")
+      local function run(arguments)
+        local output, status = shell(dir, "luaperf stat -r 4 -e page-faults:u,dummy -o x.json a.lua " .. arguments)
+        return assert(require "dkjson".decode(util.read_file(dir .. "/x.json")), output), status
+      end
+      local t, status = run ""
+      assert.equal(0, status)
+      assert.equal("xxxx", util.read_file(dir .. "/n"))
+      assert.equal(4, #t.runs)
+      local sum, square = 0, 0
+      for _, r in ipairs(t.runs) do
+        assert.equal("page-faults:u", r.events[1].label)
+        assert.equal(r.events[1].value, r.counts["page-faults:u"])
+        sum = sum + r.events[1].value
+      end
+      local e = t.events[1]
+      for _, r in ipairs(t.runs) do square = square + (r.events[1].value - sum / 4) ^ 2 end
+      assert.same({ "page-faults:u", 4 }, { e.label, e.runs })
+      assert.is_true(math.abs(e.mean - sum / 4) < 1e-6)
+      assert.is_true(math.abs(e.stddev - math.sqrt(square / 3)) < 1e-6)
+      assert.is_true(math.abs(e.percent - 100 * e.stddev / 2 / e.mean) < 1e-6)
+      e = t.events[2]
+      assert.same({ "dummy", 4, 0, 0, 0 }, { e.label, e.runs, e.mean, e.stddev, e.percent })
+      assert.is_true(t.wall_ns.mean > 0)
+      t, status = run "fail" -- the first one is the last one: the shape is the same
+      assert.equal(3, status)
+      assert.same({ 1, 1, 0 }, { #t.runs, t.events[1].runs, t.events[1].stddev })
+    end)
+  end)
+
+  it("keeps the script's status", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/exit.lua", "os.exit(7)")
+      util.write_file(dir .. "/error.lua", "error 'oops'")
+      util.write_file(dir .. "/kill.lua", "os.execute('kill -9 $PPID')")
+      local output, status = shell(dir, "luaperf stat exit.lua")
+      assert.equal(7, status)
+      assert.matches("elapsed", output)
+      output, status = shell(dir, "luaperf stat error.lua")
+      assert.equal(1, status)
+      assert.matches("error.lua:1: oops.*elapsed", output)
+      output, status = shell(dir, "luaperf stat kill.lua")
+      assert.equal(-9, status)
+      assert.matches("kill.lua:\n.*elapsed", output)
+    end)
+  end)
+
+  it("says what is wrong as a command does", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      for line, wanted in pairs {
+        ["stat -z"] = { 129, "luaperf: unknown option '-z'\nluaperf: luaperf stat --help lists the options\n" },
+        ["stat"] = { 129, "luaperf: what is to be run? luaperf stat script.lua\n" },
+        ["sta"] = { 129, "luaperf: unknown command 'sta'; did you mean 'stat'?\nluaperf: luaperf --help lists them\n" },
+        ["stat -e page-fualts true"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["stat -e page-fualts a.lua"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["stat /no/such/program"] = { 255, "luaperf: /no/such/program: No such file or directory\n" },
+        ["stat -p 999999999"] = { 255, "luaperf: no process 999999999\n" },
+        ["stat -a -p 1"] = { 129, "luaperf: options -p and -a exclude each other\n" },
+        ["record"] = { 129, "luaperf: what is to be run? luaperf record script.lua\n" },
+        ["record -F 9 -c 9 a.lua"] = { 129, "luaperf: options -F and -c exclude each other\n" },
+        ["record --coroutines both a.lua"] = { 129,
+          "luaperf: option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected\n" },
+        ["record --coroutines creator true"] = { 129, "luaperf: --coroutines is for scripts\n" },
+        ["record -o /no/such/a.json a.lua"] = { 255, "luaperf: /no/such/a.json: No such file or directory\n" },
+        ["record -e page-fualts a.lua"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
+        ["record -e '' a.lua"] = { 129, "luaperf: empty event name\n" },
+        ["record -o - a.lua"] = { 129, "luaperf: -o -: stdout is the program's; name a file\n" },
+        ["stat -o /no/such/a.json a.lua"] = { 255, "luaperf: /no/such/a.json: No such file or directory\n" },
+        ["report /dev/zero"] = { 255, "luaperf: /dev/zero: neither a profile nor a perf.data file\n" },
+        ["list >/dev/full"] = { 255, "luaperf: stdout: No space left on device\n" },
+        ["doctor >/dev/full"] = { 255, "luaperf: stdout: No space left on device\n" },
+        ["report"] = { 255, "luaperf: luaperf.json: No such file or directory\n" },
+        ["report a b"] = { 129, "luaperf: one file at a time; two are compared by --diff OLD NEW\n" },
+        ["report --html --folded"] = { 129, "luaperf: one kind of report at a time\n" },
+        ["report --perf-data"] = { 129, "luaperf: --perf-data needs a file: -o out.data\n" },
+        ["list no-such-event-here"] = { 255, "luaperf: no event matches 'no-such-event-here'\n" } } do
+        local output, status = shell(dir, "luaperf " .. line)
+        -- The shell's own number of a status above 128 is a signal's to util.shell.
+        assert.same({ 128 - wanted[1], wanted[2] }, { status, output }, line)
+      end
+    end)
+  end)
+
+  it("has a text for every command", function()
+    local output, status = shell("/", "luaperf --help")
+    assert.equal(0, status)
+    for _, name in ipairs { "stat", "record", "report", "list", "doctor" } do
+      assert.matches("\n  " .. name .. " +%w", output)
+      local text, code = shell("/", "luaperf " .. name .. " -h")
+      assert.equal(0, code)
+      assert.matches("^usage: luaperf " .. name, text)
+    end
+    assert.matches("^luaperf %d", (shell("/", "luaperf --version")))
+  end)
+end)
+
+describe("luaperf record", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  it("profiles a script by any event, into the kind of file that is asked for", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/faults.lua", FAULTS)
+      local output, status = shell(dir, "luaperf record -e page-faults:u -c 1 faults.lua 3000; luaperf report -n 5")
+      assert.equal(0, status, output)
+      assert.matches("^%[ luaperf: [%d,]+ samples of page%-faults:u in luaperf.json %]\n", output)
+      local self, name = output:match "Lua line\n *([%d,]+) +[%d.]+ +[%d,]+ +[%d.]+  ([^\n]+)\n"
+      assert.matches("^faults.lua:3 ", name)
+      assert.near(3000, tonumber((self:gsub(",", ""))), 150)
+      for file, magic in pairs { ["a.html"] = "^<!DOCTYPE html>", ["a.folded"] = "^[^\n]*faults.lua:5 main chunk",
+        ["a.data"] = "^PERFILE2", ["a.pb"] = "", ["a.json"] = '^{"$schema"' } do
+        output, status = shell(dir, "luaperf record -e page-faults:u -o " .. file .. " faults.lua 100")
+        assert.equal(0, status, output)
+        assert.matches(magic, util.read_file(dir .. "/" .. file))
+      end
+    end)
+  end)
+
+  it("records other programs into perf.data, which it reports", function()
+    with_directory(function(dir)
+      local output, status = shell(dir,
+        "luaperf record -e page-faults:u -c 1 -- sh -c 'exit 4'; echo $?; luaperf report -n 3")
+      assert.equal(0, status, output)
+      local n = output:match "^%[ luaperf: (%d+) samples in perf.data %]\n4\n"
+      assert.matches("page%-faults:u: " .. n .. " in " .. n .. " samples of every 1\n", output)
+    end)
+  end)
+
+  it("records a process, and all CPUs, for a time", function()
+    requires { root = true }
+    with_directory(function(dir)
+      local output, status = shell(dir,
+        "sleep 60 & p=$!; luaperf record -p $p -- sleep 0.05; kill $p; "
+        .. "luaperf record -a -o a.data --timeout 0.2; luaperf report -n 1 a.data")
+      assert.equal(0, status, output)
+      assert.matches("samples? in perf.data %]\n%[ luaperf: [%d,]+ samples? in a.data %]\n", output)
+    end)
+  end)
+
+  it("keeps what was found when the script ends otherwise", function()
+    with_directory(function(dir)
+      for code, wanted in pairs { ["os.exit(7)"] = 7, ["os.exit(7, true)"] = 7, ["error 'oops'"] = 1, ["error {}"] = 1,
+        ["coroutine.wrap(function() os.exit(5) end)()"] = 5, ["os.exit = nil"] = 0, ["io.stdout:close()"] = 0 } do
+        os.remove(dir .. "/luaperf.json")
+        util.write_file(dir .. "/a.lua", code)
+        local output, status = shell(dir, "luaperf record a.lua")
+        assert.equal(wanted, status, code .. output)
+        assert.matches('^{"$schema"', util.read_file(dir .. "/luaperf.json"))
+      end
+    end)
+  end)
+
+  -- Runs luaperf until the script has begun (a file `going`), sends it a signal; its status and its output.
+  local function signalled(dir, signal, line)
+    os.remove(dir .. "/going")
+    -- A shell starts what is in the background with SIGQUIT ignored.
+    local _, status = shell(dir, ("env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & p=$!; "
+      .. "for i in $(seq 1000); do [ -e going ] && break; sleep 0.01; done; sleep 0.1; "
+      .. "kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
+    assert.equal(0, status)
+    return tonumber(util.read_file(dir .. "/rc")), util.read_file(dir .. "/out")
+  end
+
+  it("writes what was found when SIGTERM ends a script", function()
+    with_directory(function(dir)
+      for name, code in pairs { compiled = "local s = 0 for i = 1, 1e15 do s = s + i % 7 end",
+        calls = "while true do string.rep('x', 10):byte() end", waits = "require('perf.core').watch({}, 60)",
+        coroutines = "coroutine.wrap(function() while true do coroutine.wrap(function() tostring(1) end)() end end)()",
+        caught = "while true do pcall(string.rep) end" } do
+        os.remove(dir .. "/luaperf.json")
+        util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() " .. code)
+        local status, output = signalled(dir, "TERM", "record a.lua")
+        assert.equal(143, status, name .. output)
+        assert.matches("^%[ luaperf: [%d,]+ samples? of task%-clock in luaperf.json %]\n$", output)
+        assert.matches('^{"$schema"', util.read_file(dir .. "/luaperf.json"))
+      end
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() require('perf.core').watch({}, 60)")
+      local status, output = signalled(dir, "TERM", "stat -e task-clock a.lua")
+      assert.equal(143, status)
+      assert.matches("a.lua:\n\n.*task%-clock.*elapsed", output)
+    end)
+  end)
+
+  it("takes a hangup and SIGQUIT as SIGTERM", function()
+    with_directory(function(dir)
+      for signal, wanted in pairs { HUP = 129, QUIT = 131 } do
+        util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() require('perf.core').watch({}, 60)")
+        for _, line in ipairs { "record a.lua", "stat -e task-clock a.lua",
+          "record -e task-clock:u -- sh -c 'echo >going; exec sleep 60'",
+          "stat -e task-clock:u -- sh -c 'echo >going; exec sleep 60'" } do
+          local status, output = signalled(dir, signal, line)
+          -- perf.record asks its program to end by SIGTERM.
+          assert.equal(line:find "^record %-e" and 143 or wanted, status, line .. output)
+          assert.matches(line:find "^stat" and "task%-clock.*elapsed" or "samples? ", output)
+        end
+      end
+    end)
+  end)
+
+  it("does not mind a hangup under nohup", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua",
+        "io.open('going', 'w'):close() require('perf.core').watch({}, 0.5) os.exit(3)")
+      os.remove(dir .. "/going")
+      shell(dir, "trap '' HUP; $root/bin/luaperf record a.lua >out 2>&1 & p=$!; for i in $(seq 1000); do [ -e going ] && break; "
+        .. "sleep 0.01; done; kill -HUP $p; wait $p; echo $? >rc")
+      assert.equal("3\n", util.read_file(dir .. "/rc"))
+    end)
+  end)
+
+  it("leaves SIGTERM to a script that has a use for it", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "local kit = require 'testkit' kit.count_signals(15) io.open('going', 'w'):close() "
+        .. "require('perf.core').watch({}, 60) os.exit(kit.count_signals(15, false) > 0 and 9 or 8)")
+      local status, output = signalled(dir, "TERM", "record a.lua")
+      assert.equal(9, status, output)
+      assert.matches("luaperf.json %]\n$", output)
+    end)
+  end)
+
+  it("passes SIGTERM to a program, and ends with what was found", function()
+    with_directory(function(dir)
+      for _, line in ipairs { "record", "stat" } do
+        local status, output = signalled(dir, "TERM", line .. " -e task-clock:u -- sh -c 'echo >going; exec sleep 60'")
+        assert.equal(143, status, output)
+        assert.matches(line == "stat" and "elapsed" or "samples? in perf.data", output)
+      end
+    end)
+  end)
+
+  it("passes on an interrupt that no terminal sent", function()
+    with_directory(function(dir)
+      for _, line in ipairs { "record", "stat" } do
+        local status, output = signalled(dir, "INT", line .. " -e task-clock:u -- sh -c 'echo >going; exec sleep 60'")
+        assert.equal(line == "stat" and 130 or 143, status, output)
+        assert.matches(line == "stat" and "elapsed" or "samples? in perf.data", output)
+      end
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
+      local status, output = signalled(dir, "INT", "record a.lua")
+      assert.equal(1, status, output) -- the interpreter's own, for an error
+      assert.matches("interrupted!", output, 1, true)
+      assert.matches("luaperf.json %]\n$", output)
+    end)
+  end)
+
+  it("records a process until a signal, or as long as a program runs", function()
+    requires { root = true }
+    with_directory(function(dir)
+      for signal, wanted in pairs { INT = 130, TERM = 143 } do
+        for _, line in ipairs { "record", "stat" } do
+          local output, status = shell(dir, ("sleep 60 & p=$!; $root/bin/luaperf %s -e page-faults -p $p & q=$!; "
+            -- until SIGTERM, whose bit this is, has a handler, which comes after SIGINT's
+            .. "for i in $(seq 1000); do grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$q/status && break; sleep 0.01; done; "
+            .. "kill -%s $q; wait $q; echo $?; kill $p"):format(line, signal))
+          assert.equal(0, status, output)
+          assert.matches(line == "stat" and "elapsed" or "samples? in perf.data", output)
+          assert.matches("\n" .. wanted .. "\n", output)
+        end
+      end
+      local output, status = shell(dir,
+        "sleep 60 & p=$!; luaperf record -e page-faults -p $p -- sh -c 'echo ran; exit 6'; echo $?; kill $p")
+      assert.equal(0, status)
+      assert.matches("^ran\n%[ luaperf: %d+ samples? in perf.data %]\n6\n", output)
+      output = shell(dir, "luaperf record -e page-faults -c 1 -a -- sh -c :; echo $?")
+      assert.matches("samples? in perf.data %]\n0\n$", output)
+    end)
+  end)
+
+  it("writes elsewhere what could not be written", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      local output, status = shell(dir, "TMPDIR=" .. dir .. " luaperf record -o /dev/full a.lua")
+      assert.equal(0, status, output)
+      local path = output:match "^luaperf: /dev/full: No space left on device\n%[ luaperf: %d samples? of task%-clock in (%S+)"
+      assert.equal(dir, path:match "^(.*)/")
+      assert.matches('^{"$schema"', util.read_file(path))
+    end)
+  end)
+
+  it("is not the business of a fork's child", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua",
+        "local kit = require 'testkit' kit.fork(function() os.exit(0) end) kit.fork(function() end)")
+      local output, status = shell(dir, "luaperf record a.lua")
+      assert.equal(0, status, output)
+      assert.equal(1, select(2, output:gsub("luaperf:", "")), output)
+    end)
+  end)
+end)
+
+describe("luaperf report", function()
+  it("turns a profile into anything", function()
+    with_directory(function(dir)
+      local prof = require "spec.support.profiles".program()
+      assert(prof:speedscope(dir .. "/luaperf.json"))
+      assert.equal(tostring(prof:top(3)) .. "\n", (shell(dir, "luaperf report -n 3")))
+      assert.equal(prof:folded(), (shell(dir, "luaperf report --folded luaperf.json")))
+      assert.equal(prof:folded(), (shell(dir, "luaperf report -o a.folded && cat a.folded")))
+      assert.matches("^<!DOCTYPE html>", (shell(dir, "luaperf report --html | head -n 1")))
+      assert.matches("^<!DOCTYPE html>", (shell(dir, "luaperf report luaperf.json -o a.html; head -n 1 a.html")))
+      assert.equal(tostring(prof:diff(prof)) .. "\n", (shell(dir, "luaperf report --diff luaperf.json luaperf.json")))
+      assert.matches('"diff":true', (shell(dir, "luaperf report --diff luaperf.json --html luaperf.json")))
+      assert.equal("task-clock: 100.000 ms in 6 samples of every 1\n",
+        (shell(dir, "luaperf report -o a.data; luaperf report a.data | head -n 1")))
+      local output, status = shell(dir, "luaperf report -e cycles")
+      assert.same({ "luaperf: luaperf.json: has no event 'cycles', but task-clock\n", 128 - 255 }, { output, status })
+      output, status = shell(dir, "luaperf report --html -o /dev/full")
+      assert.same({ "luaperf: /dev/full: No space left on device\n", 128 - 255 }, { output, status })
+      for _, kind in ipairs { "", "--folded" } do
+        output, status = shell(dir, "luaperf report " .. kind .. " >/dev/full")
+        assert.same({ "luaperf: stdout: No space left on device\n", 128 - 255 }, { output, status })
+      end
+      assert.equal(prof:folded(), (shell(dir, "cat luaperf.json | luaperf report --folded -o - -")))
+      output, status = shell(dir, "luaperf report -o a.data && head -c 700 a.data >b.data; luaperf report b.data")
+      assert.equal(0, status)
+      assert.matches("^luaperf: b.data: .*; what follows is a part of it\n%l+%-clock: ", output)
+    end)
+  end)
+end)
+
+describe("luaperf list and doctor", function()
+  it("print what the module says", function()
+    assert.matches("^NAME +KIND.*\npage%-faults", (shell("/", "luaperf list page-faults")))
+    assert.matches("^lua%-perf ", (shell("/", "luaperf doctor")))
+  end)
+end)
+
+describe("perf.auto", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  local function auto(dir, env, rest)
+    return shell(dir, ("%s $LUA -lperf.auto %s"):format(env, rest))
+  end
+
+  it("profiles a program that knows nothing of it", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/faults.lua", FAULTS)
+      local output, status = auto(dir, "PERF_EVENTS=page-faults:u PERF_PERIOD=1 PERF_VERBOSE=1", "faults.lua 2000")
+      assert.equal(0, status)
+      assert.matches("^%[ luaperf: [%d,]+ samples of page%-faults:u in luaperf.json %]\npage%-faults:u: ", output)
+      assert.matches("faults.lua:3 touch\n", output)
+      output = auto(dir, "PERF_OUTPUT=a.folded PERF_FREQ=99 PERF_QUIET=1", "faults.lua 0")
+      assert.equal("", output)
+      assert.is_string(util.read_file(dir .. "/a.folded"))
+    end)
+  end)
+
+  it("counts it", function()
+    with_directory(function(dir)
+      local output, status = auto(dir, "PERF_MODE=stat PERF_EVENTS=page-faults,task-clock", "-e 'os.exit(3)'")
+      assert.equal(3, status)
+      assert.matches("^\n +[%d,]+ +page%-faults.*elapsed\n$", output)
+    end)
+  end)
+
+  it("is quiet, unless a result would be lost", function()
+    with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "")
+      assert.equal("", (auto(dir, "PERF_QUIET=1 PERF_MODE=stat PERF_EVENTS=page-faults", "a.lua")))
+      assert.equal("", (auto(dir, "PERF_QUIET=1 PERF_VERBOSE=1", "a.lua")))
+      assert.matches("^luaperf: /dev/full: No space left on device\n%[ luaperf: .* in " .. dir .. "/luaperf%-%d+.json %]\n$",
+        (auto(dir, "TMPDIR=" .. dir .. " PERF_QUIET=1 PERF_OUTPUT=/dev/full", "a.lua")))
+    end)
+  end)
+
+  it("says what is wrong with its variables, and runs nothing", function()
+    for env, wanted in pairs { ["PERF_MODE=x"] = "perf.auto: PERF_MODE: record or stat expected, got 'x'\n",
+      ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: a whole number, 1 or more, expected, got 'fast'\n",
+      ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: a whole number, 1 or more, expected, got '0'\n",
+      ["PERF_NATIVE=yes"] = "perf.auto: PERF_NATIVE: 0 or 1 expected, got 'yes'\n",
+      ["PERF_PERIOD=1 PERF_FREQ=1"] = "perf.auto: PERF_FREQ and PERF_PERIOD exclude each other\n",
+      ["PERF_EVENTS=page-fualts"] = "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n",
+      ["PERF_OUTPUT=/no/such/file"] = "luaperf: /no/such/file: No such file or directory\n" } do
+      local output, status = auto("/tmp", env, "-e 'print(1)'")
+      assert.same({ wanted, 128 - 255 }, { output, status }, env)
+    end
+  end)
+
+  it("does without privileges", function()
+    requires { root = true, cmd = "flock" }
+    with_directory(function(dir)
+      assert(os.execute("chmod 777 " .. dir))
+      util.write_file(dir .. "/a.lua", "for i = 1, 1e5 do tostring(i) end")
+      local copied = luaperf.copied(dir)
+      local text = as_nobody(2, function()
+        assert.is_true(core.euid() ~= 0)
+        return copied "$LUA -lperf.auto a.lua; luaperf stat ls"
+      end)
+      assert.matches("task%-clock.*\n +[%d,]+ +page%-faults:u", text)
+      assert.matches("samples? of task%-clock in luaperf.json", text)
+    end)
+  end)
+end)

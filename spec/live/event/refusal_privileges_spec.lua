@@ -1,0 +1,253 @@
+-- What an ordinary user meets, for real: a child gives up root, tries, and says what it was told.
+local kit = require "testkit"
+local core = require "perf.core"
+local perf = require "perf"
+local as_nobody = require "spec.support.nobody"
+local util = require "spec.support.util"
+
+-- Loaded while this process may still open files.
+for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
+  "event.refusal.invalid" } do
+  require("perf." .. name)
+end
+
+-- What opening an event says: "CODE message", or "opened".
+local function try(event, opts)
+  local ev, message, code = perf.open(event, opts)
+  if ev then
+    ev:close()
+    return "opened"
+  end
+  return code .. " " .. message
+end
+
+-- What an event counts of fn, and why not.
+local function count(event, fn, ...)
+  local list = { event }
+  perf.measure(list, fn, ...)
+  kit.settle() -- the fork left every page to be copied
+  local entry = perf.measure(list, fn, ...)[1]
+  return ("%d %s"):format(entry.raw, entry.why or "")
+end
+
+-- Opens an event again and again, closes all; how many there were, and why there were no more.
+local function until_refused(event, most)
+  local events = {}
+  local message, code
+  for i = 1, most do
+    events[i], message, code = perf.open(event)
+    if not events[i] then break end
+  end
+  for _, ev in ipairs(events) do ev:close() end
+  return events, message, code
+end
+
+local sysctl_or_cap = "run: sysctl kernel.perf_event_paranoid=%d, or give the program CAP_PERFMON)"
+
+describe("an ordinary user", function()
+  -- Not while the collector makes everything slow, since the level is everyone's.
+  before_each(function() requires { root = true, perf_open = true, nostress = true, cmd = "flock" } end)
+
+  it("is told at level 2 that the kernel is left out", function()
+    assert.equal("EACCES page-faults: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space "
+      .. "only with page-faults:u, or " .. sysctl_or_cap:format(1), as_nobody(2, try, "page-faults"))
+    assert.equal("EACCES page-faults:k: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space "
+      .. "only with page-faults:u, or " .. sysctl_or_cap:format(1), as_nobody(2, try, "page-faults:k"))
+  end)
+
+  it("counts exactly what was promised with :u", function()
+    assert.equal("64 ", as_nobody(2, count, "page-faults:u", kit.touch_pages, 64))
+  end)
+
+  it("is not sent to :u where that counts nothing, and is told so when it asks for it", function()
+    assert.equal("EACCES context-switches: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; context "
+      .. "switches happen in the kernel, so :u would count none; " .. sysctl_or_cap:format(1),
+      as_nobody(2, try, "context-switches"))
+    assert.equal("0 context switches happen in the kernel, which exclude_kernel (:u) leaves out",
+      as_nobody(2, count, "context-switches:u", kit.sleeps, 5))
+  end)
+
+  it("counts its own switches at level 1", function()
+    assert.equal("as many", as_nobody(1, function()
+      local ev = assert(perf.open "context-switches")
+      ev:enable()
+      local rusage, value = kit.rusage(), ev:read().value
+      kit.sleeps(5)
+      local more, now = kit.rusage(), ev:read().value
+      ev:close()
+      local switches = more.nvcsw + more.nivcsw - rusage.nvcsw - rusage.nivcsw
+      return now - value >= 5 and math.abs(now - value - switches) <= 1 and "as many"
+        or ("%d for %d"):format(now - value, switches)
+    end))
+  end)
+
+  it("may not have all of a CPU at level 1, and may at level 0", function()
+    assert.equal("EACCES page-faults:u: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2, and must be 0 or "
+      .. "less for every process of a CPU; count one process instead, or " .. sysctl_or_cap:format(0),
+      as_nobody(2, try, "page-faults:u", { pid = -1, cpu = 0 }))
+    assert.equal("EACCES page-faults: perf_event_open: Permission denied (kernel.perf_event_paranoid is 1, and must be 0 or "
+      .. "less for every process of a CPU; count one process instead, or " .. sysctl_or_cap:format(0),
+      as_nobody(1, try, "page-faults", { pid = -1, cpu = 0 }))
+    assert.equal("opened", as_nobody(0, try, "page-faults", { pid = -1, cpu = 0 }))
+  end)
+
+  it("has the raw data of tracepoints at level -1 only", function()
+    requires { tracepoint = "sched:sched_switch" }
+    local event = { type = "tracepoint", sample_type = { "raw" }, sample_period = 1 }
+    event.config = tonumber(util.read_file(util.tracefs_dir() .. "/events/sched/sched_switch/id"))
+    local text = as_nobody(0, try, event)
+    assert.matches("^EPERM ", text)
+    assert.matches("kernel.perf_event_paranoid is 0, and must be %-1 or less for raw data of tracepoints; run: sysctl "
+      .. "kernel.perf_event_paranoid=%-1, or give the program CAP_PERFMON%)$", text)
+    assert.equal("opened", as_nobody(-1, try, event))
+  end)
+
+  it("counts the tracepoints of system calls with :u, as the message says", function()
+    requires { tracepoint = { "sched:sched_switch", "syscalls:sys_enter_getppid" } }
+    local function point(name)
+      return { type = "tracepoint", exclude_kernel = true,
+        config = tonumber(util.read_file(util.tracefs_dir() .. "/events/" .. name .. "/id")) }
+    end
+    assert.equal("7 ", as_nobody(2, count, point "syscalls/sys_enter_getppid", kit.syscalls, 7))
+    assert.equal("0", as_nobody(2, count, point "sched/sched_switch", kit.sleeps, 7):match "^%d+")
+  end)
+
+  it("is told what level 3 means on this kernel", function()
+    local text = as_nobody(3, try, "page-faults:u")
+    if text ~= "opened" then -- Debian's kernel
+      assert.equal("EACCES page-faults:u: perf_event_open: Permission denied (kernel.perf_event_paranoid is 3, where this kernel "
+        .. "refuses every event to users; run: sysctl kernel.perf_event_paranoid=2, or give the program CAP_SYS_ADMIN)", text)
+    end
+    assert.matches("kernel.perf_event_paranoid is 3[;,]", as_nobody(3, try, "page-faults"))
+  end)
+
+  it("learns whose a process is that it may not count", function()
+    assert.equal(("EACCES page-faults:u: perf_event_open: Permission denied (process %d belongs to uid 0, and this program "
+      .. "runs as uid 65534; run as that user, or give the program CAP_PERFMON)"):format(kit.getpid()),
+      as_nobody(2, try, "page-faults:u", { pid = kit.getpid() }))
+  end)
+
+  it("may count another process of its own", function()
+    assert.equal("opened", as_nobody(2, function()
+      local child = kit.start(function() end)
+      local text = try("page-faults:u", { pid = child:pid() })
+      child:close()
+      return text
+    end))
+  end)
+
+  it("is told what no level gives", function()
+    assert.matches("namespace records take CAP_PERFMON, whatever kernel.perf_event_paranoid is",
+      as_nobody(-1, try, { type = "software", config = 9, namespaces = true }))
+  end)
+
+  it("is told that a uprobe takes CAP_SYS_ADMIN", function()
+    requires { uprobe = true }
+    local kind = tonumber(util.read_file "/sys/bus/event_source/devices/uprobe/type")
+    assert.matches("uprobes take CAP_SYS_ADMIN, whatever",
+      as_nobody(-1, try, { type = kind, uprobe_path = "/bin/true", exclude_kernel = true }))
+  end)
+
+  it("is told of a kernel breakpoint", function()
+    requires { breakpoint = true }
+    local attr = { type = "breakpoint", bp_type = { "w" }, bp_addr = -4096, bp_len = 8 }
+    if select(2, core.uname()) == "aarch64" then
+      assert.matches("arm64 watches the kernel's addresses for a whole CPU only", as_nobody(-1, try, attr))
+    else
+      assert.matches("breakpoints on the kernel's addresses take CAP_SYS_ADMIN", as_nobody(-1, try, attr))
+    end
+  end)
+
+  it("has memory for as many rings as the doctor says", function()
+    requires { nosan = true }
+    local said, mapped = as_nobody(2, function()
+      assert(kit.rlimit("memlock", 2 ^ 20))
+      local text
+      for _, row in ipairs(perf.doctor()) do
+        if row.check == "memory for rings" then text = row.detail:match ": (%d+) rings of 128 pages$" end
+      end
+      local events, pages = {}, 128
+      while pages == 128 do
+        local ev = assert(perf.open "dummy:u")
+        events[#events + 1] = ev
+        pages = select(2, ev:map { pages = 128 }) -- fewer, or a message, where memory is short
+      end
+      for _, ev in ipairs(events) do ev:close() end
+      return ("%s %d"):format(text, #events - 1)
+    end):match "^(%d+) (%d+)$"
+    assert.equal(said, mapped)
+  end)
+
+  it("has features and a doctor that say the same", function()
+    assert.equal("true 2 unreadable needs CAP_SYS_ADMIN", as_nobody(2, function()
+      local f = perf.features { refresh = true }
+      local tracefs = f.tracefs:match "^%a+" or f.tracefs
+      return ("%s %d %s %s"):format(tostring(f.supported), f.paranoid, tracefs, f.uprobe or "needs CAP_SYS_ADMIN")
+    end))
+    assert.equal("false 2: this program may count own processes, user space only: context-switches, cpu-migrations and "
+      .. "tracepoints count nothing", as_nobody(2, function()
+        for _, row in ipairs(perf.doctor()) do
+          if row.check == "perf_event_paranoid" then return tostring(row.ok) .. " " .. row.detail end
+        end
+      end))
+  end)
+end)
+
+describe("root", function()
+  it("is bound by no level", function()
+    requires { root = true, perf_open = true }
+    assert.equal("opened", try "page-faults")
+    assert.equal("opened", try("page-faults", { pid = -1, cpu = 0 }))
+  end)
+end)
+
+describe("limits and targets that are not there", function()
+  before_each(function() requires { perf_open = true } end)
+
+  it("is a limit when descriptors run out, and never a permission", function()
+    local text = util.in_child(function()
+      assert(kit.rlimit("nofile", 40))
+      local events, message, code = until_refused("dummy:u", 100)
+      return #events > 20 and code .. " " .. message
+    end)
+    assert.matches("^EMFILE dummy:u: perf_event_open: Too many open files %(every event takes a descriptor, and this process "
+      .. "may have 40 open %(RLIMIT_NOFILE%); close events, or ", text)
+    assert.is_nil(text:find "paranoid")
+  end)
+
+  it("names the process that is not there", function()
+    local child = kit.start(function() end)
+    local pid = child:pid()
+    child:wait()
+    assert.matches(("^ESRCH page%%-faults: perf_event_open: No such process %%(there is no process or thread %d here")
+      :format(pid), try("page-faults", { pid = pid }))
+  end)
+
+  it("tells a process that has ended and was not waited for", function()
+    local child = kit.start(function() end)
+    child:go()
+    local status = "/proc/" .. child:pid() .. "/status"
+    repeat until util.read_file(status):find "State:%s+Z"
+    assert.equal(("ESRCH page-faults: perf_event_open: No such process (process %d has ended)"):format(child:pid()),
+      try("page-faults", { pid = child:pid() }))
+    child:close()
+  end)
+
+  it("names the CPU that this machine has not", function()
+    assert.matches("^EINVAL page%-faults: perf_event_open: Invalid argument %(there is no CPU 8191; this machine has %d",
+      try("page-faults", { cpu = 8191 }))
+  end)
+
+  it("wants a process or a CPU", function()
+    assert.matches("pid=%-1 with cpu=%-1 would be every process on every CPU", try("page-faults", { pid = -1 }))
+  end)
+
+  it("says so when the debug registers are used up", function()
+    requires { breakpoint = true }
+    local cell = kit.cell()
+    local _, message, code = until_refused({ type = "breakpoint", bp_type = { "w" }, bp_addr = cell:addr(), bp_len = 8,
+      exclude_kernel = true }, 64)
+    assert.equal("ENOSPC", code)
+    assert.matches("own events hold all %d+ of the CPU's debug registers", message)
+  end)
+end)

@@ -1,0 +1,274 @@
+-- What can go wrong with a profiler, and what it must leave as it was.
+local kit = require "testkit"
+local as_nobody = require "spec.support.nobody"
+local core = require "perf.core"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local SIGTRAP, SIGPROF = 5, 27
+
+local function refused(code, ...)
+  local value, message, got = ...
+  assert.is_nil(value)
+  assert.equal(code, got, message)
+  return message
+end
+
+-- A profile that works, to show that nothing is left over.
+local function works()
+  local prof = perf.profile({ event = "page-faults" }, kit.touch_pages, 100)
+  assert.is_true(prof.total >= 100 and prof.total < 130, profiling.text(prof))
+  assert.equal(prof.total, profiling.sum(prof))
+end
+
+-- Which signals this process has handlers for.
+local function caught()
+  return util.read_file("/proc/self/status"):match "SigCgt:%s*(%x+)"
+end
+
+describe("a profiler", function()
+  it("refuses options that there are not", function()
+    for text, opts in pairs {
+      ["unknown option 'frequency'"] = { frequency = 1 },
+      ["option 'freq': number expected, got string"] = { freq = "1" },
+      ["option 'freq': positive integer expected"] = { freq = 0.5 },
+      ["option 'period': positive integer expected"] = { period = -1 },
+      ["options 'freq' and 'period' exclude each other"] = { freq = 1, period = 1 },
+      ["option 'native': boolean expected, got number"] = { native = 1 },
+      ["option 'event': string or table expected, got number"] = { event = 1 },
+      ["option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected"] = { coroutines = "both" },
+      ["pagefaults: unknown event"] = { event = "pagefaults" },
+    } do
+      for _, fn in ipairs { perf.profiler, function(o) return perf.profile(o, print) end } do
+        local ok, err = pcall(fn, opts)
+        assert.is_false(ok, text)
+        assert.is_truthy(err:find(text, 1, true), err)
+      end
+    end
+    local function bad(text, ...)
+      local ok, err = pcall(perf.profile, ...)
+      assert.is_false(ok)
+      assert.is_truthy(err:find(text, 1, true), err)
+    end
+    bad("bad argument #2 to 'profile' (function expected, got nil)", {})
+    bad("table of options expected, got string", "page-faults", print)
+    bad "bad argument #2 to 'profile' (function expected, got nil)"
+  end)
+
+  it("says what it is and whether it runs", function()
+    local p = assert(perf.profiler { event = "page-faults", period = 10 })
+    assert.equal("perf.Profiler(page-faults, every 10, stopped)", tostring(p))
+    assert(p:start())
+    assert.equal("perf.Profiler(page-faults, every 10, running)", tostring(p))
+    assert(p:stop())
+    assert.equal("perf.Profiler(page-faults, every 10, stopped)", tostring(p))
+    p:close()
+    assert.equal("perf.Profiler(cpu-clock, 999 Hz, stopped)", tostring(assert(perf.profiler { event = "cpu-clock" })))
+  end)
+
+  it("starts once and stops once", function()
+    local p = perf.profiler { event = "page-faults" }
+    assert.is_false(p:is_running())
+    refused("EINVAL", p:stop())
+    assert.is_true(p:start())
+    assert.is_true(p:is_running())
+    assert.is_truthy(refused("EBUSY", p:start()):find("running already", 1, true))
+    refused("EBUSY", perf.profiler({ event = "page-faults" }):start())
+    local called = false
+    refused("EBUSY", perf.profile(function() called = true end))
+    assert.is_false(called)
+    assert.equal("page-faults", p:stop().event)
+    assert.is_false(p:is_running())
+    refused("EINVAL", p:stop())
+    -- and again
+    assert.is_true(p:start())
+    kit.touch_pages(50)
+    local prof = p:stop()
+    assert.is_true(prof.total >= 50 and prof.total < 80, profiling.text(prof))
+    p:close()
+    p:close()
+    collectgarbage()
+    works()
+  end)
+
+  it("is the only one of the process, other states' too", function()
+    local p = perf.profiler {}
+    assert.is_true(p:start())
+    local ok, text = kit.state [[
+      local p = assert(require("perf").profiler { event = "page-faults" })
+      local ok, message, code = p:start()
+      p:close()
+      return tostring(code)
+    ]]
+    p:stop()
+    assert.is_true(ok, text)
+    assert.equal("EBUSY", text)
+    ok, text = kit.state [[
+      local perf = require "perf"
+      local prof = assert(perf.profile({ event = "page-faults" }, require("testkit").touch_pages, 100))
+      return tostring(prof.total >= 100 and prof.total < 130)
+    ]]
+    assert.is_true(ok, text)
+    assert.equal("true", text)
+    works()
+  end)
+
+  it("passes the function's error on, and is stopped", function()
+    local err = {}
+    local ok, got = pcall(perf.profile, { event = "page-faults" }, function() error(err) end)
+    assert.is_false(ok)
+    assert.equal(err, got)
+    ok, got = pcall(perf.profile, function() error("words", 0) end)
+    assert.is_false(ok)
+    assert.equal("words", got)
+    works()
+  end)
+
+  it("leaves the signals' handlers as they were", function()
+    local before = caught()
+    works()
+    assert.equal(before, caught())
+    for _, sig in ipairs { SIGTRAP, SIGPROF } do
+      kit.count_signals(sig)
+      local p = perf.profiler { event = "page-faults" }
+      assert.is_true(p:start())
+      kit.touch_pages(100)
+      kit.kill(kit.getpid(), sig) -- the host's own go to the host
+      local prof = p:stop()
+      kit.kill(kit.getpid(), sig)
+      local n, kept = kit.count_signals(sig, false)
+      assert.equal(2, n)
+      assert.is_true(kept)
+      assert.is_true(prof.total >= 100 and prof.total < 130, profiling.text(prof))
+    end
+    assert.equal(before, caught())
+  end)
+
+  it("stays out of the way of LuaJIT's own", function()
+    requires { lua = "luajit" }
+    local profile = require "jit.profile"
+    works() -- from here on the handler is known
+    profile.start("l", function() end)
+    local message = refused("EBUSY", perf.profile(print))
+    assert.is_truthy(message:find("LuaJIT's profiler is in use", 1, true), message)
+    profile.stop()
+    works()
+    -- started after ours, it takes the place; ours says what it has, and leaves it running
+    local p = perf.profiler { event = "page-faults" }
+    assert.is_true(p:start())
+    kit.touch_pages(100)
+    local n = 0
+    profile.start("li1", function() n = n + 1 end)
+    assert.is_true(p:stop().total >= 100)
+    local deadline = kit.clock_ns() + 20e9
+    while n == 0 and kit.clock_ns() < deadline do kit.spin(100000) end
+    profile.stop()
+    assert.is_true(n > 0)
+    works()
+  end)
+
+  it("is off in the child of a fork, and not disturbed in the parent", function()
+    local p = perf.profiler { event = "page-faults" }
+    assert.is_true(p:start())
+    kit.touch_pages(100)
+    local status, text = kit.fork(function()
+      assert(not p:is_running())
+      local prof, message, code = p:stop()
+      assert(prof == nil and code == "ECHILD", message)
+      local own = assert(perf.profile({ event = "page-faults" }, kit.touch_pages, 200))
+      assert(own.total >= 200 and own.total < 400 and own.pid == kit.getpid(), own.total)
+      return "fine"
+    end)
+    assert.equal("fine", text, status)
+    assert.is_true(p:is_running())
+    kit.touch_pages(100)
+    local prof = p:stop()
+    -- the fork's own faults: pages that became copy-on-write
+    assert.is_true(prof.total >= 200, profiling.text(prof))
+    assert.equal(prof.total, profiling.sum(prof))
+    assert.is_true(profiling.under(prof, "testkit.touch_pages") >= 200, profiling.text(prof))
+    -- a child that goes on without stopping it, and profiles anew
+    p = perf.profiler { event = "page-faults" }
+    assert.is_true(p:start())
+    status, text = kit.fork(function()
+      return tostring(assert(perf.profile({ event = "page-faults" }, kit.touch_pages, 200)).total >= 200)
+    end)
+    p:stop()
+    assert.equal("true", text, status)
+  end)
+
+  it("stops when it is forgotten", function()
+    assert(perf.profiler({ event = "page-faults" }):start())
+    collectgarbage()
+    collectgarbage()
+    works()
+  end)
+
+  it("gives back everything when the machine refuses something", function()
+    for _, call in ipairs { "perf_event_open", "mmap", "ioctl" } do
+      for skip = 0, 12 do
+        collectgarbage()
+        core.fault(call, "ENOMEM", skip)
+        local prof, _, code = perf.profile({ event = "page-faults" }, kit.touch_pages, 10)
+        core.fault()
+        assert.is_true(prof ~= nil or code == "ENOMEM", tostring(code))
+      end
+    end
+    works()
+  end)
+
+  it("loses nothing when memory for its stacks does not come", function()
+    -- 4096 different stacks: more nodes than there is room for at the start
+    local function branch(n, depth)
+      if depth == 0 then
+        kit.touch_pages(1)
+        return 0
+      end
+      if n % 2 == 0 then
+        return branch(math.floor(n / 2), depth - 1) + 1
+      end
+      return branch(math.floor(n / 2), depth - 1) + 2
+    end
+    for _, call in ipairs { "mmap", "mremap" } do
+      local p = assert(perf.profiler { event = "page-faults" })
+      assert.is_true(p:start())
+      core.fault(call, "ENOMEM", 0)
+      for i = 1, 4096 do branch(i, 12) end
+      assert.is_true(core.fault() > 0, call)
+      local prof = p:stop()
+      p:close()
+      assert.equal(prof.total, profiling.sum(prof))
+      assert.is_true(prof.total >= 4096, profiling.text(prof))
+      -- The one that found no room is on no wrong stack.
+      local other = profiling.under(prof, "(other)")
+      assert.is_true(other >= 1 and other < 10, other)
+    end
+  end)
+
+  it("says what it cannot profile", function()
+    refused("EINVAL", perf.profiler { event = "syscalls:sys_enter_rt_sigreturn" })
+    refused("EACCES", perf.profiler { event = "context-switches:u" })
+    refused("EINVAL", perf.profiler { event = "page-faults", filter = "x >" })
+  end)
+
+  it("works for an ordinary user", function()
+    requires { root = true, cmd = "flock" }
+    for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "profile.zone",
+      "profile.collect" } do
+      require("perf." .. name)
+    end
+    local text = as_nobody(2, function()
+      local prof = assert(perf.profile(kit.spin, 5000000))
+      local faults = assert(perf.profile({ event = "page-faults" }, kit.touch_pages, 100))
+      local _, message, code = perf.profiler { event = "context-switches" }
+      -- what happens in the kernel alone is not profiled without it, at a total of 0
+      assert(select(3, perf.profiler { event = "cpu-migrations" }) == "EACCES")
+      assert(select(3, perf.profiler { event = "context-switches", period = 1 }) == "EACCES")
+      -- at each switch the event stops counting a little before the thread's clock, by which spin goes
+      return ("%s %s %s %s %s %s"):format(prof.event, tostring(prof.total >= 4.5e6), faults.event, tostring(faults.total >= 100),
+        code, message)
+    end)
+    assert.is_truthy(text:find("^task%-clock true page%-faults%S* true EACCES"), text)
+  end)
+end)

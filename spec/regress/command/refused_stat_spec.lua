@@ -1,0 +1,38 @@
+-- The story: once an event that the machine lacks no longer ended luaperf stat, neither did a missing permission. For an ordinary
+-- user luaperf stat -a, and -p of somebody else's process, printed an empty table and exited with 0; with -e they printed
+-- <not supported>, and waited. Now both exit with 255 and the reason when no event can be opened for want of permission.
+local as_nobody = require "spec.support.nobody"
+
+for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
+  "event.refusal.invalid", "measure.counting_profiler", "command.stat",
+  "command.counters", "command.run", "command.terminal", "event.set" } do
+  require("perf." .. name)
+end
+
+describe("luaperf stat without permission", function()
+  before_each(function() requires { root = true, perf_open = true, nosan = true, cmd = "flock" } end)
+
+  local function stat(opts)
+    opts.timeout = 0.05
+    return as_nobody(2, function()
+      local status, message, code = require "perf.command.stat".run(opts, {}, {})
+      return ("%s %s: %s"):format(tostring(status), tostring(code), tostring(message))
+    end)
+  end
+
+  it("refuses -a, with the events that it chooses and with others", function()
+    local reason = "^nil EACCES: %s: perf_event_open: Permission denied %%(kernel.perf_event_paranoid is 2, and must be 0 or less"
+    assert.matches(reason:format "task%-clock", stat { ["all-cpus"] = true })
+    assert.matches(reason:format "page%-faults:u", stat { ["all-cpus"] = true, event = "no_such_pmu/event=1/,page-faults" })
+  end)
+
+  -- The advice was to count user space alone, which had been tried and refused.
+  it("gives the reason for which user space alone was refused", function()
+    assert.equal(nil, stat { pid = 1, event = "page-faults" }:match "count user space only")
+    assert.matches("^nil EACCES: page%-faults:u: .*process 1 belongs to uid 0", stat { pid = 1, event = "page-faults" })
+  end)
+
+  it("refuses -p of another user's process", function()
+    assert.matches("^nil EACCES: page%-faults:u: perf_event_open: Permission denied ", stat { pid = 1, event = "page-faults:u" })
+  end)
+end)

@@ -1,0 +1,197 @@
+-- The order in which perf.event.merge gives out what several rings have. The rings are tables here: what has been written into
+-- them, and what is written while they are being read.
+local bytes = require "spec.support.bytes"
+local core = require "perf.core"
+local merge = require "perf.event.merge"
+
+local b = bytes.native
+local timed, untimed = core.layouts(), core.layouts()
+timed:add { sample_type = { "time", "period" } }
+untimed:add { sample_type = { "period" } }
+
+local function at(time, tag) return timed:record(b.record(9, 0, b.u64(time), b.u64(tag or 0))) end
+local function without(tag) return untimed:record(b.record(9, 0, b.u64(tag or 0))) end
+
+-- A ring: on_read is called before each read, and may write more.
+local function ring(...)
+  local r = { queue = { ... }, reads = 0 }
+  function r.is_open() return true end
+  function r:is_mapped() return not self.unmapped end
+  function r:has_record()
+    if self.on_look then self.on_look() end
+    return self.queue[1] ~= nil
+  end
+  function r:read_record()
+    self.reads = self.reads + 1
+    local rec = table.remove(self.queue, 1)
+    if rec == "bad" then return nil, "bad", "EBADMSG" end
+    return rec
+  end
+  function r:info() return self.attr and { attr = self.attr } or {} end
+  return r
+end
+
+local wait = core.wait
+
+describe("a reader of several rings", function()
+  local ended
+  before_each(function()
+    ended = "ETIMEDOUT"
+    core.wait = function() return nil, "nothing", ended end
+  end)
+  after_each(function() core.wait = wait end)
+
+  local function drain(reader)
+    local list = {}
+    for rec in reader:records() do list[#list + 1] = rec.time or "-" end
+    return list
+  end
+
+  it("gives all in the order of their times", function()
+    local r = merge.reader { ring(at(1), at(4), at(9)), ring(), ring(at(2), at(3), at(10)), ring(at(5)) }
+    assert.is_true(r:has_record())
+    assert.is_true(r:poll(0))
+    assert.same({ 1, 2, 3, 4, 5, 9, 10 }, drain(r))
+    assert.is_false(r:has_record())
+    local rec, message, code = r:read_record()
+    assert.is_nil(rec)
+    assert.is_string(message)
+    assert.equal("ETIMEDOUT", code)
+  end)
+
+  it("gives those of one time in the order in which it found them", function()
+    local r = merge.reader { ring(at(1, 1), at(1, 2)), ring(at(1, 3)), ring(at(1, 4)) }
+    local tags = {}
+    for rec in r:records() do tags[#tags + 1] = rec.period end
+    assert.same({ 1, 2, 3, 4 }, tags)
+  end)
+
+  it("mends what is out of order within a ring", function()
+    assert.same({ 1, 2, 3, 4, 5 }, drain(merge.reader { ring(at(2), at(1), at(4)), ring(at(5), at(3)) }))
+  end)
+
+  it("tells times apart to the nanosecond, whatever the clock", function()
+    local list = {}
+    for i = 9, 0, -1 do list[#list + 1] = at("0x18d3a2b1f4c5d6e" .. i) end
+    local r = merge.reader { ring(list[1], list[3], list[5], list[7], list[9]), ring(list[2], list[4], list[6], list[8],
+      list[10]) }
+    local got = {}
+    for rec in r:records() do got[#got + 1] = core.hex(rec.time):sub(-1) end
+    assert.equal("0123456789", table.concat(got))
+  end)
+
+  it("waits with a record until every ring was looked at again", function()
+    -- While the second ring is read, an earlier record is written into the first.
+    local first, second = ring(), ring(at(20))
+    local written
+    second.on_look = function()
+      if not written then
+        written = true
+        table.insert(first.queue, at(10))
+      end
+    end
+    assert.same({ 10, 20 }, drain(merge.reader { first, second }))
+  end)
+
+  it("holds no more than it may, and keeps the order", function()
+    local first, second = ring(), ring()
+    for i = 1, 100 do
+      first.queue[i] = at(2 * i)
+      second.queue[i] = at(2 * i + 1)
+    end
+    local r = merge.reader({ first, second }, { ahead = 4 })
+    local last, most, n = 0, 0, 0
+    for rec in r:records() do
+      assert.is_true(rec.time > last)
+      last, n = rec.time, n + 1
+      most = math.max(most, first.reads + second.reads - n)
+    end
+    assert.equal(200, n)
+    assert.is_true(most <= 16)
+  end)
+
+  it("holds back what a full ring may still come before", function()
+    -- The first ring has more than one round takes; the second is far ahead of it.
+    local first, second = ring(), ring(at(1000))
+    for i = 1, 50 do first.queue[i] = at(i) end
+    local list = drain(merge.reader({ first, second }, { ahead = 3 }))
+    assert.equal(51, #list)
+    for i = 1, 50 do assert.equal(i, list[i]) end
+    assert.equal(1000, list[51])
+  end)
+
+  it("takes all of a ring in overwrite mode, whose latest record comes first", function()
+    local r = ring()
+    r.attr = { write_backward = true }
+    for i = 100, 1, -1 do r.queue[#r.queue + 1] = at(i) end
+    local list = drain(merge.reader({ r, ring(at(50)) }, { ahead = 4 }))
+    assert.equal(101, #list)
+    for i = 2, 101 do assert.is_true(list[i - 1] <= list[i]) end
+  end)
+
+  it("leaves a record without a time behind the one before it", function()
+    assert.same({ "-", 1, 2, "-", "-", 3, 4 }, drain(merge.reader { ring(at(2), without(), without(), at(4)), ring(without(),
+      at(1), at(3)) }))
+    assert.same({ "-", "-", "-" }, drain(merge.reader { ring(without(), without()), ring(without()) }))
+  end)
+
+  it("says that one is damaged, and goes on", function()
+    local r = merge.reader { ring(at(1), "bad", at(3)), ring(at(2)) }
+    local codes, times = {}, {}
+    repeat
+      local rec, _, code = r:read_record()
+      if rec then times[#times + 1] = rec.time else codes[#codes + 1] = code end
+    until code == "ETIMEDOUT"
+    assert.same({ "EBADMSG", "ETIMEDOUT" }, codes)
+    assert.same({ 1, 2, 3 }, times)
+    assert.same({ 1, 2, 3 }, drain(merge.reader { ring(at(1), "bad", at(3)), ring("bad", at(2)) }))
+  end)
+
+  it("passes over what has no ring", function()
+    local counts, other = ring(at(1)), ring(at(1))
+    counts.unmapped, other.unmapped = true, true
+    local r = merge.reader { counts, ring(at(2)) }
+    assert.same({ 2 }, drain(r))
+    counts.unmapped = nil
+    assert.same({ 1 }, drain(r))
+    local ok, err = pcall(drain, merge.reader { other })
+    assert.is_false(ok)
+    assert.is_truthy(err:find("call map() first", 1, true))
+  end)
+
+  it("ends when all that is watched has ended", function()
+    ended = "EPIPE"
+    local r = merge.reader { ring(at(1)), ring() }
+    assert.same({ 1 }, drain(r))
+    assert.equal("EPIPE", select(3, r:read_record(1)))
+    assert.equal("EPIPE", select(3, r:poll(1)))
+  end)
+
+  it("knows its options", function()
+    local r = merge.reader { ring() }
+    assert.has_error(function() r:records { time = 1 } end, "bad argument #1 to 'records' (unknown option 'time')")
+  end)
+
+  it("keeps any order of many", function()
+    local seed = 7
+    local function random(n)
+      seed = seed * 16807 % 2147483647
+      return seed % n
+    end
+    for _ = 1, 50 do
+      local rings, all = {}, 0
+      for i = 1, 1 + random(6) do
+        rings[i] = ring()
+        local time = 0
+        for k = 1, random(60) do
+          time = time + random(4)
+          rings[i].queue[k] = at(time)
+          all = all + 1
+        end
+      end
+      local list = drain(merge.reader(rings, { ahead = 1 + random(20) }))
+      assert.equal(all, #list)
+      for i = 2, #list do assert.is_true(list[i - 1] <= list[i]) end
+    end
+  end)
+end)

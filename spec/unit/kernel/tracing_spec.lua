@@ -1,0 +1,31 @@
+--- What is said of tracing where there is none, or not for everyone: over trees that are not this machine's.
+local tracefs = require "perf.kernel.tracefs"
+local tracing = require "perf.kernel.tracing"
+
+describe("perf.tracing over another root", function()
+  local here = tracefs.here
+  after_each(function() tracefs.here = here end)
+
+  it("says what to do where tracefs is not mounted", function()
+    tracefs.here = tracefs.new { "/no/such/tracefs" }
+    for _, f in ipairs { "available_events", "subsystems", "tracers", "current_tracer" } do
+      local list, message, code = tracing[f]()
+      assert.is_nil(list, f)
+      assert.matches("mount -t tracefs", message, 1, true)
+      assert.equal("ENOENT", code)
+    end
+  end)
+
+  it("reads what is there", function()
+    tracefs.here = setmetatable({}, { __index = {
+      names = function() return { "a:one", "a:two:three", "b:one" } end,
+      root = function() return "/no/such/tracefs" end,
+    } })
+    assert.same({ a = { "one", "two:three" }, b = { "one" } }, tracing.available_events())
+    assert.same({ "a", "b" }, tracing.subsystems())
+    local list, message, code = tracing.tracers()
+    assert.is_nil(list)
+    assert.equal("/no/such/tracefs/available_tracers: No such file or directory", message)
+    assert.equal("ENOENT", code)
+  end)
+end)

@@ -1,0 +1,57 @@
+local folded = require "perf.profile.report.folded"
+local profiles = require "spec.support.profiles"
+
+-- What a flame graph tool reads: everything to the last blank is the stack.
+local function as_tools_read(content)
+  local list = {}
+  for line in content:gmatch "([^\n]*)\n" do
+    local stack, weight = line:match "^(.*) (%d+)$"
+    assert.is_truthy(stack, line)
+    local names = {}
+    for name in stack:gmatch "[^;]+" do names[#names + 1] = name end
+    list[#list + 1] = { names = names, weight = tonumber(weight) }
+  end
+  return list
+end
+
+describe("perf.profile.report.folded", function()
+  it("writes a line for each stack, the outermost first", function()
+    local content = profiles.program():folded()
+    assert.equal("app.lua:40 main chunk;app.lua:31 main;app.lua:12 parse 50000000\n", content:match "^[^\n]*\n")
+    local lines = as_tools_read(content)
+    assert.equal(6, #lines)
+    assert.same({ names = { "(outside Lua)" }, weight = 5e6 }, lines[6])
+  end)
+
+  it("gives names back as they were, and tools see as many frames as there are", function()
+    local content = profiles.nasty():folded()
+    local seen, back = as_tools_read(content), assert(folded.decode(content))
+    assert.equal(#profiles.names, #back)
+    for i, name in ipairs(profiles.names) do
+      assert.equal(2, #seen[i].names, name)
+      assert.same({ names = { "app.lua:1 main chunk", name == "" and "(no name)" or name }, weight = i }, back[i])
+    end
+  end)
+
+  it("of a profile without samples is nothing", function()
+    assert.equal("", profiles.empty():folded())
+    assert.same({}, folded.decode "")
+    assert.equal("(no stack) 7\n", profiles.new { { weight = 7 } }:folded())
+  end)
+
+  it("writes many lines whole", function()
+    local t = {}
+    for i = 1, 10000 do t[i] = { weight = i, "f" .. i } end
+    local lines = as_tools_read(profiles.new(t):folded())
+    assert.equal(10000, #lines)
+    assert.same({ names = { "f9999" }, weight = 9999 }, lines[9999])
+  end)
+
+  it("says where text is no folded stack", function()
+    local ok, message, code = folded.decode "a;b 1\nnothing here\n"
+    assert.is_nil(ok)
+    assert.equal("line 2: not a folded stack: nothing here", message)
+    assert.equal("EBADMSG", code)
+    assert.same({ { names = { "a" }, weight = 1.5 } }, folded.decode "a 1.5")
+  end)
+end)

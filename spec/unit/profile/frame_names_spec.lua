@@ -1,0 +1,26 @@
+local text = require "perf.profile.report.frame_names"
+
+describe("perf.profile.report.frame_names", function()
+  it("keeps valid UTF-8 and shows the bytes of what is none", function()
+    local euro, fire = "\226\130\172", "\240\159\148\165"
+    for given, wanted in pairs { plain = "plain", [euro .. fire] = euro .. fire, ["a\255b"] = "a\\xffb",
+      ["\192\128"] = "\\xc0\\x80", ["\237\160\128"] = "\\xed\\xa0\\x80", ["\244\144\128\128"] = "\\xf4\\x90\\x80\\x80",
+      ["\226\130"] = "\\xe2\\x82", [fire .. "\240\159"] = fire .. "\\xf0\\x9f", ["\224\159\191"] = "\\xe0\\x9f\\xbf" } do
+      assert.equal(wanted, text.utf8(given))
+    end
+  end)
+
+  it("makes one line of a name", function()
+    assert.equal("a\\nb c\\x00\\x1b", text.line "a\nb\tc\0\27")
+  end)
+
+  it("shows amounts in their unit", function()
+    assert.equal("1.500 ms", text.amount(1.5e6, "ns"))
+    assert.equal("-1.500 ms", text.amount(-1.5e6, "ns"))
+    assert.equal("1,234,567", text.amount(1234567, ""))
+    assert.equal("50.0", text.percent(1, 2))
+    assert.equal("-", text.percent(0, 0))
+    assert.equal(0, text.number(nil))
+    assert.equal(16, text.number "0x10")
+  end)
+end)

@@ -1,0 +1,105 @@
+local profiles = require "spec.support.profiles"
+
+local function row(rows, name)
+  for _, r in ipairs(rows) do
+    if r.name == name then return r end
+  end
+end
+
+describe("perf.profile.report.top", function()
+  it("gives a stack to its innermost Lua line, and to each line of it once", function()
+    local top = profiles.program():top()
+    assert.same({ "app.lua:12 parse", 50e6, 50e6, 50 },
+      { top.lines[1].name, top.lines[1].self, top.lines[1].total, top.lines[1].count })
+    local find = row(top.lines, "app.lua:14 parse") -- in string.find
+    assert.same({ 20e6, 20e6 }, { find.self, find.total })
+    local render = row(top.lines, "app.lua:22 render") -- in the kernel, in the collector
+    assert.same({ 15e6, 15e6, "app.lua", 22 }, { render.self, render.total, render.file, render.line })
+    local walk = row(top.lines, "app.lua:25 walk") -- recursive
+    assert.same({ 10e6, 10e6 }, { walk.self, walk.total })
+    assert.same({ 0, 95e6 }, { row(top.lines, "app.lua:40 main chunk").self, row(top.lines, "app.lua:40 main chunk").total })
+    assert.equal(5e6, row(top.lines, "(outside Lua)").self)
+    local sum = 0
+    for _, r in ipairs(top.lines) do sum = sum + r.self end
+    assert.equal(100e6, sum)
+  end)
+
+  it("tells functions by the innermost frame of any kind", function()
+    local top = profiles.program():top()
+    local parse = row(top.functions, "parse app.lua:10")
+    assert.same({ 50e6, 70e6 }, { parse.self, parse.total })
+    assert.same({ 10e6, 10e6, "kernel" }, { row(top.functions, "do_anonymous_page").self,
+      row(top.functions, "do_anonymous_page").total, row(top.functions, "do_anonymous_page").kind })
+    assert.equal(10e6, row(top.functions, "walk app.lua:20").total)
+    assert.same({ "input", 20e6 }, { top.zones[1].name, top.zones[1].self })
+  end)
+
+  it("is what a profile prints as", function()
+    local text = tostring(profiles.program())
+    assert.equal("task-clock: 100.000 ms in 100 samples at 999 Hz", text:match "^[^\n]*")
+    assert.truthy(text:find("\n     self     %      total     %  Lua line\n"
+      .. "50.000 ms  50.0  50.000 ms  50.0  app.lua:12 parse\n", 1, true))
+    assert.truthy(text:find("\n20.000 ms  20.0  20.000 ms  20.0  input", 1, true))
+    assert.equal(text, tostring(profiles.program():top()))
+  end)
+
+  it("shows as many rows as asked for", function()
+    local text = tostring(profiles.program():top(2))
+    assert.matches("app.lua:14 parse\n +%.%.%. and 6 more\n", text)
+    assert.error_matches(function() profiles.program():top(0) end,
+      "bad argument #1 to 'top' %(positive integer expected, got 0%)")
+    assert.error_matches(function() profiles.program():top "x" end, "bad argument #1 to 'top'")
+  end)
+
+  it("counts what is no time, and says what was lost", function()
+    local prof = profiles.new { event = "page-faults", unit = "", period = 1, lost = 3,
+      { weight = 1234, count = 1234, "a.lua:1 f" } }
+    prof.freq = nil
+    local text = tostring(prof)
+    assert.equal("page-faults: 1,234 in 1,234 samples of every 1, 3 samples lost", text:match "^[^\n]*")
+    assert.truthy(text:find("\n1,234  100.0  1,234  100.0  a.lua:1 f\n", 1, true), text)
+  end)
+
+  it("takes shares of the exact total", function()
+    local prof = profiles.new { total = 200, { weight = 100, "a.lua:1 f" } }
+    assert.truthy(tostring(prof):find("100 ns  50.0  100 ns  50.0  a.lua:1 f", 1, true))
+  end)
+
+  it("of a profile without samples says so", function()
+    assert.equal("task-clock: 0 ns in 0 samples at 999 Hz\nno samples", tostring(profiles.empty()))
+    assert.matches("in 1 sample at", tostring(profiles.new { { weight = 5 } }))
+    assert.matches("%(no stack%)", tostring(profiles.new { { weight = 5 } }))
+  end)
+
+  it("prints one line for each name whatever is in it", function()
+    local prof = profiles.nasty()
+    local _, lines = tostring(prof):gsub("\n", "")
+    assert.equal(2 * (#profiles.names + 1) + 4, lines) -- title, tables, their heads and what is between
+    assert.is_nil(tostring(prof):find "[%z\1-\9\11-\31]")
+  end)
+end)
+
+describe("perf.profile.report.diff", function()
+  local before = profiles.new { { weight = 20, "a.lua:1 f" }, { weight = 20, "a.lua:2 g" } }
+  local after = profiles.new { { weight = 90, "a.lua:1 f" }, { weight = 10, "a.lua:3 h" } }
+
+  it("compares shares, the largest change first", function()
+    local d = after:diff(before)
+    assert.same({ "a.lua:2 g", 20, 0, 0.5, 0 }, { d.lines[1].name, d.lines[1].before, d.lines[1].after, d.lines[1].before_share,
+      d.lines[1].after_share })
+    assert.same({ "a.lua:1 f", 20, 90 }, { d.lines[2].name, d.lines[2].before, d.lines[2].after })
+    assert.near(0.4, d.lines[2].change, 1e-9)
+    assert.near(0.1, d.lines[3].change, 1e-9)
+    assert.equal("task-clock: before 40 ns, after 100 ns", tostring(d):match "^[^\n]*")
+    assert.truthy(tostring(d):find(" 20 ns  50.0   0 ns   0.0   -50.0  a.lua:2 g", 1, true), tostring(d))
+  end)
+
+  it("draws itself", function()
+    assert.matches('"diff":true', after:diff(before):flamegraph())
+  end)
+
+  it("takes profiles alone", function()
+    assert.error_matches(function() after:diff() end, "bad argument #1 to 'diff' %(Profile expected, got nil%)")
+    assert.equal("task-clock: before 0 ns, after 0 ns\nno samples", tostring(profiles.empty():diff(profiles.empty())))
+  end)
+end)

@@ -1,0 +1,151 @@
+-- The parts of resty.perf that need no nginx: routes, sampling, exposition, slow requests.
+local routes = require "resty.perf.routes"
+local sampler = require "resty.perf.sampling"
+local exposition = require "resty.perf.metrics"
+local slow = require "resty.perf.slow"
+
+describe("resty.perf.routes", function()
+  it("by list: paths, everything below, one segment, a pattern; the first that fits", function()
+    local find = routes.new { "/cart", "/static/*", "/users/:id", "/users/:id/pay-now", { "search", pattern = "^/s/" } }
+    for uri, name in pairs { ["/cart"] = "/cart", ["/cart/"] = "(other)", ["/static/a/b.js"] = "/static/*",
+      ["/static"] = "(other)", ["/users/7"] = "/users/:id", ["/users/7/x"] = "(other)",
+      ["/users/a/pay-now"] = "/users/:id/pay-now",
+      ["/s/x"] = "search", ["/"] = "(other)", ["/users/"] = "(other)" } do
+      assert.equal(name, find(uri), uri)
+    end
+  end)
+
+  it("without a list the path, with its keys as :id", function()
+    local find = routes.new()
+    for uri, name in pairs { ["/"] = "/", ["/a/12/b"] = "/a/:id/b", ["/v2/cafe"] = "/v2/cafe",
+      ["/o/3f2504e0-4f89-11d3-9a0c-0305e82c3301"] = "/o/:id", ["/deadbeef01"] = "/:id", ["/feedback"] = "/feedback" } do
+      assert.equal(name, find(uri), uri)
+    end
+  end)
+
+  it("never more than a hundred names, also by a function", function()
+    local find, admit = routes.new(function(uri) return uri:sub(2) end)
+    for i = 1, 3000 do assert.equal(i <= 100 and "n" .. i or "(other)", find("/n" .. i)) end
+    assert.equal("n7", admit "n7")
+    assert.equal("(other)", admit "new")
+    assert.equal("(other)", admit(nil))
+    assert.equal("(other)", (routes.new()("/" .. ("x"):rep(200))))
+  end)
+
+  -- One request with such a path, and Prometheus refused the whole page from then on.
+  it("names are UTF-8 whatever a client sends", function()
+    local find, admit = routes.new()
+    assert.equal("/w\239\191\189\239\191\189", find "/w\255\254")
+    assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- the same route, not one of the same name
+    assert.equal("/gr\195\188n", find "/gr\195\188n")
+    assert.equal("a\239\191\189", admit "a\128")
+    assert.equal("(other)", find("/" .. ("\255"):rep(100)))
+  end)
+
+  it("mistakes are named", function()
+    for message, list in pairs { ["a path begins with '/'"] = { "cart" }, ["not a Lua pattern"] = { { "x", pattern = "%" } },
+      ["unknown field 'patern'"] = { { "x", patern = "y" } }, ["name expected, got number"] = { 7 },
+      ["'*' stands at the end"] = { "/*/x" }, ["unknown field '/x' in a list"] = { ["/x"] = "y" },
+      ["rule 1: name expected, got nil"] = { nil, "/y" } } do
+      local ok, err = pcall(routes.new, list)
+      assert.is_false(ok)
+      assert.truthy(err:find(message, 1, true), err)
+    end
+    assert.has_error(function() routes.new(7) end, "routes: list or function expected, got number")
+  end)
+end)
+
+describe("resty.perf.sampler", function()
+  local function share(decide, n, ...)
+    local m = 0
+    for _ = 1, n do m = m + (decide(...) and 1 or 0) end
+    return m
+  end
+
+  it("one of n is exactly one of each n", function()
+    assert.equal(100, share(sampler.new(), 100, "/"))
+    assert.equal(0, share(sampler.new(0), 100, "/"))
+    local decide = sampler.new(10)
+    for _ = 1, 20 do assert.equal(1, share(decide, 10, "/")) end
+  end)
+
+  it("by route, and by a header's value", function()
+    local decide, header = sampler.new { every = 0, header = "X-Perf-Me", routes = { ["/a"] = 2 } }
+    assert.equal("x_perf_me", header)
+    assert.is_false(select(3, sampler.new { header = "X" }))
+    assert.is_true(select(3, sampler.new(7)))
+    assert.equal(50, share(decide, 100, "/a"))
+    assert.equal(0, share(decide, 100, "/b"))
+    assert.equal(100, share(decide, 100, "/b", "1"))
+    assert.equal(0, share(decide, 100, "/b", "0"))
+  end)
+
+  it("mistakes are named", function()
+    for _, n in ipairs { 1 / 0, 0 / 0, 2 ^ 53 } do assert.has_error(function() sampler.new(n) end) end
+    for message, sample in pairs { ["every: 1 for every request"] = -1, ["unknown field 'evry'"] = { evry = 1 },
+      ["a header's name"] = { header = "a b" }, ["routes./a: 1 for"] = { routes = { ["/a"] = 0.5 } } } do
+      local ok, err = pcall(sampler.new, sample)
+      assert.is_false(ok)
+      assert.truthy(err:find(message, 1, true), err)
+    end
+  end)
+end)
+
+describe("resty.perf.exposition", function()
+  local totals = {
+    events = { { label = "task-clock", unit = "ns" }, { label = "page-faults:u" }, { label = "cs", why = "not here" } },
+    phases = { "access", "content" }, abandoned = 2,
+    routes = { { name = 'a"b\\c\nd', requests = 3, phases = { content = { [0] = 2000000000, 1500000000, 7, 0 } },
+      histograms = { [0] = { [30] = 3 }, { [30] = 2, [31] = 1 }, { [0] = 1, [2] = 1, [3] = 1 } } } },
+    unattributed = { [0] = 5, 6, 7, 0 }, worker = { [0] = 10, 20, 14, 0 },
+  }
+
+  it("histograms that add up, in seconds where events are nanoseconds", function()
+    local text = exposition.text(totals)
+    local function value(line) return text:match("\n" .. line:gsub("%p", "%%%0") .. " (%S+)\n") end
+    local route = [[route="a\"b\\c\nd"]]
+    assert.equal("3", value("lua_perf_requests_total{" .. route .. "}"))
+    assert.equal("1.5", value("lua_perf_request_task_clock_seconds_sum{" .. route .. "}"))
+    assert.equal("0", value("lua_perf_request_task_clock_seconds_bucket{" .. route .. ',le="0.268435455"}'))
+    assert.equal("2", value("lua_perf_request_task_clock_seconds_bucket{" .. route .. ',le="1.073741823"}'))
+    assert.equal("3", value("lua_perf_request_task_clock_seconds_bucket{" .. route .. ',le="+Inf"}'))
+    assert.equal("1", value("lua_perf_request_page_faults_u_bucket{" .. route .. ',le="0"}'))
+    assert.equal("1", value("lua_perf_request_page_faults_u_bucket{" .. route .. ',le="1"}'))
+    assert.equal("3", value("lua_perf_request_page_faults_u_bucket{" .. route .. ',le="7"}'))
+    assert.equal("7", value("lua_perf_phase_page_faults_u_total{" .. route .. ',phase="content"}'))
+    assert.equal("0.00000002", value "lua_perf_worker_task_clock_seconds_total")
+    assert.equal("7", value "lua_perf_unattributed_page_faults_u_total")
+    assert.is_nil(text:find "_cs")
+  end)
+end)
+
+describe("resty.perf.slow", function()
+  local counts = setmetatable({ { label = "task-clock", unit = "ns", value = 1204000 }, { label = "page-faults", value = 64 },
+    { label = "cs", why = "no" }, wall_ns = 1210000 }, { __index = { ["page-faults"] = 64 } })
+
+  it("by seconds, and by events", function()
+    local function ask() return counts end
+    assert.is_true(slow.new(0.5)(0.5, ask))
+    assert.is_false(slow.new(0.5)(0.4, function() error "asked for nothing" end))
+    assert.is_true(slow.new { time = 9, ["page-faults"] = 63 }(0, ask))
+    assert.is_false(slow.new { time = 9, ["page-faults"] = 64, ["cycles"] = 1 }(0, ask))
+    assert.has_error(function() slow.new "x" end, "slow: seconds or table expected, got string")
+    assert.has_error(function() slow.new { time = "x" } end, "slow: time: number expected, got string")
+  end)
+
+  it("what is never counted is a mistake", function()
+    for message, list in pairs { ["page-fault: unknown event; did you mean 'page-faults'?"] = false,
+      ["slow: 'page-fault' is not one of the events"] = { ["page-faults"] = true } } do
+      local ok, err = pcall(slow.new, { time = 1, ["page-fault"] = 1 }, list or nil)
+      assert.is_false(ok)
+      assert.truthy(err:find(message, 1, true), err)
+    end
+    slow.new({ time = 1, mine = 1 }, { mine = true })
+    slow.new({ ["page-faults"] = 1, ["task-clock"] = 1 }, require "resty.perf.worker_events".check "page-faults:u,task-clock")
+  end)
+
+  it("a line", function()
+    assert.equal("slow request: 0.512 s, /cart, GET /cart?id=7 200: lua 1.210ms, task-clock 1.204ms, page-faults 64",
+      slow.line { seconds = 0.512, route = "/cart", method = "GET", uri = "/cart?id=7", status = 200, counts = counts })
+  end)
+end)

@@ -1,0 +1,154 @@
+-- What tracing is made of, each by itself: samplers, the queue, JSON text, ids, the clock.
+local clock = require "perf.base.clock"
+local ids = require "perf.trace.ids"
+local queue = require "perf.exporter.queue"
+local sampler = require "perf.trace.sampler"
+local text = require "perf.base.utf8"
+
+describe("perf.trace.sampler", function()
+  it("chooses a share of the traces by their ids, everywhere the same", function()
+    local s, n = sampler.ratio(0.25), 0
+    for _ = 1, 4000 do
+      local id = ids.trace()
+      if s(nil, id) then n = n + 1 end
+      assert.equal(s(nil, id), s(nil, ("f"):rep(16) .. id:sub(17)))
+      if s(nil, id) then assert.is_true(sampler.ratio(0.5)(nil, id)) end -- a larger share has all of a smaller one
+    end
+    assert.is_true(n > 800 and n < 1200, n)
+    assert.is_true(s(nil, ("0"):rep(32)))
+    assert.is_true(s(nil, ("0"):rep(16) .. "3fffffffffffffff"))
+    assert.is_false(s(nil, ("0"):rep(16) .. "4000000000000000"))
+    assert.is_true(sampler.ratio(1)(nil, ("f"):rep(32)))
+    assert.is_false(sampler.ratio(0)(nil, ("0"):rep(32)))
+  end)
+
+  it("follows the parent where its name says so", function()
+    local s = sampler.of("parentbased_traceidratio", "0")
+    assert.is_true(s({ sampled = true }, ids.trace()))
+    assert.is_false(s({ sampled = false }, ids.trace()))
+    assert.is_false(s({}, ids.trace()))
+    assert.is_false(s(nil, ids.trace()))
+    assert.is_true(sampler.of "always_on"({ sampled = false }, ids.trace()))
+    assert.is_false(sampler.of "always_off"({ sampled = true }, ids.trace()))
+    assert.is_false(sampler.of "parentbased_always_off"(nil, ids.trace()))
+    assert.is_nil(sampler.of "parentbased_always_on")
+    assert.is_nil(sampler.of(nil))
+    assert.is_true(sampler.of(0)({ sampled = true }, ids.trace()))
+  end)
+
+  it("says what is none", function()
+    assert.same({ false, "a share of traces is 0 to 1, not 2" }, { sampler.of(2) })
+    assert.matches("unknown sampler 'sometimes'; there are always_off, ", select(2, sampler.of "sometimes"))
+    assert.matches("0 to 1, not 'x'", select(2, sampler.of("traceidratio", "x")))
+  end)
+end)
+
+describe("perf.exporter.queue", function()
+  it("keeps the order, refuses what does not fit", function()
+    local q, into = queue.new(3), {}
+    for round = 0, 4 do
+      for i = 1, 3 do assert.is_true(q:push(round * 10 + i)) end
+      assert.is_false(q:push "more")
+      assert.equal(round * 10 + 1, q:peek())
+      assert.equal(2, q:take(2, into))
+      assert.same({ round * 10 + 1, round * 10 + 2 }, { into[1], into[2] })
+      assert.is_true(q:push "x")
+      assert.equal(2, q:take(5, into))
+      assert.same({ round * 10 + 3, "x" }, { into[1], into[2] })
+      assert.is_nil(q:peek())
+    end
+    q:push(1)
+    assert.equal(1, q:clear())
+    assert.equal(0, q.n)
+  end)
+end)
+
+describe("perf.base.utf8", function()
+  it("quotes any bytes as JSON in UTF-8", function()
+    assert.equal([["a\"b\\c\n\r\t\u0001\u007f"]], text.quote 'a"b\\c\n\r\t\1\127')
+    assert.equal('"grün €\240\159\153\130"', text.quote "grün €\240\159\153\130")
+    for bad, good in pairs { ["\255"] = 1, ["a\195"] = 1, ["\192\128"] = 2, ["\237\160\128"] = 3, ["\244\144\128\128"] = 4,
+      ["\224\128\128"] = 3, ["\240\159\153"] = 3, ["\128x"] = 1 } do
+      local _, n = text.quote(bad):gsub("\239\191\189", "")
+      assert.equal(good, n, bad)
+    end
+  end)
+
+  it("tells integers from doubles, and keeps their digits", function()
+    assert.same({ "int", "3" }, { text.number(3) })
+    assert.same({ "int", "-9007199254740991" }, { text.number(-9007199254740991) })
+    assert.same({ "double", "1.5" }, { text.number(1.5) })
+    assert.same({ "double", '"NaN"' }, { text.number(0 / 0) })
+    assert.same({ "double", '"-Infinity"' }, { text.number(-math.huge) })
+    assert.equal("12345", text.count(12345))
+    assert.equal("3", text.count(2.7))
+  end)
+
+  it("keeps 64 bits", function()
+    if math.type then
+      local most = math.tointeger(2 ^ 53) * 1024 - 1
+      assert.same({ "int", "9223372036854775807" }, { text.number(most) })
+      assert.equal("9223372036854775807", text.count(most))
+    else
+      requires { lua = "luajit" }
+      local ffi = require "ffi"
+      local function number(v) return { text.number(v) } end
+      assert.same({ "int", "9223372036854775807" }, number(ffi.new("uint64_t", 2 ^ 63) - 1))
+      assert.same({ "int", "-9223372036854775808" }, number(ffi.new("int64_t", -2 ^ 63)))
+      assert.same({ "string", "9223372036854775808" }, number(ffi.new("uint64_t", 2 ^ 63)))
+      assert.equal("1000000000000000000", text.count(ffi.new("uint64_t", 1e18)))
+      assert.is_nil(text.count(ffi.new("uint64_t", 2 ^ 63)))
+    end
+  end)
+
+  it("keeps texts, and forgets them when they are too many", function()
+    local calls = 0
+    local f = text.keep(function(s)
+      calls = calls + 1
+      return s .. s
+    end)
+    assert.equal("aa", f "a")
+    assert.equal("aa", f "a")
+    assert.equal(1, calls)
+    for i = 1, 5000 do f(tostring(i)) end
+    assert.equal("aa", f "a")
+    assert.equal(5002, calls)
+  end)
+end)
+
+describe("perf.trace.ids", function()
+  it("are digits, and differ", function()
+    local seen = {}
+    for _ = 1, 3000 do
+      local id, trace = ids.span(), ids.trace()
+      assert.matches("^[0-9a-f]+$", id .. trace)
+      assert.equal(16, #id)
+      assert.equal(32, #trace)
+      assert.is_nil(seen[id] or seen[trace])
+      seen[id], seen[trace] = true, true
+    end
+  end)
+end)
+
+describe("perf.base.clock", function()
+  it("tells the time of day as text, microseconds and a number", function()
+    local first = os.time()
+    local anchor, at = clock.anchor(), clock.now()
+    local last = os.time()
+    local digits = clock.text(anchor, at)
+    assert.matches("^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d$", digits)
+    local seconds = tonumber(digits:sub(1, 10))
+    assert.is_true(seconds >= first - 1 and seconds <= last + 1, digits)
+    assert.equal(digits:sub(1, 16), clock.micros_text(anchor, at))
+    assert.equal(at, (clock.from_ns(anchor, clock.ns(anchor, at))))
+    assert.is_true(clock.now() >= at)
+  end)
+
+  it("is carried over a second's end", function()
+    for ns = 0, 2e9, 333333333 do
+      local a, b = clock.text(0, ns), clock.text(0, ns + 1e9)
+      assert.equal(a:sub(11), b:sub(11))
+      assert.equal(tonumber(a:sub(1, 10)) + 1, tonumber(b:sub(1, 10)))
+    end
+  end)
+end)

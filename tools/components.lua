@@ -1,0 +1,129 @@
+-- Checks the sources against tools/components.txt: which component may use which.
+--
+--     luajit tools/components.lua          says what breaks the table; status 1 when anything does
+--     luajit tools/components.lua -l       lists the dependencies between components, with the number of files
+--     luajit tools/components.lua -x       prints what breaks the table as lines of exceptions
+--
+-- A file uses another when it includes it or requires it. The table also has exceptions: pairs of files that break it today. An
+-- exception that is no longer needed is an error too, so that the list only gets shorter.
+local function lines_of(command)
+  local pipe, list = assert(io.popen(command)), {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+local problems = {}
+local function problem(...) problems[#problems + 1] = (...):format(select(2, ...)) end
+
+-- The table: may[component][other], and exceptions["FILE OTHER"].
+local may, order, exceptions = {}, {}, {}
+for line in io.lines "tools/components.txt" do
+  line = line:gsub("%s*#.*", "")
+  local from, to = line:match "^except (%S+) (%S+)$"
+  local component, others = line:match "^([%w_]+):%s*(.*)$"
+  if from then
+    exceptions[from .. " " .. to] = "unused"
+  elseif component then
+    may[component], order[#order + 1] = { base = true, [component] = true }, component
+    for other in others:gmatch "%S+" do may[component][other] = true end
+  elseif line ~= "" then
+    problem("tools/components.txt: not understood: %s", line)
+  end
+end
+
+-- The table has no cycle: each component can be placed after those that it uses.
+local placed, count = {}, 0
+repeat
+  local before = count
+  for _, component in ipairs(order) do
+    local ready = not placed[component]
+    for other in pairs(may[component]) do
+      if not may[other] then problem("tools/components.txt: %s uses %s, which is no component", component, other) end
+      ready = ready and (other == component or placed[other])
+    end
+    if ready then placed[component], count = true, count + 1 end
+  end
+until count == before
+for _, component in ipairs(order) do
+  if not placed[component] then problem("tools/components.txt: %s is part of a cycle", component) end
+end
+
+-- Files that belong to no component: they put the components together.
+local free = { ["csrc/binding/core.c"] = true, ["lua/perf/init.lua"] = true, ["lua/perf/version.lua"] = true }
+local component_of, files = {}, lines_of "find csrc lua -type f | sort"
+local is_file = {}
+for _, file in ipairs(files) do
+  is_file[file] = true
+  local component = file:match "^csrc/%w+/([%w_]+)/" or file:match "^lua/perf/([%w_]+)/"
+    or file:match "^lua/resty/perf" and "resty" or file == "lua/perf/auto.lua" and "command" or nil
+  if component and may[component] then
+    component_of[file] = component
+  elseif not free[file] then
+    problem("%s: lies in no component of tools/components.txt", file)
+  end
+end
+
+local uses = {} -- "component -> component" -> number of files
+
+local function check_use(file, line, other)
+  local from, to = component_of[file], component_of[other]
+  if not from or not to or from == to then return end
+  local pair = from .. " -> " .. to
+  uses[pair] = (uses[pair] or 0) + 1
+  if may[from][to] then return end
+  local key = file .. " " .. other
+  if exceptions[key] then
+    exceptions[key] = "used"
+  else
+    problem("%s:%d: %s may not use %s (%s)", file, line, from, to, other)
+    if arg[1] == "-x" then print("except " .. key) end
+  end
+end
+
+local may_include = {
+  core = { core = true }, binding = { core = true, binding = true }, ext = { core = true, binding = true, ext = true },
+}
+
+for _, file in ipairs(files) do
+  local layer, number = file:match "^csrc/(%w+)/", 0
+  for line in io.lines(file) do
+    number = number + 1
+    if layer then
+      local path = line:match '^%s*#%s*include%s*"([^"]+)"'
+      local other_layer = path and path:match "^(%w+)/"
+      if path and not is_file["csrc/" .. path] then
+        problem('%s:%d: write "layer/component/file" instead of "%s"', file, number, path)
+      elseif path and not may_include[layer][other_layer] then
+        problem("%s:%d: %s may not include %s", file, number, layer, other_layer)
+      elseif path then
+        check_use(file, number, "csrc/" .. path)
+      end
+    else
+      -- On a line of code, also after a comma (pcall) and in text that is run later. A line of a comment is an example.
+      for name in (line:match "^%s*%-%-" and "" or line):gmatch "require[%s(,]*\\?[\"']([%w_.]+)" do
+        local path = "lua/" .. name:gsub("%.", "/")
+        local other = is_file[path .. ".lua"] and path .. ".lua" or is_file[path .. "/init.lua"] and path .. "/init.lua"
+        if other then
+          check_use(file, number, other)
+        elseif name:match "^perf%..*%w$" and name ~= "perf.core" and not name:match "^perf%.ext%." then
+          problem("%s:%d: there is no module %s", file, number, name)
+        end
+      end
+    end
+  end
+end
+
+for key, state in pairs(exceptions) do
+  if state == "unused" then problem("tools/components.txt: this exception is no longer needed: %s", key) end
+end
+
+if arg[1] == "-l" then
+  local list = {}
+  for pair, n in pairs(uses) do list[#list + 1] = ("%-24s %d"):format(pair, n) end
+  table.sort(list)
+  print(table.concat(list, "\n"))
+end
+table.sort(problems)
+for _, text in ipairs(problems) do io.stderr:write(text, "\n") end
+os.exit(#problems == 0 and 0 or 1)
