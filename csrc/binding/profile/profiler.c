@@ -199,14 +199,14 @@ static int l_stop(lua_State *L)
 	return pb_result(L, stop(L, check_profiler(L)), "stop");
 }
 
-/* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before) or "stopped".
- * */
+/* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before), "stopped", or
+ * "closed" (it ran, and its samples were freed: the Lua state is being closed). */
 static int l_state(lua_State *L)
 {
 	const struct pb_profiler *p = check_profiler(L);
 
 	lua_pushstring(L, p->s.running ? (pf_sampler_inherited(&p->s) ? "inherited" : "running")
-			  : p->s.started_ns ? "stopped"
+			  : p->s.started_ns ? (p->s.event ? "stopped" : "closed")
 			  : p->s.event && pf_event_usable(p->s.event) == -ECHILD ? "inherited" : "new");
 	return 1;
 }

@@ -235,6 +235,8 @@ function Profiler:start()
   return true
 end
 
+local gives_up = _VERSION == "Lua 5.1" -- LuaJIT too has this version
+
 local function profile_of(self) return require("perf.profile.collect").make(self, self.sampler:result()) end
 
 --- End.
@@ -243,7 +245,7 @@ function Profiler:stop()
   local state = check(self, "stop").sampler and self.sampler:state()
   -- "stopped": by the state's close, before this
   if state ~= "running" and state ~= "inherited" and state ~= "stopped" then
-    return nil, "the profiler is not running", "EINVAL"
+    return nil, state == "closed" and "the profiler was closed with its Lua state" or "the profiler is not running", "EINVAL"
   end
   local ok, message, code = self.sampler:stop()
   if state == "inherited" then
@@ -255,10 +257,13 @@ function Profiler:stop()
     return nil, self.label .. ": " .. message, code
   end
   local made, prof = pcall(profile_of, self)
-  if not made then -- for want of memory, most likely: LuaJIT and Lua 5.1 do not collect before they give up
+  -- LuaJIT and Lua 5.1 do not collect before they give up. The others do; and on Lua 5.3 a collection may not end in a finalizer
+  -- while the state is being closed.
+  if not made and gives_up and tostring(prof):find("not enough memory", 1, true) then
     collectgarbage()
-    prof = profile_of(self)
+    made, prof = pcall(profile_of, self)
   end
+  if not made then error(prof, 0) end
   disarm(self)
   return prof
 end
