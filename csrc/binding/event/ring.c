@@ -209,7 +209,7 @@ static int l_read_record(lua_State *L)
 static int l_read_raw(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
-	const unsigned char *bytes;
+	const unsigned char *bytes = NULL;
 	int n = next_bytes(L, e, pb_check_deadline(L, 2), &bytes), outer;
 
 	if (n < 0)
