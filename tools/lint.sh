@@ -104,7 +104,13 @@ if [ -n "${WERROR:-}" ]; then compiled="has no warning"; else compiled="compiles
 tool gcc "gcc $compiled" compiles gcc
 tool clang "clang $compiled" compiles clang
 tool nm "only luaopen_ functions are exported" exports_only_open
-tool cppcheck "cppcheck is silent" cppcheck_clean
+# What cppcheck finds depends on its version too.
+if [ -n "${WERROR:-}" ]; then
+    tool cppcheck "cppcheck is silent" cppcheck_clean
+else
+    echo "lint: skipped: cppcheck is silent (only with WERROR=1)"
+    skip=$((skip + 1))
+fi
 tool shellcheck "shellcheck is silent" scripts_clean
 check "the version is one" $make -s check-version
 
