@@ -44,6 +44,7 @@ static int stop(lua_State *L, struct pb_profiler *p)
 	r = pf_sampler_stop(&p->s);
 	pb_engine_stop(L, p);
 	pb_coroutines_give_back(L, p);
+	pf_sampler_disclaim(&p->s);
 	p->lifetime->running = NULL;
 	return r;
 }

@@ -70,8 +70,8 @@ int pb_safe_copy(int pid, void *dst, const void *src, size_t n);
 uint64_t pb_function_address(lua_State *L, int i);
 
 /* The engine of this interpreter, for the profiler that has claimed the process's sampler. start: 0, or -errno with the reason in
- * *why; p is at index 1. Call stop after pf_sampler_stop. The owner of trigger may be NULL: the profiler that samples the calling
- * thread. */
+ * *why; p is at index 1. Call stop after pf_sampler_stop, before pf_sampler_disclaim. The owner of trigger may be NULL: the profiler
+ * that samples the calling thread. */
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_profiler *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);

@@ -92,12 +92,16 @@ static int call(lua_State *L)
 static int resume(lua_State *L, lua_State *co)
 {
 	struct pb_cell *c = cell(L);
-	struct pb_resumption *outer = pb_resumption(), *r = outer ? outer + 1 : c->nested;
+	struct pb_resumption *outer, *r;
 	int n;
 
-	/* Another profiler's resumption is not in this cell's stack. An active coroutine cannot be resumed: the original raises, and
-	 * an entry for it would look like a running one. */
-	if (!co || !running(L) || is_active(co) || r < c->nested || r >= c->nested + MOST_NESTED)
+	/* While no profiler of this state runs, the resumptions may be another thread's. An active coroutine cannot be resumed: the
+	 * original raises, and an entry for it would look like a running one. */
+	if (!co || !running(L) || is_active(co))
+		return call(L);
+	outer = pb_resumption();
+	r = outer ? outer + 1 : c->nested;
+	if (r < c->nested || r >= c->nested + MOST_NESTED) /* of another cell */
 		return call(L);
 	resumed = outer;
 	lua_pushvalue(L, lua_isthread(L, lua_upvalueindex(THREAD)) ? lua_upvalueindex(THREAD) : 1);

@@ -21,12 +21,13 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-/* The sampler that has claimed this process; and how many signal handlers use it at the moment. */
+/* What there is one of in a process: the signal's action here, the engine's state and the table of coroutines in the binding. They
+ * belong to whoever has made the claim, until the claim ends. The sampler is there only while it runs. */
 static struct {
+	atomic_uint claim; /* pf_fork_generation of the claim; 0: there is none. Another one: the parent's before a fork */
 	_Atomic(struct pf_sampler *) sampler;
-	atomic_uint generation; /* pf_fork_generation of the claim */
-	atomic_int tid;         /* the thread that it samples, once it runs */
-	atomic_int handlers;
+	atomic_int tid;      /* the thread that it samples */
+	atomic_int handlers; /* how many signal handlers use it at the moment */
 } active;
 
 static int this_thread(void)
@@ -255,7 +256,7 @@ int pf_sampler_inherited(const struct pf_sampler *s)
 
 int pf_sampler_busy(void)
 {
-	return atomic_load(&active.sampler) && atomic_load(&active.generation) == pf_fork_generation();
+	return atomic_load(&active.claim) == pf_fork_generation();
 }
 
 int pf_sampler_here(void)
@@ -266,25 +267,39 @@ int pf_sampler_here(void)
 int pf_sampler_claim(struct pf_sampler *s)
 {
 	const uint32_t generation = pf_fork_generation();
-	struct pf_sampler *left = atomic_load(&active.sampler), *none = NULL;
+	unsigned before = atomic_load(&active.claim);
+	struct pf_sampler *left;
 
-	if (left && atomic_load(&active.generation) != generation && atomic_compare_exchange_strong(&active.sampler, &left, NULL)) {
+	if (before == generation || !atomic_compare_exchange_strong(&active.claim, &before, generation))
+		return -EBUSY;
+	s->generation = generation;
+	s->claimed = 1;
+	left = before ? atomic_load(&active.sampler) : NULL;
+	if (left) {
 		atomic_store(&active.handlers, 0); /* a handler that a thread of the parent was in */
 		pf_sampler_stop(left);
 	}
-	/* All threads of this process have the same generation, so the thread that succeeds finds its own here. */
-	if (!atomic_load(&active.sampler))
-		atomic_store(&active.generation, generation);
-	return atomic_compare_exchange_strong(&active.sampler, &none, s) ? 0 : -EBUSY;
+	return 0;
 }
 
 void pf_sampler_disclaim(struct pf_sampler *s)
 {
+	unsigned claim = s->generation;
+
+	if (s->claimed)
+		atomic_compare_exchange_strong(&active.claim, &claim, 0); /* in the child of a fork another one may have it */
+	s->claimed = 0;
+}
+
+/* From now on no handler uses it. */
+static void detach(struct pf_sampler *s, int inherited)
+{
 	struct pf_sampler *now = s;
 
-	if (atomic_load(&active.sampler) == s)
-		atomic_store(&active.tid, 0);
-	if (!atomic_compare_exchange_strong(&active.sampler, &now, NULL) || pf_sampler_inherited(s) || s->tid == this_thread())
+	if (!atomic_compare_exchange_strong(&active.sampler, &now, NULL))
+		return;
+	atomic_store(&active.tid, 0);
+	if (inherited || s->tid == this_thread())
 		return;
 	while (atomic_load(&active.handlers))
 		sched_yield(); /* one on the sampled thread may be at work on s */
@@ -383,13 +398,13 @@ int pf_sampler_start(struct pf_sampler *s)
 	int r;
 
 	s->tid = this_thread();
-	s->generation = pf_fork_generation();
 	atomic_store(&active.tid, s->tid);
 	s->zone = pf_zone_cell(); /* the handler does not ask for it: a thread's first access may allocate */
 	take_stack(s);
 	s->running = 1;
 	take_signal(s);
 	pf_sampler_enter(s);
+	atomic_store(&active.sampler, s);
 	s->started_ns = pf_wall_ns();
 	r = signal_by_descriptor(s);
 	if (r >= 0)
@@ -415,7 +430,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 	pf_sampler_enter(s);
 	if (!inherited)
 		r = pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
-	pf_sampler_disclaim(s); /* no handler uses it any more */
+	detach(s, inherited);
 	if (!inherited) {
 		empty_ring(s, &here, 1);
 		pf_sampler_flush(s, NULL, 0); /* there will be no safe point for it */

@@ -68,9 +68,9 @@ struct pf_sampler {
 	uint64_t sum;        /* of all weights */
 	uint64_t samples, own_samples;
 	uint64_t started_ns, duration_ns, value;
-	uint32_t generation; /* pf_fork_generation at the start */
+	uint32_t generation; /* pf_fork_generation at the claim */
 	int tid;             /* the thread that it samples */
-	uint8_t running, unblock;
+	uint8_t claimed, running, unblock;
 	struct sigaction old;
 	void *stack; /* the alternate stack that the sampler made, or NULL */
 };
@@ -89,10 +89,11 @@ void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
 /* Claim the process for a sampler: 0, or -EBUSY. Atomic: only one of two threads succeeds. */
 int pf_sampler_claim(struct pf_sampler *s);
-/* End the claim, if s has it, and wait until no handler on another thread uses s. */
+/* End the claim, if s has it: from now on another thread may start a sampler. To be called last, after all that there is one of in
+ * the process has been given back. */
 void pf_sampler_disclaim(struct pf_sampler *s);
 
-/* To be called after the claim, and once only. If it fails, it ends the claim. */
+/* To be called after the claim, and once only. Neither ends the claim. */
 int pf_sampler_start(struct pf_sampler *s);
 /* May be called also when it is not running, or is running in the parent of a fork. */
 int pf_sampler_stop(struct pf_sampler *s);
