@@ -13,6 +13,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/thread.h"
+#include "core/process/until_open.h"
 
 static void close_pipe(int fds[2])
 {
@@ -48,13 +49,13 @@ static _Noreturn void child(char *const argv[], int gate, int fault)
 	for (int i = 0; i < ENDINGS; i++)
 		act(i, &plain, NULL);
 	sigaction(SIGPIPE, &plain, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	do {
 		n = read(gate, &go, 1);
 	} while (n < 0 && errno == EINTR);
 	if (n != 1)
 		_exit(0);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL); /* blocked since the fork: here the parent expects that it ends */
 	execvp(argv[0], argv);
 	err = errno;
 	n = write(fault, &err, sizeof err);
@@ -71,6 +72,7 @@ static void close_gate(struct pf_process *p)
 int pf_process_spawn(struct pf_process *p, char *const argv[])
 {
 	int fault[2], r;
+	sigset_t all, old;
 
 	*p = (struct pf_process){
 		.gate = {-1, -1}, .fault = -1, .end = -1, .generation = pf_fork_generation()};
@@ -82,6 +84,10 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 		close_gate(p);
 		return r;
 	}
+	/* A signal of the terminal's that comes before the start waits for it: otherwise the child runs the parent's handler, or is gone
+	 * when events are opened on it. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	p->pid = pf_sys->fork();
 	if (p->pid == 0) {
 		/* Its own copy of the gate's other end would keep it from seeing the end. */
@@ -89,6 +95,7 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 		close(fault[0]);
 		child(argv, p->gate[0], fault[1]);
 	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (p->pid < 0) {
 		r = (int)p->pid;
 		close_gate(p);
@@ -117,6 +124,8 @@ int pf_process_start(struct pf_process *p)
 	close_gate(p);
 	if (n < 0)
 		return (int)n;
+	if (p->traced)
+		pf_process_until_exec(p);
 	do {
 		n = pf_sys->read(p->fault, &err, sizeof err);
 	} while (n == -EINTR);

@@ -13,6 +13,7 @@ struct pf_process {
 	int end;     /* a pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3) */
 	int status;  /* of waitpid, once ended */
 	int ended;
+	int traced; /* by pf_process_trace */
 	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork, start, wait and kill return -ECHILD */
 };
 

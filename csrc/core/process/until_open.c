@@ -22,11 +22,45 @@ static long trace(long request, pid_t pid, uintptr_t addr, uintptr_t data)
 	return r < 0 ? -errno : r;
 }
 
-int pf_process_trace(const struct pf_process *p)
+int pf_process_trace(struct pf_process *p)
 {
+	int r;
+
 	if (p->pid <= 0 || pf_inherited(p->generation))
 		return -ECHILD;
-	return (int)trace(PTRACE_SEIZE, p->pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
+	r = (int)trace(PTRACE_SEIZE, p->pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
+	p->traced = r == 0;
+	return r;
+}
+
+/* A stop by SIGSTOP or the terminal, in which the child is to stay. */
+static int stays(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+}
+
+void pf_process_until_exec(struct pf_process *p)
+{
+	int status = 0, event;
+	pid_t r;
+
+	do {
+		r = pf_sys->waitpid(p->pid, &status, 0);
+		event = r > 0 && WIFSTOPPED(status) ? status >> 16 : 0;
+		if (r == -EINTR)
+			continue;
+		if (r < 0)
+			return;
+		if (!WIFSTOPPED(status)) {
+			p->status = status;
+			p->ended = 1;
+			return;
+		}
+		if (stays(status))
+			trace(PTRACE_LISTEN, p->pid, 0, 0);
+		else
+			trace(event == PTRACE_EVENT_EXEC ? PTRACE_SYSCALL : PTRACE_CONT, p->pid, 0, event ? 0 : (uintptr_t)WSTOPSIG(status));
+	} while (event != PTRACE_EVENT_EXEC);
 }
 
 /* Does the child, which is about to make a system call, open this very path? */
@@ -59,6 +93,8 @@ int pf_process_until_open(struct pf_process *p, const char *path)
 {
 	int leave = 0;
 
+	if (p->ended)
+		return 0;
 	for (;;) {
 		int status = 0, stop, sent, count;
 		pid_t r;
@@ -83,7 +119,7 @@ int pf_process_until_open(struct pf_process *p, const char *path)
 			if (opens(p->pid, path))
 				return 1;
 			stop = 0;
-		} else if (status >> 16 == PTRACE_EVENT_STOP && stop != SIGTRAP && !leave) {
+		} else if (stays(status) && !leave) {
 			trace(PTRACE_LISTEN, p->pid, 0, 0); /* it is stopped by SIGSTOP or the terminal, and stays so */
 			continue;
 		} else if (status >> 16) {

@@ -63,6 +63,7 @@ function M.main(arg)
   -- What is a mistake to the module (an unknown event) raises there, and is the user's here.
   local ok, status, message, code = pcall(command.run, opts, words, { interpreter = arg })
   if ok and status then return status end
+  if not ok and tostring(status):find "interrupted!$" then return 128 + 2 end -- by ^C: the interpreter raises that
   say(ok and message or status)
   local refused = ok and code ~= "USAGE" or status == "not enough memory"
   return refused and M.REFUSED or M.USAGE

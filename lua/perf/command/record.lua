@@ -29,8 +29,8 @@ M.options = {
 
 local function of_script(opts, words, here)
   if opts.timeout then return nil, "--timeout is not for scripts", "USAGE" end
-  local ended, message, code = run.run(run.script(here, words, { mode = "record", events = opts.event, freq = opts.freq,
-    period = opts.count, native = opts.g or opts["call-graph"] ~= nil, coroutines = opts.coroutines,
+  local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record", events = opts.event,
+    freq = opts.freq, period = opts.count, native = opts.g or opts["call-graph"] ~= nil, coroutines = opts.coroutines,
     output = opts.output or "luaperf.json", verbose = opts.verbose }))
   if not ended then return nil, message, code end
   if ended.signal then say.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end

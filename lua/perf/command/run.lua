@@ -113,16 +113,28 @@ local function look(process, state, wait)
   return false
 end
 
---- Run a program to its end. An interrupt of the terminal's is the program's; we live on to tell.
+--- Call a function that runs programs. An interrupt of the terminal's is the program's; we live on to tell, and between
+-- programs too.
+-- @func f returns what M.run and M.wait, which it calls, return
+-- @return its results; or nil, message, code
+function M.catching(f, ...)
+  local caught, message, code = core.catch_interrupts()
+  if not caught then return nil, message, code end
+  local function release(ok, ...)
+    core.release_interrupts()
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return release(pcall(f, ...))
+end
+
+--- Run a program to its end, in a function that M.catching calls.
 -- @tab argv its words
 -- @func[opt] opened called with the process before it runs: returns true, or nil, message, code
 -- @func[opt] started called with the process when it runs: likewise
 -- @return {exit = status} or {signal = number}; or nil, message, code
 function M.run(argv, opened, started)
-  local caught, message, code = core.catch_interrupts()
-  if not caught then return nil, message, code end
-  local process
-  process, message, code = core.spawn(argv)
+  local process, message, code = core.spawn(argv)
   local status
   if process then
     local ok
@@ -140,23 +152,18 @@ function M.run(argv, opened, started)
     end
     process:close()
   end
-  core.release_interrupts()
   if not status then return nil, message, code end
   return status
 end
 
---- Wait for seconds, or for an interrupt, or until `ended` says so.
--- @return true, and the signal that came; or nil, message, code
+--- Wait for seconds, or for an interrupt, or until `ended` says so, in a function that M.catching calls.
+-- @return the signal that came, or nil
 function M.wait(seconds, ended)
   local deadline = seconds and core.wall_ns() + seconds * 1e9
-  local caught, message, code = core.catch_interrupts()
-  if not caught then return nil, message, code end
   while not core.caught_interrupt() and not (deadline and core.wall_ns() >= deadline) and not (ended and ended()) do
     core.watch({}, deadline and math.max(0, math.min(0.1, (deadline - core.wall_ns()) / 1e9)) or 0.1)
   end
-  local signal = core.caught_interrupt()
-  core.release_interrupts()
-  return true, signal
+  return (core.caught_interrupt())
 end
 
 --- The exit status that tells of a program's end, as a shell's does.

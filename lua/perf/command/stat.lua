@@ -50,13 +50,12 @@ local function at_script(process, script, all)
     process:go_on()
     return start
   end
-  if process:wait() == false then say_whole(script, "a signal arrived before it was opened") end
-  return {}
+  return { unopened = process:wait() == false }
 end
 
 -- Counts a program from its exec on; a script, if possible, from the moment when it is opened.
 local function from_program(argv, script, events, opts)
-  local all, begun, traced
+  local all, begun, traced, unopened
   local ended, message, code = run.run(argv, function(process)
     local why, errno
     all, why, errno = counters.open(events, { pid = process:pid(), inherit = not opts["no-inherit"] }, true)
@@ -71,6 +70,7 @@ local function from_program(argv, script, events, opts)
     if not traced then return true end
     local start, why, errno = at_script(process, script, all)
     if start and start.at then begun = start end
+    unopened = start and start.unopened
     return start and true, why, errno
   end)
   local wall = begun and core.wall_ns() - begun.at
@@ -80,7 +80,7 @@ local function from_program(argv, script, events, opts)
   end
   local entries = all:entries(opts.event or all:refused(), begun.before)
   all:close()
-  return { entries = entries, wall_ns = wall }, ended
+  return { entries = entries, wall_ns = wall, unopened = unopened }, ended
 end
 
 -- The counters of all threads of a process, or of all CPUs: an array.
@@ -116,11 +116,11 @@ local function from_others(opts, events, words, here)
     ended, message, code = run.run(run.program(here, words))
   else
     say.progress "counting; ^C ends it"
-    local waited, signal = run.wait(opts.timeout, function()
+    local signal = run.wait(opts.timeout, function()
       return opts.pid and not host.readable(("/proc/%d/stat"):format(opts.pid))
     end)
     say.progress()
-    ended = waited and signal and { signal = signal } or ended
+    ended = signal and { signal = signal } or ended
   end
   for _, one in ipairs(all) do one:disable() end
   local wall, lists = core.wall_ns() - start, {}
@@ -228,25 +228,29 @@ function M.run(opts, words, here)
   local script = not others and run.is_script(words[1]) and words[1] or nil
   local events, why, errno = counters.resolve(opts.event or DEFAULT)
   if not events then return nil, why, errno end
-  local results, ended, message, code = {}, nil, nil, nil
-  local runs, argv = opts["repeat"] or 1, not others and run.program(here, words)
-  for i = 1, runs do
-    local result
-    if runs > 1 then say.progress(("run %d of %d"):format(i, runs)) end
-    if others then
-      result, ended, code = from_others(opts, events, words, here)
-    else
-      result, ended, code = from_program(argv, script, events, opts)
+  local results, runs, argv = {}, opts["repeat"] or 1, not others and run.program(here, words)
+  local ended, message, code = run.catching(function()
+    for i = 1, runs do
+      if runs > 1 then say.progress(("run %d of %d"):format(i, runs)) end
+      local result, how, code
+      if others then
+        result, how, code = from_others(opts, events, words, here)
+      else
+        result, how, code = from_program(argv, script, events, opts)
+      end
+      if not result then return nil, how, code end
+      local interrupted = core.caught_interrupt()
+      if interrupted and i > 1 then -- a part of a run does not belong into the means
+        if run.status(how) == 0 then how = { signal = interrupted } end
+      else
+        results[i] = result
+        if result.unopened then say_whole(script, "a signal arrived before it was opened") end
+      end
+      if interrupted or run.status(how) ~= 0 or i == runs then return how end
     end
-    if not result then
-      message = ended
-      break
-    end
-    results[i] = result
-    if run.status(ended) ~= 0 then break end
-  end
+  end)
   if runs > 1 then say.progress() end
-  if message then return nil, message, code end
+  if not ended then return nil, message, code end
   local title = opts.pid and #words == 0 and "process " .. opts.pid or #words > 0 and table.concat(words, " ") or "all CPUs"
   local text, c = text_of(results[1], title, opts)
   if #results > 1 then text = text_of_several(results, title) end

@@ -1,0 +1,46 @@
+-- The story: ^C in `luaperf stat -r 100 app.lua` on Lua 5.4. Between two runs it ended luaperf with "interrupted!" and without
+-- the means; a child that waited for its start died of it, so that its counters or the tracing were refused; and one that was
+-- traced already stopped before its exec, where luaperf waited for it forever. The part of the run that ^C ended was in the
+-- means. Now the signals wait in the child until it is started, luaperf takes them from the first run to the last, and the
+-- means are those of the runs that came to their end.
+local core = require "perf.core"
+local luaperf = require "spec.support.luaperf".shell
+local util = require "spec.support.util"
+
+local SIGINT = 2
+
+describe("an interrupt", function()
+  it("waits in the child until it is started, and ends it then, traced or not", function()
+    for _, traced in ipairs { false, true } do
+      local process = assert(core.spawn { "sleep", "60" })
+      if not traced or process:trace() then
+        assert(process:kill(SIGINT))
+        assert.is_false(process:wait())
+        assert(process:start())
+        if traced then assert.is_false(process:until_open "/nowhere") end
+        assert.same({ signal = SIGINT }, process:wait(true))
+      end
+      process:close()
+    end
+  end)
+
+  it("ends luaperf stat -r with the means of the runs before", function()
+    requires { perf_open = true }
+    for _, ending in ipairs { "exec sleep 60", "exit 0" } do
+      util.with_directory(function(dir)
+        util.write_file(dir .. "/a.sh", "echo >>n; [ $(wc -l <n) -lt 3 ] || { kill -INT $PPID; " .. ending .. "; }\n")
+        local output, status = luaperf(dir, "luaperf stat -r 100 -e task-clock:u sh a.sh")
+        assert.equal(-SIGINT, status, output)
+        assert.matches("sh a.sh, mean of 2 runs:\n", output, 1, true)
+      end)
+    end
+  end)
+
+  it("of luaperf itself is no mistake in the options", function()
+    local command, saved = require "perf.command", package.loaded["perf.command.list"]
+    package.loaded["perf.command.list"] = { options = {}, run = function() error "interrupted!" end }
+    local status = command.main { "list" }
+    package.loaded["perf.command.list"] = saved
+    assert.equal(130, status)
+  end)
+end)
