@@ -87,7 +87,7 @@ local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) ==
   or function(raw) return raw == fallen end
 
 --- The `why` of such a count.
-M.FELL = "the count fell while it was measured: the event was reset, or its counter wrapped around"
+M.FELL = "the count fell while it was measured: the event or another of its group was reset, or its counter wrapped around"
 
 --- The difference of two raw counts.
 function M.since(from, to) return to < from and fallen or to - from end
