@@ -28,7 +28,7 @@ struct pb_data *pb_check_data(lua_State *L, int i)
 	struct pb_data *p = to_data(L, i);
 
 	if (!p->open)
-		luaL_error(L, "the perf.data file is closed");
+		luaL_argerror(L, i, "the perf.data file is closed");
 	return p;
 }
 

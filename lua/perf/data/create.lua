@@ -11,9 +11,7 @@ local data_create = {}
 local is_feature = {}
 for _, f in ipairs(core.data_features()) do is_feature[f.name] = true end
 
-local function bad(level, text, ...)
-  error(("bad argument #2 to 'create' (%s)"):format(text:format(...)), level + 1)
-end
+local function bad(text, ...) blame.raise(text:format(...), 2) end
 
 local function resolved(event)
   local spec, message, code = blame.on(2, "", require("perf.names").resolve, event)
@@ -22,23 +20,23 @@ local function resolved(event)
 end
 
 -- What the core wants of an event: {attr =, ids =, name =}.
-local function event_of(e, i, level)
+local function event_of(e, i)
   if type(e) == "string" then
     return resolved(e)
   elseif type(e) == "userdata" then -- an Event
-    if getmetatable(e) ~= core.Event then bad(level + 1, "events[%d]: an event expected, got userdata", i) end
+    if getmetatable(e) ~= core.Event then bad("events[%d]: an event expected, got userdata", i) end
     local info = e:info()
     return {attr = e:kernel_attr(), ids = {assert(e:id())}, name = info.label}
   elseif type(e) ~= "table" then
-    bad(level + 1, "events[%d]: an event expected, got %s", i, type(e))
+    bad("events[%d]: an event expected, got %s", i, type(e))
   elseif rawget(e, "attr") then -- as file.attrs has them
     return {attr = e.attr, ids = e.ids or {}, name = e.name or e.label or data_names.of(core.unpack(core.pack(e.attr)))}
   end
   return resolved(e)
 end
 
-local function check(opts, level)
-  if type(opts) ~= "table" then bad(level + 1, "table of options expected, got %s", type(opts)) end
+local function check(opts)
+  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
   local features, events, mode, build_ids = {}, {}, "replace", nil
   for key, value in every(opts) do
     if key == "mode" then
@@ -49,25 +47,25 @@ local function check(opts, level)
       features[key] = value
     elseif key == "features" then
       for name, v in every(value) do
-        if not is_feature[name] then bad(level + 1, "unknown feature '%s'", tostring(name)) end
+        if not is_feature[name] then bad("unknown feature '%s'", tostring(name)) end
         if features[name] == nil then features[name] = v end
       end
     elseif key ~= "events" and key ~= "attrs" then
-      bad(level + 1, "unknown option '%s'", tostring(key))
+      bad("unknown option '%s'", tostring(key))
     end
   end
   if mode ~= "replace" and mode ~= "exclusive" and mode ~= "overwrite" then
-    bad(level + 1, "mode: 'replace', 'exclusive' or 'overwrite' expected")
+    bad("mode: 'replace', 'exclusive' or 'overwrite' expected")
   end
   local list = opts.events or opts.attrs
   if type(list) == "string" then list = require("perf.names").split(list) end
-  if type(list) ~= "table" then bad(level + 1, "events: a list expected, got %s", type(list)) end
+  if type(list) ~= "table" then bad("events: a list expected, got %s", type(list)) end
   for i, e in ipairs(list) do
-    local event, message, code = event_of(e, i, level + 1)
+    local event, message, code = event_of(e, i)
     if not event then return nil, message, code end
     events[i] = event
   end
-  if #events == 0 then bad(level + 1, "events: none given") end
+  if #events == 0 then bad("events: none given") end
   if build_ids == nil then build_ids = opts.features == nil end
   return events, features, mode, build_ids
 end
@@ -82,13 +80,15 @@ Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) e
 -- @return true; or nil, message, code ("ENOSPC" ...). Raises for a string that is no whole records.
 function Writer:write(record)
   if self._closed then blame.method("write", "the perf.data writer is closed", 1) end
-  if packed and packed.is(record) then return self._writer:write(record, packed.layout(record)) end
-  return self._writer:write(record)
+  local writer, layout = self._writer, packed and packed.is(record) and packed.layout(record) or nil
+  local ok, message, code = blame.call("write", writer.write, writer, record, layout)
+  return ok, message, code
 end
 
 --- Writes what follows an `auxtrace` record, in one or more parts: as many bytes as its `data_size` says.
 function Writer:payload(bytes)
-  return self._writer:payload(bytes)
+  local ok, message, code = blame.call("payload", self._writer.payload, self._writer, bytes)
+  return ok, message, code
 end
 
 --- How much was written: {samples, records, lost (as `lost_samples` records say, or where there are none `lost` records), bytes}.
@@ -149,7 +149,7 @@ end
 --   assert(w:close())
 function data_create.create(path, opts)
   blame.path(path, "create", 1)
-  local events, features, mode, build_ids = check(opts, 2)
+  local events, features, mode, build_ids = check(opts)
   if not events then return nil, features, mode end -- a message and a code: an event that this machine does not have
   local writer, msg, code = core.data_create(path, events, mode)
   if not writer then return nil, msg, code end

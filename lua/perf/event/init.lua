@@ -60,7 +60,7 @@ end
 function Event:records(opts)
   local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
   if not wake.bounded(opts) then return next_record end
-  return wake.records(opts, function(timeout) return self:read_record(timeout) end)
+  return wake.records(opts, self.read_record, self)
 end
 
 --- How many records of this event were lost because a ring was full, including those of children that inherited it. The number

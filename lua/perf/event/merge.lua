@@ -209,7 +209,7 @@ function Reader:records(opts)
   check_amount("max", opts.max)
   check_amount("duration", opts.duration)
   self:mapped "records"
-  return wake.records(opts, function(timeout) return self:read_record(timeout) end)
+  return wake.records(opts, self.read_record, self)
 end
 
 --- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.

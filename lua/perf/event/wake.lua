@@ -32,15 +32,16 @@ end
 
 --- An iterator that ends at its limits.
 -- @param opts `max` records, `duration` in seconds, `timeout` seconds without a record
--- @param read function(timeout): Record, or nil, message, code
-function M.records(opts, read)
+-- @func read the reader's read_record
+-- @param reader
+function M.records(opts, read, reader)
   local left, timeout = opts.max or math.huge, opts.timeout or 0
   local ends = opts.duration and core.seconds() + opts.duration or math.huge
   return function()
     while left > 0 do
       local rest = ends == math.huge and ends or ends - core.seconds()
       if rest <= 0 then return nil end
-      local rec, _, code = read(timeout < rest and timeout or rest)
+      local rec, _, code = blame.call("records", read, reader, timeout < rest and timeout or rest)
       if rec then
         left = left - 1
         return rec

@@ -267,7 +267,7 @@ local each_data, next_data, data_records = Data.each, Data.next, Data.records
 
 local function next_of_file(data)
   while true do
-    local rec, _, code = next_data(data)
+    local rec, _, code = blame.call("records", next_data, data)
     if rec or not code then return rec end
   end
 end
@@ -293,7 +293,7 @@ end
 function Data:each(type, ...)
   blame.call("each", each_data, self, type, ...) -- raises what is to be raised
   return values(take_data, self, function(data)
-    local rec, _, code = next_data(data)
+    local rec, _, code = blame.call("each", next_data, data)
     return rec or code
   end, type, ...)
 end
@@ -355,7 +355,7 @@ end
 -- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
 function Event:records(opts)
   blame.call("records", records, self, opts) -- checks the arguments
-  if wake.bounded(opts) then return wake.records(opts, function(timeout) return self:read_record(timeout) end) end
+  if wake.bounded(opts) then return wake.records(opts, self.read_record, self) end
   local timeout = opts and opts.timeout
   return function()
     local rec, why = take_new(take_event, self)
@@ -366,7 +366,7 @@ end
 
 local function otherwise_event(ev, why)
   if why == NONE then return false end
-  local rec, message, code = read_record(ev)
+  local rec, message, code = blame.call("each", read_record, ev)
   if code and not passing[code] then error("the ring: " .. message, 0) end
   return rec or code == "EBADMSG"
 end

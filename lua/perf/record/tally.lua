@@ -11,6 +11,7 @@
 -- comes with another one is added up as `other`. `totals().lost` is how many records the rings that it took from lost. The
 -- records that it counted and the lost ones are all that were produced.
 -- @classmod Tally
+local blame = require "perf.base.argument"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local format = require "perf.base.format"
@@ -69,15 +70,19 @@ local function note(self, source, now)
   return loss
 end
 
+-- A method of what counts in C, for the public method `name`: its mistakes are the caller's. (Public methods do not call it in
+-- tail position, which would hide how they were called themselves.)
+local function raw(self, name, method, ...) return blame.call(name, self._raw[method], self._raw, ...) end
+
 -- The loss is looked at when it is asked for: to the kernel that is a system call.
 local function take_ring(self, ev)
-  local n, message, code = self._raw:take(ev)
+  local n, message, code = blame.on(1, "", self._raw.take, self._raw, ev)
   if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
   return n, message, code
 end
 
 local function take_file(self, file, data)
-  local n, message, code = self._raw:take(data)
+  local n, message, code = blame.on(1, "", self._raw.take, self._raw, data)
   local loss = self._of[file] or note(self, file, file_loss(file))
   loss.now() -- the file may be collected
   return n, message, code
@@ -87,9 +92,15 @@ end
 -- @param source Event, Group, Set, or what perf.data.open gives
 -- @return how many were counted; or nil, message, code
 function Tally:take(source)
-  if type(source) == "userdata" and getmetatable(source) == core.Event then return take_ring(self, source) end
+  if type(source) == "userdata" and getmetatable(source) == core.Event then
+    local n, message, code = take_ring(self, source)
+    return n, message, code
+  end
   local data = type(source) == "table" and rawget(source, "_data")
-  if data then return take_file(self, source, data) end
+  if data then
+    local n, message, code = take_file(self, source, data)
+    return n, message, code
+  end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
     error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
@@ -99,7 +110,7 @@ function Tally:take(source)
     if getmetatable(ev) ~= core.Event then
       error(("bad argument #1 to 'take' (Event expected at [%d], got %s)"):format(i, type(ev)), 2)
     end
-    if ev:is_mapped() then
+    if blame.on(1, "", ev.is_mapped, ev) then
       local n, message, code = take_ring(self, ev)
       if not n then return nil, message, code end
       sum, any = sum + n, true
@@ -110,7 +121,7 @@ function Tally:take(source)
 end
 
 --- The count of a key: of the fields, in the order of `by`. 0 for one that is not there.
-function Tally:count(...) return self._raw:count(...) end
+function Tally:count(...) return (raw(self, "count", "count", ...)) end
 
 local function step(self, i, count, ...)
   if not i then return nil end
@@ -121,8 +132,8 @@ end
 --- Iterate over the keys, in no order.
 -- @usage for count, ip, tid in hits:each() do ... end
 function Tally:each()
-  local raw, place = self._raw, { at = 0 }
-  return function() return step(place, raw:next(place.at)) end
+  local place = { at = 0 }
+  return function() return step(place, raw(self, "each", "next", place.at)) end
 end
 
 --- The keys with the highest counts.
@@ -132,7 +143,8 @@ function Tally:top(n)
   if n ~= nil and type(n) ~= "number" then
     error(("bad argument #1 to 'top' (number expected, got %s)"):format(type(n)), 2)
   end
-  local list, total = {}, tonumber(self:totals().total)
+  local total = tonumber((raw(self, "top", "totals")))
+  local list = {}
   for count, a, b, c, d in self:each() do
     local e = { count = count, share = tonumber(count) / total }
     local key = { a, b, c, d }
@@ -157,7 +169,7 @@ end
 -- (records of any type that the rings lost, or that a file reports as lost, since `clear`), at_least= (true if the kernel
 -- does not count them and `lost` is a lower bound: see Event:lost)}
 function Tally:totals()
-  local total, other, keys, without = self._raw:totals()
+  local total, other, keys, without = raw(self, "totals", "totals")
   local lost, at_least = 0, nil
   for _, loss in ipairs(self._losses) do
     local its, is_least = loss.now()
@@ -168,7 +180,7 @@ end
 
 --- Forget what was counted.
 function Tally:clear()
-  self._raw:clear()
+  raw(self, "clear", "clear")
   for _, loss in ipairs(self._losses) do loss.base = loss.now() end
 end
 

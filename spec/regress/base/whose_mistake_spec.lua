@@ -19,10 +19,18 @@ describe("a mistake", function()
     assert(w:close())
     local file = assert(perf.data.open(path))
     file:close()
-    os.remove(path)
+    local open = assert(perf.data.create(path, { events = "dummy" }))
     all_said {
+      ["bad argument #1 to 'write' (Record or string expected, got table)"] = function() local r = open:write {} return r end,
+      ["bad argument #1 to 'payload' (string expected, got table)"] = function() local r = open:payload {} return r end,
       ["bad argument #2 to 'create' (cyclse: unknown event"] = function()
         local r = perf.data.create(path, { events = { "cyclse" } }) return r
+      end,
+      ["bad argument #2 to 'create' (events: a list expected, got number)"] = function()
+        local r = perf.data.create(path, { events = 1 }) return r
+      end,
+      ["bad argument #2 to 'create' (unknown option 'evens')"] = function()
+        local r = perf.data.create(path, { evens = {} }) return r
       end,
       ["bad argument #1 to 'create' (a path has no zero bytes)"] = function()
         local r = perf.data.create("a\0b", { events = "dummy" }) return r
@@ -37,6 +45,8 @@ describe("a mistake", function()
         local r = file:read_record() return r
       end,
     }
+    open:close()
+    os.remove(path)
   end)
 
   it("with a profile or a zone is the caller's", function()
