@@ -67,6 +67,7 @@ struct pb_event {
 							  * this one's */
 	int redirected;                                  /* its output was redirected at some time */
 	struct pb_loss *loss;                            /* of the function that ev:ring_loss() has given, or NULL */
+	int collected;                                   /* its finalizer has run; other finalizers may still use it */
 
 	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */
 	int wake_fd, wake_read;

@@ -164,7 +164,13 @@ static int l_ring_loss(lua_State *L)
 	lua_pushlightuserdata(L, e);
 	loss = pb_newplain(L, sizeof *loss);
 	*loss = (struct pb_loss){.event = e};
+	if (e->collected) { /* nobody would tell it */
+		look(loss);
+		loss->event = NULL;
+	}
 	lua_pushcclosure(L, l_loss, 1);
+	if (e->collected)
+		return 1;
 	lua_pushvalue(L, -1);
 	lua_insert(L, -3);
 	lua_rawset(L, LUA_REGISTRYINDEX);
@@ -174,6 +180,7 @@ static int l_ring_loss(lua_State *L)
 
 void pb_lost_collected(lua_State *L, struct pb_event *e)
 {
+	e->collected = 1;
 	if (!e->loss)
 		return;
 	look(e->loss);
