@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -179,7 +180,9 @@ void pf_process_release(struct pf_process *p)
 	p->pid = 0;
 }
 
-static volatile sig_atomic_t caught, alone, times, catching;
+enum { FREE, CHANGING, CATCHING };
+static atomic_int interrupts; /* whose actions one caller at a time changes */
+static volatile sig_atomic_t caught, alone, times;
 static struct sigaction before[ENDINGS];
 
 static void remember(int signal, siginfo_t *info, void *context)
@@ -193,10 +196,10 @@ static void remember(int signal, siginfo_t *info, void *context)
 int pf_interrupts_catch(void)
 {
 	struct sigaction a;
+	int now = FREE;
 
-	if (catching)
+	if (!atomic_compare_exchange_strong(&interrupts, &now, CHANGING))
 		return -EBUSY;
-	catching = 1;
 	caught = times = 0;
 	memset(&a, 0, sizeof a);
 	a.sa_sigaction = remember;
@@ -204,6 +207,7 @@ int pf_interrupts_catch(void)
 	sigemptyset(&a.sa_mask);
 	for (int i = 0; i < ENDINGS; i++)
 		act(i, &a, &before[i]);
+	atomic_store(&interrupts, CATCHING);
 	return 0;
 }
 
@@ -216,9 +220,11 @@ int pf_interrupts_caught(int *sent, int *count)
 
 void pf_interrupts_release(void)
 {
-	if (!catching)
+	int now = CATCHING;
+
+	if (!atomic_compare_exchange_strong(&interrupts, &now, CHANGING))
 		return;
 	for (int i = 0; i < ENDINGS; i++)
 		sigaction(endings[i], &before[i], NULL);
-	catching = 0;
+	atomic_store(&interrupts, FREE);
 }

@@ -39,7 +39,7 @@ int pf_interrupts_catch(void);
 /* The signal that came last, 0 = none; whether a process sent it, not the terminal, which sends to its whole group; and how many
  * came. */
 int pf_interrupts_caught(int *sent, int *count);
-/* As before. */
+/* As before. For the caller who catches them; idempotent. */
 void pf_interrupts_release(void);
 
 #endif

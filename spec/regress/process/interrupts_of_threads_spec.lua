@@ -1,0 +1,36 @@
+-- The story: two threads that began a recording at the same time could both take over SIGINT, SIGTERM, SIGHUP and SIGQUIT. The
+-- second one kept the first one's handler as what had been there before, and gave that back: from then on the process only
+-- remembered these signals, and SIGTERM did not end it.
+local core = require "perf.core"
+local perf = require "perf"
+
+local function handled()
+  for line in io.lines "/proc/self/status" do
+    if line:find "^SigCgt" then return line end
+  end
+end
+
+describe("signals that two threads take over in turn", function()
+  it("have the process's own actions afterwards", function()
+    local before, jobs = handled(), {}
+    local pool = assert(perf.pool { size = 2 })
+    for i = 1, 2 do
+      jobs[i] = assert(pool:submit(function()
+        local inner = require "perf.core"
+        for _ = 1, 100000 do
+          if inner.catch_interrupts() then inner.release_interrupts() end
+        end
+        return true
+      end))
+    end
+    for i = 1, 2 do assert.is_true(jobs[i]:get(120)) end
+    pool:close()
+    assert.equal(before, handled())
+    assert.is_true(core.catch_interrupts())
+    local _, _, code = core.catch_interrupts()
+    assert.equal("EBUSY", code)
+    core.release_interrupts()
+    core.release_interrupts()
+    assert.equal(before, handled())
+  end)
+end)
