@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static int open_special(const char *path, int *mode)
 
 static int open_temp(struct pf_output *o, int mode)
 {
-	static unsigned count;
+	static atomic_uint count;
 	const char *slash = strrchr(o->path, '/');
 	size_t dir = slash ? (size_t)(slash - o->path) + 1 : 0;
 
@@ -69,7 +70,7 @@ static int open_temp(struct pf_output *o, int mode)
 	for (int i = 0; i < TRIES; i++) {
 		int fd;
 
-		snprintf(o->temp + dir, ROOM, ".lua-perf.%ld.%u.tmp", (long)getpid(), count++);
+		snprintf(o->temp + dir, ROOM, ".lua-perf.%ld.%u.tmp", (long)getpid(), atomic_fetch_add(&count, 1));
 		fd = pf_sys->open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_NOFOLLOW, mode);
 		if (fd != -EEXIST)
 			return fd;
