@@ -59,14 +59,16 @@ function M.program(here, words)
   return argv
 end
 
---- A refusal to run a word, in other words where a file of that name is there but none to be run.
+--- A refusal to run a word, in other words where a file of that name is there but none to be run; any other refusal as it is.
 function M.why(word, message, code)
-  message = message:gsub("exec: ", "", 1)
+  local refusal
+  message, refusal = message:gsub("exec: ", "", 1)
+  if refusal == 0 then return message end
   if code == "EACCES" and host.readable(word .. "/.") then return word .. ": Is a directory" end
   if code == "EACCES" and head(word) then
     return message .. " (it is not executable: chmod +x makes it so; the name of a Lua script ends in .lua)"
   end
-  if code ~= "ENOENT" or not word or word:find "/" or not head(word) then return message end
+  if code ~= "ENOENT" or word:find "/" or not head(word) then return message end
   return word .. ": no program in PATH; and the file here is no Lua script: its name does not end in .lua, nor does its first "
     .. "line name an interpreter of Lua"
 end

@@ -1,0 +1,23 @@
+-- The story: luaperf record -p 1, as a user who may not: "attempt to concatenate local 'word' (a nil value)" in place of the
+-- reason. A refusal that is EACCES was taken for that of a program to be run, and with -p and -a there is none. A program's own
+-- file was called not executable for the same reason, when its events were refused.
+local as_nobody = require "spec.support.nobody"
+
+for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
+  "event.refusal.invalid", "event.set", "command.record", "command.run", "command.terminal", "data.recorder", "data" } do
+  require("perf." .. name)
+end
+
+describe("luaperf record without permission", function()
+  it("gives the reason for another user's process, and for the machine", function()
+    requires { root = true, perf_open = true, nosan = true, cmd = "flock" }
+    local words = { [3] = { "/bin/sh", "-c", ":" } }
+    for i, opts in ipairs { { pid = 1 }, { ["all-cpus"] = true }, {} } do
+      opts.timeout, opts.output, opts.event = 0.05, "/dev/null", "page-faults"
+      assert.matches("^nil EACCES: [^\n]*: Permission denied %(kernel.perf_event_paranoid is 2[^()]*%)$", as_nobody(2, function()
+        local status, message, code = require "perf.command.record".run(opts, words[i] or {}, {})
+        return ("%s %s: %s"):format(tostring(status), tostring(code), tostring(message))
+      end))
+    end
+  end)
+end)
