@@ -8,7 +8,7 @@
 --
 -- Only what measuring needs is loaded at once; the rest comes when it is first asked for.
 -- @module perf
-local core = require "perf.core"
+local core = require "perf.base.core"
 local every = require "perf.base.pairs"
 local group = require "perf.event.group"
 local idle = require "perf.event.idle"

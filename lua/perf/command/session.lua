@@ -5,7 +5,7 @@
 -- the session to its parent.
 -- @module perf.command.session
 local at_exit = require "perf.base.at_exit"
-local core = require "perf.core"
+local core = require "perf.base.core"
 local save = require "perf.profile.save"
 local say = require "perf.command.terminal"
 

@@ -1,0 +1,12 @@
+--- perf.core, the C half, or words that say more than the loader's when it is that of another Lua.
+-- @module perf.base.core
+local found, core = pcall(require, "perf.core")
+if found then return core end
+local message = tostring(core)
+local file = message:match "from file '([^\n]*)'"
+if file and message:find("symbol", 1, true) then
+  local name = rawget(_G, "jit") and "luajit" or "lua" .. _VERSION:match "%d.%d"
+  error(("%s is for another Lua, not for %s; in the source tree: eval \"$(make -s env LUA=%s)\" (%s)"):format(file,
+    rawget(_G, "jit") and jit.version or _VERSION, name, message:match "([^:%s][^:\n]*symbol[^\n]*)$" or message), 0)
+end
+error(core, 0)
