@@ -18,6 +18,7 @@ end
 
 --- A rate with its prefix: 1234567 -> "1.23 M".
 function M.si(v)
+  if v < 0 then return "-" .. M.si(0.0 - v) end
   for _, p in ipairs { { 1e9, "G" }, { 1e6, "M" }, { 1e3, "K" } } do
     if v >= p[1] then return ("%.2f %s"):format(v / p[1], p[2]) end
   end
@@ -26,6 +27,7 @@ end
 
 --- Nanoseconds in the unit that reads best: 1234567 -> "1.235 ms".
 function M.ns(v)
+  if v < 0 then return "-" .. M.ns(0.0 - v) end
   for _, p in ipairs { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } } do
     if v >= p[1] then return ("%.3f %s"):format(v / p[1], p[2]) end
   end

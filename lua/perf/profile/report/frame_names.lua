@@ -47,7 +47,7 @@ end
 --- An amount of an event in its unit: "1.235 ms", "1,234".
 function M.amount(v, unit)
   if unit ~= "ns" then return format.commas(v) end
-  return v < 0 and "-" .. format.ns(-v) or format.ns(v)
+  return format.ns(v)
 end
 
 --- A share as text: "12.3". Of nothing, there is none.
