@@ -110,6 +110,7 @@ local function load(path)
   if magic:sub(1, 2) == "\31\139" or magic:sub(1, 1) == "\10" then
     return nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG"
   end
+  if magic:find "^%s*<" then return nil, path .. ": a page, such as a flame graph, which a browser shows", "EBADMSG" end
   if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
   local content, message, code = host.slurp(path)
   if not content then return nil, message, code end
