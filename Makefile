@@ -139,9 +139,10 @@ demo: ## install what is missing (Debian), build, run the demonstration
 	@LUA=$(LUA) tools/setup.sh demo
 	@env=$$($(MAKE) -s env) && eval "$$env" && $(LUA) examples/demo.lua
 
-env: ## print exports for LUA_PATH and LUA_CPATH: eval "$$(make -s env)"
+env: ## print exports for LUA_PATH, LUA_CPATH and PATH (luaperf): eval "$$(make -s env)"
 	@$(MAKE) -s all >&2
 	@printf "export LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;'\n" "$$PWD" "$$PWD"
+	@printf "export PATH='%s/bin':\"\$$PATH\"\n" "$$PWD"
 	@printf "export LUA_CPATH='%s/?.so;;'\n" "$(if $(filter /%,$(OUT)),,$$PWD/)$(OUT)"
 
 # --- tests: each is a script in tools/, which says what it does -----------------------------------
