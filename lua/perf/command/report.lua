@@ -92,10 +92,12 @@ end
 function M.run(opts, words)
   if opts.output == "-" then opts.output = nil end
   if #words > 1 then return nil, "one file at a time; two are compared by --diff OLD NEW", "USAGE" end
-  local path = opts.input or words[1] or latest()
+  local named = opts.input or words[1]
+  local path = named or latest()
   local kind, wrong = kind_of(opts)
   if kind == false then return nil, wrong, "USAGE" end
   local list, message, code = read(path, opts.event)
+  if not list and code == "ENOENT" and not named then message = message .. " (luaperf record script.lua makes one)" end
   if not list then return nil, message, code end
   local before
   if opts.diff then

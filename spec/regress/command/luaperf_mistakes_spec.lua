@@ -24,6 +24,12 @@ describe("luaperf", function()
     assert.matches("  g\n", written("perf.data", "luaperf.json"))
   end)
 
+  it("says what makes the file that report looks for", function()
+    assert.equal("luaperf: luaperf.json: No such file or directory (luaperf record script.lua makes one)\n",
+      try "luaperf report 2>&1")
+    assert.equal("luaperf: b: No such file or directory\n", try "luaperf report b 2>&1")
+  end)
+
   it("says why a word cannot be run", function()
     for _, command in ipairs { "stat", "record" } do
       assert.equal("luaperf: ./.: Is a directory\n", try("luaperf " .. command .. " ./. 2>&1"))
