@@ -422,8 +422,11 @@ static void keep(struct kept *k)
 	getitimer(ITIMER_PROF, &k->timer);
 }
 
+/* The timer may send to any thread: it is off, and what it sent is forgotten, before the action is the program's again. */
 static void give_back(const struct kept *k)
 {
+	setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {0, 0}}, NULL);
+	signal(SIGPROF, SIG_IGN);
 	sigaction(SIGPROF, &k->action, NULL);
 	setitimer(ITIMER_PROF, &k->timer, NULL);
 	pthread_sigmask(SIG_SETMASK, &k->mask, NULL);
