@@ -137,7 +137,7 @@ describe("luaperf stat", function()
         ["report /dev/zero"] = { 255, "luaperf: /dev/zero: neither a profile nor a perf.data file\n" },
         ["list >/dev/full"] = { 255, "luaperf: stdout: No space left on device\n" },
         ["doctor >/dev/full"] = { 255, "luaperf: stdout: No space left on device\n" },
-        ["report"] = { 255, "luaperf: luaperf.json: No such file or directory\n" },
+        ["report"] = { 255, "luaperf: luaperf.json: No such file or directory (luaperf record script.lua makes one)\n" },
         ["report a b"] = { 129, "luaperf: one file at a time; two are compared by --diff OLD NEW\n" },
         ["report --html --folded"] = { 129, "luaperf: one kind of report at a time\n" },
         ["report --perf-data"] = { 129, "luaperf: --perf-data needs a file: -o out.data\n" },
