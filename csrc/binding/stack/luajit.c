@@ -447,12 +447,7 @@ static int in_use(const struct kept *k)
 	memcpy(&address, &k->action.sa_handler, sizeof address);
 	if (!dladdr(address, &theirs))
 		return 0;
-	{
-		void (*fn)(lua_State *, const char *, luaJIT_profile_callback, void *) = luaJIT_profile_start;
-
-		memcpy(&address, &fn, sizeof address);
-	}
-	return dladdr(address, &mine) && theirs.dli_fbase == mine.dli_fbase;
+	return dladdr((void *)(uintptr_t)&luaJIT_profile_start, &mine) && theirs.dli_fbase == mine.dli_fbase;
 }
 
 int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
