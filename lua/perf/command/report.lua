@@ -97,7 +97,7 @@ function M.run(opts, words)
   local kind, wrong = kind_of(opts)
   if kind == false then return nil, wrong, "USAGE" end
   local list, message, code = read(path, opts.event)
-  if not list and code == "ENOENT" and not named then message = message .. " (luaperf record script.lua makes one)" end
+  if not (list or named or exists(path)) then message = message .. " (luaperf record script.lua makes one)" end
   if not list then return nil, message, code end
   local before
   if opts.diff then
