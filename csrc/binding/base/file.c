@@ -3,6 +3,7 @@
 #include "core/base/thread.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "binding/base/binding.h"
 
@@ -82,9 +83,16 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
+/* core.is_terminal(fd). os.execute "test -t 2" would ignore SIGINT meanwhile. */
+static int l_is_terminal(lua_State *L)
+{
+	lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+	return 1;
+}
+
 void pb_open_output(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"output", l_output}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"output", l_output}, {"is_terminal", l_is_terminal}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
 		{"write", l_write}, {"commit", l_commit}, {"place", l_place}, {"close", l_close}, {NULL, NULL}};
 

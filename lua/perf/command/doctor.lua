@@ -1,5 +1,7 @@
 --- luaperf doctor: what works on this machine, what does not, and what would change it.
 -- @module perf.command.doctor
+local core = require "perf.core"
+
 local M = {}
 
 M.about = "what works on this machine, what does not, why, and what would change it"
@@ -9,8 +11,7 @@ M.options = {}
 --- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
   if #words > 0 then return nil, "it takes no arguments", "USAGE" end
-  local ok = os.execute "test -t 1"
-  local text = require "perf".doctor():text { colour = ok == true or ok == 0 }
+  local text = require "perf".doctor():text { colour = core.is_terminal(1) }
   local done, message, code = require "perf.command.terminal".out(text .. "\n")
   return done and 0, message, code
 end

@@ -1,5 +1,7 @@
 --- What luaperf says to people: errors on one line, progress where somebody watches.
 -- @module perf.command.terminal
+local core = require "perf.core"
+
 local M = {}
 
 --- An error of the module as a user's: without the place in the source and the argument's number.
@@ -28,16 +30,8 @@ function M.count(n, what)
   return ("%s %s%s"):format(require "perf.base.format".commas(n), what, n == 1 and "" or "s")
 end
 
-local terminal
-
---- Whether somebody watches stderr.
-function M.watched()
-  if terminal == nil then
-    local ok = os.execute "test -t 2"
-    terminal = ok == true or ok == 0
-  end
-  return terminal
-end
+--- Whether stderr is a terminal.
+function M.watched() return core.is_terminal(2) end
 
 --- A line that the next takes the place of; nil ends them. Nothing where nobody watches.
 function M.progress(text)
