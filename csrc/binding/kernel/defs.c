@@ -1,28 +1,11 @@
 /* core.defs: the .def tables as Lua arrays of rows, in the kernel's order. Each row is a table keyed by column. */
-#include "binding/base/binding.h"
+#include "binding/kernel/row.h"
 
-static void row(lua_State *L, const char *sym, lua_Integer value, const char *name)
+/* As text, but an empty one is left out. */
+static void text_if_any(lua_State *L, const char *key, const char *s)
 {
-	lua_createtable(L, 0, 6);
-	lua_pushstring(L, sym);
-	lua_setfield(L, -2, "sym");
-	lua_pushinteger(L, value);
-	lua_setfield(L, -2, "value");
-	lua_pushstring(L, name);
-	lua_setfield(L, -2, "name");
-}
-
-static void text(lua_State *L, const char *key, const char *s)
-{
-	if (!*s)
-		return;
-	lua_pushstring(L, s);
-	lua_setfield(L, -2, key);
-}
-
-static void append(lua_State *L)
-{
-	lua_rawseti(L, -2, (int)pb_rawlen(L, -2) + 1);
+	if (*s)
+		text(L, key, s);
 }
 
 static int l_defs(lua_State *L)
@@ -30,25 +13,25 @@ static int l_defs(lua_State *L)
 	lua_newtable(L);
 
 	lua_newtable(L);
-#define X(sym, value, name, alias, desc) (row(L, #sym, value, name), text(L, "alias", alias), text(L, "description", desc), append(L));
+#define X(sym, value, name, alias, desc) (row(L, #sym, value, name), text_if_any(L, "alias", alias), text_if_any(L, "description", desc), append(L));
 #include "core/kernel/defs/hardware.def"
 #undef X
 	lua_setfield(L, -2, "hardware");
 
 	lua_newtable(L);
 #define X(sym, value, name, alias, unit, desc) \
-	(row(L, #sym, value, name), text(L, "alias", alias), text(L, "unit", unit), text(L, "description", desc), append(L));
+	(row(L, #sym, value, name), text_if_any(L, "alias", alias), text_if_any(L, "unit", unit), text_if_any(L, "description", desc), append(L));
 #include "core/kernel/defs/software.def"
 #undef X
 	lua_setfield(L, -2, "software");
 
 	lua_newtable(L);
-#define CACHE(sym, value, name, ops) (row(L, #sym, value, name), text(L, "ops", ops), append(L));
+#define CACHE(sym, value, name, ops) (row(L, #sym, value, name), text_if_any(L, "ops", ops), append(L));
 #include "core/kernel/defs/cache.def"
 #undef CACHE
 	lua_setfield(L, -2, "cache");
 	lua_newtable(L);
-#define OP(sym, value, name, plural) (row(L, #sym, value, name), text(L, "plural", plural), append(L));
+#define OP(sym, value, name, plural) (row(L, #sym, value, name), text_if_any(L, "plural", plural), append(L));
 #include "core/kernel/defs/cache.def"
 #undef OP
 	lua_setfield(L, -2, "cache_op");
@@ -90,8 +73,8 @@ static int l_defs(lua_State *L)
 		static const char *const kinds[] = {"u64", "u32", "u16", "bit", "flags", "name", "path"};
 
 		lua_createtable(L, 0, 3);
-		text(L, "name", f->name);
-		text(L, "kind", kinds[f->kind]);
+		text_if_any(L, "name", f->name);
+		text_if_any(L, "kind", kinds[f->kind]);
 		append(L);
 	}
 	lua_setfield(L, -2, "attr");

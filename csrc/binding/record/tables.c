@@ -2,29 +2,7 @@
  * order, for documentation and specs. Keys: mode misc context txn aux_flag ksymbol bpf_event namespace branch_type
  * branch_new_type branch_spec branch_priv data_src (rows have also field= and prefix=) regs (rows have also arch=). */
 #include "core/record/record.h"
-#include "binding/base/binding.h"
-
-static void row(lua_State *L, const char *sym, int64_t value, const char *name)
-{
-	lua_createtable(L, 0, 5);
-	lua_pushstring(L, sym);
-	lua_setfield(L, -2, "sym");
-	pb_push_i64(L, value);
-	lua_setfield(L, -2, "value");
-	lua_pushstring(L, name);
-	lua_setfield(L, -2, "name");
-}
-
-static void text(lua_State *L, const char *key, const char *s)
-{
-	lua_pushstring(L, s);
-	lua_setfield(L, -2, key);
-}
-
-static void append(lua_State *L)
-{
-	lua_rawseti(L, -2, (int)pb_rawlen(L, -2) + 1);
-}
+#include "binding/kernel/row.h"
 
 static int l_record_defs(lua_State *L)
 {
