@@ -6,14 +6,14 @@ local rings = require "spec.support.rings"
 local message_of = require("spec.support.util").message_of
 
 describe("what is closed too early", function()
-  requires { perf_open = true }
-
+  before_each(function() requires { perf_open = true } end)
   after_each(rings.close_all)
 
   local function said(want, wrong)
     local message = message_of(wrong)
     assert.matches("closed_in_a_loop_spec.lua:%d+: ", message)
     assert.matches(want, message, 1, true)
+    assert.is_nil(message:find("read_record", 1, true), message)
   end
 
   local function closing(open, loop)
