@@ -8,8 +8,8 @@
  * the loss of a ring is the sum of what its writers lost since then, and of what events that no longer write into it lost there
  * (lost_gone).
  *
- * What a tally took from a ring can be asked for when the Event has been collected. So the loss of a ring is also given as a
- * function, which has the last count in a userdata of its own. The registry holds the function, under the event's address, until
+ * A tally may be asked for its loss after the Event has been collected. So the loss of a ring is also given as a function, which
+ * has the last count in a userdata of its own. The registry holds the function, under the event's address, until
  * the event is collected. */
 #include "binding/event/ring.h"
 

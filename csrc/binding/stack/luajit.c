@@ -48,7 +48,7 @@ static struct {
 	int main;          /* from the global state back to the main thread */
 } vm;
 
-/* What the signal handler reads, for the one running profiler. */
+/* The signal handler reads these. They belong to the one profiler that runs. */
 static struct {
 	const volatile uintptr_t *main_cframe, *cur_L;
 	const volatile int32_t *vmstate;

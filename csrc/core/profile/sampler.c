@@ -21,8 +21,8 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-/* What there is one of in a process: the signal's action here, the engine's state and the table of coroutines in the binding. They
- * belong to whoever has made the claim, until the claim ends. The sampler is there only while it runs. */
+/* A process has one of each of these: the signal's action here, the engine's state and the table of coroutines in the binding. They
+ * belong to the profiler that has made the claim, until the claim ends. The sampler is there only while it runs. */
 static struct {
 	atomic_uint claim; /* pf_fork_generation of the claim; 0: there is none. Another one: the parent's before a fork */
 	_Atomic(struct pf_sampler *) sampler;

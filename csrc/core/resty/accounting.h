@@ -4,7 +4,7 @@
  *   |-------------------|................|------------|...................|------------|
  *   enter(A)        leave(A)          enter(B)     exit(B)             back(A)      exit(A)
  *
- * What is counted between an enter or back and the following leave or exit belongs to the request, in the phase that was entered;
+ * The counts between an enter or back and the following leave or exit belong to the request, in the phase that was entered;
  * everything else goes to `nobody`. A turn may end without a leave or exit (by an error, or a yield that no hook saw). The next
  * turn finds it open, and what was counted since it began goes to `nobody` too. So
  *

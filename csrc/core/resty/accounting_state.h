@@ -1,5 +1,5 @@
-/* What csrc/core/resty/accounting.c keeps, the table of addresses and accounts (resty/accounting_table.c) that it looks requests up in,
- * and what accounts hold (resty/accounting_sums.c). */
+/* The state of resty/accounting.c: its requests, the table in which it looks them up by address (resty/accounting_table.c), and the
+ * counts of each account (resty/accounting_sums.c). */
 #ifndef PF_LEDGER_STATE_H
 #define PF_LEDGER_STATE_H
 

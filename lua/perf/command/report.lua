@@ -50,7 +50,7 @@ local function exists(path)
   return f ~= nil
 end
 
--- What luaperf record wrote last in this directory.
+-- The file that luaperf record wrote last in this directory.
 local function latest()
   if not exists "perf.data" then return "luaperf.json" end
   if not exists "luaperf.json" then return "perf.data" end

@@ -156,7 +156,7 @@ local function untold(info)
   return e
 end
 
--- What read(2) says, undigested: see csrc/binding/event/event.c.
+-- The words that read(2) returns: see csrc/binding/event/event.c.
 function Event:scan(own)
   local scan, message, code = scan_of(self, own)
   if not (scan or message) then check_open(self, "scan") end

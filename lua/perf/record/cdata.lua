@@ -253,7 +253,7 @@ local FIRST_ROOM = 248 -- most records fit; one that does not has a larger one m
 
 local function never() return false end
 
--- What each returns.
+-- The iterator, its state and the first control value, as `each` returns them.
 local function values(take, source, otherwise, type, ...)
   return step_of(...), { take = take, source = source, rec = new(FIRST_ROOM), type = type, is_over = never,
     otherwise = otherwise }, 0

@@ -344,7 +344,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("is not the business of a fork's child", function()
+  it("is not written by the child of a fork", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua",
         "local kit = require 'testkit' kit.fork(function() os.exit(0) end) kit.fork(function() end)")

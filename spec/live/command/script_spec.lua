@@ -61,7 +61,7 @@ describe("a script under luaperf", function()
 end)
 
 describe("a file that is no script", function()
-  it("is said to be none", function()
+  it("is named as such", function()
     with_directory(function(dir)
       util.write_file(dir .. "/noext", "print 'ran'")
       for _, command in ipairs { "stat", "record -e task-clock:u" } do

@@ -150,7 +150,7 @@ describe("perf.measure", function()
     end)
   end)
 
-  it("has nothing for who calls its inside", function()
+  it("refuses direct calls of the functions inside", function()
     if not core.measurer then return end -- LuaJIT and Lua 5.1 measure by two calls
     assert.has_error(function() core.measure(function() end) end,
       "bad argument #1 to 'measure' (only a function that core.measurer made calls this)")

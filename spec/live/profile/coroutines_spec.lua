@@ -267,7 +267,7 @@ describe("coroutine functions while a profiler runs", function()
     end
   end)
 
-  it("are put back, and do as before for who kept them", function()
+  it("are put back, and copies that a program kept work as before", function()
     for _, how in ipairs { "alone", "resumer", "creator" } do
       local kept, fn
       local p = assert(perf.profiler { event = "page-faults", coroutines = how })

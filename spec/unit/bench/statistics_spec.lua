@@ -263,7 +263,7 @@ end
 describe("a comparison", function()
   before_each(function() requires { nostress = true } end)
 
-  it("of a thing with itself finds no difference", function()
+  it("of a function with itself finds no difference", function()
     local random, wrong, tables, rows = stats.rng(2024), 0, 400, 5
     for _ = 1, tables do
       local ps = {}

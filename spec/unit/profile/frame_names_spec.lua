@@ -1,7 +1,7 @@
 local text = require "perf.profile.report.frame_names"
 
 describe("perf.profile.report.frame_names", function()
-  it("keeps valid UTF-8 and shows the bytes of what is none", function()
+  it("keeps valid UTF-8 and shows the bytes of invalid UTF-8", function()
     local euro, fire = "\226\130\172", "\240\159\148\165"
     for given, wanted in pairs { plain = "plain", [euro .. fire] = euro .. fire, ["a\255b"] = "a\\xffb",
       ["\192\128"] = "\\xc0\\x80", ["\237\160\128"] = "\\xed\\xa0\\x80", ["\244\144\128\128"] = "\\xf4\\x90\\x80\\x80",

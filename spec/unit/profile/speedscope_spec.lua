@@ -150,7 +150,7 @@ describe("perf.base.json_decode", function()
     assert.same({ 1, 2, 3 }, json_decode.decode "[1,2, 3]")
   end)
 
-  it("refuses what is none", function()
+  it("refuses text that is not JSON", function()
     for _, text in ipairs { "", "[", "[1", "[1,]x", '"a', '"\\q"', '"\\u12"', "{1:2}", '{"a" 1}', '{"a":1', "nul", "1 2", "--1",
       ("["):rep(1000) } do
       local v, message, code = json_decode.decode(text)

@@ -26,7 +26,7 @@ describe("perf.trace.propagation", function()
       assert.equal(S, extract { traceparent = "cc-" .. T .. "-" .. S .. "-01" }.span_id)
     end)
 
-    it("that is wrong is none", function()
+    it("that is invalid is ignored", function()
       for _, text in ipairs {
         "", "00", "00-" .. T .. "-" .. S, "00-" .. T .. "-" .. S .. "-01-more", "ff-" .. T .. "-" .. S .. "-01",
         "00-" .. ("0"):rep(32) .. "-" .. S .. "-01", "00-" .. T .. "-" .. ("0"):rep(16) .. "-01",
@@ -96,7 +96,7 @@ describe("perf.trace.propagation", function()
       assert.equal(("0"):rep(16) .. "a3ce929d0e0e4736", extract { b3 = "a3ce929d0e0e4736-" .. S .. "-1" }.trace_id)
     end)
 
-    it("single that is wrong is none", function()
+    it("single that is invalid is ignored", function()
       for _, text in ipairs { "", "2", "dd", T, T .. "-", T .. "-" .. S .. "-2", T .. "-" .. S .. "-1-",
         T .. "-" .. S .. "-1-xyz",
         T .. "-" .. S .. "-1-" .. S .. "-1", T:sub(3) .. "-" .. S .. "-1", ("0"):rep(32) .. "-" .. S .. "-1" } do

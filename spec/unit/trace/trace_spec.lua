@@ -36,7 +36,7 @@ describe("perf.trace.sampler", function()
     assert.is_true(sampler.of(0)({ sampled = true }, ids.trace()))
   end)
 
-  it("says what is none", function()
+  it("refuses an invalid sampler and says why", function()
     assert.same({ false, "a share of traces is 0 to 1, not 2" }, { sampler.of(2) })
     assert.matches("unknown sampler 'sometimes'; there are always_off, ", select(2, sampler.of "sometimes"))
     assert.matches("0 to 1, not 'x'", select(2, sampler.of("traceidratio", "x")))
