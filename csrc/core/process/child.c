@@ -85,8 +85,8 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 		close_gate(p);
 		return r;
 	}
-	/* A signal of the terminal's that comes before the start waits for it: otherwise the child runs the parent's handler, or is gone
-	 * when events are opened on it. */
+	/* A signal from the terminal stays pending until the start: otherwise the child runs the parent's handler, or has ended before
+	 * events are opened on it. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	p->pid = pf_sys->fork();

@@ -89,8 +89,8 @@ void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
 /* Claim the process for a sampler: 0, or -EBUSY. Atomic: only one of two threads succeeds. */
 int pf_sampler_claim(struct pf_sampler *s);
-/* End the claim, if s has it: from now on another thread may start a sampler. To be called last, after all that there is one of in
- * the process has been given back. */
+/* End the claim, if s has it: from now on another thread may start a sampler. Call it last, after everything that the claim
+ * protects has been given back. */
 void pf_sampler_disclaim(struct pf_sampler *s);
 
 /* To be called after the claim, and once only. Neither ends the claim. */

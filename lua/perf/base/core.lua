@@ -1,4 +1,4 @@
---- perf.core, the C half, or words that say more than the loader's when it is that of another Lua.
+--- Loads perf.core, the part in C. If it was built for another Lua, the error says so; the loader's own message does not.
 -- @module perf.base.core
 local found, core = pcall(require, "perf.core")
 if found then return core end

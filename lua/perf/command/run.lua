@@ -115,8 +115,8 @@ local function look(process, state, wait)
   return false
 end
 
---- Call a function that runs programs. An interrupt of the terminal's is the program's; we live on to tell, and between
--- programs too.
+--- Call a function that runs programs. An interrupt from the terminal is for the program; luaperf goes on and
+-- reports, also if it comes between two programs.
 -- @func f returns what M.run and M.wait, which it calls, return
 -- @return its results; or nil, message, code
 function M.catching(f, ...)
