@@ -13,7 +13,7 @@ case $build in /*) ;; *) build=$PWD/$build ;; esac
 pass=0 fail=0
 for lua in luajit lua5.4; do
     $make -s -j2 LUA=$lua all testkit || exit 1
-    if env MALLOC_ARENA_MAX=1 LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
+    if env MALLOC_ARENA_MAX=1 PERF_MEMORY_AS_IS=1 LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
         SOAK_SECONDS=$((${1:?seconds} / 2)) timeout $(($1 / 2 + 120)) $lua spec/soak/soak.lua 2>&1 | tee "$log"; then
         pass=$((pass + 1))
     else

@@ -295,6 +295,12 @@ static int kit_set_comm(lua_State *L)
     return 0;
 }
 
+/*
+ * The environment's PERF_MEMORY_AS_IS: nothing is faulted in ahead and malloc keeps its defaults. The soak, which watches whether the process's
+ * memory grows, sets it: room that is made for exact counts of page faults would look like growth.
+ */
+bool tk_memory_as_is;
+
 /* Lua's heap does not grow in a spec that counts: there is room in one piece, which settle() faults in. A sanitizer's malloc would keep it apart. */
 void tk_grow_heap(void)
 {
@@ -353,11 +359,14 @@ int luaopen_testkit(lua_State *L)
     if (!opened) {
         opened = true;
         sched_getaffinity(0, sizeof all_cpus, &all_cpus);
-        keep_pages();
-        grow_stack();
-        tk_grow_heap();
-        tk_watch_heap();
-        tk_populate(1);
+        tk_memory_as_is = getenv("PERF_MEMORY_AS_IS") != NULL;
+        if (!tk_memory_as_is) {
+            keep_pages();
+            grow_stack();
+            tk_grow_heap();
+            tk_watch_heap();
+            tk_populate(1);
+        }
     }
     lua_newtable(L);
     tk_register(L, functions);

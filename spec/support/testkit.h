@@ -17,6 +17,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -45,6 +46,8 @@ void tk_touch_pages(size_t n);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);
+/* Whether the process's memory stays as it is: see testkit.c. */
+extern bool tk_memory_as_is;
 /* Faults in all that is mapped, or without `all` what may have changed; how many mappings that were. */
 int tk_populate(int all);
 void tk_watch_heap(void);
