@@ -11,6 +11,7 @@
 #include "core/counts/meter.h"
 #include "core/base/sys.h"
 #include "core/base/thread.h"
+#include "core/base/clock.h"
 #include "core/counts/usage.h"
 #include "binding/base/binding.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/base/sys.h"
-#include "core/counts/usage.h"
+#include "core/base/clock.h"
 #include "binding/event/ring.h"
 
 enum { MAX_SLICE_MS = 50, LOOK = 16 };

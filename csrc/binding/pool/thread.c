@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <lualib.h>
 
+#include "core/base/clock.h"
 #include "core/base/thread.h"
 #include "binding/base/binding.h"
 
@@ -213,12 +213,7 @@ static int has_ended(struct worker *w, lua_Number seconds)
 		while (!w->done)
 			pthread_cond_wait(&w->ended, &w->lock);
 	} else if (!w->done && seconds > 0) {
-		int64_t ns = seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9);
-
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		ns += until.tv_nsec;
-		until.tv_sec += ns / 1000000000;
-		until.tv_nsec = ns % 1000000000;
+		until = pf_clock_after(seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9));
 		while (!w->done && r == 0)
 			r = pthread_cond_timedwait(&w->ended, &w->lock, &until);
 	}

@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "binding/profile/profiler.h"
 
 enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT };
@@ -31,7 +31,7 @@ static struct {
 	int pid, tid;
 	atomic_flag taken;
 	volatile sig_atomic_t held, asked; /* asked: the signal */
-	struct timespec since;
+	uint64_t since; /* pf_wall_ns */
 } last = {.taken = ATOMIC_FLAG_INIT};
 
 static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
@@ -92,10 +92,9 @@ static void bring_about(void)
 static void on_signal(int sig)
 {
 	const int saved = errno;
-	struct timespec now;
+	const uint64_t now = pf_wall_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (getpid() != last.pid || (last.asked && now.tv_sec - last.since.tv_sec > (now.tv_nsec < last.since.tv_nsec))) {
+	if (getpid() != last.pid || (last.asked && now - last.since >= 1000000000u)) {
 		plain(sig);
 	} else if (syscall(SYS_gettid) != last.tid) {
 		syscall(SYS_tgkill, last.pid, last.tid, sig);

@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+
+#include "core/base/clock.h"
 
 #define PB_PROFILER "perf.Profiler"
 #define PB_LIFETIME "perf.lifetime"
@@ -384,10 +385,7 @@ static int l_handler_call(lua_State *L)
 /* core.unix_time(): seconds. */
 static int l_unix_time(lua_State *L)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec / 1e9);
+	lua_pushnumber(L, (lua_Number)pf_clock_ns(CLOCK_REALTIME) / 1e9);
 	return 1;
 }
 

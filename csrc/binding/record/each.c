@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/counts/usage.h"
+#include "core/base/clock.h"
 #include "binding/data/data.h"
 #include "binding/record/record.h"
 #include "binding/event/ring.h"

@@ -1,19 +1,13 @@
 #include "core/base/clock.h"
 
 #include <pthread.h>
-#include <time.h>
-
-#include "core/counts/usage.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t base;
 
 static uint64_t zero_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - pf_wall_ns();
+	return pf_clock_ns(CLOCK_REALTIME) - pf_wall_ns();
 }
 
 static void set_base(void)

@@ -1,10 +1,33 @@
-/* The time of day for spans: read once in a while, and counted on by CLOCK_MONOTONIC, which never jumps. */
+/* The clocks; and the time of day for spans: read now and then, and continued by CLOCK_MONOTONIC, which never jumps. */
 #ifndef PF_CLOCK_H
 #define PF_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
-/* Nanoseconds since 1970 that CLOCK_MONOTONIC's zero was at, when this process first asked. Constant from then on. */
+static inline uint64_t pf_clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+static inline uint64_t pf_wall_ns(void)
+{
+	return pf_clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The time of CLOCK_MONOTONIC in so many nanoseconds, for waits that take an absolute time. */
+static inline struct timespec pf_clock_after(int64_t ns)
+{
+	const uint64_t at = pf_wall_ns() + (uint64_t)ns;
+
+	return (struct timespec){.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
+}
+
+/* The time of day, in nanoseconds since 1970, at the zero of CLOCK_MONOTONIC when this process first asked. It stays constant. */
 uint64_t pf_clock_base(void);
 
 /* How much later, in nanoseconds, that zero seems to be now: 0 until somebody sets the clock, or trims it. The time of day is

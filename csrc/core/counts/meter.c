@@ -8,6 +8,7 @@
 #include "core/counts/own_calls.h"
 #include "core/base/sys.h"
 #include "core/base/thread.h"
+#include "core/base/clock.h"
 #include "core/counts/usage.h"
 
 /* After a system call the CPU has forgotten where the functions on the stack return to (the kernel clears what it predicts

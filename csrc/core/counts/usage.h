@@ -1,4 +1,4 @@
-/* The kernel's accounting of the calling thread: what remains when perf_event_open is refused. */
+/* The kernel's accounting of the calling thread, for machines where perf_event_open is refused. */
 #ifndef PF_USAGE_H
 #define PF_USAGE_H
 
@@ -9,8 +9,5 @@ enum { PF_USAGE_TASK_CLOCK, PF_USAGE_PAGE_FAULTS, PF_USAGE_CONTEXT_SWITCHES, PF_
 /* task-clock in ns from CLOCK_THREAD_CPUTIME_ID, page faults and context switches from getrusage(RUSAGE_THREAD).
  * Returns 0 or -errno. */
 int pf_usage_read(uint64_t out[PF_USAGE_COUNT]);
-
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t pf_wall_ns(void);
 
 #endif

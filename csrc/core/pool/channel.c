@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/thread.h"
 
 struct pf_channel {
@@ -111,16 +111,9 @@ int pf_channel_push(struct pf_channel *c, uint64_t id, const void *bytes, size_t
 
 int pf_channel_pop(struct pf_channel *c, int64_t timeout_ns, struct pf_message **out)
 {
-	struct timespec till;
+	const struct timespec till = pf_clock_after(timeout_ns > 0 ? timeout_ns : 0);
 	int r = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &till);
-	if (timeout_ns > 0) {
-		int64_t ns = till.tv_nsec + timeout_ns % 1000000000;
-
-		till.tv_sec += (time_t)(timeout_ns / 1000000000 + ns / 1000000000);
-		till.tv_nsec = (long)(ns % 1000000000);
-	}
 	pthread_mutex_lock(&c->lock);
 	while (!c->first && !c->closed && r == 0) {
 		if (timeout_ns < 0)

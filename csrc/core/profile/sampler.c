@@ -13,7 +13,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/thread.h"
-#include "core/counts/usage.h"
+#include "core/base/clock.h"
 
 enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_PERF = 6 };
 
