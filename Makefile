@@ -115,6 +115,8 @@ $(BUILD)/core/%.o: csrc/core/%.c Makefile
 	$(call compile,)
 $(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS))
+# It takes these in by the assembler, which the compiler's list of dependencies does not know.
+$(OUT)/obj/web_files.o: $(shell find lua -name '*.html' -o -name '*.css' -o -name '*.js')
 $(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS) $(call ext_cflags,$(firstword $(subst _, ,$(notdir $*)))))
 $(OUT)/kit/%.o: spec/support/%.c Makefile | headers

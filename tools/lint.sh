@@ -46,6 +46,9 @@ core_sees_no_lua() {
     ! grep -rnE '#[[:space:]]*include[[:space:]]*[<"](lua|lauxlib|lualib|luajit)' csrc/core
 }
 
+# node takes one file at a time.
+scripts_parse() { find lua -name '*.js' -print0 | xargs -0 -n 1 node --check; }
+
 components() { luajit tools/components.lua; }
 
 no_marks() {
@@ -97,6 +100,7 @@ cppcheck_clean() {
 tool luacheck "luacheck is silent" lua_clean
 check "the core sees nothing of Lua" core_sees_no_lua
 tool luajit "the components use what their table allows" components
+tool node "the scripts of the pages parse" scripts_parse
 check "nothing is marked as unfinished" no_marks
 check "no file is far over 450 lines" short_files
 # Elsewhere a newer compiler may warn of what ours does not: only our CI sets WERROR.

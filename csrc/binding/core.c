@@ -36,5 +36,6 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_bpf(L);
 	pb_open_msr(L);
 	pb_open_profiler(L);
+	pb_open_web_files(L);
 	return 1;
 }

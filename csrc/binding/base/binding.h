@@ -124,5 +124,6 @@ void pb_open_thread(lua_State *L);
 void pb_open_bpf(lua_State *L); /* after event.c: adds to its methods */
 void pb_open_msr(lua_State *L);
 void pb_open_profiler(lua_State *L);
+void pb_open_web_files(lua_State *L);
 
 #endif

@@ -3,14 +3,19 @@
 -- They tell paths and counts, so only this machine may see them unless it is said otherwise: `from = "any"`, or a
 -- function(address) that decides. What stands before nginx on the same machine, a proxy, is this machine.
 -- @module resty.perf.pages
+local core = require "perf.core"
 local every = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
 local mistake = require "resty.perf.mistake"
-local page = require "resty.perf.page"
 local slow = require "resty.perf.slow"
 
 local M = {}
+
+-- The status page draws what its own address gives with ?format=json, again every two seconds. It loads nothing else, and what
+-- requests contain is only ever text in it.
+local STATUS = core.web_file("resty/perf/status/page.html"):gsub("@(%u+)@", {
+  STYLE = core.web_file "resty/perf/status/style.css", SCRIPT = core.web_file "resty/perf/status/script.js" })
 
 local function is_local(address)
   return address == "::1" or address == "unix:" or address:find "^127%.%d+%.%d+%.%d+$" ~= nil
@@ -128,7 +133,7 @@ function M.status(perf, opts)
   if format == "metrics" then return M.metrics(perf, opts) end
   if format ~= "json" then
     ngx.header.content_type = "text/html; charset=utf-8"
-    return ngx.print(page.html)
+    return ngx.print(STATUS)
   end
   local state = perf.state()
   local text = json.encode(M.report(perf.totals(), state))

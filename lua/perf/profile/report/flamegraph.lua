@@ -2,8 +2,9 @@
 -- difference of two profiles.
 --
 -- The stacks become a tree in arrays (a profile may have a million nodes), which is written in preorder, the widest child first;
--- the page does the rest (perf.profile.report.flamegraph.page, perf.profile.report.flamegraph.script).
+-- the page, whose files are in flamegraph/, does the rest.
 -- @module perf.profile.report.flamegraph
+local core = require "perf.core"
 local every = require "perf.base.pairs"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
@@ -11,6 +12,8 @@ local json = require "perf.base.json"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
+
+local FILES = "perf/profile/report/flamegraph/" -- built in
 
 -- Frames by what they show: those of two profiles that look alike are one.
 local function interner()
@@ -202,10 +205,10 @@ function M.flamegraph(prof, path, opts)
     for _, f in ipairs(tree.frames) do
       for _, key in ipairs { "func", "file", "module" } do f[key] = f[key] and text.line(f[key]) end
     end
-    local page = require "perf.profile.report.flamegraph.page"
     local fill = {}
     function fill.TITLE() put(html(title)) end
-    function fill.SCRIPT() put(require "perf.profile.report.flamegraph.script") end
+    function fill.STYLE() put(core.web_file(FILES .. "style.css")) end
+    function fill.SCRIPT() put(core.web_file(FILES .. "script.js")) end
     function fill.DATA()
       put(('{"title":%s,"subtitle":%s,"unit":%s,"diff":%s,"frames":'):format(encode(title),
         encode(subtitle(prof, opts.diff)), encode(prof.unit or ""), tostring(opts.diff ~= nil)))
@@ -214,7 +217,7 @@ function M.flamegraph(prof, path, opts)
       write_nodes(put, tree)
       put "]}"
     end
-    local from = 1
+    local page, from = core.web_file(FILES .. "page.html"), 1
     for before, name, after in page:gmatch "()@(%u+)@()" do
       put(page:sub(from, before - 1))
       fill[name]()

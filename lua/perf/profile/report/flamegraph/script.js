@@ -1,8 +1,7 @@
---- The script of a flame graph's page. The tree comes as numbers in preorder, `stride` of them a node: frame, depth, weight and
--- samples of the node itself, and in a difference the other profile's weight and samples. Only what can be seen is drawn,
--- on a canvas of the size of the view: the view scrolls over an empty space of the graph's height.
-return [==[
 "use strict";
+// The tree comes as numbers in preorder, `stride` of them a node: frame, depth, the node's own weight and samples, and in a difference
+// the other profile's weight and samples. Only what can be seen is drawn, on a canvas of the size of the view: the view scrolls over
+// an empty space of the graph's height.
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent), frames = data.frames, stride = data.diff ? 6 : 4;
 const count = data.nodes.length / stride;
@@ -38,7 +37,7 @@ function side(offset) {
 const after = side(2), before = data.diff ? side(4) : null;
 let now = after;
 
-// Looks -----------------------------------------------------------------------------------------------------------------
+// Colours -----------------------------------------------------------------------------------------------------------------
 const dark = matchMedia("(prefers-color-scheme: dark)"), coarse = matchMedia("(pointer: coarse)");
 const kinds = {lua: [24, 88, "Lua"], builtin: [54, 78, "Lua's library"], c: [95, 42, "C function"], native: [205, 60, "native"],
   kernel: [350, 62, "kernel"], jit: [270, 45, "compiled code"], state: [0, 0, "not Lua"], zone: [160, 45, "zone"],
@@ -73,7 +72,7 @@ function amount(v) {
 const percent = (v, all) => (all ? 100 * v / all : 0).toFixed(2) + " %";
 const plural = (n, what) => n.toLocaleString("en-US") + " " + what + (n === 1 ? "" : "s");
 
-// What is seen ----------------------------------------------------------------------------------------------------------
+// Drawing ----------------------------------------------------------------------------------------------------------
 const view = $("view"), canvas = $("canvas"), pen = canvas.getContext("2d");
 let zoom = 0, selected = -1, hovered = -1, icicle = true, rows = 1, width = 0, height = 0, rowHeight = 18, letter = 7;
 let pattern = null, hits = null; // hits[f]: whether the frame matches
@@ -135,7 +134,7 @@ function draw() {
   const scale = width / (now.sum[zoom] || 1);
   const deepest = icicle ? (view.scrollTop + height) / rowHeight
     : (Math.max(rows * rowHeight, height) - view.scrollTop) / rowHeight;
-  const speck = new Int32Array(rows).fill(-1); // what is too small to be drawn is hinted at, a pixel for all that fall on it
+  const speck = new Int32Array(rows).fill(-1); // boxes too small to draw share a pixel, which hints at them
   for (let i = zoom; i < end[zoom];) {
     if (depth[i] > deepest) {
       i = end[i];
@@ -157,7 +156,7 @@ function draw() {
 let pending = 0;
 const redraw = () => { pending ||= requestAnimationFrame(() => { pending = 0; draw(); }); };
 
-// What is said of a frame -----------------------------------------------------------------------------------------------
+// Details of a frame -----------------------------------------------------------------------------------------------
 function facts(i) {
   const f = frames[frame[i]], list = [amount(now.sum[i]), percent(now.sum[i], now.all) + " of all"];
   if (zoom && i > zoom) list.push(percent(now.sum[i], now.sum[zoom]) + " of what is shown");
@@ -194,7 +193,7 @@ function tip(event) {
   t.style.top = (event.clientY + 20 + r.height > innerHeight ? event.clientY - r.height - 12 : event.clientY + 20) + "px";
 }
 
-// What can be done ------------------------------------------------------------------------------------------------------
+// Interaction ------------------------------------------------------------------------------------------------------
 function at(event) {
   const r = canvas.getBoundingClientRect(), px = event.clientX - r.left, y = event.clientY - r.top + view.scrollTop;
   const tall = Math.max(rows * rowHeight, height);
@@ -309,7 +308,7 @@ function sibling(i, step) {
 }
 
 function inward(i) {
-  if (i < zoom) { // towards what is zoomed to
+  if (i < zoom) { // towards the zoomed frame
     let j = zoom;
     while (parent[j] !== i) j = parent[j];
     return j;
@@ -412,4 +411,3 @@ legends();
 measure();
 tell();
 draw();
-]==]

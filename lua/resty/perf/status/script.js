@@ -1,39 +1,3 @@
---- The status page: one file of HTML that draws what its own address gives with ?format=json, again every two seconds.
--- Nothing comes from elsewhere, and what requests contain is only ever text in it.
--- @module resty.perf.page
-local M = {}
-
-M.html = [==[<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>resty.perf</title>
-<style>
-:root { --ink: #1d2530; --soft: #667085; --line: #e3e7ee; --bar: #3b7dd8; --bg: #f6f7f9; --card: #fff; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #303846; --bar: #5b9bf3; --bg: #14181f; --card: #1c222c; } }
-* { box-sizing: border-box; }
-body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--bg); margin: 0 auto; padding: 1.2rem;
-  max-width: 76rem; }
-h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .5rem; }
-header { display: flex; gap: 1rem; align-items: baseline; flex-wrap: wrap; margin-bottom: 1rem; }
-header span { color: var(--soft); } header div { margin-left: auto; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .9rem 1rem; margin-bottom: 1rem;
-  overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .2rem .6rem; border-top: 1px solid var(--line); white-space: nowrap; }
-th { color: var(--soft); font-weight: 500; border-top: 0; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
-td.path { max-width: 24rem; overflow: hidden; text-overflow: ellipsis; }
-.bar { display: inline-block; height: .65em; background: var(--bar); border-radius: 2px; vertical-align: baseline; }
-.soft { color: var(--soft); } button, select { font: inherit; padding: .15rem .6rem; }
-</style></head><body>
-<header><h1>resty.perf</h1><span id="state">loading</span>
-<div><label>event <select id="event"></select></label>
-<button id="flame" title="profiles the worker that answers, for two seconds">flame graph</button>
-<button id="toggle" hidden></button></div></header>
-<section><h2>Where it went</h2><div id="shares"></div></section>
-<section><h2>Routes, per request</h2><div id="routes"></div></section>
-<section><h2>Phases</h2><div id="phases"></div></section>
-<section><h2>Slow requests, the newest first</h2><div id="slow"></div></section>
-<script>
 "use strict";
 const $ = id => document.getElementById(id);
 let data, chosen = "";
@@ -102,7 +66,3 @@ $("toggle").onclick = async () => { await fetch("?do=" + (data.running ? "stop" 
 $("flame").onclick = () => window.open("?flame=" + encodeURIComponent(chosen === "lua" ? "task-clock" : chosen) + "&seconds=2");
 load();
 setInterval(load, 2000);
-</script></body></html>
-]==]
-
-return M

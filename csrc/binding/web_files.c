@@ -1,0 +1,45 @@
+/* The pages, styles and scripts that lie beside the Lua modules which use them. The build takes them in as they are, so that an
+ * installed module reads no files but Lua's. The build runs in the root of the repository: the paths begin there. */
+#include <string.h>
+
+#include "binding/base/binding.h"
+
+#define FILES(FILE)                                                                                                              \
+	FILE(flamegraph_page, "perf/profile/report/flamegraph/page.html")                                                         \
+	FILE(flamegraph_style, "perf/profile/report/flamegraph/style.css")                                                        \
+	FILE(flamegraph_script, "perf/profile/report/flamegraph/script.js")                                                       \
+	FILE(status_page, "resty/perf/status/page.html")                                                                          \
+	FILE(status_style, "resty/perf/status/style.css")                                                                         \
+	FILE(status_script, "resty/perf/status/script.js")
+
+/* A hidden symbol, which only this library sees. It is global, since link-time optimization may separate the text of the assembler
+ * from the C code. */
+#define SYMBOL(name) ".global pb_web_" #name "\n.hidden pb_web_" #name "\npb_web_" #name ":\n"
+#define EMBED(name, path)                                                                                                         \
+	extern const char pb_web_##name[], pb_web_##name##_end[] __attribute__((visibility("hidden")));                          \
+	__asm__(".pushsection .rodata\n" SYMBOL(name) ".incbin \"lua/" path "\"\n" SYMBOL(name##_end) ".popsection\n");
+
+FILES(EMBED)
+
+/* core.web_file(path): its contents; the path begins below lua/. */
+static int l_web_file(lua_State *L)
+{
+#define ENTRY(name, path) {path, pb_web_##name, pb_web_##name##_end},
+	static const struct {
+		const char *path, *from, *to;
+	} files[] = {FILES(ENTRY)};
+	const char *path = luaL_checkstring(L, 1);
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		if (strcmp(files[i].path, path) == 0) {
+			lua_pushlstring(L, files[i].from, (size_t)(files[i].to - files[i].from));
+			return 1;
+		}
+	return luaL_error(L, "no file %s is built in", path);
+}
+
+void pb_open_web_files(lua_State *L)
+{
+	lua_pushcfunction(L, l_web_file);
+	lua_setfield(L, -2, "web_file");
+}
