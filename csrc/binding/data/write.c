@@ -435,10 +435,13 @@ void pb_open_data_write(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
 		{"data_create", l_create}, {"data_encode", l_encode}, {"build_id", l_build_id}, {NULL, NULL}};
+	static const struct pf_header finished_round = {PF_USER_FINISHED_ROUND, 0, sizeof finished_round};
 	static const luaL_Reg methods[] = {{"write", l_write}, {"payload", l_payload}, {"finish", l_finish},
 					   {"state", l_state}, {"close", l_close}, {"is_inherited", l_is_inherited}, {NULL, NULL}};
 
 	pb_register(L, functions);
+	lua_pushlstring(L, (const char *)&finished_round, sizeof finished_round);
+	lua_setfield(L, -2, "finished_round"); /* a whole record: all earlier records are older than all later ones */
 	pb_class(L, PB_WRITER, methods, l_gc);
 	lua_pop(L, 1);
 }

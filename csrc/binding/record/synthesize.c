@@ -29,8 +29,7 @@ static const char *text(lua_State *L, const char *name)
 	return s; /* the table keeps it */
 }
 
-/* core.synth{type = "comm" | "mmap2" | "kernel_map" | "lost_samples" | "lost" | "round", trailer =, ...}: the bytes of a record.
- * */
+/* core.synth{type = "comm" | "mmap2" | "kernel_map" | "lost_samples" | "lost", trailer =, ...}: the bytes of a record. */
 static int l_synth(lua_State *L)
 {
 	unsigned char out[PF_SYNTH_MAX];
@@ -63,8 +62,6 @@ static int l_synth(lua_State *L)
 		n = pf_synth_lost_samples(out, field(L, "id"), field(L, "lost"), trailer);
 	} else if (strcmp(type, "lost") == 0) {
 		n = pf_synth_lost(out, field(L, "id"), field(L, "lost"), trailer);
-	} else if (strcmp(type, "round") == 0) {
-		n = pf_synth_round(out);
 	} else {
 		return luaL_argerror(L, 1, "no such type");
 	}

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "core/data/format.h"
-
 #define MAX_NAME 4096u
 #define KERNEL_MODE 1u /* cpu mode in misc */
 #define USER_MODE 2u
@@ -80,12 +78,4 @@ size_t pf_synth_lost(unsigned char *out, uint64_t id, uint64_t lost, size_t trai
 	const uint64_t body[] = {id, lost};
 
 	return numbers(out, PF_RECORD_LOST, body, 2, id, trailer);
-}
-
-size_t pf_synth_round(unsigned char *out)
-{
-	const struct pf_header h = {PF_USER_FINISHED_ROUND, 0, sizeof h};
-
-	memcpy(out, &h, sizeof h);
-	return sizeof h;
 }

@@ -30,7 +30,4 @@ size_t pf_synth_map(unsigned char *out, const struct pf_synth_map *m, size_t tra
 size_t pf_synth_lost_samples(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
 size_t pf_synth_lost(unsigned char *out, uint64_t id, uint64_t lost, size_t trailer);
 
-/* Everything that was written before this is in order (PF_USER_FINISHED_ROUND). */
-size_t pf_synth_round(unsigned char *out);
-
 #endif

@@ -5,7 +5,7 @@
 #ifndef PF_TALLY_H
 #define PF_TALLY_H
 
-#include "core/event/ring.h"
+#include <stdint.h>
 
 enum { PF_TALLY_MAX_KEYS = 4 };
 

@@ -246,7 +246,7 @@ function Session:drain()
       any = true
     end
   end
-  return not any or self.writer:write(core.synth{type = "round"})
+  return not any or self.writer:write(core.finished_round)
 end
 
 -- Until the process ends, the time is over, or a signal asks for the end.

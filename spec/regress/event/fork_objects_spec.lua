@@ -45,7 +45,7 @@ describe("a forked child", function()
           assert(out:write("whole"))
           local ev = assert(perf.open("dummy:u"))
           local w = assert(perf.data.create(path .. ".data", { events = { ev }, build_ids = false }))
-          for i = 1, 100 do assert(w:write(core.synth { type = "round" })) end
+          for i = 1, 100 do assert(w:write(core.finished_round)) end
           local t = assert(perf.tracer { events = false, delay = 1000, exporter = function(spans)
             local f = assert(io.open(path .. ".spans", "a"))
             for _, s in ipairs(spans) do f:write(s.name, "\n") end
@@ -55,7 +55,7 @@ describe("a forked child", function()
           local pid = kit.split()
           if pid == 0 then
             assert(not pcall(out.write, out, "x") and not pcall(out.commit, out))
-            assert(not pcall(w.write, w, core.synth { type = "round" }))
+            assert(not pcall(w.write, w, core.finished_round))
             assert(select(3, w:close()) == "ECHILD")
             %s
             return
