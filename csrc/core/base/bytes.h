@@ -1,13 +1,9 @@
-/* A bounded walk over the bytes of a record, in this machine's byte order or, turning them around in place, in the
- * other. The functions are inlined with swap known, so the native walk has nothing of the other in it. */
+/* Bytes that may be unaligned, as numbers of this machine's byte order. */
 #ifndef PF_BYTES_H
 #define PF_BYTES_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "core/record/record.h"
 
 #define PF_INLINE static inline __attribute__((always_inline))
 
@@ -31,106 +27,5 @@ PF_INLINE uint16_t pf_load16(const unsigned char *p)
 	memcpy(&v, p, sizeof v);
 	return v;
 }
-
-/* at <= end always; bytes are written only when swap is set. */
-struct pf_walk {
-	unsigned char *bytes;
-	size_t at, end;
-	int swap;
-};
-
-PF_INLINE size_t pf_left(const struct pf_walk *w)
-{
-	return w->end - w->at;
-}
-
-/* The next number; the caller has made sure of pf_left. */
-PF_INLINE uint64_t pf_next64(struct pf_walk *w)
-{
-	unsigned char *p = w->bytes + w->at;
-	uint64_t v = pf_load64(p);
-
-	if (w->swap) {
-		v = __builtin_bswap64(v);
-		memcpy(p, &v, sizeof v);
-	}
-	w->at += sizeof v;
-	return v;
-}
-
-PF_INLINE uint32_t pf_next32(struct pf_walk *w)
-{
-	unsigned char *p = w->bytes + w->at;
-	uint32_t v = pf_load32(p);
-
-	if (w->swap) {
-		v = __builtin_bswap32(v);
-		memcpy(p, &v, sizeof v);
-	}
-	w->at += sizeof v;
-	return v;
-}
-
-PF_INLINE uint16_t pf_next16(struct pf_walk *w)
-{
-	unsigned char *p = w->bytes + w->at;
-	uint16_t v = pf_load16(p);
-
-	if (w->swap) {
-		v = __builtin_bswap16(v);
-		memcpy(p, &v, sizeof v);
-	}
-	w->at += sizeof v;
-	return v;
-}
-
-/* n numbers of 64 bits, n from the data: false when they do not fit. */
-PF_INLINE int pf_take64(struct pf_walk *w, uint64_t n, struct pf_view *out)
-{
-	if (n > pf_left(w) / 8)
-		return 0;
-	*out = (struct pf_view){.at = (uint16_t)w->at, .n = (uint16_t)n};
-	if (w->swap) {
-		while (n-- > 0)
-			pf_next64(w);
-	} else {
-		w->at += 8 * (size_t)n;
-	}
-	return 1;
-}
-
-PF_INLINE int pf_take_bytes(struct pf_walk *w, uint64_t n, struct pf_view *out)
-{
-	if (n > pf_left(w))
-		return 0;
-	*out = (struct pf_view){.at = (uint16_t)w->at, .n = (uint16_t)n};
-	w->at += (size_t)n;
-	return 1;
-}
-
-/* A read_format's values: what read(2) gives. */
-PF_INLINE int pf_take_read(struct pf_walk *w, uint64_t format, struct pf_view *out)
-{
-	const uint64_t each = 1u + !!(format & PF_FORMAT(ID)) + !!(format & PF_FORMAT(LOST));
-	const uint64_t times = 0u + !!(format & PF_FORMAT(TOTAL_TIME_ENABLED)) + !!(format & PF_FORMAT(TOTAL_TIME_RUNNING));
-	const size_t start = w->at;
-	uint64_t n = 1;
-
-	if (format & PF_FORMAT(GROUP)) {
-		if (pf_left(w) < 8)
-			return 0;
-		n = pf_next64(w);
-		if (n > pf_left(w) / 8)
-			return 0;
-	}
-	if (!pf_take64(w, times + n * each, out))
-		return 0;
-	*out = (struct pf_view){.at = (uint16_t)start, .n = (uint16_t)((w->at - start) / 8)};
-	return 1;
-}
-
-/* sample.c: the body of a sample, from w->at to its end. 0 or -EBADMSG. */
-int pf_sample_parse(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);
-int pf_sample_parse_swapped(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);
 
 #endif

@@ -27,7 +27,7 @@
 
 #include <errno.h>
 
-#include "core/base/bytes.h"
+#include "core/record/walk.h"
 
 _Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "a bit for each body");
 

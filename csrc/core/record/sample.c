@@ -18,7 +18,7 @@
  * Bytes may follow: fields of a kernel newer than this table. */
 #include <errno.h>
 
-#include "core/base/bytes.h"
+#include "core/record/walk.h"
 
 #define KNOWN (PF_SAMPLE(WEIGHT_STRUCT) | (PF_SAMPLE(WEIGHT_STRUCT) - 1))
 #define WEIGHTS (PF_SAMPLE(WEIGHT) | PF_SAMPLE(WEIGHT_STRUCT))

@@ -1,0 +1,110 @@
+/* A bounded walk over the bytes of a record, in this machine's byte order or in the other one, where it swaps the bytes in place.
+ * The functions are inlined with a constant swap, so the native walk has no code for the other order. */
+#ifndef PF_WALK_H
+#define PF_WALK_H
+
+#include "core/base/bytes.h"
+#include "core/record/record.h"
+
+/* at <= end holds always. The bytes are written only if swap is set. */
+struct pf_walk {
+	unsigned char *bytes;
+	size_t at, end;
+	int swap;
+};
+
+PF_INLINE size_t pf_left(const struct pf_walk *w)
+{
+	return w->end - w->at;
+}
+
+/* The next number; the caller has checked pf_left. */
+PF_INLINE uint64_t pf_next64(struct pf_walk *w)
+{
+	unsigned char *p = w->bytes + w->at;
+	uint64_t v = pf_load64(p);
+
+	if (w->swap) {
+		v = __builtin_bswap64(v);
+		memcpy(p, &v, sizeof v);
+	}
+	w->at += sizeof v;
+	return v;
+}
+
+PF_INLINE uint32_t pf_next32(struct pf_walk *w)
+{
+	unsigned char *p = w->bytes + w->at;
+	uint32_t v = pf_load32(p);
+
+	if (w->swap) {
+		v = __builtin_bswap32(v);
+		memcpy(p, &v, sizeof v);
+	}
+	w->at += sizeof v;
+	return v;
+}
+
+PF_INLINE uint16_t pf_next16(struct pf_walk *w)
+{
+	unsigned char *p = w->bytes + w->at;
+	uint16_t v = pf_load16(p);
+
+	if (w->swap) {
+		v = __builtin_bswap16(v);
+		memcpy(p, &v, sizeof v);
+	}
+	w->at += sizeof v;
+	return v;
+}
+
+/* n numbers of 64 bits, where n comes from the data. Returns 0 if they do not fit. */
+PF_INLINE int pf_take64(struct pf_walk *w, uint64_t n, struct pf_view *out)
+{
+	if (n > pf_left(w) / 8)
+		return 0;
+	*out = (struct pf_view){.at = (uint16_t)w->at, .n = (uint16_t)n};
+	if (w->swap) {
+		while (n-- > 0)
+			pf_next64(w);
+	} else {
+		w->at += 8 * (size_t)n;
+	}
+	return 1;
+}
+
+PF_INLINE int pf_take_bytes(struct pf_walk *w, uint64_t n, struct pf_view *out)
+{
+	if (n > pf_left(w))
+		return 0;
+	*out = (struct pf_view){.at = (uint16_t)w->at, .n = (uint16_t)n};
+	w->at += (size_t)n;
+	return 1;
+}
+
+/* The values of a read_format, as read(2) gives them. */
+PF_INLINE int pf_take_read(struct pf_walk *w, uint64_t format, struct pf_view *out)
+{
+	const uint64_t each = 1u + !!(format & PF_FORMAT(ID)) + !!(format & PF_FORMAT(LOST));
+	const uint64_t times = 0u + !!(format & PF_FORMAT(TOTAL_TIME_ENABLED)) + !!(format & PF_FORMAT(TOTAL_TIME_RUNNING));
+	const size_t start = w->at;
+	uint64_t n = 1;
+
+	if (format & PF_FORMAT(GROUP)) {
+		if (pf_left(w) < 8)
+			return 0;
+		n = pf_next64(w);
+		if (n > pf_left(w) / 8)
+			return 0;
+	}
+	if (!pf_take64(w, times + n * each, out))
+		return 0;
+	*out = (struct pf_view){.at = (uint16_t)start, .n = (uint16_t)((w->at - start) / 8)};
+	return 1;
+}
+
+/* sample.c: the body of a sample, from w->at to its end. 0 or -EBADMSG. */
+int pf_sample_parse(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);
+int pf_sample_parse_swapped(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);
+
+#endif
