@@ -1,9 +1,7 @@
---- Raising a programmer's mistake where the programmer made it.
+-- Raising a programmer's mistake where the programmer made it.
 --
 -- An event's name travels through several functions of this library before it is parsed, and how many depends on the
 -- caller.  So the position is not a level counted by hand: it is the first line on the stack that is not ours.
---
--- @module perf.base.argument
 local every = require "perf.base.pairs"
 
 local blame = {}
@@ -11,7 +9,7 @@ local blame = {}
 -- Where the library's own files lie: lua/perf/.
 local home = (debug.getinfo(1, "S").source or ""):match("^(@.*)base/argument%.lua$")
 
---- Functions that run in place of a public one, which called them in tail position: its name by them.
+-- Functions that run in place of a public one, which called them in tail position: its name by them.
 blame.stands_for = setmetatable({}, {__mode = "k"})
 
 -- The name of a function of ours: as perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace of how it
@@ -40,7 +38,7 @@ local function call_site()
   return where, name, method
 end
 
---- Raise `message` as a mistake in an argument of the public function that was called.
+-- Raise `message` as a mistake in an argument of the public function that was called.
 -- @string message what is wrong, with the offending name
 -- @int[opt=1] arg which argument; 0 for a message that is about no argument
 -- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
@@ -53,7 +51,7 @@ function blame.raise(message, arg)
   error(where .. message, 0)
 end
 
---- The same for a method: as Lua does, its object is not counted where it stands before the colon.
+-- The same for a method: as Lua does, its object is not counted where it stands before the colon.
 -- @string name the method's
 -- @string message
 -- @int arg which argument, the object being 1
@@ -64,7 +62,7 @@ function blame.method(name, message, arg)
   error(where .. what:format(name, message), 0)
 end
 
---- The object of the method that was called is of no use: whichever that is.
+-- The object of the method that was called is of no use: whichever that is.
 -- @string message why
 function blame.self(message)
   local where, name, colon = call_site()
@@ -72,13 +70,13 @@ function blame.self(message)
   error(where .. message, 0)
 end
 
---- What a mistake that `raise` raised says, without where and in which argument.
+-- What a mistake that `raise` raised says, without where and in which argument.
 function blame.words(err)
   local text = tostring(err)
   return text:match "bad argument #%d+[^(]*%((.*)%)$" or text
 end
 
---- What a method is called with is of its class, or a mistake.
+-- What a method is called with is of its class, or a mistake.
 -- @param v
 -- @tab class its metatable
 -- @string what what to call one
@@ -89,7 +87,7 @@ function blame.object(v, class, what, name)
   blame.method(name, ("%s expected, got %s"):format(what, type(v)), 1)
 end
 
---- Raise an error again as it was. Callers hand all of their `...` over: in compiled code of LuaJIT on arm64, until the middle
+-- Raise an error again as it was. Callers hand all of their `...` over: in compiled code of LuaJIT on arm64, until the middle
 -- of 2022, `(...)` and `local err = ...` may be another one of them.
 function blame.again(err) error(err, 0) end
 
@@ -99,7 +97,7 @@ local function mistaken(name, message)
   error(message, 0)
 end
 
---- What may be a path, or a mistake.
+-- What may be a path, or a mistake.
 -- @param path
 -- @string name the function's or method's that it was given to
 -- @int arg which argument, a method's object being 1
@@ -118,7 +116,7 @@ local function blamed_on(n, what, ok, ...)
   error(err, 0) -- no mistake: memory ran out
 end
 
---- Call a function whose mistakes are those of argument n of the public one that was called.
+-- Call a function whose mistakes are those of argument n of the public one that was called.
 -- @int n
 -- @string what of the argument, "option 'events': ", or ""
 -- @func f
@@ -133,7 +131,7 @@ local function hand_on(name, ok, ...)
   return ...
 end
 
---- Call a method of the core for the one that stands before it: its mistakes are the caller's.
+-- Call a method of the core for the one that stands before it: its mistakes are the caller's.
 -- @string name the method's
 -- @func f
 -- @param ... its arguments, the object first
@@ -142,14 +140,14 @@ function blame.call(name, f, ...)
   return hand_on(name, pcall(f, ...))
 end
 
---- Whether a value can be called: a function, or what has __call.
+-- Whether a value can be called: a function, or what has __call.
 function blame.callable(v)
   if type(v) == "function" then return true end
   local mt = getmetatable(v)
   return type(mt) == "table" and mt.__call ~= nil
 end
 
---- `raise` with a format string.
+-- `raise` with a format string.
 -- @string format as string.format's
 -- @param ... its arguments
 function blame.raisef(format, ...)

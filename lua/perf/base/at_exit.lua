@@ -1,9 +1,8 @@
---- Functions to run when the Lua state closes, or earlier, when the returned object is collected. The last one given runs first.
+-- Functions to run when the Lua state closes, or earlier, when the returned object is collected. The last one given runs first.
 --
 -- Lua closes its state at the end of the script and at os.exit(code, true). Lua 5.1's os.exit has no second argument and never
 -- closes the state, so it is replaced there. The replacement runs the functions for os.exit(code, true) only: os.exit(code)
 -- skips them on the other Luas too.
--- @module perf.base.at_exit
 local every = require "perf.base.pairs"
 
 local given, last -- for Lua 5.1: the proxies by number; each has its function as __gc
@@ -40,7 +39,7 @@ local function proxy_of(newproxy, fn)
   return proxy
 end
 
---- @func fn called without arguments; its errors are ignored. It may be called twice
+-- @func fn called without arguments; its errors are ignored. It may be called twice
 -- @return an object to keep as long as fn is needed
 return function(fn)
   local newproxy = rawget(_G, "newproxy")

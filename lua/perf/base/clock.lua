@@ -1,9 +1,8 @@
---- The times of spans. Within a tree of spans time is CLOCK_MONOTONIC's, a plain number of nanoseconds; a root's anchor says what
+-- The times of spans. Within a tree of spans time is CLOCK_MONOTONIC's, a plain number of nanoseconds; a root's anchor says what
 -- the time of day then was, so that spans of one tree keep their order when somebody sets the clock, and later trees follow it.
 --
 -- A time of day in nanoseconds is beyond 2^53, so it is computed in two parts and written as text, in this file only. A time that
 -- a program gives may have any date, so both parts of it are kept: the moment, {seconds, nanoseconds}.
--- @module perf.base.clock
 local core = require "perf.core"
 local fast = require "perf.counts.read"
 
@@ -12,10 +11,10 @@ local M = {}
 local base_s, base_ns = core.clock_base()
 local floor, format = math.floor, string.format
 
---- Now, in nanoseconds by the monotonic clock.
+-- Now, in nanoseconds by the monotonic clock.
 M.now = fast.clock_wall
 
---- The anchor of a tree that begins now, a number.
+-- The anchor of a tree that begins now, a number.
 M.anchor = fast.clock_skew
 
 -- Seconds and nanoseconds since 1970.
@@ -31,7 +30,7 @@ local function parts(anchor, at, moment)
   return split(anchor, at)
 end
 
---- A time of day in nanoseconds, as decimal text.
+-- A time of day in nanoseconds, as decimal text.
 -- @param anchor
 -- @param at a time of the monotonic clock
 -- @param[opt] moment the same time as the program gave it, which is exact: see `from_ns`
@@ -40,18 +39,18 @@ function M.text(anchor, at, moment)
   return moment[1] > 0 and format("%.0f%09.0f", moment[1], moment[2]) or format("%.0f", moment[2])
 end
 
---- The same in microseconds.
+-- The same in microseconds.
 function M.micros_text(anchor, at, moment)
   local s, ns = parts(anchor, at, moment)
   return s > 0 and format("%.0f%06.0f", s, floor(ns / 1e3)) or format("%.0f", floor(ns / 1e3))
 end
 
---- A time of day in nanoseconds, by the rule for 64-bit values.
+-- A time of day in nanoseconds, by the rule for 64-bit values.
 function M.ns(anchor, at, moment)
   return core.clock_ns(parts(anchor, at, moment))
 end
 
---- Convert a time of day that a program gives. As a time of the monotonic clock it is a number, which is exact only within 104
+-- Convert a time of day that a program gives. As a time of the monotonic clock it is a number, which is exact only within 104
 -- days of now; the moment is always exact.
 -- @param anchor
 -- @param ns a number, an integer, a 64-bit cdata or a "0x" string
@@ -61,7 +60,7 @@ function M.from_ns(anchor, ns)
   return (s - base_s) * 1e9 + (rest - base_ns) - anchor, { s, rest }
 end
 
---- The moment of a time of the monotonic clock.
+-- The moment of a time of the monotonic clock.
 function M.moment(anchor, at) return { split(anchor, at) } end
 
 -- Seconds and units from one moment to another; both 0 if the second is not later.
@@ -72,16 +71,16 @@ local function difference(from, to, unit)
   return s, rest
 end
 
---- Nanoseconds from one moment to another, by the rule for 64-bit values.
+-- Nanoseconds from one moment to another, by the rule for 64-bit values.
 function M.between(from, to) return core.clock_ns(difference(from, to, 1)) end
 
---- The difference of two times in microseconds, as their texts show it; a number.
+-- The difference of two times in microseconds, as their texts show it; a number.
 function M.micros_between(from, to)
   local s, micros = difference(from, to, 1e3)
   return s * 1e6 + micros
 end
 
---- Nanoseconds from one moment to another, as precise as a number can be.
+-- Nanoseconds from one moment to another, as precise as a number can be.
 function M.nearly_between(from, to)
   local s, ns = difference(from, to, 1)
   return s * 1e9 + ns

@@ -1,5 +1,4 @@
---- Loads perf.core, the part in C. If it was built for another Lua, the error says so; the loader's own message does not.
--- @module perf.base.core
+-- Loads perf.core, the part in C. If it was built for another Lua, the error says so; the loader's own message does not.
 local found, core = pcall(require, "perf.core")
 if found then return core end
 local message = tostring(core)

@@ -1,11 +1,10 @@
---- Where a report goes: into a file that is seen whole or not at all, or to the caller as a string.
--- @module perf.base.file
+-- Where a report goes: into a file that is seen whole or not at all, or to the caller as a string.
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
 
---- Write a file. What was there before stays until the new one is whole, and stays when that fails; no symbolic link is
+-- Write a file. What was there before stays until the new one is whole, and stays when that fails; no symbolic link is
 -- followed; a device or a pipe is written into as it is.
 -- @param path its name
 -- @param write function(put) that calls put(string) for each part; what it raises, put's own refusals excepted, is raised
@@ -29,7 +28,7 @@ function M.write(path, write)
   return out:commit()
 end
 
---- A report into a file, or as a string when there is no path.
+-- A report into a file, or as a string when there is no path.
 -- @param path string or nil
 -- @param what the function's name, for its error
 -- @param write function(put)

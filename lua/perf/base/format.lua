@@ -1,10 +1,9 @@
---- Numbers and tables as text.
--- @module perf.base.format
+-- Numbers and tables as text.
 local every = require "perf.base.pairs"
 
 local M = {}
 
---- 1234567 -> "1,234,567"; fractions keep two digits.
+-- 1234567 -> "1,234,567"; fractions keep two digits.
 function M.commas(v)
   local s = type(v) == "cdata" and tostring(v):gsub("U?LL$", "") or math.type and math.type(v) == "integer" and tostring(v) or nil
   if not s then
@@ -16,7 +15,7 @@ function M.commas(v)
   return sign .. int .. frac
 end
 
---- A rate with its prefix: 1234567 -> "1.23 M".
+-- A rate with its prefix: 1234567 -> "1.23 M".
 function M.si(v)
   if v < 0 then return "-" .. M.si(0.0 - v) end
   for _, p in ipairs { { 1e9, "G" }, { 1e6, "M" }, { 1e3, "K" } } do
@@ -25,7 +24,7 @@ function M.si(v)
   return ("%.2f "):format(v)
 end
 
---- Nanoseconds in the unit that reads best: 1234567 -> "1.235 ms".
+-- Nanoseconds in the unit that reads best: 1234567 -> "1.235 ms".
 function M.ns(v)
   if v < 0 then return "-" .. M.ns(0.0 - v) end
   for _, p in ipairs { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } } do
@@ -34,7 +33,7 @@ function M.ns(v)
   return ("%.0f ns"):format(v)
 end
 
---- Rows of cells as aligned text.
+-- Rows of cells as aligned text.
 -- @param rows array of arrays of strings
 -- @param right set of columns to align right: {[1]=true}
 function M.align(rows, right)
@@ -54,7 +53,7 @@ function M.align(rows, right)
   return table.concat(lines, "\n")
 end
 
---- The value of an entry of Counts: "64", "1.235 ms", "4.20 Joules".
+-- The value of an entry of Counts: "64", "1.235 ms", "4.20 Joules".
 function M.value(e)
   return e.unit == "ns" and M.ns(e.value) or M.commas(e.value) .. (e.unit and " " .. e.unit or "")
 end
@@ -65,14 +64,14 @@ end
 
 local function is_shared(e) return e.value and e.enabled_ns and e.running_ns and e.running_ns < e.enabled_ns end
 
---- An entry of Counts, in a line.
+-- An entry of Counts, in a line.
 function M.entry(e)
   if not e.value then return ("%s: not counted: %s"):format(e.label, e.why or "one side has no count") end
   local note = e.why and (" (%s)"):format(e.why) or ""
   return ("%s: %s%s%s"):format(e.label, M.value(e), is_shared(e) and " " .. share(e) or "", note)
 end
 
---- What Counts' metrics() gives, as a table.
+-- What Counts' metrics() gives, as a table.
 function M.metrics(m)
   local rows = {}
   for name, v in every(m) do
@@ -115,7 +114,7 @@ local function remarks(entries)
   return table.concat(lines)
 end
 
---- A table like perf stat's.
+-- A table like perf stat's.
 function M.counts(entries, wall_ns, source, metrics)
   local rows = {}
   for i, e in ipairs(entries) do

@@ -1,6 +1,5 @@
---- JSON text of plain tables, for output only: integers keep all their digits, keys come sorted, so the same value
+-- JSON text of plain tables, for output only: integers keep all their digits, keys come sorted, so the same value
 -- always gives the same text. (cjson prints 14 digits, which loses nanoseconds.)
--- @module perf.base.json
 local every = require "perf.base.pairs"
 
 local M = {}
@@ -39,7 +38,7 @@ local function object(t)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
---- Encode nil, booleans, numbers, strings, LuaJIT's 64-bit integers and tables (a table with t[1], or an empty one that
+-- Encode nil, booleans, numbers, strings, LuaJIT's 64-bit integers and tables (a table with t[1], or an empty one that
 -- says `M.empty_array`, is an array). Raises for anything else.
 function encode(v)
   local kind = type(v)

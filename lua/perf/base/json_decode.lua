@@ -1,5 +1,4 @@
---- JSON text as plain tables: for files that may be large or damaged. null becomes nil, so it leaves a hole in an array.
--- @module perf.base.json_decode
+-- JSON text as plain tables: for files that may be large or damaged. null becomes nil, so it leaves a hole in an array.
 local M = {}
 
 local DEEP = 200 -- levels: what nests deeper is no file of ours
@@ -120,7 +119,7 @@ function value(s, at, depth)
   fail(at, "a value expected")
 end
 
---- Decode a text.
+-- Decode a text.
 -- @string text
 -- @return the value (nil for null); or nil, message, "EBADMSG"
 function M.decode(text)

@@ -1,11 +1,10 @@
---- Loading the parts of this module that stand on a library of their own, and may not have been built.
--- @module perf.base.optional
+-- Loading the parts of this module that stand on a library of their own, and may not have been built.
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 
 local M = {}
 
---- Load the C half of perf.NAME.
+-- Load the C half of perf.NAME.
 -- @string name "bpf" for perf.ext.bpf
 -- @string library what it is made with, "libbpf"
 -- @string package Debian's name of what to install, "libbpf-dev"
@@ -20,7 +19,7 @@ function M.load(name, library, package)
   error(("perf.%s: %s"):format(name, tostring(result)), 0)
 end
 
---- Check a table of options: unknown names and wrong types raise at the caller of the public function.
+-- Check a table of options: unknown names and wrong types raise at the caller of the public function.
 -- @tab allowed name to type name; several types as "number|string"
 -- @param opts the table or nil
 -- @int arg its position among the arguments
@@ -43,7 +42,7 @@ function M.options(allowed, opts, arg, level)
   return opts
 end
 
---- The same, raised where the library was called, however many of its functions are in between.
+-- The same, raised where the library was called, however many of its functions are in between.
 function M.check(allowed, opts, arg)
   return blame.on(arg, "", M.options, allowed, opts, arg, 0)
 end

@@ -1,5 +1,4 @@
---- "Did you mean": the nearest of many names.
--- @module perf.base.suggest
+-- "Did you mean": the nearest of many names.
 local every = require "perf.base.pairs"
 
 local suggest = {}
@@ -41,7 +40,7 @@ local function containing(wanted, set)
   return found
 end
 
---- The nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
+-- The nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
 -- @string text what was asked for
 -- @tparam {string,...} names what there is
 -- @int[opt=3] most at most so many
@@ -66,7 +65,7 @@ function suggest.nearest(text, names, most)
   return out
 end
 
---- "; did you mean 'a' or 'b'?", or "".
+-- "; did you mean 'a' or 'b'?", or "".
 -- @string text
 -- @tparam {string,...} names
 function suggest.hint(text, names)

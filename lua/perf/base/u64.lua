@@ -1,5 +1,4 @@
---- 64-bit numbers in event names, on interpreters whose numbers may be doubles.
--- @module perf.base.u64
+-- 64-bit numbers in event names, on interpreters whose numbers may be doubles.
 
 local core = require "perf.core"
 
@@ -8,7 +7,7 @@ local u64 = {}
 local ALL = "0xffffffffffffffff"
 local HALF = 4294967296
 
---- The value of a decimal or "0x" number, exact over all 64 bits.
+-- The value of a decimal or "0x" number, exact over all 64 bits.
 -- @string text digits
 -- @return the value, as perf.core passes 64-bit values; or nil and why not
 function u64.parse(text)
@@ -25,7 +24,7 @@ function u64.parse(text)
   return core.u64(lo, hi)
 end
 
---- The value of hexadecimal digits without a prefix.
+-- The value of hexadecimal digits without a prefix.
 -- @string digits
 -- @return the value; or nil and why not
 function u64.parse_hex(digits)
@@ -34,7 +33,7 @@ function u64.parse_hex(digits)
   return core.u64(tonumber(digits:sub(-8), 16) or 0, tonumber(digits:sub(1, -9), 16) or 0)
 end
 
---- The sum of two values, modulo 2^64.
+-- The sum of two values, modulo 2^64.
 function u64.add(a, b)
   local alo, ahi = core.halves(a)
   local blo, bhi = core.halves(b)
@@ -42,14 +41,14 @@ function u64.add(a, b)
   return core.u64(lo % HALF, (ahi + bhi + math.floor(lo / HALF)) % HALF)
 end
 
---- Does a value fit into so many bits?
+-- Does a value fit into so many bits?
 -- @param v a 64-bit value
 -- @int width 1 to 64
 function u64.fits(v, width)
   return width >= 64 or core.shr(v, width) == 0
 end
 
---- The bits of v laid into ranges, the lowest bits into the first range: what a PMU's format file asks for.
+-- The bits of v laid into ranges, the lowest bits into the first range: what a PMU's format file asks for.
 -- @param v a 64-bit value that fits
 -- @tparam {{int,int},...} ranges first and last bit of each
 -- @return the 64-bit value with those bits set

@@ -1,5 +1,4 @@
---- JSON text of what spans hold, made at once and without tables in between.
--- @module perf.base.utf8
+-- JSON text of what spans hold, made at once and without tables in between.
 local M = {}
 
 local find, format, gsub, byte, sub = string.find, string.format, string.gsub, string.byte, string.sub
@@ -48,7 +47,7 @@ local function repair(s)
   return table.concat(parts)
 end
 
---- The first n characters of a string. A byte that is not UTF-8 counts as one, as the U+FFFD that is sent for it.
+-- The first n characters of a string. A byte that is not UTF-8 counts as one, as the U+FFFD that is sent for it.
 function M.cut(s, n)
   if #s <= n then return s end
   if not find(s, "[\128-\255]") then return sub(s, 1, n) end
@@ -60,12 +59,12 @@ function M.cut(s, n)
   return sub(s, 1, i - 1)
 end
 
---- A string in valid UTF-8, whatever bytes it has.
+-- A string in valid UTF-8, whatever bytes it has.
 function M.valid(s)
   return find(s, "[\128-\255]") and repair(s) or s
 end
 
---- The same as JSON text.
+-- The same as JSON text.
 function M.quote(s)
   if find(s, '[%c"\\\128-\255]') then
     s = M.valid(s)
@@ -76,7 +75,7 @@ end
 
 local MOST_KEPT = 2000
 
---- A function of strings that keeps what it gave: span names and attribute keys are few. When a program invents them, all are
+-- A function of strings that keeps what it gave: span names and attribute keys are few. When a program invents them, all are
 -- forgotten now and then.
 function M.keep(fn)
   local kept, n = {}, 0
@@ -93,7 +92,7 @@ end
 
 local math_type = math.type
 
---- What a number is, and its digits: "int" or "double". Integers beyond int64, and what is no number, are "string".
+-- What a number is, and its digits: "int" or "double". Integers beyond int64, and what is no number, are "string".
 function M.number(v)
   if type(v) == "cdata" then
     local text = gsub(tostring(v), "U?LL$", "")
@@ -111,7 +110,7 @@ function M.number(v)
   return "double", format("%.17g", v)
 end
 
---- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil for what does not fit in int64.
+-- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil for what does not fit in int64.
 function M.count(v)
   if type(v) == "number" then
     if v == floor(v) and (math_type or v < 2 ^ 53) then return format(math_type and "%d" or "%.0f", v) end

@@ -1,5 +1,4 @@
---- Tables of perf.bench and perf.compare.
--- @module perf.bench.report
+-- Tables of perf.bench and perf.compare.
 local format = require "perf.base.format"
 
 local M = {}
@@ -14,7 +13,7 @@ end
 
 local TIMES = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } }
 
---- A count or a time per call, as one reads it: 41.25 ns, 1.234 ms, 64, 12,345, 0.0312.
+-- A count or a time per call, as one reads it: 41.25 ns, 1.234 ms, 64, 12,345, 0.0312.
 -- @tparam number v
 -- @tparam[opt] string unit "ns" for times
 -- @treturn string
@@ -71,7 +70,7 @@ local function finish(lines, rows, right, notes)
   return table.concat(lines, "\n")
 end
 
---- perf.bench's result as a table.
+-- perf.bench's result as a table.
 -- @tparam table s
 -- @treturn string
 function M.bench(s)
@@ -119,7 +118,7 @@ local function ratio_note(row, name, v, first, notes)
   end
 end
 
---- perf.compare's result as a table.
+-- perf.compare's result as a table.
 -- @tparam table c
 -- @treturn string
 function M.compare(c)

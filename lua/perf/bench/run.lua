@@ -1,4 +1,4 @@
---- The runs behind perf.bench and perf.compare.
+-- The runs behind perf.bench and perf.compare.
 --
 -- A run is one measurement of a batch of calls; its length is found by trying. Candidates take turns, in another random order
 -- each round, and with them an empty function in batches of the same size: what that costs is what measuring, the loop
@@ -9,7 +9,6 @@
 -- which ends the trace: the function is compiled as in a hot loop, but each call of it works. A loop with its
 -- compilation off would not do: side traces of the function that return to it could not be compiled.
 -- Each function gets a loop of its own, or the first to be compiled would be the fast one.
--- @module perf.bench.run
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local fast = require "perf.counts.read"
@@ -96,7 +95,7 @@ end
 
 -- Rounds --------------------------------------------------------------------------------------------------------------
 
---- Run candidates against each other.
+-- Run candidates against each other.
 -- @tparam table opened what measure.lookup gives
 -- @tparam {function,...} fns
 -- @tparam table opts warmup (runs), min_ns, seed, rounds(ns) -> how many rounds, from what one takes
@@ -171,7 +170,7 @@ local function counted(values)
   return t
 end
 
---- What a candidate found of one event.
+-- What a candidate found of one event.
 -- @tparam table candidate of `rounds`
 -- @tparam int|string row the event's place in the list, or "wall"
 -- @treturn table label, unit, values (a round each, per call, with the overhead taken off; false where not counted), known

@@ -1,4 +1,4 @@
---- The statistics behind perf.bench and perf.compare. Pure functions over arrays of numbers; no array is changed.
+-- The statistics behind perf.bench and perf.compare. Pure functions over arrays of numbers; no array is changed.
 --
 -- Times of repeated runs have a long tail on one side, several humps (a timer's tick in the run or not) and drift (the
 -- CPU's clock, the neighbours). So nothing here assumes a bell curve:
@@ -11,13 +11,11 @@
 --   ratio         the r at which the pairs (a, b) balance about b = r a, and its interval by the same test, so that
 --                 estimate, interval and test agree
 --   many tests    Holm's correction: the chance that even one of all answers is wrong stays below the threshold
---
--- @module perf.bench.statistics
 local M = {}
 
 local floor, ceil, sqrt, abs, exp = math.floor, math.ceil, math.sqrt, math.abs, math.exp
 
---- What an interval is meant to cover.
+-- What an interval is meant to cover.
 M.LEVEL = 0.95
 
 local TAIL = (1 - M.LEVEL) / 2
@@ -39,7 +37,7 @@ local function median_of_sorted(t)
   return (t[n / 2] + t[n / 2 + 1]) / 2
 end
 
---- The middle value, or the mean of the middle two.
+-- The middle value, or the mean of the middle two.
 -- @tparam {number,...} values at least one
 -- @treturn number
 function M.median(values) return median_of_sorted(sorted(values)) end
@@ -66,7 +64,7 @@ local function enclosing(n)
   return k, 1 - 2 * below
 end
 
---- Median, mean and spread of a sample.
+-- Median, mean and spread of a sample.
 -- @tparam {number,...} values
 -- @treturn[1] table `n`, `median`, `mean`, `stddev` (of the sample, n - 1; 0 for one value), `mad` (median of the
 -- distances from the median, not scaled), `min`, `max`, and `ci = {lo, hi, level=}`: the interval of the median. `level` is what
@@ -148,7 +146,7 @@ local function score_sums(list)
   return ways
 end
 
---- The signed-rank test: whether differences lie about 0. Those of 0 are left out.
+-- The signed-rank test: whether differences lie about 0. Those of 0 are left out.
 -- @tparam {number,...} differences
 -- @treturn number the two-sided p: how often chance alone would show as much
 -- @treturn int how many differences were not 0
@@ -250,7 +248,7 @@ local function ratio_of(a, b)
   return balance(b, a, 0, most, most)
 end
 
---- Compare two samples that were taken in pairs.
+-- Compare two samples that were taken in pairs.
 -- @tparam {number,...} a the baseline
 -- @tparam {number,...} b as many, b[i] taken beside a[i]
 -- @treturn[1] table `n` (pairs), `differing` (those that are not equal), `p` (signed-rank test of b - a), `difference` and
@@ -270,10 +268,10 @@ function M.paired(a, b)
   return { n = n, p = p, differing = differing, difference = balance(d, ones, low, high, high), ratio = ratio_of(a, b) }
 end
 
---- The least p that the signed-rank test can give for n pairs.
+-- The least p that the signed-rank test can give for n pairs.
 function M.least_p(n) return math.min(1, 2 * 0.5 ^ n) end
 
---- Holm's correction: p values made larger by how many were asked, so that the chance of calling even one a difference
+-- Holm's correction: p values made larger by how many were asked, so that the chance of calling even one a difference
 -- where there is none stays below the threshold that each is held against.
 -- @tparam {number,...} ps
 -- @treturn {number,...} adjusted, in the same order
@@ -293,7 +291,7 @@ end
 
 -- Chance --------------------------------------------------------------------------------------------------------------
 
---- Random numbers that are the same on every interpreter: two multiplicative generators combined (L'Ecuyer 1988), whose
+-- Random numbers that are the same on every interpreter: two multiplicative generators combined (L'Ecuyer 1988), whose
 -- products stay below 2^53. Period 2.3e18.
 -- @tparam[opt=1] number seed a whole number
 -- @treturn function random() gives a number in (0, 1), random(n) a whole number from 1 to n
@@ -312,7 +310,7 @@ function M.rng(seed)
   return random
 end
 
---- Put an array into random order, in place.
+-- Put an array into random order, in place.
 -- @tparam table array
 -- @tparam function random of `rng`
 -- @treturn table the same array

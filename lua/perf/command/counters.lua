@@ -1,6 +1,5 @@
---- The counters of luaperf stat: a list of events on one task or CPU. Each event is opened separately, so that an event that the
+-- The counters of luaperf stat: a list of events on one task or CPU. Each event is opened separately, so that an event that the
 -- machine lacks does not stop the others; it keeps its place in the list.
--- @module perf.command.counters
 local names = require "perf.names"
 local open = require "perf.event.open"
 local profilers = require "perf.measure.counting_profiler"
@@ -13,7 +12,7 @@ Counters.__index = Counters
 -- Errors that concern one event; others of the list may work.
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
---- Resolve a list of events.
+-- Resolve a list of events.
 -- @string text as luaperf stat -e takes it
 -- @return array of {event, label}; or nil, message, code. Raises for an unknown event.
 function M.resolve(text)
@@ -26,7 +25,7 @@ function M.resolve(text)
   return list
 end
 
---- Open the events; in user space only where counting the kernel is not permitted.
+-- Open the events; in user space only where counting the kernel is not permitted.
 -- @tab events of `resolve`
 -- @tab target {pid =, cpu =, inherit =}
 -- @bool on_exec start counting at the task's next exec
@@ -60,7 +59,7 @@ function Counters:enable() each_profiler(self, "enable") end
 function Counters:disable() each_profiler(self, "disable") end
 function Counters:close() each_profiler(self, "close") end
 
---- Whether none of the events could be opened, at least one of them for want of permission.
+-- Whether none of the events could be opened, at least one of them for want of permission.
 -- @return the message and code of that one, rather of one that was refused in user space too; or nil
 function Counters:refused()
   local denied
@@ -73,14 +72,14 @@ function Counters:refused()
   if denied then return denied.message, denied.code end
 end
 
---- The counts so far: Counts by the event's place in the list, false for events that could not be opened.
+-- The counts so far: Counts by the event's place in the list, false for events that could not be opened.
 function Counters:values()
   local values = {}
   for i, row in ipairs(self) do values[i] = row.profiler and row.profiler:read() or false end
   return values
 end
 
---- Entries in the order asked for.
+-- Entries in the order asked for.
 -- @bool all_of_them also return the events that could not be opened, with `why`
 -- @tab[opt] before values to subtract
 function Counters:entries(all_of_them, before)
@@ -96,7 +95,7 @@ function Counters:entries(all_of_them, before)
   return list
 end
 
---- Add up the entries of several Counters of the same events, each by its place: an event may be asked for twice.
+-- Add up the entries of several Counters of the same events, each by its place: an event may be asked for twice.
 -- @tab lists of entries, each with all of them
 -- @bool all_of_them as for `entries`
 function M.add_up(lists, all_of_them)

@@ -1,5 +1,4 @@
---- luaperf doctor: what works on this machine, what does not, and what would change it.
--- @module perf.command.doctor
+-- luaperf doctor: what works on this machine, what does not, and what would change it.
 local core = require "perf.core"
 
 local M = {}
@@ -8,7 +7,7 @@ M.about = "what works on this machine, what does not, why, and what would change
 M.usage = "luaperf doctor"
 M.options = {}
 
---- Run the command. @return exit status; or nil, message, code
+-- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
   if #words > 0 then return nil, "it takes no arguments", "USAGE" end
   local text = require "perf".doctor():text { colour = core.is_terminal(1) }

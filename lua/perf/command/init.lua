@@ -1,16 +1,15 @@
---- The command luaperf.
+-- The command luaperf.
 --
 -- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (perf.command.options), `mixed` where no
 -- program is named, and `run(opts, words, here)`, which returns the exit status. A Lua script runs under the interpreter that
 -- luaperf runs under, as a process of its own that starts with perf.command.session; any other program is counted and
 -- recorded from outside.
--- @module perf.command
 local options = require "perf.command.options"
 local say = require("perf.command.terminal").error
 
 local M = {}
 
---- The status of a mistake in the options, and that of what the machine refuses: perf's own.
+-- The status of a mistake in the options, and that of what the machine refuses: perf's own.
 M.USAGE, M.REFUSED = 129, 255
 
 local commands = { "stat", "record", "report", "list", "doctor" }
@@ -31,7 +30,7 @@ local function known(name)
   end
 end
 
---- Run the command.
+-- Run the command.
 -- @param arg its words
 -- @return exit status
 function M.main(arg)

@@ -1,5 +1,4 @@
---- luaperf list: the events of this machine.
--- @module perf.command.list
+-- luaperf list: the events of this machine.
 local M = {}
 
 M.about = "the events of this machine"
@@ -9,7 +8,7 @@ PATTERN is part of a name, a glob over the whole of it, or a kind: hardware, sof
 M.mixed = true
 M.options = {}
 
---- Run the command. @return exit status; or nil, message, code
+-- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
   if #words > 1 then return nil, "one pattern at a time", "USAGE" end
   local rows = require "perf".list(words[1])

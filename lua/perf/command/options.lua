@@ -1,9 +1,8 @@
---- Options of a command line: `-e x`, `-ex`, `--event x`, `--event=x`, `-av`, up to `--` or the first word that is none: what
+-- Options of a command line: `-e x`, `-ex`, `--event x`, `--event=x`, `-av`, up to `--` or the first word that is none: what
 -- follows a program's name is its own. Where no program is named they may stand behind words too.
 --
 -- A command's options are rows {short, long, argument's name or nil, help, kind = "integer" | "number" | "list", least =, choices
 -- = {...}}; of the two names one may be nil, and the long one is the key where there is one.
--- @module perf.command.options
 local M = {}
 
 local HELP = { "h", "help", nil, "this text" }
@@ -41,7 +40,7 @@ local function convert(row, text, before)
   return text
 end
 
---- Take a command line apart.
+-- Take a command line apart.
 -- @tab rows the options
 -- @tab words all words
 -- @int from the first to look at
@@ -99,7 +98,7 @@ function M.parse(rows, words, from, mixed)
   return opts, left
 end
 
---- The text of --help.
+-- The text of --help.
 function M.help(command)
   local lines, rows = { "usage: " .. command.usage, "", command.text or command.about, "" }, {}
   for _, row in ipairs(command.options) do rows[#rows + 1] = row end

@@ -1,5 +1,4 @@
---- luaperf record: a script's profile by Lua line, or a perf.data file of any program, process or the machine.
--- @module perf.command.record
+-- luaperf record: a script's profile by Lua line, or a perf.data file of any program, process or the machine.
 local run = require "perf.command.run"
 local say = require "perf.command.terminal"
 
@@ -60,7 +59,7 @@ local function of_others(opts, words, here)
   return result.status or result.interrupted and 128 + result.interrupted or 0
 end
 
---- Run the command. @return exit status; or nil, message, code
+-- Run the command. @return exit status; or nil, message, code
 function M.run(opts, words, here)
   local others = opts.pid or opts["all-cpus"]
   if opts.freq and opts.count then return nil, "options -F and -c exclude each other", "USAGE" end

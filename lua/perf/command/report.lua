@@ -1,5 +1,4 @@
---- luaperf report: profiles as text, flame graphs, and what other tools read.
--- @module perf.command.report
+-- luaperf report: profiles as text, flame graphs, and what other tools read.
 local every = require "perf.base.pairs"
 local load = require "perf.profile.load"
 local save = require "perf.profile.save"
@@ -88,7 +87,7 @@ local function print_tables(list, opts, before)
   return say.out(text)
 end
 
---- Run the command. @return exit status; or nil, message, code
+-- Run the command. @return exit status; or nil, message, code
 function M.run(opts, words)
   if opts.output == "-" then opts.output = nil end
   if #words > 1 then return nil, "one file at a time; two are compared by --diff OLD NEW", "USAGE" end

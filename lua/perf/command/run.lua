@@ -1,5 +1,4 @@
---- Programs that luaperf runs: Lua scripts under this interpreter with a session inside, and others.
--- @module perf.command.run
+-- Programs that luaperf runs: Lua scripts under this interpreter with a session inside, and others.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -18,7 +17,7 @@ local function head(path)
   return not why and (line or ""):match "^[^\n]*" or nil
 end
 
---- Whether a word names a Lua script: a file that ends in .lua, or one that names an interpreter of Lua in its first line.
+-- Whether a word names a Lua script: a file that ends in .lua, or one that names an interpreter of Lua in its first line.
 function M.is_script(word)
   local first = head(word)
   if not first then return false end
@@ -47,7 +46,7 @@ local function warn_of_interpreter(path, chosen)
   end
 end
 
---- The words that run a program or a script as it is, without a session; nil where there are none.
+-- The words that run a program or a script as it is, without a session; nil where there are none.
 function M.program(here, words)
   if #words == 0 then return nil end
   local argv = {}
@@ -59,7 +58,7 @@ function M.program(here, words)
   return argv
 end
 
---- A refusal to run a word, in other words where a file of that name is there but none to be run; any other refusal as it is.
+-- A refusal to run a word, in other words where a file of that name is there but none to be run; any other refusal as it is.
 function M.why(word, message, code)
   local refusal
   message, refusal = message:gsub("exec: ", "", 1)
@@ -78,7 +77,7 @@ local function literal(v)
   return tostring(v)
 end
 
---- The command line that runs a script with a session inside.
+-- The command line that runs a script with a session inside.
 -- @tab here {interpreter = the words that luaperf was called by}
 -- @tab words the script and its arguments
 -- @tab session options of perf.command.session
@@ -115,7 +114,7 @@ local function look(process, state, wait)
   return false
 end
 
---- Call a function that runs programs. An interrupt from the terminal is for the program; luaperf goes on and
+-- Call a function that runs programs. An interrupt from the terminal is for the program; luaperf goes on and
 -- reports, also if it comes between two programs.
 -- @func f returns what M.run and M.wait, which it calls, return
 -- @return its results; or nil, message, code
@@ -130,7 +129,7 @@ function M.catching(f, ...)
   return release(pcall(f, ...))
 end
 
---- Run a program to its end, in a function that M.catching calls.
+-- Run a program to its end, in a function that M.catching calls.
 -- @tab argv its words
 -- @func[opt] opened called with the process before it runs: returns true, or nil, message, code
 -- @func[opt] started called with the process when it runs: likewise
@@ -158,7 +157,7 @@ function M.run(argv, opened, started)
   return status
 end
 
---- Wait for seconds, or for an interrupt, or until `ended` says so, in a function that M.catching calls.
+-- Wait for seconds, or for an interrupt, or until `ended` says so, in a function that M.catching calls.
 -- @return the signal that came, or nil
 function M.wait(seconds, ended)
   local deadline = seconds and core.wall_ns() + seconds * 1e9
@@ -168,7 +167,7 @@ function M.wait(seconds, ended)
   return (core.caught_interrupt())
 end
 
---- The exit status that tells of a program's end, as a shell's does.
+-- The exit status that tells of a program's end, as a shell's does.
 function M.status(ended)
   return ended.exit or 128 + ended.signal
 end

@@ -1,9 +1,8 @@
---- Profiling or counting the program that this interpreter runs, from here to its end: what perf.auto and luaperf's scripts do.
+-- Profiling or counting the program that this interpreter runs, from here to its end: what perf.auto and luaperf's scripts do.
 --
 -- The end is the state's close, where an object's finalizer runs (after an error too), or os.exit, which does not close the
 -- state and so is replaced by a function that ends the session first; or SIGTERM, SIGHUP, SIGQUIT. A fork's child leaves
 -- the session to its parent.
--- @module perf.command.session
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.base.core"
 local save = require "perf.profile.save"
@@ -95,7 +94,7 @@ function modes.stat(opts)
   end
 end
 
---- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
+-- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
 -- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
 -- `mistake`: the exit status of a mistake in these, REFUSED when not given; `hidden`: true where -e began it, of which the
 -- script is to see nothing; `terminated`: true where a signal that asks for the end is told by the exit status, not passed on

@@ -1,9 +1,8 @@
---- luaperf stat: what a script, a program, a process or the machine costs, in events.
+-- luaperf stat: what a script, a program, a process or the machine costs, in events.
 --
 -- Everything is counted from another process, so nothing of luaperf is in the counts. A script runs under its interpreter as it
 -- would alone, and is counted from the moment when the interpreter opens it, so that the interpreter's own start is not
 -- included. Any other program is counted from its exec on.
--- @module perf.command.stat
 local core = require "perf.core"
 local counters = require "perf.command.counters"
 local counts = require "perf.counts"
@@ -213,7 +212,7 @@ local function deliver(text, json, opts)
   return ok, message, code
 end
 
---- Run the command. @return exit status; or nil, message, code
+-- Run the command. @return exit status; or nil, message, code
 function M.run(opts, words, here)
   local others = opts.pid or opts["all-cpus"]
   if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end

@@ -1,22 +1,21 @@
---- What luaperf says to people: errors on one line, progress where somebody watches.
--- @module perf.command.terminal
+-- What luaperf says to people: errors on one line, progress where somebody watches.
 local core = require "perf.core"
 
 local M = {}
 
---- An error of the module as a user's: without the place in the source and the argument's number.
+-- An error of the module as a user's: without the place in the source and the argument's number.
 function M.plain(err)
   local text = tostring(err)
   return text:match "^bad argument #%d+ ?[^(]*%((.*)%)$" or text:match "^[^:]*:%d+: bad argument #%d+ ?[^(]*%((.*)%)$"
     or (text:gsub("^%S+%.lua:%d+: ", ""))
 end
 
---- "luaperf: ..." on stderr.
+-- "luaperf: ..." on stderr.
 function M.error(err)
   io.stderr:write("luaperf: ", M.plain(err), "\n")
 end
 
---- Text to stdout, all of it.
+-- Text to stdout, all of it.
 -- @return true; or nil, message, code
 function M.out(text)
   local ok, message = io.stdout:write(text)
@@ -25,15 +24,15 @@ function M.out(text)
   return nil, "stdout: " .. message, "EIO"
 end
 
---- "1 sample", "1,234 samples".
+-- "1 sample", "1,234 samples".
 function M.count(n, what)
   return ("%s %s%s"):format(require "perf.base.format".commas(n), what, n == 1 and "" or "s")
 end
 
---- Whether stderr is a terminal.
+-- Whether stderr is a terminal.
 function M.watched() return core.is_terminal(2) end
 
---- A line that the next takes the place of; nil ends them. Nothing where nobody watches.
+-- A line that the next takes the place of; nil ends them. Nothing where nobody watches.
 function M.progress(text)
   if not M.watched() then return end
   io.stderr:write(text and "\r" .. text .. "\27[K" or "\r\27[K")

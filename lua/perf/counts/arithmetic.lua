@@ -1,4 +1,4 @@
---- Arithmetic of Counts: on raw counts and times, scaled once at the end.
+-- Arithmetic of Counts: on raw counts and times, scaled once at the end.
 --
 -- The value of an event that shared its counter is an estimate: the raw count, scaled by the share of the time in which it was
 -- counted. The estimate of a difference is not the difference of the estimates. For example, a first reading of raw 100 in 100 ns
@@ -6,7 +6,6 @@
 -- estimates are 1000 and 825.
 --
 -- Results are plain Counts (see perf.counts).
--- @module perf.counts.arithmetic
 local blame = require "perf.base.argument"
 
 -- Counts from 2^53 are 64-bit cdata on LuaJIT, unsigned ones, which have no negative numbers; and of a number that meets one only
@@ -21,7 +20,7 @@ local function narrow(v)
   return n > -2 ^ 53 and n < 2 ^ 53 and n or v
 end
 
---- @param counts perf.counts, with entry, entries, is, plain, scaled and FELL
+-- @param counts perf.counts, with entry, entries, is, plain, scaled and FELL
 -- @return the metamethods by name
 return function(counts)
   local M = {}
@@ -165,7 +164,7 @@ return function(counts)
 
   local function same(c) return each(c, "+", function(v) return v end) end
 
-  --- The sum of two Counts. 0 adds nothing, so that a sum can begin with it.
+  -- The sum of two Counts. 0 adds nothing, so that a sum can begin with it.
   function M.__add(a, b)
     if a == 0 then return same(b) end
     if b == 0 then return same(a) end
@@ -176,7 +175,7 @@ return function(counts)
     return each(c, "-", function(v) return minus(0, v) end)
   end
 
-  --- The difference. For two readings (Group:read): the counts in between, nil if the events were reset in between. (A reset by
+  -- The difference. For two readings (Group:read): the counts in between, nil if the events were reset in between. (A reset by
   -- an ioctl of other code on the same descriptor is noticed only if the count is lower afterwards.) For two measurements: how
   -- much more the first counted.
   function M.__sub(a, b)
@@ -213,13 +212,13 @@ return function(counts)
     return true
   end
 
-  --- The same events in the same order with the same numbers, in the same time.
+  -- The same events in the same order with the same numbers, in the same time.
   function M.__eq(a, b)
     if not (counts.is(a) and counts.is(b)) then return false end
     return a.wall_ns == b.wall_ns and alike(counts.entries(a), counts.entries(b))
   end
 
-  --- Add up Counts of different events: an entry that only one side has is kept as it is.
+  -- Add up Counts of different events: an entry that only one side has is kept as it is.
   function M.merge(a, b)
     local list, by_label = {}, {}
     local left, right = counts.entries(a), counts.entries(b)

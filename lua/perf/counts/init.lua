@@ -57,7 +57,7 @@ function M.layout(rows, ngroups, source, cumulative)
   return id
 end
 
---- What the number of a layout stands for.
+-- What the number of a layout stands for.
 -- @return {rows=, ngroups=, source=, nvalues=}
 function M.describe(id) return layouts[id] end
 
@@ -72,7 +72,7 @@ local FORKED = 2 ^ 51
 local floor = math.floor
 local tointeger = math.tointeger or function(v) return v end
 
---- The estimate for the whole time from the part of it that was counted.
+-- The estimate for the whole time from the part of it that was counted.
 local function scaled(raw, enabled, running)
   if running == enabled then return raw end
   local v = tonumber(raw) / running * enabled
@@ -86,10 +86,10 @@ local fallen = core.count_fell
 local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) == "cdata" and raw == fallen end
   or function(raw) return raw == fallen end
 
---- The `why` of such a count.
+-- The `why` of such a count.
 M.FELL = "the count fell while it was measured: the event or another of its group was reset, or its counter wrapped around"
 
---- The difference of two raw counts.
+-- The difference of two raw counts.
 function M.since(from, to) return to < from and fallen or to - from end
 
 -- The `why` of an event that was enabled and never got a counter: with the events of this program that may hold them.
@@ -103,7 +103,7 @@ local Entry = { __name = "perf.Entry", __tostring = format.entry }
 local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
 
---- One entry from its numbers. This decides whether there is a value.
+-- One entry from its numbers. This decides whether there is a value.
 -- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound when it counts one task on one CPU
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` says why there is no value; or, when there is
 -- one, what it leaves out
@@ -163,7 +163,7 @@ local function entries(c)
   return list
 end
 
---- The values alone, without a table for each entry.
+-- The values alone, without a table for each entry.
 -- @param c Counts of either kind
 -- @param values filled: values[i] is a count, or false where there is none
 -- @return an array whose elements have label, unit and why
@@ -194,7 +194,7 @@ end
 
 local Plain = { __name = "perf.Counts" }
 
---- Counts from entries.
+-- Counts from entries.
 function M.plain(list, wall_ns, source)
   for _, e in ipairs(list) do setmetatable(e, Entry) end
   list.wall_ns, list.source = wall_ns, source
@@ -255,7 +255,7 @@ local packed_class = {
   __pairs = function(c) return next_of, c, nil end,
 }
 
---- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.
+-- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.
 -- @param get_word function(c, i): word i, counted from 0
 -- @param get_layout function(c): the layout's number
 -- @param get_reset function(c): when what it is a reading of was last reset
@@ -265,7 +265,7 @@ function M.define(get_word, get_layout, get_reset)
   return packed_class
 end
 
---- A packed Counts as a plain one.
+-- A packed Counts as a plain one.
 function M.unpack(c)
   local list = M.plain(entries(c), c.wall_ns, c.source)
   list.cumulative, list.epoch = c.cumulative, c.epoch
@@ -280,7 +280,7 @@ local function is_counts(v)
   return M.is_packed(v)
 end
 
---- Whether a value is Counts, of either kind.
+-- Whether a value is Counts, of either kind.
 M.is = is_counts
 
 local function check_self(v, method)
@@ -335,7 +335,7 @@ end
 M.entries = entries
 local arithmetic = require "perf.counts.arithmetic"(M)
 
---- Add up Counts of different events: an entry that only one side has is kept as it is.
+-- Add up Counts of different events: an entry that only one side has is kept as it is.
 -- @function merge
 M.merge, arithmetic.merge = arithmetic.merge, nil
 

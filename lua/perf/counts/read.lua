@@ -1,4 +1,4 @@
---- The two reads around a measured function, by the quickest way this interpreter has.
+-- The two reads around a measured function, by the quickest way this interpreter has.
 --
 --   LuaJIT         the core's functions through FFI, which the compiler can put into a trace; Counts is a cdata
 --   Lua 5.2-5.4    the C API; Counts is a userdata
@@ -18,7 +18,6 @@
 -- wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic clock;
 -- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts; clock_wall() and
 -- clock_skew(), see csrc/core/base/clock.h.
--- @module perf.counts.read
 local core = require "perf.core"
 local counts = require "perf.counts"
 local every = require "perf.base.pairs"
@@ -26,7 +25,7 @@ local blame = require "perf.base.argument"
 
 local M = {}
 
---- Raise unless fn can be called.
+-- Raise unless fn can be called.
 -- @param arg its position among the arguments of `who` ("measure")
 function M.check_callable(fn, arg, who)
   if blame.callable(fn) then return end

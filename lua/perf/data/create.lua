@@ -1,4 +1,4 @@
---- Writing a perf.data file: see `perf.data.create`.
+-- Writing a perf.data file: see `perf.data.create`.
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local data_host = require "perf.data.host_features"

@@ -1,4 +1,4 @@
---- Names for events that a perf.data file does not name: as perf itself spells them.
+-- Names for events that a perf.data file does not name: as perf itself spells them.
 local core = require "perf.core"
 
 local data_names = {}
@@ -49,7 +49,7 @@ local function modifiers(attr)
   return text .. ("p"):rep(attr.precise_ip or 0)
 end
 
---- The name of an event by its attr.
+-- The name of an event by its attr.
 -- @param attr table of perf_event_attr fields, as core.unpack gives
 -- @return string
 function data_names.of(attr)

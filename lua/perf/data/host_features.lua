@@ -1,4 +1,4 @@
---- What a perf.data file says of the machine that records: the features that perf report shows as its header, by the
+-- What a perf.data file says of the machine that records: the features that perf report shows as its header, by the
 -- names and in the form that `perf.data.open` gives them. What the machine does not tell is left out.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -122,7 +122,7 @@ function read.cache()
   return #list > 0 and list or nil
 end
 
---- The features of this machine that the table does not have yet (false: not wanted) are added to it.
+-- The features of this machine that the table does not have yet (false: not wanted) are added to it.
 -- @param features table by perf's names
 function data_host.add(features)
   for name, fn in every(read) do
@@ -130,7 +130,7 @@ function data_host.add(features)
   end
 end
 
---- The build ids of what was mapped: an array for the feature `build_id`.
+-- The build ids of what was mapped: an array for the feature `build_id`.
 -- @param mapped {filename = {misc =, build_id = if a record told it}}
 -- @return array of {filename, build_id, misc, pid}, sorted by name
 function data_host.build_ids(mapped)

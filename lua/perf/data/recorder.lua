@@ -1,4 +1,4 @@
---- Recording a whole process, with its threads and children, into a perf.data file.
+-- Recording a whole process, with its threads and children, into a perf.data file.
 --
 -- On each CPU all events share a ring, into which they write for the process and its children (inherit). An additional event, a
 -- dummy, counts nothing; it writes the records by which perf attributes samples: programs started, files mapped, processes

@@ -1,4 +1,4 @@
---- What was there before a recording began, as the records that the kernel would have written: which programs run and what
+-- What was there before a recording began, as the records that the kernel would have written: which programs run and what
 -- they have mapped, and where the kernel's own code and its modules are.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -22,7 +22,7 @@ local function comm_of(pid, tid)
   return host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
 end
 
---- Writes a process: a comm for each thread, an mmap2 for all that it may run.
+-- Writes a process: a comm for each thread, an mmap2 for all that it may run.
 -- @param write function(bytes): true, or nil, message, code
 -- @param pid number
 -- @param trailer bytes that the events' sample_id_all adds
@@ -50,7 +50,7 @@ function recorder_state.process(write, pid, trailer)
   return true
 end
 
---- Writes every process that runs; those that end meanwhile, and those of others, as far as this user may look.
+-- Writes every process that runs; those that end meanwhile, and those of others, as far as this user may look.
 -- @return true; or nil, message, code
 function recorder_state.everyone(write, trailer)
   for _, name in ipairs(host.list "/proc" or {}) do
@@ -99,7 +99,7 @@ local function kernel_text()
   return text_first, text_last
 end
 
---- Writes where the kernel and its modules are, as far as this user may know that (kernel.kptr_restrict).
+-- Writes where the kernel and its modules are, as far as this user may know that (kernel.kptr_restrict).
 -- @return true; or nil, message, code
 function recorder_state.kernel(write, trailer)
   local first, last = kernel_text()

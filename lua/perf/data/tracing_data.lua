@@ -1,4 +1,4 @@
---- The feature tracing_data of a perf.data file: the formats of tracepoints, without which perf does not read a file that
+-- The feature tracing_data of a perf.data file: the formats of tracepoints, without which perf does not read a file that
 -- has such events. Version 0.6 of the format:
 --
 --     "\23\8\68tracing" "0.6\0", u8 big endian, u8 size of long, u32 size of a page
@@ -21,7 +21,7 @@ local function formats(list)
   return table.concat(out)
 end
 
---- The feature for these tracepoints.
+-- The feature for these tracepoints.
 -- @param names array of "system:name"
 -- @return string; or nil, message, code where tracefs cannot be read
 function recorder_tracing.data(names)

@@ -1,5 +1,4 @@
---- Whether this process may use perf_event_open, and how far.
--- @module perf.doctor.access
+-- Whether this process may use perf_event_open, and how far.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"

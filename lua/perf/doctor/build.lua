@@ -1,5 +1,4 @@
---- The interpreter, and the parts of this module that stand on a library.
--- @module perf.doctor.build
+-- The interpreter, and the parts of this module that stand on a library.
 local every = require "perf.base.pairs"
 local features = require "perf.doctor.features"
 

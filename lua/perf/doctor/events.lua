@@ -1,5 +1,4 @@
---- Which kinds of events there are, and whether they count.
--- @module perf.doctor.events
+-- Which kinds of events there are, and whether they count.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local features = require "perf.doctor.features"

@@ -81,7 +81,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Kinds of events
 
---- How many of the same event one group of the CPU's PMU holds. None is disabled: Arm's drivers take no account of a disabled
+-- How many of the same event one group of the CPU's PMU holds. None is disabled: Arm's drivers take no account of a disabled
 -- leader, and so let a group of one more be opened, which never runs.
 function M.counters()
   local events = {}
@@ -94,14 +94,14 @@ function M.counters()
   return #events
 end
 
---- Whether breakpoints can be set: on an address of user space that nothing uses.
+-- Whether breakpoints can be set: on an address of user space that nothing uses.
 function M.breakpoints()
   local ok, code = probe.attempt { type = "breakpoint", bp_type = { "w" }, bp_addr = 4096, bp_len = 1,
     exclude_kernel = true, exclude_hv = true, disabled = true }
   return ok or code == "ENOSPC"
 end
 
---- Whether probes of a kind, "kprobe" or "uprobe", can be opened: true, false or what it would take.
+-- Whether probes of a kind, "kprobe" or "uprobe", can be opened: true, false or what it would take.
 function M.probes(kind)
   local dir = host.tracefs()
   if not host.pmu(kind) then
@@ -113,7 +113,7 @@ function M.probes(kind)
   return "needs CAP_" .. cap:upper()
 end
 
---- Whether BPF programs can be loaded: true, false or what it would take.
+-- Whether BPF programs can be loaded: true, false or what it would take.
 function M.bpf()
   local unprivileged = host.sysctl "kernel.unprivileged_bpf_disabled"
   if not unprivileged then return false end
@@ -159,7 +159,7 @@ function M.modules()
   return t
 end
 
---- The interpreter: {version=, jit=, compiler=, ffi=}.
+-- The interpreter: {version=, jit=, compiler=, ffi=}.
 function M.interpreter()
   local jit = rawget(_G, "jit")
   local t = { version = jit and jit.version or _VERSION, jit = jit ~= nil, compiler = false, ffi = false }

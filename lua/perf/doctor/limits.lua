@@ -1,5 +1,4 @@
---- Limits: descriptors, memory for rings, sampling, callchains, the kernel's symbols.
--- @module perf.doctor.limits
+-- Limits: descriptors, memory for rings, sampling, callchains, the kernel's symbols.
 local core = require "perf.core"
 local explain = require "perf.event.refusal"
 local host = require "perf.kernel.host"

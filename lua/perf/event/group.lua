@@ -39,7 +39,7 @@ local function measure_slowly(g, fn, ...)
   return finish(g, begin(g, events.layout, events.words), fn(...))
 end
 
---- Build a Group around opened events: its layout and its behaviour.
+-- Build a Group around opened events: its layout and its behaviour.
 -- @param events Events, the leader first
 -- @param asleep whether the leader was opened disabled
 -- @param[opt] since when it began to count, by core.wall_ns, where it has or will by itself
@@ -61,20 +61,20 @@ function M.gather(events, asleep, since)
   return g
 end
 
---- Some Groups are read together.
+-- Some Groups are read together.
 -- @param groups array
 -- @param meter core.meter's
 function M.joined(groups, meter)
   for _, g in ipairs(groups) do meter_of[g] = meter end
 end
 
---- How often an Event was reset by itself.
+-- How often an Event was reset by itself.
 function M.resets(ev) return resets[ev] or 0 end
 
 --- The read_format of every member.
 M.format = { "total_time_enabled", "total_time_running", "id", "group" }
 
---- The events of a list in text, those in braces too: "{a,b}:u,c" is a:u, b:u and c.
+-- The events of a list in text, those in braces too: "{a,b}:u,c" is a:u, b:u and c.
 function M.events_of(text)
   local list = {}
   for _, group in ipairs(names().expand(text)) do

@@ -1,11 +1,10 @@
---- Closing idle events when the machine runs out of a resource.
+-- Closing idle events when the machine runs out of a resource.
 --
 -- perf.measure keeps its lists of events open, and perf.event.prewarm one event of each kind. When the kernel refuses a call for
 -- want of a resource, idle events are closed, the least recently used first, until the call succeeds or none is left.
 --
 -- The resources are "any" (a descriptor, or memory: every open event takes them), "breakpoint" (a debug register) and "hardware"
 -- (a counter, or lockable memory: a counter that is read without a system call takes a page of it).
--- @module perf.event.idle
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -24,7 +23,7 @@ local function of_ring(code) return (code == "EPERM" or code == "EAGAIN") and "h
 
 local givers = {}
 
---- Register a function that frees a resource.
+-- Register a function that frees a resource.
 -- @param give_way function(resource): close one idle thing that holds the resource, and return whether there was one
 -- @param[opt] first call it before those that are registered already
 function M.register(give_way, first) table.insert(givers, first and 1 or #givers + 1, give_way) end
@@ -46,18 +45,18 @@ local function retried(resource, attr, f, ...)
   return result, message, code
 end
 
---- core.open; closes idle events and retries when a resource is missing.
+-- core.open; closes idle events and retries when a resource is missing.
 function M.open(attr, ...) return retried(of_event, attr, core.open, attr, ...) end
 
 local no_attr = {}
 
---- core.reopen in the same way.
+-- core.reopen in the same way.
 function M.reopen(attrs, sizes) return retried(of_event, no_attr, core.reopen, attrs, sizes) end
 
---- Call f(...), which maps a ring, in the same way.
+-- Call f(...), which maps a ring, in the same way.
 function M.map(f, ...) return retried(of_ring, nil, f, ...) end
 
---- Call f(...), which opens a file, in the same way.
+-- Call f(...), which opens a file, in the same way.
 -- @return the result of f: a true value; or nil, message, errno's number
 function M.file(f, ...)
   local result, message, number = f(...)
@@ -65,7 +64,7 @@ function M.file(f, ...)
   return result, message, number
 end
 
---- Make room for a descriptor, before somebody opens a file who cannot try again.
+-- Make room for a descriptor, before somebody opens a file who cannot try again.
 function M.make_room()
   local file = M.file(io.open, "/dev/null")
   if file then file:close() end
@@ -74,7 +73,7 @@ end
 local weak = { __mode = "k" }
 local breakpoints, hardware = setmetatable({}, weak), setmetatable({}, weak) -- Event -> its label
 
---- Note an event that was opened.
+-- Note an event that was opened.
 function M.note(ev, attr, label, is_hardware)
   if attr.type == 5 or attr.type == "breakpoint" then breakpoints[ev] = label end
   if is_hardware then hardware[ev] = label end
@@ -89,12 +88,12 @@ local function labels_of(events, holds)
   return labels
 end
 
---- The labels of this Lua state's open breakpoints, sorted.
+-- The labels of this Lua state's open breakpoints, sorted.
 function M.breakpoints()
   return labels_of(breakpoints, function() return true end)
 end
 
---- The labels of this Lua state's hardware events that are enabled, sorted. A member of a group is enabled when its leader is.
+-- The labels of this Lua state's hardware events that are enabled, sorted. A member of a group is enabled when its leader is.
 function M.enabled_hardware()
   return labels_of(hardware, function(ev)
     local leader = ev:info().leader

@@ -1,4 +1,4 @@
---- One reader for the rings of several events, in time order.
+-- One reader for the rings of several events, in time order.
 --
 -- Each ring is in order by itself; a record may stand in one ring while an earlier one is still being written into
 -- another. So reading goes in rounds: a round takes what every ring has, and gives out what is no later than the latest
@@ -12,7 +12,6 @@
 --
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
 -- the one before it in its ring.
--- @module perf.event.merge
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -121,7 +120,7 @@ function Reader:mapped(method)
   return list
 end
 
---- What Event's methods say of a timeout that is none.
+-- What Event's methods say of a timeout that is none.
 function M.check_timeout(timeout, method)
   if timeout ~= nil and not (type(timeout) == "number" and timeout >= 0) then
     blame.method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
@@ -137,10 +136,10 @@ function Reader:ready(method)
   return false
 end
 
---- Whether a record can be read without waiting.
+-- Whether a record can be read without waiting.
 function Reader:has_record() return self:ready "has_record" end
 
---- Wait until a record is there.
+-- Wait until a record is there.
 -- @param[opt=0] timeout seconds
 -- @return true; or nil, message, "ETIMEDOUT", "ECANCELED" when it is woken, or "EPIPE" when every watched process has ended
 function Reader:poll(timeout)
@@ -158,13 +157,13 @@ local function waker(self, method)
   return ev
 end
 
---- End the read that waits, or else the next: see Event:wake.
+-- End the read that waits, or else the next: see Event:wake.
 function Reader:wake() waker(self, "wake"):wake() end
 
---- A descriptor; writing a byte into it does the same: see Event:wake_fd.
+-- A descriptor; writing a byte into it does the same: see Event:wake_fd.
 function Reader:wake_fd() return waker(self, "wake_fd"):wake_fd() end
 
---- The next record of all rings, in time order.
+-- The next record of all rings, in time order.
 -- @param[opt=0] timeout seconds to wait for one
 -- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when every watched process has ended, "ECANCELED" when it is woken,
 -- "EBADMSG" for a damaged one, after which reading goes on
@@ -195,7 +194,7 @@ end
 
 local known = { timeout = true, max = true, duration = true }
 
---- Iterate over the records.
+-- Iterate over the records.
 -- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
 -- end after this many seconds, even if records keep coming
 -- @return iterator. It also ends when every watched process has ended or the reader is woken.
@@ -212,7 +211,7 @@ function Reader:records(opts)
   return wake.records(opts, self.read_record, self)
 end
 
---- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.
+-- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.
 -- @return the number; {at_least=: true if it is a lower bound}
 function M.lost(events)
   local sum, at_least = 0, nil
@@ -223,7 +222,7 @@ function M.lost(events)
   return sum, { at_least = at_least }
 end
 
---- A reader of several events.
+-- A reader of several events.
 -- @param events array of Events; those that are not mapped when a record is read are passed over
 -- @param[opt] opts `ahead`: how many records of one ring may be held, 512
 -- @return reader with `read_record`, `records`, `poll`, `has_record`

@@ -30,7 +30,7 @@ local function is_clock(attr)
   return config == 0 or config == 1
 end
 
---- Why an event that opens can count nothing, or nil.
+-- Why an event that opens can count nothing, or nil.
 -- @param attr plain attr fields
 -- @string[opt] label the event's name, from which the kind of a tracepoint is known
 function M.silent(attr, label)
@@ -89,7 +89,7 @@ function option.cgroup(v)
 end
 M.cgroup_mistake = option.cgroup
 
---- Check the table of options that says whom to count: the second argument of the public function `name`.
+-- Check the table of options that says whom to count: the second argument of the public function `name`.
 -- @param[opt] extra more options: {name = type, or true for any, or false for one that it does not take}
 function M.check_target(opts, name, extra)
   local function bad(text, ...)
@@ -169,7 +169,7 @@ end
 
 local counts_lost -- whether the kernel counts lost records; nil: not known yet
 
---- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
+-- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
 function M.counts_lost()
   if counts_lost == nil then
     local probe = require "perf.event.probe"
@@ -231,14 +231,14 @@ function M.attr(spec, attr, opts)
   return explain(spec.label, attr, message, code, opts)
 end
 
---- The label of an event that leaves out the kernel, and why it does.
+-- The label of an event that leaves out the kernel, and why it does.
 function M.user_label(label)
   local level = host.paranoid()
   return require "perf.event.refusal.permission".user_only(label) or label, level and level > 1
     and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: counting the kernel is refused here"
 end
 
---- The same event in user space only.
+-- The same event in user space only.
 -- @param spec {label=, unit=, scale=, ...}
 -- @param attr one of its attrs
 -- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil, if such an event would count
@@ -252,7 +252,7 @@ function M.user_only(spec, attr)
   return user, a
 end
 
---- Open one attr; in user space only where counting the kernel is not permitted.
+-- Open one attr; in user space only where counting the kernel is not permitted.
 -- @param spec, attr, opts as for `attr`
 -- @return Event, or nil, message, code
 function M.allowed(spec, attr, opts)
@@ -267,7 +267,7 @@ end
 
 local single_format = { "total_time_enabled", "total_time_running", "id" }
 
---- The attr to open from the attr a name stands for: disabled until enabled, times and id with the count.
+-- The attr to open from the attr a name stands for: disabled until enabled, times and id with the count.
 -- @param attr plain attr fields
 -- @param[opt] format the read_format; the attr's own, or times and id
 function M.prepared(attr, format)
@@ -277,7 +277,7 @@ function M.prepared(attr, format)
   return a
 end
 
---- Make an attr's records fit to be merged with others': a time to order them by, an id to tell whose they are.
+-- Make an attr's records fit to be merged with others': a time to order them by, an id to tell whose they are.
 function M.mergeable(attr)
   if not writes_records(attr) then return attr end
   local sampled = attr.sample_type or {}
@@ -310,7 +310,7 @@ function M.open(event, opts)
   return M.attr(spec, M.prepared(spec.attrs[1]), opts)
 end
 
---- "hardware" when any of the events is counted by a PMU of the CPU.
+-- "hardware" when any of the events is counted by a PMU of the CPU.
 function M.source(events)
   for _, ev in ipairs(events) do
     if M.is_hardware(ev:info().attr) then return "hardware" end
@@ -321,7 +321,7 @@ end
 local soft_types = { software = true, tracepoint = true, breakpoint = true, [1] = true, [2] = true, [5] = true }
 local soft_pmus
 
---- Whether an attr is counted by hardware: every PMU but the kernel's own software ones.
+-- Whether an attr is counted by hardware: every PMU but the kernel's own software ones.
 function M.is_hardware(attr)
   if soft_types[attr.type] then return false end
   local known = soft_pmus

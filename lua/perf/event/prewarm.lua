@@ -53,7 +53,7 @@ idle.register(function(what)
   return false
 end)
 
---- Tell of an event that was opened: one of its kind is kept from now on.
+-- Tell of an event that was opened: one of its kind is kept from now on.
 function M.note(attr, label)
   local kind = kind_of(attr, label)
   if kind and kept[kind] == nil and count < MOST and not off then hold(kind, attr) end
@@ -77,7 +77,7 @@ function M.keep(event)
   return true
 end
 
---- Close what is kept.
+-- Close what is kept.
 function M._release()
   for _, ev in every(kept) do
     if ev then ev:close() end

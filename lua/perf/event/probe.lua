@@ -1,10 +1,9 @@
---- Asking the kernel what it takes, by opening disabled events that count nothing (PERF_COUNT_SW_DUMMY) in user space of
+-- Asking the kernel what it takes, by opening disabled events that count nothing (PERF_COUNT_SW_DUMMY) in user space of
 -- this thread, which needs the least permission there is. Never by comparing versions.
 --
 -- perf_event_open checks in this order, and the answers below follow from it: the size of the attr (E2BIG) and its unknown bits
 -- (EINVAL), then permissions (EACCES, EPERM), then the PMU (EOPNOTSUPP). So a refusal for want of permission or of a PMU
 -- says that the kernel knows the bit.
--- @module perf.event.probe
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -13,7 +12,7 @@ local M = {}
 -- The system call, for specs to replace.
 M.open = core.open
 
---- Open and close an event.
+-- Open and close an event.
 -- @return true; or false, its errno's symbol, message
 function M.attempt(attr, pid, cpu, leader, flags)
   local ev, message, code = M.open(attr, pid or 0, cpu or -1, leader, flags or 0)
@@ -22,14 +21,14 @@ function M.attempt(attr, pid, cpu, leader, flags)
   return true
 end
 
---- The attr of the dummy event with some fields more.
+-- The attr of the dummy event with some fields more.
 function M.dummy(fields)
   local attr = { type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }
   for k, v in every(fields or {}) do attr[k] = v end
   return attr
 end
 
---- Whether this thread may open any event at all.
+-- Whether this thread may open any event at all.
 -- @return true; or false, code, message
 function M.anything()
   return M.attempt(M.dummy())
@@ -81,14 +80,14 @@ local function with(fields, more, base)
   return M.attempt(M.dummy(fields))
 end
 
---- Whether the kernel knows a field of perf_event_attr.
+-- Whether the kernel knows a field of perf_event_attr.
 -- @return true, false, "needs a PMU", or nil for a field that only another kind of event has
 function M.field(name, kind)
   if elsewhere[name] then return nil end
   return verdict(with({ [name] = kind == "bit" and true or 1 }, companions.attr[name]))
 end
 
---- Whether the kernel knows a name of sample_type, read_format, branch_sample_type or clockid; or a bit, given as its mask.
+-- Whether the kernel knows a name of sample_type, read_format, branch_sample_type or clockid; or a bit, given as its mask.
 -- @param field the field
 -- @param name the name or the mask
 -- @param[opt] base fields of another event to ask with than the dummy
@@ -104,7 +103,7 @@ function M.name(field, name, base)
   return verdict(with({ [field] = value }, more, base))
 end
 
---- Whether the CPU's own PMU counts here.
+-- Whether the CPU's own PMU counts here.
 -- @return true, false, or nil when that cannot be told (no permission)
 function M.cpu_pmu()
   for _, config in ipairs { 0, 1 } do -- cycles, instructions
@@ -120,7 +119,7 @@ local kept = { type = true, config = true, config1 = true, config2 = true, confi
   bp_type = true, bp_addr = true, bp_len = true }
 local dear = { tracepoint = true, kprobe = true, uprobe = true } -- to open and close: they patch the kernel
 
---- Which field of an attr the kernel refuses: the one without which the event opens.
+-- Which field of an attr the kernel refuses: the one without which the event opens.
 -- @param attr the attr that was refused
 -- @param kind the name of its type
 -- @param ctx {pid=, cpu=, group=, cgroup=}

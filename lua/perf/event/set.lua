@@ -15,7 +15,7 @@ local M = {}
 local Set = {}
 Set.__index = Set
 
---- "0-3,6" -> {0, 1, 2, 3, 6}, the kernel's list format.
+-- "0-3,6" -> {0, 1, 2, 3, 6}, the kernel's list format.
 function M.parse_cpus(text)
   local cpus = {}
   for range in text:gmatch "[^,%s]+" do

@@ -1,4 +1,4 @@
---- Which events' counters may be read without a system call, and how to ask the kernel for that.
+-- Which events' counters may be read without a system call, and how to ask the kernel for that.
 --
 -- Those of the CPU's own PMU, counting the calling thread on every CPU, neither its children nor samples. Whether it then can be
 -- done is found out where it is done (csrc/core/counts/user_read.h): what cannot is read by read(2), and nobody sees a difference
@@ -10,7 +10,6 @@
 -- Not on a CPU with several kinds of cores: a program that is moved, between learning the counter's number and reading it, to a
 -- core that has no such counter is killed by the instruction. So is one that reads while the administrator forbids it;
 -- PERF_USER_READ=0 is for programs that must not be.
--- @module perf.event.user_read
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -26,7 +25,7 @@ local generic = { hardware = true, hw_cache = true, raw = true, [0] = true, [3] 
 
 local function set(v) return v ~= nil and v ~= false and v ~= 0 end
 
---- Ask for a thread's own event.
+-- Ask for a thread's own event.
 -- @param attr plain attr fields of a hardware event
 -- @param[opt] machine `config1` what to set in it, nil where there is no such instruction; `cores()` the PMUs of its cores;
 -- `allowed()` whether the administrator allows what has to be asked for

@@ -20,10 +20,10 @@ function M.wake(fd)
   return core.wake(fd)
 end
 
---- Whether the options limit a loop.
+-- Whether the options limit a loop.
 function M.bounded(opts) return opts ~= nil and (opts.max ~= nil or opts.duration ~= nil) end
 
---- A function that returns whether `duration` is over, from now on.
+-- A function that returns whether `duration` is over, from now on.
 -- @param[opt] duration seconds; without it the function always returns false
 function M.timer(duration)
   local ends = duration and core.seconds() + duration

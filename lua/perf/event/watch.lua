@@ -1,8 +1,7 @@
---- Finds the tracepoints that count the system calls of measurements. Their events are watched (core/counts/own_calls.h), so that
+-- Finds the tracepoints that count the system calls of measurements. Their events are watched (core/counts/own_calls.h), so that
 -- a measurement does not count its own calls.
 --
 -- They are recognized by their ids, since a table of attr fields has no name.
--- @module perf.event.watch
 local core = require "perf.core"
 
 local M = {}
@@ -28,7 +27,7 @@ end
 
 local function is_set(v) return v ~= nil and v ~= false and v ~= 0 end
 
---- Watch an event that was just opened, if it is such a tracepoint and counts the calling thread on any CPU.
+-- Watch an event that was just opened, if it is such a tracepoint and counts the calling thread on any CPU.
 -- @param ev Event
 -- @tab attr the one it was opened with
 -- @tab opts `pid`, `cpu` and `cgroup`, as for `perf.open`
@@ -47,7 +46,7 @@ local function leave_section(ok, ...)
   return ...
 end
 
---- Call a function that opens a list of events. Measurements that are under way do not count the system calls of that.
+-- Call a function that opens a list of events. Measurements that are under way do not count the system calls of that.
 -- @return what fn returns; its error passes through
 function M.apart(fn, ...)
   if not core.own_section(true) then return fn(...) end

@@ -1,5 +1,4 @@
---- What exporters share: where they post to and with what, and which answers are final.
--- @module perf.exporter.client
+-- What exporters share: where they post to and with what, and which answers are final.
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
@@ -113,7 +112,7 @@ local function headers_of(o, url)
   return headers
 end
 
---- A new exporter of a class.
+-- A new exporter of a class.
 -- @tab class with writer and rejected
 -- @string kind "otlp" or "zipkin"
 -- @tab[opt] options as perf.exporter's; the environment fills in what is missing
@@ -146,7 +145,7 @@ function M.new(class, kind, options)
     which = o.transport, warnings = warnings, useless = useless }, class)
 end
 
---- A transport for one sender.
+-- A transport for one sender.
 -- @return transport; or nil, message when there is none, or when the endpoint in the environment is invalid
 function Exporter:transport()
   if self.useless then return nil, self.useless end
@@ -160,7 +159,7 @@ end
 
 local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 
---- Post one body.
+-- Post one body.
 -- @param carrier a transport
 -- @string body JSON
 -- @string signal "traces" or "metrics"

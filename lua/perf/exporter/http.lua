@@ -1,16 +1,15 @@
---- HTTP/1.1 as an exporter needs it: one POST after another on a connection that is kept.
+-- HTTP/1.1 as an exporter needs it: one POST after another on a connection that is kept.
 --
 -- It is written over a stream, which the transport gives: send(text, deadline) and receive(deadline), which return true or some
 -- bytes, or nil, message; close(). How they wait is the transport's business: this is straight code on LuaSocket, where it
 -- runs in the sender's coroutine, and on nginx's cosockets.
--- @module perf.exporter.http
 local every = require "perf.base.pairs"
 
 local M = {}
 
 local MOST = 2 ^ 20 -- bytes of an answer: nobody here has more to say
 
---- A URL as messages show it: without its user and password.
+-- A URL as messages show it: without its user and password.
 -- @return string
 local function shown(url)
   local scheme = url:match "^%a[%w+.-]*://" or ""
@@ -18,7 +17,7 @@ local function shown(url)
 end
 M.shown = shown
 
---- Take a URL apart.
+-- Take a URL apart.
 -- @return {scheme=, host=, port=, path=, authority=}; or nil, message
 function M.parse_url(url)
   local scheme, rest = tostring(url):match "^(%a[%w+.-]*)://(.+)$"
@@ -127,7 +126,7 @@ local function read_answer(r)
   return status, headers, body, keep
 end
 
---- Post on a connection that `self` keeps between calls.
+-- Post on a connection that `self` keeps between calls.
 -- @param self a table; self.stream is the open connection
 -- @param request {url=, headers=, body=}, url parsed
 -- @param deadline by the monotonic clock, ns

@@ -1,10 +1,9 @@
---- OTLP over HTTP, in JSON: what the OpenTelemetry collector, Jaeger, Tempo and the others take at port 4318.
+-- OTLP over HTTP, in JSON: what the OpenTelemetry collector, Jaeger, Tempo and the others take at port 4318.
 --
 --     exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}
 --
 -- 64-bit numbers are strings in this format and ids hexadecimal. Counts are integer attributes: perf.page-faults and, where it
 -- can be told, perf.self.page-faults; a clock's are nanoseconds.
--- @module perf.exporter.otlp
 local every = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
@@ -121,14 +120,14 @@ local Otlp = setmetatable({}, { __index = base.Exporter })
 Otlp.__index = Otlp
 Otlp.__tostring = base.Exporter.tostring
 
---- Encodes a batch, span by span: writer:add(span) returns the size of the span in bytes, writer:finish([first, last]) returns
+-- Encodes a batch, span by span: writer:add(span) returns the size of the span in bytes, writer:finish([first, last]) returns
 -- the text of these spans (of all of them if not given).
 -- @tab resource attributes of whoever sends
 function Otlp.writer(_, resource)
   return setmetatable({ head = head(resource, "resourceSpans", "scopeSpans"), parts = {} }, Writer)
 end
 
---- The text of metrics.
+-- The text of metrics.
 -- @tab resource attributes of whoever sends
 -- @string list the metrics' JSON, with commas between
 function Otlp.metrics(_, resource, list)
@@ -146,7 +145,7 @@ function Otlp.rejected(_, body)
     type(message) == "string" and message ~= "" and "the backend says: " .. message or nil
 end
 
---- An exporter; see perf.exporter.
+-- An exporter; see perf.exporter.
 function M.new(options)
   return base.new(Otlp, "otlp", options)
 end

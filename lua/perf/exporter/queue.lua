@@ -1,19 +1,18 @@
---- A bounded queue of finished spans. What does not fit is refused, and counted by whoever put it: a tracer never waits, and
+-- A bounded queue of finished spans. What does not fit is refused, and counted by whoever put it: a tracer never waits, and
 -- never grows.
--- @module perf.exporter.queue
 local Queue = {}
 Queue.__index = Queue
 
 local M = {}
 
---- A new queue of at most `size` elements.
+-- A new queue of at most `size` elements.
 function M.new(size)
   local slots = {}
   for i = 1, size do slots[i] = false end -- all at once: a table that grows copies itself
   return setmetatable({ slots = slots, size = size, first = 1, n = 0 }, Queue)
 end
 
---- Append. Returns false when it is full.
+-- Append. Returns false when it is full.
 function Queue:push(v)
   local n = self.n
   local size = self.size
@@ -25,7 +24,7 @@ function Queue:push(v)
   return true
 end
 
---- Move up to `most` elements from the front into an array. Returns how many.
+-- Move up to `most` elements from the front into an array. Returns how many.
 function Queue:take(most, into)
   local n = self.n < most and self.n or most
   local slots, first, size = self.slots, self.first, self.size
@@ -42,12 +41,12 @@ function Queue:take(most, into)
   return n
 end
 
---- The oldest element, or nil.
+-- The oldest element, or nil.
 function Queue:peek()
   return self.n > 0 and self.slots[self.first] or nil
 end
 
---- Forget all. Returns how many that were.
+-- Forget all. Returns how many that were.
 function Queue:clear()
   local n = self:take(self.n, {})
   return n

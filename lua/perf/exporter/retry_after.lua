@@ -1,5 +1,4 @@
---- The header Retry-After, in both of its forms: a number of seconds, and a date in one of HTTP's three formats.
--- @module perf.exporter.retry_after
+-- The header Retry-After, in both of its forms: a number of seconds, and a date in one of HTTP's three formats.
 local M = {}
 
 local months = { jan = 1, feb = 2, mar = 3, apr = 4, may = 5, jun = 6, jul = 7, aug = 8, sep = 9, oct = 10, nov = 11, dec = 12 }
@@ -11,7 +10,7 @@ local function days(year, month, day)
     + math.floor((153 * (month - 3) + 2) / 5) + day - 719469
 end
 
---- A date of HTTP: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT" or "Sun Nov  6 08:49:37 1994".
+-- A date of HTTP: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT" or "Sun Nov  6 08:49:37 1994".
 -- @return seconds since 1970, or nil
 function M.date(text)
   local day, month, year, hour, minute, second =
@@ -26,7 +25,7 @@ function M.date(text)
   return days(year, month, tonumber(day)) * 86400 + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
 end
 
---- How long a backend asks us to wait.
+-- How long a backend asks us to wait.
 -- @tab headers of the answer, by name in lower case. Its `date` is the backend's current time; without it our clock is used.
 -- @return seconds from 0, or nil
 function M.seconds(headers)

@@ -1,4 +1,4 @@
---- From finished spans to a backend: a bounded queue, batches, retries. The program never waits for it.
+-- From finished spans to a backend: a bounded queue, batches, retries. The program never waits for it.
 --
 -- A sender is one straight function, `deliver`: wait for a batch, encode it, post it, retry later if that fails. It runs in a
 -- coroutine that yields wherever it would wait, and `step` resumes it. The tracer calls `step` when spans finish, an event loop
@@ -7,7 +7,6 @@
 -- nginx does.
 --
 -- Always made = sent + dropped + queued, where the spans of a batch that is being sent count as queued.
--- @module perf.exporter.sender
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.core"
 local clock = require "perf.base.clock"
@@ -231,7 +230,7 @@ local function step_in_timer(self, now)
   end
 end
 
---- Continue for a moment, without waiting.
+-- Continue for a moment, without waiting.
 -- @return seconds until the next call is due; nil when there is nothing to do
 function Sender:step()
   local now = clock.now()
@@ -263,7 +262,7 @@ function Sender:step()
   return self.work and math.max(self.next_step - after, 0) / 1e9 or nil
 end
 
---- A span is finished.
+-- A span is finished.
 -- @param span a Span that nobody changes any more
 -- @return whether a step is due
 function Sender:add(span)
@@ -279,7 +278,7 @@ function Sender:add(span)
   return queue.n >= self.most or finished_at(span) >= self.next_step
 end
 
---- Send everything that is queued now: wait for that, and retry. In nginx it does not wait: a timer sends.
+-- Send everything that is queued now: wait for that, and retry. In nginx it does not wait: a timer sends.
 -- @param limit seconds
 -- @return true, or nil, message, "ETIMEDOUT", or "EIO" when spans were dropped since the last flush
 function Sender:flush(limit)
@@ -306,7 +305,7 @@ function Sender:flush(limit)
   return true
 end
 
---- Send what can be sent in `limit` seconds (10), and drop the rest. Idempotent.
+-- Send what can be sent in `limit` seconds (10), and drop the rest. Idempotent.
 -- @param limit seconds
 -- @param at_end whether the program ends
 -- @return as `flush`
@@ -329,7 +328,7 @@ function Sender:close(limit, at_end)
   return ok, message, code
 end
 
---- In the child of a fork: drop the queue and the connection, which belong to the parent.
+-- In the child of a fork: drop the queue and the connection, which belong to the parent.
 function Sender:forked()
   self.generation = core.fork_generation()
   self.queue:clear()
@@ -347,7 +346,7 @@ local function keep_libraries()
   if type(class) == "table" then class.__gc = nil end
 end
 
---- A new sender.
+-- A new sender.
 -- @param exporter returned by perf.exporter.*, or a function
 -- @param options resource (a function), queue (spans), batch (spans), bytes (of a request), delay (seconds until a batch that is
 -- not full is sent), retry (seconds for which a batch is retried), metrics

@@ -1,7 +1,6 @@
---- Leaves the cost of sending out of the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
+-- Leaves the cost of sending out of the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
 -- within a span, or another tracer. Each list of events keeps the sum of that cost, and a span subtracts what was added to the
 -- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
--- @module perf.exporter.sending
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local fast = require "perf.counts.read"
@@ -11,7 +10,7 @@ local M = {}
 local watched = setmetatable({}, { __mode = "k" }) -- the lists that spans are counted by
 local sending = false
 
---- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is
+-- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is
 -- replaced and never changed in place, since spans keep its earlier values.
 -- @param list returned by measure.lookup
 -- @return list
@@ -20,7 +19,7 @@ function M.watch(list)
   return list
 end
 
---- Subtract the cost that was added to a list's sum.
+-- Subtract the cost that was added to a list's sum.
 -- @param counts of a span that has just stopped counting by the list
 -- @param list
 -- @param before the value of list.sending when the span began
@@ -44,7 +43,7 @@ local function done(costs, ok, ...)
   return ...
 end
 
---- Call a function that sends.
+-- Call a function that sends.
 -- @func fn
 -- @param ... its arguments
 -- @return what fn returns; its error passes through

@@ -1,5 +1,4 @@
---- What finished spans counted: total and self, each by its label, for exporters and histograms.
--- @module perf.exporter.span_counts
+-- What finished spans counted: total and self, each by its label, for exporters and histograms.
 local counts = require "perf.counts"
 
 local M = {}
@@ -14,7 +13,7 @@ local function among(label, rows, values, n)
   return false
 end
 
---- What a finished span counted: calls put(label, unit, total, self) for each event that has a count, once for each label: what
+-- What a finished span counted: calls put(label, unit, total, self) for each event that has a count, once for each label: what
 -- the span asked for itself and the tracer counts too is the tracer's. self is nil where it cannot be told.
 function M.each(self, put_count)
   local c = self.given or self.counted
@@ -53,7 +52,7 @@ function M.each(self, put_count)
   end
 end
 
---- Whether a finished span has a count that an attribute's key stands for: "perf.page-faults", "perf.self.page-faults". A key
+-- Whether a finished span has a count that an attribute's key stands for: "perf.page-faults", "perf.self.page-faults". A key
 -- comes once, and the count is what was put there last.
 function M.has(self, key)
   if key:sub(1, 5) ~= "perf." then return false end

@@ -1,11 +1,10 @@
---- Zipkin's v2 JSON, which Zipkin and Jaeger take at port 9411.
+-- Zipkin's v2 JSON, which Zipkin and Jaeger take at port 9411.
 --
 --     exporter = perf.exporter.zipkin {endpoint = "http://127.0.0.1:9411/api/v2/spans"}
 --
 -- Times are whole microseconds there and tags are strings, so a count of 64 bits stays exact. Zipkin has no status: an error is
 -- the tag "error", and no counts of what limits dropped: these are the tags otel.dropped_attributes_count, ..._events_count and
 -- ..._links_count. The server turns names into lower case.
--- @module perf.exporter.zipkin
 local every = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
@@ -87,7 +86,7 @@ local Zipkin = setmetatable({}, { __index = base.Exporter })
 Zipkin.__index = Zipkin
 Zipkin.__tostring = base.Exporter.tostring
 
---- Encodes a batch, span by span, as the writer of perf.exporter.otlp does.
+-- Encodes a batch, span by span, as the writer of perf.exporter.otlp does.
 -- @tab resource attributes of whoever sends; Zipkin takes the service's name
 function Zipkin.writer(_, resource)
   return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)
@@ -95,7 +94,7 @@ end
 
 function Zipkin.rejected() return 0 end
 
---- An exporter; see perf.exporter.
+-- An exporter; see perf.exporter.
 function M.new(options)
   return base.new(Zipkin, "zipkin", options)
 end

@@ -1,15 +1,14 @@
---- Small files of sysfs and tracefs.
--- @module perf.kernel.files
+-- Small files of sysfs and tracefs.
 
 local files = {}
 
---- May text be one part of a path?  Nothing that it names can then lie outside the directory it is looked up in.
+-- May text be one part of a path?  Nothing that it names can then lie outside the directory it is looked up in.
 -- @string text
 function files.is_name(text)
   return text ~= "" and text ~= "." and text ~= ".." and not text:find("[/%c]")
 end
 
---- A file's text without the newline at its end.
+-- A file's text without the newline at its end.
 -- @string path
 -- @return string, or nil when it cannot be read
 function files.read(path)
@@ -20,13 +19,13 @@ function files.read(path)
   return text and (text:gsub("\n+$", ""))
 end
 
---- A glob ("*", "?") as an anchored Lua pattern.
+-- A glob ("*", "?") as an anchored Lua pattern.
 -- @string glob
 function files.pattern(glob)
   return "^" .. glob:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("[*?]", {["*"] = ".*", ["?"] = "."}) .. "$"
 end
 
---- Does text have the glob's shape, or, without * and ?, contain it?
+-- Does text have the glob's shape, or, without * and ?, contain it?
 -- @string text
 -- @string[opt] glob every text when nil
 function files.matches(text, glob)

@@ -1,8 +1,7 @@
---- What /proc and /sys say of this machine and this thread. Everything is read when asked for and nothing is kept, since
+-- What /proc and /sys say of this machine and this thread. Everything is read when asked for and nothing is kept, since
 -- an administrator may change it between two calls, and nothing is read when the module is loaded.
 --
 -- Specs point `host.root` at a tree of their own; with it every path begins.
--- @module perf.kernel.host
 local core = require "perf.core"
 local idle = require "perf.event.idle"
 
@@ -11,7 +10,7 @@ local M = { root = "" }
 local codes = { [1] = "EPERM", [2] = "ENOENT", [5] = "EIO", [12] = "ENOMEM", [13] = "EACCES", [20] = "ENOTDIR",
   [21] = "EISDIR", [22] = "EINVAL", [23] = "ENFILE", [24] = "EMFILE" }
 
---- The text of a small file.
+-- The text of a small file.
 -- @param path absolute path
 -- @return string; or nil, message, code
 function M.slurp(path)
@@ -24,7 +23,7 @@ function M.slurp(path)
   return text
 end
 
---- The first line of a small file, without its end.
+-- The first line of a small file, without its end.
 -- @return string; or nil, message, code
 function M.line(path)
   local text, message, code = M.slurp(path)
@@ -32,7 +31,7 @@ function M.line(path)
   return text:match "^[^\n]*"
 end
 
---- The number that a file begins with.
+-- The number that a file begins with.
 -- @return number; or nil, message, code
 function M.number(path)
   local text, message, code = M.slurp(path)
@@ -42,14 +41,14 @@ function M.number(path)
   return n
 end
 
---- Whether a file can be opened.
+-- Whether a file can be opened.
 function M.readable(path)
   local f = io.open(M.root .. path, "r")
   if f then f:close() end
   return f ~= nil
 end
 
---- The names in a directory, sorted.
+-- The names in a directory, sorted.
 -- @return array of strings; or nil, message, code
 function M.list(path)
   local names, message, code = core.listdir(M.root .. path)
@@ -58,7 +57,7 @@ function M.list(path)
   return names
 end
 
---- A number of sysctl, by its name: "kernel.perf_event_paranoid".
+-- A number of sysctl, by its name: "kernel.perf_event_paranoid".
 -- @return number; or nil, message, code
 function M.sysctl(name)
   return M.number("/proc/sys/" .. name:gsub("%.", "/"))
@@ -67,7 +66,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- This thread: who it is and what it may
 
---- The threads of a process.
+-- The threads of a process.
 -- @return array of thread ids, sorted; or nil, message, code ("ESRCH" when there is no such process)
 function M.threads(pid)
   local names, message, code = core.listdir(M.root .. ("/proc/%d/task"):format(pid))
@@ -78,7 +77,7 @@ function M.threads(pid)
   return list
 end
 
---- The lines of /proc/PID/status; of the calling thread without a pid, since capabilities and seccomp are a thread's.
+-- The lines of /proc/PID/status; of the calling thread without a pid, since capabilities and seccomp are a thread's.
 -- @return {Uid = "0\t0\t0\t0", CapEff = "...", ...}; or nil, message, code
 function M.status(pid)
   local text, message, code = M.slurp(pid and ("/proc/%d/status"):format(pid) or "/proc/thread-self/status")
@@ -89,7 +88,7 @@ function M.status(pid)
   return t
 end
 
---- The effective user id of a process, of the calling thread without a pid; nil when /proc does not tell.
+-- The effective user id of a process, of the calling thread without a pid; nil when /proc does not tell.
 function M.uid(pid)
   local status = M.status(pid)
   local uid = status and status.Uid and status.Uid:match "^%d+%s+(%d+)"
@@ -99,7 +98,7 @@ end
 
 local capability = { kill = 5, ipc_lock = 14, sys_ptrace = 19, sys_admin = 21, perfmon = 38, bpf = 39 }
 
---- Whether the thread is in a user namespace of its own, where capabilities (and uid 0) say nothing to perf.
+-- Whether the thread is in a user namespace of its own, where capabilities (and uid 0) say nothing to perf.
 function M.in_user_namespace()
   local map = M.slurp "/proc/self/uid_map"
   if not map then return false end
@@ -107,7 +106,7 @@ function M.in_user_namespace()
   return not (inside == "0" and outside == "0" and count == "4294967295")
 end
 
---- Whether the calling thread has a capability: "perfmon", "sys_admin", "bpf", "ipc_lock", "sys_ptrace", "kill".
+-- Whether the calling thread has a capability: "perfmon", "sys_admin", "bpf", "ipc_lock", "sys_ptrace", "kill".
 -- One that only a user namespace gives does not count.
 function M.capable(name)
   local bit = capability[name]
@@ -119,18 +118,18 @@ function M.capable(name)
   return digit ~= nil and math.floor(digit / 2 ^ (bit % 4)) % 2 == 1
 end
 
---- Whether the calling thread is above kernel.perf_event_paranoid: CAP_PERFMON, or CAP_SYS_ADMIN which includes it.
+-- Whether the calling thread is above kernel.perf_event_paranoid: CAP_PERFMON, or CAP_SYS_ADMIN which includes it.
 function M.privileged()
   return M.capable "perfmon" or M.capable "sys_admin"
 end
 
---- The thread's seccomp mode: 0 none, 1 strict, 2 filter.
+-- The thread's seccomp mode: 0 none, 1 strict, 2 filter.
 function M.seccomp()
   local status = M.status()
   return status and tonumber(status.Seccomp) or 0
 end
 
---- The path of the program that runs, for commands such as setcap.
+-- The path of the program that runs, for commands such as setcap.
 function M.program()
   local maps = M.slurp "/proc/self/maps" or ""
   return maps:match "^[^\n]-(/[^\n]*)" or maps:match "\n[^\n]-(/[^\n]*)" or "the interpreter"
@@ -139,7 +138,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- The machine
 
---- kernel.perf_event_paranoid.
+-- kernel.perf_event_paranoid.
 -- @return integer; or nil, message, "ENOENT" on a kernel without perf events
 function M.paranoid()
   local level, message, code = M.sysctl "kernel.perf_event_paranoid"
@@ -150,7 +149,7 @@ function M.paranoid()
   return nil, message, code
 end
 
---- kernel.perf_event_max_stack: the frames of a callchain.
+-- kernel.perf_event_max_stack: the frames of a callchain.
 -- @return integer; or nil, message, code
 function M.max_stack()
   return M.sysctl "kernel.perf_event_max_stack"
@@ -158,7 +157,7 @@ end
 
 local cpu_dir = "/sys/devices/system/cpu/"
 
---- A list of CPUs as sysfs writes them ("0-3,8"): "online", "possible" or "present".
+-- A list of CPUs as sysfs writes them ("0-3,8"): "online", "possible" or "present".
 -- @return a function that tells whether a CPU is in it, the text, how many there are; or nil
 function M.cpus(which)
   local text = M.line(cpu_dir .. which)
@@ -181,7 +180,7 @@ end
 
 local devices = "/sys/bus/event_source/devices/"
 
---- The PMUs that sysfs knows: array of {name=, type=, cpumask=, cpus=}, by name.
+-- The PMUs that sysfs knows: array of {name=, type=, cpumask=, cpus=}, by name.
 function M.pmus()
   local list = {}
   for _, name in ipairs(M.list(devices) or {}) do
@@ -191,14 +190,14 @@ function M.pmus()
   return list
 end
 
---- The PMU of a name or of a number of attr.type; nil when sysfs has none.
+-- The PMU of a name or of a number of attr.type; nil when sysfs has none.
 function M.pmu(which)
   for _, pmu in ipairs(M.pmus()) do
     if pmu.name == which or pmu.type == which then return pmu end
   end
 end
 
---- Whether this is a virtual machine, as far as it shows.
+-- Whether this is a virtual machine, as far as it shows.
 function M.virtual()
   local cpuinfo = M.slurp "/proc/cpuinfo" or ""
   if (" " .. (cpuinfo:match "\nflags%s*:([^\n]*)" or "") .. " "):find(" hypervisor ", 1, true) then return true end
@@ -209,13 +208,13 @@ function M.virtual()
   return M.readable "/sys/hypervisor/type" or M.list "/proc/device-tree/hypervisor" ~= nil
 end
 
---- Whether this is a container, as far as it shows.
+-- Whether this is a container, as far as it shows.
 function M.container()
   return M.readable "/.dockerenv" or M.readable "/run/.containerenv"
     or (M.slurp "/proc/1/environ" or ""):find "container=" ~= nil
 end
 
---- Where tracefs is and how it can be used.
+-- Where tracefs is and how it can be used.
 -- @return its path; or nil, and "unmounted", or "unreadable" and the path
 function M.tracefs()
   local usual = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" }

@@ -1,4 +1,4 @@
---- PMUs: what counts, as sysfs describes it.
+-- PMUs: what counts, as sysfs describes it.
 --
 --     ROOT/NAME/type             attr.type
 --     ROOT/NAME/format/TERM      "config:0-7,32-35": where a term's bits go in attr
@@ -10,8 +10,6 @@
 --
 -- An object holds the root, so that a test can show it another machine.  Nothing is read before it is asked for, each
 -- file at most once, and a missing file is a missing fact, not an error.
---
--- @module perf.kernel.pmu
 
 local core = require "perf.core"
 local files = require "perf.kernel.files"
@@ -21,7 +19,7 @@ local pmu = {}
 local Pmus, Pmu = {}, {}
 Pmus.__index, Pmu.__index = Pmus, Pmu
 
---- The PMUs below a root.
+-- The PMUs below a root.
 -- @string[opt="/sys/bus/event_source/devices"] root
 function pmu.new(root)
   return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}}, Pmus)
@@ -39,7 +37,7 @@ local function sorted(list)
   return list
 end
 
---- Names of all PMUs, sorted.
+-- Names of all PMUs, sorted.
 -- @treturn {string,...}
 function Pmus:names()
   return sorted(core.listdir(self.root) or {})
@@ -60,7 +58,7 @@ local function folded(names)
   return #out > 0 and table.concat(out, ", ") or "none (is sysfs mounted?)"
 end
 
---- One PMU.
+-- One PMU.
 -- @string name
 -- @return[1] Pmu
 -- @return[2] nil, message, "ENODEV"
@@ -77,7 +75,7 @@ function Pmus:get(name)
   return found
 end
 
---- The name that a box shares with others (uncore_imc of uncore_imc_0 and uncore_imc_1), or its own.
+-- The name that a box shares with others (uncore_imc of uncore_imc_0 and uncore_imc_1), or its own.
 -- @string name
 -- @treturn string
 function Pmus:family(name)
@@ -95,7 +93,7 @@ local function of_family(name, family)
   return name == family or short == family
 end
 
---- The PMUs that a name in an event stands for: itself, a family, or a glob.
+-- The PMUs that a name in an event stands for: itself, a family, or a glob.
 -- @string name
 -- @return[1] array of Pmu
 -- @return[2] nil, message, "ENODEV"
@@ -116,7 +114,7 @@ function Pmus:match(name)
   return nil, ("no PMU '%s' here; there are: %s"):format(name, folded(self:names())), "ENODEV"
 end
 
---- The PMUs of the CPU cores: several on a hybrid CPU.
+-- The PMUs of the CPU cores: several on a hybrid CPU.
 -- @treturn {Pmu,...}
 function Pmus:cores()
   if not self.core_list then
@@ -131,7 +129,7 @@ function Pmus:cores()
   return self.core_list
 end
 
---- The PMUs that have an event of that name.
+-- The PMUs that have an event of that name.
 -- @string event
 -- @treturn {Pmu,...}
 function Pmus:with_event(event)
@@ -153,14 +151,14 @@ local function once(self, key, make)
   return fact or nil
 end
 
---- A file's text: "cpumask", "cpus", "nr_addr_filters", "caps/max_precise" ...
+-- A file's text: "cpumask", "cpus", "nr_addr_filters", "caps/max_precise" ...
 -- @string file
 -- @treturn ?string
 function Pmu:text(file)
   return once(self, file, function() return files.read(self.path .. "/" .. file) end)
 end
 
---- Does it count on CPU cores, and so the generic hardware events?
+-- Does it count on CPU cores, and so the generic hardware events?
 function Pmu:is_core()
   return self.name == "cpu" or self:text("cpus") ~= nil
 end
@@ -180,7 +178,7 @@ local function parse_format(text)
   return width > 0 and {field = field, ranges = ranges, width = width, text = text} or nil
 end
 
---- Where a term's bits go.
+-- Where a term's bits go.
 -- @string term
 -- @treturn ?{field=string,ranges={{int,int},...},width=int,text=string}
 function Pmu:format(term)
@@ -199,7 +197,7 @@ local function listing(self, directory, keep)
   end)
 end
 
---- Names of all terms, sorted.
+-- Names of all terms, sorted.
 function Pmu:formats()
   return listing(self, "format")
 end
@@ -210,7 +208,7 @@ local function is_event(name)
   return not SUFFIX[name:match("%.([^.]*)$") or ""]
 end
 
---- Names of all events that sysfs lists, sorted.
+-- Names of all events that sysfs lists, sorted.
 function Pmu:events()
   return listing(self, "events", is_event)
 end
@@ -224,12 +222,12 @@ function Pmu:lower_events()
   end)
 end
 
---- Names of all capabilities, sorted.
+-- Names of all capabilities, sorted.
 function Pmu:caps()
   return listing(self, "caps")
 end
 
---- An event that sysfs lists.
+-- An event that sysfs lists.
 -- @string name in any case
 -- @treturn ?{terms=string,scale=number,unit=string,per_pkg=boolean,snapshot=boolean}
 function Pmu:event(name)
@@ -250,13 +248,13 @@ function Pmu:event(name)
   end)
 end
 
---- The highest precise_ip that the PMU takes, as far as it says.
+-- The highest precise_ip that the PMU takes, as far as it says.
 -- @treturn int 0 when it does not say
 function Pmu:max_precise()
   return tonumber(self:text("caps/max_precise") or "") or 0
 end
 
---- Everything about it as a plain table.
+-- Everything about it as a plain table.
 -- @treturn {name=,type=,cpumask=,cpus=,nr_addr_filters=,caps={name=text},formats={name=text},events={name=event}}
 function Pmu:describe()
   local out = {
@@ -269,7 +267,7 @@ function Pmu:describe()
   return out
 end
 
---- The machine's own.
+-- The machine's own.
 pmu.here = pmu.new()
 
 return pmu

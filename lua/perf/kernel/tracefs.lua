@@ -1,12 +1,10 @@
---- Tracepoints: their ids and names in tracefs.
+-- Tracepoints: their ids and names in tracefs.
 --
 -- Tracefs is mounted at /sys/kernel/tracing, in older setups under debugfs; it may be unmounted or root's alone.  An
 -- object holds where to look, so that a test can look elsewhere; nothing is read before it is asked for.
 --
 --     ROOT/events/GROUP/NAME/id     decimal, attr.config of PERF_TYPE_TRACEPOINT
 --     ROOT/available_events         GROUP:NAME, one a line
---
--- @module perf.kernel.tracefs
 
 local core = require "perf.core"
 local files = require "perf.kernel.files"
@@ -20,13 +18,13 @@ local REMEDY = {
   EACCES = "run as root, or let root remount it with mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing",
 }
 
---- An object that looks into these roots, first to last.
+-- An object that looks into these roots, first to last.
 -- @tparam[opt] {string,...} roots
 function tracefs.new(roots)
   return setmetatable({roots = roots or {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}, ids = {}}, Tracefs)
 end
 
---- The root that can be read.
+-- The root that can be read.
 -- @return[1] string
 -- @return[2] nil, message, "ENOENT" or "EACCES"
 function Tracefs:root()
@@ -40,7 +38,7 @@ function Tracefs:root()
   return nil, ("no tracepoints can be looked up (%s): %s"):format(table.concat(tried, "; "), REMEDY[code] or code), code
 end
 
---- A tracepoint's id.
+-- A tracepoint's id.
 -- @string group
 -- @string name both without a slash
 -- @return[1] integer
@@ -62,7 +60,7 @@ function Tracefs:id(group, name)
   return nil, ("no tracepoint '%s' in %s/events"):format(key, root), "ENOENT", true
 end
 
---- All tracepoints that perf_event_open(2) takes.
+-- All tracepoints that perf_event_open(2) takes.
 -- @return[1] sorted array of "group:name"
 -- @return[2] nil, message, code
 function Tracefs:names()
@@ -82,7 +80,7 @@ function Tracefs:names()
   return out
 end
 
---- The machine's own.
+-- The machine's own.
 tracefs.here = tracefs.new()
 
 return tracefs

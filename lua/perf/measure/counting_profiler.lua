@@ -179,7 +179,7 @@ function M.cache_profiler(opts)
   return p, message, code
 end
 
---- Count a list of events; in user space only where counting the kernel is not permitted.
+-- Count a list of events; in user space only where counting the kernel is not permitted.
 -- @tparam table list names or attrs, an array
 -- @tparam table opts `pid`, `cpu`, `cgroup`, `inherit`
 -- @return Profiler, or nil, message, code

@@ -1,11 +1,10 @@
---- Closing the idle lists of perf.measure when something else needs their resources.
+-- Closing the idle lists of perf.measure when something else needs their resources.
 --
 -- A list is idle when no measurement of it runs, in any coroutine, and nothing holds it (perf.bench between its runs, a paused
 -- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
 -- that an error ended is counted as running for ever. So if no list is idle by that count, the garbage collector decides: a
 -- running measurement refers to its meter, from its stack or its span, and the caches of perf.measure drop their references
 -- meanwhile.
--- @module perf.measure.idle_lists
 local every = require "perf.base.pairs"
 
 local M = {}
@@ -14,7 +13,7 @@ local weak_keys, weak_values, weak_both = { __mode = "k" }, { __mode = "v" }, { 
 
 local holders = setmetatable({}, weak_keys) -- by meter, which the copies of a set share: {holder = true}, if there ever was one
 
---- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
+-- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
 -- @param set returned by perf.measure's `lookup`
 -- @param holder a table
 function M.hold(set, holder)
@@ -22,7 +21,7 @@ function M.hold(set, holder)
   holders[set.meter], all[holder] = all, true
 end
 
---- The holder does not need it any more.
+-- The holder does not need it any more.
 function M.drop(set, holder)
   local all = holders[set.meter]
   if all then all[holder] = nil end
@@ -33,7 +32,7 @@ local function is_held(set)
   return all ~= nil and next(all) ~= nil
 end
 
---- Remove a list from the caches of its thread; it is closed when nothing uses it any more.
+-- Remove a list from the caches of its thread; it is closed when nothing uses it any more.
 local function forget(mine, key)
   local sets, order = mine.sets, mine.order
   local lists = sets[key].lists
@@ -55,7 +54,7 @@ local function close_groups(groups)
   for i = 1, #groups do groups[i]:close() end
 end
 
---- Close a list; callers that still have its set see `released`.
+-- Close a list; callers that still have its set see `released`.
 -- @param mine {sets=, order=} of its thread
 -- @param key its key in both
 function M.close(mine, key)
@@ -71,7 +70,7 @@ function M.close(mine, key)
   close_groups(set.groups)
 end
 
---- Close the idle list that was used least recently.
+-- Close the idle list that was used least recently.
 -- @param threads array or map of {sets=, order=}
 -- @param what the resource that it must take: a key of set.takes
 -- @return whether there was one
@@ -136,7 +135,7 @@ local function take_back(g, complete)
   end
 end
 
---- Close the lists whose measurements will never end. Collects garbage.
+-- Close the lists whose measurements will never end. Collects garbage.
 -- @param threads as for close_oldest
 -- @param what as for close_oldest
 -- @param complete function(set, key): add to a new set what perf.measure needs besides its meter

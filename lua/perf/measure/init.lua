@@ -183,7 +183,7 @@ local function open_any(events)
   bad_list("list of events or function expected, got " .. type(events))
 end
 
---- The open set of a list of events: meter, layout, words, groups.
+-- The open set of a list of events: meter, layout, words, groups.
 -- @param[opt] events nil for the default list, a string or a table
 -- @return set; or nil, message, code when the machine refuses it. Raises for an unknown event.
 function M.lookup(events)
@@ -259,7 +259,7 @@ end or function(first, ...) -- the same by two calls
   return measure_slowly(first, ...)
 end
 
---- Close the lists that the calling thread has open; the next use opens them again.
+-- Close the lists that the calling thread has open; the next use opens them again.
 function M._release()
   local mine = by_thread[current_token]
   while mine and mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end

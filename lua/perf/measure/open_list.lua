@@ -1,6 +1,5 @@
---- Opening what perf.measure reads: a list of events as few kernel groups as possible, one for each PMU, split again where the
+-- Opening what perf.measure reads: a list of events as few kernel groups as possible, one for each PMU, split again where the
 -- counters do not suffice, so that every event gets its turn and those of one group are compared over the same instants.
--- @module perf.measure.open_list
 local core = require "perf.core"
 local counts = require "perf.counts"
 local idle = require "perf.event.idle"
@@ -134,7 +133,7 @@ local function taken(groups, source)
   return takes
 end
 
---- Open a list of events.
+-- Open a list of events.
 -- @param specs returned by names.resolve, in the order asked
 -- @return {meter=, words=, layout=, groups=, takes=}; or nil, message, code, and nothing left open
 function M.open(specs)
@@ -183,7 +182,7 @@ end
 
 local software_takes = { any = true }
 
---- Open a list that was opened before: in another thread, before a fork, before it was released.
+-- Open a list that was opened before: in another thread, before a fork, before it was released.
 -- @param set returned by `open`, with a `plan`
 -- @return as `open`; nil if the kernel refuses it now
 function M.reopen(set)
@@ -209,7 +208,7 @@ local function usage_set()
     takes = {} }
 end
 
---- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
+-- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
 -- accounting where perf_event_open is refused.
 -- @return as `open`
 function M.open_default()

@@ -1,5 +1,4 @@
---- Breakpoints: attr fields of an address that is watched.
--- @module perf.names.breakpoint
+-- Breakpoints: attr fields of an address that is watched.
 
 local core = require "perf.core"
 local generic = require "perf.names.generic"
@@ -14,7 +13,7 @@ local function execute_length()
   return (machine:find("^aarch64") or machine:find("^arm") or not machine:find("64")) and 4 or 8
 end
 
---- The bits of an access such as "rw".
+-- The bits of an access such as "rw".
 -- @string text
 -- @treturn ?int nil when text is not one to three different letters of r, w, x
 function breakpoint.access(text)
@@ -27,7 +26,7 @@ function breakpoint.access(text)
   return bits > 0 and bits or nil
 end
 
---- The attr.
+-- The attr.
 -- @param addr 64-bit address
 -- @int[opt] len bytes; 4, and for execution what the machine wants
 -- @int[opt=3] bits as breakpoint.access returns

@@ -1,11 +1,9 @@
---- Names of the generic cache events: CACHE[-OP][-RESULT], in any case and in every spelling that perf(1) takes.
+-- Names of the generic cache events: CACHE[-OP][-RESULT], in any case and in every spelling that perf(1) takes.
 --
 --     L1-dcache-load-misses   =  l1d-read-miss   =  L1-data-load-misses
 --     LLC-loads               =  LLC  =  llc-refs
 --
 -- config = cache | op << 8 | result << 16.  Without OP it is a load, without RESULT an access.
---
--- @module perf.names.cache
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -62,7 +60,7 @@ local function valid(c, op)
   return c.ops:find(op.name:sub(1, 1) == "l" and "r" or op.name:sub(1, 1) == "s" and "w" or "p", 1, true) ~= nil
 end
 
---- The canonical name of a combination of rows.
+-- The canonical name of a combination of rows.
 function cache.name(c, op, result)
   if result.value == 0 then return c.name .. "-" .. op.plural end
   return c.name .. "-" .. op.name .. "-" .. result.name
@@ -78,7 +76,7 @@ local function describe(c, op, result)
   return ("%s of %s"):format(what:gsub("^%l", string.upper), LONG[c.sym] or c.name)
 end
 
---- Parse a name.
+-- Parse a name.
 -- @string text
 -- @return[1] config and a description
 -- @return[2] nil
@@ -104,7 +102,7 @@ function cache.parse(text)
   return c.value + op.value * 256 + result.value * 65536, describe(c, op, result)
 end
 
---- Every valid combination, in the kernel's order.
+-- Every valid combination, in the kernel's order.
 -- @tparam[opt] {row,...} caches
 -- @tparam[opt] {row,...} ops
 -- @tparam[opt] {row,...} results
@@ -124,7 +122,7 @@ function cache.all(caches, ops, results)
   return out
 end
 
---- The row that a spelling or a value stands for.
+-- The row that a spelling or a value stands for.
 -- @string what "cache", "op" or "result"
 -- @param key a name in any spelling, or the kernel's number
 -- @return the row, or nil
@@ -136,7 +134,7 @@ function cache.row(what, key)
   end
 end
 
---- The canonical names of the rows of "cache", "op" or "result".
+-- The canonical names of the rows of "cache", "op" or "result".
 function cache.names_of(what)
   local out = {}
   for i, row in ipairs(get()[what].rows) do out[i] = row.name end

@@ -1,10 +1,8 @@
---- Terms into attr fields, by what a PMU's sysfs directory says of them.
+-- Terms into attr fields, by what a PMU's sysfs directory says of them.
 --
 -- A term is, in this order: the name of one of the PMU's events (it stands for that event's own terms, which those
 -- beside it override), a term that every PMU takes, one of the PMU's format files, rNNN, or on a core PMU the name of
 -- a generic event.  The bits of all are put together at the end, so that overriding one leaves nothing of it behind.
---
--- @module perf.names.config
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -96,7 +94,7 @@ function Builder:term(term)
   unknown(pmu, term, self.fail)
 end
 
---- The attr fields of an event of one PMU.
+-- The attr fields of an event of one PMU.
 -- @tparam Pmu pmu
 -- @tparam table list what terms.parse returned
 -- @func fail fail(at, format, ...) raises

@@ -1,5 +1,4 @@
---- Events that have a name without any PMU or file: hardware, software, cache, rNNN, TYPE:CONFIG.
--- @module perf.names.generic
+-- Events that have a name without any PMU or file: hardware, software, cache, rNNN, TYPE:CONFIG.
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -28,7 +27,7 @@ local function index()
   return by_name
 end
 
---- A hardware, software or cache event.
+-- A hardware, software or cache event.
 -- @string text its name, in any case
 -- @return[1] {kind=, type=, config=, unit=, description=}
 -- @return[2] nil
@@ -43,7 +42,7 @@ function generic.find(text)
   return nil, about
 end
 
---- rNNN or TYPE:CONFIG.
+-- rNNN or TYPE:CONFIG.
 -- @string text
 -- @return[1] {kind="raw", type=, config=}
 -- @return[2] nil
@@ -63,7 +62,7 @@ function generic.numeric(text)
   return {kind = "raw", type = kind, config = config}
 end
 
---- All names, in no order.
+-- All names, in no order.
 -- @return array
 function generic.names()
   local out = {}
@@ -72,7 +71,7 @@ function generic.names()
   return out
 end
 
---- The name of an attr that carries none, as perf(1) would print it.
+-- The name of an attr that carries none, as perf(1) would print it.
 -- @tparam table attr attr fields
 function generic.describe(attr)
   defs = defs or core.defs()

@@ -1,4 +1,4 @@
---- Events as a caller gives them, names and tables, into attr fields.
+-- Events as a caller gives them, names and tables, into attr fields.
 --
 -- A resolved event is
 --
@@ -13,8 +13,6 @@
 --
 -- A mistake raises at the line that called the public function; what the machine lacks (tracefs, a PMU) returns
 -- nil, message, code.
---
--- @module perf.names
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -32,7 +30,7 @@ local names = {split = lists.split, expand = lists.expand, wrong_list = lists.wr
 local Names = {}
 Names.__index = Names
 
---- A resolver for a machine.
+-- A resolver for a machine.
 -- @tparam[opt] Pmus pmus this machine's when nil
 -- @tparam[opt] Tracefs tracepoints this machine's when nil
 function names.new(pmus, tracepoints)
@@ -188,7 +186,7 @@ function Names:table(spec)
   return found
 end
 
---- Resolve an event.
+-- Resolve an event.
 -- @tparam string|table spec
 -- @see names.resolve
 function Names:resolve(spec)
@@ -199,7 +197,7 @@ end
 
 local Attr = {}
 
---- One attr of a resolved event as the public functions return it: its own keys are attr fields, and label, unit,
+-- One attr of a resolved event as the public functions return it: its own keys are attr fields, and label, unit,
 -- scale, kind and description can be read from it.
 -- @tparam table found a resolved event
 -- @treturn table
@@ -228,7 +226,7 @@ end
 
 local here = names.new()
 
---- Resolve an event.
+-- Resolve an event.
 -- @tparam string|table spec a name; a table of attr fields, with `event` (a name, or what perf.tracepoint and its like
 -- return) filling in those that it does not have itself, and `label`, `unit`, `scale`, `modifiers`; or a resolved event
 -- @return[1] the resolved event, its tables fresh

@@ -1,10 +1,8 @@
---- What can be named: events, PMUs, tracepoints, as tables that print well.
+-- What can be named: events, PMUs, tracepoints, as tables that print well.
 --
 -- A pattern is part of a name; with * or ? it is a glob over the whole name; with ^, $, % or [ a Lua pattern.  The name
 -- of a kind (hardware, software, cache, pmu, tracepoint, raw, breakpoint) also stands for all of that kind.  Case does
 -- not matter.
---
--- @module perf.names.list
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -29,11 +27,11 @@ local function matcher(pattern)
   return function(name) return files.matches(name:lower(), lower) end
 end
 
---- Raise unless the pattern can be used.
+-- Raise unless the pattern can be used.
 -- @string[opt] pattern
 function list.check(pattern) matcher(pattern) end
 
---- The names that a pattern selects.
+-- The names that a pattern selects.
 -- @tparam {string,...} all
 -- @string[opt] pattern
 function list.select(all, pattern)
@@ -92,7 +90,7 @@ local function descriptors(pmus, add)
   add{name = "mem:ADDRESS[/LENGTH][:rwx]", kind = "breakpoint", description = "Accesses of an address"}
 end
 
---- The events of a machine.
+-- The events of a machine.
 -- @tparam Pmus pmus
 -- @tparam Tracefs tracepoints
 -- @string[opt] pattern
@@ -117,7 +115,7 @@ function list.of(pmus, tracepoints, pattern)
   return out
 end
 
---- Events that can be named.  Whether this machine counts one is what perf.supported and perf.open say.
+-- Events that can be named.  Whether this machine counts one is what perf.supported and perf.open say.
 -- @string[opt] pattern see above
 -- @return array of {name=, kind=, pmu=, description=, unit=, scale=, alias=}; kind is "hardware", "software", "cache",
 -- "pmu", "tracepoint", or for what shows how a name is written "raw" or "breakpoint"; prints as a table.  Tracepoints are
@@ -159,7 +157,7 @@ function Machine.__tostring(machine)
   return format.align(out)
 end
 
---- The PMUs of a machine.
+-- The PMUs of a machine.
 -- @tparam Pmus pmus
 -- @treturn table see perf.pmus
 function list.pmus_of(pmus)

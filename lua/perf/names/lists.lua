@@ -1,5 +1,4 @@
---- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
--- @module perf.names.lists
+-- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
 
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
@@ -11,7 +10,7 @@ local function trim(text)
   return text:match("^%s*(.-)%s*$")
 end
 
---- Split a list at the commas that are outside of slashes, braces and quotes.
+-- Split a list at the commas that are outside of slashes, braces and quotes.
 -- @string list
 -- @return array of strings, trimmed; a group stays one string with its braces and modifiers
 -- @raise for an empty name, or a brace or slash that has no second
@@ -48,7 +47,7 @@ function lists.split(list)
   return out
 end
 
---- The groups of a list: an event that stands alone is a group of one.
+-- The groups of a list: an event that stands alone is a group of one.
 -- @string list
 -- @return array of groups, each an array of specs for resolve: strings, or {event=, modifiers=} where the group has
 -- modifiers of its own; a group in braces has braces = true
@@ -72,7 +71,7 @@ function lists.expand(list)
   return out
 end
 
---- What keeps a table from being an array: a key that is no position, or a hole, which `#` and ipairs would cut it at.
+-- What keeps a table from being an array: a key that is no position, or a hole, which `#` and ipairs would cut it at.
 -- @tparam table list
 -- @return nil when nothing does; a key; or nil, the first position without a value
 function lists.flaw(list)
@@ -86,7 +85,7 @@ function lists.flaw(list)
   end
 end
 
---- What keeps a table from being a list of events.
+-- What keeps a table from being a list of events.
 -- @tparam table list
 -- @return nil when nothing does, else what is wrong
 function lists.wrong(list)

@@ -1,4 +1,4 @@
---- Event modifiers: the letters after an event's last colon, as perf(1) reads them.
+-- Event modifiers: the letters after an event's last colon, as perf(1) reads them.
 --
 --     u k h   count user space, the kernel, the hypervisor: naming some excludes the others
 --     G H     count guests, the host: naming one excludes the other
@@ -9,8 +9,6 @@
 --     W b     weak group, BPF counter: not attr fields; they are marks on the resolved event
 --
 -- A group's modifier is added to those of its members, which then read as if written after their own.
---
--- @module perf.names.modifiers
 local every = require "perf.base.pairs"
 
 local modifiers = {}
@@ -21,7 +19,7 @@ modifiers.letters = "ukhGHIpPDeSWb"
 local LEVELS = {u = "exclude_user", k = "exclude_kernel", h = "exclude_hv"}
 local WORLDS = {G = "exclude_guest", H = "exclude_host"}
 
---- What is wrong with the letters of one event or group.
+-- What is wrong with the letters of one event or group.
 -- @string text
 -- @return[1] nil when nothing is
 -- @return[2] the index of the letter and a message
@@ -49,7 +47,7 @@ local function only(attr, text, fields)
   end
 end
 
---- Set what the letters mean.
+-- Set what the letters mean.
 -- @tparam table attr attr fields, changed
 -- @string text only letters of modifiers.letters
 -- @int[opt=0] max_precise what P stands for
@@ -73,7 +71,7 @@ function modifiers.apply(attr, text, max_precise)
   return {weak = text:find("W", 1, true) and true or nil, bpf = text:find("b", 1, true) and true or nil}
 end
 
---- The letters of a group's modifier that its members other than the leader take.
+-- The letters of a group's modifier that its members other than the leader take.
 -- @string text
 function modifiers.of_member(text)
   return (text:gsub("[De]", ""))

@@ -1,12 +1,10 @@
---- The text of an event into attr fields.
+-- The text of an event into attr fields.
 --
 --     HEAD [/TERM,TERM.../] [:]MODIFIERS
 --
 -- HEAD is a hardware, software or cache event, rNNN, TYPE:CONFIG, GROUP:TRACEPOINT, mem:ADDRESS[/LENGTH][:rwx], a PMU
 -- or an event that a PMU's sysfs directory lists.  The order of looking is from what needs no file to what does: tables,
 -- then sysfs, then tracefs, then libpfm4.
---
--- @module perf.names.parser
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -26,7 +24,7 @@ local parser = {}
 local Parser = {}
 Parser.__index = Parser
 
---- A parser for a machine.
+-- A parser for a machine.
 -- @tparam Pmus pmus
 -- @tparam Tracefs tracefs
 function parser.new(pmus, tracefs)
@@ -293,7 +291,7 @@ local function finish(found, text)
   return found
 end
 
---- Parse one event.
+-- Parse one event.
 -- @string text
 -- @return[1] the resolved event
 -- @return[2] nil, message, code

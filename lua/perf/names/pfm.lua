@@ -85,7 +85,7 @@ function M.encode(name)
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end
 
---- The attr fields of an event, or nil: encode for who has words of his own for what is not known.
+-- The attr fields of an event, or nil: encode for who has words of his own for what is not known.
 -- @string name
 function M.find(name)
   return (ext.encode(name))

@@ -1,15 +1,13 @@
---- The terms between an event's slashes, and those of them that every PMU takes.
+-- The terms between an event's slashes, and those of them that every PMU takes.
 --
 --     cpu/event=0x3c,umask=1,edge,name='slow loads',period=1000/
---
--- @module perf.names.terms
 
 local core = require "perf.core"
 local u64 = require "perf.base.u64"
 
 local terms = {}
 
---- Split a list of terms.
+-- Split a list of terms.
 -- @string body what stands between the slashes
 -- @int at the index of its first character in the whole text
 -- @func fail fail(at, format, ...) raises
@@ -39,7 +37,7 @@ function terms.parse(body, at, fail)
   end
 end
 
---- The number of a term; one without a value is 1.
+-- The number of a term; one without a value is 1.
 -- @tparam table term
 -- @func fail
 -- @param[opt] most the largest it may be
@@ -113,7 +111,7 @@ local function not_the_kernels(_, term, fail)
   fail(term.at, "'%s' is an option of the perf command, not of an event", term.key)
 end
 
---- term -> function(out, term, fail) that sets attr fields in out (and out.label).
+-- term -> function(out, term, fail) that sets attr fields in out (and out.label).
 terms.common = {
   config = setter "config", config1 = setter "config1", config2 = setter "config2", config3 = setter "config3",
   config4 = setter "config4",

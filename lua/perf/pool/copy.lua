@@ -1,4 +1,4 @@
---- Values from one Lua state to another, by copy, as text:
+-- Values from one Lua state to another, by copy, as text:
 --
 --     n t f                 nil, true, false
 --     iDIGITS;  dNUMBER;    an integer; any other number
@@ -10,7 +10,6 @@
 --
 -- What has no copy is refused, with the way to it: a function with upvalues or globals of its own (they would be others there), a
 -- C function, a userdata, a coroutine, a table with a metatable.
--- @module perf.pool.copy
 local counts = require "perf.counts"
 local every = require "perf.base.pairs"
 
@@ -154,7 +153,7 @@ local function encode(w, v)
   end
 end
 
---- Values as text.
+-- Values as text.
 -- @string what what they are, for messages: "argument"
 -- @int n how many
 -- @param ... the values
@@ -206,7 +205,7 @@ local function scalar(tag, text, at, tables)
   error("perf.pool.copy: damaged text")
 end
 
---- The values of a text.
+-- The values of a text.
 -- @return an array with n
 function M.unpack(text)
   local values, n, at = {}, 0, 1

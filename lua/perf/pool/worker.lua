@@ -1,8 +1,7 @@
---- What a thread of a pool runs: takes jobs out of one channel, puts results into another, until the first one is closed.
+-- What a thread of a pool runs: takes jobs out of one channel, puts results into another, until the first one is closed.
 --
 -- A job is the function and its arguments; a result is ok, when it began and ended, Counts, a traceback, and then the results,
 -- or the error.
--- @module perf.pool.worker
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
@@ -60,7 +59,7 @@ local function run(set, job)
   return assert(copy.pack("result", 5, ok, began, ended, c, traceback)) .. text
 end
 
---- Work until there are no more jobs.
+-- Work until there are no more jobs.
 -- @string jobs the channel of jobs, exported
 -- @string results the channel of results, exported
 -- @param cpu where to run, or nil

@@ -1,9 +1,8 @@
---- Names for the C functions of a profile, by the addresses of their code.
+-- Names for the C functions of a profile, by the addresses of their code.
 --
 -- Lua's own functions are named by their library, and the iterators that they return by the function ("string.gmatch iterator").
 -- Other functions are named by their place in `package.loaded` or in the metatable of a userdata. The rest have no name here: the
 -- caller uses the symbols of their code.
--- @module perf.profile.c_functions
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -87,10 +86,10 @@ local function of_tables()
   return found
 end
 
---- The names of this Lua state's C functions, as of now.
+-- The names of this Lua state's C functions, as of now.
 function M.new() return setmetatable({}, Functions) end
 
---- The name of a C function by the address of its code, as core.object_address gives it.
+-- The name of a C function by the address of its code, as core.object_address gives it.
 -- @return the name or nil, whether it is one of Lua's own
 function Functions:find(address)
   self.modules = self.modules or of_modules()

@@ -1,5 +1,4 @@
---- From what the sampler found to a Profile: names for its frames, a list of its stacks.
--- @module perf.profile.collect
+-- From what the sampler found to a Profile: names for its frames, a list of its stacks.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local Profile = require "perf.profile.profile"
@@ -144,7 +143,7 @@ local function samples_of(found, zone_name)
   return list, function(node) return into[places[node]] or places[node] end
 end
 
---- Make a Profile.
+-- Make a Profile.
 -- @param p the Profiler, stopped
 -- @param found what its sampler's result() gave
 function M.make(p, found)

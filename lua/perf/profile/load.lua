@@ -1,5 +1,4 @@
---- Profiles out of files: what luaperf and `prof:speedscope` wrote, other sampled speedscope files, folded stacks, and perf.data.
--- @module perf.profile.load
+-- Profiles out of files: what luaperf and `prof:speedscope` wrote, other sampled speedscope files, folded stacks, and perf.data.
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 local file = require "perf.base.file"
@@ -133,7 +132,7 @@ local function spool(f, path)
   return list, message, code
 end
 
---- Read the profiles of a file, which may be a pipe.
+-- Read the profiles of a file, which may be a pipe.
 -- @string path its name
 -- @return array of Profiles: one, or one for each event of a perf.data file, and a message where it is damaged and they are of a
 -- part of it; or nil, message, code: "EBADMSG" when it is no such file

@@ -1,9 +1,8 @@
---- Profiles out of a perf.data file: its samples with their call chains, named by the symbols of the files that were mapped, of
+-- Profiles out of a perf.data file: its samples with their call chains, named by the symbols of the files that were mapped, of
 -- JIT maps that are still there, and of this machine's kernel where it is the one that was recorded.
 --
 -- Records stand in the file nearly in time order. A process's maps are those that it had at the end of the file, which is
 -- wrong only for a sample of a process that ran another program before.
--- @module perf.profile.load_data
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -221,7 +220,7 @@ local function kernel_of(reader, file)
   return same and symbols.kernel() or nil
 end
 
---- Read a perf.data file.
+-- Read a perf.data file.
 -- @string path its name
 -- @return array of Profiles, one for each event that has samples, and a message where the file is damaged and they are of a part
 -- of it; or nil, message, code

@@ -1,7 +1,6 @@
---- Samples of a profile that turn out to have the same stack.
--- @module perf.profile.merged
+-- Samples of a profile that turn out to have the same stack.
 
---- Adds up those of the same frames and zone, in the first of them.
+-- Adds up those of the same frames and zone, in the first of them.
 -- @tab list as Profile:samples() gives
 -- @return an array of those that are left, and where the others went: into[sample]
 return function(list)

@@ -1,7 +1,6 @@
---- Names for the addresses of a call chain: of the process's own code, of the kernel's, of what LuaJIT compiled.
+-- Names for the addresses of a call chain: of the process's own code, of the kernel's, of what LuaJIT compiled.
 --
 -- By perf.symbols where it was built; without it an address is shown as its file and the place in it.
--- @module perf.profile.native
 local core = require "perf.core"
 
 local M = {}
@@ -22,7 +21,7 @@ local function mappings()
   return list
 end
 
---- What is known of this process now.
+-- What is known of this process now.
 function M.new()
   local self = setmetatable({ maps = mappings(), by_name = {} }, Native)
   local ok, symbols = pcall(require, "perf.symbols")
@@ -43,13 +42,13 @@ function Native:named(name, kind, module, address)
   return frame
 end
 
---- The name of the function at an address, where there is a symbol for it.
+-- The name of the function at an address, where there is a symbol for it.
 function Native:symbol(address)
   local found = self.resolver and self.resolver:resolve(address)
   return found and found.symbol and ("%s (%s)"):format(found.symbol, found.module and base(found.module) or "?")
 end
 
---- The frame of an address.
+-- The frame of an address.
 -- @string kind "native" or "kernel"
 function Native:frame(kind, address)
   local found = self.resolver and self.resolver:resolve(address)
@@ -73,7 +72,7 @@ function Native:frame(kind, address)
   return self:named("(compiled code)", "jit", nil, address)
 end
 
---- Give up what it holds.
+-- Give up what it holds.
 function Native:close()
   if self.resolver then self.resolver:close() end
 end

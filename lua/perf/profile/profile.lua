@@ -26,7 +26,7 @@ local Profile = {}
 Profile.__index = Profile
 Profile.__name = "perf.Profile"
 
---- Make one.
+-- Make one.
 -- @tab fields see above
 -- @tab samples what `samples` gives
 -- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample
@@ -37,7 +37,7 @@ function Profile.new(fields, samples, timeline)
   return setmetatable(prof, Profile)
 end
 
---- Whether a value is a Profile.
+-- Whether a value is a Profile.
 function Profile.is(v) return type(v) == "table" and getmetatable(v) == Profile end
 
 --- Every different stack, the heaviest first: an array of `{stack=, weight=, count=, zone=}`. `stack` is an array of frames, the
@@ -68,7 +68,7 @@ function Profile:timeline()
   end
 end
 
---- Reports, each a module perf.profile.report.NAME whose function NAME takes the profile and what else the method is given.
+-- Reports, each a module perf.profile.report.NAME whose function NAME takes the profile and what else the method is given.
 local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
   perf_data = "perf_data", diff = "diff" }
 local function all(...) return ... end -- in its place a tail call would forget how the method was called
@@ -79,7 +79,7 @@ for method, name in every(reports) do
   end
 end
 
---- The table of `top`.
+-- The table of `top`.
 function Profile:__tostring() return tostring(self:top()) end
 
 return Profile

@@ -1,21 +1,20 @@
---- A profile into a file of the kind that its name asks for.
+-- A profile into a file of the kind that its name asks for.
 --
 --     .html .htm    flame graph            .pb .pb.gz .pprof    pprof
 --     .folded .txt  folded stacks          .data                perf.data
 --     .json and anything else              speedscope, which luaperf report reads again
--- @module perf.profile.save
 local M = {}
 
 local endings = { html = "flamegraph", htm = "flamegraph", folded = "folded", txt = "folded", pb = "pprof", pprof = "pprof",
   data = "perf_data" }
 
---- The report that a file's name asks for.
+-- The report that a file's name asks for.
 function M.kind(path)
   local name = path:lower():gsub("%.gz$", "")
   return endings[name:match "%.(%w+)$" or ""] or "speedscope"
 end
 
---- Write a profile.
+-- Write a profile.
 -- @param prof Profile
 -- @string path
 -- @return true; or nil, message, code

@@ -1,4 +1,4 @@
---- Records as LuaJIT's compiler can read them.
+-- Records as LuaJIT's compiler can read them.
 --
 -- A Record of a ring or of a file is here a cdata: its bytes, and a tag (csrc/binding/record/cdata.c). The fields of a sample
 -- that stand in the same place in every sample of its event are read from there by compiled code; every other field is parsed out
@@ -9,7 +9,6 @@
 -- kept, so there are as many as different events.
 --
 -- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.counts.read).
--- @module perf.record.cdata
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -152,7 +151,7 @@ local function info_of(rec) return infos[rec._tag - 1] end
 
 local methods = { totable = record.totable, info = info_of }
 
---- As the kernel wrote them.
+-- As the kernel wrote them.
 function methods:bytes()
   if not ffi.istype(Packed, self) then
     blame.method("bytes", ("Record expected, got %s"):format(type(self)), 1)
@@ -204,10 +203,10 @@ local function take_into(take, source, into)
   return nil, n
 end
 
---- Whether it is a Record of this kind.
+-- Whether it is a Record of this kind.
 function M.is(rec) return ffi.istype(Packed, rec) end
 
---- What C needs to know of one: its layout.
+-- What C needs to know of one: its layout.
 function M.layout(rec) return layouts[rec._tag - 1] end
 
 function core.earlier(a, b)
@@ -272,7 +271,7 @@ local function next_of_file(data)
   end
 end
 
---- The next Record of a file; or nil; or nil, message, code.
+-- The next Record of a file; or nil; or nil, message, code.
 function Data:next()
   if getmetatable(self) ~= core.Data then return next_data(self) end
   local rec = take_new(take_data, self)
@@ -280,7 +279,7 @@ function Data:next()
   return next_data(self)
 end
 
---- Iterate over a file's records.
+-- Iterate over a file's records.
 function Data:records()
   blame.call("records", data_records, self) -- raises what is to be raised
   return function()
@@ -308,7 +307,7 @@ local passing = { EBADMSG = true, ETIMEDOUT = true, ECANCELED = true }
 
 local read_slowly
 
---- The next record of the event's ring.
+-- The next record of the event's ring.
 -- @param[opt=0] timeout seconds to wait for one
 -- @param[opt] into a Record to use again: it is filled anew and returned when it has room
 -- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when the watched process has ended, "EBADMSG" for a damaged one,
@@ -349,7 +348,7 @@ local function next_slowly(self, timeout, why)
   return next_slowly(self, timeout, why)
 end
 
---- Iterate over the records.
+-- Iterate over the records.
 -- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
 -- end after this many seconds, even if records keep coming
 -- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
@@ -384,7 +383,7 @@ local function each_bounded(ev, opts, ...)
   end, nil, first
 end
 
---- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
+-- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
 -- @param type a Record's type: "sample", "mmap2" ...
 -- @param ... names of fields whose value is one number or string: "ip", "pid", "time" ...; then optionally a table of limits,
 -- `max` (records) and `duration` (seconds): the loop ends at the first one reached. Use it if records may come faster than the

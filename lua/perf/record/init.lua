@@ -42,7 +42,7 @@ function M.totable(rec)
   return t
 end
 
---- A tracepoint's fields by name: `rec.raw_fields`. nil when the record has no raw bytes, is of no tracepoint, or there is
+-- A tracepoint's fields by name: `rec.raw_fields`. nil when the record has no raw bytes, is of no tracepoint, or there is
 -- nothing here that knows its format (libtraceevent, see `perf.features()`).
 -- @param rec Record
 -- @return {name = value, ...} or nil
@@ -125,7 +125,7 @@ local function user_tostring(rec)
   return table.concat(out, #parts > 0 and " " or "")
 end
 
---- One line, as perf script prints it: who, where, when, which event, and every other field by name.
+-- One line, as perf script prints it: who, where, when, which event, and every other field by name.
 -- @param rec Record
 -- @return string
 function M.tostring(rec)

@@ -38,7 +38,7 @@ function M.parse(text, opts)
   return ext.parse(text, opts.system or "", big, opts.long_size, opts.trusted)
 end
 
---- Whether this machine is big-endian.
+-- Whether this machine is big-endian.
 M.big_endian = string.byte(core.pack { type = 1 }, 1) == 0
 
 local by_name, by_id = {}, {}

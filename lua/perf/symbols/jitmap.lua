@@ -1,18 +1,17 @@
---- Symbols of code that a JIT compiler made: /tmp/perf-PID.map, as node, Java and others leave it for perf.
+-- Symbols of code that a JIT compiler made: /tmp/perf-PID.map, as node, Java and others leave it for perf.
 --
 --     7f0000001000 40 LazyCompile:~add app.js:3
 --     start  size (both hexadecimal)  name
 --
 -- Anyone may write to /tmp: a map is read only when it is a regular file of the process's user or root and nobody else may
 -- write to it. Addresses are made anew by the JIT; of two lines that say something of an address the later one holds.
--- @module perf.symbols.jitmap
 local host = require "perf.kernel.host"
 
 local M = {}
 local Map = {}
 Map.__index = Map
 
---- Where the map of a process is, and whose it has to be.
+-- Where the map of a process is, and whose it has to be.
 -- @int pid
 -- @return array of paths to try, uid; nothing for a process that is gone
 function M.places(pid)
@@ -24,7 +23,7 @@ function M.places(pid)
   return { ("/proc/%d/root/tmp/perf-%s.map"):format(pid, inner), ("/tmp/perf-%d.map"):format(pid) }, tonumber(uid)
 end
 
---- The lines of a map, by address.
+-- The lines of a map, by address.
 -- @string text
 -- @return array of {start, end, name}
 function M.parse(text)
@@ -40,7 +39,7 @@ function M.parse(text)
   return list
 end
 
---- The entry of an address in what `parse` returned, or nil.
+-- The entry of an address in what `parse` returned, or nil.
 function M.search(list, addr)
   local low, high = 1, #list + 1
   while low < high do
@@ -56,14 +55,14 @@ function M.search(list, addr)
   return best
 end
 
---- The map of a process, read when it is first asked for.
+-- The map of a process, read when it is first asked for.
 -- @int pid
 -- @func read function(path, uid) -> text, or nil, message, code: see perf.symbols
 function M.new(pid, read)
   return setmetatable({ pid = pid, read = read, list = nil, read_at = nil }, Map)
 end
 
---- The symbol of an address.
+-- The symbol of an address.
 -- @return name, offset; nothing when there is none
 function Map:find(addr)
   if type(addr) ~= "number" then return nil end
@@ -84,7 +83,7 @@ function Map:find(addr)
   if entry then return entry[3], addr - entry[1] end
 end
 
---- Read it again at the next address.
+-- Read it again at the next address.
 function Map:forget()
   self.list, self.read_at = nil, nil
 end

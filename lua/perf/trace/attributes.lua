@@ -1,7 +1,6 @@
---- Attributes of spans, events and links: strings, numbers, booleans, 64-bit cdata and arrays of these, by name. A value of
+-- Attributes of spans, events and links: strings, numbers, booleans, 64-bit cdata and arrays of these, by name. A value of
 -- another type raises where the program sets it, since an exporter could only drop the span later. The limits of OpenTelemetry's
 -- specification apply to the copies made here: the number of attributes, and the length of strings in characters.
--- @module perf.trace.attributes
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local text = require "perf.base.utf8"
@@ -27,7 +26,7 @@ local function scalar(key, v, arg, length)
   return v
 end
 
---- Check the value of an attribute; an array is copied.
+-- Check the value of an attribute; an array is copied.
 -- @string key its name
 -- @param v
 -- @int arg the number of the argument of the public function
@@ -40,7 +39,7 @@ function M.value(key, v, arg, length)
   return copy
 end
 
---- Copy a table of attributes within the limits. All attributes are checked, including those that are dropped.
+-- Copy a table of attributes within the limits. All attributes are checked, including those that are dropped.
 -- @tab t
 -- @int arg the number of the argument of the public function
 -- @int most the most attributes of the copy

@@ -1,5 +1,4 @@
---- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
--- @module perf.trace.config
+-- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local exporters = require "perf.exporter"
@@ -151,7 +150,7 @@ local function limits_of(options, config)
   return result
 end
 
---- The configuration of a tracer.
+-- The configuration of a tracer.
 -- @tab[opt] options perf.tracer's
 -- @return config; raises at the caller for a mistake in the options
 function M.read(options)

@@ -1,10 +1,9 @@
---- Histograms of counts by span name: how the cost of each kind of work is spread, without keeping the spans.
+-- Histograms of counts by span name: how the cost of each kind of work is spread, without keeping the spans.
 --
 -- Every finished span that was recorded is in them, also one that the queue then drops. Buckets are 1, 2, 5, 10, 20 ... 5e9
 -- unless given. A program that invents span names fills 200 histograms a label and puts the rest under "other".
 --
 -- Prometheus wants base units: what is counted in nanoseconds is in seconds there, `perf_task_clock_seconds`. OTLP keeps "ns".
--- @module perf.trace.histograms
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local text = require "perf.base.utf8"
@@ -26,7 +25,7 @@ local function default_bounds()
   return bounds
 end
 
---- New histograms.
+-- New histograms.
 -- @tab options buckets (rising numbers), interval (seconds between two exports, 60)
 function M.new(options)
   local now, period = clock.now(), (options.interval or 60) * 1e9
@@ -60,12 +59,12 @@ end
 
 local valid = text.keep(text.valid) -- two names that differ in wrong bytes alone are one: what is written must be unique
 
---- Start with empty histograms: in the child of a fork, since the parent sends what was added so far.
+-- Start with empty histograms: in the child of a fork, since the parent sends what was added so far.
 function Metrics:clear()
   self.names, self.n, self.since, self.anchor = {}, 0, clock.now(), clock.anchor()
 end
 
---- Add a finished span.
+-- Add a finished span.
 function Metrics:add(s)
   local name = valid(s.name)
   local t = self.names[name]
@@ -104,7 +103,7 @@ end
 
 local function quote(s) return '"' .. s:gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }) .. '"' end
 
---- The text that Prometheus scrapes.
+-- The text that Prometheus scrapes.
 function Metrics:prometheus()
   local lines = {}
   for _, of in ipairs(by_label(self)) do
@@ -129,10 +128,10 @@ function Metrics:prometheus()
   return concat(lines, "\n")
 end
 
---- Whether it is time to send them.
+-- Whether it is time to send them.
 function Metrics:due(now) return now >= self.next_export and self.n > 0 end
 
---- The text to send, by an exporter that has metrics.
+-- The text to send, by an exporter that has metrics.
 function Metrics:encode(exporter, resource)
   self.next_export = clock.now() + self.every
   local from, till = clock.text(self.anchor, self.since), clock.text(self.anchor, clock.now())

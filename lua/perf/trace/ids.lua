@@ -1,8 +1,7 @@
---- Ids of traces and spans: lower-case hexadecimal digits, as every header and every backend writes them.
+-- Ids of traces and spans: lower-case hexadecimal digits, as every header and every backend writes them.
 --
 -- They are cut out of a supply of random digits. The child of a fork must throw its copy away (`forget`), or it would give
 -- its spans the ids that the parent gives to others.
--- @module perf.trace.ids
 local core = require "perf.core"
 
 local M = {}
@@ -19,13 +18,13 @@ local function take(digits)
   return supply:sub(from, from + digits - 1)
 end
 
---- A new span id: 16 digits.
+-- A new span id: 16 digits.
 function M.span() return take(16) end
 
---- A new trace id: 32 digits.
+-- A new trace id: 32 digits.
 function M.trace() return take(32) end
 
---- Throw the supply away: this is the child of a fork.
+-- Throw the supply away: this is the child of a fork.
 function M.forget() left = 0 end
 
 return M

@@ -1,18 +1,17 @@
---- Links from a span to other spans, of any trace. A link is a context, or a Span, with its own attributes.
--- @module perf.trace.links
+-- Links from a span to other spans, of any trace. A link is a context, or a Span, with its own attributes.
 local attributes = require "perf.trace.attributes"
 local blame = require "perf.base.argument"
 local propagation = require "perf.trace.propagation"
 
 local M = {}
 
---- Why a value cannot be a link; nil if it can.
+-- Why a value cannot be a link; nil if it can.
 function M.wrong(link)
   if type(link) ~= "table" then return "context expected, got " .. type(link) end
   return propagation.wrong(link) or not (link.span_id or link.remote) and "a context with ids expected" or nil
 end
 
---- Copy a link: a change that the program makes later must not break the batch in which the span is sent.
+-- Copy a link: a change that the program makes later must not break the batch in which the span is sent.
 -- @param link a valid link
 -- @param details its attributes, or nil
 -- @int arg the number of the argument of the public function
@@ -27,7 +26,7 @@ function M.copy(link, details, arg, limits)
   return copy
 end
 
---- The links that are given at a span's start.
+-- The links that are given at a span's start.
 -- @param links the option: an array of contexts and Spans; a context may have attributes
 -- @int arg the number of the argument of the public function
 -- @tab limits the tracer's

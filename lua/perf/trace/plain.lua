@@ -1,5 +1,4 @@
---- Spans as plain tables: the result of span:totable(), and the argument of an exporter that is a function.
--- @module perf.trace.plain
+-- Spans as plain tables: the result of span:totable(), and the argument of an exporter that is a function.
 local clock = require "perf.base.clock"
 local totals = require "perf.exporter.span_counts"
 
@@ -26,14 +25,14 @@ local function events_of(s)
   return list
 end
 
---- A span that is not sampled: it has no times, and nothing that the program set.
+-- A span that is not sampled: it has no times, and nothing that the program set.
 function M.silent(s)
   return { name = s.name, kind = "internal", trace_id = s.trace_id, span_id = s.span_id, parent_id = s.parent_id,
     tracestate = s.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, links = {}, status = "unset",
     dropped_attributes = 0, dropped_events = 0, dropped_links = 0 }
 end
 
---- Any other span.
+-- Any other span.
 function M.span(s)
   local t = M.silent(s)
   t.kind, t.status, t.message = kinds[s.kind], codes[s.status or 0], s.message

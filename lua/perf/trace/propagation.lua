@@ -1,8 +1,7 @@
---- Contexts in and out of headers: W3C Trace Context (traceparent, tracestate) and B3 (single and multi).
+-- Contexts in and out of headers: W3C Trace Context (traceparent, tracestate) and B3 (single and multi).
 --
 -- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
 -- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
--- @module perf.trace.propagation
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 
@@ -13,7 +12,7 @@ local function id(text, digits)
   return text
 end
 
---- What keeps a table from being a context; nil when nothing does. One without ids says only whether to sample.
+-- What keeps a table from being a context; nil when nothing does. One without ids says only whether to sample.
 function M.wrong(context)
   local trace, span, state = context.trace_id, context.span_id, context.tracestate
   if trace == nil and span == nil then return nil end
@@ -22,7 +21,7 @@ function M.wrong(context)
   if state ~= nil and type(state) ~= "string" then return "tracestate is a string" end
 end
 
---- What headers are read from or written to, or a mistake of whoever called the public function with it.
+-- What headers are read from or written to, or a mistake of whoever called the public function with it.
 function M.check_headers(headers)
   local kind = type(headers)
   if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
@@ -152,13 +151,13 @@ formats.b3multi = {
   end,
 }
 
---- The names of the formats, for messages.
+-- The names of the formats, for messages.
 M.names = "tracecontext, b3, b3multi"
 
---- Whether there is a format of that name.
+-- Whether there is a format of that name.
 function M.known(name) return formats[name] ~= nil end
 
---- The first context that one of the formats finds.
+-- The first context that one of the formats finds.
 -- @param headers a table by name, in any case, or a function(name in lower case) that returns a header's text
 -- @tparam {string,...} list names of formats
 -- @return context, or nil when there is none, or only wrong ones
@@ -170,7 +169,7 @@ function M.extract(headers, list)
   end
 end
 
---- Put a context into headers, in all of the formats.
+-- Put a context into headers, in all of the formats.
 -- @param context a context or a span
 -- @param headers a table, or a function(name, value)
 -- @tparam {string,...} list names of formats

@@ -1,6 +1,5 @@
---- The events that a span asks for by its attribute `perfevents`: what of them can be counted, and why the rest cannot. A program
+-- The events that a span asks for by its attribute `perfevents`: what of them can be counted, and why the rest cannot. A program
 -- does not fail for its tracing, and one event that a machine lacks does not take the others along.
--- @module perf.trace.requested_events
 local blame = require "perf.base.argument"
 local lists = require "perf.names.lists"
 local measure = require "perf.measure"
@@ -13,12 +12,12 @@ local function try(events)
   return nil, blame.words(ok and message or set)
 end
 
---- The open set of what the option `events` says.
+-- The open set of what the option `events` says.
 -- @int arg which argument of the public function it is in: what is no list of events is a mistake there
 -- @return set; or nil, message, code
 function M.option(events, arg) return blame.on(arg, "option 'events': ", measure.lookup, events) end
 
---- The open set of what can be counted, as perf.measure's.
+-- The open set of what can be counted, as perf.measure's.
 -- @param events a string or a table
 -- @return set or nil; message, of what is refused
 function M.lookup(events)

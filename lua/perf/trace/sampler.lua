@@ -1,9 +1,8 @@
---- Which spans are recorded. A sampler is a function(parent, trace_id, name, kind, attributes) that returns whether; nil as a
+-- Which spans are recorded. A sampler is a function(parent, trace_id, name, kind, attributes) that returns whether; nil as a
 -- sampler is "parentbased_always_on", which the tracer does itself.
 --
 -- The names are those of OTEL_TRACES_SAMPLER. A ratio looks at the trace's id, so every service that samples at a ratio
 -- chooses the same traces (or, at a higher one, these and more).
--- @module perf.trace.sampler
 local every = require "perf.base.pairs"
 
 local M = {}
@@ -11,7 +10,7 @@ local M = {}
 local function on() return true end
 local function off() return false end
 
---- A sampler of a share of the traces.
+-- A sampler of a share of the traces.
 -- @param ratio 0 to 1
 function M.ratio(ratio)
   if ratio >= 1 then return on end
@@ -38,7 +37,7 @@ local makers = {
   parentbased_traceidratio = function(ratio) return by_parent(M.ratio(ratio)) end,
 }
 
---- The sampler that an option means.
+-- The sampler that an option means.
 -- @param which nil, a function, a number (the share of new traces; others follow their parent), or a name
 -- @param argument what OTEL_TRACES_SAMPLER_ARG says, a number or text
 -- @return sampler or nil; raises nothing: false, message for what is none

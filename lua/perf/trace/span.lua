@@ -29,7 +29,7 @@ local stop, wall, add, thread_token = fast.stop, fast.wall, fast.add, fast.threa
 local now = clock.now
 local huge = math.huge
 
---- Kinds, by the numbers that OTLP has for them.
+-- Kinds, by the numbers that OTLP has for them.
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
 
 -- Fields that most spans leave at these values: sampled; kind (a number); open (how many children are running); busy (how many
@@ -55,7 +55,7 @@ local function check_type(v, want, arg)
   return v
 end
 
---- Convert a time that the program gives to the monotonic clock.
+-- Convert a time that the program gives to the monotonic clock.
 -- @int arg the number of the argument of the public function
 -- @return the monotonic time; the moment, see perf.base.clock
 function M.time(anchor, ns, arg)
@@ -191,7 +191,7 @@ function Span:add_link(context, details)
   return self
 end
 
---- An error as text, whatever its metamethods do.
+-- An error as text, whatever its metamethods do.
 function M.text_of(err)
   local ok, text = pcall(tostring, err)
   if ok and type(text) == "string" then return text end
@@ -396,7 +396,7 @@ function Span:finish(end_ns)
   self.tracer:_finished(self)
 end
 
---- Begin to count, as the last thing of tracer:start.
+-- Begin to count, as the last thing of tracer:start.
 -- @param start the start by the monotonic clock, now if not given; moment: the same as a moment
 function M.begin(self, set, start, moment)
   if moment then self.began = moment end

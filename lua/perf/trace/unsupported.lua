@@ -1,6 +1,5 @@
---- Variables of OpenTelemetry's specification that concern a tracer but are not supported. A warning is given for each one that
+-- Variables of OpenTelemetry's specification that concern a tracer but are not supported. A warning is given for each one that
 -- is set.
--- @module perf.trace.unsupported
 local settings = require "perf.exporter.settings"
 
 local always = {
@@ -32,7 +31,7 @@ local function look(list, warnings)
   end
 end
 
---- Add a warning for each of them that is set.
+-- Add a warning for each of them that is set.
 -- @tab warnings
 -- @param metrics whether the tracer keeps histograms
 return function(warnings, metrics)

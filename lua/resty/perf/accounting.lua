@@ -1,9 +1,8 @@
---- The worker's ledger: csrc/core/resty/accounting.h through LuaJIT's FFI, and its words as Counts.
+-- The worker's ledger: csrc/core/resty/accounting.h through LuaJIT's FFI, and its words as Counts.
 --
 -- A hook costs one call into C, and so does what may yield: the look-up by the request's address, the reading and the
 -- booking are all there. Every function answers as if nothing were known while the ledger is closed, so what wraps the host's
 -- functions need not ask.
--- @module resty.perf.accounting
 local ffi = require "ffi"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -11,7 +10,7 @@ local every = require "perf.base.pairs"
 
 local M = {}
 
---- Phases; the number is the ledger's. Those from REPEATS on run within another phase of the request; AFTER comes when it has
+-- Phases; the number is the ledger's. Those from REPEATS on run within another phase of the request; AFTER comes when it has
 -- ended.
 M.phases = { "server_rewrite", "rewrite", "access", "content", "log", "timer", "balancer", "header_filter", "body_filter" }
 M.number = {}
@@ -57,7 +56,7 @@ local c = {}
 for name, address in every(core.ledger_functions()) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, turn, leave, back, finish = c.enter, c.exit, c.turn, c.leave, c.back, c.finish
 
---- Begin to count, in the place of what is counted now: that goes on when this fails.
+-- Begin to count, in the place of what is counted now: that goes on when this fails.
 -- @param set what perf.measure.open_list opens
 -- @param[opt] add_end the host's function that a request's end is asked for with: see csrc/core/resty/accounting.h
 -- @return true; or nil, message, code
@@ -71,7 +70,7 @@ function M.open(set, add_end)
   return true
 end
 
---- End it and close the events. What requests had open is lost.
+-- End it and close the events. What requests had open is lost.
 function M.close()
   if not open then return end
   handle = nil
@@ -80,7 +79,7 @@ function M.close()
   open = nil
 end
 
---- Turns: see csrc/core/resty/accounting.h. r is the request's address.
+-- Turns: see csrc/core/resty/accounting.h. r is the request's address.
 function M.enter(r, phase) return handle and enter(handle, r, phase) or 0 end
 function M.exit(r, outer) return handle and exit(handle, r, outer) or 0 end
 function M.turn(r) return handle and turn(handle, r) or 0 end
@@ -92,13 +91,13 @@ function M.alias(r, known) return handle and c.alias(handle, r, known) or 0 end
 function M.ended(r) if handle then c["end"](handle, r) end end
 function M.reroute(r, route) return handle and c.reroute(handle, r, route) == 1 end
 
---- Forget a request: the number of the route that it was counted for, or nil.
+-- Forget a request: the number of the route that it was counted for, or nil.
 function M.finish(r)
   local route = handle and finish(handle, r) or 0
   if route > 0 then return route - 1 end
 end
 
---- A new route's number, or nil when there is no memory.
+-- A new route's number, or nil when there is no memory.
 function M.route()
   local n = c.route(handle)
   if n >= 0 then return n end
@@ -132,31 +131,31 @@ local function difference(words, before)
   return counts.plain(list, wall, layout.source)
 end
 
---- What the events are: rows of {label=, unit=, scale=, why=}, and their source.
+-- What the events are: rows of {label=, unit=, scale=, why=}, and their source.
 function M.events() return open.layout.rows, open.layout.source end
 
---- The counts of a request so far; nil when it is not counted.
+-- The counts of a request so far; nil when it is not counted.
 function M.request(r)
   if not handle or c.peek(handle, r) ~= 1 then return nil end
   return difference(c.last(handle))
 end
 
---- The counts of the request that `finish` was told of last, and what it was admitted with.
+-- The counts of the request that `finish` was told of last, and what it was admitted with.
 function M.finished() return difference(c.last(handle)) end
 function M.finished_start() return c.last_start(handle) end
 
---- An array for `difference` to remember words in.
+-- An array for `difference` to remember words in.
 local function zeros() return ffi.new("uint64_t[?]", c.words(handle)) end
 M.zeros = zeros
 
---- What a route's finished requests counted in a phase since the last call with the same `before`; nil for nothing.
+-- What a route's finished requests counted in a phase since the last call with the same `before`; nil for nothing.
 function M.phase_counts(route, phase, before)
   local words = c.sums(handle, route, phase)
   if words[0] == before[0] then return nil end
   return difference(words, before)
 end
 
---- Whole, unattributed and pending counts at this moment; what was counted since the last call with the same befores for
+-- Whole, unattributed and pending counts at this moment; what was counted since the last call with the same befores for
 -- the first two. Whole is unattributed, pending and all routes together, in every event exactly.
 -- @param[opt] befores {whole=, nobody=}
 function M.balance(befores)
@@ -167,12 +166,12 @@ function M.balance(befores)
     difference(c.last(handle))
 end
 
---- Requests of a route that are finished; turns that nobody ended; requests that are known.
+-- Requests of a route that are finished; turns that nobody ended; requests that are known.
 function M.requests(route) return exact(c.requests(handle, route)) end
 function M.abandoned() return exact(c.abandoned(handle)) end
 function M.known() return c.known(handle) end
 
---- The histogram of a row of `events`, or of wall time for row 0: 65 numbers counted from 0; nil for an event that several
+-- The histogram of a row of `events`, or of wall time for row 0: 65 numbers counted from 0; nil for an event that several
 -- counters add up to.
 function M.histogram(route, row)
   if row == 0 then return c.histogram(handle, route, 0) end

@@ -1,13 +1,12 @@
---- What one worker is told while nginx runs, the others learn from the shared dictionary.
+-- What one worker is told while nginx runs, the others learn from the shared dictionary.
 --
 -- A command stays there for the workers that come later, after a crash or a reload, as long as the options of nginx.conf
 -- are those that it was given under.
--- @module resty.perf.commands
 local M = {}
 
 local seen = 0
 
---- Leave a command.
+-- Leave a command.
 -- @param dict ngx.shared.DICT
 -- @param mark of the configuration
 -- @param command {stop=true}, or {events=text, sample=number}
@@ -19,7 +18,7 @@ function M.give(dict, mark, command)
   dict:set("command", table.concat(parts, " "))
 end
 
---- The newest command, if this worker has not seen it; nil otherwise.
+-- The newest command, if this worker has not seen it; nil otherwise.
 function M.news(dict, mark)
   local text = dict:get "command"
   if not text then return nil end

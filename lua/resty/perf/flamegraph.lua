@@ -1,7 +1,6 @@
---- A flame graph of this worker, by any event: everything its Lua does meanwhile, for whichever request.
+-- A flame graph of this worker, by any event: everything its Lua does meanwhile, for whichever request.
 --
 -- A timer ends the profile, not the request that asked for it, which may be gone by then. There is one profiler in a process.
--- @module resty.perf.flamegraph
 local mistake = require "resty.perf.mistake"
 local profiler = require "perf.profile"
 
@@ -22,7 +21,7 @@ local function finish(_, mine)
   mine.profiler:close()
 end
 
---- Profile the worker.
+-- Profile the worker.
 -- @param event what by, as perf.profiler takes it
 -- @param seconds for how long, 60 at most
 -- @param timer ngx.timer.at

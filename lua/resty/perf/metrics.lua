@@ -1,9 +1,8 @@
---- Prometheus text exposition of the totals of all workers.
+-- Prometheus text exposition of the totals of all workers.
 --
 -- An event is a metric of its own, since each has its unit: page-faults is lua_perf_request_page_faults, task-clock, which is
 -- nanoseconds, lua_perf_request_task_clock_seconds. The ledger's histograms have a bucket for every number of bits; shown
 -- is every second one, as sums of values up to 4^k - 1, the same for every route and at all times.
--- @module resty.perf.metrics
 local every = require "perf.base.pairs"
 
 local M = {}
@@ -27,13 +26,13 @@ local function number(v, unit)
   return v == math.floor(v) and ("%.0f"):format(v) or ("%.17g"):format(v)
 end
 
---- An event's part of a metric's name.
+-- An event's part of a metric's name.
 function M.metric(label, unit)
   local name = label:gsub("[^%w]+", "_"):gsub("^_+", ""):gsub("_+$", "")
   return name:lower() .. (unit == "ns" and "_seconds" or "")
 end
 
---- The text.
+-- The text.
 -- @param totals what resty.perf.totals reads: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
 -- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=};
 -- row 0 is wall time

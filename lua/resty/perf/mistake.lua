@@ -1,13 +1,12 @@
---- Mistakes of who calls resty.perf, raised at his line and in the name of the function that he called.
--- @module resty.perf.mistake
+-- Mistakes of who calls resty.perf, raised at his line and in the name of the function that he called.
 local blame = require "perf.base.argument"
 
 local M = {}
 
---- What is wrong, without where it was found: "x: unknown event" of "file.lua:7: bad argument #1 to 'y' (x: unknown event)".
+-- What is wrong, without where it was found: "x: unknown event" of "file.lua:7: bad argument #1 to 'y' (x: unknown event)".
 M.reason = blame.words
 
---- Call f(...). What it raises is a mistake in the first argument of a public function.
+-- Call f(...). What it raises is a mistake in the first argument of a public function.
 -- @param level whom it is for, as for error
 -- @param name the public function's
 -- @return three results of f

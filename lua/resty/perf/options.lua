@@ -1,5 +1,4 @@
---- The options of perf.start, checked.
--- @module resty.perf.options
+-- The options of perf.start, checked.
 local every = require "perf.base.pairs"
 local events = require "resty.perf.worker_events"
 local json = require "perf.base.json"
@@ -22,7 +21,7 @@ local function text_of(v)
   return ok and text or "-"
 end
 
---- Check them.
+-- Check them.
 -- @param opts what the user gave
 -- @param level whom an error is for
 -- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
@@ -53,7 +52,7 @@ end
 
 local changeable = { events = "string", sample = "number" }
 
---- Check what may be changed while nginx runs.
+-- Check what may be changed while nginx runs.
 -- @param opts {events=, sample=}
 -- @param level whom an error is for
 function M.change(opts, level)

@@ -1,8 +1,7 @@
---- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
+-- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
 --
 -- They tell paths and counts, so only this machine may see them unless it is said otherwise: `from = "any"`, or a
 -- function(address) that decides. What stands before nginx on the same machine, a proxy, is this machine.
--- @module resty.perf.pages
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
@@ -37,7 +36,7 @@ local function refuse(status, text)
   ngx.say(text)
 end
 
---- The value under which a share of the requests lies, as far as the histogram tells: the upper bound of its bucket.
+-- The value under which a share of the requests lies, as far as the histogram tells: the upper bound of its bucket.
 function M.quantile(buckets, requests, share)
   local below = 0
   for b = 0, 64 do
@@ -55,7 +54,7 @@ local function by_label(totals, counts)
   return t
 end
 
---- What the JSON page says, as a table.
+-- What the JSON page says, as a table.
 function M.report(totals, state)
   local events = { { label = "lua", unit = "ns" } }
   local routes = {}
@@ -123,7 +122,7 @@ local function flame(perf, event)
   ngx.print(prof:flamegraph())
 end
 
---- Content handler.
+-- Content handler.
 function M.status(perf, opts)
   if not allowed(opts, "status") then return refuse(403, "only from this machine") end
   if ngx.req.get_method() == "POST" then return command(perf) end
@@ -142,7 +141,7 @@ function M.status(perf, opts)
   ngx.print((text:gsub("}$", "")), ',"slow":[', table.concat(recent, ","), "]}\n")
 end
 
---- Content handler.
+-- Content handler.
 function M.metrics(perf, opts)
   if not allowed(opts, "metrics") then return refuse(403, "only from this machine") end
   ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"

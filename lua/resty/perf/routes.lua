@@ -1,4 +1,4 @@
---- The route of a request: the name under which its counts are summed up.
+-- The route of a request: the name under which its counts are summed up.
 --
 --   "/cart"           that path alone
 --   "/static/*"       everything below it
@@ -9,7 +9,6 @@
 -- The first that fits counts; what fits none is "(other)". Without a list, the path is the name, with segments that look like
 -- keys written as ":id". There are never more than MOST names, nor long ones, nor such that are no UTF-8, for which Prometheus
 -- would refuse all the others too: the paths of the Internet are without end, and whatever somebody sends.
--- @module resty.perf.routes
 local every = require "perf.base.pairs"
 local text = require "perf.base.utf8"
 
@@ -75,7 +74,7 @@ local function by_path(uri)
   return (uri:gsub("[^/]+", function(segment) return is_key(segment) and ":id" or nil end))
 end
 
---- What finds routes.
+-- What finds routes.
 -- @param[opt] routes list or function
 -- @return find(uri), which returns a name; admit(name), which returns it or "(other)". Raises for what is no list of routes.
 function M.new(routes)

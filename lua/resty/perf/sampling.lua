@@ -1,8 +1,7 @@
---- Which requests are counted: one of n, those with a header, more or fewer of a route.
+-- Which requests are counted: one of n, those with a header, more or fewer of a route.
 --
 -- One of n is one of each n that come one after the other, at a place in them that chance chooses: the share is exact, and a
 -- pattern in the traffic does not meet the same place again and again.
--- @module resty.perf.sampling
 local every = require "perf.base.pairs"
 
 local M = {}
@@ -28,7 +27,7 @@ local function one_of(n, random)
   end
 end
 
---- A sampler.
+-- A sampler.
 -- @param[opt] sample n, or {every=n, header="X-Perf", routes={[name]=n}}: a request with that header is counted unless
 -- its value is 0
 -- @param[opt] random math.random

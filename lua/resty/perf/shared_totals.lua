@@ -1,4 +1,4 @@
---- The sums of all workers, in a shared dictionary.
+-- The sums of all workers, in a shared dictionary.
 --
 -- Each worker adds what its ledger has counted since the last time, about once a second and when it ends, so a request costs the
 -- dictionary nothing, and a worker that is killed takes a second of counts with it. Sums outlive workers and reloads.
@@ -10,14 +10,13 @@
 --   MARK route NUL q             requests            MARK a             abandoned turns
 --   MARK route NUL pPHASE:ROW    sums of a phase     MARK u:ROW, w:ROW  unattributed, whole; row 0 is wall time
 --   MARK route NUL hROW:BUCKET   histograms
--- @module resty.perf.shared_totals
 local every = require "perf.base.pairs"
 
 local M = {}
 
 local function mark_of(text) return ("%08x "):format(ngx.crc32_short(text)) end
 
---- What adds a worker's counts.
+-- What adds a worker's counts.
 -- @param dict ngx.shared.DICT
 -- @param ledger resty.perf.ledger, open
 -- @return {route=, add=}: route(name, number) makes a route of the ledger known, add() adds what is new and returns nil, or the
@@ -93,7 +92,7 @@ function M.writer(dict, ledger)
   return { route = route, add = add_all }
 end
 
---- The sums of all workers, as resty.perf.exposition wants them; nil before the first worker has begun.
+-- The sums of all workers, as resty.perf.exposition wants them; nil before the first worker has begun.
 -- @param dict ngx.shared.DICT
 -- @param phases names of the phases
 function M.read(dict, phases)

@@ -1,5 +1,4 @@
---- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
--- @module resty.perf.slow
+-- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
 local every = require "perf.base.pairs"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
@@ -11,7 +10,7 @@ M.KEPT = 50
 
 local function bad(text, ...) error("slow: " .. text:format(...), 0) end
 
---- What tells slow requests.
+-- What tells slow requests.
 -- @param slow seconds from a request's first byte to its end; or a table of the most of an event by its label, `time` being
 -- those seconds
 -- @param[opt] counted set of the labels that are counted; any event when nil
@@ -49,7 +48,7 @@ local function value(e)
   return e.unit == "ns" and format.ns(e.value):gsub(" ", "") or format.commas(e.value):gsub(",", "")
 end
 
---- The line: "slow request: 0.512 s, /cart, GET /cart?id=7 200: lua 1.204ms, task-clock 1.198ms, page-faults 64".
+-- The line: "slow request: 0.512 s, /cart, GET /cart?id=7 200: lua 1.204ms, task-clock 1.198ms, page-faults 64".
 -- @param request {seconds=, route=, method=, uri=, status=, counts=}
 function M.line(request)
   local parts = { "lua " .. format.ns(tonumber(request.counts.wall_ns)):gsub(" ", "") }
@@ -60,7 +59,7 @@ function M.line(request)
     request.status, table.concat(parts, ", "))
 end
 
---- Keep it for the status page.
+-- Keep it for the status page.
 function M.keep(dict, request)
   local events = {}
   for _, e in ipairs(request.counts) do
@@ -72,7 +71,7 @@ function M.keep(dict, request)
     method = request.method, uri = request.uri, status = request.status, lua_ns = request.counts.wall_ns, counts = events })
 end
 
---- The kept ones, the newest first, as JSON texts.
+-- The kept ones, the newest first, as JSON texts.
 function M.recent(dict)
   local list, n = {}, dict:get "slow" or 0
   for i = n, math.max(1, n - M.KEPT + 1), -1 do

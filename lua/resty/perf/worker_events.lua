@@ -1,5 +1,4 @@
---- The worker's events: the list of perf.start opened as perf.measure opens its own.
--- @module resty.perf.worker_events
+-- The worker's events: the list of perf.start opened as perf.measure opens its own.
 local exposition = require "resty.perf.metrics"
 local kernel_group = require "perf.event.group"
 local meter = require "perf.measure.open_list"
@@ -21,7 +20,7 @@ local function check_apart(metrics, label, unit)
   metrics[metric] = label
 end
 
---- Raise for what is no list of events, and for an unknown one. What this machine refuses is for `open` to say.
+-- Raise for what is no list of events, and for an unknown one. What this machine refuses is for `open` to say.
 -- @return set of the events' labels; nil for nil, of which the machine decides
 function M.check(events)
   if events == nil then return end
@@ -43,7 +42,7 @@ function M.check(events)
   return labels
 end
 
---- Open them.
+-- Open them.
 -- @param[opt] events nil for the best that this machine has
 -- @return what perf.meter.open gives; or nil, message, code. Raises for an unknown event.
 function M.open(events)

@@ -1,4 +1,4 @@
---- Where a request's Lua may yield: the host's functions, wrapped so that a turn ends before them and goes on behind them.
+-- Where a request's Lua may yield: the host's functions, wrapped so that a turn ends before them and goes on behind them.
 --
 -- Wrapped in Lua, since a C function cannot be yielded across. What such a function does in C itself, its write(2) say, lies
 -- outside of the turn. When no turn is open, or another request's, a wrapped function calls the host's and nothing else.
@@ -9,12 +9,11 @@
 --   a turn of its own   callbacks: timers, new threads, on_abort
 --
 -- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
--- @module resty.perf.yields
 local every = require "perf.base.pairs"
 
 local M = {}
 
---- Wrap what the host has.
+-- Wrap what the host has.
 -- @param ngx the host's table
 -- @param turns {leave=, back=, turn=, serial=, request=} of the ledger, `request` giving the address of the running request
 -- @param hooks {capture=, timer=}: capture(opts) gives the options of a subrequest, those asked for or new ones;

@@ -1,4 +1,4 @@
---- From what the machine refused to a sentence that helps: what was tried, why it failed, what to do about it, in one line.
+-- From what the machine refused to a sentence that helps: what was tried, why it failed, what to do about it, in one line.
 --
 --     cycles:k: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space only with
 --     cycles:u, or run: sysctl kernel.perf_event_paranoid=1, or give the program CAP_PERFMON)
@@ -7,7 +7,6 @@
 -- it finds no cause, it says which error the kernel gave, and no more. Its parts are loaded when they are needed: `permission`,
 -- `invalid` for the many causes of EINVAL, and `unavailable` for what the machine does not have. They cannot be loaded when the
 -- process has no descriptor left (EMFILE), so that is explained here.
--- @module perf.event.refusal
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -157,7 +156,7 @@ function by_code.EINVAL(v, ctx, _, code, what, attr)
   return unavailable(v, ctx, nil, code, what, attr)
 end
 
---- Explain why core.open failed.
+-- Explain why core.open failed.
 -- @param what the event's label, as the user wrote it
 -- @param attr the table of attr fields that was tried
 -- @param msg core.open's message
@@ -177,7 +176,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- What else can be refused
 
---- Explain why a ring could not be mapped.
+-- Explain why a ring could not be mapped.
 -- @param pages data pages of the ring, or of its AUX area
 -- @param msg mmap's message
 -- @param code its errno's symbol
@@ -213,7 +212,7 @@ function M.mmap(pages, msg, code, ctx)
   return nil, say((ctx.label and ctx.label .. ": " or "") .. "ring of " .. size, msg, reason, remedies), code
 end
 
---- How much memory rings may take: what kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK allow.
+-- How much memory rings may take: what kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK allow.
 -- @return {per_cpu_kb=, cpus=, user_kb=, memlock_kb=, unlimited=} with math.huge where there is no limit
 function M.ring_allowance()
   local kb = host.sysctl "kernel.perf_event_mlock_kb" or 516
@@ -243,7 +242,7 @@ function M.ring_limit(pages, ctx)
     .. "CPUs, and then this process's RLIMIT_MEMLOCK, %s"):format(wants, a.per_cpu_kb, a.cpus, limit), remedies
 end
 
---- Explain why set_filter failed.
+-- Explain why set_filter failed.
 -- @param what the event's label
 -- @param filter the text
 -- @param msg the message

@@ -1,7 +1,6 @@
---- Which of its many causes an EINVAL of perf_event_open has. The kernel says nothing more, so the rules of
+-- Which of its many causes an EINVAL of perf_event_open has. The kernel says nothing more, so the rules of
 -- kernel/events/core.c and of the PMUs are gone through in its order: what the attr alone shows, what a dummy event with the bit
 -- in question shows, the target, the kind of event, the group; at last each field is left out in turn.
--- @module perf.event.refusal.invalid
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -241,7 +240,7 @@ local function clock(v)
   end
 end
 
---- Why an attr is invalid.
+-- Why an attr is invalid.
 -- @param v the attr, as explain sees it
 -- @param ctx {pid=, cpu=, group=, cgroup=}
 -- @param attr the attr as it was given

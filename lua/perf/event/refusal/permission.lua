@@ -1,4 +1,4 @@
---- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and what would allow it.
+-- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and what would allow it.
 --
 -- The kernel asks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels whether
 -- kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); what the event needs of the level:
@@ -9,7 +9,6 @@
 --    2   nor the kernel (EACCES)
 --
 -- which CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN) overrides; what no level allows; whether the process may be traced.
--- @module perf.event.refusal.permission
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
@@ -33,7 +32,7 @@ local function in_kernel(v, what)
   end
 end
 
---- A label that counts user space only: "cycles:k" -> "cycles:u", "cpu/event=1/" -> "cpu/event=1/u".
+-- A label that counts user space only: "cycles:k" -> "cycles:u", "cpu/event=1/" -> "cpu/event=1/u".
 -- @return string; or nil for a label that is no event's name
 function M.user_only(what)
   if what:find "%s" or what == "" then return nil end
@@ -80,7 +79,7 @@ local always = {
   { cap = "sys_admin", what = "breakpoints on the kernel's addresses", bites = kernel_address },
 }
 
---- What an event needs that this thread has not.
+-- What an event needs that this thread has not.
 -- @param v the event's attr, as explain sees it
 -- @param ctx {pid=, cpu=, cgroup=}
 -- @param level kernel.perf_event_paranoid
@@ -189,7 +188,7 @@ local function foreign(ctx)
   return ("process %d does not let itself be traced"):format(pid), { remedy }
 end
 
---- Why the thread may not open an event.
+-- Why the thread may not open an event.
 -- @param v the event's attr, as explain sees it
 -- @param code "EACCES", "EPERM" or "ENOSYS"
 -- @param ctx {pid=, cpu=, cgroup=}

@@ -1,6 +1,5 @@
---- Why an event is not to be had on this machine: ENOENT, ENODEV, ENXIO, EOPNOTSUPP, and EINVAL where nothing about the
+-- Why an event is not to be had on this machine: ENOENT, ENODEV, ENXIO, EOPNOTSUPP, and EINVAL where nothing about the
 -- attr is wrong. Which of them a machine without hardware counters gives is its hypervisor's choice.
--- @module perf.event.refusal.unavailable
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
@@ -102,7 +101,7 @@ local function unknown_type(v)
     { "the PMUs are " .. (names[1] and table.concat(names, " ") or "none") }
 end
 
---- Why an event is not to be had.
+-- Why an event is not to be had.
 -- @param v the event's attr, as explain sees it
 -- @param code the errno's symbol
 -- @param ctx {pid=, cpu=, group=, cgroup=}

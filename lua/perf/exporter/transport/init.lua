@@ -1,5 +1,4 @@
---- What carries an exporter's requests: nginx's cosockets within nginx, else LuaSocket, else lua-http.
--- @module perf.exporter.transport
+-- What carries an exporter's requests: nginx's cosockets within nginx, else LuaSocket, else lua-http.
 local M = {}
 
 local function within_nginx()
@@ -7,7 +6,7 @@ local function within_nginx()
   return type(ngx) == "table" and type(ngx.timer) == "table" and type(ngx.socket) == "table"
 end
 
---- A new transport.
+-- A new transport.
 -- @string[opt] which "ngx", "luasocket" or "luahttp"; the first of them that is there unless given
 -- @tab tls {cafile=, capath=, key=, certificate=, verify=false}
 -- @return transport; or nil, message

@@ -1,6 +1,5 @@
---- Posting over lua-http, for those who have it and not LuaSocket. A request is a coroutine of a cqueues controller of its own;
+-- Posting over lua-http, for those who have it and not LuaSocket. A request is a coroutine of a cqueues controller of its own;
 -- where it would wait, the sender's coroutine yields.
--- @module perf.exporter.transport.luahttp
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local cqueues = require "cqueues"
@@ -30,7 +29,7 @@ local function context_of(tls)
   return ctx
 end
 
---- A transport; one for each sender.
+-- A transport; one for each sender.
 -- @param tls {cafile=, capath=, key=, certificate=, verify=false}
 -- @return transport; or nil, message
 function M.new(tls)

@@ -1,6 +1,5 @@
---- Posting over LuaSocket, and LuaSec for TLS, without ever waiting: where a socket would block, the coroutine yields, and
+-- Posting over LuaSocket, and LuaSec for TLS, without ever waiting: where a socket would block, the coroutine yields, and
 -- whoever resumes it has waited or done something else. What blocks is the look-up of a host's name, once a connection.
--- @module perf.exporter.transport.luasocket
 local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 local socket = require "socket"
@@ -25,7 +24,7 @@ local function has_name(certificate, host)
   return false
 end
 
---- A transport; one for each sender, which may replace transport.connected: it is called for each new connection, before
+-- A transport; one for each sender, which may replace transport.connected: it is called for each new connection, before
 -- anything is sent there.
 -- @param tls {cafile=, capath=, key=, certificate=, verify=false}
 -- @return transport; or nil, message

@@ -1,11 +1,10 @@
---- Posting within nginx: cosockets in a timer, which wait as everything does there, and leave the worker to its requests.
--- @module perf.exporter.transport.ngx
+-- Posting within nginx: cosockets in a timer, which wait as everything does there, and leave the worker to its requests.
 local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 
 local M = {}
 
---- A transport; one for each sender.
+-- A transport; one for each sender.
 -- @param tls {verify=false}: nginx's own directives (lua_ssl_trusted_certificate) say what is trusted
 -- @return transport
 function M.new(tls)

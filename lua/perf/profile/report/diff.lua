@@ -1,5 +1,4 @@
---- What changed from one profile to another: shares of the whole, since the two may have run for different times.
--- @module perf.profile.report.diff
+-- What changed from one profile to another: shares of the whole, since the two may have run for different times.
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
 local top = require "perf.profile.report.top"
@@ -39,7 +38,7 @@ local function join(before, after, whole_before, whole_after)
   return rows
 end
 
---- Compare a profile with an earlier one of the same event.
+-- Compare a profile with an earlier one of the same event.
 -- @param prof Profile
 -- @param before Profile
 -- @return {lines =, functions =}, which prints as tables: each an array, the largest change first, of {name =, before =, after =
@@ -54,7 +53,7 @@ function M.diff(prof, before)
     functions = join(a.functions, b.functions, a.whole, b.whole) }, Difference)
 end
 
---- The difference as a flame graph: red is what takes a larger share than before, blue a smaller one.
+-- The difference as a flame graph: red is what takes a larger share than before, blue a smaller one.
 -- @string[opt] path the HTML file; without it the page is returned
 -- @return the page, or true; or nil, message, code
 function Difference:flamegraph(path)

@@ -1,9 +1,8 @@
---- A flame graph as one HTML file that needs nothing else: search, zoom, details, keys, phones, light and dark, and the
+-- A flame graph as one HTML file that needs nothing else: search, zoom, details, keys, phones, light and dark, and the
 -- difference of two profiles.
 --
 -- The stacks become a tree in arrays (a profile may have a million nodes), which is written in preorder, the widest child first;
 -- the page, whose files are in flamegraph/, does the rest.
--- @module perf.profile.report.flamegraph
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local file = require "perf.base.file"
@@ -190,7 +189,7 @@ local function check(opts)
   return opts
 end
 
---- Write a profile as a flame graph.
+-- Write a profile as a flame graph.
 -- @param prof Profile
 -- @string[opt] path the HTML file; without it the page is returned
 -- @tab[opt] opts `diff`: an earlier Profile to compare with: red is what takes a larger share than there, blue a smaller one;

@@ -1,8 +1,7 @@
---- Folded stacks: a line for each, `outermost;...;innermost weight`, as flame graph tools eat it.
+-- Folded stacks: a line for each, `outermost;...;innermost weight`, as flame graph tools eat it.
 --
 -- A frame's name may not have what the format itself uses, so `;` is \x3b there, a line's end \n or \r and the backslash
 -- \\; bytes that are no UTF-8 are written \xNN. `decode` gives the names back.
--- @module perf.profile.report.folded
 local file = require "perf.base.file"
 local text = require "perf.profile.report.frame_names"
 
@@ -24,7 +23,7 @@ local function decode(name)
   end))
 end
 
---- Write a profile as folded stacks.
+-- Write a profile as folded stacks.
 -- @param prof Profile
 -- @string[opt] path the file; without it the text is returned
 -- @return the text, or true; or nil, message, code when the file cannot be written
@@ -54,7 +53,7 @@ function M.folded(prof, path)
   end)
 end
 
---- The stacks of folded text, this module's or another tool's.
+-- The stacks of folded text, this module's or another tool's.
 -- @string content
 -- @return array of {names = array of names, the outermost first, weight = number}; or nil, message, "EBADMSG" at a line that
 -- is none

@@ -1,5 +1,4 @@
---- What the reports share: names that are safe in any of the formats, and amounts as text.
--- @module perf.profile.report.frame_names
+-- What the reports share: names that are safe in any of the formats, and amounts as text.
 local format = require "perf.base.format"
 
 local M = {}
@@ -20,7 +19,7 @@ local function length(s, i)
   return n
 end
 
---- Valid UTF-8: bytes that are none come as \xNN, so nothing of a name is lost.
+-- Valid UTF-8: bytes that are none come as \xNN, so nothing of a name is lost.
 function M.utf8(s)
   if not s:find "[\128-\255]" then return s end
   local out, i = {}, 1
@@ -32,25 +31,25 @@ function M.utf8(s)
   return table.concat(out)
 end
 
---- One line for people: valid UTF-8 without control characters.
+-- One line for people: valid UTF-8 without control characters.
 function M.line(s)
   return (M.utf8(s):gsub("%c", function(c)
     return c == "\n" and "\\n" or c == "\t" and " " or ("\\x%02x"):format(c:byte())
   end))
 end
 
---- A count of any kind that this module gives (number, 64-bit cdata, "0x" string) as a number.
+-- A count of any kind that this module gives (number, 64-bit cdata, "0x" string) as a number.
 function M.number(v)
   return tonumber(v) or 0
 end
 
---- An amount of an event in its unit: "1.235 ms", "1,234".
+-- An amount of an event in its unit: "1.235 ms", "1,234".
 function M.amount(v, unit)
   if unit ~= "ns" then return format.commas(v) end
   return format.ns(v)
 end
 
---- A share as text: "12.3". Of nothing, there is none.
+-- A share as text: "12.3". Of nothing, there is none.
 function M.percent(part, whole)
   return whole ~= 0 and ("%.1f"):format(100 * part / whole) or "-"
 end

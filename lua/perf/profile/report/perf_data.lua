@@ -1,11 +1,10 @@
---- A profile as a perf.data file, for `perf report`, `perf script` and what else reads those.
+-- A profile as a perf.data file, for `perf report`, `perf script` and what else reads those.
 --
 -- perf knows addresses and looks their names up in files. So each frame gets an address of its own, in a file of
 -- symbols that is written beside (PATH.symbols) and that the perf.data file says was mapped. Each stack is one sample with its
 -- weight as the period and its frames as the call chain: what perf adds up is the event's count, the number of samples
 -- that it shows is that of different stacks. Where the two files are moved, move them together and tell perf of
 -- the first part of the path: --symfs.
--- @module perf.profile.report.perf_data
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local state = require "perf.data.synthesize"
@@ -97,7 +96,7 @@ local function write_all(w, prof, blocks, symbols, size)
   return ok, message, code
 end
 
---- Write a profile as perf.data, and PATH.symbols beside it.
+-- Write a profile as perf.data, and PATH.symbols beside it.
 -- @param prof Profile
 -- @string path the file
 -- @return true; or nil, message, code when they cannot be written

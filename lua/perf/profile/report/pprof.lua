@@ -1,4 +1,4 @@
---- pprof's format: the protocol buffer message Profile, which `go tool pprof` opens, compressed where lua-zlib is there.
+-- pprof's format: the protocol buffer message Profile, which `go tool pprof` opens, compressed where lua-zlib is there.
 --
 -- A field is a varint of its number and wire type (0: a varint; 2: a length and bytes). The numbers used:
 --
@@ -11,7 +11,6 @@
 --
 -- A function here is a Lua function, a C function or a symbol; a location is a line of one. Texts stand once in the table of
 -- strings and are named by their place there.
--- @module perf.profile.report.pprof
 local core = require "perf.core"
 local file = require "perf.base.file"
 local text = require "perf.profile.report.frame_names"
@@ -143,7 +142,7 @@ local function gzip()
   return stream
 end
 
---- Write a profile for pprof: two values a sample, how many and how much of the event.
+-- Write a profile for pprof: two values a sample, how many and how much of the event.
 -- @param prof Profile
 -- @string[opt] path the file; without it the bytes are returned
 -- @return the bytes, or true; or nil, message, code when the file cannot be written

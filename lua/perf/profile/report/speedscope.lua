@@ -1,4 +1,4 @@
---- speedscope's file format, a "sampled" profile, which is also the form in which luaperf keeps profiles: what speedscope
+-- speedscope's file format, a "sampled" profile, which is also the form in which luaperf keeps profiles: what speedscope
 -- does not know of (a frame's kind, counts, zones, totals) stands in fields of its own that it passes over.
 --
 --     {"$schema": ..., "exporter": "lua-perf ...", "name": event, "activeProfileIndex": 0,
@@ -10,7 +10,6 @@
 --                   "tid", "comm"}}
 --
 -- Frames are counted from 0, a stack's outermost first.
--- @module perf.profile.report.speedscope
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local file = require "perf.base.file"
@@ -87,7 +86,7 @@ local function samples_of(put, samples)
   return frames
 end
 
---- Write a profile for www.speedscope.app.
+-- Write a profile for www.speedscope.app.
 -- @param prof Profile
 -- @string[opt] path the file; without it the text is returned
 -- @return the text, or true; or nil, message, code when the file cannot be written

@@ -1,4 +1,4 @@
---- An ELF shared object that has nothing but symbols: a place to look up names for tools that know only addresses.
+-- An ELF shared object that has nothing but symbols: a place to look up names for tools that know only addresses.
 --
 --     0x00  ELF header          64 bytes
 --     0x40  1 program header    56 bytes: all of it, and the text behind it, is mapped from address 0 on
@@ -8,14 +8,13 @@
 --
 -- Everything in the byte order of this machine. A symbol is STEP bytes of .text, whose addresses are offsets in the file
 -- too, as those of a shared object mapped from its start.
--- @module perf.profile.report.symbol_file
 local core = require "perf.core"
 
 local M = {}
 
---- Bytes of a symbol.
+-- Bytes of a symbol.
 M.STEP = 16
---- The address of the first: a multiple of all sizes of pages.
+-- The address of the first: a multiple of all sizes of pages.
 M.TEXT = 65536
 
 local SECTIONS = 0x80
@@ -32,7 +31,7 @@ local function section(name, kind, flags, addr, offset, size, link, info, align,
     .. u64(entry)
 end
 
---- The file's bytes.
+-- The file's bytes.
 -- @param names array of the symbols' names
 -- @return string, and the size of its text
 function M.encode(names)

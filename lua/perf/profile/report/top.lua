@@ -1,9 +1,8 @@
---- The table that a profile prints as: where it was spent, by Lua line and by function.
+-- The table that a profile prints as: where it was spent, by Lua line and by function.
 --
 -- A stack's weight belongs to its innermost Lua line, whatever C function, kernel code or collector that line was in: the
 -- line's `self`. Every other line of the stack has it in its `total`, once, however often the stack has the line. The
 -- table of functions goes by the innermost frame of any kind.
--- @module perf.profile.report.top
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
 
@@ -57,7 +56,7 @@ local function rows_of(add_line, add_function)
   end })
 end
 
---- Where a profile's weight is.
+-- Where a profile's weight is.
 -- @param prof Profile
 -- @int[opt=20] n rows of each table as text
 -- @return {lines =, functions =, zones =, total =, unit =, event =}, which prints as tables: each an array, the most first, of
