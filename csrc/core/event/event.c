@@ -74,7 +74,7 @@ int pf_event_enable(struct pf_event *ev)
 
 	if (r < 0)
 		return r;
-	if (ev->user.may) /* before it counts; whatever comes of it */
+	if (ev->user.may) /* before the event counts; without the page, readings are system calls */
 		pf_user_map(&ev->user);
 	ev->off = ev->held = 0;
 	return pf_sys->ioctl(ev->fd, PF_IOC_ENABLE, NULL);
@@ -139,7 +139,7 @@ int pf_event_begin(struct pf_event *ev, uint64_t *words)
 	if ((ev->format & ~PF_FORMAT(LOST)) != PF_EVENT_FORMAT)
 		return -ENOTSUP;
 	if (!ev->awake || ev->shared) {
-		if (ev->user.may) /* these are calls of their own */
+		if (ev->user.may) /* not between pf_own_enter and _exit: mapping makes other system calls */
 			pf_user_map(&ev->user);
 		pf_own_enter(PF_OWN_IOCTL);
 		r = pf_event_enable(ev);
@@ -161,7 +161,7 @@ int pf_event_end(struct pf_event *ev, uint64_t *words)
 	if (r < 0)
 		return r;
 	words[0] = ev->reset_at > words[1] ? PF_COUNT_FELL : pf_count_since(words[0], now[0]);
-	for (int i = 1; i < 3; i++) /* clocks that are read in two ways may differ by a little */
+	for (int i = 1; i < 3; i++) /* the times of read(2) and of the user page may differ slightly */
 		words[i] = now[i] > words[i] ? now[i] - words[i] : 0;
 	words[3] = now[3];
 	return 0;

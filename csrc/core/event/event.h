@@ -23,7 +23,7 @@ struct pf_event {
 	uint8_t awake, shared, off, leads, held;
 	struct pf_event *leader;
 	struct pf_own own;
-	struct pf_user user; /* its counter, where it can be read without a system call */
+	struct pf_user user; /* for reading the counter without a system call, where that is possible */
 };
 
 /* The read_format of pf_event_begin and pf_event_end, with or without PF_FORMAT(LOST). */
@@ -46,7 +46,7 @@ struct pf_reading {
 int pf_event_open(struct pf_event *ev, struct pf_attr *attr, pid_t pid, int cpu, int group_fd, unsigned long flags,
 		  uint32_t *kernel_size);
 
-/* Of one just opened: the calling thread may read its counter by itself, where that turns out to be possible. */
+/* Call it after pf_event_open to let the calling thread read the counter without a system call, where that is possible. */
 void pf_event_may_user(struct pf_event *ev);
 
 /* Idempotent. Closing a disabled leader would start its members, so they are disabled first; not in the child of a fork, where
@@ -63,7 +63,7 @@ static inline int pf_event_usable(const struct pf_event *ev)
 int pf_event_ioctl(const struct pf_event *ev, unsigned long request, unsigned long arg);
 int pf_event_ioctl_ptr(const struct pf_event *ev, unsigned long request, void *arg);
 
-/* PF_IOC_ENABLE, with what makes later readings quick. */
+/* PF_IOC_ENABLE. Maps the user page first, so that later readings need no system call. */
 int pf_event_enable(struct pf_event *ev);
 
 /* PF_IOC_RESET. A measurement that is under way then has no count. */
@@ -78,15 +78,15 @@ int pf_event_disable(struct pf_event *ev);
 int pf_event_begin(struct pf_event *ev, uint64_t *words);
 int pf_event_end(struct pf_event *ev, uint64_t *words);
 
-/* Read what pf_event_begin does, without a system call. 0; -EAGAIN where that is not possible now, or ever, since the event samples;
- * -ENOTSUP another format. */
+/* Read the same words as pf_event_begin, without a system call. Returns 0; -EAGAIN if that is not possible now, or never because
+ * the event samples; -ENOTSUP for another format. */
 int pf_event_user(struct pf_event *ev, uint64_t *words);
 
 /* read(2) into words; returns the number of words, 0 when a pinned event lost its counter (the kernel's end of
  * file), or -errno. */
 ssize_t pf_event_read(const struct pf_event *ev, uint64_t *words, size_t nwords);
 
-/* The same for a read of a measurement. *own: how many calls of measurements the event has counted; its value contains them. */
+/* The same, for a measurement. *own: how many system calls of measurements the event has counted; its value includes them. */
 ssize_t pf_event_read_own(const struct pf_event *ev, uint64_t *words, size_t nwords, uint64_t *own);
 
 /* How many records of this event, and of children that inherited it, were lost: the kernel's own count. Returns 1; or 0 if it is

@@ -1,5 +1,5 @@
-/* See ring.h. Whatever stands in the mapping may be damaged: lengths are checked against what is available before
- * anything moves, and no length makes this allocate. */
+/* See ring.h. The mapping may hold damaged data: each length is checked against the available bytes before the tail moves, and
+ * no length leads to an allocation. */
 #include "core/event/ring.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ int pf_ring_inherited(const struct pf_ring *r)
 
 void pf_ring_unmap(struct pf_ring *r)
 {
-	/* What a fork left out may by now be something else's place. */
+	/* The child of a fork does not have these mappings: by now something else may be at their addresses. */
 	if (r->aux && !pf_ring_inherited(r))
 		pf_sys->munmap(r->aux, r->aux_size);
 	if (r->map && !pf_ring_inherited(r))
@@ -100,8 +100,8 @@ void pf_ring_unmap(struct pf_ring *r)
 	r->map = r->data = r->aux = r->scratch = NULL;
 }
 
-/* What is lost to the reader that has nothing sane to go on with. */
-static int drop(struct pf_ring *r)
+/* Drop all available bytes: without a valid length, the next record cannot be found. */
+static int drop_available(struct pf_ring *r)
 {
 	r->damaged += r->head - r->tail;
 	r->tail = r->head;
@@ -110,7 +110,7 @@ static int drop(struct pf_ring *r)
 	return -EBADMSG;
 }
 
-/* Copy n bytes from the place of count at, around the end. */
+/* Copy n bytes, of which the first is number `at` of the stream; they may continue at the start of the area. */
 static void copy_around(const unsigned char *area, size_t area_size, uint64_t at, unsigned char *dst, size_t n)
 {
 	const size_t from = (size_t)(at & (area_size - 1)), first = area_size - from < n ? area_size - from : n;
@@ -119,7 +119,7 @@ static void copy_around(const unsigned char *area, size_t area_size, uint64_t at
 	memcpy(dst + first, area, n - first);
 }
 
-/* Backward: a new snapshot, if anything was written since the last. */
+/* Backward: take a new snapshot if anything was written since the last one. */
 static int snapshot(struct pf_ring *r)
 {
 	uint64_t head = load_head(r), amount = r->seen - head;
@@ -145,7 +145,8 @@ static int snapshot(struct pf_ring *r)
 	return 1;
 }
 
-/* Backward: a length of 0 ends what was ever written, one that reaches beyond ends what was not yet overwritten. */
+/* Backward: the snapshot ends at a length of 0, where nothing was ever written, or at a record that reaches beyond its end, since
+ * that record is partly overwritten. */
 static int peek_backward(struct pf_ring *r, const unsigned char **bytes)
 {
 	uint64_t left;
@@ -164,7 +165,7 @@ static int peek_backward(struct pf_ring *r, const unsigned char **bytes)
 		return 0;
 	}
 	if (size < sizeof(struct pf_header) || size % 8)
-		return drop(r);
+		return drop_available(r);
 	*bytes = r->scratch + r->tail;
 	return (int)size;
 }
@@ -184,12 +185,12 @@ static int peek(struct pf_ring *r, const unsigned char **bytes)
 			return 0;
 	}
 	if (left > r->data_size || (r->head | r->tail) % 8)
-		return drop(r);
+		return drop_available(r);
 	from = (size_t)(r->tail & (r->data_size - 1));
 	p = r->data + from;
 	size = pf_load16(p + 6);
 	if (size < sizeof(struct pf_header) || size % 8 || size > left)
-		return drop(r);
+		return drop_available(r);
 	if (size > r->data_size - from) {
 		copy_around(r->data, r->data_size, from, r->scratch, size);
 		p = r->scratch;
@@ -233,7 +234,7 @@ void pf_ring_skip(struct pf_ring *r, size_t n)
 	store_tail(r);
 }
 
-/* What a record says of records that there was no room for. */
+/* Add up the losses that LOST and LOST_SAMPLES records report. */
 static void count_lost(struct pf_ring *r, const unsigned char *bytes, size_t size)
 {
 	const uint32_t type = pf_load32(bytes);
@@ -320,7 +321,7 @@ void pf_ring_aux_release(struct pf_ring *r, uint64_t end)
 {
 	uint64_t *tail = (uint64_t *)(void *)&page(r)->aux_tail;
 
-	/* Never back, and never past what was written. */
+	/* Never move the tail back, nor past the written data. */
 	if (r->aux && end - *tail <= __atomic_load_n((const uint64_t *)(const void *)&page(r)->aux_head, __ATOMIC_ACQUIRE) - *tail)
 		__atomic_store_n(tail, end, __ATOMIC_SEQ_CST);
 }

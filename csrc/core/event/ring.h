@@ -1,14 +1,17 @@
-/* The ring that an event writes its records into, mapped from its descriptor.
+/* The ring buffer for an event's records, mapped from the event's descriptor.
  *
  *     [ header page | data: a power of two pages | aux: a power of two pages ]
  *
- * data_head and data_tail count bytes for ever; their place is the count modulo the size. Forward: the kernel moves head
- * (read with acquire), the reader moves tail (written with release) when it is done with a record's bytes, and what does
- * not fit between is lost. Backward (write_backward, mapped read-only): the kernel moves head down and overwrites the
- * oldest; a reading is a snapshot, taken with the output paused for as long as one copy takes, newest record first, and
- * goes back to where the one before it began.
+ * data_head and data_tail count bytes and never wrap; the position in the data area is the count modulo its size.
  *
- * One reader at a time. A record's bytes are whole: one that wraps around the end is put together in scratch. */
+ * Forward: the kernel moves head (we read it with acquire). The reader moves tail (written with release) when it no longer needs
+ * a record's bytes. Records that do not fit in the free space are lost.
+ *
+ * Backward (write_backward, mapped read-only): the kernel moves head down and overwrites the oldest records. The reader takes a
+ * snapshot, with the output paused while it copies. A snapshot begins with the newest record and ends where the previous snapshot
+ * began.
+ *
+ * Only one reader at a time. A record is always returned in one piece: one that wraps around the end is copied into scratch. */
 #ifndef PF_RING_H
 #define PF_RING_H
 
@@ -21,14 +24,14 @@ struct pf_ring {
 	unsigned char *data, *aux;
 	unsigned char *scratch; /* PF_RECORD_MAX_SIZE bytes; backward: the snapshot, as large as data */
 	size_t map_size, data_size, aux_size;
-	uint64_t head, tail;    /* forward: as last read, as last written. Backward: offsets into the snapshot: end, next */
-	uint64_t seen;          /* backward: where the snapshot before this one began */
+	uint64_t head, tail;    /* forward: as last read and last written. Backward: the snapshot's end and next record, as offsets */
+	uint64_t seen;          /* backward: the head at the last snapshot */
 	uint32_t current;       /* bytes of the record handed out and not yet released */
 	uint8_t backward, paused;
 	int fd;
 	uint32_t generation;         /* pf_fork_generation at the mapping */
-	uint64_t lost, lost_samples; /* as LOST and LOST_SAMPLES records say */
-	uint64_t damaged;            /* bytes that were dropped because no record could be made out in them */
+	uint64_t lost, lost_samples; /* sums of the LOST and LOST_SAMPLES records */
+	uint64_t damaged;            /* bytes that were dropped because they hold no valid record */
 	const struct pf_layouts *layouts;
 };
 
@@ -36,7 +39,7 @@ struct pf_ring {
  * allowance (perf_event_mlock_kb, RLIMIT_MEMLOCK) is used up. */
 int pf_ring_map(struct pf_ring *r, int fd, size_t pages, size_t aux_pages, int backward);
 
-/* Was it mapped before a fork, in the parent? The kernel leaves rings out of a child: nothing may be touched there. */
+/* Was it mapped before a fork, by the parent? The child does not have the mapping and must not access it. */
 int pf_ring_inherited(const struct pf_ring *r);
 
 /* Idempotent. */
@@ -45,30 +48,30 @@ void pf_ring_unmap(struct pf_ring *r);
 /* Is there anything to read? */
 int pf_ring_ready(struct pf_ring *r);
 
-/* The next record's bytes, 8-byte aligned and good until pf_ring_release. Returns its size, 0 when there is none,
- * -EBADMSG when what is there has no sane length: everything available was dropped and counted, and reading goes on with
- * what comes next. A further peek without release gives the same record. */
+/* Get the bytes of the next record, 8-byte aligned and valid until pf_ring_release. Returns its size; 0 if there is none; -EBADMSG
+ * if its length is not valid: all available bytes were dropped and counted, and the next call returns later records. Another peek
+ * before the release returns the same record. */
 int pf_ring_peek(struct pf_ring *r, const unsigned char **bytes);
 
-/* Done with what peek gave: its place goes back to the kernel. */
+/* Give the space of the peeked record back to the kernel. */
 void pf_ring_release(struct pf_ring *r);
 
-/* For loops that cannot pay for a call a record: the bytes that are there up to the end of the data area, not looked at, 0 when there
- * are none, something is wrong or the ring is backward (peek tells); and done with the first n of them, whole records of which none
- * tells of losses. */
+/* For loops that cannot afford a call per record. pf_ring_span returns the number of available bytes up to the end of the data area,
+ * which are not checked; 0 if there are none, if the ring is damaged or if it is backward (pf_ring_peek then tells which).
+ * pf_ring_skip gives the first n of them back; they must be whole records, none of them LOST or LOST_SAMPLES. */
 size_t pf_ring_span(struct pf_ring *r, const unsigned char **bytes);
 void pf_ring_skip(struct pf_ring *r, size_t n);
 
-/* Release the record before, peek and parse. Returns 1 with out and *bytes, 0 when there is none, -EBADMSG for a damaged
- * one, after which the next call goes on. Types that this module does not know have PF_HAS_OTHER. */
+/* Release the previous record, then peek and parse the next. Returns 1 and sets out and *bytes; 0 if there is none; -EBADMSG for a
+ * damaged record, which the next call skips. Records of unknown types have PF_HAS_OTHER. */
 int pf_ring_next(struct pf_ring *r, struct pf_record *out, const unsigned char **bytes);
 
-/* Whole records, as they are, into dst: as many as are there and fit, up to damage if there is any. Returns the bytes, or
- * -EBADMSG as peek does when damage comes first. */
+/* Copy whole records, unchanged, into dst: as many as are available and fit, up to the first damaged one. Returns the number of bytes,
+ * or -EBADMSG, as peek does, if the first record is damaged. */
 ptrdiff_t pf_ring_drain(struct pf_ring *r, unsigned char *dst, size_t room);
 
-/* aux data that an AUX record told of. aux_copy: -ENODATA when it is not (or no longer) there. aux_release gives the
- * place up to end back to the kernel. */
+/* The aux data that an AUX record announced. aux_copy returns -ENODATA if the data is not, or no longer, in the area. aux_release
+ * gives the space up to `end` back to the kernel. */
 int pf_ring_aux_copy(const struct pf_ring *r, uint64_t offset, size_t size, unsigned char *dst);
 void pf_ring_aux_release(struct pf_ring *r, uint64_t end);
 

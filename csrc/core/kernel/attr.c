@@ -1,9 +1,9 @@
 /* The field table is made from attr.def: getters and setters use the struct's own bit fields, so that no bit is
  * ever packed by hand.
  *
- * Sizes: a kernel accepts an attr that is longer than its own as long as the unknown tail is zero, and answers
- * E2BIG (writing its own size into attr.size) when it is not. So pass the smallest published size that holds what is
- * set: old kernels then accept everything they can do, and E2BIG names a field by pf_attr_beyond. */
+ * Sizes: a kernel accepts an attr that is longer than its own if the unknown tail is zero; otherwise it returns E2BIG and writes
+ * its own size into attr.size. So we pass the smallest published size that holds all fields that are set: old kernels then accept
+ * everything that they support, and after E2BIG pf_attr_beyond finds the field that they do not know. */
 #include "core/kernel/attr.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* perf_event_attr: the table of its fields, and how much of it a kernel needs to see. */
+/* perf_event_attr: the table of its fields, and the size to pass to the kernel. */
 #ifndef PF_ATTR_H
 #define PF_ATTR_H
 
@@ -31,7 +31,7 @@ extern const struct pf_name pf_names_types[], pf_names_sample[], pf_names_format
 /* The row of that name, or NULL. */
 const struct pf_field *pf_field_find(const char *name);
 
-/* Set a field, and the bit that it means nothing without (implies.def). */
+/* Set a field, and the bit without which the kernel ignores it (implies.def). */
 void pf_field_set(const struct pf_field *f, struct pf_attr *a, uint64_t v);
 
 /* The smallest published attr size that holds every field set in a. */

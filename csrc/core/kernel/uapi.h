@@ -26,8 +26,7 @@ enum {
 #undef X
 };
 
-/* Bits of 64-bit masks: macros would be lost to the .def tables, so these are enumerators of bit numbers
- * and PF_BIT() makes the mask. */
+/* Bits of 64-bit masks. A .def table cannot define macros, so these are enumerators of bit numbers, and PF_BIT() makes the mask. */
 #define PF_BIT(n) (UINT64_C(1) << (n))
 
 enum {
@@ -61,7 +60,7 @@ enum {
 #define PF_IOW(n, size) _IOC(_IOC_WRITE, '$', n, size)
 #define PF_IOWR(n, size) _IOC(_IOC_READ | _IOC_WRITE, '$', n, size)
 
-/* An enum and not constant objects, which C takes for case labels only where the compiler folds them. */
+/* Not constant objects: only some compilers accept those as case labels. */
 enum {
 #define X(sym, request, method) PF_IOC_##sym = request,
 #include "core/kernel/defs/ioctl.def"
@@ -129,13 +128,13 @@ struct pf_attr {
 
 #define PF_ATTR_SIZE_VER0 64u /* the first published size: every kernel takes it */
 
-/* The beginning of struct perf_event_mmap_page, the page before an event's ring: what a program needs to read the counter by
- * itself. The capabilities are bits from the lowest on little-endian machines. */
+/* The beginning of struct perf_event_mmap_page, the page before an event's ring, with all that a program needs to read the counter
+ * by itself. On little-endian machines the capabilities begin at the lowest bit. */
 struct pf_user_page {
 	uint32_t version, compat_version;
 	uint32_t lock;  /* changes whenever the rest does */
-	uint32_t index; /* 1 + the counter's number; 0 = the event is on none */
-	int64_t offset; /* to be added to what the counter says */
+	uint32_t index; /* 1 + the counter's number; 0: the event has no counter now */
+	int64_t offset; /* to be added to the counter's value */
 	uint64_t time_enabled, time_running;
 	uint64_t capabilities;
 	uint16_t pmc_width, time_shift;

@@ -1,7 +1,6 @@
-/* Compile-time proof that uapi.h says what the installed kernel header says.
- * It takes the names of Linux 5.13, whose attr is VER7; with an older header (Debian 11 has that of 5.10) nothing is checked
- * here. Newer names are left to spec/unit/kernel/uapi_spec.lua, which reads whatever header is installed and fails on a name that no
- * row of the tables knows. */
+/* Checks at compile time that uapi.h agrees with the installed kernel header.
+ * It uses the names of Linux 5.13 (attr VER7); with an older header (Debian 11 has 5.10) nothing is checked. Newer names are checked
+ * by spec/unit/kernel/uapi_spec.lua, which reads the installed header and fails on a name that is missing in the tables. */
 #include "core/kernel/uapi.h"
 
 #include <linux/perf_event.h>

@@ -1,5 +1,5 @@
-/* One lock and one condition a channel: messages are whole jobs, which take far longer than both. Waits are by the monotonic
- * clock. */
+/* Each channel has one lock and one condition variable: a message is a whole job, which takes far longer than either. Waits use
+ * the monotonic clock. */
 #include "core/pool/channel.h"
 
 #include <errno.h>

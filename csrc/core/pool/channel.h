@@ -9,12 +9,12 @@ struct pf_channel;
 
 struct pf_message {
 	struct pf_message *next;
-	uint64_t id; /* the sender's */
+	uint64_t id; /* chosen by the sender */
 	size_t size;
 	char bytes[];
 };
 
-/* Holds at most `most` messages; 0 = as many as memory does. One reference is the caller's. NULL when there is no memory. */
+/* A channel for at most `most` messages; 0: no limit. The caller has one reference. NULL without memory. */
 struct pf_channel *pf_channel_new(size_t most);
 void pf_channel_ref(struct pf_channel *c);
 /* Was it made before a fork, by the parent? A thread that the child does not have may hold its lock for ever, so the child may
@@ -25,12 +25,12 @@ void pf_channel_unref(struct pf_channel *c);
 
 /* Copies the bytes. Returns 0; -EAGAIN when it is full, -EPIPE when it is closed, -ENOMEM. Never waits. */
 int pf_channel_push(struct pf_channel *c, uint64_t id, const void *bytes, size_t size);
-/* The oldest message, for the caller to free(). Waits until timeout_ns from now (0: not at all, negative: for ever). Returns 0;
- * -ETIMEDOUT; -EPIPE when it is closed and empty. */
+/* Take the oldest message, which the caller frees with free(). Waits for at most timeout_ns (0: not at all, negative: without limit).
+ * Returns 0; -ETIMEDOUT; -EPIPE if the channel is closed and empty. */
 int pf_channel_pop(struct pf_channel *c, int64_t timeout_ns, struct pf_message **out);
-/* Takes a message out that nobody has popped. Returns 1, or 0 when it is not there. */
+/* Remove a message that is still in the channel. Returns 1, or 0 if it is not there. */
 int pf_channel_remove(struct pf_channel *c, uint64_t id);
-/* Nothing goes in any more; what is in it can still be popped, unless it is dropped. Returns how many were dropped. */
+/* Refuse further messages. Those in the channel can still be popped, unless `drop`. Returns how many were dropped. */
 size_t pf_channel_close(struct pf_channel *c, int drop);
 size_t pf_channel_length(struct pf_channel *c);
 

@@ -1,7 +1,7 @@
-/* The child has two pipes. It reads the gate, where a byte means go on and end of file (the parent died) means give up; and it
- * writes the errno of a failed exec into fault, which a successful exec closes. The parent keeps the gate's read end too, so that
- * a write raises no SIGPIPE if the child is gone. Between fork and exec the child calls only async-signal-safe functions, since
- * the parent may have threads. */
+/* The child has two pipes. It reads from the gate: a byte tells it to go on, end of file (the parent died) to give up. It writes the
+ * errno of a failed exec to fault, which a successful exec closes. The parent keeps the gate's read end open too, so that a write
+ * raises no SIGPIPE if the child has died. Between fork and exec the child calls only async-signal-safe functions, since the parent
+ * may have threads. */
 #include "core/process/child.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static void close_pipe(int fds[2])
 	pf_sys->close(fds[1]);
 }
 
-/* What ends a recording. The first two always do, the others not where they are ignored, as under nohup. */
+/* The signals that end a recording. The first two always do; the others only if they are not ignored, as they are under nohup. */
 static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDINGS = sizeof endings / sizeof *endings, ALWAYS = 2 };
 
@@ -56,7 +56,7 @@ static _Noreturn void child(char *const argv[], int gate, int fault)
 	if (n != 1)
 		_exit(0);
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL); /* blocked since the fork: here the parent expects that it ends */
+	sigprocmask(SIG_SETMASK, &none, NULL); /* blocked since the fork; from here on a signal may end the child */
 	execvp(argv[0], argv);
 	err = errno;
 	n = write(fault, &err, sizeof err);
@@ -85,13 +85,13 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 		close_gate(p);
 		return r;
 	}
-	/* A signal from the terminal stays pending until the start: otherwise the child runs the parent's handler, or has ended before
+	/* A signal from the terminal must stay pending until the start. Otherwise the child would run the parent's handler, or end before
 	 * events are opened on it. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	p->pid = pf_sys->fork();
 	if (p->pid == 0) {
-		/* Its own copy of the gate's other end would keep it from seeing the end. */
+		/* With its own copy of the gate's write end, the child would never read end of file. */
 		close(p->gate[1]);
 		close(fault[0]);
 		child(argv, p->gate[0], fault[1]);
@@ -158,7 +158,7 @@ int pf_process_kill(const struct pf_process *p, int signal)
 {
 	if (pf_inherited(p->generation))
 		return -ECHILD;
-	/* An ended child's number may be another's by now. */
+	/* Once a child was waited for, its number may belong to another process. */
 	return p->pid > 0 && !p->ended ? pf_sys->kill(p->pid, signal) : -ESRCH;
 }
 
@@ -181,7 +181,7 @@ void pf_process_release(struct pf_process *p)
 }
 
 enum { FREE, CHANGING, CATCHING };
-static atomic_int interrupts; /* whose actions one caller at a time changes */
+static atomic_int interrupts; /* lets one caller at a time change the signals' actions */
 static volatile sig_atomic_t caught, alone, times;
 static struct sigaction before[ENDINGS];
 
@@ -189,7 +189,7 @@ static void remember(int signal, siginfo_t *info, void *context)
 {
 	(void)context;
 	caught = signal;
-	alone = info->si_code <= 0; /* by kill and its like; the kernel's own are above */
+	alone = info->si_code <= 0; /* sent by a process (kill); the kernel's codes are positive */
 	times = times + 1;
 }
 

@@ -1,5 +1,5 @@
-/* A child process that waits, already forked, until it may become its program: so events can be opened on it that begin with
- * the program's first instruction (enable_on_exec). And signals that are to end a recording, not the process. */
+/* A child process that is forked but waits before its exec: so events can be opened on it that count from the program's first
+ * instruction (enable_on_exec). Also catches the signals that should end a recording rather than the process. */
 #ifndef PF_PROCESS_H
 #define PF_PROCESS_H
 
@@ -8,38 +8,37 @@
 
 struct pf_process {
 	pid_t pid; /* 0: none */
-	int gate[2]; /* its write end is written to when the child may go on; -1 = it was told */
-	int fault;   /* tells why the program could not be run */
-	int end;     /* a pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3) */
+	int gate[2]; /* a byte in this pipe lets the child go on; -1 once that is written */
+	int fault;   /* read end of the pipe for the errno of a failed exec */
+	int end;     /* a pidfd: readable once the child has ended; -1 before Linux 5.3, which has none */
 	int status;  /* of waitpid, once ended */
 	int ended;
 	int traced; /* by pf_process_trace */
 	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork, start, wait and kill return -ECHILD */
 };
 
-/* argv ends with NULL; argv[0] is looked for in PATH. The child has the caller's environment and directory, and default
- * actions for SIGINT, SIGTERM, SIGPIPE, and SIGHUP and SIGQUIT where those are not ignored. Returns 0 or -errno; then p holds
- * nothing. */
+/* argv ends with NULL; argv[0] is searched in PATH. The child has the caller's environment and directory, and the default action for
+ * SIGINT, SIGTERM and SIGPIPE, and for SIGHUP and SIGQUIT unless they are ignored. Returns 0 or -errno; then p holds nothing. */
 int pf_process_spawn(struct pf_process *p, char *const argv[]);
 
-/* Let it run. Waits until the program runs: returns 0, or -errno of why it cannot (-ENOENT ...). */
+/* Let the child go on, and wait for its exec. Returns 0, or the -errno of the exec (-ENOENT ...). */
 int pf_process_start(struct pf_process *p);
 
-/* Has it ended? With block: wait until it has. Returns 1 (p->status is set), 0 or -errno. */
+/* Has the child ended? block: wait until it has. Returns 1 (p->status is set), 0 or -errno. */
 int pf_process_wait(struct pf_process *p, int block);
 
 int pf_process_kill(const struct pf_process *p, int signal);
 
-/* A child that was not started is killed; one that runs is left alone. In the child of a fork every one is left alone. */
+/* Kills a child that was not started; a started one continues to run. In the child of a fork it kills none. */
 void pf_process_release(struct pf_process *p);
 
-/* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT (these two unless ignored) are only remembered, for one caller at a time in
- * the process (-EBUSY). */
+/* Only remember SIGINT, SIGTERM and, unless they are ignored, SIGHUP and SIGQUIT. One caller at a time in a process; -EBUSY for
+ * another. */
 int pf_interrupts_catch(void);
-/* The signal that came last, 0 = none; whether a process sent it, not the terminal, which sends to its whole group; and how many
- * came. */
+/* Returns the last signal, 0 for none. *sent: whether a process sent it, rather than the terminal, which signals the whole group.
+ * *count: how many came. */
 int pf_interrupts_caught(int *sent, int *count);
-/* As before. For the caller who catches them; idempotent. */
+/* Restore the previous actions. Idempotent; only for the caller that catches the signals. */
 void pf_interrupts_release(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The child is traced (PTRACE_SEIZE) from before its exec until it opens the file, and stops at each system call on the way. The
- * kernel's header is used without the C library's, since the two cannot be included together. */
+/* The child is traced (PTRACE_SEIZE) from before its exec until it opens the file, and stops at each system call in between.
+ * Only the kernel's header is included: it conflicts with the C library's. */
 #include "core/process/until_open.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ int pf_process_trace(struct pf_process *p)
 	return r;
 }
 
-/* A stop by SIGSTOP or the terminal, in which the child is to stay. */
+/* A stop by SIGSTOP or the terminal, which must last. */
 static int stays(int status)
 {
 	return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
@@ -63,7 +63,7 @@ void pf_process_until_exec(struct pf_process *p)
 	} while (event != PTRACE_EVENT_EXEC);
 }
 
-/* Does the child, which is about to make a system call, open this very path? */
+/* Is the system call that the child is about to make an open of this very path? */
 static int opens(pid_t pid, const char *path)
 {
 	struct ptrace_syscall_info call;
@@ -99,7 +99,7 @@ int pf_process_until_open(struct pf_process *p, const char *path)
 		int status = 0, stop, sent, count;
 		pid_t r;
 
-		/* A signal for the caller has arrived; it must not wait until the child opens the file. */
+		/* A signal for the caller has arrived: do not make it wait until the child opens the file. */
 		if (!leave && pf_interrupts_caught(&sent, &count) != 0) {
 			leave = 1;
 			trace(PTRACE_INTERRUPT, p->pid, 0, 0);
@@ -120,7 +120,7 @@ int pf_process_until_open(struct pf_process *p, const char *path)
 				return 1;
 			stop = 0;
 		} else if (stays(status) && !leave) {
-			trace(PTRACE_LISTEN, p->pid, 0, 0); /* it is stopped by SIGSTOP or the terminal, and stays so */
+			trace(PTRACE_LISTEN, p->pid, 0, 0);
 			continue;
 		} else if (status >> 16) {
 			stop = 0;

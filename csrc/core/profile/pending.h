@@ -16,8 +16,8 @@ struct pf_kind {
 
 struct pf_pending {
 	struct pf_kind kind;
-	uint32_t node; /* of the stacks, when it is flushed */
-	uint32_t at;   /* its slot */
+	uint32_t node; /* its node in the stacks; set when it is flushed */
+	uint32_t at;   /* the index of its slot */
 	uint64_t weight, count;
 };
 
@@ -44,7 +44,7 @@ static inline int pf_pendings_any(const struct pf_pendings *p)
 /* Forgets all of them. */
 void pf_pendings_clear(struct pf_pendings *p);
 
-/* Bytes that are held. */
+/* The memory it uses, in bytes. */
 size_t pf_pendings_memory(const struct pf_pendings *p);
 
 #endif

@@ -24,10 +24,10 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 /* A process has one of each of these: the signal's action here, the engine's state and the table of coroutines in the binding. They
  * belong to the profiler that has made the claim, until the claim ends. The sampler is there only while it runs. */
 static struct {
-	atomic_uint claim; /* pf_fork_generation of the claim; 0: there is none. Another one: the parent's before a fork */
+	atomic_uint claim; /* pf_fork_generation of the claim, 0: none. An older generation: the parent's claim before a fork */
 	_Atomic(struct pf_sampler *) sampler;
 	atomic_int tid;      /* the thread that it samples */
-	atomic_int handlers; /* how many signal handlers use it at the moment */
+	atomic_int handlers; /* the number of running signal handlers that use it */
 } active;
 
 static int this_thread(void)
@@ -35,7 +35,7 @@ static int this_thread(void)
 	return (int)syscall(SYS_gettid);
 }
 
-/* --- what is pending ------------------------------------------------------------------------------------------------ */
+/* --- pending samples ------------------------------------------------------------------------------------------------ */
 
 static void pend(struct pf_sampler *s, const struct pf_record *r, const struct pf_kind *kind, uint64_t weight)
 {
@@ -48,8 +48,8 @@ static void pend(struct pf_sampler *s, const struct pf_record *r, const struct p
 
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
 
-/* A call chain as a node of its own tree, outermost frame first; 0 for an empty one. What lies below the interpreter is what
- * called it. 0 or -ENOMEM. */
+/* Intern a call chain in a tree of its own, outermost frame first; *chain is 0 for an empty one. Frames below the interpreter
+ * are its callers, and are left out unless `whole`. 0 or -ENOMEM. */
 static int intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, int whole, uint32_t *chain)
 {
 	struct pf_stacks *st = &s->stacks;
@@ -78,7 +78,7 @@ static int intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, i
 	return node ? 0 : -ENOMEM;
 }
 
-/* here: what the thread was at. */
+/* here: what the thread was doing. */
 static void take_sample(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, struct pf_kind here, int own)
 {
 	uint64_t value, weight;
@@ -88,7 +88,7 @@ static void take_sample(struct pf_sampler *s, const struct pf_record *r, const u
 	value = pf_view_u64(bytes, r->read)[0];
 	if (own && s->mode == PF_SAMPLE_INTERVAL) {
 		s->own_samples++;
-		return; /* the next one stands for this time too */
+		return; /* the next sample covers this time too */
 	}
 	weight = value - s->last;
 	s->last = value;
@@ -147,7 +147,7 @@ static int is_ours(const struct pf_sampler *s, const siginfo_t *info)
 	memcpy(&p, info, sizeof p);
 	if (info->si_code == TRAP_CODE_PERF)
 		return p.data == PF_SAMPLER_COOKIE;
-	/* A descriptor's: SI_SIGIO since Linux 4.17, as SIGTRAP has codes of its own. */
+	/* Sent by the descriptor: SI_SIGIO since Linux 4.17, because SIGTRAP has codes of its own; POLL_* before. */
 	return (info->si_code == SI_SIGIO || info->si_code == POLL_IN || info->si_code == POLL_HUP) &&
 	       info->si_fd == s->event->fd;
 }
@@ -158,7 +158,7 @@ static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, void 
 		old->sa_sigaction(sig, info, context);
 	} else if (old->sa_handler == SIG_DFL) {
 		sigaction(sig, old, NULL);
-		raise(sig); /* comes when this handler is done */
+		raise(sig); /* delivered when this handler has returned */
 	} else if (old->sa_handler != SIG_IGN) {
 		old->sa_handler(sig);
 	}
@@ -192,14 +192,14 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 
 	atomic_fetch_add(&active.handlers, 1); /* from here on another thread's stop waits */
 	s = atomic_load(&active.sampler);
-	ours = !s || is_ours(s, info); /* without a sampler: one that was on its way when it ended */
+	ours = !s || is_ours(s, info); /* no sampler: it has stopped since the signal was sent */
 	if (!ours)
 		old = s->old;
 	else if (s)
 		take_samples(s);
 	atomic_fetch_sub(&active.handlers, 1);
 	if (!ours)
-		pass_on(&old, sig, info, context); /* which may not return */
+		pass_on(&old, sig, info, context); /* may not return */
 	errno = saved;
 }
 
@@ -230,10 +230,10 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct p
 		return r;
 	}
 	s->ring.layouts = &s->layouts;
-	/* What is touched for the first time is a page fault, which must not be one of those that are profiled. */
+	/* Touch each page now: the first access is a page fault, and page faults may be what is profiled. */
 	for (size_t at = 0; at < s->ring.map_size; at += 4096)
 		(void)*(volatile unsigned char *)(s->ring.map + at);
-	pf_ring_skip(&s->ring, 0); /* the page of heads and tails is written to, which is another fault */
+	pf_ring_skip(&s->ring, 0); /* write to the header page: the first write is another fault */
 	memset(s->ring.scratch, 0, PF_RECORD_MAX_SIZE);
 	return 0;
 }
@@ -276,7 +276,7 @@ int pf_sampler_claim(struct pf_sampler *s)
 	s->claimed = 1;
 	left = before ? atomic_load(&active.sampler) : NULL;
 	if (left) {
-		atomic_store(&active.handlers, 0); /* a handler that a thread of the parent was in */
+		atomic_store(&active.handlers, 0); /* handlers that ran in the parent's threads will not end here */
 		pf_sampler_stop(left);
 	}
 	return 0;
@@ -287,11 +287,11 @@ void pf_sampler_disclaim(struct pf_sampler *s)
 	unsigned claim = s->generation;
 
 	if (s->claimed)
-		atomic_compare_exchange_strong(&active.claim, &claim, 0); /* in the child of a fork another one may have it */
+		atomic_compare_exchange_strong(&active.claim, &claim, 0); /* in the child of a fork another sampler may have it */
 	s->claimed = 0;
 }
 
-/* From now on no handler uses it. */
+/* Afterwards no signal handler uses s. */
 static void detach(struct pf_sampler *s, int inherited)
 {
 	struct pf_sampler *now = s;
@@ -302,7 +302,7 @@ static void detach(struct pf_sampler *s, int inherited)
 	if (inherited || s->tid == this_thread())
 		return;
 	while (atomic_load(&active.handlers))
-		sched_yield(); /* one on the sampled thread may be at work on s */
+		sched_yield(); /* a handler on the sampled thread may still use s */
 }
 
 /* The descriptor sends the signal where the event cannot. */
@@ -349,7 +349,7 @@ static void give_stack(struct pf_sampler *s, int inherited)
 		now = (stack_t){.ss_flags = SS_DISABLE};
 		sigaltstack(&now, NULL);
 	} else if (!inherited && s->tid != this_thread() && syscall(SYS_tgkill, getpid(), s->tid, 0) == 0) {
-		s->stack = NULL; /* the alternate stack of another thread, which lives and may still use it: it stays mapped */
+		s->stack = NULL; /* another thread is alive and may still use it as its alternate stack: leave it mapped */
 		return;
 	}
 	pf_sys->munmap(s->stack, STACK_SIZE);
@@ -373,7 +373,7 @@ static void take_signal(struct pf_sampler *s)
 	int blocked = 0;
 
 	sigemptyset(&action.sa_mask);
-	sigaddset(&action.sa_mask, SIGINT); /* whose handler sets a hook, as trigger may */
+	sigaddset(&action.sa_mask, SIGINT); /* the interpreter's handler for it sets a hook, and so may trigger */
 	sigaction(SIGTRAP, &action, &s->old);
 	set_blocked(SIG_UNBLOCK, &blocked);
 	s->unblock = blocked != 0;
@@ -384,7 +384,8 @@ static void give_signal(struct pf_sampler *s, int inherited)
 	const struct sigaction none = {.sa_handler = SIG_IGN};
 	struct sigaction now;
 
-	/* Not when somebody has taken it since. One that is pending is forgotten: the default would be the end of the process. */
+	/* Restore the previous action only if ours is still set. SIG_IGN discards a pending signal, which would kill the process under
+	 * the default action. */
 	if (sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) {
 		sigaction(SIGTRAP, &none, NULL);
 		sigaction(SIGTRAP, &s->old, NULL);
@@ -399,7 +400,7 @@ int pf_sampler_start(struct pf_sampler *s)
 
 	s->tid = this_thread();
 	atomic_store(&active.tid, s->tid);
-	s->zone = pf_zone_cell(); /* the handler does not ask for it: a thread's first access may allocate */
+	s->zone = pf_zone_cell(); /* not in the handler, since a thread's first access may allocate */
 	take_stack(s);
 	s->running = 1;
 	take_signal(s);
@@ -433,13 +434,13 @@ int pf_sampler_stop(struct pf_sampler *s)
 	detach(s, inherited);
 	if (!inherited) {
 		empty_ring(s, &here, 1);
-		pf_sampler_flush(s, NULL, 0); /* there will be no safe point for it */
+		pf_sampler_flush(s, NULL, 0); /* no safe point will follow */
 		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
 		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */
 			s->lost = words[n - 1];
 		s->duration_ns = pf_wall_ns() - s->started_ns;
-		if (r < 0) { /* one that goes on would signal whom nobody asked */
+		if (r < 0) { /* close an event that cannot be disabled: it would go on sending signals */
 			pf_ring_unmap(&s->ring);
 			pf_event_close(s->event);
 		} else if (n < 0) {

@@ -40,7 +40,7 @@ enum pf_sampler_mode {
 
 enum { PF_SAMPLER_DEPTH = 250 };
 
-/* attr.sig_data: it comes back with the signal. */
+/* attr.sig_data, which the kernel puts into the signal's siginfo. */
 #define PF_SAMPLER_COOKIE 0x6c756170u
 
 struct pf_sampler {
@@ -60,12 +60,12 @@ struct pf_sampler {
 	volatile sig_atomic_t own;
 	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
 	struct pf_pendings pending;
-	uint32_t other; /* the node for samples whose own node found no memory */
+	uint32_t other; /* the node for samples that got no node of their own, for lack of memory */
 	uint64_t last;       /* the count at the last sample */
 	uint64_t lost;       /* how many records were lost, by the kernel's count when it was last read */
-	uint64_t out_since;  /* when the thread left its CPU; 0: it is on one */
+	uint64_t out_since;  /* when the thread was switched out; 0: it is running */
 	uint64_t own_weight; /* what an exact event counted while the profiler itself ran */
-	uint64_t sum;        /* of all weights */
+	uint64_t sum;        /* the sum of all weights */
 	uint64_t samples, own_samples;
 	uint64_t started_ns, duration_ns, value;
 	uint32_t generation; /* pf_fork_generation at the claim */
@@ -82,8 +82,8 @@ const volatile uint32_t *pf_zone_cell(void);
 /* A number that no other zone of this process has. */
 uint32_t pf_zone_new(void);
 
-/* Prepare for an event that is open, disabled and has the layout l, with room for so many moments. 0 or -errno: -EPERM when the
- * ring cannot be mapped. */
+/* Prepare s for an event that is open, disabled and has the layout l, with room for this many moments. Returns 0 or -errno: -EPERM
+ * if the ring cannot be mapped. */
 int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
@@ -93,9 +93,9 @@ int pf_sampler_claim(struct pf_sampler *s);
  * protects has been given back. */
 void pf_sampler_disclaim(struct pf_sampler *s);
 
-/* To be called after the claim, and once only. Neither ends the claim. */
+/* Call it once, after the claim. Neither start nor stop ends the claim. */
 int pf_sampler_start(struct pf_sampler *s);
-/* May be called also when it is not running, or is running in the parent of a fork. */
+/* May also be called if it is not running, or was started by the parent before a fork. */
 int pf_sampler_stop(struct pf_sampler *s);
 
 /* Is this process claimed? A claim of the parent before a fork does not count. */
@@ -117,13 +117,13 @@ static inline void pf_sampler_leave(struct pf_sampler *s)
 	s->own = 0;
 }
 
-/* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
+/* Add the pending samples to the stack that consists of these n frames, innermost first. Call it between enter and leave. */
 void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n);
 
 /* How many of its records were lost: the kernel's count, or, with older kernels, the sum of the `lost` records that were read. */
 uint64_t pf_sampler_lost(struct pf_sampler *s);
 
-/* The exact count: without what the profiler did. After the stop. */
+/* The exact count, without the profiler's own work. Call it after the stop. */
 uint64_t pf_sampler_total(const struct pf_sampler *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* See profile/timeline.h. */
+/* See timeline.h. */
 #include "core/profile/timeline.h"
 
 #include <stddef.h>

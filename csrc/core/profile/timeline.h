@@ -1,6 +1,5 @@
-/* The samples of a profile one by one, each with its time: what the sums of the stacks no longer tell. As many as there is
- * room for; those beyond are counted. A sample's stack is known when the interpreter comes to its next safe point: until then
- * `node` is its place among what is pending. */
+/* The single samples of a profile with their times, which the sums by stack do not keep. Samples that do not fit are only counted.
+ * A sample's stack is known at the interpreter's next safe point; until then, `node` is the index of its pending entry. */
 #ifndef PF_MOMENTS_H
 #define PF_MOMENTS_H
 
@@ -14,16 +13,16 @@ struct pf_moment {
 };
 
 struct pf_moments {
-	struct pf_moment *items; /* NULL: nobody asked for them */
+	struct pf_moment *items; /* NULL: the profile has no timeline */
 	uint32_t n, room;
-	uint32_t settled; /* so many have their nodes */
-	uint64_t beyond;
+	uint32_t settled; /* the first ones, which have their nodes */
+	uint64_t beyond;  /* samples that did not fit */
 };
 
 enum { PF_MOMENTS_MOST = 1 << 26 };
 
-/* Room for so many, at most PF_MOMENTS_MOST; 0 for none. All of the memory is there at once: what is touched for the first time
- * by the signal's handler is a page fault, which may be what is profiled. 0 or -errno. */
+/* Make room for that many, at most PF_MOMENTS_MOST; 0 for no timeline. All memory is populated now: a first access in the signal
+ * handler would be a page fault, and page faults may be what is profiled. Returns 0 or -errno. */
 int pf_moments_init(struct pf_moments *m, uint32_t room);
 void pf_moments_free(struct pf_moments *m); /* idempotent */
 
@@ -35,7 +34,7 @@ static inline void pf_moments_add(struct pf_moments *m, const struct pf_moment *
 		m->beyond++;
 }
 
-/* The pending samples have got their nodes: set them in the moments. */
+/* The pending samples have their nodes now: copy them into the moments. */
 void pf_moments_settle(struct pf_moments *m, const struct pf_pendings *pending);
 
 #endif

@@ -1,6 +1,6 @@
-/* The id's place. A sample carries IDENTIFIER right after its header, or ID after the fields that come before it; any
- * other record ends with the sample_id fields TID TIME ID STREAM_ID CPU IDENTIFIER (each 8 bytes, those that are set),
- * so its id is counted from the end. Events that share a ring must agree on the place: IDENTIFIER in all of them. */
+/* The position of the id. A sample has IDENTIFIER right after its header, or ID after the fields that come before it. Any
+ * other record ends with the sample_id fields TID TIME ID STREAM_ID CPU IDENTIFIER (8 bytes each, only those that are set),
+ * so the position of its id is counted from the end. Events that share a ring must have the same position: IDENTIFIER in all. */
 #include "core/record/layout.h"
 
 #include <errno.h>
@@ -180,7 +180,7 @@ const struct pf_layout *pf_layouts_by_id(const struct pf_layouts *ls, uint64_t i
 	return s->used ? ls->list[s->index] : NULL;
 }
 
-/* For the records that contain the id of an event themselves. */
+/* The position of the event's id in records whose body contains it; 0 for others. */
 static size_t id_in_body(uint32_t type)
 {
 	return type == PF_RECORD_LOST ? 8 : type == PF_RECORD_THROTTLE || type == PF_RECORD_UNTHROTTLE ? 16 : 0;

@@ -1,11 +1,11 @@
-/* What a record's bytes mean depends on the attr of the event that wrote it. A layout is the part of an attr that
- * matters; layouts find the right one by the event's id when several events share a ring or a file. */
+/* The meaning of a record's bytes depends on the attr of the event that wrote it. A layout is the part of an attr that
+ * matters here. If several events share a ring or a file, pf_layouts finds the layout of a record by the event's id. */
 #ifndef PF_LAYOUT_H
 #define PF_LAYOUT_H
 
 #include "core/kernel/uapi.h"
 
-/* Whose registers sample_regs_user and sample_regs_intr name. */
+/* The architecture that gives the bits of sample_regs_user and sample_regs_intr their meaning. */
 enum pf_arch { PF_ARCH_OTHER, PF_ARCH_X86, PF_ARCH_ARM64, PF_ARCH_ARM, PF_ARCH_RISCV };
 
 struct pf_layout {
@@ -14,8 +14,8 @@ struct pf_layout {
 	uint16_t trailer_size; /* bytes that sample_id_all adds to every other record */
 	uint16_t sample_id_at; /* offset of the id from a sample's start, 0 = none */
 	uint16_t other_id_at;  /* offset of the id from any other record's end, 0 = none */
-	uint32_t index;        /* its place in a struct pf_layouts; the owner's to use otherwise */
-	uint32_t tag;          /* the reader's own; 0 at first */
+	uint32_t index;        /* in a struct pf_layouts; outside of one, free for the owner's use */
+	uint32_t tag;          /* free for the reader's use; 0 at first */
 	uint32_t read_hidden;  /* the bits of read_format that the caller did not ask for; 0 at first */
 	uint8_t arch;          /* enum pf_arch */
 	uint8_t tail;          /* samples have fields behind period */
@@ -32,7 +32,7 @@ enum pf_arch pf_arch_named(const char *machine);
 
 void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arch arch);
 
-/* Do two layouts read every record alike? */
+/* Does every record have the same meaning by both layouts? */
 int pf_layout_same(const struct pf_layout *a, const struct pf_layout *b);
 
 /* All zero is a valid empty table. A layout keeps its address until pf_layouts_free. */
@@ -44,22 +44,22 @@ struct pf_layouts {
 		uint32_t index, used;
 	} *slot; /* open addressing, a power of two */
 	uint32_t nslots, nids;
-	uint16_t sample_id_at, other_id_at; /* where every layout has the id; 0 = they do not agree */
+	uint16_t sample_id_at, other_id_at; /* the position of the id in all layouts; 0 = they differ */
 	uint8_t mixed, mixed_trailer;       /* some layouts differ, in samples or in the rest: the id is needed */
 };
 
 /* Adds a copy; returns its index or -ENOMEM. */
 int pf_layouts_add(struct pf_layouts *ls, const struct pf_layout *l);
-/* Says that the event with that id writes by layout index; a later word replaces an earlier one. 0 or -ENOMEM. */
+/* Declare that the event with that id writes by the layout of that index; this replaces an earlier one. 0 or -ENOMEM. */
 int pf_layouts_bind(struct pf_layouts *ls, uint64_t id, uint32_t index);
 void pf_layouts_free(struct pf_layouts *ls);
 
 /* The layout of the event with that id, or NULL. */
 const struct pf_layout *pf_layouts_by_id(const struct pf_layouts *ls, uint64_t id);
 
-/* The layout of one whole record in native byte order: by its id; the first where it has none or one that nobody
- * bound (what a tool wrote itself has id 0). NULL when there is no layout, the bytes are too few, or layouts differ and
- * have no common place for the id. */
+/* The layout of one whole record in native byte order, by its id; the first layout if the record has no id or one that was never
+ * bound (records made by a tool have id 0). NULL if there is no layout, if the bytes are too few, or if layouts differ and have no
+ * common position for the id. */
 const struct pf_layout *pf_layouts_find(const struct pf_layouts *ls, const unsigned char *bytes, size_t n);
 
 /* The same for a record of the other byte order. */

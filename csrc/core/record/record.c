@@ -1,5 +1,5 @@
-/* Bodies of the records that are not samples. Every one ends with what sample_id_all adds (layout.c), which is taken off
- * first, so that a body's text or array ends where it should:
+/* Bodies of the records that are not samples. Each ends with the trailer that sample_id_all adds (layout.c). The trailer is taken
+ * off first, so that a body's text or array ends where it should:
  *
  *   mmap                u32 pid tid | addr len pgoff | filename
  *   mmap2               u32 pid tid | addr len pgoff | 24 bytes | u32 prot flags | filename; the 24 bytes are
@@ -22,7 +22,7 @@
  *   aux_output_hw_id    hw_id
  *   callchain_deferred  cookie | nr | nr x ip
  *
- * Text ends with a zero and is filled up to a multiple of 8. */
+ * Text ends with a zero byte and is padded to a multiple of 8. */
 #include "core/record/record.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ _Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "a bit for ea
 
 enum { MISC_MMAP_BUILD_ID = 1 << 14, BUILD_ID_MAX = 20 };
 
-/* Fields that a body already has are not taken from the trailer: they say the same, and fork's are the child's. */
+/* Fields that the body already has are not taken from the trailer: they are the same, except that fork's are the child's. */
 PF_INLINE void trailer(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
 {
 	const uint64_t st = l->sample_type, had = out->has;
@@ -134,7 +134,7 @@ PF_INLINE int namespaces(struct pf_walk *w, struct pf_record *out)
 	return 0;
 }
 
-/* The least bytes of a body; 0 with a type that this module does not know. */
+/* The smallest size of a body; 0 for a type that this module does not know. */
 static const uint8_t least[PF_RECORD_LAST + 1] = {
 	[PF_RECORD_MMAP] = 32 + 1,      [PF_RECORD_LOST] = 16,       [PF_RECORD_COMM] = 8 + 1,
 	[PF_RECORD_EXIT] = 24,          [PF_RECORD_THROTTLE] = 24,   [PF_RECORD_UNTHROTTLE] = 24,

@@ -1,14 +1,14 @@
-/* One record of the kernel, understood.
+/* Parsing one record of the kernel.
  *
  * A record is header (type u32, misc u16, size u16) and body, size bytes in all. pf_record_parse reads one whole record
- * into a struct that holds no pointer: scalars by value, arrays and strings as offset and count into the same bytes. So
- * the struct stays right wherever the bytes are copied to, and a FFI can read both.
+ * into a struct without pointers: scalars by value, arrays and strings as offset and count into the same bytes. So
+ * the struct stays valid when the bytes are copied elsewhere, and FFI code can read both.
  *
- * has says which members are there; the others are undefined. Its bits are
- *   PF_SAMPLE(...)           that field of a sample, or of what sample_id_all appends to other records; pid, tid, time,
- *                            addr, id, stream_id and callchain carry the same bit when a record's own body has them
+ * The bits of `has` tell which members are set; the others are undefined:
+ *   PF_SAMPLE(...)           that field of a sample, or of the trailer that sample_id_all appends to other records; pid, tid,
+ *                            time, addr, id, stream_id and callchain have the same bit if they are in a record's own body
  *   PF_HAS(type)             the body of that record type
- *   PF_HAS_...               parts that come and go within a type
+ *   PF_HAS_...               parts that only some records of a type have
  */
 #ifndef PF_RECORD_H
 #define PF_RECORD_H
@@ -43,16 +43,16 @@ struct pf_record {
 	uint32_t type;
 	uint16_t misc, size;
 	uint64_t has;
-	uint64_t event_id; /* of the event that wrote it: sample id or identifier */
+	uint64_t event_id; /* the id of the event that wrote it: sample id or identifier */
 
-	/* Sample, or sample_id_all, or a body's member of that name. id is the body's own where it means something
-	 * else (lost, cgroup, bpf_event), the event's otherwise. */
+	/* Of a sample, of the trailer by sample_id_all, or of a body that has a member of that name. id is the event's id, except in
+	 * bodies where it means something else (lost, cgroup, bpf_event). */
 	uint64_t ip, time, addr, id, stream_id, period;
 	uint32_t pid, tid, cpu;
 
 	/* Sample only. */
 	uint8_t regs_user_abi, regs_intr_abi; /* 0: no registers */
-	uint16_t stack_dyn_size;              /* of stack_user, the bytes that are really there */
+	uint16_t stack_dyn_size;              /* how many bytes of stack_user are valid */
 	uint64_t weight, data_src, transaction, phys_addr, cgroup, data_page_size, code_page_size;
 	uint64_t regs_user_mask, regs_intr_mask;
 	uint64_t branch_hw_index;
@@ -89,18 +89,18 @@ struct pf_branch {
 
 enum { PF_RECORD_UNKNOWN = 1 };
 
-/* Understand one whole record. bytes is aligned as uint64_t is (-EINVAL otherwise): to 8, on i386 to 4. n is its length, which
+/* Parse one whole record. bytes must be aligned like uint64_t (otherwise -EINVAL): to 8, on i386 to 4. n is its length, which
  * must be the header's size. Nothing is read beyond n, nothing is allocated. Returns
- *   0                   understood
+ *   0                   parsed
  *   PF_RECORD_UNKNOWN   well framed, of a type that this module does not know: 64 and more (a tool's own, see
  *                       pf_record_is_user) or a newer kernel's. type, misc, size and body are set, and what
  *                       sample_id_all adds for the kernel's
  *   -EBADMSG            bytes that no kernel writes
- * l may be NULL for types that need none. */
+ * l may be NULL for types that need no layout. */
 int pf_record_parse(const struct pf_layout *l, const unsigned char *bytes, size_t n, struct pf_record *out);
 
-/* The same for the other byte order: turns the bytes around in place first, so that views can be read. Text, raw,
- * stack and aux data stay as they are. After an error the bytes are of no use. */
+/* The same for the other byte order: first swaps the numbers in place, so that views can be read. Text, raw, stack and aux data stay
+ * as they are. After an error the bytes are not usable. */
 int pf_record_parse_swapped(const struct pf_layout *l, unsigned char *bytes, size_t n, struct pf_record *out);
 
 static inline int pf_record_is_user(uint32_t type)
@@ -108,7 +108,7 @@ static inline int pf_record_is_user(uint32_t type)
 	return type >= 64;
 }
 
-/* A view's elements. */
+/* The elements of a view. */
 static inline const uint64_t *pf_view_u64(const unsigned char *bytes, struct pf_view v)
 {
 	return (const uint64_t *)(const void *)(bytes + v.at);

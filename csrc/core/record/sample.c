@@ -6,8 +6,8 @@
  *   nr, nr x ip                    callchain
  *   u32 size, bytes                raw; 4 + size is a multiple of 8
  *   nr, [hw_idx,] nr x {from, to, flags}, [nr x counters]
- *                                  branch_stack; hw_idx and counters by branch_sample_type. Of an event that had no
- *                                  branches at hand the kernel writes nr = 0 alone, without hw_idx
+ *                                  branch_stack; hw_idx and counters by branch_sample_type. If the CPU gave no branches,
+ *                                  the kernel writes nr = 0 alone, without hw_idx
  *   abi, a register for each bit   regs_user; abi = 0 ends it
  *   size, bytes, dyn_size          stack_user; size = 0 ends it
  *   weight | data_src | transaction
@@ -27,7 +27,7 @@
 	 PF_SAMPLE(CPU) | PF_SAMPLE(PERIOD) | PF_SAMPLE(IDENTIFIER))
 #define HAS(sym) (st & PF_SAMPLE(sym))
 
-/* Bit fields of the other byte order lie the other way round within their word. */
+/* In the other byte order, bit fields are allocated from the other end of their word. */
 static uint64_t turn_branch_flags(uint64_t v)
 {
 	static const unsigned char widths[] = {
@@ -207,7 +207,7 @@ PF_INLINE int parse(const struct pf_layout *l, struct pf_walk *w, struct pf_reco
 	if (w->swap || !HAS(BRANCH_STACK) || !(l->branch_sample_type & PF_BRANCH(HW_INDEX)) || (ok && pf_left(w) == 0))
 		return ok ? 0 : -EBADMSG;
 
-	/* nr = 0 with or without hw_idx: the reading that ends where the record does is the right one. */
+	/* nr = 0 may come with or without hw_idx: the reading that ends exactly at the record's end is the right one. */
 	w->at = 8u + l->fixed_size;
 	out->has = has;
 	if (tail(l, w, out, st, 1) && (!ok || pf_left(w) == 0))

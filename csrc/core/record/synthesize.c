@@ -24,10 +24,10 @@ static size_t finish(unsigned char *out, size_t at, uint32_t type, uint16_t misc
 
 size_t pf_synth_comm(unsigned char *out, int32_t pid, int32_t tid, const char *comm, size_t trailer)
 {
-	const int32_t who[2] = {pid, tid};
+	const int32_t ids[2] = {pid, tid};
 
-	memcpy(out + sizeof(struct pf_header), who, sizeof who);
-	return finish(out, sizeof(struct pf_header) + sizeof who, PF_RECORD_COMM, USER_MODE, comm, trailer);
+	memcpy(out + sizeof(struct pf_header), ids, sizeof ids);
+	return finish(out, sizeof(struct pf_header) + sizeof ids, PF_RECORD_COMM, USER_MODE, comm, trailer);
 }
 
 size_t pf_synth_kernel_map(unsigned char *out, uint64_t addr, uint64_t len, uint64_t pgoff, const char *name, size_t trailer)

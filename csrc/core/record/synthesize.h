@@ -1,5 +1,5 @@
-/* Records that a recorder makes itself, for what was there before the kernel began to tell: the programs that run already,
- * what they have mapped, the kernel's own code. */
+/* Records that a recorder makes itself, for what existed before its events were opened: running programs, their mappings, the
+ * kernel's code. */
 #ifndef PF_SYNTH_H
 #define PF_SYNTH_H
 
@@ -7,8 +7,8 @@
 
 #include "core/kernel/uapi.h"
 
-/* out has room for PF_SYNTH_MAX bytes. trailer is what sample_id_all adds to a record (layout.h), and becomes zeros. A name
- * that is too long is cut. Each returns the record's size. */
+/* out has room for PF_SYNTH_MAX bytes. trailer is the number of bytes that sample_id_all adds to a record (layout.h); they are
+ * set to 0. A name that is too long is cut. Each function returns the record's size. */
 #define PF_SYNTH_MAX 8192u
 
 size_t pf_synth_comm(unsigned char *out, int32_t pid, int32_t tid, const char *comm, size_t trailer);

@@ -33,7 +33,7 @@ void pf_tally_clear(struct pf_tally *t)
 	t->total = t->other = 0;
 }
 
-/* The slot of a key, or the empty one where it belongs: there always is one. n is nkeys, a constant that unrolls the loops. */
+/* The slot of a key, or the empty slot where it belongs; the table is never full. n is nkeys, a constant that unrolls the loops. */
 PF_INLINE uint64_t *find_of(const struct pf_tally *t, const uint64_t *key, uint32_t n)
 {
 	uint64_t h = 0;
@@ -83,7 +83,7 @@ static int grow(struct pf_tally *t)
 	return 0;
 }
 
-/* A key that is not there: slot is the empty one where it belongs. */
+/* Add a new key; slot is the empty slot where it belongs. */
 static __attribute__((noinline)) int add_key(struct pf_tally *t, uint64_t *slot, const uint64_t *key, uint64_t count)
 {
 	if (count == 0)
@@ -93,7 +93,7 @@ static __attribute__((noinline)) int add_key(struct pf_tally *t, uint64_t *slot,
 		t->total += count;
 		return 0;
 	}
-	if (t->n > t->mask / 2) { /* half empty at least: searching stays short */
+	if (t->n > t->mask / 2) { /* keep at least half of the slots empty, so that searches stay short */
 		if (grow(t) < 0)
 			return -ENOMEM;
 		slot = find(t, key);

@@ -296,7 +296,7 @@ int pf_ledger_open(struct pf_ledger **out, struct pf_meter *meter, uint32_t phas
 			r = -ENOMEM;
 	}
 	if (r == 0)
-		r = pf_meter_begin(meter, l->now); /* which enables it */
+		r = pf_meter_begin(meter, l->now); /* enables the meter */
 	if (r == 0)
 		r = pf_meter_mark(meter, l->now);
 	if (r < 0) {

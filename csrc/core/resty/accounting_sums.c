@@ -1,4 +1,4 @@
-/* What accounts, routes and the whole hold: closing an account adds it to its route. */
+/* The counts of accounts, of routes and of the whole worker. Closing an account adds it to its route. */
 #include "core/resty/accounting_state.h"
 
 #include <errno.h>
@@ -138,7 +138,7 @@ uint32_t pf_ledger_words(const struct pf_ledger *l)
 
 /* --- routes ---------------------------------------------------------------------------------- */
 
-/* One row more of a table, zeros. */
+/* Add a row of zeros to a table. */
 static int grow_rows(uint64_t **table, uint32_t rows, size_t width)
 {
 	uint64_t *t = realloc(*table, (rows + (size_t)1) * width * sizeof *t);

@@ -1,4 +1,5 @@
-/* Addresses by a hash of them, in lists; accounts by number. What is free is a list too, so that a turn takes no memory. */
+/* The tables of addresses (hashed, with a list for each bucket) and of accounts (by number). Free entries form lists too, so that a
+ * turn allocates no memory. */
 #include "core/resty/accounting_state.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ struct pf_ledger_entry *pf_ledger_find(const struct pf_ledger *l, const void *re
 	return NULL;
 }
 
-/* Twice as many entries, a power of two. */
+/* Double the number of entries, which is a power of two. */
 static int grow_entries(struct pf_ledger *l)
 {
 	uint32_t n = l->entries ? 2 * l->entries : 64;
@@ -41,7 +42,7 @@ static int grow_entries(struct pf_ledger *l)
 		entry[i].next = l->free_entry;
 		l->free_entry = i;
 	}
-	/* Called when none is free: all the old ones are in use. */
+	/* Only called if no entry is free, so all old entries are in use. */
 	uint32_t old = l->entries;
 
 	l->entries = n;

@@ -47,8 +47,8 @@ static uint32_t hash_node(const struct pf_node *n)
 	return mix(n->parent, (uint64_t)n->frame << 32);
 }
 
-/* A slot for the item i; the table has room. */
-static void place(struct pf_array *a, uint32_t hash, uint32_t i)
+/* Enter item i into the hash table, which has room. */
+static void insert_slot(struct pf_array *a, uint32_t hash, uint32_t i)
 {
 	const uint32_t mask = a->slots - 1;
 	uint32_t at = hash & mask;
@@ -98,12 +98,12 @@ static int more_slots(struct pf_stacks *s, struct pf_array *a)
 	a->slot = slot;
 	a->slots = before * 2;
 	for (uint32_t i = 1; i <= a->n; i++)
-		place(a, hash_item(s, a, i), i);
+		insert_slot(a, hash_item(s, a, i), i);
 	return 0;
 }
 
-/* The number of a new item, its bytes still to be filled and its slot to be placed; 0 without memory. */
-static uint32_t grow(struct pf_stacks *s, struct pf_array *a)
+/* Returns the number of a new item, 0 without memory. The caller fills the item and inserts its slot. */
+static uint32_t new_item(struct pf_stacks *s, struct pf_array *a)
 {
 	if ((a->n + 1 == a->room && more_items(a) < 0) ||
 	    (a->slots && (uint64_t)a->n * 4 >= (uint64_t)a->slots * 3 && more_slots(s, a) < 0)) {
@@ -113,7 +113,7 @@ static uint32_t grow(struct pf_stacks *s, struct pf_array *a)
 	return ++a->n;
 }
 
-static int first(struct pf_array *a, size_t size, uint32_t room, uint32_t slots)
+static int init_array(struct pf_array *a, size_t size, uint32_t room, uint32_t slots)
 {
 	*a = (struct pf_array){.size = (uint32_t)size, .items = get(size * room), .slot = slots ? get(slots_size(slots)) : NULL};
 	if (a->items)
@@ -129,11 +129,11 @@ int pf_stacks_init(struct pf_stacks *s)
 	if (!s->text)
 		return -ENOMEM;
 	s->text_room = FIRST_TEXT;
-	s->text_n = 1; /* 0 is no text */
-	if (first(&s->functions, sizeof(struct pf_function), FIRST_FUNCTIONS, FIRST_FUNCTIONS * 2) < 0 ||
-	    first(&s->frames, sizeof(struct pf_frame), FIRST_FRAMES, FIRST_FRAMES * 2) < 0 ||
-	    first(&s->nodes, sizeof(struct pf_node), FIRST_NODES, FIRST_NODES * 2) < 0 ||
-	    first(&s->sums, sizeof(struct pf_sum), FIRST_SUMS, 0) < 0)
+	s->text_n = 1; /* offset 0 stands for no text */
+	if (init_array(&s->functions, sizeof(struct pf_function), FIRST_FUNCTIONS, FIRST_FUNCTIONS * 2) < 0 ||
+	    init_array(&s->frames, sizeof(struct pf_frame), FIRST_FRAMES, FIRST_FRAMES * 2) < 0 ||
+	    init_array(&s->nodes, sizeof(struct pf_node), FIRST_NODES, FIRST_NODES * 2) < 0 ||
+	    init_array(&s->sums, sizeof(struct pf_sum), FIRST_SUMS, 0) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -231,11 +231,11 @@ uint32_t pf_stacks_find_function(const struct pf_stacks *s, uint64_t source_key,
 
 uint32_t pf_stacks_add_function(struct pf_stacks *s, const struct pf_function *f)
 {
-	const uint32_t i = grow(s, &s->functions);
+	const uint32_t i = new_item(s, &s->functions);
 
 	if (i) {
 		*pf_stacks_function_at(s, i) = *f;
-		place(&s->functions, hash_function(f), i);
+		insert_slot(&s->functions, hash_function(f), i);
 	}
 	return i;
 }
@@ -252,10 +252,10 @@ uint32_t pf_stacks_frame(struct pf_stacks *s, enum pf_frame_kind kind, uint64_t 
 		if (f->key == key && f->line == line && f->kind == want.kind)
 			return i;
 	}
-	i = grow(s, &s->frames);
+	i = new_item(s, &s->frames);
 	if (i) {
 		*pf_stacks_frame_at(s, i) = want;
-		place(&s->frames, hash, i);
+		insert_slot(&s->frames, hash, i);
 	}
 	return i;
 }
@@ -274,10 +274,10 @@ uint32_t pf_stacks_child(struct pf_stacks *s, uint32_t parent, uint32_t frame)
 		if (n->parent == parent && n->frame == frame)
 			return i;
 	}
-	i = grow(s, &s->nodes);
+	i = new_item(s, &s->nodes);
 	if (i) {
 		*pf_stacks_node_at(s, i) = want;
-		place(&s->nodes, hash, i);
+		insert_slot(&s->nodes, hash, i);
 	}
 	return i;
 }
@@ -297,7 +297,7 @@ int pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t 
 	struct pf_sum *sum;
 
 	if (node && !pf_stacks_node_at(s, node)->sum) {
-		const uint32_t i = grow(s, &s->sums);
+		const uint32_t i = new_item(s, &s->sums);
 
 		if (i == 0)
 			return -ENOMEM;

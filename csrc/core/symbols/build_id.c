@@ -1,6 +1,6 @@
-/* Notes are found by the program headers (PT_NOTE), and for what has none of these, such as a kernel module, by the section
- * headers (SHT_NOTE). A note is {u32 name size, u32 desc size, u32 type, name, desc}, both padded to 4. Only the header
- * tables and notes are read, each of bounded size. */
+/* Notes are found by the program headers (PT_NOTE) or, in files without such, for example kernel modules, by the section headers
+ * (SHT_NOTE). A note is {u32 name size, u32 desc size, u32 type, name, desc}, with name and desc padded to 4. Only the header tables
+ * and the notes are read, each of bounded size. */
 #include "core/symbols/build_id.h"
 
 #include <elf.h>
@@ -19,7 +19,7 @@ struct elf {
 	int fd, wide, swapped;
 };
 
-/* The size bytes at offset; a short read is no error of the system. */
+/* Read size bytes at offset. -ENOEXEC if the file is shorter. */
 static int at(const struct elf *e, uint64_t offset, void *out, size_t size)
 {
 	ssize_t got;
@@ -66,7 +66,7 @@ static int find_note(const struct elf *e, const unsigned char *p, size_t n, stru
 	return -ENOENT;
 }
 
-/* The front of a segment or section of notes: more than any real one has before its build id. */
+/* Search the first CHUNK bytes of a segment or section of notes: real files have their build id there. */
 static int notes_at(const struct elf *e, uint64_t offset, uint64_t size, struct pf_build_id *out)
 {
 	unsigned char chunk[CHUNK];
@@ -76,8 +76,8 @@ static int notes_at(const struct elf *e, uint64_t offset, uint64_t size, struct 
 	return r < 0 ? r : find_note(e, chunk, n, out);
 }
 
-/* One header table: entries of entry bytes, whose type, offset and size are where the arguments say. */
-static int search(const struct elf *e, uint64_t table, uint64_t count, uint64_t entry, const unsigned at_[3], uint32_t type,
+/* Search one header table. entry: the size of an entry; field: where in an entry its type, offset and size are. */
+static int search(const struct elf *e, uint64_t table, uint64_t count, uint64_t entry, const unsigned field[3], uint32_t type,
 		  struct pf_build_id *out)
 {
 	unsigned char h[64];
@@ -92,9 +92,9 @@ static int search(const struct elf *e, uint64_t table, uint64_t count, uint64_t 
 
 		if (r < 0)
 			return r;
-		if (number(e, h + at_[0], 4) != type)
+		if (number(e, h + field[0], 4) != type)
 			continue;
-		r = notes_at(e, number(e, h + at_[1], width), number(e, h + at_[2], width), out);
+		r = notes_at(e, number(e, h + field[1], width), number(e, h + field[2], width), out);
 		if (r != -ENOENT)
 			return r;
 	}
@@ -133,7 +133,7 @@ static int from_elf(struct elf *e, struct pf_build_id *out)
 
 int pf_build_id_of_file(const char *path, struct pf_build_id *out)
 {
-	/* Not to wait for a fifo's writer, nor to take a terminal. */
+	/* Do not wait for the writer of a fifo, nor make a terminal the controlling one. */
 	struct elf e = {.fd = pf_sys->open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0)};
 	struct stat st;
 	int r;

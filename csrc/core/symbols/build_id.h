@@ -11,11 +11,11 @@ struct pf_build_id {
 	unsigned char size;
 };
 
-/* Of a regular file, 32 or 64 bits, either byte order. Returns 0, -ENOENT when it has none, -ENOEXEC when it is no ELF file,
- * or -errno. Reads a bounded part of it. */
+/* The build id of a regular file, of 32 or 64 bits and either byte order. Returns 0; -ENOENT if the file has none; -ENOEXEC if it is
+ * not an ELF file; or -errno. Reads a bounded part of the file. */
 int pf_build_id_of_file(const char *path, struct pf_build_id *out);
 
-/* Of the running kernel, from its notes. */
+/* The build id of the running kernel, from /sys/kernel/notes. */
 int pf_build_id_of_kernel(struct pf_build_id *out);
 
 #endif
