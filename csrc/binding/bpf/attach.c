@@ -1,13 +1,13 @@
-/* Event's side of BPF: a program that runs at each overflow or hit of an event. The programs themselves are loaded by
- * perf.bpf (csrc/ext/bpf/bpf.c) or by anything else that has a program's descriptor. */
+/* Event's methods for BPF programs, which run at each overflow or hit of an event. The programs are loaded by perf.bpf
+ * (csrc/ext/bpf/bpf.c) or by any other code that has a program's descriptor. */
 #include <errno.h>
 
 #include "binding/base/binding.h"
 
-/* The kernel lets no more programs run on one tracepoint (BPF_TRACE_MAX_PROGS), and refuses a longer query. */
+/* The kernel's limit of programs on one tracepoint (BPF_TRACE_MAX_PROGS); it refuses a longer query. */
 #define MOST_PROGRAMS 64
 
-/* What the kernel means by each refusal of PERF_EVENT_IOC_SET_BPF. */
+/* The meaning of each errno of PERF_EVENT_IOC_SET_BPF. */
 static const char *set_hint(int err)
 {
 	switch (err) {
@@ -34,8 +34,8 @@ static const char *set_hint(int err)
 }
 
 /* ev:set_bpf(fd): run the program at each hit. fd is its descriptor, or a table that has it as fd (perf.bpf's programs).
- * The kernel keeps the program until the event is closed, and on tracepoints and probes runs it until then, for every task
- * and though the event is disabled. */
+ * The kernel keeps the program until the event is closed. On tracepoints and probes it runs the program until then, for every task,
+ * even while the event is disabled. */
 static int l_set_bpf(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
@@ -57,8 +57,8 @@ static int l_set_bpf(lua_State *L)
 	return pb_result(L, r, "set_bpf");
 }
 
-/* ev:query_bpf([max = 64]): array of the ids of at most max programs that run on the event's tracepoint, whoever set them,
- * and how many there are in all. */
+/* ev:query_bpf([max = 64]): array of the ids of at most max programs that run on the event's tracepoint, including those of other
+ * processes, and the number of all. */
 static int l_query_bpf(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
@@ -73,7 +73,7 @@ static int l_query_bpf(lua_State *L)
 		return pb_fail(L, r, "query_bpf: only tracepoints, kprobes and uprobes can be asked");
 	if (r == -EPERM)
 		return pb_fail(L, r, "query_bpf: needs CAP_PERFMON or root");
-	/* ENOSPC: there are more than the caller wanted, and those it wanted are there. */
+	/* ENOSPC: there are more programs than max; the first max ids were stored. */
 	if (r < 0 && r != -ENOSPC)
 		return pb_fail(L, r, "query_bpf");
 	lua_newtable(L);

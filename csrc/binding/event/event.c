@@ -1,5 +1,5 @@
-/* Event: one descriptor. The userdata is made before the descriptor, so no Lua error can leak one; its uservalue is
- * the table `info` that the Lua layer gave (label, unit, leader ...), which pins the group's leader. */
+/* Event: the owner of one descriptor. The userdata is made before the descriptor is opened, so that no Lua error can leak it. Its
+ * uservalue is the table `info` from the Lua layer (label, unit, leader ...), which keeps the group's leader alive. */
 #include <errno.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct pf_event *pb_check_event(lua_State *L, int i)
 	return ev;
 }
 
-/* Returns the bits that were not set. The counts of a group need ids to be attributed to its events. */
+/* Add LOST to the read_format, and in a group ID, by which each count is attributed to its event. Returns the bits that were added. */
 static uint64_t add_lost(struct pf_attr *attr)
 {
 	const uint64_t asked = attr->read_format, group = asked & PF_FORMAT(GROUP);
@@ -117,7 +117,7 @@ static int l_reset(lua_State *L)
 	return pb_result(L, pf_event_reset(pb_check_event(L, 1)), "reset");
 }
 
-/* As pb_result, with what to do about one errno. */
+/* Like pb_result, with a hint for one errno. */
 static int hinted(lua_State *L, int r, const char *name, int err, const char *hint)
 {
 	if (r != -err)
@@ -134,7 +134,7 @@ static int l_refresh(lua_State *L)
 	struct pf_event *ev = pb_check_event(L, 1);
 	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
 
-	ev->awake = ev->off = 0; /* it is enabled, but the kernel will disable it */
+	ev->awake = ev->off = 0; /* enabled now, but the kernel will disable it */
 	return hinted(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh", EINVAL,
 		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
 }
@@ -192,7 +192,7 @@ static int l_fd(lua_State *L)
 {
 	struct pf_event *ev = pb_check_event(L, 1);
 
-	ev->shared = 1; /* the caller has the descriptor, and may map it */
+	ev->shared = 1; /* the caller can use the descriptor without us, and may map it */
 	pf_user_drop(&ev->user);
 	lua_pushinteger(L, ev->fd);
 	return 1;
@@ -211,7 +211,7 @@ static int l_is_inherited(lua_State *L)
 	return 1;
 }
 
-/* ev:is_off(): whether it is disabled: nothing has enabled it since it was opened disabled or last disabled. */
+/* ev:is_off(): whether it is disabled: it was opened disabled or was disabled, and has not been enabled since. */
 static int l_is_off(lua_State *L)
 {
 	lua_pushboolean(L, to_event(L, 1)->off);
@@ -260,7 +260,7 @@ void pb_push_reading(lua_State *L, const struct pf_reading *rd)
 	fill_reading(L, rd);
 }
 
-/* ev:format(): the read_format that the kernel has, as a number. */
+/* ev:format(): the read_format that it was opened with, as a number. */
 static int l_format(lua_State *L)
 {
 	pb_push_u64(L, to_event(L, 1)->format);
@@ -318,7 +318,7 @@ static int measured(lua_State *L, int r, const uint64_t *words, int n)
 	return n;
 }
 
-/* NULL when it is no open Event. Upvalue 1: Event's metatable, since a look-up by name costs as much as the rest. */
+/* NULL if it is not an open Event. Upvalue 1 is Event's metatable: looking it up by name would double the cost. */
 static struct pf_event *quick_event(lua_State *L)
 {
 	struct pf_event *ev = lua_touserdata(L, 1);
@@ -349,8 +349,8 @@ static int l_since(lua_State *L)
 	return measured(L, ev ? pf_event_end(ev, words) : -EBADF, words, PF_EVENT_VALUES);
 }
 
-/* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" where that cannot be done now,
- * "ENOTSUP" for a read_format of its own. */
+/* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" if that is not possible now,
+ * "ENOTSUP" if the caller chose another read_format. */
 static int l_user(lua_State *L)
 {
 	uint64_t words[PF_EVENT_WORDS];
@@ -359,7 +359,7 @@ static int l_user(lua_State *L)
 }
 
 /* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls, "read", "ioctl" ...,
- * when they return (at_exit) or begin, or some of them (filtered). The calls of measurements are then left out: see
+ * when they return (at_exit) or begin, or some of them (filtered). The calls of measurements are then subtracted: see
  * ../core/own.h. */
 static int l_watch(lua_State *L)
 {
@@ -398,7 +398,7 @@ void pb_open_event(lua_State *L)
 	lua_setfield(L, -2, "watch_calls");
 	lua_pushcfunction(L, l_own_section);
 	lua_setfield(L, -2, "own_section");
-	if (pf_user_config1 >= 0) { /* what to set there for core.open's `user`; nil where no counter can be read so */
+	if (pf_user_config1 >= 0) { /* the config1 that core.open's `user` needs; nil if this CPU cannot read counters so */
 		lua_pushinteger(L, pf_user_config1);
 		lua_setfield(L, -2, "user_config1");
 	}

@@ -1,9 +1,9 @@
-/* Group and Meter: what measures by two reads. Their results are Counts: counts.c.
+/* Group and Meter, which measure by reading before and after. Their results are Counts: counts.c.
  *
- * A Group is one kernel group, a Meter several groups read together (or none: the kernel's accounting of the thread).
- * Both hold a struct pf_meter with plain descriptors and, as uservalue, the array of those that own them: Events, Groups, or
- * where core.reopen made a Meter by one call, one Descriptors. A Group whose counters can be read without a system call points
- * into its Events: it keeps them in an array that nobody else has, with the other one at 0.
+ * A Group is one kernel group. A Meter is several groups that are read together, or none: then it reads the kernel's accounting of
+ * the thread. Both hold a struct pf_meter with plain descriptors. Their uservalue is the array of the objects that own these: Events,
+ * Groups or, for a Meter of core.reopen, one Descriptors. A Group whose counters can be read without a system call has pointers into
+ * its Events, and so keeps them alive in an array that no other code can change; that array has the caller's one at 0.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct pf_meter *pb_check_meter(lua_State *L, int i)
 	return m;
 }
 
-/* With room for the users of its events behind its groups. */
+/* A new Meter, with room for nusers struct pf_user behind its groups. */
 static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, const char *tname)
 {
 	size_t size = sizeof(struct pf_meter) + ngroups * sizeof(struct pf_meter_group) + nusers * sizeof(struct pf_user *);
@@ -41,8 +41,8 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, c
 }
 
 /* core.group(events, asleep, since): a Group of Events that were opened with events[1] as leader and read_format
- * core.group_format; asleep when the leader was opened disabled. since: when it began to count, core.wall_ns's, if it has or
- * will by itself. */
+ * core.group_format; asleep if the leader was opened disabled. since: the time by core.wall_ns when it began to count, if it counts
+ * already or will begin by itself. */
 static int l_group(lua_State *L)
 {
 	struct pf_user **users;
@@ -72,7 +72,7 @@ static int l_group(lua_State *L)
 
 		lua_rawgeti(L, 1, (int)i);
 		ev = pb_check_event(L, -1);
-		ev->shared = 1; /* the Group enables and disables it too */
+		ev->shared = 1; /* the Group also enables and disables it */
 		users[i - 1] = &ev->user;
 		may += ev->user.may || ev->user.page;
 		lua_pop(L, 1);
@@ -95,9 +95,9 @@ static int l_group(lua_State *L)
 	return 1;
 }
 
-/* core.meter(groups, new, rests): several Groups that are read together; no group means the kernel's accounting of the thread.
- * new: none of their events was ever enabled, and only measurements will enable them. rests: enable them only while a measurement
- * runs. */
+/* core.meter(groups, new, rests): several Groups that are read together; without groups, the kernel's accounting of the thread.
+ * new: none of their events was ever enabled, and only measurements will enable them. rests: they are to be enabled only while a
+ * measurement runs. */
 static int l_meter(lua_State *L)
 {
 	int new = lua_toboolean(L, 2), rests = lua_toboolean(L, 3);
@@ -109,7 +109,7 @@ static int l_meter(lua_State *L)
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, 0, PB_METER);
 	m->rests = rests && n > 0;
-	/* So pf_meter_begin enables the groups, which changes nothing for those that are enabled already. */
+	/* With ASLEEP, pf_meter_begin enables the groups, which changes nothing for those that are enabled already. */
 	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
 	if (n == 0) {
 		m->nvalues = PF_USAGE_COUNT;
@@ -145,7 +145,7 @@ static int l_close_descriptors(lua_State *L)
 	return 0;
 }
 
-/* Open the n events of one group, the leader first, whose attrs stand as bytes from entry `first` of table 1 on. 0 or -errno. */
+/* Open the n events of one group, the leader first. Their packed attrs begin at entry `first` of table 1. 0 or -errno. */
 static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, uint32_t n)
 {
 	int leader = -1;
@@ -172,9 +172,9 @@ static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, u
 	return 0;
 }
 
-/* core.reopen(attrs, sizes): a new Meter of the calling thread, of groups with so many events each, all that core.meter would
- * make of Events that were opened one by one; attrs are strings of core.pack, the leaders' disabled. Its members() are one
- * Descriptors. Or nil, message, code, and nothing left open. */
+/* core.reopen(attrs, sizes): a new Meter of the calling thread, like core.meter's of Events that were opened one by one. sizes: the
+ * number of events of each group; attrs: strings of core.pack, those of the leaders disabled. Its members() are one Descriptors. Or
+ * nil, message, code, and nothing is left open. */
 static int l_reopen(lua_State *L)
 {
 	struct descriptors *d;
@@ -236,7 +236,7 @@ int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 	} else {
 		pb_fail_read(L, r);
 		lua_pop(L, 1);
-		lua_remove(L, -2); /* of nil, message, code the message */
+		lua_remove(L, -2); /* leaves the message of nil, message, code */
 	}
 	lua_pushinteger(L, 0);
 	lua_call(L, 2, 0);
@@ -247,13 +247,13 @@ static int l_members(lua_State *L)
 {
 	pb_check_meter(L, 1);
 	pb_getuservalue(L, 1);
-	lua_rawgeti(L, -1, 0); /* a Group's */
+	lua_rawgeti(L, -1, 0); /* a Group has the caller's array there */
 	if (lua_isnil(L, -1))
 		lua_pop(L, 1);
 	return 1;
 }
 
-/* m:forget(): the descriptors are about to be closed by their owners; every later use raises. */
+/* m:forget(): forget the descriptors, which their owners are about to close; every later use raises. */
 static int l_forget(lua_State *L)
 {
 	struct pf_meter *m = pb_check_meter(L, 1);
@@ -289,7 +289,7 @@ static int l_reset(lua_State *L)
 	return meter_ioctl(L, PF_IOC_RESET, "reset");
 }
 
-/* m:own(): from now on the meter serves the calling thread alone; for others core.begin gives nil. */
+/* m:own(): from now on only the calling thread can use the meter; in others core.begin returns nil. */
 static int l_own(lua_State *L)
 {
 	pb_check_meter(L, 1)->owner = pf_thread_token();
@@ -307,7 +307,7 @@ static int l_used(lua_State *L)
 	return 2;
 }
 
-/* m:was_reset(): notes that one of its events was reset by itself. */
+/* m:was_reset(): one of its events was reset on its own. */
 static int l_was_reset(lua_State *L)
 {
 	pb_check_meter(L, 1)->reset_ns = pf_wall_ns();

@@ -1,5 +1,5 @@
-/* Event's side of its ring: mapping and reading. Reading keeps this order: copy the bytes into a Lua
- * object, then give their place back; a Lua error between the two leaves the record where it was. */
+/* Event's methods to map and read its ring. Reading first copies the bytes into a Lua object and then gives their space back, so
+ * that after a Lua error in between the record is still in the ring. */
 #include <errno.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ static size_t option_pages(lua_State *L, const char *name, size_t otherwise)
 	return (size_t)v;
 }
 
-/* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and how many pages. When the allowance is too small for that many
- * it maps fewer and says so in a third value. */
+/* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and the number of pages. If the user's limit of locked memory is too small, it
+ * maps fewer pages, and a third value says so. */
 static int l_map(lua_State *L)
 {
 	static const char *const known[] = {"pages", "aux_pages", "overwrite", NULL};
@@ -99,7 +99,7 @@ static int l_map(lua_State *L)
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
-/* Push the info table of the event that wrote by that layout. */
+/* Push the info table of the event that has that layout. */
 static void push_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l)
 {
 	pb_getuservalue(L, 1);
@@ -111,7 +111,7 @@ static void push_info(lua_State *L, const struct pb_event *e, const struct pf_la
 	lua_pop(L, 1);
 }
 
-/* The next bytes, waiting for them: their number, or -errno. */
+/* Wait for the next record: the number of its bytes, or -errno. */
 static int next_bytes(lua_State *L, struct pb_event *e, uint64_t deadline, const unsigned char **bytes)
 {
 	for (;;) {
@@ -176,7 +176,7 @@ int pb_event_take(struct pb_event *e, struct pb_packed *into)
 	n = pb_pack(pf_layouts_find(&e->layouts, bytes, (size_t)n), bytes, (size_t)n, into);
 	if (n == PB_TAKEN)
 		pf_ring_release(&e->ring);
-	e->ring.current = 0; /* a record that was not taken stays in the ring */
+	e->ring.current = 0; /* leave the record in the ring */
 	return n;
 }
 
@@ -192,7 +192,7 @@ struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e)
 	return e->layouts.list[l->index];
 }
 
-/* ev:read_record([timeout [, into]]): a Record. into is a Record to use again instead of making a new one. Upvalues: Event's and
+/* ev:read_record([timeout [, into]]): a Record. into: a Record to overwrite instead of making a new one. Upvalues: Event's and
  * Record's metatables. */
 static int l_read_record(lua_State *L)
 {
@@ -221,7 +221,7 @@ static int l_read_raw(lua_State *L)
 	return 1;
 }
 
-/* ev:drain(): the bytes of every whole record that is there now, "" when none is. */
+/* ev:drain(): the bytes of all whole records in the ring now, "" if there are none. */
 static int l_drain(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
@@ -258,7 +258,7 @@ static int l_next(lua_State *L)
 	}
 }
 
-/* ev:records{timeout=}: an iterator that ends when no record comes for that long, when the watched process has ended, or when the
+/* ev:records{timeout=}: an iterator that ends if no record arrives for that long, if the watched process has ended, or if the
  * reader is woken. The options max and duration are only checked here; the Lua layer implements them. */
 static int l_records(lua_State *L)
 {

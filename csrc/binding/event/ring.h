@@ -1,5 +1,5 @@
 /* Shared by the files of Event's ring methods: ring.c reads, ring_wait.c waits, ring_output.c redirects, ring_lost.c
- * counts what was lost. */
+ * counts lost records. */
 #ifndef PB_RING_H
 #define PB_RING_H
 
@@ -7,29 +7,29 @@
 
 struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed, or inherited by a fork */
 struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
-/* The same where no class is looked up by its name: of an Event whose class was seen to, or NULL for none; and of the Event in
- * upvalue 1 of an iterator, which is then at 1, and nothing else on the stack. */
+/* The same without looking up a class by its name. e: an Event whose class the caller has checked, or NULL. The second function takes
+ * the Event from upvalue 1 of an iterator, and leaves it alone on the stack, at 1. */
 struct pb_event *pb_check_mapped_event(lua_State *L, int i, struct pb_event *e);
 struct pb_event *pb_mapped_upvalue(lua_State *L);
 
-/* Seconds at i, none = 0, to a time of pf_wall_ns, or 0 = now. */
+/* Convert the seconds at i (none means 0) to a time of pf_wall_ns; 0 stands for now. */
 uint64_t pb_check_deadline(lua_State *L, int i);
 /* Check the options max and duration of the table at i; raises. */
 void pb_check_bounds(lua_State *L, int i);
 /* Raises on a key that is not in known, which ends with NULL. */
 void pb_check_options(lua_State *L, int i, const char *const *known);
 
-/* 1: there is something to read; -ETIMEDOUT; -EPIPE: the watched process is gone; -EIO: a pinned event lost its counter;
- * -ECANCELED: it was woken. Hooks run meanwhile, and may raise. */
+/* Wait for records. 1: there are some; -ETIMEDOUT; -EPIPE: the watched process has ended; -EIO: a pinned event lost its counter;
+ * -ECANCELED: the reader was woken. Hooks run meanwhile and may raise. */
 int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
-/* Whether the reader was woken. Cheap, so that a loop that never waits can ask each time: only one that has a pipe makes a call, and
- * only one in many of those looks at the pipe. */
+/* Was the reader woken? Cheap enough to be called for each record by a loop that never waits: only an event with a pipe looks at it,
+ * and only at one call in many. */
 int pb_look_woken(struct pb_event *e);
 static inline int pb_waking(struct pb_event *e)
 {
 	return e->woken || (e->wake_read >= 0 && pb_look_woken(e));
 }
-/* The same, true once for each waking. */
+/* The same, but true only once for each wake. */
 void pb_wake_clear(struct pb_event *e);
 static inline int pb_woken(struct pb_event *e)
 {
@@ -42,15 +42,15 @@ static inline int pb_woken(struct pb_event *e)
 void pb_wake_end(struct pb_event *e);
 int pb_wait_failed(lua_State *L, int r);
 
-/* Push the array of the info tables of those that write into the ring of the event whose uservalue is at i, by the index
- * of their layouts. */
+/* Push the array of the info tables of all events that write into the ring of the event whose uservalue is at i. Its indexes are those
+ * of the events' layouts. */
 void pb_push_joined(lua_State *L, int i);
 
-/* ring_lost.c: e writes into the ring of target from now on; NULL: into its own, or into none. */
+/* ring_lost.c: from now on e writes into the ring of target; NULL: into its own, or into none. */
 void pb_lost_redirect(struct pb_event *e, struct pb_event *target);
-/* Keep the last count before the event is closed. */
+/* Read the last count before the event is closed. */
 void pb_lost_end(struct pb_event *e);
-/* ... and the ring's last count before its memory is freed. */
+/* Read the ring's last count before its memory is freed. */
 void pb_lost_collected(lua_State *L, struct pb_event *e);
 void pb_open_ring_lost(lua_State *L);
 void pb_open_ring_wait(lua_State *L);

@@ -4,13 +4,13 @@
  * before the next record that fits, and does not say which event lost the records. So with older kernels the number is a lower
  * bound. When an event is closed, its count is read once more and kept.
  *
- * Several events may write into one ring. Each keeps its loss at the time when it began to write into the ring (lost_base). So
- * the loss of a ring is the sum of what its writers lost since then, and of what events that no longer write into it lost there
+ * Several events may write into one ring. Each event stores its loss at the time when it began to write into the ring (lost_base). So
+ * the loss of a ring is the sum of the losses of its writers since then, plus the losses there of events that no longer write into it
  * (lost_gone).
  *
- * A tally may be asked for its loss after the Event has been collected. So the loss of a ring is also given as a function, which
- * has the last count in a userdata of its own. The registry holds the function, under the event's address, until
- * the event is collected. */
+ * A tally may need its loss after the Event has been collected. So the loss of a ring is also available as a function, which keeps
+ * the last count in a userdata of its own. The registry holds the function, under the event's address, until the event is
+ * collected. */
 #include "binding/event/ring.h"
 
 /* event: NULL when it has been collected. */
@@ -79,7 +79,7 @@ void pb_lost_end(struct pb_event *e)
 		leave(e, &known);
 	else if (e->ring.map)
 		own_lost(e, &known);
-	if (!known) /* and now nobody will */
+	if (!known) /* and it cannot be read later */
 		e->ev.format &= ~PF_FORMAT(LOST);
 }
 
@@ -164,7 +164,7 @@ static int l_ring_loss(lua_State *L)
 	lua_pushlightuserdata(L, e);
 	loss = pb_newplain(L, sizeof *loss);
 	*loss = (struct pb_loss){.event = e};
-	if (e->collected) { /* nobody would tell it */
+	if (e->collected) { /* pb_lost_collected has run and will not set the last count */
 		look(loss);
 		loss->event = NULL;
 	}

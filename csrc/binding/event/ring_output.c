@@ -1,7 +1,7 @@
-/* Where an event's records go.
+/* Redirecting an event's records into another event's ring.
  *
- * In the uservalue (info), under keys that nobody else has: KEY_OUTPUT the Event whose ring this one writes into, which it
- * keeps alive; KEY_JOINED the info tables of those that write into this one's ring, by layout. */
+ * The uservalue (info) has two private keys. KEY_OUTPUT: the Event whose ring this one writes into, which it keeps alive.
+ * KEY_JOINED: the info tables of the events that write into this one's ring, by layout. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ void pb_push_joined(lua_State *L, int i)
 	lua_remove(L, -2);
 }
 
-/* Can a reader tell the event of every record when l joins? Samples need an id at a common position. Other records need one too,
- * if an event writes any that do not have the event's id in themselves, or if their trailers differ. */
+/* Can a reader find the event of every record if an event with layout l joins? Samples need an id at a common position. Other records
+ * need it too if an event writes records without an event id in their body, or if the trailers differ. */
 static int can_join(const struct pb_event *target, const struct pf_layout *l)
 {
 	const struct pf_layouts *ls = &target->layouts;
@@ -40,7 +40,7 @@ static int can_join(const struct pb_event *target, const struct pf_layout *l)
 	       (!others || (l->other_id_at && l->other_id_at == ls->other_id_at));
 }
 
-/* The event's layout and info become known to the target's reader. The target is at 2. */
+/* Tell the target's reader the event's layout and info. The target is at 2. */
 static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 {
 	const struct pf_layout *known;
@@ -62,7 +62,8 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 
 /* ev:set_output(target): write into target's ring from now on; nil: into its own again. To tell the events' records apart, both
  * need sample_type "identifier" (or "id" at the same position), and sample_id_all if either writes more than samples or the
- * layouts of their records differ. An event that only counts writes nothing, and needs no id. The read_format changes the layout only of events that sample "read". */
+ * layouts of their records differ. An event that only counts writes nothing, and needs no id. The read_format matters only for
+ * events that sample "read". */
 static int l_set_output(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1), *target = NULL;
@@ -70,7 +71,7 @@ static int l_set_output(lua_State *L)
 
 	lua_settop(L, 2);
 	if (lua_isnil(L, 2) && e->ring.map)
-		return pb_result(L, 0, ""); /* that is where they go; the kernel would say EINVAL */
+		return pb_result(L, 0, ""); /* its records go there already; the kernel would return EINVAL */
 	if (!lua_isnil(L, 2)) {
 		target = pb_check_mapped(L, 2);
 		luaL_argcheck(L, !e->ring.map, 1, "Event has a ring of its own");
@@ -83,7 +84,7 @@ static int l_set_output(lua_State *L)
 		if (r < 0)
 			return pb_fail(L, r, "set_output");
 	}
-	pf_user_drop(&e->ev.user); /* the kernel redirects no event that is mapped */
+	pf_user_drop(&e->ev.user); /* the kernel does not redirect an event that is mapped */
 	r = pf_event_ioctl(&e->ev, PF_IOC_SET_OUTPUT, target ? (unsigned long)target->ev.fd : (unsigned long)-1);
 	if (r == -EINVAL && target)
 		return pb_fail(L, r, "set_output: both events must be of the same CPU, or of the same thread, and have the same clock");
@@ -120,8 +121,8 @@ static int l_resume_output(lua_State *L)
 	return pause(L, 0, "resume_output");
 }
 
-/* ev:read_aux(rec) or ev:read_aux(offset, size): the bytes of the aux area that an aux record tells of. Their place, and
- * that of all before them, then goes back to the kernel. */
+/* ev:read_aux(rec) or ev:read_aux(offset, size): the bytes of the aux area that an aux record announces. Their space, and
+ * that of all bytes before them, is then given back to the kernel. */
 static int l_read_aux(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);

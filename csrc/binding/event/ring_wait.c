@@ -1,6 +1,6 @@
-/* What Event's ring methods share, and waiting.
+/* Waiting for records, and the checks that Event's ring methods share.
  *
- * The kernel wakes a reader only for samples when wakeup_events says so, and otherwise when the ring is half full. So a
+ * The kernel wakes a reader after wakeup_events samples, if that is set, and otherwise only when the ring is half full. So a
  * wait is cut into growing slices, and the ring is checked after each.
  *
  * A reader is woken by a flag, which its own Lua state sets, or by a byte in a pipe, which any thread and any signal handler can
@@ -34,7 +34,7 @@ struct pb_event *pb_check_mapped(lua_State *L, int i)
 
 struct pb_event *pb_check_mapped_event(lua_State *L, int i, struct pb_event *e)
 {
-	return e && pf_event_usable(&e->ev) == 0 && e->ring.map ? e : pb_check_mapped(L, i); /* which says what is wrong */
+	return e && pf_event_usable(&e->ev) == 0 && e->ring.map ? e : pb_check_mapped(L, i); /* raises with the reason */
 }
 
 struct pb_event *pb_mapped_upvalue(lua_State *L)
@@ -142,14 +142,14 @@ static int open_pipe(struct pb_event *e)
 	return 0;
 }
 
-/* ev:wake(): the read that waits, or else the next one, ends with "ECANCELED"; an iterator ends. */
+/* ev:wake(): end the waiting read, or else the next one, with "ECANCELED"; an iterator ends. */
 static int l_wake(lua_State *L)
 {
 	pb_ring_event(L, 1)->woken = 1;
 	return 0;
 }
 
-/* ev:wake_fd(): a descriptor; writing a byte into it does the same as wake, from any thread and any signal handler. The event
+/* ev:wake_fd(): a descriptor. Writing a byte to it does the same as wake, from any thread and any signal handler. The event
  * closes it. Or nil, message, code. */
 static int l_wake_fd(lua_State *L)
 {
@@ -162,7 +162,7 @@ static int l_wake_fd(lua_State *L)
 	return 1;
 }
 
-/* ev:woken(): whether its reader was woken; true once for each waking. */
+/* ev:woken(): whether its reader was woken; true only once for each wake. */
 static int l_woken(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
@@ -171,7 +171,7 @@ static int l_woken(lua_State *L)
 	return 1;
 }
 
-/* core.wake(fd): true, or nil, message, code. If the pipe is full, the reader is woken already. */
+/* core.wake(fd): true, or nil, message, code. A full pipe is no error: then it holds a wake already. */
 static int l_wake_by(lua_State *L)
 {
 	int fd = (int)luaL_checkinteger(L, 1);
@@ -196,7 +196,7 @@ static int any_ready(struct pb_event *const *events, nfds_t n)
 	return 0;
 }
 
-/* Milliseconds until the deadline, slice at most. */
+/* Milliseconds until the deadline, at most slice. */
 static int slice_of(uint64_t deadline, int slice)
 {
 	uint64_t now = deadline ? pf_wall_ns() : 0, left = deadline > now ? deadline - now : 0;
@@ -231,8 +231,8 @@ static int run_hooks(lua_State *L, struct pb_event *const *events, nfds_t n)
 	return 0;
 }
 
-/* fds: room for 2 * n: the events, and the pipes that wake their reader. The rings are looked at after every poll, the last one
- * too. */
+/* fds has room for 2 * n: the events, and the pipes that wake their readers. The rings are checked after every poll, including the
+ * last one. */
 static int await(lua_State *L, struct pb_event *const *events, struct pollfd *fds, nfds_t n, uint64_t deadline)
 {
 	nfds_t ended = 0;
@@ -250,7 +250,7 @@ static int await(lua_State *L, struct pb_event *const *events, struct pollfd *fd
 		if (ms == 0)
 			return -ETIMEDOUT;
 		ms = slice_of(deadline, slice);
-		for (nfds_t i = 0; i < n; i++) /* a hook may have asked for one */
+		for (nfds_t i = 0; i < n; i++) /* each time, since a hook may have called wake_fd */
 			fds[n + i] = (struct pollfd){.fd = events[i]->wake_read, .events = POLLIN};
 		r = pf_sys->poll(fds, 2 * n, ms);
 		if (r < 0 && r != -EINTR)
@@ -258,7 +258,7 @@ static int await(lua_State *L, struct pb_event *const *events, struct pollfd *fd
 		for (nfds_t i = 0; r > 0 && i < n; i++)
 			if (fds[i].fd >= 0 && fds[i].revents & (POLLHUP | POLLERR)) {
 				why = fds[i].revents & POLLHUP ? -EPIPE : -EIO;
-				fds[i].fd = -1; /* it would end every poll at once */
+				fds[i].fd = -1; /* otherwise every further poll would return at once */
 				ended++;
 			}
 		slice = slice * 2 < MAX_SLICE_MS ? slice * 2 : MAX_SLICE_MS;
@@ -297,7 +297,7 @@ static int waited(lua_State *L, int r)
 	return 1;
 }
 
-/* ev:poll([timeout]): true when a record is there. */
+/* ev:poll([timeout]): true if there is a record. */
 static int l_poll(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
@@ -317,7 +317,7 @@ static int l_is_mapped(lua_State *L)
 	return 1;
 }
 
-/* core.wait(events [, timeout]): true when any of the mapped Events has a record; "EPIPE" when all of them have ended. */
+/* core.wait(events [, timeout]): true if any of the mapped Events has a record; "EPIPE" if the processes of all have ended. */
 static int l_wait(lua_State *L)
 {
 	uint64_t deadline = pb_check_deadline(L, 2);
@@ -337,7 +337,7 @@ static int l_wait(lua_State *L)
 	return waited(L, await(L, events, (struct pollfd *)(void *)(events + n), n, deadline));
 }
 
-/* core.seconds(): the time by the clock for durations. */
+/* core.seconds(): the time of the monotonic clock. */
 static int l_seconds(lua_State *L)
 {
 	lua_pushnumber(L, (lua_Number)pf_wall_ns() / 1e9);

@@ -1,9 +1,9 @@
-/* Between a Lua table of attr fields and struct pf_attr, driven by the field table of core/attr.c. */
+/* Conversion between a Lua table of attr fields and struct pf_attr, by the field table of core/kernel/attr.c. */
 #include <string.h>
 
 #include "binding/base/binding.h"
 
-/* The value of one name of a table, or -1. */
+/* The value of a name in a table, or -1. */
 static int64_t lookup(const struct pf_name *names, const char *name)
 {
 	for (; names->name; names++)
@@ -12,7 +12,7 @@ static int64_t lookup(const struct pf_name *names, const char *name)
 	return -1;
 }
 
-/* A bit newer than the table, as push_names writes it ("bit57"), or -1. */
+/* The number of a bit that is newer than the table, written like push_names does ("bit57"), or -1. */
 static int64_t unnamed_bit(const char *name)
 {
 	int64_t bit = 0;
@@ -32,7 +32,7 @@ static _Noreturn void bad_field(lua_State *L, int arg, const struct pf_field *f,
 }
 
 /* Refuse {ip = true} and {"ip", nil, "tid"}, of which only a part would be read: every key of the table on top must be a position
- * up to its length. */
+ * within its length. */
 static void check_array(lua_State *L, int arg, const struct pf_field *f)
 {
 	lua_Number n = (lua_Number)pb_rawlen(L, -1);
@@ -50,7 +50,7 @@ static void check_array(lua_State *L, int arg, const struct pf_field *f)
 	}
 }
 
-/* A number, or names: one for NAME, an array of them for FLAGS. The value is on top of the stack. */
+/* The value on top of the stack: a number, one name for NAME, or an array of names for FLAGS. */
 static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 {
 	uint64_t mask = 0;
@@ -105,7 +105,7 @@ static uint64_t field_value(lua_State *L, int arg, const struct pf_field *f)
 						     lua_typename(L, type)));
 	if (negative && f->is_signed && (int64_t)v >= INT32_MIN)
 		return v;
-	/* Addresses and configs may be negative, being two's complement; a length of time or an amount may not. */
+	/* Addresses and configs may be negative: that is their two's complement. A sample_ field, an amount, may not. */
 	if ((negative && (f->max != UINT64_MAX || strncmp(f->name, "sample_", 7) == 0)) || (!negative && v > f->max))
 		bad_field(L, arg, f, "out of range");
 	return v;
@@ -147,7 +147,7 @@ static void push_names(lua_State *L, const struct pf_name *names, uint64_t mask)
 		}
 }
 
-/* Which of two names of a union's member this attr means. */
+/* Members of a union have two names. Is this the one that does not apply to the attr? */
 static int hidden(const struct pf_attr *a, const char *name)
 {
 	static const char *const probes[] = {"kprobe_func", "uprobe_path", "kprobe_addr", "probe_offset"};
@@ -167,7 +167,7 @@ static int hidden(const struct pf_attr *a, const char *name)
 		return bp;
 	for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
 		if (strcmp(name, probes[i]) == 0)
-			return 1; /* another process's addresses: shown as config1 and config2 */
+			return 1; /* pointers, perhaps of another process: shown as config1 and config2 */
 	return 0;
 }
 
@@ -209,7 +209,7 @@ static int l_pack(lua_State *L)
 	return 1;
 }
 
-/* core.unpack(bytes): the table of the fields that are set. */
+/* core.unpack(bytes): a table of the fields that are set. */
 static int l_unpack(lua_State *L)
 {
 	struct pf_attr a;

@@ -1,7 +1,7 @@
 /* core.defs: the .def tables as Lua arrays of rows, in the kernel's order. Each row is a table keyed by column. */
 #include "binding/kernel/row.h"
 
-/* As text, but an empty one is left out. */
+/* Set a string field, unless the string is empty. */
 static void text_if_any(lua_State *L, const char *key, const char *s)
 {
 	if (*s)
@@ -81,7 +81,7 @@ static int l_defs(lua_State *L)
 	return 1;
 }
 
-/* core.defs(): built when asked for, so that loading the module does not pay for it. */
+/* core.defs(): the tables are built at the first call, to keep loading the module cheap. */
 void pb_open_defs(lua_State *L)
 {
 	lua_pushcfunction(L, l_defs);

@@ -1,4 +1,4 @@
-/* What Lua's own library cannot tell about the machine: directories, identity, limits. */
+/* Facts about the machine that Lua's own library lacks: directories, identity, limits. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ static int l_pid(lua_State *L)
 	return 2;
 }
 
-/* core.rlimit(name): soft and hard limit of "nofile" or "memlock"; math.huge when there is none. */
+/* core.rlimit(name): soft and hard limit of "nofile" or "memlock"; math.huge if unlimited. */
 static int l_rlimit(lua_State *L)
 {
 	static const char *const names[] = {"nofile", "memlock", NULL};

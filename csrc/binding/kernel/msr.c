@@ -1,4 +1,4 @@
-/* Msr: a CPU's model-specific registers, through /dev/cpu/N/msr: 8 bytes at offset = register. Reading only. */
+/* Msr: reads a CPU's model-specific registers through /dev/cpu/N/msr: 8 bytes at offset = register. */
 #include <errno.h>
 #include <fcntl.h>
 

@@ -21,7 +21,7 @@ static inline void text(lua_State *L, const char *key, const char *s)
 	lua_setfield(L, -2, key);
 }
 
-/* The table on top becomes the last element of the array below it. */
+/* Append the table on top to the array below it. */
 static inline void append(lua_State *L)
 {
 	lua_rawseti(L, -2, (int)pb_rawlen(L, -2) + 1);

@@ -1,5 +1,5 @@
-/* Channels, and what else a pool of threads needs of C: on which CPUs they run. A channel's userdata holds one reference; a
- * reference travels to another Lua state as text (export, adopt). */
+/* Channels for a pool of threads, and functions to choose the CPUs of a thread. A channel's userdata holds one reference. A reference
+ * is passed to another Lua state as text (export, adopt). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 struct channel {
 	struct pf_channel *c;
-	int made_here; /* core.channel made it: when it is collected, the channel is closed, so that other states stop waiting */
+	int made_here; /* by core.channel: its collection closes the channel, so that other states stop waiting */
 };
 
 static struct pf_channel *to_channel(lua_State *L)
@@ -51,7 +51,7 @@ static int l_channel(lua_State *L)
 	return u->c ? 1 : pb_fail(L, ENOMEM, "channel");
 }
 
-/* channel:export(): text with a reference in it, to be adopted once. */
+/* channel:export(): text that holds a reference; to be adopted exactly once. */
 static int l_export(lua_State *L)
 {
 	struct pf_channel *c = to_channel(L);
@@ -98,7 +98,7 @@ static int free_message(lua_State *L)
 	return 0;
 }
 
-/* channel:pop([seconds]): id, text; or nil, message, "ETIMEDOUT" or "EPIPE". Without seconds it waits for ever. */
+/* channel:pop([seconds]): id, text; or nil, message, "ETIMEDOUT" or "EPIPE". Without seconds it waits without limit. */
 static int l_pop(lua_State *L)
 {
 	struct pf_channel *c = to_channel(L);
@@ -119,14 +119,14 @@ static int l_pop(lua_State *L)
 	return 2;
 }
 
-/* channel:remove(id): whether it was there. */
+/* channel:remove(id): whether the message was still there. */
 static int l_remove(lua_State *L)
 {
 	lua_pushboolean(L, pf_channel_remove(to_channel(L), (uint64_t)luaL_checknumber(L, 2)));
 	return 1;
 }
 
-/* channel:close([drop]): how many were dropped. */
+/* channel:close([drop]): the number of messages that were dropped. */
 static int l_close(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)pf_channel_close(to_channel(L), lua_toboolean(L, 2)));
@@ -151,7 +151,7 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
-/* core.bind_cpu(cpu): the calling thread runs there alone from now on. */
+/* core.bind_cpu(cpu): from now on the calling thread runs only on that CPU. */
 static int l_bind_cpu(lua_State *L)
 {
 	lua_Integer cpu = luaL_checkinteger(L, 1);

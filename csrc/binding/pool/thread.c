@@ -20,7 +20,7 @@ enum { MOST_ARGUMENTS = 16 };
 
 struct argument {
 	int type; /* LUA_TNIL, LUA_TBOOLEAN, LUA_TNUMBER or LUA_TSTRING */
-	int whole; /* a boolean's value; for a number whether it is an integer of Lua 5.3 */
+	int whole; /* of a boolean: its value; of a number: whether it is an integer of Lua 5.3 */
 	lua_Integer integer;
 	lua_Number number;
 	size_t size;
@@ -32,14 +32,14 @@ struct worker {
 	pthread_t id;
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
-	int done; /* the thread has closed its state: joining it takes no time */
-	char *error; /* what the code raised, or NULL */
+	int done; /* the thread has closed its state: joining it does not wait */
+	char *error; /* the error that the code raised, or NULL */
 	int n;
 	struct argument argument[MOST_ARGUMENTS]; /* the code, then its arguments */
 };
 
 struct thread {
-	struct worker *w; /* NULL once joined or left behind */
+	struct worker *w; /* NULL once joined or detached */
 	uint32_t generation;
 };
 
@@ -113,7 +113,7 @@ static void *main_of_thread(void *p)
 	if (L)
 		lua_close(L);
 	if (pf_inherited(generation))
-		return NULL; /* its code forked, and this is the child: no thread waits for it, and another thread may have held the lock at the fork */
+		return NULL; /* the child of a fork by its code: no thread waits for it, and the lock may have been held at the fork */
 	pthread_mutex_lock(&w->lock);
 	w->done = 1;
 	pthread_cond_broadcast(&w->ended);
@@ -240,14 +240,14 @@ static int l_join(lua_State *L)
 		return 1;
 	}
 	lua_pushboolean(L, 1);
-	lua_pushstring(L, w->error); /* nil where there is none */
+	lua_pushstring(L, w->error); /* NULL gives nil */
 	pthread_join(w->id, NULL);
 	t->w = NULL;
 	release(w);
 	return 2;
 }
 
-/* A Thread that was not joined is left behind. */
+/* A Thread that was not joined is detached. */
 static int l_gc(lua_State *L)
 {
 	struct thread *t = pb_test(L, 1, PB_THREAD);
@@ -257,7 +257,7 @@ static int l_gc(lua_State *L)
 		return 0;
 	t->w = NULL;
 	if (pf_inherited(t->generation))
-		return 0; /* the parent's: its lock may have been held at the fork */
+		return 0; /* inherited by a fork: its lock may have been held then */
 	pthread_detach(w->id);
 	release(w);
 	return 0;

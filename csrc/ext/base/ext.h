@@ -1,5 +1,5 @@
-/* What the extensions share. Each is a module of its own over a library that may be missing, and takes what it needs of
- * the binding (64-bit values, errors) out of an archive: so it has a copy of that code, and of its static state. */
+/* Functions that the extensions share. Each extension is a module of its own over a library that may be missing. It links the parts of
+ * the binding that it needs (64-bit values, errors) from an archive, and so has its own copy of that code and of its static state. */
 #ifndef PX_EXT_H
 #define PX_EXT_H
 
@@ -10,7 +10,7 @@
 
 #define PX_EXPORT __attribute__((visibility("default")))
 
-/* First thing in luaopen: this library's copy of int64.c needs its FFI helpers. */
+/* Call it first in luaopen: this library's copy of int64.c needs its FFI helpers. */
 static inline void px_open(lua_State *L)
 {
 	lua_newtable(L);
@@ -18,7 +18,7 @@ static inline void px_open(lua_State *L)
 	lua_pop(L, 1);
 }
 
-/* nil, message, code, like pb_fail, where the message says it all and errno's words would only mislead. */
+/* nil, message, code, like pb_fail, but without errno's text, where that would mislead. */
 __attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, int err, const char *format, ...)
 {
 	char text[5000]; /* room for a path */
@@ -57,7 +57,7 @@ static inline void *px_new(lua_State *L, size_t size, const char *tname)
 	return p;
 }
 
-/* An address, which may be a negative number: sign-extended ones of the kernel are. */
+/* An address. It may be a negative number, as sign-extended kernel addresses are. */
 static inline uint64_t px_check_addr(lua_State *L, int i)
 {
 	uint64_t v = 0;
@@ -68,7 +68,7 @@ static inline uint64_t px_check_addr(lua_State *L, int i)
 	return v;
 }
 
-/* A string without zero bytes, as C takes it. */
+/* A string without zero bytes, for C functions. */
 static inline const char *px_check_cstring(lua_State *L, int i)
 {
 	size_t n;

@@ -1,8 +1,8 @@
 /* perf.ext.bpf: BPF programs for perf events, loaded by libbpf.
  *
- * libbpf says why it fails on a print function that is one for the whole process. It is ours only while a file is opened
- * or loaded, under a lock; what libbpf says then in this thread becomes part of the error message, what it says in
- * another goes to the function that was there before.
+ * libbpf explains its failures through a print function, of which a process has only one. It is ours only while a file is opened
+ * or loaded, under a lock. Messages from this thread then become part of the error message; messages from other threads go to the
+ * previous print function.
  *
  * Object's userdata is made before libbpf's object, and no Lua function is called while the lock is held. */
 #include "ext/bpf/bpf.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_SIZE 16384    /* what an error message may carry */
-#define LOG_MESSAGE 6144 /* of one message of libbpf's, which may be a verifier's log of megabytes */
+#define LOG_SIZE 16384    /* the limit for an error message */
+#define LOG_MESSAGE 6144 /* the limit for one message of libbpf, which may be a verifier's log of megabytes */
 
 struct log {
 	size_t used;
@@ -22,7 +22,7 @@ struct log {
 };
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local struct log *log_here; /* set while this thread listens */
+static _Thread_local struct log *log_here; /* set while this thread collects messages */
 static libbpf_print_fn_t log_before;
 
 static void log_add(struct log *log, const char *s, size_t n)
@@ -46,7 +46,7 @@ static int log_print(enum libbpf_print_level level, const char *format, va_list 
 	n = vasprintf(&text, format, args);
 	if (n < 0)
 		return 0;
-	if (n > LOG_MESSAGE) { /* its begin says where, its end why */
+	if (n > LOG_MESSAGE) { /* keep its beginning, which says where, and its end, which says why */
 		log_add(log, text, 512);
 		log_add(log, "\n[...]\n", 7);
 		log_add(log, text + n - (LOG_MESSAGE - 512), LOG_MESSAGE - 512);
@@ -72,7 +72,7 @@ static void log_end(void)
 	pthread_mutex_unlock(&log_lock);
 }
 
-/* libbpf has errors of its own beyond errno's; the nearest of errno's stands for each. */
+/* libbpf has error numbers of its own: map each to the nearest errno. */
 static int to_errno(int err)
 {
 	err = err < 0 ? -err : err;
@@ -90,7 +90,7 @@ static int to_errno(int err)
 	}
 }
 
-/* nil, "what: reason", code, libbpf's words (without the last newline) */
+/* nil, "what: reason", code, libbpf's messages without the last newline */
 static int fail_with_log(lua_State *L, int err, const char *what, const struct log *log)
 {
 	char reason[160];
@@ -121,7 +121,7 @@ struct px_bpf *px_bpf_check(lua_State *L, int i)
 	return o;
 }
 
-/* ext.open(path): an Object that is parsed and not loaded yet; or nil, message, code, log. */
+/* ext.open(path): an Object that is parsed but not loaded yet; or nil, message, code, log. */
 static int l_open(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
@@ -143,7 +143,7 @@ static int l_open(lua_State *L)
 	return o->obj ? 1 : fail_with_log(L, err, "open", log);
 }
 
-/* obj:load(): the kernel gets the maps and the programs. true, or nil, message, code, log. */
+/* obj:load(): load the maps and the programs into the kernel. true, or nil, message, code, log. */
 static int l_load(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);
@@ -163,7 +163,7 @@ static int l_load(lua_State *L)
 	return 1;
 }
 
-/* Programs' tables outlive the object: they lose their descriptor with it. */
+/* The programs' tables may outlive the object: remove their descriptors, which are closed with it. */
 static int l_close(lua_State *L)
 {
 	struct px_bpf *o = to_object(L, 1);
@@ -205,7 +205,7 @@ static struct bpf_map *find_map(lua_State *L, const struct px_bpf *o, int arg)
 	return m;
 }
 
-/* {name=, type=, section=, fd=, id=, object=}: fd and id once it is loaded. The same table every time. */
+/* {name=, type=, section=, fd=, id=, object=}: fd and id only once it is loaded. Always the same table. */
 static void push_program(lua_State *L, int object, const struct bpf_program *p)
 {
 	struct bpf_prog_info info;
@@ -274,7 +274,7 @@ static int l_map(lua_State *L)
 	return 1;
 }
 
-/* obj:maps(): array of what map:info() gives */
+/* obj:maps(): array of the results of map:info() */
 static int l_maps(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);

@@ -9,8 +9,8 @@
 
 #define PX_BPF_OBJECT "perf.bpf.Object"
 
-/* Owns everything that libbpf made of one file. Maps pin it by their uservalue. obj is NULL when closed. Its own
- * uservalue is a table: name of a program -> the table that the caller has of it. */
+/* Owns everything that libbpf made of one file. Maps keep it alive by their uservalue. obj is NULL when closed. Its own
+ * uservalue maps the name of a program to the table that the caller has of it. */
 struct px_bpf {
 	struct bpf_object *obj;
 	int loaded;
@@ -25,8 +25,8 @@ void px_bpf_push_map(lua_State *L, int object, struct bpf_map *map);
 void px_bpf_push_map_info(lua_State *L, const struct bpf_map *map);
 void px_bpf_open_map(lua_State *L);
 
-/* A key, value or variable of size bytes: 4 and 8 bytes are integers, others strings. px_bpf_to_bytes raises for
- * argument arg, which names what is wrong with the value on top of the stack. */
+/* A key, value or variable of size bytes: 4 and 8 bytes are integers, others strings. px_bpf_to_bytes takes the value from the top of
+ * the stack, and raises an error for argument arg if it does not fit. */
 void px_bpf_push_bytes(lua_State *L, const void *bytes, size_t size);
 void px_bpf_to_bytes(lua_State *L, int arg, const char *what, void *bytes, size_t size);
 

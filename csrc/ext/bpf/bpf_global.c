@@ -1,8 +1,8 @@
 /* Global variables of a BPF program, found by the type information (BTF) that clang -g puts into the file: each section
  * (.data, .bss, .rodata) is an array map of one value, and its DATASEC type says which variable stands at which offset.
  *
- * Before loading, libbpf holds the value that the kernel will get. Afterwards it is read as the map it is, and written
- * through a mapping of its pages, so that what stands beside the variable is left alone. */
+ * Before loading, libbpf holds the value that the kernel will get. Afterwards it is read as a map, and written through a
+ * mapping of the map's pages, so that the variables beside it do not change. */
 #include "ext/bpf/bpf.h"
 
 #include <bpf/btf.h>
@@ -18,7 +18,7 @@ struct variable {
 	char *initial;              /* the section, before loading */
 };
 
-/* Whether a DATASEC has the variable; fills offset and size. */
+/* Does a DATASEC have the variable? Sets offset and size. */
 static int in_section(const struct btf *btf, const struct btf_type *section, const char *name, struct variable *out)
 {
 	const struct btf_var_secinfo *row = btf_var_secinfos(section);
@@ -67,7 +67,7 @@ static void check(lua_State *L, const struct px_bpf *o, struct variable *v)
 		luaL_argerror(L, 2, lua_pushfstring(L, "no global variable '%s' in this BPF object", name));
 }
 
-/* obj:global(name): its value; 1, 2, 4 and 8 bytes are an unsigned integer, others a string */
+/* obj:global(name): its value; an unsigned integer for 1, 2, 4 and 8 bytes, otherwise a string */
 int px_bpf_global(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);

@@ -1,25 +1,25 @@
-/* Maps: what a BPF program and Lua both see.
+/* Maps, which BPF programs and Lua share.
  *
- * Keys and values of 4 and 8 bytes are integers (unsigned, in the host's order), others strings of their size. A map
- * per CPU has an array of values, [1] for CPU 0, one for each CPU the machine could have; in the kernel's buffer each
- * stands at a multiple of 8 bytes. Iterating takes the keys first and the values as it goes, so the loop may change the
- * map, and ends though a program goes on adding to it. */
+ * Keys and values of 4 and 8 bytes are integers (unsigned, in the host's byte order), others strings of their size. A per-CPU map has
+ * an array of values, [1] for CPU 0, one for each possible CPU; in the kernel's buffer each value begins at a multiple of 8 bytes.
+ * An iteration first takes all keys and then one value after the other, so the loop may change the map, and ends even if a program
+ * keeps adding keys. */
 #include "ext/bpf/bpf.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define MAP "perf.bpf.Map"
-#define ENOTSUPP 524 /* the kernel's own; it has no name in errno.h */
+#define ENOTSUPP 524 /* internal to the kernel: errno.h has no name for it */
 
-/* Copies of what libbpf knows, and the object that must be open for fd to be ours. */
+/* Facts from libbpf, and the object that must be open for fd to be valid. */
 struct map {
 	struct px_bpf *owner;
 	int fd;
 	uint32_t key_size, value_size, max_entries;
 	uint32_t cpus;      /* 0 unless the map is per CPU */
-	size_t buffer_size; /* for a value, or for those of all CPUs */
-	int holds_fds;      /* values go in as descriptors and come out as ids, if at all */
+	size_t buffer_size; /* for one value, or for those of all CPUs */
+	int holds_fds;      /* values are written as descriptors, and read as ids if at all */
 };
 
 void px_bpf_push_bytes(lua_State *L, const void *bytes, size_t size)
@@ -80,7 +80,7 @@ void px_bpf_push_map(lua_State *L, int object, struct bpf_map *map)
 	struct map *m = px_new(L, sizeof *m, MAP);
 	enum bpf_map_type type = bpf_map__type(map);
 
-	lua_createtable(L, 1, 0); /* Lua 5.1 has tables only as a userdata's value */
+	lua_createtable(L, 1, 0); /* in Lua 5.1 the uservalue must be a table */
 	lua_pushvalue(L, object);
 	lua_rawseti(L, -2, 1);
 	px_bpf_push_map_info(L, map);
@@ -136,7 +136,7 @@ static struct map *check_map(lua_State *L, int i)
 	return m;
 }
 
-/* A map with keys, which queues, stacks and ring buffers are not. */
+/* Raises for maps without keys: queues, stacks and ring buffers. */
 static struct map *check_keyed(lua_State *L, int i)
 {
 	struct map *m = check_map(L, i);
@@ -145,7 +145,7 @@ static struct map *check_keyed(lua_State *L, int i)
 	return m;
 }
 
-/* Room that Lua frees, whatever is raised. */
+/* A buffer that Lua's collector frees, also after an error. */
 static void *scratch(lua_State *L, size_t size)
 {
 	void *p = lua_newuserdata(L, size);
@@ -188,7 +188,7 @@ static int map_fail(lua_State *L, int r, const char *what)
 	return pb_fail(L, r, "%s", what);
 }
 
-/* map:get(key): the value; nil, message, "ENOENT" for a key that is not there */
+/* map:get(key): the value; nil, message, "ENOENT" for a missing key */
 static int l_get(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -204,14 +204,14 @@ static int l_get(lua_State *L)
 	return 1;
 }
 
-/* An Event, or a program's table, where the map holds descriptors: its descriptor on top of the stack. */
+/* For maps that hold descriptors: push the descriptor of an Event or of a program's table. */
 static void push_fd_of(lua_State *L, const struct map *m, int arg)
 {
 	struct pf_event *ev = m->holds_fds ? pb_test(L, arg, PB_EVENT) : NULL;
 
 	if (ev) {
 		luaL_argcheck(L, ev->fd >= 0, arg, "Event is closed");
-		lua_getfield(L, arg, "is_inherited"); /* the core's numbers of processes are not this library's */
+		lua_getfield(L, arg, "is_inherited"); /* this library has its own fork generation, not the core's */
 		lua_pushvalue(L, arg);
 		lua_call(L, 1, 1);
 		if (lua_toboolean(L, -1))
@@ -225,7 +225,7 @@ static void push_fd_of(lua_State *L, const struct map *m, int arg)
 	}
 }
 
-/* map:set(key, value): true. One value for a map per CPU is each CPU's. */
+/* map:set(key, value): true. A single value for a per-CPU map is set on each CPU. */
 static int l_set(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -252,7 +252,7 @@ static int l_set(lua_State *L)
 	return 1;
 }
 
-/* map:delete(key): true; nil, message, "ENOENT" for a key that is not there. Arrays cannot: EINVAL. */
+/* map:delete(key): true; nil, message, "ENOENT" for a missing key, "EINVAL" for arrays. */
 static int l_delete(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -266,7 +266,7 @@ static int l_delete(lua_State *L)
 	return 1;
 }
 
-/* The iterator: upvalues are the map, the keys as strings of bytes, the place. Keys that went meanwhile are left out. */
+/* The iterator. Upvalues: the map, the keys as strings of bytes, the position. Keys that were deleted meanwhile are skipped. */
 static int next_pair(lua_State *L)
 {
 	lua_Integer at = lua_tointeger(L, lua_upvalueindex(3));
@@ -294,7 +294,7 @@ static int next_pair(lua_State *L)
 	return 2;
 }
 
-/* map:pairs(). A key that vanishes while the keys are taken makes the kernel start again from the first: each is kept
+/* map:pairs(). If a key is deleted while the keys are collected, the kernel starts again from the first key. So each key is kept only
  * once, and the number of steps is bounded. */
 static int l_pairs(lua_State *L)
 {

@@ -1,5 +1,5 @@
-/* perf.ext.zstd: what the reader of perf.data files unpacks compressed records with. A stream's state lives in a userdata, so
- * it is freed by this library and never by the reader, which only calls run. */
+/* perf.ext.zstd: unpacks the compressed records of perf.data files. A stream's state is in a userdata, so it is freed by this library
+ * and never by the reader, which only calls run. */
 #include <errno.h>
 #include <zstd.h>
 
@@ -19,8 +19,8 @@ static int run(struct pf_inflate *base, const unsigned char *in, size_t *n, unsi
 	size_t r = 0;
 
 	if (!s->z)
-		return -EBADF; /* collected before the reader that uses it, while the state is being closed */
-	/* One call may stop at a frame's or block's end with both sides left over. */
+		return -EBADF; /* collected before its reader, while the Lua state is being closed */
+	/* A call may stop at the end of a frame or block, with input and room for output left. */
 	do {
 		size_t before = from.pos + to.pos;
 

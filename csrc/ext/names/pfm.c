@@ -1,7 +1,7 @@
 /* perf.ext.pfm: events by the names that libpfm4 knows, which are those of the CPU makers' manuals.
  *
- * libpfm4 is set up once in a process and its tables are static; one thread at a time asks it. Its struct perf_event_attr
- * is its own and older than ours, with the same layout as far as it goes. */
+ * libpfm4 is initialized once in a process, and its tables are static; a lock lets one thread at a time use it. It has its own struct
+ * perf_event_attr, which is older and shorter than ours but has the same layout. */
 #include <errno.h>
 #include <perfmon/pfmlib_perf_event.h>
 #include <pthread.h>
@@ -11,9 +11,9 @@
 #include "ext/base/ext.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int state = PFM_ERR_NOINIT; /* what pfm_initialize said */
+static int state = PFM_ERR_NOINIT; /* the result of pfm_initialize */
 
-/* Take the lock; set up at the first time. Returns PFM_SUCCESS or why there is nothing to ask. */
+/* Take the lock; at the first call, initialize libpfm4. Returns PFM_SUCCESS or libpfm4's error. */
 static int enter(void)
 {
 	pthread_mutex_lock(&lock);
@@ -42,7 +42,7 @@ static int to_errno(int code)
 	}
 }
 
-/* nil, libpfm4's words, code, libpfm4's number */
+/* nil, libpfm4's message, code, libpfm4's error number */
 static int refuse(lua_State *L, int code)
 {
 	px_refuse(L, to_errno(code), "%s", pfm_strerror(code));
@@ -87,7 +87,7 @@ static void push_attr(lua_State *L, const struct perf_event_attr *a)
 	set_number(L, a->freq ? "sample_freq" : "sample_period", a->sample_period);
 }
 
-/* A string in malloc's memory, where the collector finds it. */
+/* Owns a string of malloc, so that Lua's collector frees it. */
 #define HOLDER "perf.pfm.Holder"
 struct holder {
 	char *text;
@@ -102,7 +102,7 @@ static int l_drop(lua_State *L)
 	return 0;
 }
 
-/* ext.encode(name): attr fields, the name in full, the CPU it wants or nil; or nil, message, code, libpfm4's number */
+/* ext.encode(name): attr fields, the full name, the CPU to open it on or nil; or nil, message, code, libpfm4's number */
 static int l_encode(lua_State *L)
 {
 	const char *name = px_check_cstring(L, 1);
@@ -123,7 +123,7 @@ static int l_encode(lua_State *L)
 	leave();
 	if (r != PFM_SUCCESS)
 		return refuse(L, r);
-	/* libpfm4 leaves a virtual machine's guests out unless told; perf does not, and software events know nothing of it. */
+	/* libpfm4 excludes guests unless the name has :mg or :mh. perf does not, and software events do not support it. */
 	if (!strstr(name, ":mg") && !strstr(name, ":mh"))
 		attr.exclude_guest = attr.exclude_host = 0;
 	push_attr(L, &attr);
@@ -134,7 +134,7 @@ static int l_encode(lua_State *L)
 	return 3;
 }
 
-/* Rows are pushed without the lock, for a Lua error must not keep it: each step takes it anew. */
+/* Each step takes the lock anew, and rows are pushed without it: a Lua error would never release it. */
 static int pmu_info(int i, pfm_pmu_info_t *info)
 {
 	int r;
@@ -182,8 +182,8 @@ static int next_event(int index)
 	return index;
 }
 
-/* ext.pmus(): array of {name=, description=, present=, default=, events=, index=}; the tables of PMUs that are not here are
- * known, too. Or nil, message, code */
+/* ext.pmus(): array of {name=, description=, present=, default=, events=, index=}, also of PMUs that this machine does not have.
+ * Or nil, message, code */
 static int l_pmus(lua_State *L)
 {
 	pfm_pmu_info_t info;
@@ -259,7 +259,7 @@ static int l_events(lua_State *L)
 	return 1;
 }
 
-/* ext.attributes(name): what may follow an event's name, as in events; nil, message, code */
+/* ext.attributes(name): an event's attributes, like those of ext.events; or nil, message, code */
 static int l_attributes(lua_State *L)
 {
 	const char *name = px_check_cstring(L, 1);
@@ -292,7 +292,7 @@ int luaopen_perf_ext_pfm(lua_State *L)
 	px_class(L, HOLDER, none, l_drop);
 	lua_newtable(L);
 	pb_register(L, functions);
-	lua_pushfstring(L, "%d", PFM_MAJ_VERSION(version)); /* its minor number is not kept up to date */
+	lua_pushfstring(L, "%d", PFM_MAJ_VERSION(version)); /* libpfm4 does not update its minor number */
 	lua_setfield(L, -2, "version");
 	return 1;
 }

@@ -1,7 +1,7 @@
 /* perf.ext.tracefields: the fields of a tracepoint's raw data.
  *
- * A format becomes an array of rows, and decoding reads the record by these. A record is bytes that may come from a file:
- * nothing in it is trusted. Layout of one, as the format says it:
+ * A format is parsed into an array of rows, by which records are decoded. A record may come from a file, so nothing in it is
+ * trusted. Its layout, by the format:
  *
  *    0  u16 common_type (the event's id)   2  u8 common_flags   3  u8 common_preempt_count   4  s32 common_pid
  *    8  the event's own fields, at the offsets of its format; dynamic arrays at the end
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define FORMAT "perf.tracefields.Format"
-#define MOST_TEXT (1u << 20)   /* bytes of a format; the longest of a kernel has 20 kB */
+#define MOST_TEXT (1u << 20)   /* bytes of a format; the kernel's longest has 20 kB */
 
 static struct px_format *to_format(lua_State *L, int i)
 {
@@ -100,7 +100,7 @@ int px_locate(const struct px_format *f, const struct px_field *field, const uns
 			length = v >> 16;
 			at = (v & 0xffff) + (field->place == PX_REL_LOC ? at + field->size : 0);
 		}
-		/* An empty array may point nowhere. */
+		/* The offset of an empty array may be anything. */
 		if (length && at + length > n)
 			return -1;
 		if (!length)
@@ -145,7 +145,7 @@ static void push_field(lua_State *L, const struct px_format *f, const struct px_
 	}
 }
 
-/* format:decode(raw): {name = value}; nil, message, "EBADMSG" when a field is not all in raw */
+/* format:decode(raw): {name = value}; nil, message, "EBADMSG" if a field reaches beyond raw */
 static int l_decode(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);

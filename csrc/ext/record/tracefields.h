@@ -1,5 +1,5 @@
-/* The parts of perf.ext.tracefields: tracefields.c (decoding), tracefields_parse.c (formats), tracefields_text.c (printing,
- * the part that libtraceevent does). */
+/* The parts of perf.ext.tracefields: tracefields.c (decoding), tracefields_parse.c (formats), tracefields_text.c (printing, by
+ * libtraceevent). */
 #ifndef PX_TRACEFIELDS_H
 #define PX_TRACEFIELDS_H
 
@@ -19,7 +19,7 @@ enum px_shape {
 	PX_INT,   /* one integer of elem bytes */
 	PX_INTS,  /* an array of them */
 	PX_TEXT,  /* chars up to the first zero byte */
-	PX_BYTES  /* anything else, as it is */
+	PX_BYTES  /* anything else, as plain bytes */
 };
 
 struct px_field {
@@ -27,35 +27,35 @@ struct px_field {
 	uint32_t offset, size, elem;
 	enum px_place place;
 	enum px_shape shape;
-	int is_signed;  /* as the format says */
-	int is_address; /* sign-extended, by the rule of the API */
+	int is_signed;  /* by the format */
+	int is_address; /* pushed sign-extended, as the API does with addresses */
 };
 
 /* A parsed format. Owns everything it points to; text is NULL when closed. */
 struct px_format {
-	char *text; /* the format's own, with a zero byte at its end */
+	char *text; /* the text of the format, with a zero byte at its end */
 	size_t text_size;
-	char *strings; /* what name, system and the fields point into */
+	char *strings; /* name, system and the fields point into it */
 	const char *name, *system;
 	uint32_t id;
 	struct px_field *fields;
 	uint32_t nfields;
 	uint32_t long_size;
 	int big_endian;
-	int trusted;            /* the text is a kernel's, so libtraceevent may see it */
+	int trusted;            /* the text comes from a kernel, so libtraceevent may parse it */
 	struct tep_handle *tep; /* made for the first printing */
 	struct tep_event *event;
 };
 
 struct px_format *px_check_format(lua_State *L, int i);
 
-/* tracefields_parse.c: fill name, id and fields from text. Returns 0, -ENOMEM, or -EBADMSG with the line that is wrong. */
+/* tracefields_parse.c: set name, id and fields from text. Returns 0; -ENOMEM; or -EBADMSG and sets *line to the invalid line. */
 int px_parse_format(struct px_format *f, const char *system, unsigned *line);
 
 /* An unsigned integer of 1, 2, 4 or 8 bytes. */
 uint64_t px_read_uint(const struct px_format *f, const unsigned char *p, uint32_t size);
 
-/* Where the field's bytes are in a record of n bytes. Returns 0, or -1 when they are not all in it. */
+/* Find a field's bytes in a record of n bytes. Returns 0, or -1 if they reach beyond it. */
 int px_locate(const struct px_format *f, const struct px_field *field, const unsigned char *raw, size_t n, uint32_t *offset,
 	      uint32_t *size);
 

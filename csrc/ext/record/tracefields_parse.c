@@ -9,8 +9,8 @@
  *
  *     print fmt: "...", REC->...
  *
- * The text may come from a file that somebody else wrote, and libtraceevent's parser crashes on damaged ones: so this
- * part, all that decoding needs, is read here. What follows "print fmt" is libtraceevent's (tracefields_text.c). */
+ * The text may come from another program's file, and libtraceevent's parser crashes on damaged text. So we parse this part ourselves,
+ * which is all that decoding needs; libtraceevent parses what follows "print fmt" (tracefields_text.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #define MOST_FIELDS 4096
 #define MOST_OFFSET (1u << 20) /* a record has less than 64 kB */
 
-/* A line and where reading it stands. */
+/* A line, and the position in it. */
 struct cursor {
 	const char *p, *end;
 };
@@ -59,7 +59,7 @@ static int is_word_char(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether word stands in s as a word of its own. */
+/* Does s contain word as a whole word? */
 static int has_word(const char *s, const char *word)
 {
 	size_t n = strlen(word);
@@ -70,7 +70,7 @@ static int has_word(const char *s, const char *word)
 	return 0;
 }
 
-/* The size of one of an array of this type; 0 = not known. */
+/* The size of an array's element of this type; 0 = not known. */
 static uint32_t element_size(const char *type, uint32_t long_size)
 {
 	static const struct {
@@ -101,8 +101,8 @@ static int is_int_size(uint32_t n)
 	return n == 1 || n == 2 || n == 4 || n == 8;
 }
 
-/* What its type makes of a field whose offset and size are known. count is the number in the brackets, 0 when there is
- * none or it is a name. */
+/* Set a field's kind by its type; its offset and size are known. count is the number in the brackets, 0 if there is none or it is a
+ * name. */
 static int classify(struct px_field *f, int array, uint32_t count, uint32_t long_size)
 {
 	int text = has_word(f->type, "char") && !has_word(f->type, "unsigned") && !has_word(f->type, "signed");
@@ -134,7 +134,7 @@ static int classify(struct px_field *f, int array, uint32_t count, uint32_t long
 }
 
 /* "unsigned long args[6]" -> type "unsigned long[6]", name "args"; "__data_loc char[] name" -> "__data_loc char[]", "name".
- * *out is where strings are put; it has room for twice the declaration and two zero bytes. */
+ * The strings are written to *out, which has room for twice the declaration and two zero bytes. */
 static int declaration(const char *p, const char *end, struct px_field *f, char **out, int *array, uint32_t *count)
 {
 	const char *name_end, *name, *type_end;

@@ -1,8 +1,8 @@
-/* A record as text, by libtraceevent and the format's "print fmt".
+/* Prints a record as text, by libtraceevent and the format's "print fmt".
  *
- * The print code takes lengths and indexes out of the record as it finds them. Whatever it could read has to be ours: the
- * fields are located first, every number that is used as a length or index must be no more than the record's size, and
- * the record is copied to the begin of a buffer so much larger that such a number leads to zeros at worst. */
+ * libtraceevent does not check the lengths and indexes in a record. So that it reads only memory of ours, the fields are located
+ * first, every number that is used as a length or index must not exceed the record's size, and the record is copied to the start of
+ * a much larger buffer of zeros. */
 #include "ext/record/tracefields.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static int l_drop_text(lua_State *L)
 	return 0;
 }
 
-/* The field of that name. */
+/* The field of that name, or NULL. */
 static const struct px_field *row_named(const struct px_format *f, const char *name)
 {
 	for (uint32_t i = 0; name && i < f->nfields; i++)
@@ -44,7 +44,7 @@ static const struct px_field *row_named(const struct px_format *f, const char *n
 	return NULL;
 }
 
-/* Whether the argument is a number of at most max in this record: a constant, an integer field, an array's length. */
+/* Is the argument a number of at most max in this record: a constant, an integer field or an array's length? */
 static int is_bounded(const struct px_format *f, const struct tep_print_arg *arg, const unsigned char *raw, size_t max)
 {
 	const struct px_field *field;
@@ -62,8 +62,8 @@ static int is_bounded(const struct px_format *f, const struct tep_print_arg *arg
 		return field && field->place == PX_HERE && field->shape == PX_INT &&
 		       px_read_uint(f, raw + field->offset, field->size) <= max;
 	case TEP_PRINT_DYNAMIC_ARRAY_LEN:
-		return 1; /* its field was located */
-	case TEP_PRINT_OP: /* sizes as count * sizeof */
+		return 1; /* located before */
+	case TEP_PRINT_OP: /* sizes are written as count * sizeof */
 		if (strcmp(arg->op.op, "*") == 0 || strcmp(arg->op.op, "/") == 0)
 			return is_bounded(f, arg->op.left, raw, max) && arg->op.right->type == TEP_PRINT_ATOM &&
 			       is_bounded(f, arg->op.right, raw, 8);
@@ -73,7 +73,7 @@ static int is_bounded(const struct px_format *f, const struct tep_print_arg *arg
 	}
 }
 
-/* Whether printing these arguments stays within 16 times max bytes. */
+/* Does printing these arguments read only the first 16 * max bytes? */
 static int is_safe(const struct px_format *f, const struct tep_print_arg *arg, const unsigned char *raw, size_t max, int depth)
 {
 	if (depth > 32)
@@ -136,7 +136,7 @@ static int prepare(struct px_format *f)
 		tep_set_long_size(f->tep, (int)f->long_size);
 		tep_set_local_bigendian(f->tep, own_big ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
 		tep_set_file_bigendian(f->tep, f->big_endian ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
-		/* A print fmt that it cannot parse leaves an event that prints its fields. */
+		/* If it cannot parse the print fmt, it still makes an event, which prints the plain fields. */
 		tep_parse_format(f->tep, &f->event, f->text, f->text_size, f->system);
 		if (!f->event) {
 			tep_free(f->tep);
@@ -156,7 +156,7 @@ void px_free_text(struct px_format *f)
 	f->event = NULL;
 }
 
-/* format:text(raw): what the kernel's print fmt makes of the record; nil, message, code */
+/* format:text(raw): the record as text, by the kernel's print fmt; nil, message, code */
 int px_format_text(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);
@@ -195,7 +195,7 @@ int px_format_text(lua_State *L)
 	}
 	if (!type || type->shape != PX_INT || type->size > 4)
 		return px_refuse(L, -EOPNOTSUPP, "%s: the format has no common_type", f->name);
-	/* The record's event is found by its type, and there is no other here. */
+	/* libtraceevent finds the event by the record's type: this handle has only one. */
 	for (uint32_t i = 0; i < type->size; i++)
 		raw[type->offset + (f->big_endian ? type->size - 1 - i : i)] =
 			(unsigned char)((uint32_t)f->id >> (i * 8));

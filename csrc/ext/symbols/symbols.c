@@ -1,10 +1,10 @@
-/* perf.ext.symbols: what is at an address of a process, by elfutils' libdwfl.
+/* perf.ext.symbols: names for the addresses of a process, by elfutils' libdwfl.
  *
- * A Resolver is told the modules (of a live process, of one file at its own addresses, or of mappings that a recording
- * has) and then asked for addresses. libdwfl reads a module's symbols and line tables at the first address in it.
+ * A Resolver first gets the modules (of a live process, of one file at its own addresses, or of the mappings in a recording), and then
+ * resolves addresses. libdwfl reads a module's symbols and line tables at the first address in it.
  *
- * libdwfl would ask debuginfod servers on the network for missing debug information, where $DEBUGINFOD_URLS names some. Here
- * it looks on this machine alone unless the caller wants that. */
+ * If $DEBUGINFOD_URLS names servers, libdwfl would ask them for missing debug information. Here it searches only this machine unless
+ * the caller allows the network. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ int px_dwfl_fail(lua_State *L, const char *what)
 	return 3;
 }
 
-/* A module of a process lies in the process's file system, which may be a container's. */
+/* A module of a process is in the process's file system, which may be a container's. */
 static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file_name, Elf **elf)
 {
 	char path[4200];
@@ -105,7 +105,7 @@ static int set_pid(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Ad
 	return DWARF_CB_OK;
 }
 
-/* resolver:report_pid(pid): the modules are what the process has mapped now */
+/* resolver:report_pid(pid): take the modules from the process's current mappings */
 static int l_report_pid(lua_State *L)
 {
 	struct px_resolver *r = px_check_resolver(L, 1);
@@ -176,7 +176,7 @@ static int l_report_map(lua_State *L)
 	return 1;
 }
 
-/* resolver:begin(), resolver:finish(): around report_map; what was not reported again is forgotten */
+/* resolver:begin(), resolver:finish(): before and after calls of report_map; modules that were not reported again are removed */
 static int l_begin(lua_State *L)
 {
 	dwfl_report_begin(px_check_resolver(L, 1)->dwfl);
@@ -193,14 +193,14 @@ static const char *file_of(Dwfl_Module *mod, Dwarf_Addr *start, Dwarf_Addr *end)
 {
 	const char *main_file = NULL, *name = dwfl_module_info(mod, NULL, start, end, NULL, NULL, &main_file, NULL);
 
-	/* The name a module was mapped by; main_file is where it was found, if that differs. */
+	/* name is the path by which the module was mapped; main_file the path where it was found, if that differs. */
 	if (name && strncmp(name, "[vdso", 5) == 0)
 		return "[vdso]";
 	return name && name[0] ? name : main_file ? main_file : "?";
 }
 
-/* resolver:find(addr, back): {symbol=, offset=, module=, module_offset=, file=, line=} of addr - back, offsets being addr's;
- * nil when no module has it */
+/* resolver:find(addr, back): {symbol=, offset=, module=, module_offset=, file=, line=} of addr - back, with the offsets of addr;
+ * nil if it is in no module */
 static int l_find(lua_State *L)
 {
 	struct px_resolver *r = px_check_resolver(L, 1);
@@ -213,7 +213,7 @@ static int l_find(lua_State *L)
 	Dwfl_Line *line;
 	int number = 0;
 
-	/* An address behind all modules is given the last one. */
+	/* For an address behind all modules, libdwfl returns the last one. */
 	if (mod)
 		dwfl_module_info(mod, NULL, &start, &end, NULL, NULL, NULL, NULL);
 	if (!mod || at < start || at >= end)
@@ -242,7 +242,7 @@ static int l_find(lua_State *L)
 	return 1;
 }
 
-/* No Lua function is called out of libdwfl's callback, for it may not return: the callback fills an array. */
+/* The callback of libdwfl fills an array: it must not call Lua functions, which may not return. */
 struct module_list {
 	Dwfl_Module **list;
 	size_t n, room;

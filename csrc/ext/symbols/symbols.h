@@ -1,6 +1,5 @@
-/* The parts of perf.ext.symbols: symbols.c (resolver of addresses), symbols_maps.c (what is mapped where), symbols_elf.c (one
- * file: offsets, build ids),
- * symbols_unwind.c (stacks), symbols_kernel.c (/proc/kallsyms), symbols_text.c (files that others wrote). */
+/* The parts of perf.ext.symbols: symbols.c (resolver of addresses), symbols_maps.c (/proc/PID/maps), symbols_elf.c (one file: offsets,
+ * build ids), symbols_unwind.c (stacks), symbols_kernel.c (/proc/kallsyms), symbols_text.c (files of other users). */
 #ifndef PX_SYMBOLS_H
 #define PX_SYMBOLS_H
 
@@ -11,7 +10,7 @@
 
 #define PX_RESOLVER "perf.symbols.Resolver"
 
-/* Owns a Dwfl session: modules, and what was read of them. dwfl is NULL when closed. */
+/* Owns a Dwfl session: the modules and the data read from them. dwfl is NULL when closed. */
 struct px_resolver {
 	Dwfl *dwfl;
 	Dwfl_Callbacks callbacks;
@@ -22,20 +21,20 @@ struct px_resolver {
 
 struct px_resolver *px_check_resolver(lua_State *L, int i);
 
-/* A regular file, for reading; never waits. Returns the descriptor or -errno. */
+/* Open a regular file for reading, without waiting. Returns the descriptor or -errno. */
 int px_open_regular(const char *path);
 
-/* nil, "what: libdwfl's words", code */
+/* nil, "what: libdwfl's message", code */
 int px_dwfl_fail(lua_State *L, const char *what);
 
-/* symbols_maps.c: tell libdwfl what a process has mapped. Returns 0, -errno, or 1 for libdwfl's own error. */
+/* symbols_maps.c: report a process's mappings to libdwfl. Returns 0, -errno, or 1 for libdwfl's own error. */
 int px_report_process(Dwfl *dwfl, int pid);
 
 /* symbols_elf.c */
 int px_symbol_offset(lua_State *L);
 int px_build_id(lua_State *L);
-/* Where a file is loaded whose bytes from pgoff on are mapped at addr: *bias is to be added to its own addresses, *first is
- * its first own address. Returns 0 or -errno; *elf's descriptor stays open. */
+/* Where a file is loaded, if its bytes from pgoff on are mapped at addr. *bias: the number to add to the file's own addresses;
+ * *first: its first own address. Returns 0 or -errno; fd stays open. */
 int px_load_bias(int fd, uint64_t addr, uint64_t pgoff, uint64_t *bias, uint64_t *first);
 void px_push_build_id(lua_State *L, const unsigned char *bytes, int n);
 int px_build_id_of(int fd, unsigned char *out, int size);
@@ -45,7 +44,7 @@ int px_unwind(lua_State *L);
 
 /* symbols_kernel.c, symbols_text.c: add their functions to the module on top of the stack */
 void px_open_kernel(lua_State *L);
-/* All that a descriptor gives, with a zero byte at its end, in malloc's memory. Returns 0 or -errno. */
+/* Read all bytes of a descriptor into memory of malloc, with a zero byte at the end. Returns 0 or -errno. */
 int px_read_all(int fd, char **out, size_t *size);
 int px_read_owned(lua_State *L);
 void px_open_text(lua_State *L);

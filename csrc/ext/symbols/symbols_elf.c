@@ -1,8 +1,8 @@
-/* One ELF file: where in it a symbol's code is, its build id, how it was mapped.
+/* One ELF file: the offset of a symbol's code, the build id, the mapping.
  *
- * A uprobe wants an offset in the file; a symbol has an address of the file's own. The program headers tell between them:
- * a PT_LOAD puts p_filesz bytes from p_offset on at p_vaddr. That holds for PIE and shared objects (addresses from about 0)
- * and for others (addresses from 0x400000 or so) alike.
+ * A uprobe needs an offset in the file, but a symbol has an address. The program headers relate the two: a PT_LOAD maps p_filesz
+ * bytes from p_offset on at p_vaddr. That holds for PIE and shared objects (addresses from about 0) and for other files (addresses
+ * from about 0x400000).
  *
  * Versioned symbols: .dynsym has the bare name, and its version in tables beside it; .symtab writes name@VERSION, or
  * name@@VERSION for the version that a bare name means. */
@@ -14,18 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is looked for, and the best so far. */
+/* The symbol that is searched, and the best match so far. */
 struct search {
 	const char *name, *version; /* version NULL: the default one */
 	size_t name_size;
-	int rank; /* of the best, 0 = none yet */
+	int rank; /* of the best match, 0 = none yet */
 	uint64_t addr;
 	int type;
-	int ambiguous; /* others of that rank have other addresses */
-	int imported;  /* it was seen undefined */
+	int ambiguous; /* matches of the same rank have other addresses */
+	int imported;  /* an undefined symbol of that name was found */
 };
 
-/* The version that .dynsym's symbol i has, or NULL; *hidden is set when a bare name does not mean it. */
+/* The version of .dynsym's symbol i, or NULL. *hidden: a name without a version does not mean this version. */
 static const char *version_of(Elf *elf, Elf_Data *versym, Elf_Scn *verdef, int i, int *hidden)
 {
 	GElf_Versym v;
@@ -46,15 +46,15 @@ static const char *version_of(Elf *elf, Elf_Data *versym, Elf_Scn *verdef, int i
 		if (def.vd_ndx == (v & 0x7fff) && !(def.vd_flags & VER_FLG_BASE) && def.vd_aux < INT32_MAX - at &&
 		    gelf_getverdaux(data, (int)(at + def.vd_aux), &aux))
 			return elf_strptr(elf, sh.sh_link, aux.vda_name);
-		if (def.vd_next == 0 || def.vd_next >= INT32_MAX - at) /* forward only: sh_info may be any number */
+		if (def.vd_next == 0 || def.vd_next >= INT32_MAX - at) /* move only forward: the file may be damaged */
 			return NULL;
 		at += def.vd_next;
 	}
 	return NULL;
 }
 
-/* How good a match: a function before one of no type; global before weak before local; the default version before others.
- * 0 = none. */
+/* The rank of a match: functions before symbols without a type; global before weak before local; the default version before others.
+ * 0 = no match. */
 static int rank_of(const struct search *s, const GElf_Sym *sym, const char *name, const char *version, int hidden)
 {
 	const char *at = strchr(name, '@');
@@ -94,7 +94,7 @@ static void consider(struct search *s, const GElf_Sym *sym, const char *name, co
 	}
 }
 
-/* The symbol tables in the file itself. */
+/* Search the symbol tables in the file itself. */
 static void search_file(struct search *s, Elf *elf)
 {
 	Elf_Scn *scn = NULL, *verdef = NULL;
@@ -133,7 +133,7 @@ static void search_file(struct search *s, Elf *elf)
 	}
 }
 
-/* The symbols that were stripped off into a file of debug information, or compressed into .gnu_debugdata. */
+/* Search symbols that were moved to a separate debug file or compressed into .gnu_debugdata. */
 static void search_debuginfo(struct search *s, const char *path)
 {
 	static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf,
@@ -163,7 +163,7 @@ static void search_debuginfo(struct search *s, const char *path)
 	dwfl_end(dwfl);
 }
 
-/* An address of the file's own as an offset in it; -1 when the file does not hold what is there. */
+/* Convert an address to an offset in the file; -1 if the bytes there are not in the file. */
 static int to_offset(Elf *elf, uint64_t addr, uint64_t *out)
 {
 	size_t n;
@@ -182,7 +182,7 @@ static int to_offset(Elf *elf, uint64_t addr, uint64_t *out)
 	return -1;
 }
 
-/* Everything that wants the file open. Returns 0 and fills *offset, or -errno. */
+/* The part of px_symbol_offset that needs the file open. Returns 0 and sets *offset, or -errno. */
 static int find_offset(const char *path, struct search *s, uint64_t *offset)
 {
 	int fd = px_open_regular(path), r = 0;
@@ -198,7 +198,7 @@ static int find_offset(const char *path, struct search *s, uint64_t *offset)
 		search_file(s, elf);
 		if (!s->rank && !s->version)
 			search_debuginfo(s, path);
-		if (eh.e_machine == EM_ARM) /* bit 0 says Thumb */
+		if (eh.e_machine == EM_ARM) /* bit 0 marks Thumb code */
 			s->addr &= ~UINT64_C(1);
 		if (s->rank && !s->ambiguous && s->type != STT_GNU_IFUNC && to_offset(elf, s->addr, offset) < 0)
 			r = -ENODATA;
@@ -260,7 +260,7 @@ int px_load_bias(int fd, uint64_t addr, uint64_t pgoff, uint64_t *bias, uint64_t
 		if (!any)
 			*first = ph.p_vaddr & ~(page - 1);
 		any = 1;
-		/* Segments share pages of the file, so take the one that says how an executable mapping got there. */
+		/* Segments may share pages of the file: prefer the executable one. */
 		if (pgoff >= (ph.p_offset & ~(page - 1)) && pgoff < ph.p_offset + ph.p_filesz && (!found || (ph.p_flags & PF_X))) {
 			*bias = addr - (pgoff - ph.p_offset + ph.p_vaddr);
 			found = 1;

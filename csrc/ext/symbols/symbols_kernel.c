@@ -3,8 +3,8 @@
  *     ffffffff81000000 T _stext
  *     ffffffffc0a01000 t ext4_readdir	[ext4]
  *
- * A file of 10 MB is made on reading; it is kept as a sorted array of addresses and one block of names. To who may not see
- * the kernel's addresses (kernel.kptr_restrict) it shows zeros. */
+ * The kernel generates this file, of about 10 MB, at each reading; we keep a sorted array of addresses and one block of names. All
+ * addresses are zero for users who may not see them (kernel.kptr_restrict). */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #define KERNEL "perf.symbols.Kernel"
-#define FARTHEST (1u << 20) /* an address farther behind a symbol is not in it */
+#define FARTHEST (1u << 20) /* an address more than this behind a symbol does not belong to it */
 
 struct symbol {
 	uint64_t addr;
-	uint32_t name; /* offset in text, where a zero byte ends it; then the module or nothing */
-	uint32_t rank; /* of those at one address the highest is shown */
+	uint32_t name; /* offset in text; a zero byte ends it, then follows the module, if any */
+	uint32_t rank; /* of several symbols at one address, the one of highest rank is shown */
 };
 
 struct kernel {
@@ -45,7 +45,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* Functions before data, global before local, and names that are markers last. */
+/* The rank of a symbol: functions before data, global before local, markers last. */
 static uint32_t rank_of(char type, const char *name)
 {
 	uint32_t rank = 0;
@@ -59,7 +59,7 @@ static uint32_t rank_of(char type, const char *name)
 	return strncmp(name, "__pfx_", 6) == 0 || strncmp(name, "_s", 2) == 0 || strncmp(name, "_e", 2) == 0 ? rank : rank + 4;
 }
 
-/* One line, from p to its end which is made a zero byte; returns 1 when it was taken. */
+/* Parse the line from p to end; writes a zero byte at the end. Returns 1 if the symbol was taken. */
 static int take_line(struct kernel *k, char *p, char *end)
 {
 	struct symbol *s = &k->list[k->n];
@@ -70,7 +70,7 @@ static int take_line(struct kernel *k, char *p, char *end)
 	if (after == p || after[0] != ' ' || !after[1] || after[2] != ' ' || !after[3])
 		return 0;
 	type = after[1];
-	if (type == 'A' || type == 'a' || type == 'U') /* offsets, not addresses */
+	if (type == 'A' || type == 'a' || type == 'U') /* not addresses */
 		return 0;
 	p = after + 3;
 	tab = strchr(p, '\t');
@@ -120,7 +120,7 @@ static int load(struct kernel *k, int fd)
 	return 0;
 }
 
-/* ext.kernel(path): Kernel; or nil, message, code: EPERM when the addresses are hidden, EBADMSG when it is no such file */
+/* ext.kernel(path): Kernel; or nil, message, code: EPERM if the addresses are hidden, EBADMSG if the file has another format */
 static int l_kernel(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
@@ -136,7 +136,7 @@ static int l_kernel(lua_State *L)
 	return 1;
 }
 
-/* kernel:find(addr): symbol, offset, module ("[ext4]" or nil); nothing when there is none */
+/* kernel:find(addr): symbol, offset, module ("[ext4]" or nil); no result if there is no symbol */
 static int l_find(lua_State *L)
 {
 	struct kernel *k = check_kernel(L, 1);
@@ -157,7 +157,7 @@ static int l_find(lua_State *L)
 	name = k->text + k->list[low - 1].name;
 	lua_pushstring(L, name);
 	pb_push_u64(L, addr - k->list[low - 1].addr);
-	/* What followed the tab; a line without one ends here, and the next begins with a digit. */
+	/* The text after the tab. Without a tab this is the next line, which begins with a digit. */
 	name += strlen(name) + 1;
 	if (*name != '[')
 		return 2;
@@ -165,7 +165,7 @@ static int l_find(lua_State *L)
 	return 3;
 }
 
-/* kernel:address(name): its address; nothing when there is none */
+/* kernel:address(name): its address; no result if there is no such symbol */
 static int l_address(lua_State *L)
 {
 	struct kernel *k = check_kernel(L, 1);
@@ -181,7 +181,7 @@ static int l_address(lua_State *L)
 	return 1;
 }
 
-/* kernel:count(): how many symbols */
+/* kernel:count(): the number of symbols */
 static int l_count(lua_State *L)
 {
 	pb_push_u64(L, check_kernel(L, 1)->n);

@@ -1,10 +1,10 @@
-/* What a process has mapped, from /proc/PID/maps:
+/* The mappings of a process, from /proc/PID/maps:
  *
  *     7f6227f13000-7f6227f1a000 r--p 00000000 fe:00 1234     /usr/lib/libc.so.6
  *     7f6227f1a000-7f6227f30000 r-xp 00007000 fe:00 1234     /usr/lib/libc.so.6
  *
- * libdwfl takes that text, and every ELF file in it for a module. But a program may also map a file only to read it, as
- * libdwfl itself does here: so what it gets is only runs of lines of one file, by rising offsets, with code among them. */
+ * libdwfl parses that text and takes every ELF file in it for a module. But a program may also map a file only to read it, as libdwfl
+ * itself does. So we pass on only runs of lines of one file that have rising offsets and include code. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ struct line {
 	const char *path;
 };
 
-/* p is one line with a zero byte at its end. */
+/* Parse one line, which ends with a zero byte. */
 static int parse(const char *p, struct line *out)
 {
 	int at = -1;
@@ -40,7 +40,7 @@ static int same_run(const struct line *a, const struct line *b)
 	       b->offset >= a->offset && strcmp(a->path, b->path) == 0;
 }
 
-/* Keep of the text, in its place, the runs that have code, zero bytes for newlines; *vdso gets that one's line. */
+/* Keep only the runs that have code, in place, with zero bytes for newlines. *vdso: the line of the vdso. */
 static size_t filter(char *text, size_t size, struct line *vdso)
 {
 	char *out = text, *run = text;
@@ -105,7 +105,7 @@ int px_report_process(Dwfl *dwfl, int pid)
 		fclose(f);
 	}
 	free(text);
-	/* The name by which libdwfl's callback reads it out of the process. */
+	/* With this name, libdwfl's callback reads the vdso from the process's memory. */
 	snprintf(path, sizeof path, "[vdso: %d]", pid);
 	if (r == 0 && vdso.end)
 		dwfl_report_module(dwfl, path, vdso.start, vdso.end);

@@ -1,7 +1,7 @@
 /* Reading whole files.
  *
- * One that another program left in a directory that everyone may write to, such as /tmp/perf-PID.map: not
- * through a symbolic link, only from who could be trusted with the process anyway, and never waiting. */
+ * A file such as /tmp/perf-PID.map is in a directory that everyone may write to. It is read only if it belongs to the process's user
+ * or to root, never through a symbolic link, and without waiting. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ int px_read_all(int fd, char **out, size_t *size)
 	}
 }
 
-/* The descriptor, where Lua's collector finds it if there is no memory for the text. */
+/* Owns the descriptor, so that Lua's collector closes it if there is no memory for the text. */
 struct holder {
 	int fd;
 };
@@ -65,7 +65,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* ext.read_owned(path, uid): the text of a regular file of that user's or root's that no other may write; or nil,
+/* ext.read_owned(path, uid): the text of a regular file that belongs to that user or root and that others may not write; or nil,
  * message, code */
 int px_read_owned(lua_State *L)
 {

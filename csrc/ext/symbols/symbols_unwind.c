@@ -1,5 +1,5 @@
-/* Unwinding what PERF_SAMPLE_REGS_USER and PERF_SAMPLE_STACK_USER copied: libdwfl is given one thread, whose registers are
- * the sample's and whose memory is the piece of stack from the stack pointer on. */
+/* Unwinding a sample's copy of the registers and the stack (PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER): libdwfl gets one thread
+ * that has these registers, and the copied part of the stack as its memory. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #define MOST_FRAMES 1024
 
-/* 64-bit code only. DWARF's numbers of the registers that perf names, as the ABI of each machine says. */
+/* 64-bit code only: DWARF's numbers of perf's registers, by the ABI of each machine. */
 struct reg {
 	const char *name;
 	int number;
@@ -26,12 +26,12 @@ static const struct machine {
 	const char *name;
 	const struct reg *regs;
 	const char *sp, *pc;
-	int pc_is_register; /* DWARF has a number for it */
+	int pc_is_register; /* DWARF has a number for the pc */
 } machines[] = {{"x86_64", x86_64, "sp", "ip", 1}, {"aarch64", arm64, "sp", "pc", 0}};
 
 struct frame {
 	uint64_t pc;
-	int is_call; /* pc is where a call returns to */
+	int is_call; /* pc is a return address */
 };
 
 struct px_sample {
@@ -136,8 +136,8 @@ static void read_registers(lua_State *L, int arg, struct px_sample *s)
 	lua_pop(L, 1);
 }
 
-/* resolver:frames(machine, registers, stack, most): array of {address, true when a call returns there}, the innermost
- * first; and why there are no more, nil at the outermost */
+/* resolver:frames(machine, registers, stack, most): array of {address, true for a return address}, the innermost first; and the
+ * reason why it ends before the outermost frame, or nil */
 int px_unwind(lua_State *L)
 {
 	struct px_resolver *r = px_check_resolver(L, 1);
@@ -166,7 +166,7 @@ int px_unwind(lua_State *L)
 		why = dwfl_errmsg(-1);
 	else if (s.n == s.most)
 		why = "more frames than asked for";
-	if (s.n == 0) { /* nothing is known of its module: the one frame that the registers are */
+	if (s.n == 0) { /* the module is unknown: return the one frame that the registers give */
 		s.frames[0] = (struct frame){s.pc, 0};
 		s.n = 1;
 	}
