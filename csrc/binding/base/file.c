@@ -1,4 +1,4 @@
-/* Output: a file that takes its place when it is whole (core/output.h). The userdata is made before the file. */
+/* Output: a file that takes its place when it is whole (core/base/file.h). The userdata is made before the file. */
 #include "core/base/file.h"
 #include "core/base/thread.h"
 

@@ -10,7 +10,7 @@
 #include "core/base/thread.h"
 #include "binding/base/binding.h"
 
-/* So that only one return lies between a system call and the caller: see core/meter.c. */
+/* So that only one return lies between a system call and the caller: see core/counts/meter.c. */
 #define INLINE static inline __attribute__((always_inline))
 
 /* The functions check their arguments by these metatables. They are upvalues, since a look-up in the registry costs as much as the

@@ -33,7 +33,7 @@ static uint64_t add_lost(struct pf_attr *attr)
 }
 
 /* core.open(attr, pid, cpu, leader or nil, flags, info, user, lost): Event, or nil, message, code. user: its counter may be read
- * without a system call, see ../core/user_read.h. lost: let the kernel count its lost records, whatever attr.read_format is;
+ * without a system call, see core/counts/user_read.h. lost: let the kernel count its lost records, whatever attr.read_format is;
  * readings show only what attr.read_format asks for. */
 static int l_open(lua_State *L)
 {
@@ -360,7 +360,7 @@ static int l_user(lua_State *L)
 
 /* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls, "read", "ioctl" ...,
  * when they return (at_exit) or begin, or some of them (filtered). The calls of measurements are then subtracted: see
- * ../core/own.h. */
+ * core/counts/own_calls.h. */
 static int l_watch(lua_State *L)
 {
 	static const char *const calls[] = {"read", "ioctl", "mmap", "munmap", NULL}; /* as pf_own_call */
@@ -376,7 +376,7 @@ static int l_watch(lua_State *L)
 	return pb_result(L, r, "watch");
 }
 
-/* core.own_section(begin): see ../core/own.h. */
+/* core.own_section(begin): see core/counts/own_calls.h. */
 static int l_own_section(lua_State *L)
 {
 	lua_pushboolean(L, pf_own_section(lua_toboolean(L, 1)));

@@ -1,4 +1,4 @@
-/* Tally: counts by key, out of a ring or a file (core/tally.h). The fields that samples have in the same place are read from there;
+/* Tally: counts by key, out of a ring or a file (core/record/tally.h). The fields that samples have in the same place are read from there;
  * others are parsed out. */
 #include "core/record/tally.h"
 
