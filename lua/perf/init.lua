@@ -6,78 +6,75 @@
 -- Errors: a programmer's mistake raises; what the machine refuses returns nil, message, code, where code is the errno's
 -- symbol. `perf.measure`, whose results are the function's, raises instead.
 --
--- Only what measuring needs is loaded at once; the rest comes when it is first asked for.
+-- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
+-- used, and is replaced by what it stands for.
 -- @module perf
-local core = require "perf.base.core"
+local api = require "perf.api"
 local every = require "perf.base.pairs"
-local group = require "perf.event.group"
 local idle = require "perf.event.idle"
-local keeper = require "perf.event.prewarm"
-local measure = require "perf.measure"
-local open = require "perf.event.open"
+require "perf.base.core"
+require "perf.event.group"
+require "perf.measure"
 require "perf.event"
 
 local perf = { _VERSION = require "perf.version" }
 
-perf.measure = measure.measure
-perf.open = open.open
-perf.group = group.group
-
---- Close what stays open between calls: the lists that the calling thread has measured, and one event of each kind. They are
--- opened again when they are next needed.
-function perf.release()
-  measure._release()
-  keeper._release()
+local function load(module)
+  local loaded = package.loaded[module]
+  if type(loaded) == "table" then return loaded end
+  idle.make_room() -- `require` needs a descriptor; without one it would say that there is no such module
+  return require(module)
 end
 
---- Any 64-bit value that this module gives, as "0x...".
-perf.hex = core.hex
-
--- Functions by the module that has them, without "perf.".
-local functions = {
-  ["names.constructors"] = "attr tracepoint kprobe uprobe breakpoint hardware_cache all_hardware all_software all_cache list "
-    .. "pmus pmu_type tracepoint_id tracepoints",
-  ["event.set"] = "set probe_cycles",
-  ["doctor.features"] = "supported paranoid max_stack features",
-  doctor = "doctor",
-  bench = "bench compare",
-  ["measure.region"] = "start",
-  ["data.recorder"] = "record",
-  ["kernel.msr"] = "msr",
-  ["record.tally"] = "tally",
-  ["event.wake"] = "wake",
-  ["event.prewarm"] = "keep",
-  ["measure.counting_profiler"] = "hardware_profiler software_profiler cache_profiler",
-  profile = "profile profiler",
-  ["profile.zone"] = "zone",
-  trace = "tracer",
-  ["trace.observe"] = "observe",
-  pool = "pool",
-  ["kernel.tracing"] = "available_events subsystems tracers current_tracer mounts",
-}
--- Modules that are reached as perf.NAME.
-local modules = {
-  bpf = "bpf", data = "data", exporter = "exporter", pfm = "names.pfm", symbols = "symbols", tracefields = "record.tracefields",
-}
-
-local home = {}
-for module, names in every(functions) do
-  for name in names:gmatch "%S+" do home[name] = module end
+-- perf.NAME is a function of a module that is loaded at the first call.
+local function add_function(module, name)
+  local function stub(...)
+    local fn = load(module)[name]
+    if rawget(perf, name) == stub then perf[name] = fn end
+    return fn(...)
+  end
+  perf[name] = stub
 end
 
-setmetatable(perf, {
-  __index = function(t, name)
-    local value
-    if home[name] or modules[name] then idle.make_room() end -- for `require`, which says only that there is no such module
-    if home[name] then
-      value = require("perf." .. home[name])[name]
-    elseif modules[name] then
-      value = require("perf." .. modules[name])
+-- perf.NAME is a module that is loaded when it is first used.
+local function add_module(module, name, functions)
+  local stub, meta = {}, {}
+  local function use()
+    local found = load(module)
+    if rawget(perf, name) == stub then perf[name] = found end
+    meta.__index, meta.__newindex = found, found
+    return found
+  end
+  function meta.__index(_, key) return use()[key] end
+  function meta.__newindex(_, key, value) use()[key] = value end
+  for _, row in ipairs(functions) do
+    local key = row[1]
+    stub[key] = function(...) return use()[key](...) end
+  end
+  perf[name] = setmetatable(stub, meta)
+end
+
+for _, group in ipairs(api) do
+  local module = "perf." .. group.module
+  local loaded = package.loaded[module]
+  if type(loaded) ~= "table" then loaded = nil end
+  if group.name then
+    if loaded then perf[group.name] = loaded else add_module(module, group.name, group) end
+  else
+    for _, row in ipairs(group) do
+      local name = row[1]
+      if loaded then perf[name] = loaded[name] else add_function(module, name) end
     end
-    t[name] = value
-    return value
+  end
+end
+
+return setmetatable(perf, {
+  -- A misspelt name is a mistake. Names with an underscore in front are asked for by tools that look for a protocol.
+  __index = function(_, name)
+    if type(name) ~= "string" or name:find "^_" then return nil end
+    local names = {}
+    for known in every(perf) do names[#names + 1] = known end
+    error(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, names)), 2)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,
 })
-
-return perf

@@ -12,6 +12,7 @@ local idle_lists = require "perf.measure.idle_lists"
 local kernel_group = require "perf.event.group"
 local meters = require "perf.measure.open_list"
 local open = require "perf.event.open"
+local prewarm = require "perf.event.prewarm"
 local watch = require "perf.event.watch"
 
 local M = {}
@@ -264,6 +265,14 @@ function M._release()
   local mine = by_thread[current_token]
   while mine and mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end
   by_thread, current_token, sets = {}, nil, {}
+end
+
+--- Close what stays open between calls: the lists that the calling thread has measured, and one event of each kind. They are
+-- opened again when they are next needed.
+-- @function perf.release
+function M.release()
+  M._release()
+  prewarm._release()
 end
 
 return M

@@ -21,6 +21,7 @@ row("perf.exporter.otlp", { run = function() return perf.exporter.otlp { endpoin
 row("perf.exporter.zipkin", { run = function() return perf.exporter.zipkin { endpoint = "http://127.0.0.1:1" } end })
 
 row("perf.keep", { run = function() return perf.keep "page-faults:u" end })
+row("perf.help", { run = function() return require("perf.api.help").text "measure" end })
 row("perf.release", { run = function() return perf.release() end })
 
 -- What a span does when it cannot count is to go without: the program it is in never fails for it.

@@ -1,0 +1,110 @@
+--- perf.help: the rows of perf.api and perf.api.classes as text.
+-- @module perf.api.help
+local api = require "perf.api"
+local argument = require "perf.base.argument"
+local classes = require "perf.api.classes"
+local format = require "perf.base.format"
+local suggest = require "perf.base.suggest"
+
+local M = {}
+
+-- What stands before the names of a group: "perf.", "perf.data." or "Event:".
+local function prefix_of(group)
+  if group.class then return group.class .. ":" end
+  return group.name and "perf." .. group.name .. "." or "perf."
+end
+
+local function overview()
+  local rows, modules = {}, {}
+  for _, group in ipairs(api) do
+    if group.name then
+      modules[#modules + 1] = { "", prefix_of(group) .. "*", group.summary }
+    else
+      for _, row in ipairs(group) do rows[#rows + 1] = { "", "perf." .. row[1], row[3] } end
+    end
+  end
+  for _, row in ipairs(modules) do rows[#rows + 1] = row end
+  local names = {}
+  for _, class in ipairs(classes) do names[#names + 1] = class.class end
+  return format.align(rows) .. "\n\nClasses: " .. table.concat(names, ", ")
+    .. '\n\nperf.help "measure" shows the arguments of a function, perf.help "Event" or perf.help(object) the methods of a class.'
+end
+
+local function page_of(group)
+  local rows, prefix = {}, prefix_of(group)
+  for _, row in ipairs(group) do rows[#rows + 1] = { "", prefix .. row[1] .. row[2], row[3] } end
+  return (group.class or "perf." .. group.name) .. ": " .. group.summary .. "\n" .. format.align(rows)
+end
+
+-- Calls visit(group, row, full name) for every function and method.
+local function each_row(visit)
+  for _, list in ipairs { api, classes } do
+    for _, group in ipairs(list) do
+      for _, row in ipairs(group) do visit(group, row, prefix_of(group) .. row[1]) end
+    end
+  end
+end
+
+-- What a name stands for: a module, a class, or every function and method that is called so.
+local function by_name(name)
+  local known = {}
+  for _, list in ipairs { api, classes } do
+    for _, group in ipairs(list) do
+      local own = group.class or group.name
+      if own and (own == name or "perf." .. own == name) then return page_of(group) end
+      known[#known + 1] = own
+    end
+  end
+  local found = {}
+  each_row(function(_, row, full)
+    if name == row[1] or name == full or "perf." .. name == full or name == full:gsub(":", ".") then
+      found[#found + 1] = full .. row[2] .. "\n  " .. row[3]
+    end
+    known[#known + 1] = row[1]
+  end)
+  if not found[1] then argument.raise(("nothing is called '%s'%s"):format(name, suggest.hint(name, known))) end
+  return table.concat(found, "\n")
+end
+
+-- What a value is: `perf`, one of its functions or modules, or an object. The class of an object is the one with the most methods
+-- of those whose methods it has all.
+local function by_value(value)
+  local perf = package.loaded.perf
+  if rawequal(value, perf) then return overview() end
+  for _, group in ipairs(api) do
+    local place = group.name and perf[group.name] or perf
+    if rawequal(value, place) then return page_of(group) end
+    for _, row in ipairs(group) do
+      if rawequal(value, place[row[1]]) then return by_name(prefix_of(group) .. row[1]) end
+    end
+  end
+  local best
+  for _, class in ipairs(classes) do
+    local has_all = true
+    for _, row in ipairs(class) do
+      local ok, method = pcall(function() return value[row[1]] end)
+      has_all = has_all and ok and type(method) == "function"
+    end
+    if has_all and #class > (best and #best or 0) then best = class end
+  end
+  if not best then argument.raise(("a name or an object of this library expected, got %s"):format(type(value))) end
+  return page_of(best)
+end
+
+--- What `help` prints.
+function M.text(what)
+  if what == nil then return overview() end
+  return (type(what) == "string" and by_name or by_value)(what)
+end
+
+--- Print what there is, or what is known about a name, a function, a module or an object.
+--
+--     perf.help()  perf.help "measure"  perf.help "data"  perf.help "Event"  perf.help(event)
+--
+-- @function perf.help
+-- @param[opt] what the name, or the thing itself
+function M.help(what)
+  print(M.text(what))
+end
+
+return M

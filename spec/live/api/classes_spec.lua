@@ -1,0 +1,69 @@
+-- The rows of the classes are the methods of real objects, and perf.help tells an object's class by them.
+local bytes = require "spec.support.bytes"
+local classes = require "perf.api.classes"
+local perf = require "perf"
+
+-- Methods for other parts of the library.
+local internal = {
+  Event = "begin format info is_inherited is_off ring_loss scan since user woken", Profile = "is new",
+  BpfObject = "load set_autoload set_max_entries",
+}
+
+local class_of = {}
+for _, class in ipairs(classes) do class_of[class.class] = class end
+
+local function check(name, object)
+  local hidden, rows = " " .. (internal[name] or "") .. " ", {}
+  for _, row in ipairs(class_of[name]) do
+    rows[row[1]] = true
+    assert.equal("function", type(object[row[1]]), name .. ":" .. row[1])
+    assert.is_truthy(row[2]:find "^%(.*%)$" and row[3]:find "%.$", name .. ":" .. row[1])
+  end
+  local index = (debug.getmetatable(object) or {}).__index
+  for method, fn in pairs(type(index) == "table" and index or {}) do
+    if type(fn) == "function" and type(method) == "string" and not method:find "^_" then
+      assert.is_true(rows[method] or hidden:find(" " .. method .. " ", 1, true) ~= nil, name .. ":" .. method)
+    end
+  end
+  assert.equal(name, require("perf.api.help").text(object):match "^%w+")
+end
+
+local function nothing() end
+
+local function a_record()
+  local layouts = require("perf.core").layouts()
+  layouts:add({ sample_type = { "ip" } }, { label = "dummy", attr = {} })
+  return layouts:record(bytes.native.record(3, 0, bytes.native.u32(1) .. bytes.native.u32(2) .. "comm\0\0\0\0"))
+end
+
+-- An object of each class that can be had without a library or a permission of its own.
+local make = {
+  Counts = function() return (perf.measure(nothing)) end,
+  Region = function() return perf.start "dummy" end,
+  Stats = function() return perf.bench("dummy", nothing, { repeats = 3 }) end,
+  Comparison = function() return perf.compare({ a = nothing, b = nothing }, { repeats = 3, events = "dummy" }) end,
+  Event = function() return perf.open "dummy" end,
+  Group = function() return perf.group { "dummy" } end,
+  Set = function() return perf.set("dummy", { cpus = { 0 }, pid = 0 }) end,
+  CountingProfiler = function() return perf.software_profiler { events = "dummy" } end,
+  Record = a_record,
+  Tally = function() return perf.tally { by = "ip" } end,
+  DataWriter = function() return perf.data.create("/dev/null", { events = "cpu-clock", build_ids = false }) end,
+  Profile = function() return (perf.profile({ event = "page-faults" }, nothing)) end,
+  Profiler = function() return perf.profiler { event = "page-faults:u", period = 1 } end,
+  Zone = function() return perf.zone "a zone" end,
+  Tracer = function() return perf.tracer { service = "x", exporter = false, events = false } end,
+  Span = function() return perf.tracer({ service = "x", exporter = false, events = false }):start "x" end,
+  Pool = function() return perf.pool { size = 1, cpus = false, events = false } end,
+  DoctorReport = function() return perf.doctor() end,
+}
+
+describe("The rows of classes", function()
+  for name, new in pairs(make) do
+    it("have every method of a " .. name, function()
+      local object = assert(new())
+      check(name, object)
+      if type(object.close) == "function" then object:close() end
+    end)
+  end
+end)
