@@ -11,7 +11,7 @@
 -- @module perf
 local api = require "perf.api"
 local every = require "perf.base.pairs"
-local idle = require "perf.event.idle"
+local reclaim = require "perf.base.reclaim"
 require "perf.base.core"
 require "perf.event.group"
 require "perf.measure"
@@ -22,7 +22,7 @@ local perf = { _VERSION = require "perf.version" }
 local function load(module)
   local loaded = package.loaded[module]
   if type(loaded) == "table" then return loaded end
-  idle.make_room() -- `require` needs a descriptor; without one it would say that there is no such module
+  reclaim.make_room() -- `require` needs a descriptor; without one it would say that there is no such module
   return require(module)
 end
 

@@ -3,8 +3,8 @@
 --
 -- A time of day in nanoseconds is beyond 2^53, so it is computed in two parts and written as text, in this file only. A time that
 -- a program gives may have any date, so both parts of it are kept: the moment, {seconds, nanoseconds}.
+local compiled = require "perf.base.compiled"
 local core = require "perf.core"
-local fast = require "perf.counts.read"
 
 local M = {}
 
@@ -12,10 +12,18 @@ local base_s, base_ns = core.clock_base()
 local floor, format = math.floor, string.format
 
 -- Now, in nanoseconds by the monotonic clock.
-M.now = fast.clock_wall
+M.now = core.clock_wall
 
 -- The anchor of a tree that begins now, a number.
-M.anchor = fast.clock_skew
+M.anchor = core.clock_skew
+
+if compiled.ffi then
+  local pointers = core.pointers()
+  local wall = compiled.ffi.cast("double (*)(void)", pointers.pf_clock_wall)
+  local skew = compiled.ffi.cast("double (*)(void)", pointers.pf_clock_skew)
+  function M.now() return wall() end
+  function M.anchor() return skew() end
+end
 
 -- Seconds and nanoseconds since 1970.
 local function split(anchor, at)

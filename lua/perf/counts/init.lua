@@ -92,9 +92,12 @@ M.FELL = "the count fell while it was measured: the event or another of its grou
 -- The difference of two raw counts.
 function M.since(from, to) return to < from and fallen or to - from end
 
+-- The labels of this Lua state's hardware events that are enabled: perf.event.idle knows them when there are any.
+function M.enabled_hardware() return {} end
+
 -- The `why` of an event that was enabled and never got a counter: with the events of this program that may hold them.
 local function starved()
-  local own = require "perf.event.idle".enabled_hardware()
+  local own = M.enabled_hardware()
   return "it never got a counter: others used them all"
     .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
 end

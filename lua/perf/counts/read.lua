@@ -16,8 +16,8 @@
 -- start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and gives true, or
 -- the same;
 -- wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic clock;
--- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts; clock_wall() and
--- clock_skew(), see csrc/core/base/clock.h.
+-- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts.
+local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local every = require "perf.base.pairs"
@@ -91,7 +91,6 @@ local function by_c_api()
   local finish = core.finish
   M.start, M.stop = core.start, core.stop
   M.wall, M.add = core.wall, core.add
-  M.clock_wall, M.clock_skew = core.clock_wall, core.clock_skew
 
   if _VERSION == "Lua 5.1" then
     local unpack_counts, snap = counts.unpack, core.snap
@@ -112,8 +111,6 @@ local function by_ffi(ffi)
   local snap = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_snap)
   local token = ffi.cast("uint32_t (*)(void)", pointers.pf_thread_token)
   local add = ffi.cast("int (*)(const void *, void *, const void *, int)", pointers.pf_counts_add)
-  local clock_wall = ffi.cast("double (*)(void)", pointers.pf_clock_wall)
-  local clock_skew = ffi.cast("double (*)(void)", pointers.pf_clock_skew)
 
   local exact = 2 ^ 53
   local function number(v)
@@ -225,19 +222,8 @@ local function by_ffi(ffi)
     end
     return into
   end
-
-  function M.clock_wall() return clock_wall() end
-
-  function M.clock_skew() return clock_skew() end
 end
 
-local has_ffi, ffi = pcall(require, "ffi")
--- PERF_NO_FFI=1 chooses the C API on LuaJIT too: the specs run both ways, and it shows what FFI is worth.
-if has_ffi and type(jit) == "table" and os.getenv "PERF_NO_FFI" ~= "1" then
-  by_ffi(ffi)
-  M.compiled = true
-else
-  by_c_api()
-end
+if compiled.ffi then by_ffi(compiled.ffi) else by_c_api() end
 
 return M

@@ -4,7 +4,7 @@ local core = require "perf.core"
 local data_host = require "perf.data.host_features"
 local data_names = require "perf.data.event_names"
 local every = require "perf.base.pairs"
-local packed = require "perf.counts.read".compiled and require "perf.record.cdata"
+local packed = require "perf.base.compiled".ffi and require "perf.record.cdata"
 
 local data_create = {}
 

@@ -17,7 +17,7 @@
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
-if require "perf.counts.read".compiled then require "perf.record.cdata" end
+if require "perf.base.compiled".ffi then require "perf.record.cdata" end
 
 local data = {}
 

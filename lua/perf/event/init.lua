@@ -2,18 +2,19 @@
 -- @classmod Event
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
+local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.counts.read"
+local limits = require "perf.record.limits"
 local open = require "perf.event.open"
-local wake = require "perf.event.wake"
 local watch = require "perf.event.watch"
 
 local Event = core.Event.__index
 local entry, copy = counts.entry, open.copy
 
 local explain = require "perf.event.refusal"
-local make_room = require "perf.event.idle"
+local idle = require "perf.event.idle"
 
 local function check(ev, method) return blame.object(ev, core.Event, "Event", method) end
 
@@ -45,8 +46,8 @@ local records = Event.records
 -- @return the Event, how many pages; and where the allowance of locked memory was too small for those asked for, a text that says
 -- so. Or nil, message, code
 function Event:map(opts)
-  if fast.compiled then require "perf.record.cdata" end -- before the first record
-  local ev, pages, code = make_room.map(blame.call, "map", map, self, opts)
+  if compiled.ffi then require "perf.record.cdata" end -- before the first record
+  local ev, pages, code = idle.map(blame.call, "map", map, self, opts)
   if ev then return ev, pages, code end
   local info = self:info()
   return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
@@ -59,8 +60,8 @@ end
 -- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
 function Event:records(opts)
   local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
-  if not wake.bounded(opts) then return next_record end
-  return wake.records(opts, self.read_record, self)
+  if not limits.bounded(opts) then return next_record end
+  return limits.records(opts, self.read_record, self)
 end
 
 --- How many records of this event were lost because a ring was full, including those of children that inherited it. The number
@@ -244,8 +245,8 @@ function core.Event.__tostring(ev)
   if ev:is_inherited() then return ("Event(%s, of the parent process)"):format(info.label) end
   local e, message = ev:read()
   if not e then return ("Event(%s, %s)"):format(info.label, message) end
-  local idle = not e.value and e.why:find "^not enabled"
-  return ("Event(%s)"):format(idle and info.label .. ": not enabled yet" or tostring(e))
+  local disabled = not e.value and e.why:find "^not enabled"
+  return ("Event(%s)"):format(disabled and info.label .. ": not enabled yet" or tostring(e))
 end
 
 return Event

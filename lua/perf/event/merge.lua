@@ -18,7 +18,7 @@ local core = require "perf.core"
 
 local M = {}
 
-local wake = require "perf.event.wake"
+local limits = require "perf.record.limits"
 
 local Reader = {}
 Reader.__index = Reader
@@ -208,7 +208,7 @@ function Reader:records(opts)
   check_amount("max", opts.max)
   check_amount("duration", opts.duration)
   self:mapped "records"
-  return wake.records(opts, self.read_record, self)
+  return limits.records(opts, self.read_record, self)
 end
 
 -- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.

@@ -11,7 +11,7 @@
 -- @module perf.event.prewarm
 local core = require "perf.core"
 local every = require "perf.base.pairs"
-local idle = require "perf.event.idle"
+local reclaim = require "perf.base.reclaim"
 
 local M = {}
 
@@ -41,7 +41,7 @@ local function hold(kind, attr)
 end
 
 -- When a resource runs out, events that no caller asked for are closed, and are not opened again.
-idle.register(function(what)
+reclaim.register(function(what)
   if what ~= "any" then return false end
   for kind, ev in every(kept) do
     if ev and not tostring(kind):find "^k" then

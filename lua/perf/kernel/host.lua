@@ -3,7 +3,7 @@
 --
 -- Specs point `host.root` at a tree of their own; with it every path begins.
 local core = require "perf.core"
-local idle = require "perf.event.idle"
+local reclaim = require "perf.base.reclaim"
 
 local M = { root = "" }
 
@@ -14,7 +14,7 @@ local codes = { [1] = "EPERM", [2] = "ENOENT", [5] = "EIO", [12] = "ENOMEM", [13
 -- @param path absolute path
 -- @return string; or nil, message, code
 function M.slurp(path)
-  local f, message, number = idle.file(io.open, M.root .. path, "r")
+  local f, message, number = reclaim.open_file(M.root .. path, "r")
   if not f then return nil, message, codes[number] or "E" .. tostring(number) end
   local text
   text, message, number = f:read "*a"

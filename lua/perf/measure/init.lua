@@ -7,12 +7,12 @@ local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local fast = require "perf.counts.read"
-local idle = require "perf.event.idle"
 local idle_lists = require "perf.measure.idle_lists"
 local kernel_group = require "perf.event.group"
 local meters = require "perf.measure.open_list"
 local open = require "perf.event.open"
 local prewarm = require "perf.event.prewarm"
+local reclaim = require "perf.base.reclaim"
 local watch = require "perf.event.watch"
 
 local M = {}
@@ -52,7 +52,7 @@ local function complete(set, key)
   return set
 end
 
-idle.register(function(what)
+reclaim.register(function(what)
   return idle_lists.close_oldest(by_thread, what) or idle_lists.close_abandoned(by_thread, what, complete)
 end, true)
 

@@ -122,7 +122,7 @@ local function plan_of(groups)
   return plan
 end
 
--- The resources that a list holds until it is closed, by the names of perf.event.idle.
+-- The resources that a list holds until it is closed, by the names of perf.base.reclaim.
 local function taken(groups, source)
   local takes = { any = true, hardware = source == "hardware" }
   for _, group in ipairs(groups) do

@@ -4,6 +4,7 @@
 -- between. Any number of regions can run at once. The cost of reading a region while it runs is left out.
 -- @classmod Region
 local blame = require "perf.base.argument"
+local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.counts.read"
@@ -46,7 +47,7 @@ local function halt(self)
 end
 
 local function result(c)
-  if _VERSION == "Lua 5.1" and not fast.compiled then return counts.unpack(c) end -- all Counts are tables there
+  if _VERSION == "Lua 5.1" and not compiled.ffi then return counts.unpack(c) end -- all Counts are tables there
   return c
 end
 

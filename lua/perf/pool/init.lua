@@ -17,8 +17,8 @@ local copy = require "perf.pool.copy"
 local core = require "perf.core"
 local extension = require "perf.base.optional"
 local host = require "perf.kernel.host"
-local idle = require "perf.event.idle"
 local measure = require "perf.measure"
+local reclaim = require "perf.base.reclaim"
 
 local M = {}
 
@@ -74,7 +74,7 @@ end
 local function has_descriptors(threads)
   local files, refused = {}, nil
   for i = 1, threads do
-    local f, _, number = idle.file(io.open, "/dev/null")
+    local f, _, number = reclaim.open_file "/dev/null"
     if not f then
       refused = number
       break

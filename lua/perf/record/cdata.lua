@@ -8,13 +8,13 @@
 -- A tag stands for a layout and what is known of the event: its label, its group's and its attr. Tags are interned by content and
 -- kept, so there are as many as different events.
 --
--- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.counts.read).
+-- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.base.compiled).
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local ffi = require "ffi"
+local limits = require "perf.record.limits"
 local record = require "perf.record"
-local wake = require "perf.event.wake"
 
 if core.packed then return core.packed end -- it gives the core's classes their methods, which is done once
 
@@ -354,7 +354,7 @@ end
 -- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
 function Event:records(opts)
   blame.call("records", records, self, opts) -- checks the arguments
-  if wake.bounded(opts) then return wake.records(opts, self.read_record, self) end
+  if limits.bounded(opts) then return limits.records(opts, self.read_record, self) end
   local timeout = opts and opts.timeout
   return function()
     local rec, why = take_new(take_event, self)
@@ -374,7 +374,7 @@ local function is_table(v) return type(v) == "table" end
 
 -- A loop that ends at its limits, even while records of other types keep coming.
 local function each_bounded(ev, opts, ...)
-  local max, is_over = opts.max or math.huge, wake.timer(opts.duration)
+  local max, is_over = opts.max or math.huge, limits.timer(opts.duration)
   local step, loop, first = values(take_event, ev, otherwise_event, ...)
   loop.is_over = is_over
   return function(_, count)

@@ -1,0 +1,38 @@
+-- Limits of a loop over records. Without them it ends when no record comes for its `timeout`, which may never happen.
+local blame = require "perf.base.argument"
+local core = require "perf.core"
+
+local M = {}
+
+-- Whether the options limit a loop.
+function M.bounded(opts) return opts ~= nil and (opts.max ~= nil or opts.duration ~= nil) end
+
+-- A function that returns whether `duration` is over, from now on.
+-- @param[opt] duration seconds; without it the function always returns false
+function M.timer(duration)
+  local ends = duration and core.seconds() + duration
+  return function() return ends ~= nil and core.seconds() >= ends end
+end
+
+-- An iterator that ends at its limits.
+-- @param opts `max` records, `duration` in seconds, `timeout` seconds without a record
+-- @func read the reader's read_record
+-- @param reader
+function M.records(opts, read, reader)
+  local left, timeout = opts.max or math.huge, opts.timeout or 0
+  local ends = opts.duration and core.seconds() + opts.duration or math.huge
+  return function()
+    while left > 0 do
+      local rest = ends == math.huge and ends or ends - core.seconds()
+      if rest <= 0 then return nil end
+      local rec, _, code = blame.call("records", read, reader, timeout < rest and timeout or rest)
+      if rec then
+        left = left - 1
+        return rec
+      end
+      if code ~= "EBADMSG" then return nil end
+    end
+  end
+end
+
+return M
