@@ -389,6 +389,12 @@ static const struct pf_feature *check_feature(lua_State *L, int i)
 	return f;
 }
 
+static int push_feature(lua_State *L, const struct pb_data *p, const struct pf_feature *f, const void *bytes, size_t n,
+			uint64_t ncpus)
+{
+	return pb_push_feature(L, f, bytes, n, p->d.swapped, ncpus) ? 1 : pb_fail(L, -EBADMSG, "feature %s", f->name);
+}
+
 /* data:feature(name, ncpus): its value; nil when the file has none; nil, message, code when it is damaged. */
 static int l_feature(lua_State *L)
 {
@@ -396,12 +402,11 @@ static int l_feature(lua_State *L)
 	const struct pf_feature *f = check_feature(L, 2);
 	uint64_t ncpus = (uint64_t)luaL_optnumber(L, 3, 0);
 	struct pf_section s;
-	struct pf_cursor c = {NULL, NULL, p->d.swapped, 0};
 	unsigned char *buf;
 	ssize_t got;
 	int r = pf_data_feature(&p->d, f->bit, &s);
 
-	if (r == 0 || (r > 0 && s.size == 0 && f->shape != PF_SHAPE_FLAG)) { /* an old recorder that found nothing out */
+	if (r == 0 || (r > 0 && s.size == 0 && f->rows->kind != PF_FLAG)) { /* an old recorder that found nothing out */
 		lua_pushnil(L);
 		return 1;
 	}
@@ -413,10 +418,7 @@ static int l_feature(lua_State *L)
 	got = pf_source_copy(&p->d.src, s.offset, buf, (size_t)s.size);
 	if (got < 0)
 		return pb_fail(L, (int)got, "feature %s", f->name);
-	c.at = buf;
-	c.end = buf + got;
-	pb_push_feature(L, &c, f->shape, ncpus);
-	return c.bad ? pb_fail(L, -EBADMSG, "feature %s", f->name) : 1;
+	return push_feature(L, p, f, buf, (size_t)got, ncpus);
 }
 
 /* data:decode(name, bytes, ncpus): the same for the bytes of a header_feature record. */
@@ -426,10 +428,8 @@ static int l_decode(lua_State *L)
 	const struct pf_feature *f = check_feature(L, 2);
 	size_t n;
 	const char *bytes = luaL_checklstring(L, 3, &n);
-	struct pf_cursor c = {(const unsigned char *)bytes, (const unsigned char *)bytes + n, p->d.swapped, 0};
 
-	pb_push_feature(L, &c, f->shape, (uint64_t)luaL_optnumber(L, 4, 0));
-	return c.bad ? pb_fail(L, -EBADMSG, "feature %s", f->name) : 1;
+	return push_feature(L, p, f, bytes, n, (uint64_t)luaL_optnumber(L, 4, 0));
 }
 
 /* data:arch(machine): whose registers the samples have. */
@@ -479,7 +479,7 @@ static int l_features(lua_State *L)
 		lua_setfield(L, -2, "name");
 		lua_pushinteger(L, (lua_Integer)pf_features[i].bit);
 		lua_setfield(L, -2, "bit");
-		lua_pushboolean(L, pf_features[i].shape == PF_SHAPE_BYTES);
+		lua_pushboolean(L, pf_features[i].rows->kind == PF_BYTES);
 		lua_setfield(L, -2, "raw");
 		lua_rawseti(L, -2, i + 1);
 	}

@@ -2,8 +2,8 @@
 #ifndef PB_DATA_H
 #define PB_DATA_H
 
-#include "core/data/feature.h"
 #include "core/data/read.h"
+#include "core/data/schema.h"
 #include "binding/base/binding.h"
 
 #define PB_DATA "perf.Data"
@@ -42,19 +42,17 @@ void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
  * the file to the handler. The Data is at 1, Record's metatable at index metatable. */
 int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r);
 
-/* data/feature.c: one value for the section of that shape; c->bad when it is damaged. ncpus is what nrcpus says, 0 if nothing. */
-void pb_push_feature(lua_State *L, struct pf_cursor *c, enum pf_feature_shape shape, uint64_t ncpus);
+/* decode.c: pushes the value of a feature whose section has these n bytes, and returns 0 if they are damaged, 1 otherwise.
+ * ncpus is the number of CPUs that the feature nrcpus tells, 0 if none. */
+int pb_push_feature(lua_State *L, const struct pf_feature *f, const void *bytes, size_t n, int swapped, uint64_t ncpus);
 
 /* Lower-case hexadecimal of at most 20 bytes. */
 void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n);
 
-/* The body of a header_build_id record as a table. */
-void pb_push_build_id_record(lua_State *L, const unsigned char *body, size_t n, uint16_t misc, int swapped);
-
 void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
 
-/* data/user_record.c: the fields of a record that the perf tool made (types 64 and more), in native order, set in the table on
- * top of the stack. What a damaged record does not hold is left out. */
+/* Sets the fields of a record of the perf tool (types 64 and more), in native order, in the table on top of the stack. What a
+ * damaged record does not hold is left out. */
 void pb_user_fields(lua_State *L, const unsigned char *record, size_t size);
 
 /* One of them, whose name is at index 2: pushes it and returns 1; 0 when it has none of that name. */
@@ -63,8 +61,7 @@ int pb_user_field(lua_State *L, const unsigned char *record, size_t size);
 /* The type's name, or NULL. */
 const char *pb_user_type(uint32_t type);
 
-/* data/encode.c: replaces the value on top of the stack by the bytes of a feature's section. Raises on what does not fit. */
-void pb_encode_feature(lua_State *L, const char *name, enum pf_feature_shape shape);
-
+/* encode.c: replaces the value on top of the stack by the bytes of the feature's section. Raises on what does not fit. */
+void pb_encode_feature(lua_State *L, const struct pf_feature *f);
 
 #endif

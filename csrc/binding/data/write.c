@@ -241,11 +241,12 @@ static void note(lua_State *L, struct pb_writer *p, const struct pf_record *rec,
 /* A header_build_id record of a pipe, which is a row of a table in a file. */
 static void note_build_id(lua_State *L, const struct pf_record *rec, const unsigned char *bytes)
 {
-	const size_t head = sizeof(struct pf_header);
-
 	pb_getuservalue(L, 1);
 	lua_getfield(L, -1, "mapped");
-	pb_push_build_id_record(L, bytes + head, rec->size - head, rec->misc, 0);
+	lua_newtable(L);
+	pb_user_fields(L, bytes, rec->size);
+	lua_pushinteger(L, rec->misc);
+	lua_setfield(L, -2, "misc");
 	lua_getfield(L, -1, "filename");
 	if (!lua_isnil(L, -1)) {
 		lua_pushvalue(L, -2);
@@ -364,7 +365,7 @@ static int l_finish(lua_State *L)
 			lua_pop(L, 1);
 			continue;
 		}
-		pb_encode_feature(L, f->name, f->shape);
+		pb_encode_feature(L, f);
 		out->bit = f->bit;
 		out->bytes = lua_tolstring(L, -1, &out->n); /* stays on the stack */
 		n++;
@@ -414,7 +415,7 @@ static int l_encode(lua_State *L)
 	if (!f->name)
 		return luaL_argerror(L, 1, lua_pushfstring(L, "unknown feature '%s'", name));
 	lua_settop(L, 2);
-	pb_encode_feature(L, f->name, f->shape);
+	pb_encode_feature(L, f);
 	return 1;
 }
 

@@ -19,7 +19,7 @@
 #include "core/kernel/uapi.h"
 
 enum {
-#define X(sym, value, name) PF_USER_##sym = value,
+#define X(sym, value, name, ...) PF_USER_##sym = value,
 #include "core/data/user_record.def"
 #undef X
 	PF_USER_FIRST = PF_USER_HEADER_ATTR,
@@ -27,7 +27,7 @@ enum {
 };
 
 enum {
-#define X(sym, bit, name, shape) PF_FEATURE_##sym = bit,
+#define X(sym, bit, name, ...) PF_FEATURE_##sym = bit,
 #include "core/data/feature.def"
 #undef X
 	PF_FEATURE_LAST = PF_FEATURE_CLN_SIZE,

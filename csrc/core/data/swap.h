@@ -1,4 +1,4 @@
-/* Attrs and the perf tool's records that a machine of the other byte order made, turned around in place. */
+/* Attrs and the perf tool's records of a machine of the other byte order, swapped in place. */
 #ifndef PF_DATA_SWAP_H
 #define PF_DATA_SWAP_H
 
@@ -10,9 +10,9 @@ void pf_swap_header(struct pf_header *h);
 /* All of a struct pf_attr; what lies beyond attr->size must be zero. */
 void pf_swap_attr(struct pf_attr *a);
 
-/* A whole record of the perf tool (types 64 and more; record.h has the kernel's), its header already this machine's.
- * Returns 0, or -EBADMSG when its inner lengths do not fit: the rest of it is then as it was. What a header_feature
- * holds stays as it is: see data/feature.h. */
+/* A whole record of the perf tool (types 64 and more; record.h has the kernel's), its header already in this machine's order.
+ * Returns 0, or -EBADMSG when its fields or inner lengths do not fit: the rest of it is then unchanged. The section within a
+ * header_feature record is unchanged too: pf_read swaps it. */
 int pf_swap_user(unsigned char *record, size_t size);
 
 #endif
