@@ -53,7 +53,7 @@ void pb_open_attr(lua_State *L);
 
 /* event.c: the userdata is a struct pb_event, of which most files need the first member only */
 struct pb_event {
-	struct pf_event ev;
+	struct pf_counter ev;
 	struct pf_layout layout;   /* of the records it writes */
 	struct pf_ring ring;       /* its own, when it is mapped */
 	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
@@ -76,7 +76,7 @@ struct pb_event {
 	volatile int woken;
 };
 
-struct pf_event *pb_check_event(lua_State *L, int i); /* raises when closed */
+struct pf_counter *pb_check_event(lua_State *L, int i); /* raises when closed */
 /* Push the result of a read as a table: see ev:scan(). */
 void pb_push_reading(lua_State *L, const struct pf_reading *rd);
 void pb_open_event(lua_State *L);

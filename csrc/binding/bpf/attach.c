@@ -38,7 +38,7 @@ static const char *set_hint(int err)
  * even while the event is disabled. */
 static int l_set_bpf(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 	const char *hint;
 	int fd, r;
 
@@ -50,7 +50,7 @@ static int l_set_bpf(lua_State *L)
 	}
 	fd = (int)pb_check_u64(L, 2, INT32_MAX);
 	pf_own_filter(ev);
-	r = pf_event_ioctl(ev, PF_IOC_SET_BPF, (unsigned long)fd);
+	r = pf_counter_ioctl(ev, PF_IOC_SET_BPF, (unsigned long)fd);
 	hint = set_hint(r);
 	if (r < 0 && hint)
 		return pb_fail(L, r, "set_bpf(%d): %s", fd, hint);
@@ -61,13 +61,13 @@ static int l_set_bpf(lua_State *L)
  * processes, and the number of all. */
 static int l_query_bpf(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 	uint64_t max = lua_isnoneornil(L, 2) ? MOST_PROGRAMS : pb_check_u64(L, 2, UINT32_MAX);
 	struct {
 		uint32_t ids_len, prog_cnt; /* struct perf_event_query_bpf */
 		uint32_t ids[MOST_PROGRAMS];
 	} q = {.ids_len = (uint32_t)(max < MOST_PROGRAMS ? max : MOST_PROGRAMS)};
-	int r = pf_event_ioctl_ptr(ev, PF_IOC_QUERY_BPF, &q);
+	int r = pf_counter_ioctl_ptr(ev, PF_IOC_QUERY_BPF, &q);
 
 	if (r == -EINVAL)
 		return pb_fail(L, r, "query_bpf: only tracepoints, kprobes and uprobes can be asked");

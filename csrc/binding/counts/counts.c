@@ -193,8 +193,8 @@ static int l_pointers(lua_State *L)
 	POINTER(pf_meter_end);
 	POINTER(pf_meter_snap);
 	POINTER(pf_thread_token);
-	POINTER(pf_event_begin);
-	POINTER(pf_event_end);
+	POINTER(pf_counter_begin);
+	POINTER(pf_counter_end);
 	POINTER(pf_counts_add);
 	POINTER(pf_clock_skew);
 	POINTER(pf_clock_wall);

@@ -14,31 +14,6 @@ struct guard {
 	struct pf_meter *meter; /* NULL when the measurement has ended */
 };
 
-/* Do the descriptors of the Meter on top still belong to its events? When a state closes, the events may have been closed first.
- * */
-static int is_open(lua_State *L, const struct pf_meter *m)
-{
-	const int top = lua_gettop(L);
-	uint32_t i = 0;
-
-	pb_getuservalue(L, top); /* its Groups */
-	for (; lua_istable(L, -1) && i < m->ngroups; i++) {
-		const struct pf_event *leader;
-
-		lua_rawgeti(L, top + 1, (int)i + 1);
-		if (!pb_test(L, -1, PB_GROUP))
-			break;
-		pb_getuservalue(L, -1); /* its Events */
-		lua_rawgeti(L, -1, 1);
-		leader = pb_test(L, -1, PB_EVENT);
-		if (!leader || leader->fd < 0 || leader->fd != m->group[i].fd)
-			break;
-		lua_settop(L, top + 1);
-	}
-	lua_settop(L, top);
-	return m->ngroups > 0 && i == m->ngroups;
-}
-
 static int l_collect(lua_State *L)
 {
 	struct guard *g = pb_test(L, 1, PB_GUARD);
@@ -46,11 +21,8 @@ static int l_collect(lua_State *L)
 
 	if (!m)
 		return 0;
-	luaL_checkstack(L, 8, NULL);
 	g->meter = NULL;
-	pb_getuservalue(L, 1);
-	lua_rawgeti(L, -1, 1);
-	pf_meter_abandon(m, is_open(L, m));
+	pf_meter_abandon(m);
 	return 0;
 }
 

@@ -7,14 +7,14 @@
 #include "binding/base/binding.h"
 #include "binding/event/ring.h"
 
-static struct pf_event *to_event(lua_State *L, int i)
+static struct pf_counter *to_event(lua_State *L, int i)
 {
 	return pb_check(L, i, PB_EVENT, "Event");
 }
 
-struct pf_event *pb_check_event(lua_State *L, int i)
+struct pf_counter *pb_check_event(lua_State *L, int i)
 {
-	struct pf_event *ev = to_event(L, i);
+	struct pf_counter *ev = to_event(L, i);
 
 	if (ev->fd < 0)
 		luaL_argerror(L, i, "Event is closed");
@@ -38,12 +38,15 @@ static uint64_t add_lost(struct pf_attr *attr)
 static int l_open(lua_State *L)
 {
 	struct pf_attr attr;
-	lua_Number pid = luaL_checknumber(L, 2), cpu = luaL_checknumber(L, 3);
-	int leader = lua_isnoneornil(L, 4) ? -1 : pb_check_event(L, 4)->fd;
-	unsigned long flags = (unsigned long)luaL_optinteger(L, 5, 0);
+	struct pf_opening o = {
+		.attr = &attr,
+		.pid = (pid_t)luaL_checknumber(L, 2),
+		.cpu = (int)luaL_checknumber(L, 3),
+		.leader = lua_isnoneornil(L, 4) ? NULL : pb_check_event(L, 4),
+		.flags = (unsigned long)luaL_optinteger(L, 5, 0),
+		.may_user = lua_toboolean(L, 7),
+	};
 	struct pb_event *e;
-	uint64_t hidden = 0;
-	uint32_t kernel_size;
 	int r;
 
 	pb_check_attr(L, 1, &attr);
@@ -61,27 +64,18 @@ static int l_open(lua_State *L)
 	lua_pushvalue(L, 6);
 	pb_setuservalue(L, -2);
 	if (lua_toboolean(L, 8))
-		hidden = add_lost(&attr);
-	pb_event_begin(e, &attr, hidden);
-	r = pf_event_open(&e->ev, &attr, (pid_t)pid, (int)cpu, leader, flags, &kernel_size);
-	if (r == -E2BIG && kernel_size)
+		o.hidden = add_lost(&attr);
+	pb_event_begin(e, &attr, o.hidden);
+	r = pf_event_open(&e->ev, &o);
+	if (r == -E2BIG && o.kernel_size)
 		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
-			       pf_attr_beyond(&attr, kernel_size) ? pf_attr_beyond(&attr, kernel_size) : "?");
-	if (r < 0)
-		return pb_fail(L, r, "perf_event_open");
-	e->ev.hidden = hidden;
-	if (leader >= 0) {
-		e->ev.leader = pb_check_event(L, 4);
-		e->ev.leader->leads = 1;
-	}
-	if (lua_toboolean(L, 7) && (e->ev.format == PF_EVENT_FORMAT || e->ev.format == PF_METER_FORMAT))
-		pf_event_may_user(&e->ev);
-	return 1;
+			       pf_attr_beyond(&attr, o.kernel_size) ? pf_attr_beyond(&attr, o.kernel_size) : "?");
+	return r < 0 ? pb_fail(L, r, "perf_event_open") : 1;
 }
 
 static int l_close(lua_State *L)
 {
-	struct pf_event *ev = to_event(L, 1);
+	struct pf_counter *ev = to_event(L, 1);
 
 	pb_event_end((struct pb_event *)(void *)ev);
 	pf_event_close(ev);
@@ -100,21 +94,17 @@ static int l_gc(lua_State *L)
 
 static int l_enable(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
-	int r = pf_event_enable(ev);
-
-	ev->awake = r == 0;
-	return pb_result(L, r, "enable");
+	return pb_result(L, pf_counter_enable(pb_check_event(L, 1)), "enable");
 }
 
 static int l_disable(lua_State *L)
 {
-	return pb_result(L, pf_event_disable(pb_check_event(L, 1)), "disable");
+	return pb_result(L, pf_counter_disable(pb_check_event(L, 1)), "disable");
 }
 
 static int l_reset(lua_State *L)
 {
-	return pb_result(L, pf_event_reset(pb_check_event(L, 1)), "reset");
+	return pb_result(L, pf_counter_reset(pb_check_event(L, 1)), "reset");
 }
 
 /* Like pb_result, with a hint for one errno. */
@@ -131,48 +121,48 @@ static int hinted(lua_State *L, int r, const char *name, int err, const char *hi
 /* ev:refresh(n): enable until n more overflows. */
 static int l_refresh(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
-	uint64_t n = pb_check_u64(L, 2, INT32_MAX);
+	struct pf_counter *ev = pb_check_event(L, 1);
+	int r = pf_counter_ioctl(ev, PF_IOC_REFRESH, (unsigned long)pb_check_u64(L, 2, INT32_MAX));
 
-	ev->awake = ev->off = 0; /* enabled now, but the kernel will disable it */
-	return hinted(L, pf_event_ioctl(ev, PF_IOC_REFRESH, (unsigned long)n), "refresh", EINVAL,
+	if (r >= 0)
+		pf_counter_set(ev, 1);
+	pf_counter_share(ev); /* the kernel will disable it */
+	return hinted(L, r, "refresh", EINVAL,
 		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
 }
 
 static int l_set_period(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 	uint64_t period = pb_check_u64(L, 2, INT64_MAX);
 
-	return hinted(L, pf_event_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period", EINVAL,
+	return hinted(L, pf_counter_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period", EINVAL,
 		      "it takes a period from 1, or a sample_freq up to kernel.perf_event_max_sample_rate, of an event that was "
 		      "opened with one");
 }
 
 static int l_set_filter(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 	size_t n;
 	const char *text = luaL_checklstring(L, 2, &n);
 
 	luaL_argcheck(L, strlen(text) == n, 2, "filter contains a zero byte");
 	pf_own_filter(ev);
-	return pb_result(L, pf_event_ioctl_ptr(ev, PF_IOC_SET_FILTER, (void *)(uintptr_t)text), "set_filter");
+	return pb_result(L, pf_counter_ioctl_ptr(ev, PF_IOC_SET_FILTER, (void *)(uintptr_t)text), "set_filter");
 }
 
 static int l_modify(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 	struct pf_attr attr;
 	int r;
 
 	pb_check_attr(L, 2, &attr);
 	attr.size = pf_attr_size(&attr);
-	r = pf_event_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr);
-	if (r == 0) {
-		ev->awake = 0;
-		ev->off = attr.disabled;
-	}
+	r = pf_counter_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr);
+	if (r == 0)
+		pf_counter_set(ev, !attr.disabled);
 	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
 			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
 }
@@ -180,7 +170,7 @@ static int l_modify(lua_State *L)
 static int l_id(lua_State *L)
 {
 	uint64_t id = 0;
-	int r = pf_event_ioctl_ptr(pb_check_event(L, 1), PF_IOC_ID, &id);
+	int r = pf_counter_ioctl_ptr(pb_check_event(L, 1), PF_IOC_ID, &id);
 
 	if (r < 0)
 		return pb_fail(L, r, "id");
@@ -190,9 +180,9 @@ static int l_id(lua_State *L)
 
 static int l_fd(lua_State *L)
 {
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 
-	ev->shared = 1; /* the caller can use the descriptor without us, and may map it */
+	pf_counter_share(ev); /* the caller can use the descriptor without us, and may map it */
 	pf_user_drop(&ev->user);
 	lua_pushinteger(L, ev->fd);
 	return 1;
@@ -207,14 +197,14 @@ static int l_is_open(lua_State *L)
 /* ev:is_inherited(): whether it is open and was opened before a fork, by the parent of this process. */
 static int l_is_inherited(lua_State *L)
 {
-	lua_pushboolean(L, pf_event_usable(to_event(L, 1)) == -ECHILD);
+	lua_pushboolean(L, pf_counter_usable(to_event(L, 1)) == -ECHILD);
 	return 1;
 }
 
 /* ev:is_off(): whether it is disabled: it was opened disabled or was disabled, and has not been enabled since. */
 static int l_is_off(lua_State *L)
 {
-	lua_pushboolean(L, to_event(L, 1)->off);
+	lua_pushboolean(L, !(to_event(L, 1)->state & PF_COUNTER_ON));
 	return 1;
 }
 
@@ -273,18 +263,18 @@ static int l_format(lua_State *L)
  * the number of system calls of measurements that the value contains. */
 static int l_scan(lua_State *L)
 {
-	const struct pf_event *ev = pb_test(L, 1, PB_EVENT);
+	const struct pf_counter *ev = pb_test(L, 1, PB_EVENT);
 	int own = lua_toboolean(L, 2);
 	struct pf_reading rd;
 	uint64_t words[512], calls;
 	ssize_t n;
 
-	if (!ev || pf_event_usable(ev) < 0) {
+	if (!ev || pf_counter_usable(ev) < 0) {
 		lua_pushnil(L);
 		return 1;
 	}
-	n = own ? pf_event_read_own(ev, words, sizeof words / sizeof *words, &calls)
-		: pf_event_read(ev, words, sizeof words / sizeof *words);
+	n = own ? pf_counter_read_own(ev, words, sizeof words / sizeof *words, &calls)
+		: pf_counter_read(ev, words, sizeof words / sizeof *words);
 	if (n >= 0) {
 		lua_newtable(L);
 		if (own) {
@@ -319,9 +309,9 @@ static int measured(lua_State *L, int r, const uint64_t *words, int n)
 }
 
 /* NULL if it is not an open Event. Upvalue 1 is Event's metatable: looking it up by name would double the cost. */
-static struct pf_event *quick_event(lua_State *L)
+static struct pf_counter *quick_event(lua_State *L)
 {
-	struct pf_event *ev = lua_touserdata(L, 1);
+	struct pf_counter *ev = lua_touserdata(L, 1);
 
 	if (!ev || !lua_getmetatable(L, 1) || !lua_rawequal(L, -1, lua_upvalueindex(1)) || ev->fd < 0)
 		return NULL;
@@ -331,31 +321,31 @@ static struct pf_event *quick_event(lua_State *L)
 
 static int l_begin(lua_State *L)
 {
-	struct pf_event *ev = quick_event(L);
-	uint64_t words[PF_EVENT_WORDS];
+	struct pf_counter *ev = quick_event(L);
+	uint64_t words[PF_COUNTER_WORDS];
 
-	return measured(L, ev ? pf_event_begin(ev, words) : -EBADF, words, 3);
+	return measured(L, ev ? pf_counter_begin(ev, words) : -EBADF, words, 3);
 }
 
 static int l_since(lua_State *L)
 {
-	struct pf_event *ev = quick_event(L);
-	uint64_t words[PF_EVENT_WORDS];
+	struct pf_counter *ev = quick_event(L);
+	uint64_t words[PF_COUNTER_WORDS];
 	int negative;
 
 	for (int i = 0; i < 3; i++)
 		if (!pb_to_u64(L, i + 2, &words[i], &negative))
 			return luaL_argerror(L, i + 2, "number expected");
-	return measured(L, ev ? pf_event_end(ev, words) : -EBADF, words, PF_EVENT_VALUES);
+	return measured(L, ev ? pf_counter_end(ev, words) : -EBADF, words, PF_COUNTER_VALUES);
 }
 
 /* ev:user(): value, enabled, running, id, read without a system call; nil and "EAGAIN" if that is not possible now,
  * "ENOTSUP" if the caller chose another read_format. */
 static int l_user(lua_State *L)
 {
-	uint64_t words[PF_EVENT_WORDS];
+	uint64_t words[PF_COUNTER_WORDS];
 
-	return measured(L, pf_event_user(pb_check_event(L, 1), words), words, PF_EVENT_VALUES);
+	return measured(L, pf_counter_user(pb_check_event(L, 1), words), words, PF_COUNTER_VALUES);
 }
 
 /* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls, "read", "ioctl" ...,
@@ -364,7 +354,7 @@ static int l_user(lua_State *L)
 static int l_watch(lua_State *L)
 {
 	static const char *const calls[] = {"read", "ioctl", "mmap", "munmap", NULL}; /* as pf_own_call */
-	struct pf_event *ev = pb_check_event(L, 1);
+	struct pf_counter *ev = pb_check_event(L, 1);
 	unsigned bits = 0;
 	int r;
 

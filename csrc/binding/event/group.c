@@ -40,39 +40,35 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, c
 	return m;
 }
 
-/* core.group(events, asleep, since): a Group of Events that were opened with events[1] as leader and read_format
- * core.group_format; asleep if the leader was opened disabled. since: the time by core.wall_ns when it began to count, if it counts
- * already or will begin by itself. */
+/* core.group(events, since): a Group of Events that were opened with events[1] as leader and read_format core.group_format. since:
+ * the time by core.wall_ns when it began to count, if it counts already or will begin by itself. */
 static int l_group(lua_State *L)
 {
 	struct pf_user **users;
 	struct pf_meter *m;
-	struct pf_event *leader;
+	struct pf_counter *leader;
 	size_t n, may = 0;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n >= 1 && n <= PF_METER_MAX_GROUP, 1, "a group has 1 to 128 events");
-	lua_settop(L, 3);
+	lua_settop(L, 2);
 	m = new_meter(L, 1, n, PB_GROUP);
 	users = (struct pf_user **)(void *)(m->group + 1);
-	m->asleep = lua_toboolean(L, 2) ? PF_METER_ASLEEP : PF_METER_AWAKE;
 	lua_rawgeti(L, 1, 1);
 	leader = pb_check_event(L, -1);
 	luaL_argcheck(L, (leader->format & ~PF_FORMAT(LOST)) == PF_METER_FORMAT, 1, "wrong read_format");
 	m->group[0].lost = (leader->format & PF_FORMAT(LOST)) != 0;
-	m->group[0].fd = leader->fd;
-	m->group[0].off = &leader->off;
+	m->group[0].leader = leader;
 	m->is_group = 1;
-	m->since_ns = lua_isnil(L, 3) ? 0 : pb_check_u64(L, 3, UINT64_MAX);
+	m->since_ns = lua_isnil(L, 2) ? 0 : pb_check_u64(L, 2, UINT64_MAX);
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
 	for (size_t i = 1; i <= n; i++) {
-		struct pf_event *ev;
+		struct pf_counter *ev;
 
 		lua_rawgeti(L, 1, (int)i);
 		ev = pb_check_event(L, -1);
-		ev->shared = 1; /* the Group also enables and disables it */
 		users[i - 1] = &ev->user;
 		may += ev->user.may || ev->user.page;
 		lua_pop(L, 1);
@@ -95,12 +91,12 @@ static int l_group(lua_State *L)
 	return 1;
 }
 
-/* core.meter(groups, new, rests): several Groups that are read together; without groups, the kernel's accounting of the thread.
- * new: none of their events was ever enabled, and only measurements will enable them. rests: they are to be enabled only while a
+/* core.meter(groups, fresh, rests): several Groups that are read together; without groups, the kernel's accounting of the thread.
+ * fresh: none of their events was ever enabled, and only measurements will enable them. rests: they are to be enabled only while a
  * measurement runs. */
 static int l_meter(lua_State *L)
 {
-	int new = lua_toboolean(L, 2), rests = lua_toboolean(L, 3);
+	const int fresh = lua_toboolean(L, 2), rests = lua_toboolean(L, 3);
 	struct pf_meter *m;
 	size_t n;
 
@@ -109,8 +105,7 @@ static int l_meter(lua_State *L)
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, 0, PB_METER);
 	m->rests = rests && n > 0;
-	/* With ASLEEP, pf_meter_begin enables the groups, which changes nothing for those that are enabled already. */
-	m->asleep = n == 0 ? PF_METER_AWAKE : new ? PF_METER_NEW : PF_METER_ASLEEP;
+	m->fresh = fresh && n > 0;
 	if (n == 0) {
 		m->nvalues = PF_USAGE_COUNT;
 		m->since_ns = pf_wall_ns();
@@ -133,7 +128,7 @@ static int l_meter(lua_State *L)
 /* The descriptors of a Meter that has no Events. */
 struct descriptors {
 	size_t n;
-	int fd[];
+	struct pf_counter counter[];
 };
 
 static int l_close_descriptors(lua_State *L)
@@ -141,19 +136,17 @@ static int l_close_descriptors(lua_State *L)
 	struct descriptors *d = pb_test(L, 1, PB_DESCRIPTORS);
 
 	while (d && d->n > 0) /* members before their leaders */
-		pf_sys->close(d->fd[--d->n]);
+		pf_event_close(&d->counter[--d->n]);
 	return 0;
 }
 
 /* Open the n events of one group, the leader first. Their packed attrs begin at entry `first` of table 1. 0 or -errno. */
 static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, uint32_t n)
 {
-	int leader = -1;
+	struct pf_counter *leader = NULL, *c;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct pf_attr attr;
-		struct pf_event ev;
-		uint32_t kernel_size;
 		const char *bytes;
 		int r;
 
@@ -161,12 +154,12 @@ static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, u
 		bytes = lua_tostring(L, -1);
 		luaL_argcheck(L, bytes && pb_rawlen(L, -1) == sizeof attr, 1, "attrs expected as core.pack gives them");
 		memcpy(&attr, bytes, sizeof attr);
-		r = pf_event_open(&ev, &attr, 0, -1, leader, 0, &kernel_size);
+		c = &d->counter[d->n];
+		r = pf_event_open(c, &(struct pf_opening){.attr = &attr, .cpu = -1, .leader = leader});
 		if (r < 0)
 			return r;
-		d->fd[d->n++] = ev.fd;
-		if (leader < 0)
-			leader = ev.fd;
+		d->n++;
+		leader = leader ? leader : c;
 		lua_pop(L, 1);
 	}
 	return 0;
@@ -189,7 +182,7 @@ static int l_reopen(lua_State *L)
 	ngroups = pb_rawlen(L, 2);
 	m = new_meter(L, ngroups, 0, PB_METER);
 	lua_createtable(L, 1, 0);
-	d = pb_newplain(L, sizeof *d + nattrs * sizeof *d->fd);
+	d = pb_newplain(L, sizeof *d + nattrs * sizeof *d->counter);
 	d->n = 0;
 	luaL_getmetatable(L, PB_DESCRIPTORS);
 	lua_setmetatable(L, -2);
@@ -206,16 +199,16 @@ static int l_reopen(lua_State *L)
 		r = open_packed(L, d, first, n);
 		if (r < 0) {
 			while (d->n > 0)
-				pf_sys->close(d->fd[--d->n]);
+				pf_event_close(&d->counter[--d->n]);
 			return pb_fail(L, r, "perf_event_open");
 		}
-		m->group[i].fd = d->fd[first - 1];
+		m->group[i].leader = &d->counter[first - 1];
 		m->group[i].n = n;
 		m->nvalues += n;
 		first += (lua_Integer)n;
 		lua_pop(L, 1);
 	}
-	m->asleep = PF_METER_NEW;
+	m->fresh = 1;
 	m->owner = pf_thread_token();
 	lua_settop(L, 3);
 	return 1;
@@ -256,10 +249,7 @@ static int l_members(lua_State *L)
 /* m:forget(): forget the descriptors, which their owners are about to close; every later use raises. */
 static int l_forget(lua_State *L)
 {
-	struct pf_meter *m = pb_check_meter(L, 1);
-
-	for (uint32_t i = 0; i < m->ngroups; i++)
-		m->group[i].fd = -1;
+	pf_meter_forget(pb_check_meter(L, 1));
 	return 0;
 }
 

@@ -75,7 +75,7 @@ static int l_map(lua_State *L)
 	if (e->layouts.n == 0) {
 		r = pf_layouts_add(&e->layouts, &e->layout);
 		if (r == 0)
-			r = pf_event_ioctl_ptr(&e->ev, PF_IOC_ID, &id);
+			r = pf_counter_ioctl_ptr(&e->ev, PF_IOC_ID, &id);
 		if (r == 0)
 			r = pf_layouts_bind(&e->layouts, id, 0);
 		if (r < 0) {

@@ -45,7 +45,7 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 {
 	const struct pf_layout *known;
 	uint64_t id = 0;
-	int r = pf_event_ioctl_ptr(&e->ev, PF_IOC_ID, &id);
+	int r = pf_counter_ioctl_ptr(&e->ev, PF_IOC_ID, &id);
 
 	if (r < 0)
 		return r;
@@ -85,7 +85,7 @@ static int l_set_output(lua_State *L)
 			return pb_fail(L, r, "set_output");
 	}
 	pf_user_drop(&e->ev.user); /* the kernel does not redirect an event that is mapped */
-	r = pf_event_ioctl(&e->ev, PF_IOC_SET_OUTPUT, target ? (unsigned long)target->ev.fd : (unsigned long)-1);
+	r = pf_counter_ioctl(&e->ev, PF_IOC_SET_OUTPUT, target ? (unsigned long)target->ev.fd : (unsigned long)-1);
 	if (r == -EINVAL && target)
 		return pb_fail(L, r, "set_output: both events must be of the same CPU, or of the same thread, and have the same clock");
 	if (r < 0)
@@ -102,7 +102,7 @@ static int l_set_output(lua_State *L)
 static int pause(lua_State *L, unsigned long on, const char *name)
 {
 	struct pb_event *e = pb_ring_event(L, 1);
-	int r = pf_event_ioctl(&e->ev, PF_IOC_PAUSE_OUTPUT, on);
+	int r = pf_counter_ioctl(&e->ev, PF_IOC_PAUSE_OUTPUT, on);
 
 	if (r == 0)
 		e->ring.paused = on != 0;

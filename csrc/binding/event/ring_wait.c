@@ -34,7 +34,7 @@ struct pb_event *pb_check_mapped(lua_State *L, int i)
 
 struct pb_event *pb_check_mapped_event(lua_State *L, int i, struct pb_event *e)
 {
-	return e && pf_event_usable(&e->ev) == 0 && e->ring.map ? e : pb_check_mapped(L, i); /* raises with the reason */
+	return e && pf_counter_usable(&e->ev) == 0 && e->ring.map ? e : pb_check_mapped(L, i); /* raises with the reason */
 }
 
 struct pb_event *pb_mapped_upvalue(lua_State *L)

@@ -67,29 +67,33 @@ static int l_listdir(lua_State *L)
 /* core.opendir(path): an object that holds a descriptor of the directory (a cgroup's): :fd(), :close(). */
 static int l_dir_close(lua_State *L)
 {
-	pf_event_close(pb_check(L, 1, PB_DIRECTORY, "Directory"));
+	int *fd = pb_check(L, 1, PB_DIRECTORY, "Directory");
+
+	if (*fd >= 0)
+		pf_sys->close(*fd);
+	*fd = -1;
 	return 0;
 }
 
 static int l_dir_fd(lua_State *L)
 {
-	const struct pf_event *d = pb_check(L, 1, PB_DIRECTORY, "Directory");
+	const int *fd = pb_check(L, 1, PB_DIRECTORY, "Directory");
 
-	luaL_argcheck(L, d->fd >= 0, 1, "Directory is closed");
-	lua_pushinteger(L, d->fd);
+	luaL_argcheck(L, *fd >= 0, 1, "Directory is closed");
+	lua_pushinteger(L, *fd);
 	return 1;
 }
 
 static int l_opendir(lua_State *L)
 {
 	const char *path = pb_check_path(L, 1);
-	struct pf_event *d = pb_newuserdata(L, sizeof *d);
+	int *fd = pb_newuserdata(L, sizeof *fd);
 
-	*d = (struct pf_event){.fd = -1};
+	*fd = -1;
 	luaL_getmetatable(L, PB_DIRECTORY);
 	lua_setmetatable(L, -2);
-	d->fd = pf_sys->open(path, O_RDONLY | O_DIRECTORY, 0);
-	return d->fd < 0 ? pb_fail(L, d->fd, "%s", path) : 1;
+	*fd = pf_sys->open(path, O_RDONLY | O_DIRECTORY, 0);
+	return *fd < 0 ? pb_fail(L, *fd, "%s", path) : 1;
 }
 
 static int l_euid(lua_State *L)

@@ -95,7 +95,7 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 static int l_profiler(lua_State *L)
 {
 	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
-	struct pf_event *event = pb_check_event(L, 1);
+	struct pf_counter *event = pb_check_event(L, 1);
 	struct pb_profiler *p;
 	int r;
 
@@ -209,7 +209,7 @@ static int l_state(lua_State *L)
 
 	lua_pushstring(L, p->s.running ? (pf_sampler_inherited(&p->s) ? "inherited" : "running")
 			  : p->s.started_ns ? (p->s.event ? "stopped" : "closed")
-			  : p->s.event && pf_event_usable(p->s.event) == -ECHILD ? "inherited" : "new");
+			  : p->s.event && pf_counter_usable(p->s.event) == -ECHILD ? "inherited" : "new");
 	return 1;
 }
 

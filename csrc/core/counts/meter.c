@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/counts/own_calls.h"
 #include "core/base/sys.h"
 #include "core/base/thread.h"
 #include "core/base/clock.h"
@@ -33,12 +32,12 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain
 	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;
 	ssize_t got;
 
-	if (g->fd < 0)
+	if (g->leader->fd < 0)
 		return -EBADF;
 	if (g->users && pf_user_read(g->users, g->n, words) == 0)
 		return 0;
-	got = plain ? pf_sys->read(g->fd, words, n * sizeof *words)
-		    : pf_own_read(g->fd, words, n * sizeof *words, (struct pf_own_words){HEAD, HEAD + 1, (uint8_t)(STRIDE + g->lost)});
+	got = plain ? pf_sys->read(g->leader->fd, words, n * sizeof *words)
+		    : pf_own_read(g->leader->fd, words, n * sizeof *words, (struct pf_own_words){HEAD, HEAD + 1, (uint8_t)(STRIDE + g->lost)});
 	if (got == (ssize_t)(n * sizeof *words))
 		return 0;
 	if (got < 0)
@@ -94,43 +93,40 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
 	return 0;
 }
 
-/* own: a measurement's call. */
+/* own: the calls are made for a measurement. A leader enables and disables its members too, but each is reset by itself. */
 static int switch_groups(struct pf_meter *m, unsigned long request, int own)
 {
-	/* Members count when their leader does, so it is enough to enable or disable the leader; but a reset concerns one event
-	 * only. */
-	uintptr_t flag = request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0;
+	void *flag = (void *)(uintptr_t)(request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0);
 	uint64_t before = pf_wall_ns();
 
 	if (pf_inherited(m->generation))
 		return -ECHILD;
+	m->fresh = 0;
 	for (uint32_t i = 0; i < m->ngroups; i++) {
 		const struct pf_meter_group *g = &m->group[i];
 		int r;
 
-		if (g->users && request == PF_IOC_ENABLE) /* before it counts; whatever comes of it */
+		if (g->users && request == PF_IOC_ENABLE) /* before it counts; without pages it is read by read(2) */
 			for (uint32_t k = 0; k < g->n; k++)
 				pf_user_map(g->users[k]);
 		if (own)
 			pf_own_enter(PF_OWN_IOCTL);
-		r = g->fd < 0 ? -EBADF : pf_sys->ioctl(g->fd, request, (void *)flag);
-		if (r >= 0 && g->off && request != PF_IOC_RESET)
-			*g->off = request == PF_IOC_DISABLE;
+		r = pf_counter_ioctl_ptr(g->leader, request, flag);
+		if (r >= 0 && request != PF_IOC_RESET)
+			pf_counter_set(g->leader, request == PF_IOC_ENABLE);
 		if (own)
 			pf_own_exit(PF_OWN_IOCTL);
 		if (r < 0)
 			return r;
 		if (request == PF_IOC_RESET)
-			pf_own_reset_group(g->fd);
+			pf_own_reset_group(g->leader);
 	}
 	switch (request) {
 	case PF_IOC_ENABLE:
-		m->asleep = PF_METER_AWAKE;
 		if (!m->since_ns)
 			m->since_ns = before;
 		break;
 	case PF_IOC_DISABLE:
-		m->asleep = PF_METER_ASLEEP;
 		m->wall_ns += m->since_ns ? pf_wall_ns() - m->since_ns : 0;
 		m->since_ns = 0;
 		break;
@@ -155,6 +151,14 @@ static void disable_idle(struct pf_meter *m)
 		switch_groups(m, PF_IOC_DISABLE, 1);
 }
 
+INLINE int all_on(const struct pf_meter *m)
+{
+	for (uint32_t i = 0; i < m->ngroups; i++)
+		if (m->group[i].leader->state != PF_COUNTER_ON)
+			return 0;
+	return 1;
+}
+
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 {
 	int r;
@@ -163,15 +167,14 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 		return -ESRCH;
 	if (pf_inherited(m->generation))
 		return -ECHILD;
-	if (m->asleep) {
-		int new = m->asleep == PF_METER_NEW;
+	if (!m->since_ns || !all_on(m)) {
+		const uint32_t fresh = m->fresh;
 
-		m->asleep = PF_METER_ASLEEP; /* whatever comes of it */
 		c->v[0] = pf_wall_ns();
 		r = switch_groups(m, PF_IOC_ENABLE, 1);
 		if (r < 0)
 			return r;
-		if (new) { /* nothing to read: the first use of a list is an ioctl cheaper than it would be */
+		if (fresh) { /* all counts are 0: no read is needed */
 			c->n = pf_meter_words(m);
 			c->reset_ns = 0;
 			memset(c->v + 1, 0, (c->n - 1) * sizeof *c->v);
@@ -253,11 +256,19 @@ int pf_meter_end(struct pf_meter *m, struct pf_counts *c)
 	return r < 0 ? r : 1;
 }
 
-void pf_meter_abandon(struct pf_meter *m, int open)
+void pf_meter_forget(struct pf_meter *m)
+{
+	static struct pf_counter closed = {.fd = -1};
+
+	for (uint32_t i = 0; i < m->ngroups; i++)
+		m->group[i].leader = &closed;
+}
+
+void pf_meter_abandon(struct pf_meter *m)
 {
 	if (m->running)
 		m->running--;
-	if (m->rests && open && (m->owner == 0 || m->owner == pf_thread_token()))
+	if (m->rests && (m->owner == 0 || m->owner == pf_thread_token()))
 		disable_idle(m);
 }
 

@@ -4,26 +4,22 @@
 
 #include <stdint.h>
 
-#include "core/kernel/uapi.h"
-#include "core/counts/user_read.h"
+#include "core/counts/counter.h"
 
 /* A meter reads one or more kernel groups, each by a single read(2) of its leader, or without a system call if user_read.h
  * can. The groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) if the leader writes records. With
  * ngroups == 0 the meter reads the kernel's accounting of the thread instead (usage.h). */
 struct pf_meter_group {
-	int32_t fd;
+	struct pf_counter *leader;
 	uint32_t n;
 	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
 	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
-	uint8_t *off;                 /* the leader's pf_event.off, which the meter updates; or NULL */
 };
-
-enum pf_meter_sleep { PF_METER_AWAKE, PF_METER_ASLEEP, PF_METER_NEW /* disabled, and never enabled before: all counts are 0 */ };
 
 struct pf_meter {
 	uint32_t ngroups;
 	uint32_t nvalues;
-	uint32_t asleep; /* a pf_meter_sleep: unless AWAKE, the groups are disabled, and the next measurement enables them */
+	uint32_t fresh;   /* 1: its groups are disabled and were never enabled, so all counts are 0 */
 	uint32_t owner;  /* the pf_thread_token of the only thread that may use it; 0 = any thread may */
 	uint32_t rests;   /* 1: its groups are enabled only while a measurement runs, since they take counters from other events */
 	uint32_t is_group; /* it was made of one kernel group, by the program */
@@ -79,8 +75,11 @@ static inline uint32_t pf_meter_words(const struct pf_meter *m)
 int pf_meter_begin(struct pf_meter *m, struct pf_counts *c);
 int pf_meter_end(struct pf_meter *m, struct pf_counts *c);
 
-/* Tell the meter that a measurement which has begun will never end. open: the descriptors still belong to the groups. */
-void pf_meter_abandon(struct pf_meter *m, int open);
+/* Tell the meter that a measurement which has begun will never end. */
+void pf_meter_abandon(struct pf_meter *m);
+
+/* Its events are about to be closed: from now on the functions return -EBADF. */
+void pf_meter_forget(struct pf_meter *m);
 
 /* Counts since the groups were made or reset, and the wall time for which they were enabled. -ECHILD: made by the parent before a
  * fork. */
@@ -94,7 +93,7 @@ int pf_meter_mark(const struct pf_meter *m, struct pf_counts *c);
  * */
 int pf_counts_add(const struct pf_meter *m, struct pf_counts *into, const struct pf_counts *from, int take);
 
-/* ENABLE or DISABLE the leader of every group, or RESET every event; updates asleep, off and the wall time.
+/* ENABLE or DISABLE the leader of every group, or RESET every event; updates the wall time.
  * -ECHILD: made by the parent before a fork. */
 int pf_meter_ioctl(struct pf_meter *m, unsigned long request);
 

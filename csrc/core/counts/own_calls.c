@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 
-#include "core/event/event.h"
 #include "core/base/thread.h"
+#include "core/counts/counter.h"
 
 atomic_uint pf_own_watched;
 
@@ -32,20 +32,20 @@ static void watch_forks(void)
 
 /* --- what is watched ------------------------------------------------------------------------- */
 
-int pf_own_watch(struct pf_event *ev, unsigned calls, int at_exit)
+int pf_own_watch(struct pf_counter *c, unsigned calls, int at_exit)
 {
-	struct pf_own *w = &ev->own;
+	struct pf_own *w = &c->own;
 	uint64_t id;
 	int r;
 
 	if (w->link)
 		return 0;
-	r = pf_sys->ioctl(ev->fd, PF_IOC_ID, &id);
+	r = pf_sys->ioctl(c->fd, PF_IOC_ID, &id);
 	if (r < 0)
 		return r;
 	pthread_once(&once, watch_forks);
 	lock();
-	*w = (struct pf_own){watched, &watched, ev, .id = id, .owner = pf_thread_token(), .calls = (uint8_t)calls,
+	*w = (struct pf_own){watched, &watched, c, .id = id, .owner = pf_thread_token(), .calls = (uint8_t)calls,
 			     .at_exit = at_exit != 0};
 	if (w->next)
 		w->next->link = &w->next;
@@ -55,9 +55,9 @@ int pf_own_watch(struct pf_event *ev, unsigned calls, int at_exit)
 	return 0;
 }
 
-void pf_own_forget(struct pf_event *ev)
+void pf_own_forget(struct pf_counter *c)
 {
-	struct pf_own *w = &ev->own;
+	struct pf_own *w = &c->own;
 
 	if (!w->link)
 		return;
@@ -70,43 +70,43 @@ void pf_own_forget(struct pf_event *ev)
 	unlock();
 }
 
-void pf_own_filter(struct pf_event *ev)
+void pf_own_filter(struct pf_counter *c)
 {
-	struct pf_own *w = &ev->own;
+	struct pf_own *w = &c->own;
 
 	w->filter = w->calls >> PF_OWN_IOCTL & 1 ? PF_OWN_UNKNOWN : PF_OWN_REFUSES;
 	w->seen = 0;
 }
 
-void pf_own_reset_event(struct pf_event *ev)
+void pf_own_reset_event(struct pf_counter *c)
 {
-	ev->own.count = 0;
+	c->own.count = 0;
 }
 
 /* The event that enables and disables it: the leader of its group, as long as that is open. */
-static struct pf_event *leader_of(const struct pf_own *w)
+static struct pf_counter *leader_of(const struct pf_own *w)
 {
-	struct pf_event *leader = w->event->leader;
+	struct pf_counter *leader = w->counter->leader;
 
-	return leader && leader->fd >= 0 ? leader : w->event;
+	return leader && leader->fd >= 0 ? leader : w->counter;
 }
 
-void pf_own_reset_group(int fd)
+void pf_own_reset_group(const struct pf_counter *leader)
 {
 	if (!pf_own_any())
 		return;
 	lock();
 	for (struct pf_own *w = watched; w; w = w->next)
-		if (leader_of(w)->fd == fd)
+		if (leader_of(w) == leader)
 			w->count = 0;
 	unlock();
 }
 
 static int is_on(const struct pf_own *w)
 {
-	const struct pf_event *leader = leader_of(w);
+	const struct pf_counter *leader = leader_of(w);
 
-	return !w->event->off && !leader->off && !leader->held;
+	return w->counter->state & leader->state & PF_COUNTER_ON && !leader->held;
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void add(uint32_t me, enum pf_own_call call, int at_exit)
 	}
 }
 
-static void hold(uint32_t me, struct pf_event *leader, int stop)
+static void hold(uint32_t me, struct pf_counter *leader, int stop)
 {
 	add(me, PF_OWN_IOCTL, 0);
 	pf_sys->ioctl(leader->fd, stop ? PF_IOC_DISABLE : PF_IOC_ENABLE, NULL);
@@ -163,8 +163,8 @@ static uint64_t value_of(const struct pf_own *w)
 	struct pf_reading rd;
 	ssize_t n;
 
-	n = pf_event_read(w->event, words, sizeof words / sizeof *words);
-	if (n <= 0 || pf_read_decode(w->event->format, words, (size_t)n, &rd) < 0)
+	n = pf_counter_read(w->counter, words, sizeof words / sizeof *words);
+	if (n <= 0 || pf_read_decode(w->counter->format, words, (size_t)n, &rd) < 0)
 		return 0;
 	for (uint64_t i = 0; i < rd.nr; i++) {
 		const uint64_t *v = rd.values + i * rd.stride;
@@ -192,7 +192,7 @@ static void try_filters(uint32_t me)
 	unsigned unknown = 0;
 
 	for (struct pf_own *w = watched; w; w = w->next)
-		if (w->owner == me && w->filter == PF_OWN_UNKNOWN && leader_of(w)->held && !w->event->off) {
+		if (w->owner == me && w->filter == PF_OWN_UNKNOWN && leader_of(w)->held && w->counter->state & PF_COUNTER_ON) {
 			w->before = value_at_rest(w);
 			unknown++;
 		}
@@ -201,7 +201,7 @@ static void try_filters(uint32_t me)
 	resume_filtered(me);
 	stop_filtered(me);
 	for (struct pf_own *w = watched; w; w = w->next)
-		if (w->owner == me && w->filter == PF_OWN_UNKNOWN && leader_of(w)->held && !w->event->off) {
+		if (w->owner == me && w->filter == PF_OWN_UNKNOWN && leader_of(w)->held && w->counter->state & PF_COUNTER_ON) {
 			w->filter = value_at_rest(w) == w->before ? PF_OWN_REFUSES : PF_OWN_ACCEPTS;
 			w->count += w->filter == PF_OWN_ACCEPTS ? w->seen : 0;
 		}

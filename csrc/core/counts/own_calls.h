@@ -30,7 +30,7 @@
 
 #include "core/base/sys.h"
 
-struct pf_event;
+struct pf_counter;
 
 /* The system calls that measurements make. */
 enum pf_own_call { PF_OWN_READ, PF_OWN_IOCTL, PF_OWN_MMAP, PF_OWN_MUNMAP };
@@ -41,7 +41,7 @@ enum pf_own_filter { PF_OWN_UNFILTERED, PF_OWN_UNKNOWN, PF_OWN_REFUSES, PF_OWN_A
 /* The state of a watched event. */
 struct pf_own {
 	struct pf_own *next, **link; /* of all that are watched; link is NULL for one that is not */
-	struct pf_event *event;
+	struct pf_counter *counter;
 	uint64_t id;     /* the kernel's id, by which its value is found in a reading */
 	uint64_t count;  /* how many calls of our own it has counted */
 	uint64_t before; /* its value before it was disabled for the second time */
@@ -58,17 +58,17 @@ struct pf_own {
 extern atomic_uint pf_own_watched;
 
 /* Watch an event that the calling thread has opened for itself and that counts these calls. Returns 0 or -errno. */
-int pf_own_watch(struct pf_event *ev, unsigned calls, int at_exit);
-void pf_own_forget(struct pf_event *ev); /* idempotent; before it is closed */
+int pf_own_watch(struct pf_counter *c, unsigned calls, int at_exit);
+void pf_own_forget(struct pf_counter *c); /* idempotent; before it is closed */
 
 /* From now on it counts only some calls: it has a filter or a BPF program, or excludes the kernel or the user. */
-void pf_own_filter(struct pf_event *ev);
+void pf_own_filter(struct pf_counter *c);
 
-/* The value of an event, or of all events of a group by its leader's descriptor, was set to 0. */
-void pf_own_reset_event(struct pf_event *ev);
-void pf_own_reset_group(int fd);
+/* The value of an event, or of all events of a group by its leader, was set to 0. */
+void pf_own_reset_event(struct pf_counter *c);
+void pf_own_reset_group(const struct pf_counter *leader);
 
-/* To be called before and after a call of our own. A change of pf_event.off by the call belongs between the two. */
+/* To be called before and after a call of our own. A change of the state of a counter by the call belongs between the two. */
 void pf_own_enter_watched(enum pf_own_call call);
 void pf_own_exit_watched(enum pf_own_call call);
 

@@ -205,7 +205,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
 
-int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments)
+int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments)
 {
 	size_t pages = RING_PAGES;
 	int r;
@@ -409,7 +409,7 @@ int pf_sampler_start(struct pf_sampler *s)
 	s->started_ns = pf_wall_ns();
 	r = signal_by_descriptor(s);
 	if (r >= 0)
-		r = pf_event_ioctl(s->event, PF_IOC_ENABLE, 0);
+		r = pf_counter_ioctl(s->event, PF_IOC_ENABLE, 0);
 	if (r < 0) {
 		pf_sampler_stop(s);
 		return r;
@@ -430,12 +430,12 @@ int pf_sampler_stop(struct pf_sampler *s)
 		return 0;
 	pf_sampler_enter(s);
 	if (!inherited)
-		r = pf_event_ioctl(s->event, PF_IOC_DISABLE, 0);
+		r = pf_counter_ioctl(s->event, PF_IOC_DISABLE, 0);
 	detach(s, inherited);
 	if (!inherited) {
 		empty_ring(s, &here, 1);
 		pf_sampler_flush(s, NULL, 0); /* no safe point will follow */
-		n = pf_event_read(s->event, words, sizeof words / sizeof *words);
+		n = pf_counter_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
 		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */
 			s->lost = words[n - 1];

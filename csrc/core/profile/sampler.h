@@ -48,7 +48,7 @@ struct pf_sampler {
 	struct pf_moments moments;
 	struct pf_ring ring;
 	struct pf_layouts layouts;
-	struct pf_event *event;
+	struct pf_counter *event;
 	enum pf_sampler_mode mode;
 	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
 	uint64_t code_start, code_end; /* the interpreter's code: a native call chain ends there */
@@ -84,7 +84,7 @@ uint32_t pf_zone_new(void);
 
 /* Prepare s for an event that is open, disabled and has the layout l, with room for this many moments. Returns 0 or -errno: -EPERM
  * if the ring cannot be mapped. */
-int pf_sampler_init(struct pf_sampler *s, struct pf_event *event, const struct pf_layout *l, uint32_t moments);
+int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
 /* Claim the process for a sampler: 0, or -EBUSY. Atomic: only one of two threads succeeds. */

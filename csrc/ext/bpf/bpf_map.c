@@ -207,7 +207,7 @@ static int l_get(lua_State *L)
 /* For maps that hold descriptors: push the descriptor of an Event or of a program's table. */
 static void push_fd_of(lua_State *L, const struct map *m, int arg)
 {
-	struct pf_event *ev = m->holds_fds ? pb_test(L, arg, PB_EVENT) : NULL;
+	struct pf_counter *ev = m->holds_fds ? pb_test(L, arg, PB_EVENT) : NULL;
 
 	if (ev) {
 		luaL_argcheck(L, ev->fd >= 0, arg, "Event is closed");

@@ -52,8 +52,8 @@ end
 
 local function event_by_ffi(ffi, number)
   local pointers = core.pointers()
-  local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_event_begin)
-  local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_event_end)
+  local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_counter_begin)
+  local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_counter_end)
   local words, class = ffi.typeof "struct { uint64_t v[5]; }", core.Event
   local ENODATA, EBADF, ECHILD = -61, -9, -10
 

@@ -41,17 +41,16 @@ end
 
 -- Build a Group around opened events: its layout and its behaviour.
 -- @param events Events, the leader first
--- @param asleep whether the leader was opened disabled
 -- @param[opt] since when it began to count, by core.wall_ns, where it has or will by itself
 -- @return Group
-function M.gather(events, asleep, since)
+function M.gather(events, since)
   local rows = {}
   for i, ev in ipairs(events) do
     local info = ev:info()
     rows[i] = { label = info.label, unit = info.unit, scale = info.scale, why = info.why, note = info.note,
       bound = info.bound, pinned = info.attr.pinned, slots = { { 0, i - 1 } } }
   end
-  local g = core.group(events, asleep, since)
+  local g = core.group(events, since)
   events.layout = counts.layout(rows, 1, open.source(events))
   events.reading = counts.layout(rows, 1, open.source(events), true)
   events.words = g:words()
@@ -104,7 +103,7 @@ function M.group(list, opts)
   if wrong then error(("bad argument #1 to 'group' (%s)"):format(wrong), 2) end
   if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
   if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
-  local events, asleep, since = {}, true, nil
+  local events, since = {}, nil
   local function abandon(message, code)
     for i = #events, 1, -1 do events[i]:close() end
     return nil, message, code
@@ -118,8 +117,7 @@ function M.group(list, opts)
     end
     local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
     if i == 1 then
-      asleep = attr.disabled
-      since = (not asleep or attr.enable_on_exec) and core.wall_ns() or nil
+      since = (not attr.disabled or attr.enable_on_exec) and core.wall_ns() or nil
     elseif spec.attrs[1].disabled == nil then
       attr.disabled = false -- it follows its leader
     end
@@ -130,7 +128,7 @@ function M.group(list, opts)
     events[i] = ev
     opts.group = events[1]
   end
-  return M.gather(events, asleep, since)
+  return M.gather(events, since)
 end
 
 local Group, Event = core.Group.__index, core.Event.__index

@@ -169,7 +169,7 @@ function M.open(specs)
       table.insert(part.row.slots, { g - 1, value })
       value = value + 1
     end
-    members[g] = core.group(events, true)
+    members[g] = core.group(events)
     if open.source(events) == "hardware" then source = "hardware" end
   end
   -- Software events were never enabled. A hardware group was, to see whether it gets counters at all; it is disabled between
