@@ -5,10 +5,9 @@
 --
 -- Errors: a programmer's mistake raises; what the machine refuses returns nil, message, code, where code is the errno's
 -- symbol. `perf.measure`, whose results are the function's, raises instead.
---
+-- @module perf
 -- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
 -- used, and is replaced by what it stands for.
--- @module perf
 local api = require "perf.api"
 local every = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"

@@ -128,11 +128,12 @@ local function hook(phase)
   end
 end
 
---- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`.
--- @function content
--- @param[opt] fn the code, called with the other arguments; it may yield
--- @param ... its arguments
--- @return its results; its errors pass through unchanged
+--- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`. The other phases have functions
+-- of the same kind: `server_rewrite`, `rewrite`, `access`, `balancer`, `header_filter`, `body_filter`.
+-- @function resty.perf.content
+-- @tparam[opt] function fn the code, called with the other arguments; it may yield
+-- @tparam any ... its arguments
+-- @treturn any its results; its errors pass through unchanged
 for phase, name in ipairs(ledger.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
@@ -168,8 +169,10 @@ local function logged(...)
   return finished(...)
 end
 
---- The log phase of a request: `log_by_lua_block { perf.log() }`. What `slow` and `spans` say of it is said here.
--- @param[opt] fn code of this phase, counted like that of the others
+--- The log phase of a request: `log_by_lua_block { perf.log() }`. Slow requests are logged, and spans finished, here.
+-- @tparam[opt] function fn code of this phase, counted like that of the others
+-- @tparam any ... its arguments
+-- @treturn any its results
 function M.log(fn, ...)
   if not running then return idle(fn, ...) end
   if fn == nil then return finished() end
@@ -196,7 +199,7 @@ end
 -- To start and stop
 
 --- Wrap the functions that yield. perf.start does it too; in init_by_lua it comes before the modules that keep
--- `local sleep = ngx.sleep`.
+-- `local sleep = ngx.sleep`. A second call does nothing.
 function M.install()
   if M.installed then return end
   M.installed = true
@@ -293,10 +296,16 @@ end
 
 --- Begin to count. In init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or with
 -- other `events` (text) or another `sample` (a number): the other workers follow within a second.
--- @param[opt] opts `events` list as in perf.measure; `sample` see resty.perf.sampler; `routes` see resty.perf.routes; `slow` see
--- resty.perf.slow; `spans` a tracer, see resty.perf.spans; `dict` name of the lua_shared_dict, "perf"
--- @return true; or nil, message, code when the machine refuses the events: requests are then served as ever, and not
--- counted. Raises for what is no option.
+-- @tparam[opt] table opts
+-- @tparam[opt] string|table opts.events as in `perf.measure`
+-- @tparam[opt=1] integer|table opts.sample n: one of n requests; 0: none, until a start changes it; or `{every=, header=,
+-- routes=}`
+-- @tparam[opt] table|function opts.routes the names under which requests are summed up, or a function of the path
+-- @tparam[opt] number|table opts.slow seconds, or `{time=, [label]=}`: a request beyond one of these is logged and shown
+-- @tparam[opt] Tracer opts.spans each counted request is a span of it
+-- @tparam[opt="perf"] string opts.dict the name of the lua_shared_dict
+-- @treturn boolean true @fails requests are then served as ever, and not counted
+-- @raise for an unknown option or event
 function M.start(opts)
   if opts ~= nil and type(opts) ~= "table" then
     error("bad argument #1 to 'start' (table expected, got " .. type(opts) .. ")", 2)
@@ -338,22 +347,22 @@ end
 -- Results
 
 --- The counts of the running request so far.
--- @return Counts; nil when it is not counted
+-- @treturn ?Counts nil when it is not counted
 function M.request() return running and ledger.request(get_request()) or nil end
 
 --- The running request's span, to put its context into requests that it makes: `perf.span():inject(headers)`.
--- @return Span; nil when it is not counted, or there is no tracer
+-- @treturn ?Span nil when it is not counted, or there is no tracer
 function M.span() return running and config.spans and spans.current(get_request()) or nil end
 
 --- Profile this worker for a while; the request that asks waits.
--- @param event what by, as perf.profiler takes it
--- @param seconds for how long, 60 at most
--- @return Profile; or nil, message, code
+-- @tparam string|table event as `perf.profiler` takes it
+-- @tparam number seconds for how long, 60 at most
+-- @treturn Profile @fails
 function M.profile(event, seconds) return require("resty.perf.flamegraph").profile(event, seconds, after, sleep) end
 
 --- Sum the running request up under another name.
--- @param name a route's; there are at most 100
--- @return whether the request is counted
+-- @tparam string name a route's; there are at most 100
+-- @treturn boolean whether the request is counted
 function M.route(name)
   if type(name) ~= "string" then
     error("bad argument #1 to 'route' (string expected, got " .. type(name) .. ")", 2)
@@ -361,10 +370,10 @@ function M.route(name)
   return running and ledger.reroute(get_request(), route_number(config.admit(name))) or false
 end
 
---- What this worker has counted since it began: `whole`, of which `unattributed` belongs to no request and `pending` to
--- those that are not finished (Counts); `routes` {[name]={requests=, phases={[phase]=Counts}}}; `abandoned` turns; `known`
--- requests. In every event whole = unattributed + pending + all phases of all routes.
--- @return table; nil while it does not count
+--- What this worker has counted since it began. In every event whole = unattributed + pending + all phases of all routes.
+-- @treturn ?table `{whole=, unattributed=, pending=, routes={[name]={requests=, phases={[phase]=Counts}}}, abandoned=, known=}`:
+-- of `whole`, `unattributed` belongs to no request and `pending` to those that are not finished (Counts); `abandoned` turns;
+-- `known` requests; nil while it does not count
 function M.worker()
   if not running then return nil end
   local whole, unattributed, pending = ledger.balance()
@@ -378,8 +387,8 @@ function M.worker()
     known = ledger.known() }
 end
 
---- The sums of all workers, up to a second ago: see resty.perf.exposition.
--- @return table; nil before the first worker has begun
+--- The sums of all workers, up to a second ago.
+-- @treturn ?table nil before the first worker has begun
 function M.totals()
   publish()
   return config and totals.read(config.dict, ledger.phases)
@@ -391,10 +400,13 @@ function M.state()
     source = running and select(2, ledger.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }
 end
 
---- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See resty.perf.status.
+--- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.
+-- @tparam[opt] table opts
+-- @tparam[opt] string opts.from "any" lets other machines change the state by POST
 function M.status(opts) return require "resty.perf.pages".status(M, opts) end
 
---- Prometheus metrics, for content_by_lua. See resty.perf.status.
+--- Prometheus metrics, for content_by_lua. See doc/openresty.md.
+-- @tparam[opt] table opts as for `resty.perf.status`
 function M.metrics(opts) return require "resty.perf.pages".metrics(M, opts) end
 
 return M

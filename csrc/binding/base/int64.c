@@ -159,7 +159,10 @@ uint64_t pb_check_u64(lua_State *L, int i, uint64_t max)
 	return v;
 }
 
-/* core.hex(v): "0x..." of any 64-bit value. */
+/*** Any 64-bit value that this module gives, in hexadecimal digits.
+ * @function perf.hex
+ * @tparam any value number, string "0x...", or 64-bit cdata
+ * @treturn string "0x..." */
 static int l_hex(lua_State *L)
 {
 	char text[24];

@@ -33,9 +33,13 @@ static const char *set_hint(int err)
 	}
 }
 
-/* ev:set_bpf(fd): run the program at each hit. fd is its descriptor, or a table that has it as fd (perf.bpf's programs).
- * The kernel keeps the program until the event is closed. On tracepoints and probes it runs the program until then, for every task,
- * even while the event is disabled. */
+/*** @classmod Event */
+
+/*** Run a BPF program at each hit. The kernel keeps the program until the event is closed; on tracepoints and probes it runs until
+ * then, for every task, also while the event is disabled.
+ * @tparam table|integer program of `BpfObject:program`, or its descriptor
+ * @treturn boolean true @fails "EPERM" without CAP_PERFMON, "EEXIST" if the event has one, "EINVAL" for one of another type ...
+ * */
 static int l_set_bpf(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);
@@ -57,8 +61,10 @@ static int l_set_bpf(lua_State *L)
 	return pb_result(L, r, "set_bpf");
 }
 
-/* ev:query_bpf([max = 64]): array of the ids of at most max programs that run on the event's tracepoint, including those of other
- * processes, and the number of all. */
+/*** The BPF programs on the event's tracepoint, whoever set them.
+ * @tparam[opt=64] integer max how many ids at most
+ * @treturn {integer,...} ids
+ * @treturn integer how many there are in all @fails "EINVAL" if it is no tracepoint or probe, "EPERM" without CAP_PERFMON */
 static int l_query_bpf(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);

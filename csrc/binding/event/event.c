@@ -73,6 +73,9 @@ static int l_open(lua_State *L)
 	return r < 0 ? pb_fail(L, r, "perf_event_open") : 1;
 }
 
+/*** @classmod Event */
+
+/*** Close the event and unmap its ring. Idempotent. */
 static int l_close(lua_State *L)
 {
 	struct pf_counter *ev = to_event(L, 1);
@@ -92,11 +95,15 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
+/*** Start counting.
+ * @treturn boolean true @fails */
 static int l_enable(lua_State *L)
 {
 	return pb_result(L, pf_counter_enable(pb_check_event(L, 1)), "enable");
 }
 
+/*** Stop counting.
+ * @treturn boolean true @fails */
 static int l_disable(lua_State *L)
 {
 	return pb_result(L, pf_counter_disable(pb_check_event(L, 1)), "disable");
@@ -118,7 +125,9 @@ static int hinted(lua_State *L, int r, const char *name, int err, const char *hi
 	return 3;
 }
 
-/* ev:refresh(n): enable until n more overflows. */
+/*** Enable the event until n more overflows.
+ * @tparam integer n from 1
+ * @treturn boolean true @fails "EINVAL" if the event has no period or frequency, or is inherited */
 static int l_refresh(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);
@@ -131,6 +140,9 @@ static int l_refresh(lua_State *L)
 		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
 }
 
+/*** Change the period of an event that was opened with one, or the frequency.
+ * @tparam integer n the count from one overflow to the next, or samples a second
+ * @treturn boolean true @fails "EINVAL" if the event does not sample, or n is out of range */
 static int l_set_period(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);
@@ -167,6 +179,8 @@ static int l_modify(lua_State *L)
 			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
 }
 
+/*** The kernel's id of the event, which samples have.
+ * @treturn integer @fails */
 static int l_id(lua_State *L)
 {
 	uint64_t id = 0;
@@ -178,6 +192,8 @@ static int l_id(lua_State *L)
 	return 1;
 }
 
+/*** The file descriptor, for other event loops: see `Event:poll`. The event owns it.
+ * @treturn integer */
 static int l_fd(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);
@@ -188,6 +204,8 @@ static int l_fd(lua_State *L)
 	return 1;
 }
 
+/*** Whether the event is open.
+ * @treturn boolean */
 static int l_is_open(lua_State *L)
 {
 	lua_pushboolean(L, to_event(L, 1)->fd >= 0);

@@ -192,8 +192,16 @@ struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e)
 	return e->layouts.list[l->index];
 }
 
-/* ev:read_record([timeout [, into]]): a Record. into: a Record to overwrite instead of making a new one. Upvalues: Event's and
- * Record's metatables. */
+/*** @classmod Event */
+
+/*** The next record of the event's ring.
+ * @tparam[opt=0] number timeout seconds to wait for one; math.huge waits for ever
+ * @tparam[opt] Record into a Record to use again: it is filled anew and returned if it has room
+ * @treturn Record
+ * @fails "ETIMEDOUT"; "EPIPE" when the watched process has ended and all is read; "ECANCELED" when the reader was woken;
+ * "EBADMSG" for damaged bytes, after which reading goes on
+ * @raise if the event is not mapped */
+/* Upvalues: Event's and Record's metatables. */
 static int l_read_record(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped_event(L, 1, pb_test_as(L, 1, lua_upvalueindex(1)));
@@ -205,7 +213,10 @@ static int l_read_record(lua_State *L)
 	return read_record(L, e, deadline, into, lua_upvalueindex(2));
 }
 
-/* ev:read_raw([timeout]): the bytes of one record. */
+/*** The bytes of the next record, as the kernel wrote them: see `Event:kernel_attr`.
+ * @tparam[opt=0] number timeout seconds to wait for one
+ * @treturn string @fails as `Event:read_record`
+ * @raise if the event is not mapped */
 static int l_read_raw(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
@@ -221,7 +232,9 @@ static int l_read_raw(lua_State *L)
 	return 1;
 }
 
-/* ev:drain(): the bytes of all whole records in the ring now, "" if there are none. */
+/*** The bytes of all whole records that are in the ring now.
+ * @treturn string "" if there is none @fails "EBADMSG" for a damaged ring
+ * @raise if the event is not mapped */
 static int l_drain(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);

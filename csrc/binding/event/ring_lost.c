@@ -95,9 +95,15 @@ static uint64_t ring_lost(struct pb_event *e, int *known)
 	return sum + e->ring.lost_samples;
 }
 
-/* ev:lost(): how many records of this event were lost. Second value: {records=, samples=, damaged=, kernel=, ring=, at_least=}:
- * the sums of the lost and lost_samples records that were read from its ring; the bytes dropped as damaged; the kernel's count;
- * the loss of all events that write into its ring, if there are several; true if the number is a lower bound. */
+/*** @classmod Event */
+
+/*** How many records of this event were lost because a ring was full, including those of children that inherited it. The number is
+ * exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records, which they write
+ * when there is room again. `reset` does not clear the number. It can still be asked after `close`.
+ * @treturn integer
+ * @treturn table parts: `records` and `samples`, the sums of the `lost` and `lost_samples` records that were read; `damaged`,
+ * bytes that could not be decoded; `kernel`, the kernel's count; `ring`, the loss of all events that write into this ring, if
+ * there are several; `at_least`, true if the number is a lower bound */
 static int l_lost(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");

@@ -60,10 +60,14 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 	return r < 0 ? r : pf_layouts_bind(&target->layouts, id, (uint32_t)r);
 }
 
-/* ev:set_output(target): write into target's ring from now on; nil: into its own again. To tell the events' records apart, both
- * need sample_type "identifier" (or "id" at the same position), and sample_id_all if either writes more than samples or the
- * layouts of their records differ. An event that only counts writes nothing, and needs no id. The read_format matters only for
- * events that sample "read". */
+/*** @classmod Event */
+
+/*** Write records into another event's ring from now on; with nil into its own again. Both need sample_type "identifier" (or
+ * "id" at the same position), and sample_id_all if either writes more than samples or the layouts of their records differ (the
+ * read_format changes the layout only of events that sample "read"). An event that only counts writes nothing, and needs no id.
+ * @tparam ?Event target a mapped event of the same thread or CPU; it stays alive as long as others write into its ring
+ * @treturn boolean true @fails "EINVAL" for an event of another thread, CPU or clock
+ * @raise if the records could not be told apart, or the event has a ring */
 static int l_set_output(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1), *target = NULL;
@@ -111,18 +115,25 @@ static int pause(lua_State *L, unsigned long on, const char *name)
 	return pb_result(L, r, name);
 }
 
+/*** Stop writing records, which are counted as lost, until `resume_output`.
+ * @treturn boolean true @fails "EINVAL" if the event has no ring */
 static int l_pause_output(lua_State *L)
 {
 	return pause(L, 1, "pause_output");
 }
 
+/*** Write records again.
+ * @treturn boolean true @fails as `pause_output` */
 static int l_resume_output(lua_State *L)
 {
 	return pause(L, 0, "resume_output");
 }
 
-/* ev:read_aux(rec) or ev:read_aux(offset, size): the bytes of the aux area that an aux record announces. Their space, and
- * that of all bytes before them, is then given back to the kernel. */
+/*** The bytes of the AUX area that an aux record tells of. Their place, and that of all before them, goes back to the kernel.
+ * @tparam Record|integer record of type "aux"; or an offset in bytes
+ * @tparam[opt] integer size in bytes, after an offset
+ * @treturn string @fails "ENODATA" if the area does not have them any more
+ * @raise if the event was not mapped with aux_pages */
 static int l_read_aux(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);

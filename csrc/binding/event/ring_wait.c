@@ -142,15 +142,22 @@ static int open_pipe(struct pb_event *e)
 	return 0;
 }
 
-/* ev:wake(): end the waiting read, or else the next one, with "ECANCELED"; an iterator ends. */
+/*** @classmod Event */
+
+/*** End the read of this event that waits, or else the next one. That read returns nil, a message and "ECANCELED", even if there
+ * is a record, and removes no record; `poll` returns the same; an iterator ends. For hooks, signal handlers and coroutines of
+ * this Lua state; other states and threads use `Event:wake_fd`.
+ * @since 0.2.0 */
 static int l_wake(lua_State *L)
 {
 	pb_ring_event(L, 1)->woken = 1;
 	return 0;
 }
 
-/* ev:wake_fd(): a descriptor. Writing a byte to it does the same as wake, from any thread and any signal handler. The event
- * closes it. Or nil, message, code. */
+/*** A descriptor for code that cannot call `Event:wake`: writing a byte into it does the same. Other threads and Lua states call
+ * `perf.wake`; a signal handler in C may call write(2). The event owns the descriptor and closes it.
+ * @treturn integer @fails
+ * @since 0.2.0 */
 static int l_wake_fd(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1);
@@ -297,7 +304,10 @@ static int waited(lua_State *L, int r)
 	return 1;
 }
 
-/* ev:poll([timeout]): true if there is a record. */
+/*** Wait until there is a record.
+ * @tparam[opt=0] number timeout seconds
+ * @treturn boolean true @fails as `Event:read_record`
+ * @raise if the event is not mapped */
 static int l_poll(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped(L, 1);
@@ -305,12 +315,17 @@ static int l_poll(lua_State *L)
 	return waited(L, pb_await_one(L, e, pb_check_deadline(L, 2)));
 }
 
+/*** Whether a record can be read without waiting.
+ * @treturn boolean
+ * @raise if the event is not mapped */
 static int l_has_record(lua_State *L)
 {
 	lua_pushboolean(L, pf_ring_ready(&pb_check_mapped(L, 1)->ring));
 	return 1;
 }
 
+/*** Whether the event has a ring.
+ * @treturn boolean */
 static int l_is_mapped(lua_State *L)
 {
 	lua_pushboolean(L, pb_ring_event(L, 1)->ring.map != NULL);

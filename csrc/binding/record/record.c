@@ -245,7 +245,24 @@ static int l_in_lua(lua_State *L)
 	return lua_gettop(L);
 }
 
-/* rec:bytes(): as the kernel wrote them. */
+/*** What the kernel wrote into an event's ring, or perf into a file. It has the fields of its type under the kernel's names
+ * (`rec.type`, `rec.ip` ...); one that it does not have is nil. A field is made when it is asked for: take one that is a table
+ * once, not in a loop. It prints as one line, as perf script does. doc/record.md lists the fields of each type. Beside what
+ * perf_event_open(2) lists there are the fields here.
+ * @classmod Record
+ * @tfield string type the type's name in lower case; "unknown" for one newer than this module (then `type_id` and `body`)
+ * @tfield string event the label of the event that wrote it
+ * @tfield integer event_id its id, where sample_type has "id" or "identifier"
+ * @tfield string cpu_mode "kernel", "user", "hypervisor", "guest_kernel", "guest_user" or "unknown"
+ * @tfield boolean exact_ip whether `ip` is the instruction itself
+ * @tfield {integer,...} callchain addresses only
+ * @tfield table callchain_contexts from which index on the addresses are "kernel", "user" ...
+ * @tfield table raw_fields a tracepoint's fields by name; nil when the record has no raw bytes or their format is not known
+ * @tfield string raw the bytes; `user_stack`, `aux`, `old` and `new` too
+ * @tfield string build_id hexadecimal digits, as `tag` */
+
+/*** The record as the kernel wrote it.
+ * @treturn string */
 static int l_bytes(lua_State *L)
 {
 	const struct pb_record *r = check_record(L, 1);
@@ -254,7 +271,8 @@ static int l_bytes(lua_State *L)
 	return 1;
 }
 
-/* rec:info(): the table given with the event's attr: label, attr ... */
+/*** What is known of the event that wrote it.
+ * @treturn table `{label=, attr=, ...}` */
 static int l_info(lua_State *L)
 {
 	check_record(L, 1);

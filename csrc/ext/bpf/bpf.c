@@ -163,6 +163,10 @@ static int l_load(lua_State *L)
 	return 1;
 }
 
+/*** The programs and maps of a BPF object file.
+ * @classmod BpfObject */
+
+/*** Close the object. The kernel keeps a program that an event runs. Idempotent. */
 /* The programs' tables may outlive the object: remove their descriptors, which are closed with it. */
 static int l_close(lua_State *L)
 {
@@ -241,7 +245,10 @@ static void push_program(lua_State *L, int object, const struct bpf_program *p)
 	}
 }
 
-/* obj:program(name) */
+/*** A program.
+ * @tparam string name
+ * @treturn table `{name=, type=, section=, fd=, id=, object=}`, without `fd` once the object is closed
+ * @raise for an unknown name */
 static int l_program(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);
@@ -250,7 +257,8 @@ static int l_program(lua_State *L)
 	return 1;
 }
 
-/* obj:programs(): array, in the file's order */
+/*** All programs, in the file's order.
+ * @treturn {table,...} as `program` */
 static int l_programs(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);
@@ -265,7 +273,10 @@ static int l_programs(lua_State *L)
 	return 1;
 }
 
-/* obj:map(name) */
+/*** A map.
+ * @tparam string name
+ * @treturn BpfMap
+ * @raise for an unknown name */
 static int l_map(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);
@@ -274,7 +285,8 @@ static int l_map(lua_State *L)
 	return 1;
 }
 
-/* obj:maps(): array of the results of map:info() */
+/*** All maps.
+ * @treturn {table,...} as `BpfMap:info` */
 static int l_maps(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);
@@ -308,6 +320,8 @@ static int l_set_max_entries(lua_State *L)
 	return pb_result(L, bpf_map__set_max_entries(m, (uint32_t)n), "set_max_entries");
 }
 
+/*** Whether the object is open.
+ * @treturn boolean */
 static int l_is_open(lua_State *L)
 {
 	lua_pushboolean(L, to_object(L, 1)->obj != NULL);

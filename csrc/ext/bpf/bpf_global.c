@@ -67,7 +67,10 @@ static void check(lua_State *L, const struct px_bpf *o, struct variable *v)
 		luaL_argerror(L, 2, lua_pushfstring(L, "no global variable '%s' in this BPF object", name));
 }
 
-/* obj:global(name): its value; an unsigned integer for 1, 2, 4 and 8 bytes, otherwise a string */
+/*** The value of a global variable.
+ * @function BpfObject:global
+ * @tparam string name
+ * @treturn integer|string of 1, 2, 4 and 8 bytes an unsigned integer, else its bytes @fails */
 int px_bpf_global(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);
@@ -110,7 +113,11 @@ static int write_loaded(const struct variable *v, const void *bytes)
 	return 0;
 }
 
-/* obj:set_global(name, value): true. Constants (.rodata) only before loading. */
+/*** Set a global variable; constants (.rodata) only by the options of `perf.bpf.load`.
+ * @function BpfObject:set_global
+ * @tparam string name
+ * @tparam integer|string value as `global` returns it
+ * @treturn boolean true @fails */
 int px_bpf_set_global(lua_State *L)
 {
 	struct px_bpf *o = px_bpf_check(L, 1);

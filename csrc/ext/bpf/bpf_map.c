@@ -188,7 +188,13 @@ static int map_fail(lua_State *L, int r, const char *what)
 	return pb_fail(L, r, "%s", what);
 }
 
-/* map:get(key): the value; nil, message, "ENOENT" for a missing key */
+/*** A map of a BPF object. Keys and values of 4 and 8 bytes are integers, others strings of their size; a per-CPU map has an
+ * array of values, `[1]` for CPU 0. Descriptors (an Event, a program) can be put into a map that is made for them.
+ * @classmod BpfMap */
+
+/*** The value of a key.
+ * @tparam integer|string key
+ * @treturn integer|string|table @fails "ENOENT" for a key that is not there */
 static int l_get(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -225,7 +231,10 @@ static void push_fd_of(lua_State *L, const struct map *m, int arg)
 	}
 }
 
-/* map:set(key, value): true. A single value for a per-CPU map is set on each CPU. */
+/*** Set the value of a key.
+ * @tparam integer|string key
+ * @tparam any value integer, string, or for a map per CPU an array, or one value for every CPU; an Event or a program
+ * @treturn boolean true @fails */
 static int l_set(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -252,7 +261,9 @@ static int l_set(lua_State *L)
 	return 1;
 }
 
-/* map:delete(key): true; nil, message, "ENOENT" for a missing key, "EINVAL" for arrays. */
+/*** Remove a key.
+ * @tparam integer|string key
+ * @treturn boolean true @fails "ENOENT" for a key that is not there, "EINVAL" for an array */
 static int l_delete(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -294,7 +305,10 @@ static int next_pair(lua_State *L)
 	return 2;
 }
 
-/* map:pairs(). If a key is deleted while the keys are collected, the kernel starts again from the first key. So each key is kept only
+/*** Iterate over keys and values; each key comes once.
+ * @treturn function iterator
+ * @raise if the map cannot be read */
+/* If a key is deleted while the keys are collected, the kernel starts again from the first key. So each key is kept only
  * once, and the number of steps is bounded. */
 static int l_pairs(lua_State *L)
 {
@@ -337,7 +351,8 @@ static int l_pairs(lua_State *L)
 	return 1;
 }
 
-/* map:info() */
+/*** The type and the sizes of the map.
+ * @treturn table `{name=, type=, key_size=, value_size=, max_entries=, id=}` in bytes */
 static int l_info(lua_State *L)
 {
 	pb_check(L, 1, MAP, "BPF map");
@@ -346,7 +361,8 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
-/* map:fd() */
+/*** The file descriptor, which the object owns.
+ * @treturn integer */
 static int l_fd(lua_State *L)
 {
 	lua_pushinteger(L, check_map(L, 1)->fd);

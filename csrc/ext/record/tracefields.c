@@ -28,6 +28,10 @@ struct px_format *px_check_format(lua_State *L, int i)
 	return f;
 }
 
+/*** A parsed format file, which `perf.tracefields.parse` returns.
+ * @classmod TraceFormat */
+
+/*** Give the memory back. Idempotent. */
 static int l_close(lua_State *L)
 {
 	struct px_format *f = to_format(L, 1);
@@ -145,7 +149,9 @@ static void push_field(lua_State *L, const struct px_format *f, const struct px_
 	}
 }
 
-/* format:decode(raw): {name = value}; nil, message, "EBADMSG" if a field reaches beyond raw */
+/*** Decode a record's raw data.
+ * @tparam string raw the bytes
+ * @treturn table `{name = value}` @fails "EBADMSG" when a field is not all in raw */
 static int l_decode(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);
@@ -166,7 +172,8 @@ static int l_decode(lua_State *L)
 	return 1;
 }
 
-/* format:fields(): array of {name=, type=, offset=, size=, signed=, dynamic=, common=}, in the format's order */
+/*** The fields, in the format's order.
+ * @treturn {table,...} `{name=, type=, offset=, size=, signed=, dynamic=, common=}`, offset and size in bytes */
 static int l_fields(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);
@@ -199,7 +206,10 @@ static int l_fields(lua_State *L)
 	return 1;
 }
 
-/* format:name(): name, system, id */
+/*** The tracepoint that it is of.
+ * @treturn string its name
+ * @treturn string its group
+ * @treturn integer its id */
 static int l_name(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);

@@ -156,7 +156,10 @@ void px_free_text(struct px_format *f)
 	f->event = NULL;
 }
 
-/* format:text(raw): the record as text, by the kernel's print fmt; nil, message, code */
+/*** What the kernel's print fmt makes of a record's raw data.
+ * @function TraceFormat:text
+ * @tparam string raw the bytes
+ * @treturn string @fails */
 int px_format_text(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);

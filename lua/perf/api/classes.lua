@@ -1,7 +1,6 @@
---- The methods of the objects that the public functions return, as plain data.
+-- The methods of the objects that the public functions return, as plain data.
 --
 -- Each class has its name in `class`, a `summary`, and a row {name, arguments, summary} for each public method.
--- @module perf.api.classes
 return {
   { class = "Counts", summary = "What a measurement counted; counts[label] is a count, ipairs gives entries.",
     { "metrics", "()", "Ratios that the counted events allow, such as ipc." },

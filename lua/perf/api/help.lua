@@ -1,5 +1,4 @@
---- perf.help: the rows of perf.api and perf.api.classes as text.
--- @module perf.api.help
+-- perf.help: the rows of perf.api and perf.api.classes as text.
 local api = require "perf.api"
 local argument = require "perf.base.argument"
 local classes = require "perf.api.classes"
@@ -91,7 +90,7 @@ local function by_value(value)
   return page_of(best)
 end
 
---- What `help` prints.
+-- What `help` prints.
 function M.text(what)
   if what == nil then return overview() end
   return (type(what) == "string" and by_name or by_value)(what)
@@ -101,8 +100,8 @@ end
 --
 --     perf.help()  perf.help "measure"  perf.help "data"  perf.help "Event"  perf.help(event)
 --
--- @function perf.help
--- @param[opt] what the name, or the thing itself
+-- @tparam[opt] any what the name, or the thing itself
+-- @since 0.2.0
 function M.help(what)
   print(M.text(what))
 end

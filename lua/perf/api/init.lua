@@ -1,8 +1,7 @@
---- The public functions as plain data. `perf` is filled from these rows; `perf.help` and the reference read them.
+-- The public functions as plain data. `perf` is filled from these rows; `perf.help` and the reference read them.
 --
 -- A group is what one module has: `module`, without "perf.", and a row {name, arguments, summary} for each function. A group with
 -- a `name` is reached as perf.NAME and has a `summary` of its own. The methods of objects are in perf.api.classes.
--- @module perf.api
 return {
   { module = "measure",
     { "measure", "([events,] fn, ...)", "Run a function; return Counts of what it caused, then its results." },

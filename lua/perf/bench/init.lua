@@ -135,13 +135,24 @@ local function places(candidate)
   return list, first.source
 end
 
+--- What `perf.bench` found: an array, one row an event in the order asked, also by label: `stats["page-faults"]`. A row is
+-- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
+-- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
+-- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
+-- statistics; `note` says what was left out of the counts (the kernel's part, for want of permission). It prints as a table.
+-- @type Stats
+-- @tfield table wall such a row of the wall time
+-- @tfield integer n runs
+-- @tfield integer batch calls in a run
+-- @tfield string source as in `Counts`
+-- @tfield table overhead what was taken off, per call, by label
 local Stats = {}
 local Stats_class = class(Stats)
 Stats_class.__name = "perf.Stats"
 Stats_class.__tostring = text.bench
 
 --- Everything as plain tables.
--- @treturn table `{n=, batch=, source=, wall=, events={...}, overhead={[label]=}}`; a row has the fields of `bench`'s rows, with
+-- @treturn table `{n=, batch=, source=, wall=, events={...}, overhead={[label]=}}`; a row has the fields of `Stats`' rows, with
 -- `ci={lo=, hi=, level=}`
 function Stats:totable()
   local t = { n = self.n, batch = self.batch, source = self.source, wall = plain_row(self.wall), events = {},
@@ -155,20 +166,16 @@ end
 function Stats:json() return json.encode(self:totable()) end
 
 --- Run a function many times and tell what one call costs.
--- @tparam[opt] string|table events as in `measure`; without it the best that the machine has
+-- @function perf.bench
+-- @tparam[opt] string|table events as in `perf.measure`; without it the best that the machine has
 -- @tparam function fn called without arguments; its error is raised unchanged
--- @tparam[opt] table opts `repeats`: runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3
--- seconds, but 7 at least); `min_time`: seconds that a run lasts at least, by calling fn several times in it (default
--- 0.005; 0: one call a run); `warmup`: runs before those that count (default 2); `seed`: of the random order of runs
--- (default 1)
--- @treturn[1] Stats an array, one row an event in the order asked, also by label: `stats["page-faults"]`. A row is
--- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
--- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
--- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
--- statistics; `note` says what was left out of the counts (the kernel's part, for want of permission). `stats.wall` is such
--- a row of the wall time. `stats.n`: runs; `stats.batch`: calls in a run; `stats.source` as in Counts; `stats.overhead[label]`:
--- what was taken off, per call. tostring gives a table; `:totable()`, `:json()`
--- @treturn[2] nil, message, code when the machine refuses an event
+-- @tparam[opt] table opts
+-- @tparam[opt] integer opts.repeats runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3 seconds, but
+-- 7 at least)
+-- @tparam[opt=0.005] number opts.min_time seconds that a run lasts at least, by calling fn several times in it; 0: one call a run
+-- @tparam[opt=2] integer opts.warmup runs before those that count
+-- @tparam[opt=1] integer opts.seed of the random order of runs
+-- @treturn Stats @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range
 function M.bench(...)
   local events, fn, opts = ...
@@ -287,6 +294,20 @@ local function judge(found, least)
   return #asked
 end
 
+--- What `perf.compare` found: an array, one row an event in the order asked, also by label. A row is `{label=, unit=,
+-- candidates={[name]=}}`, where each candidate has the fields of the rows of `Stats`, and those that are not the baseline also
+-- `ratio` to it (the median of the rounds' own ratios; nil where the baseline's median is not above 0) with `ratio_ci={lo, hi,
+-- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict`
+-- ("1.32x slower, sure", "no difference seen", "within 1 %", "too few rounds to tell", "not counted"). It prints as a table.
+-- @type Comparison
+-- @tfield table wall such a row of the wall time
+-- @tfield {string,...} names the baseline, then the others
+-- @tfield string baseline
+-- @tfield integer n rounds
+-- @tfield table batch calls in a run, by name
+-- @tfield string source as in `Counts`
+-- @tfield number least the option
+-- @tfield integer comparisons how many were made
 local Comparison = {}
 local Comparison_class = class(Comparison)
 Comparison_class.__name = "perf.Comparison"
@@ -347,18 +368,17 @@ end
 
 --- Run functions in turns and tell which of their differences are real.
 -- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
--- @tparam[opt] table opts `events`: as in `measure`; `baseline`: the name of the one that the others are compared with
--- (default: an array's first; else the one that is named baseline, base, old or before; else the first by name); `least`:
--- the share that a difference must have to be called one (default 0.01); `repeats`: rounds, 1 or more (default: 30, fewer
--- of slow functions, so that it takes about 6 seconds, but 12 at least); `warmup`, `min_time` and `seed` as in `bench`
--- @treturn[1] Comparison an array, one row an event in the order asked, also by label, and `.wall`. A row is `{label=, unit=,
--- candidates={[name]=}}`, where each candidate has the fields of `bench`'s rows, and those that are not the baseline also
--- `ratio` to it (the median of the rounds' own ratios; nil where the baseline's median is not above 0) with `ratio_ci={lo, hi,
--- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict`
--- ("1.32x slower, sure", "no difference seen", "within 1 %", "too few rounds to tell", "not counted"). `names`: the baseline,
--- then the others; `baseline`; `n`: rounds; `batch[name]`: calls in a run; `source`; `least`; `comparisons`: how many were
--- made. tostring gives a table; `:rule()`, `:totable()`, `:json()`
--- @treturn[2] nil, message, code when the machine refuses an event
+-- @tparam[opt] table opts
+-- @tparam[opt] string|table opts.events as in `perf.measure`
+-- @tparam[opt] string opts.baseline the name of the one that the others are compared with (default: an array's first; else the
+-- one that is named baseline, base, old or before; else the first by name)
+-- @tparam[opt=0.01] number opts.least the share that a difference must have to be called one
+-- @tparam[opt] integer opts.repeats rounds, 1 or more (default: 30, fewer of slow functions, so that it takes about 6 seconds,
+-- but 12 at least)
+-- @tparam[opt] integer opts.warmup as in `perf.bench`
+-- @tparam[opt] number opts.min_time seconds, as in `perf.bench`
+-- @tparam[opt] integer opts.seed as in `perf.bench`
+-- @treturn Comparison @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
 function M.compare(candidates, opts)
   opts = check_options(opts, 2, COMPARE)

@@ -16,14 +16,6 @@
 -- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`). A 0 there hides the hit from the events
 -- of every program on the machine: return 1 for tasks that are not yours.
 --
--- Object: `program(name)`, `programs()`, `map(name)`, `maps()`, `global(name)`, `set_global(name, value)`, `is_open()`,
--- `close()`. A program is a table `{name=, type=, section=, fd=, id=, object=}` without `fd` once the object is closed;
--- the kernel keeps a program that an event runs.
---
--- Map: `get(key)`, `set(key, value)`, `delete(key)`, `pairs()`, `info()`, `fd()`. Keys and values of 4 and 8 bytes are
--- integers, others strings of their size; a per-CPU map has an array of values, `[1]` for CPU 0. Descriptors (an Event, a
--- program) can be put into a map that is made for them.
---
 -- libbpf raises this process's limit of locked memory on kernels before 5.11, which count maps against it.
 -- @module perf.bpf
 local every = require "perf.base.pairs"
@@ -76,12 +68,14 @@ local function apply(what, fn, obj, name, value)
 end
 
 --- Load a BPF object file: its maps are made and its programs verified.
--- @string path what `clang -O2 -g -target bpf -c` made
--- @tab[opt] opts `max_entries`: {map = n}, other sizes than the file's; `globals`: {variable = value}, set before the
--- programs are verified, so also constants (`const volatile`); `programs`: array of the names to load, the others are
--- left out
--- @treturn Object or nil, message (with libbpf's and the verifier's words), code. Raises for a name in opts that the file
--- does not have.
+-- @tparam string path what `clang -O2 -g -target bpf -c` made
+-- @tparam[opt] table opts
+-- @tparam[opt] table opts.max_entries `{map = n}`, other sizes than the file's
+-- @tparam[opt] table opts.globals `{variable = value}`, set before the programs are verified, so also constants (`const
+-- volatile`)
+-- @tparam[opt] {string,...} opts.programs the names to load, the others are left out
+-- @treturn BpfObject @fails with libbpf's and the verifier's words
+-- @raise for a name in opts that the file does not have
 function M.load(path, opts)
   if type(path) ~= "string" then
     error(("bad argument #1 to 'load' (string expected, got %s)"):format(type(path)), 2)

@@ -18,6 +18,16 @@ local format = require "perf.base.format"
 
 local M = {}
 
+--- What a measurement counted. `counts[label]` is the count, scaled to the whole time if the event shared its counter; nil if it
+-- never counted. The label is the name as asked for; a modifier may be left off if that is unambiguous. ipairs gives an entry
+-- for each event, in the order asked: `label`; `value`, `raw` (not scaled), in `unit` ("ns" for times); `enabled_ns`,
+-- `running_ns`; `id`; `why`: the reason if there is no value, or what it leaves out.
+--
+-- `a - b`, `a + b` (of the same events), `c * n`, `c / n`, `-c` and `==` work on raw counts and times, and scale once at the end;
+-- a sum can begin with 0 (`*`, `-c` and `==` since 0.2.0). tostring gives a table like that of perf stat.
+-- @type Counts
+-- @tfield integer wall_ns the time elapsed
+-- @tfield string source "hardware", "software" or "rusage"
 local methods = {}
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -292,7 +302,7 @@ local function check_self(v, method)
 end
 
 --- Ratios that the counted events allow.
--- @return table with those of these that can be told: `ipc` (instructions per cycle), `branch_miss_rate` and
+-- @treturn table with those of these that can be told: `ipc` (instructions per cycle), `branch_miss_rate` and
 -- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table
 -- of each event's rate by label, over the CPU time where that was counted and the wall time otherwise
 function methods:metrics()
@@ -315,7 +325,7 @@ function methods:metrics()
 end
 
 --- Everything as plain tables.
--- @return {wall_ns=, source=, counts={[label]=value}, events={entry, ...}}
+-- @treturn table `{wall_ns=, source=, counts={[label]=value}, events={entry, ...}}`
 function methods:totable()
   check_self(self, "totable")
   local t = { wall_ns = self.wall_ns, source = self.source, counts = {}, events = {} }
@@ -327,6 +337,7 @@ function methods:totable()
 end
 
 --- The table of `totable` as JSON text; integers keep all their digits.
+-- @treturn string
 function methods:json()
   return json.encode(methods.totable(check_self(self, "json")))
 end

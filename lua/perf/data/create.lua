@@ -70,14 +70,18 @@ local function check(opts)
   return events, features, mode, build_ids
 end
 
+--- A perf.data file that is being written. If it is not closed, perf reads it with a warning, without the header's features.
+-- @type DataWriter
 local Writer = {}
 Writer.__index = Writer
 Writer.__close = function(w) w:close() end
 Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) end
 
---- Writes a record: a Record of any file or ring, or a string of one or more whole records as the kernel lays them out. What only
--- the front of a file tells (`header_attr` and its like, from a pipe) is taken in and not written as a record.
--- @return true; or nil, message, code ("ENOSPC" ...). Raises for a string that is no whole records.
+--- Write a record. What only the front of a file tells (`header_attr` and its like, from a pipe) is taken in and not written as a
+-- record.
+-- @tparam Record|string record a Record of any file or ring; or one or more whole records as the kernel lays them out
+-- @treturn boolean true @fails "ENOSPC" ...
+-- @raise for a string that is no whole records
 function Writer:write(record)
   if self._closed then blame.method("write", "the perf.data writer is closed", 1) end
   local writer, layout = self._writer, packed and packed.is(record) and packed.layout(record) or nil
@@ -85,13 +89,17 @@ function Writer:write(record)
   return ok, message, code
 end
 
---- Writes what follows an `auxtrace` record, in one or more parts: as many bytes as its `data_size` says.
+--- Write what follows an `auxtrace` record, in one or more parts: as many bytes as its `data_size` says.
+-- @tparam string bytes
+-- @treturn boolean true @fails
 function Writer:payload(bytes)
   local ok, message, code = blame.call("payload", self._writer.payload, self._writer, bytes)
   return ok, message, code
 end
 
---- How much was written: {samples, records, lost (as `lost_samples` records say, or where there are none `lost` records), bytes}.
+--- How much was written.
+-- @treturn table `{samples=, records=, lost=, bytes=}`: `lost` as `lost_samples` records say, or where there are none `lost`
+-- records
 function Writer:stats()
   local s = self._writer:state()
   return {samples = s.samples, records = s.records, lost = s.lost_samples ~= 0 and s.lost_samples or s.lost, bytes = s.bytes}
@@ -112,10 +120,8 @@ local function finish(w)
   return w._writer:finish(features)
 end
 
---- Ends the file: what the header tells is written now. Idempotent. A writer that is only forgotten leaves a file that perf reads
--- with a warning, without the header's features.
--- @return true; or nil, message, code: the file is incomplete ("ENOSPC" ...); "ECHILD" in the child of a fork, which writes
--- nothing
+--- End the file: what the header tells is written now. Idempotent.
+-- @treturn boolean true @fails the file is incomplete: "ENOSPC" ...; "ECHILD" in the child of a fork, which writes nothing
 function Writer:close()
   if self._closed then return true end
   self._closed = true
@@ -131,22 +137,22 @@ function Writer:close()
   return true
 end
 
---- Creates a perf.data file that perf report, perf script and perf buildid-list read.
--- @param path its name
--- @param opts `events`: an array of event names, attr tables, open Events, or entries {attr, ids, name} such as a file's
---   `attrs`; samples of several events are told apart by the ids, so each has to have its own then.
---   Features by name (see `perf.data.open`); those that are not given are read from this machine, false leaves one out:
---   `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`, `cpuid`, `total_mem`, `cmdline`, `cpu_topology`,
---   `numa_topology`, `pmu_mappings`, `cache`; from the events `event_desc`; from the records `sample_time`, `auxtrace` and
---   `build_id` (of what was mapped, read from the files themselves; `build_ids = false` leaves it out).
---   `features`, a table of them, says that the records are another machine's, as when copying a file: then nothing is read
---   from this one.
---   `mode`: "replace" (default) removes a file or symbolic link of that name and makes a new file that only its owner can read;
---   "exclusive" fails where there is one; "overwrite" writes into what is there, following links.
--- @return a Writer with `write`, `payload`, `stats` and `close`; or nil, message, code
+--- Create a perf.data file that perf report, perf script and perf buildid-list read.
+-- @function perf.data.create
+-- @tparam string path its name
+-- @tparam table opts the options here, and features by name: `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`,
+-- `cpuid`, `total_mem`, `cmdline`, `cpu_topology`, `numa_topology`, `pmu_mappings`, `cache` (read from this machine if not given;
+-- false leaves one out); from the events `event_desc`; from the records `sample_time`, `auxtrace` and `build_id`
+-- @tparam table opts.events an array of event names, attr tables, open Events, or entries `{attr, ids, name}` such as a file's
+-- `attrs`; samples of several events are told apart by the ids, so each has to have its own then
+-- @tparam[opt] table opts.features a table of features, of another machine, as when copying a file: nothing is read from this one
+-- @tparam[opt] boolean opts.build_ids false leaves out the build ids of what was mapped, which are read from the files themselves
+-- @tparam[opt="replace"] string opts.mode "replace" removes a file or symbolic link of that name and makes a new file that only
+-- its owner can read; "exclusive" fails where there is one; "overwrite" writes into what is there, following links
+-- @treturn DataWriter @fails
 -- @usage local w = assert(perf.data.create("out.data", {events = file.attrs, features = file.features}))
---   for rec in file:records() do assert(w:write(rec)) end
---   assert(w:close())
+-- for rec in file:records() do assert(w:write(rec)) end
+-- assert(w:close())
 function data_create.create(path, opts)
   blame.path(path, "create", 1)
   local events, features, mode, build_ids = check(opts)

@@ -21,6 +21,20 @@ if require "perf.base.compiled".ffi then require "perf.record.cdata" end
 
 local data = {}
 
+--- An open perf.data file. On Lua 5.4 `local file <close>` closes it.
+-- @type DataFile
+-- @tfield string path its name
+-- @tfield table header `version` (1 or 2), `endian` ("little" or "big"), `pipe`, `unfinished` (its recorder was killed),
+-- `data_offset`, `data_size`, and every feature
+-- @tfield {table,...} attrs the events, each with `name`, `ids` (array), `attr` (table of perf_event_attr fields, which are
+-- fields of the entry too), `unit` and `scale`
+-- @tfield table features by perf's names: `hostname`, `osrelease`, `version`, `arch`, `cpudesc`, `cpuid` (strings), `total_mem`,
+-- `nrcpus` {available, online}, `cmdline` (array), `event_desc`, `build_id` (array of {pid, build_id, filename}), `cpu_topology`
+-- {cores, threads, dies, cpus}, `numa_topology`, `pmu_mappings` (array of {type, name}), `group_desc`, `auxtrace`, `cache`,
+-- `sample_time` {first, last}, `mem_topology`, `clockid`, `clock_data`, `dir_format`, `compressed`, `cpu_pmu_caps`, `pmu_caps`,
+-- `hybrid_topology`, `e_machine`; `branch_stack` and `stat` (true); and as plain bytes `tracing_data`, `bpf_prog_info`,
+-- `bpf_btf`, `cpu_domain_info`, `cln_size`
+-- @tfield table damaged the features that could not be read, with the reason
 local File = {}
 
 local function inner(file, method)
@@ -34,49 +48,54 @@ local function reading(file, method)
   return found
 end
 
---- What was wrong with the file so far: nil when nothing was.
--- A loop over `file:records()` leaves out damaged records where the place of the next one is known, and ends where it is
--- not: this tells of both.
--- @return the first error's message, its code ("EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built;
---   another errno's symbol), and how many errors there were
+--- What was wrong with the file so far. A loop over `records` leaves out damaged records where the place of the next one is
+-- known, and ends where it is not: this tells of both.
+-- @treturn ?string the first error's message; nil if nothing was wrong
+-- @treturn string its code: "EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built; another errno's name
+-- @treturn integer how many errors there were
 function File:error()
   local state, count = inner(self, "error"):state()
   if count == 0 then return nil end
   return state.message, state.code, count
 end
 
---- Iterates over the records from where the file was last read, to its end or to where nothing more can be made out.
+--- Iterate over the records from where the file was last read, to its end or to where nothing more can be made out.
+-- @treturn function iterator of Records
 -- @usage for rec in file:records() do ... end
---   assert(not file:error())
+-- assert(not file:error())
 function File:records()
   return reading(self, "records"):records()
 end
 
---- Iterates over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
+--- Iterate over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
 -- fast as `records`, for files of millions of samples.
--- @param type a Record's type: "sample", "mmap2" ...
--- @param ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
--- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end    -- i counts them; a field may be nil
+-- @tparam string type a Record's type: "sample", "mmap2" ...
+-- @tparam any ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
+-- @treturn function iterator of a number that counts from 1, and the fields, which may be nil
+-- @raise for an unknown type or field
+-- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end
 function File:each(type, ...)
   return reading(self, "each"):each(type, ...)
 end
 
 --- The next record.
--- @return a Record; or nil at the end; or nil, message, code. After "EBADMSG" the next call goes on with the next record
---   where its place is known, and returns nil where it is not.
+-- @treturn ?Record nil at the end
+-- @fails After "EBADMSG" the next call goes on with the next record where its place is known, and returns nil where it is not.
 function File:read_record()
   return reading(self, "read_record"):next()
 end
 
 --- What follows the record that was last read: the bytes of an `auxtrace` or `header_tracing_data` record, whose
 -- `data_size` says how many. What is not asked for is passed over.
--- @param n at most so many bytes; default 65536
--- @return string, or nil when there is no more; or nil, message, code
+-- @tparam[opt=65536] integer n at most so many bytes
+-- @treturn ?string nil when there is no more @fails
 function File:payload(n)
   return reading(self, "payload"):payload(n or 65536)
 end
 
---- How many records of types that this module does not know were passed over, and the last such type.
+--- How many records of types that this module does not know were passed over.
+-- @treturn integer
+-- @treturn integer the last such type
 function File:skipped()
   return inner(self, "skipped"):skipped()
 end
@@ -94,14 +113,16 @@ end
 --- How many samples the recording lost, according to the records that were read so far. Read the file to its end first: recorders
 -- that know the exact number (`perf.record`, perf 6.1) write it there, in `lost_samples` records. Older files have only the
 -- kernel's `lost` records, which the kernel writes only when there is room again.
--- @return the number; true if it is a lower bound
+-- @treturn integer
+-- @treturn boolean true if it is a lower bound
+-- @since 0.2.0
 function File:lost()
   local records, samples = inner(self, "lost"):lost()
   if counts_lost(self) and (samples ~= 0 or records == 0 and not rawget(self.header, "unfinished")) then return samples, false end
   return records + samples, true
 end
 
---- Closes the file. Records that were read stay.
+--- Close the file. Records that were read stay.
 function File:close()
   inner(self, "close"):close()
   self._closed = true
@@ -214,25 +235,9 @@ File.__index = File
 File.__close = function(file) file:close() end
 File.__tostring = function(file) return ("perf.data file: %s"):format(file.path) end
 
---- Opens a perf.data file.
---
--- The file's fields:
---
--- * `path`
--- * `header`: `version` (1 or 2), `endian` ("little" or "big"), `pipe`, `unfinished` (its recorder was killed), `data_offset`,
---   `data_size`, and every feature
--- * `attrs`: an array of the events, each with `name`, `ids` (array), `attr` (table of perf_event_attr fields, which are fields
---   of the entry too), `unit` and `scale`
--- * `features`, by perf's names: `hostname`, `osrelease`, `version`, `arch`, `cpudesc`, `cpuid` (strings), `total_mem`, `nrcpus`
---   {available, online}, `cmdline` (array), `event_desc`, `build_id` (array of {pid, build_id, filename}), `cpu_topology`
---   {cores, threads, dies, cpus}, `numa_topology`, `pmu_mappings` (array of {type, name}), `group_desc`, `auxtrace`, `cache`,
---   `sample_time` {first, last}, `mem_topology`, `clockid`, `clock_data`, `dir_format`, `compressed`, `cpu_pmu_caps`, `pmu_caps`,
---   `hybrid_topology`, `e_machine`; `branch_stack` and `stat` (true); and as plain bytes `tracing_data`, `bpf_prog_info`,
---   `bpf_btf`, `cpu_domain_info`, `cln_size`
--- * `damaged`: the features that could not be read, with why
---
--- @param path its name; "-" is standard input
--- @return the file; or nil, message, code: "EBADMSG" when it is no perf.data file or its front is damaged
+--- Open a perf.data file.
+-- @tparam string path its name; "-" is standard input
+-- @treturn DataFile @fails "EBADMSG" when it is no perf.data file or its front is damaged
 function data.open(path)
   blame.path(path, "open", 1)
   local raw, msg, code = core.data_open(path ~= "-" and path or nil)

@@ -415,26 +415,32 @@ local function record(self, argv)
     interrupted = self.interrupted, timed_out = self.timed_out}, Result)
 end
 
---- Records a command from its first instruction, or a process that runs already, with all threads and children, into a
+--- Record a command from its first instruction, or a process that runs already, with all threads and children, into a
 -- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT, SIGTERM,
 -- SIGHUP and SIGQUIT end the recording and not the caller, with the file whole. What was in the file before stays until the
 -- program runs.
--- @param what an array of a program and its arguments, a string for the shell, a process id, or -1: every process, until the
--- timeout or a signal
--- @param[opt] opts
---
--- * `events` names or attr tables; cycles, or cpu-clock without a PMU
--- * `freq` samples a second, or `period`, for every event that has neither of its own; without them 999 a second, and each
---   of tracepoints, probes and breakpoints
--- * `call_graph` true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for perf report to unwind
--- * `output` "perf.data"; `mode` and `build_ids` as for perf.data.create
--- * `during`: where a process or everyone is recorded, a program that is run meanwhile, as an array of its words; the recording
---   ends with it
--- * `timeout` seconds, after which the recording ends and a command is asked to
--- * `pages` of each CPU's ring, 128; `inherit` false: not the children (which a uprobe or a kprobe by name needs)
--- @return {path, samples, lost (samples lost because a ring was full; `samples` and `lost` are all), lost_records (of programs,
---   maps and processes), at_least (true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound),
---   bytes, status (exit status, 128 + a signal), signal, interrupted (a signal's number), timed_out}; or nil, message, code
+-- @tparam table|string|integer what an array of a program and its arguments, a string for the shell, a process id, or -1: every
+-- process, until the timeout or a signal
+-- @tparam[opt] table opts
+-- @tparam[opt] string|table opts.events names or attr tables (default: cycles, or cpu-clock without a PMU)
+-- @tparam[opt] integer opts.freq samples a second, or
+-- @tparam[opt] integer opts.period for every event that has neither of its own (default: 999 a second, and each of tracepoints,
+-- probes and breakpoints)
+-- @tparam[opt] boolean|string opts.call_graph true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for
+-- perf report to unwind
+-- @tparam[opt="perf.data"] string opts.output the file
+-- @tparam[opt] string opts.mode as for `perf.data.create`
+-- @tparam[opt] boolean opts.build_ids as for `perf.data.create`
+-- @tparam[opt] table opts.during where a process or everyone is recorded: a program that is run meanwhile, as an array of its
+-- words; the recording ends with it
+-- @tparam[opt] number opts.timeout seconds, after which the recording ends and a command is asked to
+-- @tparam[opt=128] integer opts.pages of each CPU's ring
+-- @tparam[opt=true] boolean opts.inherit false: not the children (which a uprobe or a kprobe by name needs)
+-- @treturn table `{path=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=, timed_out=}`: `lost`
+-- samples because a ring was full (`samples` and `lost` are all), `lost_records` of programs, maps and processes; `at_least`
+-- true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound; `status` the exit status, 128 + a
+-- signal; `interrupted` a signal's number
+-- @fails
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)
   local argv, pid = check_target(what)

@@ -1,8 +1,7 @@
---- What this kernel, this machine and this build can do, each asked by trying it.
+-- What this kernel, this machine and this build can do, each asked by trying it.
 --
 -- A row is true, false, or a string that says what it would take ("needs a PMU"); nil where it cannot be told without
 -- permission.
--- @module perf.doctor.features
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -10,11 +9,19 @@ local probe = require "perf.event.probe"
 
 local M = {}
 
+--- The value of kernel.perf_event_paranoid.
+-- @function perf.paranoid
+-- @treturn ?integer nil where the kernel has no perf events
+
+--- The most frames that a call chain can have: kernel.perf_event_max_stack.
+-- @function perf.max_stack
+-- @treturn ?integer
 M.paranoid, M.max_stack = host.paranoid, host.max_stack
 
 --- Whether this thread can open events at all, or one event.
--- @param[opt] event a name or attr table, as for `open`
--- @return true; or false and the reason
+-- @tparam[opt] string|table event a name or attr table, as for `perf.open`
+-- @treturn boolean
+-- @treturn ?string the reason, if it is false
 function M.supported(event)
   if event ~= nil then
     local ev, reason = require "perf.event.open".open(event)
@@ -142,7 +149,7 @@ local minimum = { bpf = " (libbpf 1.0 or newer)" }
 local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "libtraceevent-dev", pfm = "libpfm4-dev",
   zstd = "libzstd-dev" }
 
---- The parts of this module that stand on a library of their own.
+-- The parts of this module that stand on a library of their own.
 -- @return {bpf = true or what it would take, ...}
 function M.modules()
   local t = {}
@@ -250,8 +257,9 @@ end
 local known
 
 --- What works here: asked once, then remembered.
--- @param[opt] opts {refresh=true} to ask again
--- @return a table that prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,
+-- @tparam[opt] table opts
+-- @tparam[opt=false] boolean opts.refresh true to ask again
+-- @treturn table which prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,
 -- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, what it needs, or nil where it cannot be told),
 -- `pmu` ({present=, names=, counters=}), `software`, `tracefs`, `kprobe`, `uprobe`, `breakpoints`, `bpf`, `modules`
 function M.features(opts)

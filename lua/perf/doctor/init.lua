@@ -1,11 +1,7 @@
---- What works here, what does not, why, and what would change it.
---
---     print(perf.doctor())
---     for _, row in ipairs(perf.doctor()) do if row.ok == false then print(row.check, row.fix) end end
+-- What works here, what does not, why, and what would change it.
 --
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
 -- perf.doctor.build. A row's `ok` is true, false where something is to be gained, nil where there is nothing to judge.
--- @module perf.doctor
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -14,6 +10,10 @@ local M = {}
 local WIDE = 100
 local LABEL = 22
 
+--- What `perf.doctor` found: an array of `{check=, ok=, detail=, fix=}`; `ok` is true, false where something is to be gained, nil
+-- where there is nothing to judge; `fix` commands, one a line, or nil. It prints as a report of at most 100 columns (but for
+-- longer commands).
+-- @type DoctorReport
 local Report = {}
 Report.__index = Report
 
@@ -36,8 +36,10 @@ local marks = { [true] = "ok", [false] = "no" }
 local colours = { [true] = "\27[32m", [false] = "\27[31m" }
 
 --- The report as text.
--- @param[opt] opts {colour=true} for a terminal, {width=100}
--- @return string
+-- @tparam[opt] table opts
+-- @tparam[opt=false] boolean opts.colour true for a terminal
+-- @tparam[opt=100] integer opts.width columns
+-- @treturn string
 function Report:text(opts)
   opts = opts or {}
   local width, lines = opts.width or WIDE, {}
@@ -65,8 +67,11 @@ end
 Report.__tostring = function(report) return report:text() end
 
 --- Examine this machine, this process and this build. Takes some milliseconds and leaves nothing open.
--- @return array of {check=, ok=true|false|nil, detail=, fix= commands or nil, one a line}, which prints as a report of
--- at most 100 columns (but for longer commands); `:text{colour=true, width=}` prints it otherwise
+--
+--     print(perf.doctor())
+--     for _, row in ipairs(perf.doctor()) do if row.ok == false then print(row.check, row.fix) end end
+--
+-- @treturn DoctorReport
 function M.doctor()
   local report = setmetatable({}, Report)
   local release, machine = core.uname()

@@ -1,4 +1,5 @@
---- Group: events that the kernel counts over the same instants.
+--- Events that the kernel counts over the same instants. `#group` and `group[i]` are its Events, the leader first; it prints as a
+-- list of them. On Lua 5.4 `local g <close>` closes it.
 -- @classmod Group
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -70,7 +71,7 @@ end
 -- How often an Event was reset by itself.
 function M.resets(ev) return resets[ev] or 0 end
 
---- The read_format of every member.
+-- The read_format of every member.
 M.format = { "total_time_enabled", "total_time_running", "id", "group" }
 
 -- The events of a list in text, those in braces too: "{a,b}:u,c" is a:u, b:u and c.
@@ -90,9 +91,13 @@ function M.events_of(text)
 end
 
 --- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
--- @param list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
--- @param[opt] opts `pid`, `cpu`, `cgroup` as in `open`
--- @return Group, disabled; or nil, message, code, and nothing left open
+-- @tparam string|table list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
+-- @tparam[opt] table opts
+-- @tparam[opt=0] integer opts.pid as for `perf.open`
+-- @tparam[opt=-1] integer opts.cpu as for `perf.open`
+-- @tparam[opt] string|integer opts.cgroup as for `perf.open`
+-- @treturn Group disabled @fails nothing is left open
+-- @raise for an unknown name, field or option
 function M.group(list, opts)
   opts = open.copy(open.check_target(opts, "group", { group = false }))
   if type(list) == "string" then list = M.events_of(list) end
@@ -134,7 +139,8 @@ end
 local Group, Event = core.Group.__index, core.Event.__index
 local reset_event = Event.reset
 
---- Set the count to zero; the times go on, as they do in the kernel. @return true, or nil, message, code
+--- Set the count to zero; the times go on, as they do in the kernel.
+-- @treturn boolean true @fails
 function Event:reset()
   local ok, message, code = blame.call("reset", reset_event, self)
   if not ok then return nil, message, code end
@@ -160,21 +166,26 @@ end
 
 local enable_leader = Group.enable
 
---- Start all members. @return true, or nil, message, code
+--- Start all members.
+-- @treturn boolean true @fails
 function Group:enable()
   local ok, message, code = each_member(self, "enable")
   if not ok then return nil, message, code end
   return enable_leader(self)
 end
 
---- Stop all members: one does not count while its leader stands still. @return true, or nil, message, code
+--- Stop all members: none counts while its leader is disabled.
 -- @function Group:disable
+-- @treturn boolean true @fails
 
---- Set the counts of all members to zero. @return true, or nil, message, code
+--- Set the counts of all members to zero.
 -- @function Group:reset
+-- @treturn boolean true @fails
 
 --- Count while a function runs: two reads. A disabled group is enabled first and left so.
--- @return Counts, then the function's results. Raises its errors unchanged.
+-- @tparam function fn called with the other arguments; its error is raised again unchanged
+-- @tparam any ... its arguments
+-- @treturn Counts then the function's results
 function Group:measure(fn, ...)
   local events = members[self]
   if events then
@@ -187,16 +198,18 @@ end
 
 --- Counts since the group was opened or last reset, from one read(2). (An event that counts read(2) counts that call too.) The
 -- wall time is the time for which the group was enabled.
--- @return Counts, or nil, message, code
+-- @treturn Counts @fails
 function Group:read()
   local events = members[self] or check_group(self, "read")
   return snap(self, events.reading, events.words)
 end
 
 --- The leader's id.
+-- @treturn integer @fails
 function Group:id() return check_open(self, "id")[1]:id() end
 
 --- The leader's descriptor, for other event loops.
+-- @treturn integer
 function Group:fd() return check_open(self, "fd")[1]:fd() end
 
 --- Close every event of the group. Idempotent.
@@ -206,7 +219,9 @@ function Group:close()
   for i = #events, 1, -1 do events[i]:close() end
 end
 
---- Map every member's ring; options as for Event:map. @return true, or nil, message, code
+--- Map every member's ring.
+-- @tparam[opt] table opts as for `Event:map`
+-- @treturn boolean true @fails
 function Group:map(opts)
   for _, ev in ipairs(check_open(self, "map")) do
     local ok, message, code = ev:map(opts)
@@ -223,27 +238,38 @@ local function reader(g, method, timeout)
   return events.reader
 end
 
---- The records of all members in time order; options as for Event:records.
+--- The records of all members in time order.
+-- @tparam[opt] table opts as for `Event:records`
+-- @treturn function iterator of Records
 function Group:records(opts) return (reader(self, "records"):records(opts)) end
 
---- The next record of any member, as Event:read_record.
+--- The next record of any member.
+-- @tparam[opt=0] number timeout seconds
+-- @treturn Record @fails as `Event:read_record`
 function Group:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
---- Wait until a member has records, as Event:poll.
+--- Wait until a member has records.
+-- @tparam[opt=0] number timeout seconds
+-- @treturn boolean true @fails as `Event:read_record`
 function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
---- End the read of its records that waits, or else the next one: see Event:wake.
+--- End the read of its records that waits, or else the next one: see `Event:wake`.
+-- @since 0.2.0
 function Group:wake() reader(self, "wake"):wake() end
 
---- A descriptor; writing a byte into it does the same: see Event:wake_fd.
--- @return descriptor; or nil, message, code
+--- A descriptor; writing a byte into it does the same: see `Event:wake_fd`.
+-- @treturn integer @fails
+-- @since 0.2.0
 function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end
 
---- How many records its members lost: see Event:lost.
--- @return the number; {at_least=: true if it is a lower bound}
+--- How many records its members lost: see `Event:lost`.
+-- @treturn integer
+-- @treturn table `at_least`: true if the number is a lower bound
+-- @since 0.2.0
 function Group:lost() return merge().lost(check_group(self, "lost")) end
 
 --- Whether a record can be read at once.
+-- @treturn boolean
 function Group:has_record() return reader(self, "has_record"):has_record() end
 
 core.Group.__close = Group.close

@@ -1,4 +1,5 @@
---- Event: the methods that are Lua. Those of the kernel's calls are in csrc/binding/event/event.c and ring.c.
+--- An event that is open: a counter, and a source of records once it is mapped. See doc/record.md.
+-- tostring gives its name and what it counts; on Lua 5.4 `local ev <close>` closes it.
 -- @classmod Event
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
@@ -24,14 +25,18 @@ local function check_open(ev, method)
 end
 
 --- The name the event was asked for by.
+-- @treturn string
 function Event:label() return check(self, "label"):info().label end
 
---- The attr it was opened with: a table of perf_event_attr fields.
+--- The attr it was opened with.
+-- @treturn table perf_event_attr fields
 function Event:attr() return copy(check(self, "attr"):info().attr) end
 
 --- The attr as the kernel has it. For an event that writes records, its read_format also has "lost" if the kernel supports that,
 -- and "id" if it has "group"; `read` and Records still show what you asked for. Use this attr to decode the bytes of `drain` and
 -- `read_raw`.
+-- @treturn table perf_event_attr fields
+-- @since 0.2.0
 function Event:kernel_attr()
   local attr = copy(check(self, "kernel_attr"):info().attr)
   attr.read_format = self:format()
@@ -41,10 +46,16 @@ end
 local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modify, Event.scan
 local records = Event.records
 
---- Map the event's ring.
--- @param[opt] opts `pages` (a power of two, 128), `aux_pages` (0), `overwrite` (true for an event opened with write_backward)
--- @return the Event, how many pages; and where the allowance of locked memory was too small for those asked for, a text that says
--- so. Or nil, message, code
+--- Map the event's ring. Map before you enable: records that are written without a ring are lost.
+-- @tparam[opt] table opts
+-- @tparam[opt=128] integer opts.pages pages of the ring, a power of two
+-- @tparam[opt] integer opts.aux_pages pages of the AUX area, a power of two
+-- @tparam[opt] boolean opts.overwrite true for an event opened with write_backward
+-- @treturn Event the event
+-- @treturn integer how many pages
+-- @treturn ?string why these are fewer than asked for: the allowance of locked memory
+-- @fails "EPERM" if not even one page may be locked
+-- @raise for an unknown option, and if the event is mapped already
 function Event:map(opts)
   if compiled.ffi then require "perf.record.cdata" end -- before the first record
   local ev, pages, code = idle.map(blame.call, "map", map, self, opts)
@@ -54,37 +65,31 @@ function Event:map(opts)
     { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts and opts.aux_pages ~= nil })
 end
 
---- Iterate over the records.
--- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
--- end after this many seconds, even if records keep coming
--- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
+--- Iterate over the records, without damaged ones. The loop also ends when the watched process has ended or the reader is woken.
+-- @tparam[opt] table opts
+-- @tparam[opt=0] number opts.timeout end after this many seconds without a record
+-- @tparam[opt] integer opts.max end after this many records (since 0.2.0)
+-- @tparam[opt] number opts.duration end after this many seconds, even if records keep coming (since 0.2.0)
+-- @treturn function iterator of Records
+-- @raise for an unknown option, and if the event is not mapped
 function Event:records(opts)
   local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
   if not limits.bounded(opts) then return next_record end
   return limits.records(opts, self.read_record, self)
 end
 
---- How many records of this event were lost because a ring was full, including those of children that inherited it. The number
--- is exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records, which they
--- write when there is room again; then `at_least` is true. `reset` does not clear the number. It can still be asked after
--- `close`.
--- @function Event:lost
--- @return the number; {records=, samples=: sums of the `lost` and `lost_samples` records that were read from its ring, damaged=:
--- bytes that could not be decoded, kernel=: the kernel's count, ring=: the loss of all events that write into its ring, if there
--- are several, at_least=: true if the number is a lower bound}
-
---- End the read of this event that waits, or else the next one. That read returns nil, message, "ECANCELED", even if there is a
--- record, and removes no record. `poll` returns the same; an iterator ends. For hooks, signal handlers and coroutines of this Lua
--- state; other states and threads use `wake_fd`.
--- @function Event:wake
-
---- A descriptor for code that cannot call `wake`: writing a byte into it does the same. Other threads and Lua states call
--- `perf.wake(fd)`; a signal handler in C may call write(2). The event owns the descriptor and closes it.
--- @function Event:wake_fd
--- @return descriptor; or nil, message, code
+--- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
+-- @function Event:each
+-- @tparam string type a Record's type: "sample", "mmap2" ...
+-- @tparam any ... names of fields whose value is one number or string: "ip", "pid", "time" ...; then optionally a table of limits
+-- (since 0.2.0), `max` (records) and `duration` (seconds): the loop ends at the first one reached
+-- @treturn function iterator of a number that counts from 1, and the fields, which may be nil
+-- @raise for an unknown type or field, and if the event is not mapped
+-- @usage for i, ip, time in ev:each("sample", "ip", "time", {duration = 1}) do ... end
 
 --- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses for a PMU that has those.
--- @return true, or nil, message, code
+-- @tparam string text
+-- @treturn boolean true @fails "EINVAL" if the kernel does not understand it
 function Event:set_filter(text)
   local ok, message, code = blame.call("set_filter", set_filter, self, text)
   if ok then return true end
@@ -101,8 +106,8 @@ local function breakpoint_alone(has, wanted)
 end
 
 --- Change what the event counts, which the kernel does for breakpoints: where they are and what they watch for.
--- @param attr as for `perf.open`; what a table does not say stays, and so does whether it is enabled
--- @return true, or nil, message, code
+-- @tparam string|table attr as for `perf.open`; what a table does not say stays, and so does whether it is enabled
+-- @treturn boolean true @fails "EOPNOTSUPP" if it is no breakpoint
 function Event:modify(attr)
   check_open(self, "modify")
   local fields, label = attr, nil
@@ -165,8 +170,10 @@ function Event:scan(own)
 end
 
 --- Read the kernel's count. An event that counts read(2) also counts this call, and those of measurements.
--- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}, with what its read_format has; an event that
--- reads its whole group has the others' counts in `members`. Or nil, message, code
+-- @treturn table `{label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}`, with what its read_format has: an entry of
+-- `Counts`; an event that reads its whole group has the others' counts in `members`
+-- @fails
+-- @raise if the event is closed
 function Event:read()
   local info = check(self, "read"):info()
   if info.user then
@@ -227,7 +234,9 @@ end)
 local begin = fast.event_begin
 
 --- Count while a function runs. Enables the event and leaves it so.
--- @return what `read` gives, of that time alone; then the function's results. Raises its errors unchanged.
+-- @tparam function fn called with the other arguments; its error is raised again unchanged
+-- @tparam any ... its arguments
+-- @treturn table what `Event:read` gives, of that time alone; then the function's results
 function Event:measure(fn, ...)
   if not blame.callable(fn) then
     blame.method("measure", ("function expected, got %s"):format(type(fn)), 2)

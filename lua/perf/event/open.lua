@@ -1,5 +1,4 @@
---- Opening events: from a name or attr to a descriptor, with what is refused explained.
--- @module perf.event.open
+-- Opening events: from a name or attr to a descriptor, with what is refused explained.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -188,7 +187,7 @@ local function to_count_lost(attr)
   return writer and M.counts_lost()
 end
 
---- Open one attr; explains what the machine refuses.
+-- Open one attr; explains what the machine refuses.
 -- @param spec {label=, unit=, scale=, note= a remark on its counts}
 -- @param attr plain attr fields
 -- @param opts {pid=, cpu=, group=Event, cgroup=}
@@ -294,11 +293,15 @@ function M.mergeable(attr)
 end
 
 --- Open an event.
--- @param event a name as perf stat -e takes it, or a table of perf_event_attr fields
--- @param[opt] opts `pid` (0: the calling thread, the default; -1: every one on that CPU), `cpu` (-1: any, the default),
--- `group` (the Event that leads its group), `cgroup` (path, from the cgroup mount or absolute, or descriptor; needs `cpu`)
--- @return Event, disabled unless its attr says `disabled=false`; or nil, message, code.
--- Raises for an unknown name, field or option.
+-- @tparam string|table event a name as perf stat -e takes it, or a table of perf_event_attr fields
+-- @tparam[opt] table opts
+-- @tparam[opt=0] integer opts.pid the thread to count; 0: the calling thread, -1: every one on `cpu`
+-- @tparam[opt=-1] integer opts.cpu the CPU to count on; -1: any
+-- @tparam[opt] Event opts.group the leader of its group
+-- @tparam[opt] string|integer opts.cgroup a path, from the cgroup mount or absolute, or a descriptor; needs `cpu`
+-- @treturn Event disabled unless its attr says `disabled=false`
+-- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
+-- @raise for an unknown name, field or option
 function M.open(event, opts)
   opts = M.check_target(opts, "open")
   local spec, message, code = names().resolve(event)

@@ -59,9 +59,11 @@ function M.note(attr, label)
   if kind and kept[kind] == nil and count < MOST and not off then hold(kind, attr) end
 end
 
---- Open one event of a kind and keep it, of a system call's tracepoint too.
--- @param event a name or attr table, as for `open`
--- @return true; or nil, message, code
+--- Open one event and keep it open, so that its kind opens quickly from now on: the kernel patches its own code for the first
+-- event of some kinds, which takes up to 40 ms for a tracepoint. `perf.open` does so by itself, except for tracepoints of system
+-- calls.
+-- @tparam string|table event a name or attr table, as for `perf.open`
+-- @treturn boolean true @fails
 function M.keep(event)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end

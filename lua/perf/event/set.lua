@@ -1,5 +1,4 @@
---- Sets: the same event on each CPU, or thread, or cgroup.
--- @module perf.event.set
+-- Sets: the same event on each CPU, or thread, or cgroup.
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -11,7 +10,9 @@ local open = require "perf.event.open"
 
 local M = {}
 
--- A Set is the array of its events, so that #s and s[i] need no metamethods, which tables do not have everywhere.
+--- One event on many CPUs, threads or cgroups. `#set` and `set[i]` are its Events; it prints as a list of them. On Lua 5.4
+-- `local s <close>` closes it.
+-- @type Set
 local Set = {}
 Set.__index = Set
 
@@ -136,13 +137,19 @@ local function program_of(bpf)
   return fd
 end
 
---- Open one event on each CPU.
--- @param event a name or attr table, as for `open`
--- @param[opt] opts `cpus` ("online", the default, or an array of numbers), `pid` (-1: everyone, the default), `cgroup` or
--- `cgroups` (each on each CPU), `threads` (a pid: one event on each of its threads, instead of CPUs), `bpf` (a program of
--- `perf.bpf` or its descriptor, attached to each event before it is enabled), `deferred_enable` (true: leave them disabled)
--- @return Set; or nil, message, code, and nothing left open. CPUs that are offline are left out. One that goes offline later
--- keeps what it has counted and what stands in its ring; when it is back, a set that is opened then counts it
+--- Open one event on each CPU, or thread, or cgroup. CPUs that are offline are left out. One that goes offline later keeps what
+-- it has counted and the records in its ring; when it is back, a set that is opened then counts it.
+-- @tparam string|table event a name or attr table, as for `perf.open`
+-- @tparam[opt] table opts
+-- @tparam[opt="online"] string|{integer,...} opts.cpus "online", or CPU numbers
+-- @tparam[opt=-1] integer opts.pid -1: everyone
+-- @tparam[opt] string|integer opts.cgroup as for `perf.open`
+-- @tparam[opt] table opts.cgroups several, each on each CPU
+-- @tparam[opt] integer opts.threads a pid: one event on each of its threads, instead of CPUs
+-- @tparam[opt] table|integer opts.bpf a program of `BpfObject:program`, or its descriptor, attached before the events are enabled
+-- @tparam[opt=false] boolean opts.deferred_enable true: leave the events disabled
+-- @treturn Set @fails nothing is left open
+-- @raise for an unknown name, field or option
 function M.set(event, opts)
   opts = open.check_target(opts, "set", options)
   check_options(opts)
@@ -204,7 +211,8 @@ end
 -- The time since it was last enabled; 0 while it is disabled.
 local function elapsed(s) return s.since_ns and core.wall_ns() - s.since_ns or 0 end
 
---- Start counting on every CPU. @return true, or nil, message, code
+--- Start counting on every CPU.
+-- @treturn boolean true @fails
 function Set:enable()
   local before = core.wall_ns() -- so that no event counts longer than the wall time
   local ok, message, code = each(self, "enable")
@@ -212,7 +220,8 @@ function Set:enable()
   return ok, message, code
 end
 
---- Stop counting on every CPU. @return true, or nil, message, code
+--- Stop counting on every CPU.
+-- @treturn boolean true @fails
 function Set:disable()
   local ok, message, code = each(self, "disable")
   if ok then self.wall_ns, self.since_ns = self.wall_ns + elapsed(self), nil end
@@ -220,7 +229,7 @@ function Set:disable()
 end
 
 --- The counts of each CPU.
--- @return array of {cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}; or nil, message, code
+-- @treturn {table,...} `{cpu=, pid=, cgroup=, label=, value=, raw=, enabled_ns=, ...}` @fails
 function Set:per_cpu()
   local list = {}
   check_open(self, "per_cpu")
@@ -235,7 +244,7 @@ function Set:per_cpu()
 end
 
 --- The sum over all CPUs.
--- @return Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...); or nil, message, code
+-- @treturn Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...) @fails
 function Set:read()
   local list, message, code = check_open(self, "read"):per_cpu()
   if not list then return nil, message, code end
@@ -278,7 +287,9 @@ local function reader(s, method, timeout)
   return s.merged
 end
 
---- Map every event's ring; options as for Event:map. @return true, or nil, message, code
+--- Map every event's ring.
+-- @tparam[opt] table opts as for `Event:map`
+-- @treturn boolean true @fails
 function Set:map(opts)
   for _, ev in ipairs(check_open(self, "map")) do
     local ok, message, code = ev:map(opts)
@@ -287,27 +298,38 @@ function Set:map(opts)
   return true
 end
 
---- The records of all events in time order; options as for Event:records.
+--- The records of all events in time order.
+-- @tparam[opt] table opts as for `Event:records`
+-- @treturn function iterator of Records
 function Set:records(opts) return (reader(self, "records"):records(opts)) end
 
---- The next record of any event, as Event:read_record.
+--- The next record of any event.
+-- @tparam[opt=0] number timeout seconds
+-- @treturn Record @fails as `Event:read_record`
 function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
---- End the read of its records that waits, or else the next one: see Event:wake.
+--- End the read of its records that waits, or else the next one: see `Event:wake`.
+-- @since 0.2.0
 function Set:wake() reader(self, "wake"):wake() end
 
---- A descriptor; writing a byte into it does the same: see Event:wake_fd.
--- @return descriptor; or nil, message, code
+--- A descriptor; writing a byte into it does the same: see `Event:wake_fd`.
+-- @treturn integer @fails
+-- @since 0.2.0
 function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
 
---- How many records its events lost: see Event:lost.
--- @return the number; {at_least=: true if it is a lower bound}
+--- How many records its events lost: see `Event:lost`.
+-- @treturn integer
+-- @treturn table `at_least`: true if the number is a lower bound
+-- @since 0.2.0
 function Set:lost() return require "perf.event.merge".lost(check(self, "lost")) end
 
 --- Whether a record can be read at once.
+-- @treturn boolean
 function Set:has_record() return reader(self, "has_record"):has_record() end
 
---- Wait until one of the events has records, as Event:poll.
+--- Wait until one of the events has records.
+-- @tparam[opt=0] number timeout seconds
+-- @treturn boolean true @fails as `Event:read_record`
 function Set:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
 --- Close every event. Idempotent.
@@ -333,8 +355,8 @@ function Set.__tostring(s)
 end
 
 --- What to sample CPU time with: cycles where the machine counts them, else the CPU clock.
--- @param[opt] hz samples a second of CPU time (999)
--- @return attr table for `open`, `set` or `group`
+-- @tparam[opt=999] integer hz samples a second of CPU time
+-- @treturn table attr for `perf.open`, `perf.set` or `perf.group`
 function M.probe_cycles(hz)
   if hz == nil then hz = 999 end
   if type(hz) ~= "number" or hz ~= math.floor(hz) or hz < 1 then

@@ -1,14 +1,14 @@
---- Waking a reader of records that waits: by `ev:wake()`, from a hook, a signal handler in Lua or the loop itself; and by writing
+-- Waking a reader of records that waits: by `ev:wake()`, from a hook, a signal handler in Lua or the loop itself; and by writing
 -- a byte into the descriptor `ev:wake_fd()`, from any thread, any Lua state (`perf.wake`) and any signal handler in C.
--- @module perf.event.wake
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
 
 --- Wake the reader that a descriptor belongs to: for other threads and other Lua states, which have only its number.
--- @param fd returned by `wake_fd` of an Event, Group or Set that is still open
--- @return true; or nil, message, code
+-- @tparam integer fd returned by `wake_fd` of an Event, Group or Set that is still open
+-- @treturn boolean true @fails
+-- @since 0.2.0
 function M.wake(fd)
   if type(fd) ~= "number" or fd ~= math.floor(fd) or fd < 0 or fd >= 2 ^ 31 then
     blame.raise("descriptor expected, got " .. tostring(fd))

@@ -3,27 +3,32 @@
 --     perf.exporter.otlp {endpoint = "http://127.0.0.1:4318", headers = {authorization = "..."}, compression = "gzip"}
 --     perf.exporter.zipkin {endpoint = "http://127.0.0.1:9411"}
 --
--- Options: endpoint (a URL of http or https), headers, timeout (seconds, 10), compression ("gzip" with lua-zlib, or "none"), tls
--- ({cafile=, capath=, certificate=, key=, verify=false}), transport ("luasocket", "luahttp", "ngx": found out unless given). What
--- is not given is taken from the environment: OTEL_EXPORTER_OTLP_ENDPOINT, ..._HEADERS, ..._TIMEOUT and the others.
---
--- A function is an exporter too: it gets arrays of plain tables, as span:totable() gives.
+-- A function is an exporter too: it gets arrays of plain tables, as `Span:totable` gives.
 -- @module perf.exporter
 local M = {}
 
 -- (No tail calls: a mistake names the function that was called.)
 
---- OTLP over HTTP in JSON.
--- @tab[opt] options see above
--- @return exporter; raises for an unknown option
+--- OTLP over HTTP in JSON: what the OpenTelemetry collector, Jaeger, Tempo and others take at port 4318. What is not given is
+-- taken from the environment: OTEL_EXPORTER_OTLP_ENDPOINT, ..._HEADERS, ..._TIMEOUT and the others.
+-- @tparam[opt] table options
+-- @tparam[opt] string options.endpoint a URL of http or https
+-- @tparam[opt] table options.headers by name
+-- @tparam[opt=10] number options.timeout seconds
+-- @tparam[opt="none"] string options.compression "gzip" with lua-zlib, or "none"
+-- @tparam[opt] table options.tls `{cafile=, capath=, certificate=, key=, verify=false}`
+-- @tparam[opt] string options.transport "luasocket", "luahttp" or "ngx" (default: the first that is there)
+-- @treturn table exporter
+-- @raise for an unknown option or an invalid URL
 function M.otlp(options)
   local exporter = require("perf.exporter.otlp").new(options)
   return exporter
 end
 
---- Zipkin's v2 JSON.
--- @tab[opt] options see above
--- @return exporter; raises for an unknown option
+--- Zipkin's v2 JSON, which Zipkin and Jaeger take at port 9411.
+-- @tparam[opt] table options as for `perf.exporter.otlp`
+-- @treturn table exporter
+-- @raise for an unknown option or an invalid URL
 function M.zipkin(options)
   local exporter = require("perf.exporter.zipkin").new(options)
   return exporter

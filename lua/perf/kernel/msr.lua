@@ -5,7 +5,7 @@
 --     msr:close()
 --
 -- Reading only. The kernel executes RDMSR on that CPU, wherever the caller runs.
--- @module perf.kernel.msr
+-- @classmod Msr
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -52,8 +52,8 @@ local function explained(message, code, hint)
 end
 
 --- Open the registers of a CPU.
--- @int cpu its number
--- @treturn Msr or nil, message, code: "ENOENT" or "ENXIO" when there is no device, "EACCES" or "EPERM" when it is refused
+-- @tparam integer cpu its number
+-- @treturn Msr @fails "ENOENT" or "ENXIO" when there is no device, "EACCES" or "EPERM" when it is refused
 function M.msr(cpu)
   if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) or cpu > 65535 then
     error(("bad argument #1 to 'msr' (number of a CPU expected, got %s)")
@@ -70,8 +70,8 @@ function M.open(path, cpu)
 end
 
 --- Read a register.
--- @param register its number (address)
--- @return its 64 bits; or nil, message, code: "EIO" for one that the CPU does not have
+-- @tparam integer register its number (address)
+-- @treturn integer its 64 bits @fails "EIO" for one that the CPU does not have
 function Msr:read(register)
   local value, message, code = self.device:read(register)
   if value ~= nil then return value end

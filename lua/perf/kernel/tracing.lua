@@ -1,12 +1,11 @@
---- What the kernel's tracing file system offers: events by subsystem, tracers, and where it is mounted.
+--- What the kernel's tracing file system offers: events by subsystem, tracers, and where it is mounted. Tracers are ftrace's and
+-- have nothing to do with perf events; they are shown because both share this file system.
+-- @module perf.kernel.tracing
 --
 --     ROOT/available_events     GROUP:NAME, one a line
 --     ROOT/available_tracers    names, separated by blanks
 --     ROOT/current_tracer       one name, "nop" when none traces
 --     /proc/self/mounts         DEVICE DIRECTORY TYPE OPTIONS ..., a blank in a name as \040
---
--- Tracers are ftrace's and have nothing to do with perf events; they are shown because both share this file system.
--- @module perf.kernel.tracing
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local host = require "perf.kernel.host"
@@ -33,8 +32,8 @@ local function read_words(name)
 end
 
 --- The tracepoints by subsystem.
--- @return[1] table {[subsystem] = sorted array of names}
--- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @treturn table `{[subsystem] = sorted array of names}`
+-- @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 function M.available_events()
   local all, message, code = tracefs.here:names()
   if not all then return nil, message, code end
@@ -50,8 +49,7 @@ function M.available_events()
 end
 
 --- The subsystems that have tracepoints, each once.
--- @return[1] sorted array of names
--- @return[2] nil, message, code as for `available_events`
+-- @treturn {string,...} sorted @fails as for `perf.available_events`
 function M.subsystems()
   local events, message, code = M.available_events()
   if not events then return nil, message, code end
@@ -62,15 +60,13 @@ function M.subsystems()
 end
 
 --- The tracers of ftrace that this kernel has.
--- @return[1] array of names, "nop" among them
--- @return[2] nil, message, code as for `available_events`
+-- @treturn {string,...} "nop" among them @fails as for `perf.available_events`
 function M.tracers()
   return read_words "available_tracers"
 end
 
---- The tracer of ftrace that runs, "nop" when none does.
--- @return[1] string
--- @return[2] nil, message, code as for `available_events`
+--- The tracer of ftrace that runs.
+-- @treturn string "nop" when none does @fails as for `perf.available_events`
 function M.current_tracer()
   local list, message, code = read_words "current_tracer"
   if not list then return nil, message, code end
@@ -78,9 +74,8 @@ function M.current_tracer()
 end
 
 --- Where file systems of a type are mounted, for this process.
--- @string fstype such as "tracefs", "debugfs", "cgroup2"
--- @return[1] array of directories, empty when there is none
--- @return[2] nil, message, code when /proc is not mounted
+-- @tparam string fstype such as "tracefs", "debugfs", "cgroup2"
+-- @treturn {string,...} directories, none when there is none @fails when /proc is not mounted
 function M.mounts(fstype)
   if type(fstype) ~= "string" then blame.raisef("string expected, got %s", type(fstype)) end
   local text, message, code = read "/proc/self/mounts"

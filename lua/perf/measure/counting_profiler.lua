@@ -1,4 +1,16 @@
---- Profilers: the counters of one kind together, each opened by itself, so that what the machine lacks costs only itself.
+-- perf.hardware_profiler and its like.
+local core = require "perf.core"
+local every = require "perf.base.pairs"
+local blame = require "perf.base.argument"
+local counts = require "perf.counts"
+local fast = require "perf.counts.read"
+local kernel_group = require "perf.event.group"
+local names = require "perf.names"
+local open = require "perf.event.open"
+
+local M = {}
+
+--- The counters of one kind together, each opened by itself, so that what the machine lacks costs only itself.
 --
 --     local p = assert(perf.hardware_profiler {pid = 1234})
 --     p:enable() ... p:disable()
@@ -12,18 +24,8 @@
 --
 -- A profiler is the array of its Events. All are read as one meter of groups of one, or, on a hybrid CPU, of an event on
 -- each PMU that counts it, added up.
--- @module perf.measure.counting_profiler
-local core = require "perf.core"
-local every = require "perf.base.pairs"
-local blame = require "perf.base.argument"
-local counts = require "perf.counts"
-local fast = require "perf.counts.read"
-local kernel_group = require "perf.event.group"
-local names = require "perf.names"
-local open = require "perf.event.open"
-
-local M = {}
-
+-- @type CountingProfiler
+-- @tfield {table,...} missing `{label=, message=, code=}` of each event that this machine does not count
 local Profiler = {}
 Profiler.__index = Profiler
 
@@ -149,12 +151,14 @@ end
 
 --- Count the generic hardware events: cycles, instructions, cache references and misses, branches and their misses,
 -- bus cycles, stalled cycles, reference cycles.
--- @tparam[opt] table opts `pid` (0: the calling thread, the default; -1: every one on `cpu`), `cpu`, `cgroup` as for
--- `open`; `events`: those to count instead of all, a list as `measure` takes it; `inherit` true: children that are
--- started from now on count too. Without `events` the kernel's part is left out where it may not be counted
--- @return[1] Profiler, disabled: the array of its Events; `missing` is an array of {label=, message=, code=} of those
--- that this machine does not count
--- @return[2] nil, message, code when it counts none of them
+-- @tparam[opt] table opts
+-- @tparam[opt=0] integer opts.pid as for `perf.open`
+-- @tparam[opt=-1] integer opts.cpu as for `perf.open`
+-- @tparam[opt] string|integer opts.cgroup as for `perf.open`
+-- @tparam[opt] string|table opts.events those to count instead of all, as `perf.measure` takes them; without it the kernel's part
+-- is left out where it may not be counted
+-- @tparam[opt=false] boolean opts.inherit true: children that are started from now on count too
+-- @treturn CountingProfiler disabled @fails if it counts none of them
 -- @raise for an unknown option or event
 function M.hardware_profiler(opts)
   local p, message, code = profiler("hardware", all_hardware, opts)
@@ -162,18 +166,16 @@ function M.hardware_profiler(opts)
 end
 
 --- Count the software events: clocks, faults, context switches, migrations.
--- @tparam[opt] table opts as for `hardware_profiler`
--- @return[1] Profiler
--- @return[2] nil, message, code
+-- @tparam[opt] table opts as for `perf.hardware_profiler`
+-- @treturn CountingProfiler disabled @fails
 function M.software_profiler(opts)
   local p, message, code = profiler("software", all_software, opts)
   return p, message, code
 end
 
 --- Count loads and stores of every cache, and their misses: L1, last level, TLBs, branch predictor, NUMA node.
--- @tparam[opt] table opts as for `hardware_profiler`
--- @return[1] Profiler
--- @return[2] nil, message, code
+-- @tparam[opt] table opts as for `perf.hardware_profiler`
+-- @treturn CountingProfiler disabled @fails
 function M.cache_profiler(opts)
   local p, message, code = profiler("cache", all_cache, opts)
   return p, message, code
@@ -193,33 +195,38 @@ local function open_meter(p, method)
   return p.meter
 end
 
---- Start counting. @return true, or nil, message, code
+--- Start counting.
+-- @treturn boolean true @fails
 function Profiler:enable()
   local meter = open_meter(self, "enable")
   return meter:enable()
 end
 
---- Stop counting. @return true, or nil, message, code
+--- Stop counting.
+-- @treturn boolean true @fails
 function Profiler:disable()
   local meter = open_meter(self, "disable")
   return meter:disable()
 end
 
---- Set the counts to zero; the times go on, as they do in the kernel. @return true, or nil, message, code
+--- Set the counts to zero; the times go on, as they do in the kernel.
+-- @treturn boolean true @fails
 function Profiler:reset()
   local meter = open_meter(self, "reset")
   return meter:reset()
 end
 
 --- What was counted since it was opened or last reset.
--- @return Counts, with the events in the order asked for and without those that are `missing`; or nil, message, code
+-- @treturn Counts the events in the order asked, without those that are `missing` @fails
 function Profiler:read()
   local meter = open_meter(self, "read")
   return fast.snap(meter, self.reading, self.words)
 end
 
 --- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and left so.
--- @return Counts, then the function's results. Raises its errors unchanged.
+-- @tparam function fn called with the other arguments; its error is raised again unchanged
+-- @tparam any ... its arguments
+-- @treturn Counts then the function's results
 function Profiler:measure(fn, ...)
   local meter = open_meter(self, "measure")
   return fast.finish(meter, fast.begin(meter, self.layout, self.words), fn(...))

@@ -1,6 +1,4 @@
---- perf.measure: what a function costs, in events.
---
--- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
+--- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
 -- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
 -- @module perf.measure
 local every = require "perf.base.pairs"
@@ -225,14 +223,16 @@ end
 
 blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
 
---- Count events while a function runs.
--- @param[opt] events a string "cycles:u,page-faults", or an array of names and attr tables. Without it: cycles, instructions,
--- branches, branch-misses, cache-references and cache-misses where the machine counts them, and task-clock, page-faults,
--- context-switches and cpu-migrations; where `perf_event_open` is refused, the latter from the kernel's accounting.
--- @param fn the function; it may yield, and what else the thread runs meanwhile is counted with it
--- @param ... its arguments
--- @return Counts, then the function's results: what the function caused, without the system calls by which this measurement
--- and those within it read. Raises the function's error unchanged, and raises when an event is unknown or the machine refuses it.
+--- Count events while a function runs: what the function caused, without the system calls by which this measurement and those
+-- within it read.
+-- @function perf.measure
+-- @tparam[opt] string|table events "cycles:u,page-faults", or an array of names and attr tables. Without it: cycles,
+-- instructions, branches, branch-misses, cache-references and cache-misses where the machine counts them, and task-clock,
+-- page-faults, context-switches and cpu-migrations; where `perf_event_open` is refused, the latter from the kernel's accounting.
+-- @tparam function fn it may yield, and what else the thread runs meanwhile is counted with it
+-- @tparam any ... its arguments
+-- @treturn Counts then the function's results
+-- @raise the function's error unchanged; and for an unknown event, or when the machine refuses one
 M.measure = measurer and function(first, ...)
   -- Nothing here but look-ups: set.measure sees whether the set is this thread's, and whether there is a function. A function
   -- is no key of `sets`, so what is found there is a list.

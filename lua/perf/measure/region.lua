@@ -1,4 +1,4 @@
---- perf.start: count what the thread does between two calls, for code that cannot be wrapped in one function.
+--- What `perf.start` began to count.
 --
 -- A Region counts as perf.measure does, and uses the same open lists of events: two reads, and everything that the thread does in
 -- between. Any number of regions can run at once. The cost of reading a region while it runs is left out.
@@ -68,9 +68,10 @@ end
 -- Regions may overlap, nest, and end in another coroutine than the one that began them. A region that is never stopped does no
 -- harm. A region belongs to the thread that started it, and raises an error in another one; in the child of a fork its counts are
 -- nil, with `why`. On Lua 5.4 `local m <close> = perf.start()` stops it at the end of the block.
--- @function perf.start
--- @param[opt] events as for `perf.measure`
--- @return Region; or nil, message, code when the machine refuses it. Raises for an unknown event.
+-- @tparam[opt] string|table events as for `perf.measure`
+-- @treturn Region @fails
+-- @raise for an unknown event
+-- @since 0.2.0
 function M.start(events)
   local set, message, code = blame.on(1, "", measure.lookup, events)
   if not set then return nil, message, code end
@@ -83,8 +84,8 @@ function M.start(events)
 end
 
 --- End the region.
--- @return Counts, the same ones if it is called again; or nil, message, code when they cannot be read, for example because
--- perf.release has closed the events
+-- @treturn Counts the same ones if it is called again @fails for example because `perf.release` has closed the events
+-- @since 0.2.0
 function Region:stop()
   check(self, "stop")
   if self.counts then return self.counts end
@@ -95,7 +96,8 @@ function Region:stop()
 end
 
 --- The counts so far; the region goes on.
--- @return Counts; or nil, message, code, as `stop`. After `stop` it returns the same as `stop`.
+-- @treturn Counts after `stop` the same as `stop` @fails as `stop`
+-- @since 0.2.0
 function Region:read()
   check(self, "read")
   if self.counts then return self.counts end

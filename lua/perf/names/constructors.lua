@@ -68,12 +68,11 @@ end
 
 -- Any spec ------------------------------------------------------------------------------------------------------------
 
---- The attr of an event.
+--- The attr of an event. An event that several PMUs count together (a generic one on a hybrid CPU) is shown as it is on the
+-- first, and still opens on all where `perf.measure` and `perf.set` take it.
 -- @tparam string|table spec a name, or a table of attr fields
--- @return[1] table of attr fields.  An event that several PMUs count together (a generic one on a hybrid CPU) is shown as
--- it is on the first, and still opens on all where perf.measure and perf.set take it
--- @return[2] nil, message, code when the machine lacks what the name needs
--- @raise for a name or a field that there is not
+-- @treturn table attr fields @fails when the machine lacks what the name needs
+-- @raise for an unknown name or field
 function events.attr(spec)
   local found, message, code = names.resolve(spec)
   if not found then return nil, message, code end
@@ -90,10 +89,9 @@ local function check_tracepoint(group, name)
 end
 
 --- A tracepoint's id: attr.config of its events.
--- @string group such as "sched"
--- @string name such as "sched_switch"
--- @return[1] integer
--- @return[2] nil, message, code: "ENOENT" no such tracepoint or tracefs is not mounted, "EACCES" tracefs is not readable
+-- @tparam string group such as "sched"
+-- @tparam string name such as "sched_switch"
+-- @treturn integer @fails "ENOENT" no such tracepoint or tracefs is not mounted, "EACCES" tracefs is not readable
 function events.tracepoint_id(group, name)
   check_tracepoint(group, name)
   local id, message, code = tracefs.here:id(group, name)
@@ -111,10 +109,9 @@ function Lines.__tostring(array)
 end
 
 --- The event of a tracepoint.
--- @string group
--- @string name
--- @return[1] table of attr fields
--- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @tparam string group
+-- @tparam string name
+-- @treturn table attr fields @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 -- @raise when tracefs has no such tracepoint
 function events.tracepoint(group, name)
   check_tracepoint(group, name)
@@ -128,9 +125,8 @@ function events.tracepoint(group, name)
 end
 
 --- Names of tracepoints, sorted.
--- @string[opt] pattern part of a name, a glob such as "sched:*", or a Lua pattern
--- @return[1] array of "group:name"
--- @return[2] nil, message, code when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @tparam[opt] string pattern part of a name, a glob such as "sched:*", or a Lua pattern
+-- @treturn {string,...} "group:name" @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 function events.tracepoints(pattern)
   optional(pattern, "string", 1)
   list.check(pattern) -- report a mistake even if there is no tracefs
@@ -165,9 +161,12 @@ end
 --- The event of a kernel function being called, or returning.
 -- (Not for `inherit`: the kernel reads the function's name from the memory of whoever forks, and where a child has executed
 -- another program its forks fail. By `addr` it can be inherited.)
--- @tparam table t `func` its name (or `addr` an address instead), `offset` bytes into it, `ret` true for its return
--- @return[1] table of attr fields
--- @return[2] nil, message, "ENODEV" when the kernel has no kprobe PMU
+-- @tparam table t
+-- @tparam string t.func the function's name; or
+-- @tparam integer t.addr an address instead
+-- @tparam[opt=0] integer t.offset bytes into it
+-- @tparam[opt=false] boolean t.ret true for its return
+-- @treturn table attr fields @fails "ENODEV" when the kernel has no kprobe PMU
 function events.kprobe(t)
   check_options(t, {func = "string", addr = "u64", offset = "u64", ret = "boolean"})
   if (t.func == nil) == (t.addr == nil) then blame.raise("one of 'func' and 'addr' expected") end
@@ -180,11 +179,15 @@ end
 --- The event of an instruction of a program or library being reached, or a function returning.
 -- (Not for `inherit`: the kernel reads the path from the memory of whoever forks, and where a child has executed another
 -- program its forks fail.)
--- @tparam table t `path` of the file, `offset` in it or `symbol` (looked up in it; `offset` is then added), `ret` true for
--- its return, `ref_ctr_offset` of a semaphore that the kernel counts up while the event is open
--- @return[1] table of attr fields
--- @return[2] nil, message, code: "ENODEV" the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" when perf.symbols is not
--- built, or what looking it up gave
+-- @tparam table t
+-- @tparam string t.path the file
+-- @tparam[opt] string t.symbol looked up in it
+-- @tparam[opt=0] integer t.offset bytes into the file, or from the symbol
+-- @tparam[opt=false] boolean t.ret true for its return
+-- @tparam[opt] integer t.ref_ctr_offset of a semaphore that the kernel counts up while the event is open
+-- @treturn table attr fields
+-- @fails "ENODEV" the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" when perf.symbols is not built, or what looking it up
+-- gave
 function events.uprobe(t)
   check_options(t, {path = "string", symbol = "string", offset = "u64", ret = "boolean", ref_ctr_offset = "u64"})
   if not t.path then blame.raise("key 'path' expected") end
@@ -208,9 +211,11 @@ function events.uprobe(t)
 end
 
 --- The event of an address being accessed.
--- @tparam table t `addr`, `len` bytes (1, 2, 4 or 8 nearly everywhere; 4, for "x" what the machine wants), `access` "r",
--- "w", "x" or several ("rw")
--- @return table of attr fields
+-- @tparam table t
+-- @tparam integer t.addr the address
+-- @tparam[opt] integer t.len bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for "x" what the machine wants)
+-- @tparam string t.access "r", "w", "x" or several ("rw")
+-- @treturn table attr fields
 function events.breakpoint(t)
   check_options(t, {addr = "u64", len = "number", access = "string"})
   if t.addr == nil then blame.raise("key 'addr' expected") end
@@ -251,11 +256,11 @@ local function rows_of(what, given, arg)
 end
 
 --- The cache events of some caches, operations and results: every combination that there is.
--- @param[opt] caches name or kernel value, or an array of them; all when nil: "L1-dcache" ("L1D"), "L1-icache", "LLC",
--- "dTLB", "iTLB", "branch", "node"
--- @param[opt] ops "load" ("read"), "store" ("write"), "prefetch"
--- @param[opt] results "access", "misses" ("miss")
--- @return array of tables of attr fields, each with a label
+-- @tparam[opt] string|integer|table caches name or kernel value, or an array of them; all when nil: "L1-dcache" ("L1D"),
+-- "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"
+-- @tparam[opt] string|integer|table ops "load" ("read"), "store" ("write"), "prefetch"
+-- @tparam[opt] string|integer|table results "access", "misses" ("miss")
+-- @treturn {table,...} attr fields, each with a label
 function events.hardware_cache(caches, ops, results)
   local all = {}
   for i, event in ipairs(cache.all(rows_of("cache", caches, 1), rows_of("op", ops, 2), rows_of("result", results, 3))) do
@@ -271,44 +276,45 @@ local function all_of(kind)
 end
 
 --- Every generic hardware event, whether this machine counts it or not.
--- @return array of tables of attr fields, each with a label
+-- @treturn {table,...} attr fields, each with a label
 function events.all_hardware()
   return all_of("hardware")
 end
 
 --- Every software event.
--- @return array of tables of attr fields, each with a label
+-- @treturn {table,...} attr fields, each with a label
 function events.all_software()
   return all_of("software")
 end
 
---- Every cache event: hardware_cache without arguments.
--- @return array of tables of attr fields, each with a label
+--- Every cache event: `perf.hardware_cache` without arguments.
+-- @treturn {table,...} attr fields, each with a label
 function events.all_cache()
   return events.hardware_cache()
 end
 
 -- Lists ---------------------------------------------------------------------------------------------------------------
 
---- Events that can be named.
--- @string[opt] pattern part of a name, a glob, a Lua pattern, or a kind
--- @return array of {name=, kind=, pmu=, description=, unit=, scale=}, which prints as a table
--- @see perf.names.list
+--- Events that can be named. Whether this machine counts one is what `perf.supported` and `perf.open` say.
+-- @tparam[opt] string pattern part of a name; with * or ? a glob over the whole name; with ^, $, % or [ a Lua pattern; or a kind.
+-- Case does not matter
+-- @treturn {table,...} `{name=, kind=, pmu=, description=, unit=, scale=, alias=}`, which prints as a table; kind is "hardware",
+-- "software", "cache", "pmu", "tracepoint" (left out where tracefs cannot be read), or for what shows how a name is written "raw"
+-- or "breakpoint"
 function events.list(pattern)
   return list.list(optional(pattern, "string", 1))
 end
 
 --- The PMUs of this machine.
--- @return array of {name=, type=, cpumask=, cpus=, nr_addr_filters=, caps={name=text}, formats={term=text},
--- events={name={terms=, scale=, unit=, per_pkg=, snapshot=}}}, which prints as a table, as does each
+-- @treturn {table,...} `{name=, type=, cpumask=, cpus=, nr_addr_filters=, caps={name=text}, formats={term=text},
+-- events={name={terms=, scale=, unit=, per_pkg=, snapshot=}}}`, which prints as a table, as does each
 function events.pmus()
   return list.pmus_of(pmu.here)
 end
 
 --- A PMU's number: attr.type of its events.
--- @string name
--- @return[1] integer
--- @return[2] nil, message, "ENODEV"
+-- @tparam string name
+-- @treturn integer @fails "ENODEV"
 function events.pmu_type(name)
   if not files.is_name(check(name, "string", 1)) then blame.raisef("'%s' cannot be a PMU's name", name) end
   local owner, message, code = pmu.here:get(name)

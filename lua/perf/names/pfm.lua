@@ -70,12 +70,13 @@ local function hint(name, number)
 end
 
 --- Encode an event.
--- @string name as libpfm4 takes it
+-- @tparam string name as libpfm4 takes it
 -- @treturn table attr fields: `type`, `config` and what is set of `config1`, `config2`, `exclude_user`, `exclude_kernel`,
--- `exclude_hv`, `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive`; then the
--- event's name in full, with every mask and modifier; then the CPU it has to be opened on, where `cpu=` said one.
--- Or nil, message, code: "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4
--- knows nothing of this machine
+-- `exclude_hv`, `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive`
+-- @treturn string the event's name in full, with every mask and modifier
+-- @treturn ?integer the CPU it has to be opened on, where `cpu=` said one
+-- @fails "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4 knows nothing of
+-- this machine
 function M.encode(name)
   if type(name) ~= "string" then
     error(("bad argument #1 to 'encode' (string expected, got %s)"):format(type(name)), 2)
@@ -92,7 +93,7 @@ function M.find(name)
 end
 
 --- The PMUs whose events libpfm4 encodes here.
--- @treturn {table,...} `{name=, description=, events=}`; or nil, message, code
+-- @treturn {table,...} `{name=, description=, events=}` @fails
 function M.pmus()
   local pmus, message, code = present()
   if not pmus then return nil, "libpfm4: " .. message, code end
@@ -104,8 +105,8 @@ function M.pmus()
 end
 
 --- The events of these PMUs, one row for each unit mask.
--- @string[opt] pattern as in `perf.list`: part of a name, a glob with * or ?, or a Lua pattern
--- @treturn {table,...} `{name=, kind="pfm", pmu=, description=}`; or nil, message, code
+-- @tparam[opt] string pattern as in `perf.list`: part of a name, a glob with * or ?, or a Lua pattern
+-- @treturn {table,...} `{name=, kind="pfm", pmu=, description=}` @fails
 function M.list(pattern)
   if pattern ~= nil and type(pattern) ~= "string" then
     error(("bad argument #1 to 'list' (string expected, got %s)"):format(type(pattern)), 2)

@@ -1,4 +1,4 @@
---- perf.pool: functions on other threads, each bound to a CPU and measured.
+--- Functions on other threads, each bound to a CPU and measured.
 --
 --     local pool = perf.pool {size = 4}
 --     local job = pool:submit(function(n) return ("x"):rep(n):len() end, 1e6)
@@ -6,9 +6,9 @@
 --     print(job:counts())   -- what it cost there
 --     pool:close()
 --
--- Each thread has its own Lua state, so nothing is shared: the function, its arguments and its results are copied
--- (perf.pool.copy), and a function with upvalues is refused. `require` has the same search path as here.
--- @module perf.pool
+-- Each thread has its own Lua state, so nothing is shared: the function, its arguments and its results are copied, and a function
+-- with upvalues is refused. `require` has the same search path as here.
+-- @classmod Pool
 local at_exit = require "perf.base.at_exit"
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
@@ -22,7 +22,12 @@ local reclaim = require "perf.base.reclaim"
 
 local M = {}
 
-local Pool, Job = { __name = "perf.Pool" }, { __name = "perf.Job" }
+local Pool = { __name = "perf.Pool" }
+
+--- A function that runs on a thread of a Pool.
+-- @type Job
+-- @tfield string traceback where the function raised its error; nil where no memory was left for it
+local Job = { __name = "perf.Job" }
 Pool.__index, Job.__index = Pool, Job
 
 local unpack = table.unpack or unpack
@@ -154,11 +159,16 @@ local function start(self, cpus, events)
   return true
 end
 
---- A pool of threads.
--- @tab[opt] options size (threads; as many as CPUs), cpus (array of numbers, "online", or false: not bound; by default those
--- that this thread may use, in turn), events (as perf.measure takes them, names only; false: not measured), queue (jobs that may
--- wait, 1024), tracer (a perf.tracer: each job is a span)
--- @return Pool; or nil, message, code. Raises for mistakes
+--- Start a pool of threads.
+-- @tparam[opt] table options
+-- @tparam[opt] integer options.size threads (default: as many as CPUs)
+-- @tparam[opt] {integer,...}|string|boolean options.cpus CPU numbers, "online", or false: not bound (default: those that this
+-- thread may use, in turn)
+-- @tparam[opt] string|table|boolean options.events as `perf.measure` takes them, names only; false: not measured
+-- @tparam[opt=1024] integer options.queue jobs that may wait
+-- @tparam[opt] Tracer options.tracer each job is a span of it
+-- @treturn Pool @fails
+-- @raise for an unknown option or event
 function M.pool(options)
   options = extension.options(known, options, 1)
   local cpus = cpus_of(options.cpus)
@@ -241,9 +251,10 @@ function Pool:_deliver(at_end)
 end
 
 --- Have a function run on some thread of the pool.
--- @param fn a Lua function without upvalues
--- @param ... its arguments, which are copied
--- @return Job; or nil, message, "EAGAIN" when as many as the queue holds wait already. Raises for what cannot be copied
+-- @tparam function fn a Lua function without upvalues
+-- @tparam any ... its arguments, which are copied
+-- @treturn Job @fails "EAGAIN" when as many as the queue holds wait already
+-- @raise for what cannot be copied
 function Pool:submit(fn, ...)
   check_open(self)
   check_process(self, "Pool")
@@ -273,8 +284,8 @@ function Pool:submit(fn, ...)
 end
 
 --- Wait until the job is done.
--- @number[opt] timeout seconds; for ever without
--- @return whether it is
+-- @tparam[opt] number timeout seconds; for ever without
+-- @treturn boolean whether it is
 function Job:wait(timeout)
   check_timeout(timeout)
   if self.state == "waiting" then check_process(self.pool, "Job") end
@@ -287,9 +298,10 @@ function Job:wait(timeout)
   return self.state ~= "waiting"
 end
 
---- The function's results; its error is raised here, and where it was is job.traceback (nil where no memory was left for it).
--- @number[opt] timeout seconds; for ever without
--- @return results; or nil, message, "ETIMEDOUT" or "ECANCELED"
+--- The function's results; its error is raised here.
+-- @tparam[opt] number timeout seconds; for ever without
+-- @treturn any results
+-- @fails "ETIMEDOUT" or "ECANCELED"
 function Job:get(timeout)
   if not self:wait(timeout) then return nil, "the job is not done yet", "ETIMEDOUT" end
   if self.state == "canceled" then return nil, "the job was canceled before it ran", "ECANCELED" end
@@ -299,11 +311,11 @@ function Job:get(timeout)
 end
 
 --- What it cost on its thread.
--- @return Counts; nil while it is not done, and where nothing is measured
+-- @treturn ?Counts nil while it is not done, and where nothing is measured
 function Job:counts() return self.measured end
 
 --- Take it back, if no thread has begun with it.
--- @return whether that was so
+-- @treturn boolean whether that was so
 function Job:cancel()
   local pool = self.pool
   if self.state == "waiting" then check_process(pool, "Job") end
@@ -318,7 +330,9 @@ function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state
 ---------------------------------------------------------------------------------------------------------------------
 -- The pool
 
---- How many jobs are pending, and how many of these have not begun.
+--- How many jobs are pending.
+-- @treturn integer jobs
+-- @treturn integer how many of these have not begun
 function Pool:stats()
   if self.closed then return { pending = 0, queued = 0, size = 0 } end
   check_process(self, "Pool")
@@ -340,8 +354,8 @@ end
 --- End the threads: cancel the jobs that have not begun, and wait for those that run. A thread cannot be stopped: if its job does
 -- not end in time, it is left behind and runs until the job or the process ends, and the result is dropped. The end of the
 -- program does the same, with a timeout of 5 seconds. Idempotent.
--- @number[opt] timeout seconds; without it, wait without limit
--- @return true; or nil, message, "ETIMEDOUT" when threads were left behind
+-- @tparam[opt] number timeout seconds; without it, wait without limit
+-- @treturn boolean true @fails "ETIMEDOUT" when threads were left behind
 function Pool:close(timeout)
   check_timeout(timeout)
   if self.closed then return true end

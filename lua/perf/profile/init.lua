@@ -1,15 +1,13 @@
---- Profiling any event by Lua line.
+--- Profile any event by Lua line.
 --
 --     local prof = perf.profile({event = "page-faults", period = 1}, fn, ...)
 --     print(prof)
 --
+-- @module perf.profile
 -- The event signals the thread that it counts at each overflow; the interpreter stops at its next safe point, where its stack
 -- is taken and the event's count since the sample before is added to it. On LuaJIT the safe points are those of LuaJIT's own
 -- profiler, so compiled code is profiled as it runs; on PUC Lua they are a debug hook's. How: csrc/core/profile/sampler.h,
--- csrc/binding/profiler_*.c.
---
--- There is one profiler in a process. It is of the thread that starts it; a fork's child is not profiled.
--- @module perf.profile
+-- csrc/binding/stack.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local open = require "perf.event.open"
@@ -154,6 +152,10 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Profiler
 
+--- Profiles from `start` to `stop`. The event signals the thread that it counts at each overflow; the interpreter stops at its
+-- next safe point, where its stack is taken and the event's count since the sample before is added to it. There is one profiler
+-- in a process. It is of the thread that starts it; a fork's child is not profiled.
+-- @type Profiler
 local Profiler = {}
 Profiler.__index = Profiler
 Profiler.__name = "perf.Profiler"
@@ -218,7 +220,7 @@ end
 local function check(p, method) return blame.object(p, Profiler, "Profiler", method) end
 
 --- Begin. The event counts the calling thread.
--- @return true; or nil, message, code: "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
+-- @treturn boolean true @fails "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
 function Profiler:start()
   check(self, "start")
   if self.closed then blame.method("start", "Profiler is closed", 1) end
@@ -240,7 +242,7 @@ local gives_up = _VERSION == "Lua 5.1" -- LuaJIT too has this version
 local function profile_of(self) return require("perf.profile.collect").make(self, self.sampler:result()) end
 
 --- End.
--- @treturn Profile or nil, message, code: "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
+-- @treturn Profile @fails "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
   local state = check(self, "stop").sampler and self.sampler:state()
   -- "stopped": by the state's close, before this
@@ -269,6 +271,7 @@ function Profiler:stop()
 end
 
 --- Whether it is running, in this process.
+-- @treturn boolean
 function Profiler:is_running()
   return self.sampler ~= nil and self.sampler:state() == "running"
 end
@@ -304,14 +307,19 @@ local function new(opts)
 end
 
 --- Make a profiler.
--- @tab[opt] opts `event`: what to profile by, a name as perf stat -e takes it or a table of attr fields, task-clock when not
--- given. `freq`: samples a second, or `period`: the event's count from one to the next; 999 a second for clocks and hardware
--- counters when not given, and period 1 for all others, which makes the profile exact. `native`: true adds the C
--- and kernel functions of the call chain. `coroutines`: "resumer" shows a coroutine under the stack that resumed it, "creator"
--- under that which made it, "alone", the default, by itself. `timeline`: true, or a number of
--- samples (100,000), keeps each by itself as well, for `prof:timeline()`. `filter`: of a tracepoint.
--- The event context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were.
--- @treturn Profiler or nil, message, code. Raises for an unknown event or option
+-- @tparam[opt] table opts
+-- @tparam[opt="task-clock"] string|table opts.event what to profile by, a name as perf stat -e takes it or a table of attr
+-- fields; context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were
+-- @tparam[opt] integer opts.freq samples a second (default: 999 for clocks and hardware counters)
+-- @tparam[opt] integer opts.period instead of freq: the event's count from one sample to the next (default: 1 for all events
+-- but clocks and hardware counters, which makes the profile exact)
+-- @tparam[opt=false] boolean opts.native true adds the C and kernel functions of the call chain
+-- @tparam[opt="alone"] string opts.coroutines "resumer" shows a coroutine under the stack that resumed it, "creator" under that
+-- which made it, "alone" by itself
+-- @tparam[opt] boolean|integer opts.timeline true, or a number of samples (100,000), keeps each by itself, for `Profile:timeline`
+-- @tparam[opt] string opts.filter of a tracepoint, as for `Event:set_filter`
+-- @treturn Profiler @fails
+-- @raise for an unknown event or option
 function M.profiler(opts)
   local p, message, code = new(opts) -- in no tail call, so that a mistake has this function's name
   return p, message, code
@@ -326,11 +334,12 @@ local function finish(p, ok, ...)
 end
 
 --- Profile a function.
--- @tab[opt] opts as `perf.profiler` takes them
--- @func fn the function
--- @param ... its arguments
--- @treturn Profile then fn's results. An error of fn's is raised again unchanged, with the profiler stopped. Or nil,
--- message, code, and fn is not called.
+-- @function perf.profile
+-- @tparam[opt] table|string opts as for `perf.profiler`, or the name of an event
+-- @tparam function fn its error is raised again unchanged, with the profiler stopped
+-- @tparam any ... its arguments
+-- @treturn Profile then fn's results @fails and fn is not called
+-- @raise for an unknown event or option
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
   local fn = ...

@@ -1,16 +1,4 @@
---- Profile: what a profiler found, by stack.
---
--- A plain table, made once and not changed afterwards:
---
---     event, unit        the event's name; "ns" for times, "" for counts
---     total              the event's exact count in the profiled thread while it was profiled, without what profiling itself
---                        did; the weights of all samples add up to it
---     lost               samples that found no room
---     sample_count       samples that were taken
---     freq or period     samples a second that were asked for, or the event's count from one to the next
---     started            when, in seconds of Unix time;  duration_ns: for how long
---     pid, tid, comm     of the thread
---     timeline_lost      with `timeline`: samples that it had no room for
+--- What a profiler found, by stack: a plain table, made once and not changed afterwards. It prints as the table of `Profile:top`.
 --
 -- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
 -- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;
@@ -18,6 +6,18 @@
 -- "state", for time in none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)",
 -- "(unsampled)".
 -- @classmod Profile
+-- @tfield string event the event's name
+-- @tfield string unit "ns" for times, "" for counts
+-- @tfield integer total the event's exact count in the profiled thread while it was profiled, without what profiling itself did;
+-- the weights of all samples add up to it
+-- @tfield integer lost samples that found no room
+-- @tfield integer sample_count samples that were taken
+-- @tfield integer freq samples a second that were asked for; or
+-- @tfield integer period the event's count from one sample to the next
+-- @tfield number started seconds of Unix time
+-- @tfield integer duration_ns for how long
+-- @tfield integer pid of the process; `tid` of the thread, `comm` its name
+-- @tfield integer timeline_lost with `timeline`: samples that it had no room for
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -40,9 +40,9 @@ end
 -- Whether a value is a Profile.
 function Profile.is(v) return type(v) == "table" and getmetatable(v) == Profile end
 
---- Every different stack, the heaviest first: an array of `{stack=, weight=, count=, zone=}`. `stack` is an array of frames, the
--- innermost first; `weight` what of the event fell on it, in the profile's unit; `count` its samples; `zone` the label of
--- `perf.zone` that it ran under, or nil.
+--- Every different stack, the heaviest first.
+-- @treturn {table,...} `{stack=, weight=, count=, zone=}`: `stack` is an array of frames, the innermost first; `weight` what of
+-- the event fell on it, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` that it ran under, or nil
 function Profile:samples() return self.list end
 
 local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
@@ -51,8 +51,8 @@ local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" }
 --
 --     for m in prof:timeline() do print(m.time, m.weight, m.stack[1].name) end
 --
--- @return an iterator of `{time=, addr=, cpu=, weight=, stack=, zone=}`: `time` in nanoseconds of CLOCK_MONOTONIC; `addr` of
--- events that have one (page faults, breakpoints), else 0; `weight`, `stack` and `zone` as in `samples`, adding up to the same
+-- @treturn function iterator of `{time=, addr=, cpu=, weight=, stack=, zone=}`: `time` in nanoseconds of CLOCK_MONOTONIC; `addr`
+-- of events that have one (page faults, breakpoints), else 0; `weight`, `stack` and `zone` as in `samples`, adding up to the same
 -- @raise without `timeline`
 function Profile:timeline()
   local t = self.moments

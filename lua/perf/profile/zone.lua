@@ -1,11 +1,9 @@
---- Zones: labels for what runs inside them, which each sample of a profile keeps.
+-- Zones: labels for what runs inside them, which each sample of a profile keeps.
 --
 --     perf.zone("parse", fn, ...)             -- fn's results
---     local zone = perf.zone "parse"          -- until zone:close(), or the end of its block on 5.4: local zone <close> = ...
+--     local zone = perf.zone "parse"          -- until zone:close()
 --
--- A zone belongs to the thread that enters it, not to a coroutine: close it before a yield that lets other coroutines run.
 -- Entering a zone is a store to memory of the thread, through FFI on LuaJIT.
--- @module perf.profile.zone
 local core = require "perf.core"
 local blame = require "perf.base.argument"
 
@@ -20,7 +18,7 @@ local function number_of(name)
   return number
 end
 
---- The name of a zone's number; nil for a number of another Lua state.
+-- The name of a zone's number; nil for a number of another Lua state.
 function M.name(number) return names[number] end
 
 local set = core.set_zone
@@ -30,6 +28,9 @@ if has_ffi and rawget(_G, "jit") then
   function set(number) return setter(number) end
 end
 
+--- A label on samples, which `perf.zone` began. On Lua 5.4 `local zone <close> = perf.zone "parse"` closes it. A zone belongs to
+-- the thread that enters it, not to a coroutine: close it before a yield that lets other coroutines run.
+-- @type Zone
 local Zone = {}
 Zone.__index = Zone
 Zone.__name = "perf.Zone"
@@ -48,10 +49,10 @@ local function finish(outer, ok, ...)
 end
 
 --- Label what runs from here on, or while a function runs.
--- @string name
--- @func[opt] fn a function
--- @param ... its arguments
--- @return fn's results, its error raised again unchanged; without fn a Zone, to be closed
+-- @tparam string name
+-- @tparam[opt] function fn its error is raised again unchanged
+-- @tparam any ... its arguments
+-- @treturn any fn's results; without fn a `Zone`, to be closed
 function M.zone(name, fn, ...)
   local number = numbers[name] or number_of(name)
   if fn == nil then return setmetatable({ outer = set(number) }, Zone) end

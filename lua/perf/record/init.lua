@@ -1,19 +1,4 @@
---- Records: what the kernel writes into an event's ring, or perf into a file.
---
---     for rec in ev:records{ timeout = 1 } do print(rec) end
---
--- A Record has the fields of its type under the kernel's names (`rec.type`, `rec.ip` ...); one that it does not have is
--- nil. A field is made when it is asked for: take one that is a table once, not in a loop. Beside what the manual page
--- lists there are
---
--- * `type` the type's name, "unknown" for one newer than this module (then `type_id`, `body` and what sample_id_all adds)
--- * `event` the label of the event that wrote it, `event_id` its id where sample_type has "id" or "identifier"
--- * `cpu_mode` "kernel", "user", "hypervisor", "guest_kernel", "guest_user" or "unknown"; `exact_ip`
--- * `callchain` addresses only; `callchain_contexts` says from which index on they are whose
--- * `build_id` and `tag` in hexadecimal digits; `raw`, `user_stack`, `aux`, `old`, `new` as strings of bytes
---
--- This module has the methods that are Lua; the core loads it when one is first used.
--- @module perf.record
+-- The methods of Record that are Lua; the core loads this module when one is first used.
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -27,8 +12,8 @@ fields[#fields + 1] = "raw_fields"
 local function user_fields(rec) return type(rec) ~= "cdata" and blame.call("totable", core.user_fields, rec) or nil end
 
 --- The fields of a record as a plain table.
--- @param rec Record
--- @return {name = value, ...}, only those it has
+-- @function Record:totable
+-- @treturn table `{name = value, ...}`, only those it has
 function M.totable(rec)
   local t = user_fields(rec)
   if t then -- the perf tool's own: see perf.data
@@ -44,8 +29,6 @@ end
 
 -- A tracepoint's fields by name: `rec.raw_fields`. nil when the record has no raw bytes, is of no tracepoint, or there is
 -- nothing here that knows its format (libtraceevent, see `perf.features()`).
--- @param rec Record
--- @return {name = value, ...} or nil
 function M.raw_fields(rec)
   local raw = rec.raw
   local info = rec:info()

@@ -1,4 +1,4 @@
---- Counting records by what they have in common, in C and without an object for any of them: a profile.
+--- Counts of records by what they have in common, made in C without an object for any of them: a profile.
 --
 --     local hits = perf.tally { by = "ip" }
 --     while busy() do
@@ -26,11 +26,14 @@ local options = { by = true, max = "number", weight = "string", type = "string" 
 
 local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(text:format(...)), 3) end
 
---- A tally.
--- @param opts `by`: a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr" ...;
--- `weight`: the field to add up instead of counting records, such as "period"; `max`: keys at most (65536); `type`: of the
--- records that are counted ("sample")
--- @return Tally; or nil, message, code
+--- Make a tally.
+-- @tparam table opts
+-- @tparam string|table opts.by a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr" ...
+-- @tparam[opt] string opts.weight the field to add up instead of counting records, such as "period"
+-- @tparam[opt=65536] integer opts.max keys at most
+-- @tparam[opt="sample"] string opts.type of the records that are counted
+-- @treturn Tally @fails
+-- @raise for an unknown field, type or option
 function M.tally(opts)
   if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
   for k, v in every(opts) do
@@ -88,9 +91,9 @@ local function take_file(self, file, data)
   return n, message, code
 end
 
---- Count the records that are there: what is in a ring now, a file to its end.
--- @param source Event, Group, Set, or what perf.data.open gives
--- @return how many were counted; or nil, message, code
+--- Count the records that are there: those that are in a ring now, a file to its end.
+-- @tparam Event|Group|Set|DataFile source
+-- @treturn integer how many were counted @fails
 function Tally:take(source)
   if type(source) == "userdata" and getmetatable(source) == core.Event then
     local n, message, code = take_ring(self, source)
@@ -120,7 +123,9 @@ function Tally:take(source)
   return sum
 end
 
---- The count of a key: of the fields, in the order of `by`. 0 for one that is not there.
+--- The count of a key.
+-- @tparam any ... the fields, in the order of `by`
+-- @treturn integer 0 for one that is not there
 function Tally:count(...) return (raw(self, "count", "count", ...)) end
 
 local function step(self, i, count, ...)
@@ -130,6 +135,7 @@ local function step(self, i, count, ...)
 end
 
 --- Iterate over the keys, in no order.
+-- @treturn function iterator of the count, and the fields in the order of `by`
 -- @usage for count, ip, tid in hits:each() do ... end
 function Tally:each()
   local place = { at = 0 }
@@ -137,8 +143,8 @@ function Tally:each()
 end
 
 --- The keys with the highest counts.
--- @param[opt=10] n how many at most
--- @return array of {count=, share= (0 to 1, of `total`), FIELD=value ...}, the highest first
+-- @tparam[opt=10] integer n how many at most
+-- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
   if n ~= nil and type(n) ~= "number" then
     error(("bad argument #1 to 'top' (number expected, got %s)"):format(type(n)), 2)
@@ -165,9 +171,9 @@ function Tally:top(n)
 end
 
 --- What was counted in all.
--- @return {total=, other= (part of it: of keys beyond `max`), keys= (how many), without= (records that lack a field), lost=
--- (records of any type that the rings lost, or that a file reports as lost, since `clear`), at_least= (true if the kernel
--- does not count them and `lost` is a lower bound: see Event:lost)}
+-- @treturn table `{total=, other=, keys=, without=, lost=, at_least=}`: `other` is the part of `total` of keys beyond `max`,
+-- `keys` how many there are, `without` the records that lack a field; `lost` (since 0.2.0) the records of any type that the rings
+-- lost, or that a file reports as lost, since `clear`; `at_least` is true if `lost` is a lower bound: see `Event:lost`
 function Tally:totals()
   local total, other, keys, without = raw(self, "totals", "totals")
   local lost, at_least = 0, nil

@@ -22,12 +22,14 @@ local M = { available = true }
 local parse_options = { system = "string", big_endian = "boolean", long_size = "number", trusted = "boolean" }
 
 --- Parse the text of a `format` file.
--- @string text what /sys/kernel/tracing/events/GROUP/NAME/format says
--- @tab[opt] opts `system`: the group's name; `big_endian`: the byte order of the records, this machine's when not given;
--- `long_size`: 4 or 8, the size of the kernel's long; `trusted`: the text is a kernel's own, so it can be printed by too
--- (libtraceevent, which does that, may crash on a print fmt that no kernel wrote)
--- @treturn Format with methods `decode(raw)`, `fields()`, `text(raw)`, `name()` -> name, system, id; or nil, message,
--- "EBADMSG"
+-- @tparam string text what /sys/kernel/tracing/events/GROUP/NAME/format says
+-- @tparam[opt] table opts
+-- @tparam[opt] string opts.system the group's name
+-- @tparam[opt] boolean opts.big_endian the byte order of the records (default: this machine's)
+-- @tparam[opt] integer opts.long_size 4 or 8, the size in bytes of the kernel's long (default: this machine's)
+-- @tparam[opt=false] boolean opts.trusted the text is a kernel's own, so it can be printed by too (libtraceevent, which does
+-- that, may crash on a print fmt that no kernel wrote)
+-- @treturn TraceFormat @fails "EBADMSG"
 function M.parse(text, opts)
   if type(text) ~= "string" then
     error(("bad argument #1 to 'parse' (string expected, got %s)"):format(type(text)), 2)
@@ -112,10 +114,11 @@ local function check_raw(raw, level)
 end
 
 --- Decode a record's raw data.
--- @param what the tracepoint: "group:name", its id, or a Format
--- @string raw the bytes
--- @treturn table values by field name, common_pid and its like included; or nil, message, code: "EBADMSG" for bytes that
--- are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" where tracefs cannot be read
+-- @tparam string|integer|TraceFormat what the tracepoint: "group:name", its id, or its format
+-- @tparam string raw the bytes
+-- @treturn table values by field name, common_pid and its like included
+-- @fails "EBADMSG" for bytes that are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" where tracefs
+-- cannot be read
 function M.decode(what, raw)
   check_raw(raw, 2)
   local format, message, code = lookup(what, 2)
@@ -124,9 +127,10 @@ function M.decode(what, raw)
 end
 
 --- The fields of a tracepoint.
--- @param what "group:name", id or Format
--- @treturn {table,...} `{name=, type=, offset=, size=, signed=, dynamic=, common=}` in the format's order, and in the array
--- itself `name`, `system`, `id`; or nil, message, code
+-- @tparam string|integer|TraceFormat what "group:name", id or format
+-- @treturn {table,...} `{name=, type=, offset=, size=, signed=, dynamic=, common=}` in the format's order, offset and size in
+-- bytes; and in the array itself `name`, `system`, `id`
+-- @fails as `perf.tracefields.decode`
 function M.format(what)
   local format, message, code = lookup(what, 2)
   if not format then return nil, message, code end
@@ -136,9 +140,9 @@ function M.format(what)
 end
 
 --- A record's raw data as the kernel's own text of it, the part after "name:" in perf script.
--- @param what "group:name", id or Format
--- @string raw the bytes
--- @treturn string or nil, message, code
+-- @tparam string|integer|TraceFormat what "group:name", id or format
+-- @tparam string raw the bytes
+-- @treturn string @fails as `perf.tracefields.decode`
 function M.text(what, raw)
   check_raw(raw, 2)
   local format, message, code = lookup(what, 2)

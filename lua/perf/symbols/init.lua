@@ -27,17 +27,18 @@ local M = { available = true, version = ext.version }
 
 --- Where in a file a function's code begins: the offset that a uprobe wants.
 -- Looks into .symtab and .dynsym, then into the file's separate debug information where that is installed.
--- @string path of a program or shared object
--- @string symbol its name; `name@VERSION` for one version of it, without a version the default one
--- @return offset in the file, then its address in the file's own numbering; or nil, message, code: "ENOENT" no such
--- function (or no such file), "EEXIST" several of that name, "EOPNOTSUPP" an indirect function (IFUNC), "ENOEXEC" not an
--- ELF file
--- @function offset
+-- @function perf.symbols.offset
+-- @tparam string path of a program or shared object
+-- @tparam string symbol its name; `name@VERSION` for one version of it, without a version the default one
+-- @treturn integer offset in the file, in bytes
+-- @treturn integer its address in the file's own numbering
+-- @fails "ENOENT" no such function (or no such file), "EEXIST" several of that name, "EOPNOTSUPP" an indirect function (IFUNC),
+-- "ENOEXEC" not an ELF file
 M.offset = ext.offset
 
 --- The build id of an ELF file, or of the running kernel for "[kernel]".
--- @string path
--- @return hexadecimal digits; or nil, message, code: "ENODATA" when it has none
+-- @tparam string path
+-- @treturn string hexadecimal digits @fails "ENODATA" when it has none
 function M.build_id(path)
   if path ~= "[kernel]" then return ext.build_id(path) end
   local notes, message, code = host.slurp "/sys/kernel/notes"
@@ -80,13 +81,14 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- The kernel
 
+--- The symbols of a kernel.
+-- @type KernelSymbols
 local Kernel = {}
 Kernel.__index = Kernel
 
 --- The kernel's symbols.
--- @string[opt] path a copy of /proc/kallsyms, of the machine that made a recording; without it the running kernel's
--- @treturn Kernel with `resolve(addr)` -> Frame or nil, message, "ENOENT"; `address(name)` -> address or nil, message,
--- "ENOENT"; `count()`; `close()`. Or nil, message, code: "EPERM" when the kernel hides its addresses
+-- @tparam[opt] string path a copy of /proc/kallsyms, of the machine that made a recording; without it the running kernel's
+-- @treturn KernelSymbols @fails "EPERM" when the kernel hides its addresses
 function M.kernel(path)
   if path ~= nil and type(path) ~= "string" then
     error(("bad argument #1 to 'kernel' (string expected, got %s)"):format(type(path)), 2)
@@ -111,6 +113,8 @@ function M.kernel(path)
 end
 
 --- What is at an address of the kernel.
+-- @tparam integer addr
+-- @treturn table a Frame @fails "ENOENT"
 function Kernel:resolve(addr)
   local symbol, offset, module = self.map:find(addr)
   if not symbol then return nil, ("%s: no symbol at %s"):format(self.path, hex(addr)), "ENOENT" end
@@ -118,6 +122,8 @@ function Kernel:resolve(addr)
 end
 
 --- Where a symbol of the kernel is.
+-- @tparam string name
+-- @treturn integer address @fails "ENOENT"
 function Kernel:address(name)
   local addr = self.map:address(name)
   if not addr then return nil, ("%s: no symbol '%s'"):format(self.path, name), "ENOENT" end
@@ -127,6 +133,7 @@ end
 function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path) end
 
 --- How many symbols there are.
+-- @treturn integer
 function Kernel:count() return self.map:count() end
 
 --- Forget them. Idempotent.
@@ -136,6 +143,9 @@ Kernel.__close = Kernel.close
 ---------------------------------------------------------------------------------------------------------------------
 -- Resolver
 
+--- Names for the addresses of a process or a file. `resolver(addr)` is `resolver:resolve(addr)`.
+-- @type Resolver
+-- @tfield {string,...} problems what could not be read
 local Resolver = {}
 Resolver.__index = Resolver
 Resolver.__name = "perf.symbols.Resolver"
@@ -198,12 +208,16 @@ function Resolver:__tostring()
 end
 
 --- Open a resolver of addresses.
--- @tab opts one of: `pid`, a live process (0: this one); `path`, one file, asked for by the addresses that its own symbol
--- table has; `maps`, an array of `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a
--- process that may be gone. And `kernel`: false for no symbols of the kernel, or what `perf.symbols.kernel` returned (without
--- it /proc/kallsyms is read at the first address of the kernel; for `maps` none is); `debuginfod`: true lets elfutils ask
--- the servers of $DEBUGINFOD_URLS for what is not installed
--- @treturn Resolver or nil, message, code
+-- @tparam table opts one of `pid`, `path` and `maps`, and others
+-- @tparam[opt] integer opts.pid a live process; 0: this one
+-- @tparam[opt] string opts.path one file, asked for by the addresses that its own symbol table has
+-- @tparam[opt] {table,...} opts.maps `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a process that
+-- may be gone
+-- @tparam[opt] boolean|KernelSymbols opts.kernel false for no symbols of the kernel, or what `perf.symbols.kernel` returned
+-- (default: /proc/kallsyms is read at the first address of the kernel; for `maps` none is)
+-- @tparam[opt=false] boolean opts.debuginfod true lets elfutils ask the servers of $DEBUGINFOD_URLS for what is not installed
+-- @treturn Resolver @fails
+-- @raise for an unknown option
 function M.open(opts)
   opts = extension.options(allowed, opts, 1)
   local n = (opts.pid and 1 or 0) + (opts.path and 1 or 0) + (opts.maps and 1 or 0)
@@ -277,10 +291,10 @@ local function look_up(self, addr, back)
 end
 
 --- What is at an address.
--- @param addr the address
--- @bool[opt] is_return true for an address that a call returns to (all but the first of a call chain): then the line is
--- the call's, not that of what follows it
--- @treturn Frame or nil, message, "ENOENT" when no module has the address
+-- @tparam integer addr the address
+-- @tparam[opt=false] boolean is_return true for an address that a call returns to (all but the first of a call chain): then the
+-- line is the call's, not that of what follows it
+-- @treturn table a Frame @fails "ENOENT" when no module has the address
 function Resolver:resolve(addr, is_return)
   if not self.ext:is_open() then error("bad argument #1 to 'resolve' (Resolver is closed)", 2) end
   local key = type(addr) == "number" and addr or hex(addr)
@@ -305,12 +319,15 @@ local machines = { x86_64 = true, aarch64 = true }
 local unwind_options = { regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
 
 --- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
--- @tab t `regs`: the registers by perf's names (`rec.user_regs`); `stack`: the bytes from the stack pointer on
--- (`rec.user_stack`); `abi`: 2 or "64", which is the default, or what regs.abi says; `machine`: "x86_64" or "aarch64", this
--- machine's when not given; `max`: frames at most, 127
--- @return array of Frames, the innermost first; one of no known module has `addr` alone. Then why it ends there, nil
--- at the outermost. Or nil, message, code: "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without
--- registers
+-- @tparam table t
+-- @tparam table t.regs the registers by perf's names (`rec.user_regs`)
+-- @tparam string t.stack the bytes from the stack pointer on (`rec.user_stack`)
+-- @tparam[opt] integer|string t.abi 2 or "64" (default: what regs.abi says)
+-- @tparam[opt] string t.machine "x86_64" or "aarch64" (default: this machine's)
+-- @tparam[opt=127] integer t.max frames at most
+-- @treturn {table,...} Frames, the innermost first; one of no known module has `addr` alone
+-- @treturn ?string why it ends there; nil at the outermost
+-- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
   if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
   t = extension.options(unwind_options, t, 2)
@@ -330,11 +347,12 @@ function Resolver:unwind(t)
   return list, why
 end
 
---- The modules: array of `{file=, start=, ["end"]=, build_id=}`.
+--- The modules.
+-- @treturn {table,...} `{file=, start=, ["end"]=, build_id=}`
 function Resolver:modules() return self.ext:modules() end
 
 --- Read a process's mappings again, and forget what was found.
--- @return true; or nil, message, code
+-- @treturn boolean true @fails
 function Resolver:refresh()
   forget(self)
   if not self.pid then return true end
@@ -346,6 +364,7 @@ function Resolver:refresh()
 end
 
 --- Whether it is open.
+-- @treturn boolean
 function Resolver:is_open() return self.ext:is_open() end
 
 --- Give up what it holds. Idempotent.

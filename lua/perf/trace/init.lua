@@ -30,6 +30,9 @@ local new_trace, new_span = ids.trace, ids.span
 local Span, Silent, kinds = spans.Span, spans.Silent, spans.kinds
 local begin, child_begins = spans.begin, spans.child_begins
 
+--- Makes spans, and sends them. On Lua 5.4 `local tracer <close>` closes it.
+-- @type Tracer
+-- @tfield {string,...} warnings settings of the environment that are unsupported or invalid, and ignored
 local Tracer = { __name = "perf.Tracer" }
 Tracer.__index = Tracer
 
@@ -95,11 +98,17 @@ local function check_options(opts)
 end
 
 --- Start a span. It counts until its finish.
--- @string name what is done: few different ones, for backends group by it
--- @tab[opt] opts parent (a span; a context, as `extract` gives; false: none), by default the one that tracer:span runs; kind
--- ("internal", "server", "client", "producer", "consumer"); attributes; links (array of contexts and Spans; a context may have
--- attributes); start_ns (nanoseconds since 1970, when it began before this call)
--- @return Span
+-- @function Tracer:start
+-- @tparam string name what is done: few different ones, for backends group by it
+-- @tparam[opt] table opts
+-- @tparam[opt] Span|table|boolean opts.parent a span; a context, as `extract` gives; false: none (default: the one that
+-- `Tracer:span` runs)
+-- @tparam[opt="internal"] string opts.kind "internal", "server", "client", "producer" or "consumer"
+-- @tparam[opt] table opts.attributes by name, as for `Span:set_attribute`
+-- @tparam[opt] table opts.links an array of contexts and Spans; a context may have attributes
+-- @tparam[opt] integer opts.start_ns nanoseconds since 1970, when it began before this call
+-- @treturn Span
+-- @raise for a wrong option
 function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
   if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
@@ -236,18 +245,19 @@ local function bracket(self, place, name, opts, fn, ...)
 end
 
 --- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
--- @string name what is done
--- @tab[opt] opts as for `start`
--- @param fn the function; it may yield
--- @param ... its arguments
--- @return what fn returns
+-- @function Tracer:span
+-- @tparam string name what is done
+-- @tparam[opt] table opts as for `Tracer:start`
+-- @tparam function fn it may yield
+-- @tparam any ... its arguments
+-- @treturn any what fn returns
 function Tracer:span(name, opts, ...)
   if type(opts) == "table" and not blame.callable(opts) then return bracket(self, 3, name, opts, ...) end
   return bracket(self, 2, name, nil, opts, ...)
 end
 
---- The span that tracer:span runs just now in this coroutine.
--- @return Span, or nil
+--- The span that `Tracer:span` runs just now in this coroutine.
+-- @treturn ?Span
 function Tracer:current()
   if self.depth > 0 then return current(self) end
 end
@@ -256,14 +266,15 @@ end
 -- Other processes
 
 --- The context that a request's headers carry.
--- @param headers a table by name, in any case, or a function(name in lower case)
--- @return context for `start`'s parent; nil when there is none
+-- @tparam table|function headers a table by name, in any case, or a function(name in lower case)
+-- @treturn ?table context for `start`'s parent; nil when there is none
 function Tracer:extract(headers)
   return propagation.extract(propagation.check_headers(headers), self.propagators)
 end
 
---- Put the current span's context into headers, as span:inject(headers).
--- @return headers
+--- Put the current span's context into headers, as `Span:inject`.
+-- @tparam table|function headers a table, or a function(name, value)
+-- @treturn any headers
 function Tracer:inject(headers)
   propagation.check_headers(headers)
   local span = self:current()
@@ -275,7 +286,7 @@ end
 -- Sending
 
 --- Continue sending, without waiting: for event loops, and for programs that are idle for a while.
--- @return seconds until the next call is due; nil when there is nothing to do
+-- @treturn ?number seconds until the next call is due; nil when there is nothing to do
 function Tracer:poll()
   if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
 end
@@ -286,8 +297,8 @@ local function check_timeout(timeout)
 end
 
 --- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
--- @number[opt=10] timeout seconds
--- @return true; or nil, message, "ETIMEDOUT" when some are still queued, or "EIO" when some were dropped since the last flush
+-- @tparam[opt=10] number timeout seconds
+-- @treturn boolean true @fails "ETIMEDOUT" when some are still queued, "EIO" when some were dropped since the last flush
 function Tracer:flush(timeout)
   check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
@@ -297,8 +308,8 @@ end
 --- Send all finished spans, retrying until the timeout if that may help; then drop the rest and close the connection. Idempotent.
 -- The end of the program and os.exit(code, true) do the same, with a timeout of 5 seconds; os.exit(code) does not. Spans that
 -- finish later are dropped.
--- @number[opt=10] timeout seconds
--- @return as `flush`
+-- @tparam[opt=10] number timeout seconds
+-- @treturn boolean true @fails as `flush`
 function Tracer:close(timeout)
   check_timeout(timeout)
   if not self.sender then return true end
@@ -306,7 +317,7 @@ function Tracer:close(timeout)
 end
 
 --- What became of the spans: made = sent + dropped + queued.
--- @return {made=, sent=, dropped=, queued=, failures=, last_error=}: failures counts attempts to send that went wrong
+-- @treturn table `{made=, sent=, dropped=, queued=, failures=, last_error=}`: failures counts attempts to send that went wrong
 function Tracer:stats()
   leave_parent(self)
   local s = self.sender
@@ -315,8 +326,9 @@ function Tracer:stats()
     last_error = s.last_error }
 end
 
---- Histograms of counts by span name, in Prometheus' text format; needs the option metrics = true.
--- @return string
+--- Histograms of counts by span name, in Prometheus' text format; needs the option metrics.
+-- @treturn string
+-- @raise without the option
 function Tracer:prometheus()
   if not self.metrics then error("this tracer has no metrics: perf.tracer {metrics = true}", 2) end
   leave_parent(self)
@@ -331,15 +343,25 @@ end
 
 Tracer.__close = function(self) self:close() end
 
---- A tracer.
--- @tab[opt] options service (name), exporter (perf.exporter.otlp{}, perf.exporter.zipkin{}, a function of arrays of plain
--- spans, false), events (as perf.measure takes them; nil: the best there are; false: none), resource (attributes of the process),
--- sampler (a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, a function), propagators ({"tracecontext", "b3", "b3multi"}),
--- metrics (true: histograms of the counts by span name), limits ({attributes=, attribute_length=, events=, links=,
--- event_attributes=, link_attributes=}: 128 of each, attribute_length characters in a string, math.huge), queue (2048 spans),
--- batch (512), batch_bytes (4 MiB), delay (5 seconds), retry (300 seconds).
--- Options that are not given come from the OTEL_* variables of the environment.
--- @return Tracer; or nil, message, code when the machine refuses the events. Raises for an unknown option or event.
+--- Make a tracer. Options that are not given come from the OTEL_* variables of the environment.
+-- @tparam[opt] table options
+-- @tparam[opt] string options.service its name
+-- @tparam[opt] table|function|boolean options.exporter `perf.exporter.otlp`, `perf.exporter.zipkin`, a function of arrays of
+-- plain spans (as `Span:totable`), or false
+-- @tparam[opt] string|table|boolean options.events as `perf.measure` takes them (default: the best there are); false: none
+-- @tparam[opt] table options.resource attributes of the process
+-- @tparam[opt] number|string|function options.sampler a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, or a function
+-- @tparam[opt] {string,...} options.propagators "tracecontext", "b3", "b3multi"
+-- @tparam[opt] boolean|table options.metrics true, or `{buckets=, interval=}` (seconds): histograms of the counts by span name
+-- @tparam[opt] table options.limits (since 0.2.0) `{attributes=, attribute_length=, events=, links=, event_attributes=,
+-- link_attributes=}`: 128 of each, and attribute_length characters in a string, math.huge
+-- @tparam[opt=2048] integer options.queue spans that may wait
+-- @tparam[opt=512] integer options.batch spans in a request
+-- @tparam[opt=4194304] integer options.batch_bytes bytes in a request (since 0.2.0)
+-- @tparam[opt=5] number options.delay seconds until a batch that is not full is sent
+-- @tparam[opt=300] number options.retry seconds for which a batch is retried
+-- @treturn Tracer @fails when the machine refuses the events
+-- @raise for an unknown option or event
 function M.tracer(options)
   local config = config_of.read(options)
   local self = setmetatable({ events = config.events, sampler = config.sampler, propagators = config.propagators,

@@ -1,20 +1,4 @@
---- perf.observe: counts on the spans of a tracer that is not ours.
---
---     perf.observe(tracer, {events = "task-clock,page-faults"})
---
--- Three shapes of tracer are known:
---
---     opentelemetry-lua   tracer:start(context, name, config) gives a context and a span
---     opentracing-lua     tracer:start_span(name, options) gives a span that has set_tag
---     Kong's kong.tracing tracer.start_span(name, options) gives a span that has set_attribute
---
--- Its start and each span's finish and setter are replaced in the objects themselves, not in the library's classes: other
--- tracers stay as they are, and metatables too. A span then has the attributes (tags) perf.LABEL, integers where the tracer's
--- numbers can hold them, put there just before it finishes. A span that says `perfevents = "cpu-cycles,cache-misses"`, when it
--- starts or later, has these counted from then on; without the option `events` only such spans are counted.
---
--- What the machine refuses is said in the attribute perf.error: nobody's request fails for it.
--- @module perf.trace.observe
+-- perf.observe: counts on the spans of a tracer that is not ours.
 local asked_events = require "perf.trace.requested_events"
 local blame = require "perf.base.argument"
 local counts = require "perf.counts"
@@ -145,12 +129,27 @@ local function watch(shape, span, events, asked)
   end
 end
 
---- Have the spans of a tracer counted.
--- @param tracer of opentelemetry-lua, opentracing-lua or Kong
--- @tab[opt] options events: what every span is counted with, as perf.measure takes it; without it only spans that ask by their
--- attribute or tag `perfevents` are
--- @return the tracer; and a function that makes it as it was. nil, message, code when the machine refuses the events. Raises for
--- an unknown event, and for what is none of these tracers
+--- Have the spans of another library's tracer counted.
+--
+--     perf.observe(tracer, {events = "task-clock,page-faults"})
+--
+-- Three shapes of tracer are known:
+--
+--     opentelemetry-lua   tracer:start(context, name, config) gives a context and a span
+--     opentracing-lua     tracer:start_span(name, options) gives a span that has set_tag
+--     Kong's kong.tracing tracer.start_span(name, options) gives a span that has set_attribute
+--
+-- Its start and each span's finish and setter are replaced in the objects themselves, not in the library's classes: other
+-- tracers stay as they are, and metatables too. A span then has the attributes (tags) perf.LABEL, integers where the tracer's
+-- numbers can hold them, put there just before it finishes. A span that says `perfevents = "cpu-cycles,cache-misses"`, when it
+-- starts or later, has these counted from then on; without the option `events` only such spans are counted. What the machine
+-- refuses is said in the attribute perf.error: nobody's request fails for it.
+-- @tparam table tracer of opentelemetry-lua, opentracing-lua or Kong
+-- @tparam[opt] table options
+-- @tparam[opt] string|table options.events what every span is counted with, as `perf.measure` takes it
+-- @treturn table the tracer
+-- @treturn function makes it as it was @fails when the machine refuses the events
+-- @raise for an unknown event, and for what is none of these tracers
 function M.observe(tracer, options)
   local shape = shape_of(tracer)
   if not shape then

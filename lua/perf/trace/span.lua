@@ -32,9 +32,17 @@ local huge = math.huge
 -- Kinds, by the numbers that OTLP has for them.
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
 
--- Fields that most spans leave at these values: sampled; kind (a number); open (how many children are running); busy (how many
--- spans below it are counting, with no counting span in between); apart (it counts while no span above it does); nattributes;
--- whole (the wall time of its counts is that of the span).
+--- A piece of work, when it ran, and what it cost in events.
+--
+-- A span counts by difference, as perf.measure does. Its total is what the thread did between start and finish, except while the
+-- span was paused, and without the work of tracers meanwhile (encoding and sending earlier spans). The parent adds up the totals
+-- of its children, and its self count is its total less that sum. Where children overlapped, outlived their parent, or counted
+-- only a part of the time in which the parent counted, self is unknown and is left out.
+--
+-- A span belongs to the thread that started it. Spans that were open at a fork belong to the parent: in the child they count
+-- nothing, are not sent, and raise no error, since tracing must not make a program fail. On Lua 5.4 `local span <close>` finishes
+-- it.
+-- @type Span
 local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 0, apart = false, nattributes = 0, whole = true }
 Span.__index = Span
 M.Span = Span
@@ -91,9 +99,10 @@ end
 
 --- Set an attribute; nil removes it. The attribute `perfevents`, a list of events as perf.measure takes it, also makes the span
 -- count these from now on, in addition to the tracer's events.
--- @string key its name
--- @param v string, number, boolean, 64-bit cdata, or an array of these
--- @return the span
+-- @tparam string key its name
+-- @tparam any v string, number, boolean, 64-bit cdata, or an array of these
+-- @treturn Span the span
+-- @raise for a value of another type
 function Span:set_attribute(key, v)
   check_type(key, "string", 1)
   if self.duration then return self end
@@ -107,8 +116,8 @@ function Span:set_attribute(key, v)
 end
 
 --- Set several attributes.
--- @tab t by name
--- @return the span
+-- @tparam table t by name
+-- @treturn Span the span
 function Span:set_attributes(t)
   for key, v in every((attributes.copy(check_type(t, "table", 1), 1, huge, huge))) do self:set_attribute(key, v) end
   return self
@@ -128,6 +137,8 @@ end
 -- What happens to it
 
 --- Rename the span.
+-- @tparam string name
+-- @treturn Span the span
 function Span:set_name(name)
   check_type(name, "string", 1)
   if not self.duration then self.name = name end
@@ -137,9 +148,9 @@ end
 local codes = { unset = 0, ok = 1, error = 2 }
 
 --- Set the status.
--- @string code "ok", "error" or "unset"
--- @string[opt] message of an error
--- @return the span
+-- @tparam string code "ok", "error" or "unset"
+-- @tparam[opt] string message of an error
+-- @treturn Span the span
 function Span:set_status(code, message)
   if not codes[code] then blame.raise(("'ok', 'error' or 'unset' expected, got '%s'"):format(tostring(code)), 1) end
   if message ~= nil and type(message) ~= "number" then check_type(message, "string", 2) end
@@ -149,10 +160,10 @@ function Span:set_status(code, message)
 end
 
 --- Add an event: something that happened during the span.
--- @string name what
--- @tab[opt] details attributes of the event
--- @param[opt] time_ns when, in nanoseconds since 1970; now unless given
--- @return the span
+-- @tparam string name what
+-- @tparam[opt] table details attributes of the event
+-- @tparam[opt] integer time_ns when, in nanoseconds since 1970; now unless given
+-- @treturn Span the span
 function Span:add_event(name, details, time_ns)
   check_type(name, "string", 1)
   if self.duration then return self end
@@ -176,9 +187,10 @@ function Span:add_event(name, details, time_ns)
 end
 
 --- Add a link to another span, of any trace.
--- @param context a context, as `extract` gives, or a Span
--- @tab[opt] details attributes of the link
--- @return the span
+-- @tparam table|Span context as `Tracer:extract` gives, or a Span
+-- @tparam[opt] table details attributes of the link
+-- @treturn Span the span
+-- @since 0.2.0
 function Span:add_link(context, details)
   local wrong = links.wrong(context)
   if wrong then blame.raise(wrong, 1) end
@@ -205,9 +217,9 @@ local function type_of(err)
 end
 
 --- Record an error: as an event "exception", and as the status.
--- @param err any value
--- @string[opt] traceback where it was raised
--- @return the span
+-- @tparam any err any value
+-- @tparam[opt] string traceback where it was raised
+-- @treturn Span the span
 function Span:record_error(err, traceback)
   local text = M.text_of(err)
   if traceback ~= nil then check_type(traceback, "string", 2) end
@@ -285,7 +297,7 @@ local function hold(self, how)
 end
 
 --- Stop counting until `resume`, so that what others do while this work waits is not counted.
--- @return the span
+-- @treturn Span the span
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
   if self.running then
@@ -300,7 +312,7 @@ function Span:pause()
 end
 
 --- Go on counting after `pause`.
--- @return the span
+-- @treturn Span the span
 function Span:resume()
   if self.duration or not self.paused or self.token ~= thread_token() then return self end
   self.paused = nil
@@ -315,8 +327,8 @@ function Span:resume()
 end
 
 --- Set the span's counts to some that were measured elsewhere, for instance those of a request that ran in many parts.
--- @param c Counts
--- @return the span
+-- @tparam Counts c
+-- @treturn Span the span
 function Span:set_counts(c)
   if not counts.is(c) then blame.raise(("Counts expected, got %s"):format(type(c)), 1) end
   if not self.duration then self.given = c end
@@ -363,7 +375,7 @@ local function set_times(self, ended)
 end
 
 --- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
--- @param[opt] end_ns when it ended, in nanoseconds since 1970; now unless given
+-- @tparam[opt] integer end_ns when it ended, in nanoseconds since 1970; now unless given
 function Span:finish(end_ns)
   if self.duration or self.token ~= thread_token() then return end
   local _, ended
@@ -418,25 +430,29 @@ end
 local function is_inherited(self) return not self.duration and self.token ~= thread_token() end
 
 --- Whether the span records: false when it is finished, and in the child of a fork that happened since its start.
+-- @treturn boolean
 function Span:is_recording() return not self.duration and not is_inherited(self) end
 
---- The span's context, for other processes: {trace_id=, span_id=, sampled=, tracestate=}.
+--- The span's context, for other processes.
+-- @treturn table `{trace_id=, span_id=, sampled=, tracestate=}`
 function Span:context()
   return { trace_id = self.trace_id, span_id = self.span_id, sampled = self.sampled, tracestate = self.tracestate,
     debug = self.debug }
 end
 
 --- Put the span's context into the headers of a request.
--- @param headers a table, or a function(name, value)
--- @return headers
+-- @tparam table|function headers a table, or a function(name, value)
+-- @treturn any headers
 function Span:inject(headers)
   propagation.inject(self, propagation.check_headers(headers), self.tracer.propagators)
   return headers
 end
 
---- Everything as plain tables: name, kind, trace_id, span_id, parent_id, start_ns, duration_ns, attributes, counts (totals by
--- label), self_counts, events, links, status, message, and how many the limits dropped: dropped_attributes, dropped_events,
--- dropped_links. In the child of a fork that happened since its start there are no counts, and `why` says so.
+--- Everything as plain tables.
+-- @treturn table `name`, `kind`, `trace_id`, `span_id`, `parent_id`, `start_ns` (since 1970), `duration_ns`, `attributes`,
+-- `counts` (totals by label), `self_counts`, `events`, `links`, `status`, `message`, and how many the limits dropped:
+-- `dropped_attributes`, `dropped_events`, `dropped_links`. In the child of a fork that happened since its start there are no
+-- counts, and `why` says so.
 function Span:totable()
   local t = plain.span(self)
   t.why = is_inherited(self) and counts.forked or nil

@@ -5,6 +5,12 @@ local top = require "perf.profile.report.top"
 
 local M = {}
 
+--- What changed from one profile to another, in shares of the whole, since the two may have run for different times. It prints as
+-- tables.
+-- @type Difference
+-- @tfield {table,...} lines the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, kind=}`,
+-- own weights, their shares of the whole, and the change of the share
+-- @tfield {table,...} functions the same by function
 local Difference = {}
 Difference.__index = Difference
 
@@ -38,11 +44,10 @@ local function join(before, after, whole_before, whole_after)
   return rows
 end
 
--- Compare a profile with an earlier one of the same event.
--- @param prof Profile
--- @param before Profile
--- @return {lines =, functions =}, which prints as tables: each an array, the largest change first, of {name =, before =, after =
--- own weight, before_share =, after_share =, change = of the share, kind =}; `:flamegraph(path)` draws it
+--- Compare a profile with an earlier one of the same event.
+-- @function Profile:diff
+-- @tparam Profile before
+-- @treturn Difference
 function M.diff(prof, before)
   if type(before) ~= "table" or type(before.samples) ~= "function" then
     error(("bad argument #1 to 'diff' (Profile expected, got %s)"):format(type(before)), 3)
@@ -53,9 +58,9 @@ function M.diff(prof, before)
     functions = join(a.functions, b.functions, a.whole, b.whole) }, Difference)
 end
 
--- The difference as a flame graph: red is what takes a larger share than before, blue a smaller one.
--- @string[opt] path the HTML file; without it the page is returned
--- @return the page, or true; or nil, message, code
+--- The difference as a flame graph: red is what takes a larger share than before, blue a smaller one.
+-- @tparam[opt] string path the HTML file; without it the page is returned
+-- @treturn string|boolean the page, or true @fails
 function Difference:flamegraph(path)
   return require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
 end

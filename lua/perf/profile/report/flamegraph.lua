@@ -189,12 +189,14 @@ local function check(opts)
   return opts
 end
 
--- Write a profile as a flame graph.
--- @param prof Profile
--- @string[opt] path the HTML file; without it the page is returned
--- @tab[opt] opts `diff`: an earlier Profile to compare with: red is what takes a larger share than there, blue a smaller one;
--- `title`
--- @return the page, or true; or nil, message, code when the file cannot be written
+--- Write a profile as a flame graph: one HTML file, which needs no network.
+-- @function Profile:flamegraph
+-- @tparam[opt] string path the file; without it the page is returned
+-- @tparam[opt] table opts
+-- @tparam[opt] Profile opts.diff an earlier profile to compare with: red is what takes a larger share than there, blue a smaller
+-- one
+-- @tparam[opt] string opts.title of the page
+-- @treturn string|boolean the page, or true @fails when the file cannot be written
 function M.flamegraph(prof, path, opts)
   opts = check(opts)
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",

@@ -23,10 +23,10 @@ local function decode(name)
   end))
 end
 
--- Write a profile as folded stacks.
--- @param prof Profile
--- @string[opt] path the file; without it the text is returned
--- @return the text, or true; or nil, message, code when the file cannot be written
+--- Write a profile as folded stacks.
+-- @function Profile:folded
+-- @tparam[opt] string path the file; without it the text is returned
+-- @treturn string|boolean the text, or true @fails when the file cannot be written
 function M.folded(prof, path)
   return file.deliver(path, "folded", function(put)
     local names = setmetatable({}, { __index = function(t, frame)

@@ -96,10 +96,10 @@ local function write_all(w, prof, blocks, symbols, size)
   return ok, message, code
 end
 
--- Write a profile as perf.data, and PATH.symbols beside it.
--- @param prof Profile
--- @string path the file
--- @return true; or nil, message, code when they cannot be written
+--- Write a profile as perf.data, and PATH.symbols beside it.
+-- @function Profile:perf_data
+-- @tparam string path the file
+-- @treturn boolean true @fails when they cannot be written
 function M.perf_data(prof, path)
   blame.path(path, "perf_data", 2)
   local blocks, names = records_of(prof)

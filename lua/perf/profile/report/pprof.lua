@@ -142,10 +142,10 @@ local function gzip()
   return stream
 end
 
--- Write a profile for pprof: two values a sample, how many and how much of the event.
--- @param prof Profile
--- @string[opt] path the file; without it the bytes are returned
--- @return the bytes, or true; or nil, message, code when the file cannot be written
+--- Write a profile for pprof: two values a sample, how many and how much of the event.
+-- @function Profile:pprof
+-- @tparam[opt] string path the file; without it the bytes are returned
+-- @treturn string|boolean the bytes, or true @fails when the file cannot be written
 function M.pprof(prof, path)
   return file.deliver(path, "pprof", function(put)
     local stream = gzip()

@@ -86,10 +86,10 @@ local function samples_of(put, samples)
   return frames
 end
 
--- Write a profile for www.speedscope.app.
--- @param prof Profile
--- @string[opt] path the file; without it the text is returned
--- @return the text, or true; or nil, message, code when the file cannot be written
+--- Write a profile for www.speedscope.app.
+-- @function Profile:speedscope
+-- @tparam[opt] string path the file; without it the text is returned
+-- @treturn string|boolean the text, or true @fails when the file cannot be written
 function M.speedscope(prof, path)
   return file.deliver(path, "speedscope", function(put)
     local samples, sum = prof:samples(), 0

@@ -56,11 +56,12 @@ local function rows_of(add_line, add_function)
   end })
 end
 
--- Where a profile's weight is.
--- @param prof Profile
--- @int[opt=20] n rows of each table as text
--- @return {lines =, functions =, zones =, total =, unit =, event =}, which prints as tables: each an array, the most first, of
--- {name =, self =, total =, count = samples of its own, kind =, file =, line =, func =}
+--- Where a profile's weight is. A stack's weight belongs to its innermost Lua line, as `self`; every other line of the stack has
+-- it in its `total`, once. The table of functions goes by the innermost frame of any kind.
+-- @function Profile:top
+-- @tparam[opt=20] integer n rows of each table as text
+-- @treturn table `{lines=, functions=, zones=, total=, unit=, event=}`, which prints as tables: each an array, the most first, of
+-- `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is samples of its own
 function M.top(prof, n)
   if n ~= nil and (type(n) ~= "number" or n < 1 or n ~= math.floor(n)) then
     error(("bad argument #1 to 'top' (positive integer expected, got %s)"):format(tostring(n)), 3)
