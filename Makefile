@@ -209,9 +209,9 @@ rock: ## what is installed works: rocks and make install, as an ordinary user, a
 	@tools/setup.sh rock
 	@tools/rock.sh
 
-doc: ## the reference of the Lua modules as HTML in build/doc
+doc: ## the reference of the public functions, methods and classes as HTML in build/doc
 	@tools/setup.sh doc
-	@ldoc -q -c config.ld -d build/doc .
+	@tools/reference.sh
 
 clean: ## remove what was built
 	rm -rf build build-*

@@ -100,6 +100,7 @@ cppcheck_clean() {
 tool luacheck "luacheck is silent" lua_clean
 check "the core sees nothing of Lua" core_sees_no_lua
 tool luajit "the components use what their table allows" components
+tool luajit "the reference has what the API table has" luajit tools/reference.lua
 tool node "the scripts of the pages parse" scripts_parse
 check "nothing is marked as unfinished" no_marks
 check "no file is far over 450 lines" short_files

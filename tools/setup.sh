@@ -138,6 +138,7 @@ nginx)
     ;;
 doc)
     command_or ldoc "makes the reference" lua-ldoc
+    installed lua-discount || installed lua-markdown || want "renders the reference's markdown" "lua-discount|lua-markdown"
     ;;
 backends-zipkin)
     command_or java "runs Zipkin" default-jre-headless

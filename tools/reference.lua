@@ -1,0 +1,311 @@
+-- The reference: collects the public docstrings of the sources, and checks them against the table of the API.
+--
+--     luajit tools/reference.lua           says what is wrong with the docstrings; status 1 when anything is
+--     luajit tools/reference.lua -c        counts what is documented
+--     luajit tools/reference.lua DIR       also writes what LDoc reads into DIR: a file for each component, and config.ld
+--
+-- A docstring begins with three dashes in Lua, with a slash and three stars in C. Only public functions, methods and classes have
+-- one; all other comments begin with two dashes. The tags are LDoc's, with types: @tparam, @treturn, @tfield, @raise, @usage,
+-- @see, @since. There is also "@fails TEXT": returns nil, a message and the errno's name. Without @since, it was in 0.1.0.
+--
+-- The code that follows a docstring tells what it is about, or @function (a C function l_NAME is the method NAME of the file's
+-- class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its methods begin a class.
+-- "@module NAME" in the header of a file adds what stands above it to the introduction of the component's page.
+package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
+
+local problems, items, classes, intros = {}, {}, {}, {}
+local function problem(at, ...) problems[#problems + 1] = at .. ": " .. (...):format(select(2, ...)) end
+
+local tags = {}
+for tag in ("module classmod type function tparam treturn tfield fails raise usage see since"):gmatch "%S+" do
+  tags[tag] = true
+end
+
+-- The prefix of a module's functions, by file: rows of the API table.
+local api, home = require "perf.api", {}
+for _, group in ipairs(api) do
+  local path = "lua/perf/" .. group.module:gsub("%.", "/")
+  local prefix = group.name and "perf." .. group.name or "perf"
+  home[path .. ".lua"], home[path .. "/init.lua"] = prefix, prefix
+end
+home["lua/resty/perf.lua"] = "resty.perf"
+
+-- A docstring: its text, and its tags, an array of {name=, mods=, text=}.
+local function parse(lines, at)
+  local doc, last = { text = {}, at = at }, nil
+  for _, line in ipairs(lines) do
+    line = line:gsub("%s@(%a+)", function(tag) return tags[tag] and "\n@" .. tag or nil end)
+    for part in (line .. "\n"):gmatch "(.-)\n" do
+      local tag, mods, text = part:match "^%s*@(%a+)(%b[])%s*(.*)$"
+      if not tag then tag, text = part:match "^%s*@(%a+)%s*(.*)$" end
+      if tag then
+        if not tags[tag] then problem(at, "the tag @%s is not known here", tag) end
+        last = { name = tag, mods = mods or "", text = text }
+        doc[#doc + 1] = last
+        doc[tag] = doc[tag] or last
+      elseif last then
+        last.text = last.text .. (last.name == "usage" and "\n" .. part or " " .. part:match "^%s*(.-)%s*$")
+      else
+        doc.text[#doc.text + 1] = part
+      end
+    end
+  end
+  return doc
+end
+
+-- The docstrings of a file, each with the line of code that follows it.
+local function docstrings(path)
+  local list, lines, at, in_c = {}, nil, nil, path:match "%.c$"
+  local number, waiting = 0, nil
+  for line in io.lines(path) do
+    number = number + 1
+    if waiting and line:match "^[%a#]" then waiting.code, waiting = line, nil end
+    local done
+    if in_c then
+      local first = line:match "^%s*/%*%*%*%s?(.*)$"
+      if first then lines, at = {}, number end
+      if lines then
+        local text = first or line:match "^%s*%*%s(.*)$" or line:match "^%s*%*?(.*)$"
+        done = text:find("*/", 1, true)
+        text = text:gsub("%s*%*/.*", "")
+        lines[#lines + 1] = text
+      end
+    else
+      local first = not lines and (line:match "^%s*%-%-%-$" or line:match "^%s*%-%-%-([^%-].*)$")
+      if first then
+        lines, at = { (first:gsub("^%-*%s?", "")) }, number
+      elseif lines and line:match "^%s*%-%-" then
+        lines[#lines + 1] = line:match "^%s*%-%-%s?(.*)$"
+      elseif lines then
+        done = true
+      end
+    end
+    if done then
+      local doc = parse(lines, path .. ":" .. at)
+      list[#list + 1], lines = doc, nil
+      if in_c then waiting = doc else doc.code = line end
+    end
+  end
+  return list
+end
+
+local function component_of(path)
+  return path:match "^csrc/%w+/([%w_]+)/" or path:match "^lua/perf/([%w_]+)/" or path:match "^lua/resty/" and "resty"
+    or path == "lua/perf/auto.lua" and "command" or "base"
+end
+
+local function add_class(name, component, doc)
+  if classes[name] then problem(doc.at, "the class %s is already at %s", name, classes[name].at) end
+  classes[name], doc.component, doc.class_name = doc, component, name
+end
+
+-- First the classes of all files, then what belongs to them.
+local files = {}
+for path in io.popen("find lua csrc/binding csrc/ext -name '*.lua' -o -name '*.c' | sort"):lines() do
+  local list = docstrings(path)
+  local file = { path = path, list = list, types = {}, component = component_of(path) }
+  for _, doc in ipairs(list) do
+    local class = doc.classmod or doc.type
+    if class then
+      class = class.text:match "%S+"
+      if doc.classmod then file.class = class else file.types[doc.code:match "^%s*local%s+([%w_]+)" or class] = class end
+      if doc.text[1] then add_class(class, file.component, doc) end
+    elseif doc.module then
+      local page = path == "lua/perf/init.lua" and "index" or file.component
+      local intro = intros[page] or {}
+      intros[page] = intro
+      table.insert(intro, path:match "/init%.lua$" and 1 or #intro + 1, doc)
+    end
+  end
+  files[#files + 1] = file
+end
+
+-- Each function's arguments in the code must be documented.
+local function check_arguments(doc, formal)
+  local known = {}
+  for _, tag in ipairs(doc) do
+    if tag.name == "tparam" then known[tag.text:match "^%S+%s+([%w_.]+)" or ""] = true end
+  end
+  for name in formal:gmatch "[%w_]+" do
+    if not known[name] and name ~= "self" and name ~= "_" then problem(doc.at, "the argument '%s' is not documented", name) end
+  end
+end
+
+local function add_item(file, doc)
+  local code, name, class = doc.code or "", doc["function"] and doc["function"].text:match "%S+", nil
+  local owner, sep, method, formal = code:match "^%s*function ([%w_]+)([.:])([%w_]+)(%b())"
+  if not owner then owner, sep, method, formal = code:match "^%s*([%w_]+)(%.)([%w_]+) = (.*)$" end
+  if name then
+    class = name:match "^(%u%w+):"
+    if not class and not name:find(".", 1, true) then class = file.class end
+    name = name:match ":(.*)" or name
+  elseif file.path:match "%.c$" then
+    name, class = code:match "%f[%w_]l_([%w_]+)%(lua_State", file.class
+  elseif owner then
+    name = method
+    class = file.types[owner] or classes[owner] and owner or (sep == ":" or owner == "methods") and file.class or nil
+    if not class and not home[file.path] then
+      return problem(doc.at, "%s.%s is not public: begin its comment with two dashes", owner, method)
+    end
+    if formal:sub(1, 1) == "(" then check_arguments(doc, formal) end
+    if not class then name = home[file.path] .. "." .. name end
+  end
+  if not name or not class and not name:find(".", 1, true) then
+    return problem(doc.at, "what this docstring is about cannot be told: add @function, or begin it with two dashes")
+  end
+  if class and not classes[class] then return problem(doc.at, "the class %s has no docstring", class) end
+  local key = class and class .. ":" .. name or name
+  if items[key] then problem(doc.at, "%s is already at %s", key, items[key].at) end
+  doc.key, doc.name, doc.of, doc.component = key, name, class, class and classes[class].component or file.component
+  items[key], items[#items + 1] = doc, doc
+end
+
+for _, file in ipairs(files) do
+  for _, doc in ipairs(file.list) do
+    if not (doc.classmod or doc.type or doc.module) then add_item(file, doc) end
+  end
+end
+
+-- What the API table has must be documented, and nothing else.
+local public, public_class = {}, {}
+for _, group in ipairs(api) do
+  for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = true end
+end
+for _, rows in ipairs(require "perf.api.classes") do
+  local class = rows.class
+  public_class[class] = true
+  if classes[class] then
+    for _, row in ipairs(rows) do
+      local name = row[1]
+      if name:match "^[%a_][%w_]*$" then public[class .. ":" .. name] = true end
+    end
+  else
+    problem("lua/perf/api/classes.lua", "the class %s has no docstring", class)
+  end
+end
+for name, doc in pairs(classes) do
+  if not public_class[name] then problem(doc.at, "the class %s is not in perf.api.classes", name) end
+end
+for key in pairs(public) do
+  if not items[key] then problem("lua/perf/api", "%s has no docstring", key) end
+end
+for _, doc in ipairs(items) do
+  if not public[doc.key] and not doc.key:match "^resty%.perf%." then problem(doc.at, "%s is not in perf.api", doc.key) end
+end
+
+table.sort(items, function(a, b) return a.key < b.key end)
+table.sort(problems)
+for _, p in ipairs(problems) do print(p) end
+
+local function sorted(t)
+  local names = {}
+  for name in pairs(t) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+if arg[1] == "-c" then
+  local count, functions = {}, 0
+  for _, doc in ipairs(items) do
+    if doc.of then count[doc.of] = (count[doc.of] or 0) + 1 else functions = functions + 1 end
+  end
+  print(("%d functions, %d methods of %d classes"):format(functions, #items - functions, #sorted(classes)))
+  for _, class in ipairs(sorted(classes)) do print(("%4d  %s"):format(count[class] or 0, class)) end
+end
+
+-- What LDoc reads.
+local function write(dir)
+  local summary = {}
+  for line in io.lines "tools/components.txt" do
+    local component, text = line:match "^([%w_]+):.-#%s*(.-)%s*$"
+    if component then summary[component] = text end
+  end
+  local pages, anchors = {}, {}
+  for _, doc in ipairs(items) do
+    local page = pages[doc.component] or { functions = {}, classes = {} }
+    pages[doc.component] = page
+    anchors[doc.key] = doc.component .. ".html#" .. doc.key
+    if doc.of then
+      page.classes[doc.of] = page.classes[doc.of] or {}
+      table.insert(page.classes[doc.of], doc)
+    else
+      table.insert(page.functions, doc)
+    end
+  end
+  for name, doc in pairs(classes) do
+    local page = pages[doc.component] or { functions = {}, classes = {} }
+    pages[doc.component] = page
+    page.classes[name] = page.classes[name] or {}
+    anchors[name] = doc.component .. ".html#Class_" .. name
+  end
+  local preface = table.concat(intros.index[1].text, "\n")
+  intros.index = nil
+  for component in pairs(intros) do pages[component] = pages[component] or { functions = {}, classes = {} } end
+
+  local out
+  local function line(...) out:write("-- ", (...):format(select(2, ...)), "\n") end
+  local function text_of(doc)
+    for i, text in ipairs(doc.text) do out:write(i == 1 and "--- " or "-- ", text, "\n") end
+    local fields
+    for _, tag in ipairs(doc) do
+      if tag.name == "tfield" then
+        if not fields then line "" line "Fields:" line "" end
+        fields = true
+        local type, name, rest = tag.text:match "^(%S+)%s+(%S+)%s*(.*)$"
+        line("* `%s` (%s): %s", name, type, rest)
+      end
+    end
+  end
+  local function function_of(doc)
+    text_of(doc)
+    line("@function %s", doc.name)
+    local group, since = doc.fails and "[1]" or "", "0.1.0"
+    for _, tag in ipairs(doc) do
+      if tag.name == "treturn" then
+        line("@treturn%s %s", tag.mods ~= "" and tag.mods or group, tag.text)
+      elseif tag.name == "fails" then
+        line "@treturn[2] nil"
+        line "@treturn[2] string the message"
+        line("@treturn[2] string the errno's name%s", tag.text ~= "" and ": " .. tag.text or "")
+      elseif tag.name == "since" then
+        since = tag.text
+      elseif tag.name ~= "function" and tag.name ~= "tfield" then
+        line("@%s%s %s", tag.name, tag.mods, tag.name == "usage" and tag.text:gsub("\n", "\n-- ") or tag.text)
+      end
+    end
+    line("@since %s", since)
+    out:write("\n")
+  end
+  local index = {}
+  os.execute("mkdir -p " .. dir)
+  for _, component in ipairs(sorted(pages)) do
+    local page, links = pages[component], {}
+    out = assert(io.open(dir .. "/" .. component .. ".lua", "w"))
+    out:write("--- ", summary[component] or component, ".\n")
+    for _, doc in ipairs(intros[component] or {}) do
+      line ""
+      for _, text in ipairs(doc.text) do line("%s", text) end
+    end
+    line("@module %s", component)
+    out:write "\n"
+    local function link(name) links[#links + 1] = ("[%s](components/%s)"):format(name, anchors[name]) end
+    for _, name in ipairs(sorted(page.classes)) do link(name) end
+    for _, doc in ipairs(page.functions) do link(doc.key) function_of(doc) end
+    for _, name in ipairs(sorted(page.classes)) do
+      text_of(classes[name])
+      line("@type %s", name)
+      out:write "\n"
+      for _, doc in ipairs(page.classes[name]) do function_of(doc) end
+    end
+    out:close()
+    index[#index + 1] = ("* [**%s**](components/%s.html): %s\n"):format(component, component, table.concat(links, ", "))
+  end
+  out = assert(io.open(dir .. "/config.ld", "w"))
+  out:write(io.open("config.ld"):read "*a", "\nfull_description = [==[\n", preface, "\n\n", table.concat(index), "]==]\n")
+  for _, name in ipairs(sorted(anchors)) do out:write(("link(%q, %q)\n"):format(name, anchors[name])) end
+  out:write "link = nil\n"
+  out:close()
+end
+
+if arg[1] and arg[1] ~= "-c" and #problems == 0 then write(arg[1]) end
+os.exit(#problems == 0)
