@@ -25,18 +25,23 @@ end
 -- second try may succeed where the first did not.
 local TRIES = os.getenv "PERF_SAN" and 10 or 1
 
---- Calls fn where nothing but fn itself faults a page in or makes a system call: no collection is due, the heap has room, and
--- each page that is mapped is there and this process's own. For exact counts, above all in a child, whose pages are all
--- copy-on-write.
+--- Calls fn where nothing but fn itself faults a page in or makes a system call: no collection is due, the heap has room,
+-- each page that is mapped is there and this process's own, and LuaJIT compiles nothing, which takes two calls of mprotect. For
+-- exact counts, above all in a child, whose pages are all copy-on-write.
 function util.settled(fn)
   local ok, result
+  local jit = rawget(_G, "jit")
+  local compiles = jit and jit.status()
+  if compiles then jit.off() end
   for _ = 1, TRIES do
     collectgarbage()
     kit.settle()
     ok, result = pcall(fn)
-    if ok then return result end
+    if ok then break end
   end
-  error(result, 0)
+  if compiles then jit.on() end
+  if not ok then error(result, 0) end
+  return result
 end
 
 --- Calls attempt, settled, which must return the count n.
