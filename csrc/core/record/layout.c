@@ -8,11 +8,9 @@
 #include <string.h>
 
 #include "core/base/bytes.h"
+#include "core/record/sample_order.h"
 
 #define S(sym) PF_SAMPLE(sym)
-#define BEFORE_ID (S(IP) | S(TID) | S(TIME) | S(ADDR))
-#define FIXED (S(IDENTIFIER) | BEFORE_ID | S(ID) | S(STREAM_ID) | S(CPU) | S(PERIOD))
-#define TRAILER (S(TID) | S(TIME) | S(ID) | S(STREAM_ID) | S(CPU) | S(IDENTIFIER))
 
 enum pf_arch pf_arch_native(void)
 {
@@ -50,6 +48,7 @@ static uint16_t eight_each(uint64_t bits)
 void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arch arch)
 {
 	const uint64_t st = attr->sample_type;
+	uint64_t fixed = 0;
 
 	memset(l, 0, sizeof *l);
 	l->sample_type = st;
@@ -63,15 +62,16 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 	l->sides = attr->mmap || attr->mmap2 || attr->mmap_data || attr->comm || attr->task || attr->context_switch ||
 		   attr->namespaces || attr->ksymbol || attr->bpf_event || attr->cgroup || attr->text_poke || attr->inherit_stat;
 	l->writes = l->sides || st || attr->sample_period; /* or sample_freq, in the same place */
-	l->fixed_size = eight_each(st & FIXED);
-	l->tail = (st & ~(FIXED)) != 0;
-	if (st & S(IDENTIFIER))
-		l->sample_id_at = 8;
-	else if (st & S(ID))
-		l->sample_id_at = (uint16_t)(8 + eight_each(st & BEFORE_ID));
+	for (const struct pf_place *p = pf_places; p->name; p++) {
+		fixed |= st & p->bit;
+		if (l->sample_id_at == 0 && p->bit & (S(IDENTIFIER) | S(ID)))
+			l->sample_id_at = pf_place_at(p, st);
+	}
+	l->fixed_size = eight_each(fixed);
+	l->tail = (st & ~fixed) != 0;
 	if (!attr->sample_id_all)
 		return;
-	l->trailer_size = eight_each(st & TRAILER);
+	l->trailer_size = eight_each(st & PF_TRAILER);
 	if (st & S(IDENTIFIER))
 		l->other_id_at = 8;
 	else if (st & S(ID))
@@ -81,7 +81,7 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 static int same_trailer(const struct pf_layout *a, const struct pf_layout *b)
 {
 	return a->sample_id_all == b->sample_id_all && (!(a->reads || b->reads) || a->read_format == b->read_format) &&
-	       (!a->sample_id_all || ((a->sample_type ^ b->sample_type) & TRAILER) == 0);
+	       (!a->sample_id_all || ((a->sample_type ^ b->sample_type) & PF_TRAILER) == 0);
 }
 
 int pf_layout_same(const struct pf_layout *a, const struct pf_layout *b)

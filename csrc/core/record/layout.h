@@ -8,6 +8,10 @@
 /* The architecture that gives the bits of sample_regs_user and sample_regs_intr their meaning. */
 enum pf_arch { PF_ARCH_OTHER, PF_ARCH_X86, PF_ARCH_ARM64, PF_ARCH_ARM, PF_ARCH_RISCV };
 
+/* What sample_id_all adds to every record that is not a sample: in the order of sample_order.def, except that IDENTIFIER is last. */
+#define PF_TRAILER                                                                                                   \
+	(PF_SAMPLE(TID) | PF_SAMPLE(TIME) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID) | PF_SAMPLE(CPU) | PF_SAMPLE(IDENTIFIER))
+
 struct pf_layout {
 	uint64_t sample_type, read_format, branch_sample_type, regs_user, regs_intr;
 	uint16_t fixed_size;   /* bytes of a sample's fields up to period, header left out */

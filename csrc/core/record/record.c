@@ -33,45 +33,13 @@ _Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "a bit for ea
 
 enum { MISC_MMAP_BUILD_ID = 1 << 14, BUILD_ID_MAX = 20 };
 
-/* Fields that the body already has are not taken from the trailer: they are the same, except that fork's are the child's. */
 PF_INLINE void trailer(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
 {
-	const uint64_t st = l->sample_type, had = out->has;
-	uint32_t pid, tid;
-	uint64_t v;
+	const uint64_t st = l->sample_type & PF_TRAILER, had = out->has, identifier = PF_SAMPLE(IDENTIFIER);
 
-	if (st & PF_SAMPLE(TID)) {
-		pid = pf_next32(w);
-		tid = pf_next32(w);
-		if (!(had & PF_SAMPLE(TID))) {
-			out->pid = pid;
-			out->tid = tid;
-		}
-	}
-	if (st & PF_SAMPLE(TIME)) {
-		v = pf_next64(w);
-		if (!(had & PF_SAMPLE(TIME)))
-			out->time = v;
-	}
-	if (st & PF_SAMPLE(ID))
-		out->event_id = pf_next64(w);
-	if (st & PF_SAMPLE(STREAM_ID)) {
-		v = pf_next64(w);
-		if (!(had & PF_SAMPLE(STREAM_ID)))
-			out->stream_id = v;
-	}
-	if (st & PF_SAMPLE(CPU)) {
-		out->cpu = pf_next32(w);
-		pf_next32(w);
-	}
-	if (st & PF_SAMPLE(IDENTIFIER))
-		out->event_id = pf_next64(w);
-	out->has |= st & (PF_SAMPLE(TID) | PF_SAMPLE(TIME) | PF_SAMPLE(STREAM_ID) | PF_SAMPLE(CPU));
-	if (st & (PF_SAMPLE(ID) | PF_SAMPLE(IDENTIFIER))) {
-		out->has |= PF_HAS_EVENT_ID | PF_SAMPLE(ID);
-		if (!(had & PF_SAMPLE(ID)))
-			out->id = out->event_id;
-	}
+	pf_take_fields(w, st & ~identifier, had, out);
+	pf_take_fields(w, st & identifier, had, out); /* the first in a sample, the last here */
+	out->has |= (st & ~identifier) | pf_has_ids(st);
 }
 
 PF_INLINE int text(struct pf_walk *w, struct pf_record *out)

@@ -1,7 +1,7 @@
 /* The body of PERF_RECORD_SAMPLE. The fields come in this order, each only if its bit is in sample_type (u64 unless
  * said):
  *
- *   identifier | ip | u32 pid tid | time | addr | id | stream_id | u32 cpu, 0 | period
+ *   identifier to period           sample_order.def
  *   read values                    by read_format, see event.c
  *   nr, nr x ip                    callchain
  *   u32 size, bytes                raw; 4 + size is a multiple of 8
@@ -22,9 +22,6 @@
 
 #define KNOWN (PF_SAMPLE(WEIGHT_STRUCT) | (PF_SAMPLE(WEIGHT_STRUCT) - 1))
 #define WEIGHTS (PF_SAMPLE(WEIGHT) | PF_SAMPLE(WEIGHT_STRUCT))
-#define PLAIN                                                                                           \
-	(PF_SAMPLE(IP) | PF_SAMPLE(TID) | PF_SAMPLE(TIME) | PF_SAMPLE(ADDR) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID) | \
-	 PF_SAMPLE(CPU) | PF_SAMPLE(PERIOD) | PF_SAMPLE(IDENTIFIER))
 #define HAS(sym) (st & PF_SAMPLE(sym))
 
 /* In the other byte order, bit fields are allocated from the other end of their word. */
@@ -162,40 +159,14 @@ PF_INLINE int tail(const struct pf_layout *l, struct pf_walk *w, struct pf_recor
 PF_INLINE int parse(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
 {
 	const uint64_t st = l->sample_type;
-	uint64_t has = st & KNOWN;
+	const uint64_t has = (st & KNOWN) | pf_has_ids(st) | PF_HAS(SAMPLE);
 	int ok;
 
 	if (pf_left(w) < l->fixed_size)
 		return -EBADMSG;
-	if (HAS(IDENTIFIER)) {
-		out->id = out->event_id = pf_next64(w);
-		has |= PF_SAMPLE(ID) | PF_HAS_EVENT_ID;
-	}
-	if (HAS(IP))
-		out->ip = pf_next64(w);
-	if (HAS(TID)) {
-		out->pid = pf_next32(w);
-		out->tid = pf_next32(w);
-	}
-	if (HAS(TIME))
-		out->time = pf_next64(w);
-	if (HAS(ADDR))
-		out->addr = pf_next64(w);
-	if (HAS(ID)) {
-		out->id = out->event_id = pf_next64(w);
-		has |= PF_HAS_EVENT_ID;
-	}
-	if (HAS(STREAM_ID))
-		out->stream_id = pf_next64(w);
-	if (HAS(CPU)) {
-		out->cpu = pf_next32(w);
-		pf_next32(w);
-	}
-	if (HAS(PERIOD))
-		out->period = pf_next64(w);
-	has |= PF_HAS(SAMPLE);
+	pf_take_fields(w, st, 0, out);
 	out->has = has;
-	if ((st & ~PLAIN) == 0)
+	if (!l->tail)
 		return 0;
 
 	out->read_format = (uint32_t)l->read_format;

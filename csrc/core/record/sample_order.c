@@ -4,28 +4,24 @@
 #include <string.h>
 
 const struct pf_place pf_places[] = {
-	{"event_id", PF_SAMPLE(IDENTIFIER), 0, 8}, {"id", PF_SAMPLE(IDENTIFIER), 0, 8},
-	{"ip", PF_SAMPLE(IP), 0, 8},               {"pid", PF_SAMPLE(TID), 0, 4},
-	{"tid", PF_SAMPLE(TID), 4, 4},             {"time", PF_SAMPLE(TIME), 0, 8},
-	{"addr", PF_SAMPLE(ADDR), 0, 8},           {"event_id", PF_SAMPLE(ID), 0, 8},
-	{"id", PF_SAMPLE(ID), 0, 8},               {"stream_id", PF_SAMPLE(STREAM_ID), 0, 8},
-	{"cpu", PF_SAMPLE(CPU), 0, 4},             {"period", PF_SAMPLE(PERIOD), 0, 8},
+#define WORD(bit, name) {#name, PF_SAMPLE(bit), 0, 8},
+#define PAIR(bit, first, second) {#first, PF_SAMPLE(bit), 0, 4}, {#second, PF_SAMPLE(bit), 4, 4},
+#define HALF(bit, name) {#name, PF_SAMPLE(bit), 0, 4},
+#define EVENT_ID(bit) {"event_id", PF_SAMPLE(bit), 0, 8}, {"id", PF_SAMPLE(bit), 0, 8},
+#include "core/record/sample_order.def"
 	{NULL, 0, 0, 0},
 };
 
 uint16_t pf_place_at(const struct pf_place *row, uint64_t sample_type)
 {
-	uint16_t at = 8; /* the header */
+	const uint16_t header = 8;
 	uint64_t before = 0;
 
 	if (!(sample_type & row->bit))
 		return 0;
 	for (const struct pf_place *p = pf_places; p->bit != row->bit; p++)
-		if (p->bit != before) {
-			before = p->bit;
-			at = (uint16_t)(at + (sample_type & before ? 8 : 0));
-		}
-	return (uint16_t)(at + row->offset);
+		before |= sample_type & p->bit;
+	return (uint16_t)(header + 8 * __builtin_popcountll(before) + row->offset);
 }
 
 uint16_t pf_place_named(const char *name, uint64_t sample_type, uint16_t *size)

@@ -103,6 +103,48 @@ PF_INLINE int pf_take_read(struct pf_walk *w, uint64_t format, struct pf_view *o
 	return 1;
 }
 
+/* The fields of sample_order.def whose bits are in st. Those in had are not taken: the body of the record already has them, and they
+ * are the same, except that fork's are the child's. The caller has checked pf_left. */
+PF_INLINE void pf_take_fields(struct pf_walk *w, uint64_t st, uint64_t had, struct pf_record *out)
+{
+	uint64_t word;
+	uint32_t low, high;
+
+#define WORD(bit, member)                             \
+	if (st & PF_SAMPLE(bit)) {                    \
+		word = pf_next64(w);                  \
+		if (!(had & PF_SAMPLE(bit)))          \
+			out->member = word;           \
+	}
+#define PAIR(bit, first, second)                      \
+	if (st & PF_SAMPLE(bit)) {                    \
+		low = pf_next32(w);                   \
+		high = pf_next32(w);                  \
+		if (!(had & PF_SAMPLE(bit))) {        \
+			out->first = low;             \
+			out->second = high;           \
+		}                                     \
+	}
+#define HALF(bit, member)                             \
+	if (st & PF_SAMPLE(bit)) {                    \
+		out->member = pf_next32(w);           \
+		pf_next32(w);                         \
+	}
+#define EVENT_ID(bit)                                 \
+	if (st & PF_SAMPLE(bit)) {                    \
+		out->event_id = pf_next64(w);         \
+		if (!(had & PF_SAMPLE(ID)))           \
+			out->id = out->event_id;      \
+	}
+#include "core/record/sample_order.def"
+}
+
+/* What has says of the ids. */
+PF_INLINE uint64_t pf_has_ids(uint64_t st)
+{
+	return st & (PF_SAMPLE(ID) | PF_SAMPLE(IDENTIFIER)) ? PF_HAS_EVENT_ID | PF_SAMPLE(ID) : 0;
+}
+
 /* sample.c: the body of a sample, from w->at to its end. 0 or -EBADMSG. */
 int pf_sample_parse(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);
 int pf_sample_parse_swapped(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);
