@@ -218,7 +218,7 @@ local function write(dir)
   local summary = {}
   for line in io.lines "tools/components.txt" do
     local component, text = line:match "^([%w_]+):.-#%s*(.-)%s*$"
-    if component then summary[component] = text end
+    if component then summary[component] = text:match "^[%l.]*perf" and text or text:sub(1, 1):upper() .. text:sub(2) end
   end
   local pages, anchors = {}, {}
   for _, doc in ipairs(items) do

@@ -402,7 +402,7 @@ end
 
 --- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.
 -- @tparam[opt] table opts
--- @tparam[opt] string opts.from "any" lets other machines change the state by POST
+-- @tparam[opt] string|function opts.from "any", or a function of the address: who may see it besides this machine
 function M.status(opts) return require "resty.perf.pages".status(M, opts) end
 
 --- Prometheus metrics, for content_by_lua. See doc/openresty.md.

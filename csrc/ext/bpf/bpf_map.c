@@ -352,7 +352,7 @@ static int l_pairs(lua_State *L)
 }
 
 /*** The type and the sizes of the map.
- * @treturn table `{name=, type=, key_size=, value_size=, max_entries=, id=}` in bytes */
+ * @treturn table `{name=, type=, key_size=, value_size=, max_entries=, fd=}`, sizes in bytes */
 static int l_info(lua_State *L)
 {
 	pb_check(L, 1, MAP, "BPF map");

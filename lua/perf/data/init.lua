@@ -95,7 +95,7 @@ end
 
 --- How many records of types that this module does not know were passed over.
 -- @treturn integer
--- @treturn integer the last such type
+-- @treturn ?integer the last such type
 function File:skipped()
   return inner(self, "skipped"):skipped()
 end

@@ -11,11 +11,11 @@ local M = {}
 
 --- The value of kernel.perf_event_paranoid.
 -- @function perf.paranoid
--- @treturn ?integer nil where the kernel has no perf events
+-- @treturn integer @fails "ENOENT" where the kernel has no perf events
 
 --- The most frames that a call chain can have: kernel.perf_event_max_stack.
 -- @function perf.max_stack
--- @treturn ?integer
+-- @treturn integer @fails
 M.paranoid, M.max_stack = host.paranoid, host.max_stack
 
 --- Whether this thread can open events at all, or one event.

@@ -1,4 +1,4 @@
---- One event of each kind stays open.
+-- One event of each kind stays open.
 --
 -- The first event of some kinds makes the kernel patch its own code, and the last one that is closed makes it patch back: 10 to
 -- 90 us for page faults or context switches, 20 to 40 ms for a tracepoint. So when one of these is opened, another of the
@@ -8,7 +8,6 @@
 -- some 50 ns more.
 --
 -- What is kept are at most 32 descriptors a Lua state, closed on exec, and with the process. PERF_KEEP=0 keeps none.
--- @module perf.event.prewarm
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
@@ -61,7 +60,8 @@ end
 
 --- Open one event and keep it open, so that its kind opens quickly from now on: the kernel patches its own code for the first
 -- event of some kinds, which takes up to 40 ms for a tracepoint. `perf.open` does so by itself, except for tracepoints of system
--- calls.
+-- calls, since while one is open each system call of each process takes some 50 ns more. PERF_KEEP=0 in the environment keeps
+-- none.
 -- @tparam string|table event a name or attr table, as for `perf.open`
 -- @treturn boolean true @fails
 function M.keep(event)

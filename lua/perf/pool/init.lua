@@ -331,8 +331,7 @@ function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state
 -- The pool
 
 --- How many jobs are pending.
--- @treturn integer jobs
--- @treturn integer how many of these have not begun
+-- @treturn table `{pending=, queued=, size=}`: jobs without a result, those of them that have not begun, and threads
 function Pool:stats()
   if self.closed then return { pending = 0, queued = 0, size = 0 } end
   check_process(self, "Pool")

@@ -335,7 +335,7 @@ end
 
 --- Profile a function.
 -- @function perf.profile
--- @tparam[opt] table|string opts as for `perf.profiler`, or the name of an event
+-- @tparam[opt] table opts as for `perf.profiler`
 -- @tparam function fn its error is raised again unchanged, with the profiler stopped
 -- @tparam any ... its arguments
 -- @treturn Profile then fn's results @fails and fn is not called

@@ -145,7 +145,7 @@ Kernel.__close = Kernel.close
 
 --- Names for the addresses of a process or a file. `resolver(addr)` is `resolver:resolve(addr)`.
 -- @type Resolver
--- @tfield {string,...} problems what could not be read
+-- @tfield {table,...} problems `{filename=, message=, code=}` of each file that could not be read
 local Resolver = {}
 Resolver.__index = Resolver
 Resolver.__name = "perf.symbols.Resolver"
