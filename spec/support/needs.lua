@@ -97,6 +97,9 @@ probes.pmu = flag("a PMU", function()
   return kit.can_open{type = 0, config = 0}
 end)
 
+-- What a page shows of a machine without counters.
+probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
+
 probes.perf_open = flag("perf_event_open", function() return kit.can_open{type = 1, config = 1} end)
 
 probes.root = flag("root", needs.is_root)
