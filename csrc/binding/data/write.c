@@ -404,21 +404,6 @@ static int l_state(lua_State *L)
 	return 1;
 }
 
-/* core.data_encode(name, value): the bytes of a feature's section. */
-static int l_encode(lua_State *L)
-{
-	const char *name = luaL_checkstring(L, 1);
-	const struct pf_feature *f = pf_features;
-
-	while (f->name && strcmp(f->name, name) != 0)
-		f++;
-	if (!f->name)
-		return luaL_argerror(L, 1, lua_pushfstring(L, "unknown feature '%s'", name));
-	lua_settop(L, 2);
-	pb_encode_feature(L, f);
-	return 1;
-}
-
 /* core.build_id(path): lower-case hexadecimal; without a path the running kernel's. Or nil, message, code. */
 static int l_build_id(lua_State *L)
 {
@@ -435,7 +420,7 @@ static int l_build_id(lua_State *L)
 void pb_open_data_write(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{"data_create", l_create}, {"data_encode", l_encode}, {"build_id", l_build_id}, {NULL, NULL}};
+		{"data_create", l_create}, {"build_id", l_build_id}, {NULL, NULL}};
 	static const struct pf_header finished_round = {PF_USER_FINISHED_ROUND, 0, sizeof finished_round};
 	static const luaL_Reg methods[] = {{"write", l_write}, {"payload", l_payload}, {"finish", l_finish},
 					   {"state", l_state}, {"close", l_close}, {"is_inherited", l_is_inherited}, {NULL, NULL}};

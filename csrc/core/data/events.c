@@ -66,15 +66,6 @@ static int commit(struct pf_data_events *e)
 	return 0;
 }
 
-/* The attr of a file, size bytes of it: what is newer than this module's struct is left out. */
-static void take_attr(struct pf_attr *out, const unsigned char *bytes, size_t size, int swapped)
-{
-	memset(out, 0, sizeof *out);
-	memcpy(out, bytes, size < sizeof *out ? size : sizeof *out);
-	if (swapped)
-		pf_swap_attr(out);
-}
-
 int pf_data_events_read(struct pf_data_events *e, const struct pf_source *src, const struct pf_section *attrs,
 			uint64_t attr_size, int swapped, const char **why)
 {
@@ -109,7 +100,7 @@ int pf_data_events_read(struct pf_data_events *e, const struct pf_source *src, c
 		r = reserve(e, ids.size / 8, why);
 		if (r < 0)
 			return r;
-		take_attr(&e->list[e->n].attr, bytes, (size_t)attr_size - sizeof ids, swapped);
+		pf_attr_from(&e->list[e->n].attr, bytes, (size_t)attr_size - sizeof ids, swapped);
 		got = pf_source_copy(src, ids.offset, e->list[e->n].ids, (size_t)(ids.size / 8 * 8));
 		if (got < 0 || (uint64_t)got < ids.size / 8 * 8) {
 			free(e->list[e->n].ids);
@@ -144,7 +135,7 @@ int pf_data_events_record(struct pf_data_events *e, const unsigned char *record,
 	r = reserve(e, nids, why);
 	if (r < 0)
 		return r;
-	take_attr(&e->list[e->n].attr, body, attr_size, 0);
+	pf_attr_from(&e->list[e->n].attr, body, attr_size, 0);
 	if (nids > 0)
 		memcpy(e->list[e->n].ids, body + attr_size, nids * 8);
 	return commit(e);

@@ -133,7 +133,7 @@ static void attr(struct pf_reader *r, const struct pf_row *row)
 {
 	uint32_t size = r->attr_size;
 	const unsigned char *p = r->at;
-	struct pf_attr a = {0};
+	struct pf_attr a;
 
 	if (size == 0 && left(r) >= PF_ATTR_SIZE_VER0) {
 		memcpy(&size, p + offsetof(struct pf_attr, size), sizeof size);
@@ -144,11 +144,8 @@ static void attr(struct pf_reader *r, const struct pf_row *row)
 		r->bad = 1;
 		return;
 	}
-	size = size < sizeof a ? size : sizeof a;
-	memcpy(&a, p, size);
-	if (r->swapped)
-		pf_swap_attr(&a);
-	put_native(r, p, &a, size);
+	pf_attr_from(&a, p, size, r->swapped);
+	put_native(r, p, &a, size < sizeof a ? size : sizeof a);
 	emit(r, row, PF_PART_BYTES, &a, sizeof a);
 }
 

@@ -1,12 +1,11 @@
-/* The other byte order. Every field is swapped by its own width; byte arrays (names, build ids) stay as they are. A machine of
- * the other order lays out C bit fields (the flags of perf_event_attr) from the other end of their word: so the bits of the
- * word are mirrored, and then the bits within each field that is wider than one are mirrored back. */
+/* The other byte order. Every field is swapped by its own width; byte arrays (names, build ids) stay as they are. */
 #include "core/data/swap.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "core/data/schema.h"
+#include "core/record/walk.h"
 
 static void swap_words(unsigned char *p, size_t n, unsigned width)
 {
@@ -24,26 +23,6 @@ void pf_swap_u64s(void *p, size_t n)
 	swap_words(p, n, 8);
 }
 
-static uint64_t mirror(uint64_t v, unsigned bits)
-{
-	uint64_t r = 0;
-
-	for (unsigned i = 0; i < bits; i++)
-		r |= (v >> i & 1) << (bits - 1 - i);
-	return r;
-}
-
-/* The word v with the bits of the field at [at, at + width) mirrored, whichever end the machine counts them from. */
-static uint64_t mirror_field(uint64_t v, unsigned at, unsigned width)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	at = 64 - at - width;
-#endif
-	uint64_t mask = ((UINT64_C(1) << width) - 1) << at;
-
-	return (v & ~mask) | mirror((v & mask) >> at, width) << at;
-}
-
 void pf_swap_header(struct pf_header *h)
 {
 	h->type = __builtin_bswap32(h->type);
@@ -55,7 +34,8 @@ void pf_swap_attr(struct pf_attr *a)
 {
 	static const struct {
 		uint8_t at, n, width;
-	} words[] = {{0, 2, 4}, {8, 4, 8}, {48, 2, 4}, {56, 4, 8}, {88, 2, 4}, {96, 1, 8}, {104, 1, 4}, {108, 1, 2}, {112, 1, 4}, {120, 3, 8}};
+	} words[] = {{0, 2, 4}, {8, 5, 8}, {48, 2, 4}, {56, 4, 8}, {88, 2, 4}, {96, 1, 8}, {104, 1, 4}, {108, 1, 2}, {112, 2, 4}, {120, 3, 8}};
+	static const unsigned char widths[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}; /* up to precise_ip */
 	unsigned char *p = (unsigned char *)a;
 	uint64_t flags;
 	uint32_t aux;
@@ -63,11 +43,19 @@ void pf_swap_attr(struct pf_attr *a)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		swap_words(p + words[i].at, words[i].n, words[i].width);
 	memcpy(&flags, p + 40, sizeof flags);
-	flags = mirror_field(mirror(__builtin_bswap64(flags), 64), 15, 2); /* precise_ip */
+	flags = pf_turn_bits(flags, widths, sizeof widths);
 	memcpy(p + 40, &flags, sizeof flags);
 	memcpy(&aux, p + 116, sizeof aux);
-	aux = (uint32_t)mirror(__builtin_bswap32(aux), 32);
+	aux = (uint32_t)(pf_turn_bits(aux, NULL, 0) >> 32);
 	memcpy(p + 116, &aux, sizeof aux);
+}
+
+void pf_attr_from(struct pf_attr *out, const void *bytes, size_t size, int swapped)
+{
+	memset(out, 0, sizeof *out);
+	memcpy(out, bytes, size < sizeof *out ? size : sizeof *out);
+	if (swapped)
+		pf_swap_attr(out);
 }
 
 _Static_assert(offsetof(struct pf_attr, read_format) == 32 && offsetof(struct pf_attr, wakeup_events) == 48 &&

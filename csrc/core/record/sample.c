@@ -24,33 +24,31 @@
 #define WEIGHTS (PF_SAMPLE(WEIGHT) | PF_SAMPLE(WEIGHT_STRUCT))
 #define HAS(sym) (st & PF_SAMPLE(sym))
 
-/* In the other byte order, bit fields are allocated from the other end of their word. */
-static uint64_t turn_branch_flags(uint64_t v)
+uint64_t pf_turn_bits(uint64_t v, const unsigned char *widths, size_t n)
 {
-	static const unsigned char widths[] = {
-#define BITS(member, width) width,
-#include "core/kernel/defs/branch_entry.def"
-#undef BITS
-	};
-	unsigned at = 0;
 	uint64_t out = 0;
 
-	for (size_t i = 0; i < sizeof widths; i++) {
-		const unsigned w = widths[i];
-		const uint64_t mask = (UINT64_C(1) << w) - 1;
+	for (unsigned i = 0, at = 0, w; at < 64; i++, at += w) {
+		uint64_t mask;
 
+		w = i < n ? widths[i] : 1;
+		mask = (UINT64_C(1) << w) - 1;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 		out |= ((v >> (64 - at - w)) & mask) << at;
 #else
 		out |= ((v >> at) & mask) << (64 - at - w);
 #endif
-		at += w;
 	}
 	return out;
 }
 
 PF_INLINE int branches(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out, int bare)
 {
+	static const unsigned char widths[] = {
+#define BITS(member, width) width,
+#include "core/kernel/defs/branch_entry.def"
+#undef BITS
+	};
 	uint64_t nr;
 
 	if (pf_left(w) < 8)
@@ -68,7 +66,7 @@ PF_INLINE int branches(const struct pf_layout *l, struct pf_walk *w, struct pf_r
 	out->branch_stack.n = (uint16_t)nr;
 	if (w->swap)
 		for (size_t i = 0, at = out->branch_stack.at + 16u; i < nr; i++, at += sizeof(struct pf_branch)) {
-			uint64_t flags = turn_branch_flags(pf_load64(w->bytes + at));
+			uint64_t flags = pf_turn_bits(pf_load64(w->bytes + at), widths, sizeof widths);
 			memcpy(w->bytes + at, &flags, sizeof flags);
 		}
 	if (l->branch_sample_type & PF_BRANCH(COUNTERS)) {
