@@ -17,7 +17,6 @@ int luaopen_perf_core(lua_State *L)
 	pb_open_record_defs(L);
 	pb_open_data(L);
 	pb_open_data_write(L);
-	pb_open_each(L);
 	pb_open_tally(L);
 	pb_open_synth(L);
 	pb_open_process(L);

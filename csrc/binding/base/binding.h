@@ -95,7 +95,6 @@ void pb_open_record_defs(lua_State *L);
 /* data.h has the rest */
 void pb_open_data(lua_State *L);
 void pb_open_data_write(lua_State *L);
-void pb_open_each(lua_State *L); /* after event.c and data.c: adds to their methods */
 void pb_open_tally(lua_State *L);
 void pb_open_synth(lua_State *L);
 void pb_open_terminate(lua_State *L);

@@ -16,7 +16,7 @@
 #include "core/data/read.h"
 #include "core/base/sys.h"
 #include "binding/data/data.h"
-#include "binding/record/cdata.h"
+#include "binding/record/record.h"
 
 static struct pb_data *to_data(lua_State *L, int i)
 {
@@ -66,7 +66,7 @@ static void add_attrs(lua_State *L, struct pb_data *p)
 	}
 }
 
-static void push_state(lua_State *L, const char *field)
+void pb_data_state(lua_State *L, const char *field)
 {
 	pb_getuservalue(L, 1);
 	lua_getfield(L, -1, field);
@@ -126,7 +126,7 @@ static int l_open(lua_State *L)
 		lua_call(L, 1, 0);
 		return r;
 	}
-	push_state(L, "attrs");
+	pb_data_state(L, "attrs");
 	add_attrs(L, p);
 	lua_settop(L, 1);
 	return 1;
@@ -135,7 +135,7 @@ static int l_open(lua_State *L)
 /* Get the object that unpacks compressed records from the Lua side. */
 static int load_inflate(lua_State *L, struct pb_data *p)
 {
-	push_state(L, "inflater");
+	pb_data_state(L, "inflater");
 	if (!lua_isnil(L, -1)) {
 		lua_call(L, 0, 1);
 		p = pb_check_data(L, 1);
@@ -169,11 +169,11 @@ static void forget_tags(struct pb_data *p)
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
 {
 	if (type == PF_USER_HEADER_ATTR) {
-		push_state(L, "attrs");
+		pb_data_state(L, "attrs");
 		add_attrs(L, p);
 		lua_pop(L, 1);
 	}
-	push_state(L, "handler");
+	pb_data_state(L, "handler");
 	if (lua_isnil(L, -1)) {
 		lua_pop(L, 1);
 		return;
@@ -194,36 +194,6 @@ int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
 	while (n == PF_DATA_NEEDS_INFLATE)
 		n = load_inflate(L, p) ? pf_data_next(&p->d, r) : -ENOSYS;
 	return n;
-}
-
-int pb_data_take(struct pb_data *p, struct pb_packed *into)
-{
-	int n;
-
-	if (!p->open || (!p->d.src.seekable && pf_inherited(p->generation)))
-		return PB_OTHERWISE;
-	if (!p->waiting) {
-		p->step = pf_data_next(&p->d, &p->next);
-		p->waiting = 1;
-	}
-	if (p->step != 1 || pf_record_is_user(p->next.type))
-		return PB_OTHERWISE;
-	n = pb_pack(p->next.layout, p->next.bytes, p->next.size, into);
-	if (n == PB_TAKEN)
-		p->waiting = 0;
-	return n;
-}
-
-struct pf_layout *pb_data_untagged(lua_State *L, struct pb_data *p)
-{
-	const struct pf_layout *l = p->open && p->waiting && p->step == 1 ? p->next.layout : NULL;
-
-	if (!l)
-		return NULL;
-	push_state(L, "attrs");
-	lua_rawgeti(L, -1, (int)l->index + 1);
-	lua_remove(L, -2);
-	return p->d.events.layouts.list[l->index];
 }
 
 /* The Data is at 1, attrs at index attrs, Record's metatable at index metatable. Pushes a Record and returns 1, or nil
@@ -261,7 +231,7 @@ static int l_next(lua_State *L)
 	struct pb_data *p = pb_check_data(L, 1);
 
 	lua_settop(L, 1);
-	push_state(L, "attrs");
+	pb_data_state(L, "attrs");
 	luaL_getmetatable(L, PB_RECORD);
 	return read_next(L, p, 2, 3) < 0 ? 3 : 1;
 }
@@ -287,7 +257,7 @@ static int l_records(lua_State *L)
 {
 	pb_check_data(L, 1);
 	lua_settop(L, 1);
-	push_state(L, "attrs");
+	pb_data_state(L, "attrs");
 	luaL_getmetatable(L, PB_RECORD);
 	lua_pushcclosure(L, l_each, 3);
 	return 1;
@@ -488,6 +458,7 @@ static int l_features(lua_State *L)
 
 void pb_open_data(lua_State *L)
 {
+	static const struct pb_tool_records tool_records = {pb_user_type, pb_user_fields, pb_user_field};
 	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
 		{"next", l_next}, {"records", l_records}, {"state", l_state}, {"header", l_header}, {"skipped", l_skipped}, {"lost", l_lost},
@@ -497,4 +468,6 @@ void pb_open_data(lua_State *L)
 	pb_register(L, functions);
 	pb_class(L, PB_DATA, methods, l_gc);
 	lua_setfield(L, -2, "Data");
+	pb_open_data_source(L);
+	pb_tool_records = &tool_records;
 }

@@ -38,9 +38,11 @@ int pb_data_tells(uint32_t type);
 /* Pass such a Record, which is on top of the stack, to the handler. The Data is at 1. */
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
 
-/* each.c: find the next record of that type. Returns 1, or 0 at the end. Skips damaged records, and passes those that tell about
- * the file to the handler. The Data is at 1, Record's metatable at index metatable. */
-int pb_data_next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r);
+/* Push an entry of the state, the table of the Data at 1. */
+void pb_data_state(lua_State *L, const char *name);
+
+/* data/source.c: adds to Data's methods. */
+void pb_open_data_source(lua_State *L);
 
 /* decode.c: pushes the value of a feature whose section has these n bytes, and returns 0 if they are damaged, 1 otherwise.
  * ncpus is the number of CPUs that the feature nrcpus tells, 0 if none. */

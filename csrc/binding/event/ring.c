@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "binding/record/cdata.h"
+#include "binding/record/record.h"
 #include "binding/event/ring.h"
 
 enum { DEFAULT_PAGES = 128 };
@@ -99,8 +99,7 @@ static int l_map(lua_State *L)
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
-/* Push the info table of the event that has that layout. */
-static void push_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l)
+void pb_ring_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l)
 {
 	pb_getuservalue(L, 1);
 	if (!l || e->layouts.n == 1 || l->index == 0)
@@ -148,7 +147,7 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 		return read_failed(L, n);
 	outer = pb_hold(&e->hold);
 	l = pf_layouts_find(&e->layouts, bytes, (size_t)n);
-	push_info(L, e, l);
+	pb_ring_info(L, e, l);
 	r = pb_refill_record(L, into, metatable, l, bytes, (size_t)n, lua_gettop(L));
 	if (r < 0)
 		r = pb_bad_record(L, r, bytes, (size_t)n);
@@ -157,39 +156,6 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 	pf_ring_release(&e->ring);
 	pb_event_let_go(e, outer);
 	return r;
-}
-
-int pb_event_take(struct pb_event *e, struct pb_packed *into)
-{
-	const unsigned char *bytes;
-	int n;
-
-	if (!e->ring.map || e->hold.closed || pf_ring_inherited(&e->ring) || pb_waking(e))
-		return PB_OTHERWISE;
-	n = pf_ring_peek(&e->ring, &bytes);
-	if (n == 0)
-		return PB_NONE;
-	if (n < 0) {
-		e->failed = n; /* the ring reports it only once */
-		return PB_OTHERWISE;
-	}
-	n = pb_pack(pf_layouts_find(&e->layouts, bytes, (size_t)n), bytes, (size_t)n, into);
-	if (n == PB_TAKEN)
-		pf_ring_release(&e->ring);
-	e->ring.current = 0; /* leave the record in the ring */
-	return n;
-}
-
-struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e)
-{
-	const unsigned char *bytes;
-	int n = pf_ring_peek(&e->ring, &bytes);
-	const struct pf_layout *l = n > 0 ? pf_layouts_find(&e->layouts, bytes, (size_t)n) : NULL;
-
-	if (!l)
-		return NULL;
-	push_info(L, e, l);
-	return e->layouts.list[l->index];
 }
 
 /*** @classmod Event */
@@ -312,4 +278,5 @@ void pb_open_ring(lua_State *L)
 	pb_open_ring_wait(L);
 	pb_open_ring_lost(L);
 	pb_open_ring_output(L);
+	pb_open_ring_source(L);
 }

@@ -55,5 +55,9 @@ void pb_lost_collected(lua_State *L, struct pb_event *e);
 void pb_open_ring_lost(lua_State *L);
 void pb_open_ring_wait(lua_State *L);
 void pb_open_ring_output(lua_State *L);
+void pb_open_ring_source(lua_State *L);
+
+/* ring.c: push the info table of the event that has that layout. The Event that has the ring is at 1. */
+void pb_ring_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l);
 
 #endif

@@ -4,7 +4,7 @@
  * its bytes, and a tag that says what they mean. A sample's fields up to period stand where its layout has them, and
  * Lua reads them there; the others, and those of other records, are parsed when they are asked for.
  *
- * A cdata keeps nothing alive, so the info of the event that wrote a record is found by the tag, which core.tag gives to a
+ * A cdata keeps nothing alive, so the info of the event that wrote a record is found by the tag, which pb_tag gives to a
  * layout when its first record is met. Damage is found before a record is taken. */
 #include "binding/record/cdata.h"
 
@@ -13,7 +13,6 @@
 
 #include "core/base/bytes.h"
 #include "core/record/sample_order.h"
-#include "binding/data/data.h"
 
 enum { TCDATA = 10 }; /* lua_type's on LuaJIT, which no header has */
 
@@ -51,30 +50,12 @@ static void push_places(lua_State *L, uint64_t sample_type)
 	}
 }
 
-/* core.tag(source, intern): give the layout of the record that could not be taken from an Event or a Data the number that
- * intern(info, layout, places) returns. */
-static int l_tag(lua_State *L)
+void pb_tag(lua_State *L, struct pf_layout *l)
 {
-	struct pb_event *e = pb_test(L, 1, PB_EVENT);
-	struct pb_data *p = pb_test(L, 1, PB_DATA);
-	struct pb_hold *hold = e ? &e->hold : p ? &p->hold : NULL;
-	struct pf_layout *l;
-	int outer;
-
-	lua_settop(L, 2);
-	outer = hold ? pb_hold(hold) : 0;
-	l = e ? pb_event_untagged(L, e) : p ? pb_data_untagged(L, p) : NULL;
-	if (l) {
-		lua_pushlstring(L, (const char *)l, sizeof *l);
-		push_places(L, l->sample_type);
-		lua_call(L, 3, 1);
-		l->tag = (uint32_t)lua_tointeger(L, -1);
-	}
-	if (e)
-		pb_event_let_go(e, outer);
-	if (p)
-		pb_data_let_go(p, outer);
-	return l ? 0 : luaL_argerror(L, 1, "no record waits there");
+	lua_pushlstring(L, (const char *)l, sizeof *l);
+	push_places(L, l->sample_type);
+	lua_call(L, 3, 1);
+	l->tag = (uint32_t)lua_tointeger(L, -1);
 }
 
 int pb_unpack(lua_State *L, int i, int info, struct pb_record *out)
@@ -101,18 +82,8 @@ static int l_packed_field(lua_State *L)
 	return pb_push_field(L, &r, (int)luaL_checkinteger(L, 4) - 1);
 }
 
-/* core.record_pointers(): what is called through FFI, as light userdata. */
-static int l_pointers(lua_State *L)
-{
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&pb_event_take);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&pb_data_take);
-	return 2;
-}
-
 void pb_open_packed(lua_State *L)
 {
-	static const luaL_Reg functions[] = {
-		{"tag", l_tag}, {"packed_field", l_packed_field}, {"record_pointers", l_pointers}, {NULL, NULL}};
-
-	pb_register(L, functions);
+	lua_pushcfunction(L, l_packed_field);
+	lua_setfield(L, -2, "packed_field");
 }

@@ -11,7 +11,7 @@ struct pb_packed {
 	_Alignas(8) unsigned char bytes[];
 };
 
-/* Results of taking a record, other than a size: it was taken; there is none; its layout has no tag yet (core.tag gives it one);
+/* Results of taking a record, other than a size: it was taken; there is none; its layout has no tag yet (pb_tag gives it one);
  * or the record is damaged or a tool's own, or an error is to be raised, so that the call which makes a userdata must be used. */
 enum { PB_TAKEN = 1, PB_NONE = 0, PB_UNTAGGED = -1, PB_OTHERWISE = -2 };
 
@@ -19,15 +19,9 @@ enum { PB_TAKEN = 1, PB_NONE = 0, PB_UNTAGGED = -1, PB_OTHERWISE = -2 };
  * not enough room for it, or into is NULL, its size. */
 int pb_pack(const struct pf_layout *l, const unsigned char *bytes, size_t n, struct pb_packed *into);
 
-/* ring.c, data.c: from an event's ring, from a file. Called through FFI; the pointers are of userdata of the right type,
- * which may be closed. */
-int pb_event_take(struct pb_event *e, struct pb_packed *into);
-struct pb_data;
-int pb_data_take(struct pb_data *p, struct pb_packed *into);
-
-/* The layout of the record for which the last call returned PB_UNTAGGED; pushes its info. */
-struct pf_layout *pb_event_untagged(lua_State *L, struct pb_event *e);
-struct pf_layout *pb_data_untagged(lua_State *L, struct pb_data *p);
+/* Give a layout its tag, after PB_UNTAGGED. On top of the stack are a function and the info of the event that has the layout; both
+ * are replaced by the tag, which the function returns for (info, layout, places). */
+void pb_tag(lua_State *L, struct pf_layout *l);
 
 /* The packed Record at i, whose layout is the string at i + 1, as a userdata would hold it: 1, or 0 for bytes that do not fit. info
  * is the index of its info. */

@@ -1,6 +1,5 @@
 /* The fields of a Record, samples' left out (record/sample_fields.c), that are tables or need a look at more than one member. Each
  * function pushes one value. */
-#include "binding/data/data.h"
 #include "binding/record/record.h"
 
 void pb_set_u64(lua_State *L, const char *key, uint64_t v)
@@ -23,8 +22,8 @@ PART(type)
 			lua_pushstring(L, t->name);
 			return 1;
 		}
-	if (pb_user_type(r->rec.type))
-		lua_pushstring(L, pb_user_type(r->rec.type));
+	if (pb_tool_records->type(r->rec.type))
+		lua_pushstring(L, pb_tool_records->type(r->rec.type));
 	else
 		lua_pushliteral(L, "unknown");
 	return 1;

@@ -5,10 +5,10 @@
  * are Lua (perf.record), loaded when first needed. */
 #include "binding/record/record.h"
 
-#include "binding/data/data.h"
-
 #include <errno.h>
 #include <string.h>
+
+const struct pb_tool_records *pb_tool_records;
 
 enum kind { KIND_PART, KIND_U64, KIND_U32, KIND_I64, KIND_I32, KIND_TEXT, KIND_HEX, KIND_BYTES, KIND_MISC, KIND_FLAG };
 
@@ -214,7 +214,7 @@ static int l_index(lua_State *L)
 {
 	const struct pb_record *r = self(L);
 
-	if (pf_record_is_user(r->rec.type) && pb_user_field(L, r->bytes, r->rec.size))
+	if (pf_record_is_user(r->rec.type) && pb_tool_records->field(L, r->bytes, r->rec.size))
 		return 1;
 	lua_pushvalue(L, 2);
 	lua_rawget(L, lua_upvalueindex(1));
@@ -383,7 +383,7 @@ static int l_user_fields(lua_State *L)
 	if (!pf_record_is_user(r->rec.type))
 		return 0;
 	lua_newtable(L);
-	pb_user_fields(L, r->bytes, r->rec.size);
+	pb_tool_records->fields(L, r->bytes, r->rec.size);
 	return 1;
 }
 

@@ -62,6 +62,15 @@ uint32_t pb_check_record_type(lua_State *L, int i);
 /* nil, message, code for a record that pb_push_record or pb_push_record_as refused. */
 int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
 
+/* The records that tools make, of types from 64 on. perf.data's decoder sets this when a state loads the module. */
+struct pb_tool_records {
+	const char *(*type)(uint32_t type); /* its name, or NULL */
+	/* Set the fields of one in the table on top of the stack. A damaged record's missing ones are left out. */
+	void (*fields)(lua_State *L, const unsigned char *record, size_t size);
+	int (*field)(lua_State *L, const unsigned char *record, size_t size); /* push the one that is named at 2: 1, or 0 for none */
+};
+extern const struct pb_tool_records *pb_tool_records;
+
 /* layouts.c: a table of layouts with the id of each event, for records that come from anywhere but a ring. */
 struct pf_layouts *pb_check_layouts(lua_State *L, int i);
 /* One whole record by the Layouts at index i, absolute: Record, or nil, message, "EBADMSG". Returns how many it pushed. */

@@ -1,38 +1,16 @@
-/* Tally: counts by key, out of a ring or a file (core/record/tally.h). The fields that samples have in the same place are read from there;
- * others are parsed out. */
-#include "core/record/tally.h"
-
+/* Tally: counts by key, out of a ring or a file (core/record/tally.h). The fields that samples have in the same place are read from
+ * there; others are parsed out. */
 #include <errno.h>
 #include <string.h>
 
 #include "core/base/bytes.h"
+#include "core/base/thread.h"
 #include "core/record/sample_order.h"
-#include "binding/data/data.h"
-#include "binding/record/record.h"
-#include "binding/event/ring.h"
+#include "binding/record/source.h"
 
 #define PB_TALLY "perf.Tally"
 
-enum { FIELDS = PF_TALLY_MAX_KEYS + 1 }; /* the keys, and after them the weight */
-
-/* Where a layout's samples have the fields. */
-struct plan {
-	const struct pf_layout *layout;
-	int placed; /* all of them have a place */
-	uint16_t at[FIELDS], size[FIELDS];
-};
-
-struct pb_tally {
-	struct pf_tally t;
-	uint32_t type;
-	int nfields, weighted;
-	int field[FIELDS];
-	char name[FIELDS][24];
-	uint64_t without; /* records that lack a field */
-	uint32_t generation; /* pf_fork_generation when it was made */
-};
-
-static struct pb_tally *check_tally(lua_State *L)
+struct pb_tally *pb_check_tally(lua_State *L)
 {
 	struct pb_tally *p = pb_check(L, 1, PB_TALLY, "Tally");
 
@@ -94,7 +72,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-static void make_plan(const struct pb_tally *p, struct plan *plan, const struct pf_layout *l)
+static void make_plan(const struct pb_tally *p, struct pb_plan *plan, const struct pf_layout *l)
 {
 	plan->layout = l;
 	plan->placed = !l->tail && p->type == PF_RECORD_SAMPLE;
@@ -104,14 +82,14 @@ static void make_plan(const struct pb_tally *p, struct plan *plan, const struct 
 	}
 }
 
-static void placed_values(const struct pb_tally *p, const struct plan *plan, const unsigned char *bytes, uint64_t *out)
+static void placed_values(const struct pb_tally *p, const struct pb_plan *plan, const unsigned char *bytes, uint64_t *out)
 {
 	for (int i = 0; i < p->nfields; i++)
 		out[i] = plan->size[i] == 8 ? pf_load64(bytes + plan->at[i]) : pf_load32(bytes + plan->at[i]);
 }
 
 /* The fields of one record. 1; 0 when it lacks one; -EBADMSG. */
-static int values_of(const struct pb_tally *p, struct plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n,
+static int values_of(const struct pb_tally *p, struct pb_plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		     uint64_t *out)
 {
 	struct pf_record rec;
@@ -132,10 +110,9 @@ static int values_of(const struct pb_tally *p, struct plan *plan, const struct p
 	return 1;
 }
 
-/* Returns 1 when the record was counted, 0 when not, or -errno. */
-static int count(struct pb_tally *p, struct plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n)
+int pb_tally_count(struct pb_tally *p, struct pb_plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n)
 {
-	uint64_t v[FIELDS];
+	uint64_t v[PB_TALLY_FIELDS];
 	int r;
 
 	if (pf_load32(bytes) != p->type)
@@ -149,14 +126,11 @@ static int count(struct pb_tally *p, struct plan *plan, const struct pf_layout *
 	return r < 0 ? r : 1;
 }
 
-/* Samples one behind the other, as most of a ring is: their number, and *done bytes more. The first record that is anything else, or
- * lies around the ring's end, or finds no memory, is left to count(). */
-static uint64_t count_span(struct pb_tally *p, const struct plan *plan, struct pf_ring *ring, size_t *done)
+uint64_t pb_tally_span(struct pb_tally *p, const struct pb_plan *plan, const unsigned char *bytes, size_t left, size_t *done)
 {
 	const size_t least = sizeof(struct pf_header) + plan->layout->fixed_size;
-	const unsigned char *bytes;
-	size_t left = pf_ring_span(ring, &bytes), at = 0;
-	uint64_t n = 0, v[FIELDS];
+	uint64_t n = 0, v[PB_TALLY_FIELDS];
+	size_t at = 0;
 
 	while (left - at >= least && pf_load32(bytes + at) == PF_RECORD_SAMPLE) {
 		const size_t size = pf_load16(bytes + at + 6);
@@ -169,82 +143,14 @@ static uint64_t count_span(struct pb_tally *p, const struct plan *plan, struct p
 		at += size;
 		n++;
 	}
-	if (at)
-		pf_ring_skip(ring, at);
-	*done += at;
+	*done = at;
 	return n;
-}
-
-/* One ring's worth at most, so that no writer keeps this going for ever. Damaged records are left out. */
-static int take_ring(lua_State *L, struct pb_tally *p, struct pb_event *e)
-{
-	struct plan plan = {0};
-	const unsigned char *bytes;
-	uint64_t n = 0;
-	size_t done = 0;
-	int size;
-
-	if (e->layouts.n == 1)
-		make_plan(p, &plan, e->layouts.list[0]);
-	while (done < e->ring.data_size && (size = pf_ring_peek(&e->ring, &bytes)) != 0) {
-		int r = size < 0 ? size : count(p, &plan, pf_layouts_find(&e->layouts, bytes, (size_t)size), bytes, (size_t)size);
-
-		if (r < 0 && r != -EBADMSG)
-			return pb_fail(L, r, "tally");
-		n += r > 0;
-		if (size > 0) {
-			done += (size_t)size;
-			pf_ring_release(&e->ring);
-		}
-		if (plan.placed && e->layouts.n == 1)
-			n += count_span(p, &plan, &e->ring, &done);
-	}
-	pb_push_u64(L, n);
-	return 1;
-}
-
-/* The Data is at 1, Record's metatable at 2. */
-static int take_data(lua_State *L, struct pb_tally *p, struct pb_data *d)
-{
-	struct plan plan = {0};
-	struct pf_data_record r;
-	uint64_t n = 0;
-	int step;
-
-	while ((step = pb_data_next_of(L, d, p->type, 2, &r)) != 0) {
-		step = count(p, &plan, r.layout, r.bytes, r.size);
-		if (step == -EBADMSG) {
-			pb_data_failed(L, d, pf_data_bad(&d->d, r.offset, "a record's parts do not fit into it"));
-			lua_settop(L, 2);
-		} else if (step < 0) {
-			return pb_fail(L, step, "tally");
-		}
-		n += step > 0;
-	}
-	pb_push_u64(L, n);
-	return 1;
-}
-
-/* tally:take(source): count what is in an Event's ring now, or all the rest of a Data. How many records were counted; or nil,
- * message, code. */
-static int l_take(lua_State *L)
-{
-	struct pb_tally *p = check_tally(L);
-
-	if (!pb_test(L, 2, PB_DATA))
-		return take_ring(L, p, pb_check_mapped(L, 2));
-	lua_settop(L, 2);
-	lua_pushvalue(L, 1); /* kept, at 3; the Data comes first */
-	lua_remove(L, 1);
-	luaL_getmetatable(L, PB_RECORD);
-	lua_insert(L, 2);
-	return take_data(L, p, pb_check_data(L, 1));
 }
 
 /* tally:next(i): i to go on with, count, and the key's fields; nil behind the last. i is 0 at first. */
 static int l_next(lua_State *L)
 {
-	const struct pb_tally *p = check_tally(L);
+	const struct pb_tally *p = pb_check_tally(L);
 	uint32_t i = (uint32_t)luaL_checknumber(L, 2);
 	const uint64_t *key;
 	uint64_t n = pf_tally_next(&p->t, &i, &key);
@@ -261,7 +167,7 @@ static int l_next(lua_State *L)
 /* tally:count(field, ...): the count of a key. */
 static int l_count(lua_State *L)
 {
-	const struct pb_tally *p = check_tally(L);
+	const struct pb_tally *p = pb_check_tally(L);
 	uint64_t key[PF_TALLY_MAX_KEYS];
 	int negative;
 
@@ -277,7 +183,7 @@ static int l_count(lua_State *L)
 /* tally:totals(): the sum of all counts, that of new keys beyond max, how many keys, and how many records lack a field. */
 static int l_totals(lua_State *L)
 {
-	const struct pb_tally *p = check_tally(L);
+	const struct pb_tally *p = pb_check_tally(L);
 
 	pb_push_u64(L, p->t.total);
 	pb_push_u64(L, p->t.other);
@@ -288,7 +194,7 @@ static int l_totals(lua_State *L)
 
 static int l_clear(lua_State *L)
 {
-	struct pb_tally *p = check_tally(L);
+	struct pb_tally *p = pb_check_tally(L);
 
 	pf_tally_clear(&p->t);
 	p->without = 0;
@@ -297,7 +203,7 @@ static int l_clear(lua_State *L)
 
 void pb_open_tally(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"take", l_take},     {"next", l_next},   {"count", l_count},
+	static const luaL_Reg methods[] = {{"next", l_next},   {"count", l_count},
 					   {"totals", l_totals}, {"clear", l_clear}, {"close", l_close}, {NULL, NULL}};
 
 	lua_pushcfunction(L, l_tally);

@@ -169,9 +169,10 @@ Packed = ffi.metatype("struct { int32_t _tag; uint32_t _room; int64_t _b[?]; }",
   __name = "perf.Record",
 })
 
-local take_event, take_data = core.record_pointers()
-take_event = ffi.cast("int (*)(void *, void *)", take_event)
-take_data = ffi.cast("int (*)(void *, void *)", take_data)
+local take_event = ffi.cast("int (*)(void *, void *)", core.take_event)
+local take_data = ffi.cast("int (*)(void *, void *)", core.take_data)
+
+local function tag(source) return (getmetatable(source) == core.Event and core.tag_event or core.tag_data)(source, intern) end
 
 -- Room for n bytes.
 local function new(n)
@@ -192,7 +193,7 @@ local function take_new(take, source)
     return rec
   end
   if n ~= UNTAGGED then return nil, n end
-  core.tag(source, intern)
+  tag(source)
   return take_new(take, source)
 end
 
@@ -227,7 +228,7 @@ local function next_step(loop, n, count, step)
   elseif n > TAKEN then
     loop.rec = new(2 * n)
   elseif n == UNTAGGED then
-    core.tag(loop.source, intern)
+    tag(loop.source)
   elseif not loop.otherwise(loop.source, n) then
     return nil
   end

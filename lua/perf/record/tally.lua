@@ -79,13 +79,13 @@ local function raw(self, name, method, ...) return blame.call(name, self._raw[me
 
 -- The loss is looked at when it is asked for: to the kernel that is a system call.
 local function take_ring(self, ev)
-  local n, message, code = blame.on(1, "", self._raw.take, self._raw, ev)
+  local n, message, code = blame.on(1, "", core.tally_event, self._raw, ev)
   if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
   return n, message, code
 end
 
 local function take_file(self, file, data)
-  local n, message, code = blame.on(1, "", self._raw.take, self._raw, data)
+  local n, message, code = blame.on(1, "", core.tally_data, self._raw, data)
   local loss = self._of[file] or note(self, file, file_loss(file))
   loss.now() -- the file may be collected
   return n, message, code
