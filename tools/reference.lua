@@ -238,14 +238,20 @@ local function write(dir)
     page.classes[name] = page.classes[name] or {}
     anchors[name] = doc.component .. ".html#Class_" .. name
   end
-  local preface = table.concat(intros.index[1].text, "\n")
+  -- Names and pages become links, except in examples.
+  local function linked(text)
+    if text:find "^    " then return text end
+    text = text:gsub("`([%w_.:]+)`", function(name) return anchors[name] and "@{" .. name .. "}" end)
+    return (text:gsub("doc/([%w-]+)%.md", "[%0](../topics/%1.md.html)"))
+  end
+  local preface = linked(table.concat(intros.index[1].text, "\n"))
   intros.index = nil
   for component in pairs(intros) do pages[component] = pages[component] or { functions = {}, classes = {} } end
 
   local out
-  local function line(...) out:write("-- ", (...):format(select(2, ...)), "\n") end
+  local function line(...) out:write("-- ", linked((...):format(select(2, ...))), "\n") end
   local function text_of(doc)
-    for i, text in ipairs(doc.text) do out:write(i == 1 and "--- " or "-- ", text, "\n") end
+    for i, text in ipairs(doc.text) do out:write(i == 1 and "--- " or "-- ", linked(text), "\n") end
     local fields
     for _, tag in ipairs(doc) do
       if tag.name == "tfield" then
