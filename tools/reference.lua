@@ -314,4 +314,4 @@ local function write(dir)
 end
 
 if arg[1] and arg[1] ~= "-c" and #problems == 0 then write(arg[1]) end
-os.exit(#problems == 0)
+os.exit(#problems == 0 and 0 or 1)

@@ -1,0 +1,119 @@
+-- tools/reference.lua, which finds the docstrings and compares them with the table of the API, on a small tree of sources.
+local util = require "spec.support.util"
+
+local root = assert(io.popen "pwd"):read "*l"
+
+local tree = {
+  ["tools/components.txt"] = "event: # opening",
+  ["config.ld"] = "",
+  ["lua/perf/init.lua"] = "--- Perf.\n-- @module perf\nreturn {}",
+  ["lua/perf/api/init.lua"] = [[return {{module = "event", {"open", "(name)", "Open."}}}]],
+  ["lua/perf/api/classes.lua"] = [[return {{class = "Event", {"id", "()", "Its id."}, {"close", "()", "Close."}}}]],
+  ["lua/perf/event/init.lua"] = [[
+--- An event.
+-- @classmod Event
+local M = {}
+
+--- Open one.
+-- @tparam string name
+-- @treturn Event @fails "EACCES"
+function M.open(name) return name end
+
+--- Close it.
+function Event:close() end
+
+-- Not public.
+function Event:begin() end
+return M]],
+  ["csrc/binding/event/event.c"] = [[
+/*** @classmod Event */
+
+/*** The kernel's id.
+ * @treturn integer
+ * @since 0.2.0 */
+/* A note. */
+static int l_id(lua_State *L)
+{
+}]],
+}
+
+-- What the tool prints, and its status; `changes` are files by path with what to replace there by what.
+local function reference(changes, arguments)
+  local text, status, page
+  util.with_directory(function(dir)
+    os.execute(("cd %s && mkdir -p tools csrc/binding/event csrc/ext lua/perf/api lua/perf/event lua/resty"):format(dir))
+    for path, content in pairs(tree) do
+      for from, to in pairs(changes and changes[path] or {}) do
+        local a, b = assert(content:find(from, 1, true))
+        content = content:sub(1, a - 1) .. to .. content:sub(b + 1)
+      end
+      util.write_file(dir .. "/" .. path, content .. "\n")
+    end
+    text, status = util.shell(("cd %s && %s %s/tools/reference.lua %s"):format(dir, util.lua(), root, arguments or ""))
+    if arguments == "out" then page = util.read_file(dir .. "/out/event.lua") end
+  end)
+  return text, status, page
+end
+
+local lua, c, api = "lua/perf/event/init.lua", "csrc/binding/event/event.c", "lua/perf/api/init.lua"
+
+local function rejects(expected, changes)
+  local text, status = reference(changes)
+  assert.equal(1, status)
+  assert.equal(expected .. "\n", text)
+end
+
+describe("the reference's check", function()
+  it("accepts a tree whose public names have docstrings, and counts them", function()
+    local text, status = reference(nil, "-c")
+    assert.equal("1 functions, 2 methods of 1 classes\n   2  Event\n", text)
+    assert.equal(0, status)
+  end)
+
+  it("rejects a public function or method without a docstring", function()
+    rejects("lua/perf/api: perf.open has no docstring", { [lua] = { ["--- Open one."] = "-- Open one." } })
+    rejects("lua/perf/api: Event:id has no docstring", { [c] = { ["/*** The kernel's id."] = "/* The kernel's id." } })
+  end)
+
+  it("rejects a docstring of what is not public", function()
+    rejects(lua .. ":13: Event:begin is not in perf.api", { [lua] = { ["-- Not public."] = "--- Not public." } })
+    rejects(lua .. ":5: perf.open is not in perf.api", { [api] = { ["{\"open\", \"(name)\", \"Open.\"}"] = "" } })
+  end)
+
+  it("rejects an argument without its type, and a tag that it does not know", function()
+    rejects(lua .. ":5: the argument 'name' is not documented", { [lua] = { ["-- @tparam string name\n"] = "" } })
+    rejects(lua .. ":10: the tag @retrun is not known here", { [lua] = { ["Close it."] = "Close it.\n-- @retrun boolean" } })
+  end)
+
+  it("writes a page for each component, with what fails and since when", function()
+    local _, status, page = reference(nil, "out")
+    assert.equal(0, status)
+    local expected = [[
+--- Opening.
+-- @module event
+
+--- Open one.
+-- @function perf.open
+-- @tparam string name
+-- @treturn[1] Event
+-- @treturn[2] nil
+-- @treturn[2] string the message
+-- @treturn[2] string the errno's name: "EACCES"
+-- @since 0.1.0
+
+--- An event.
+-- @type Event
+
+--- Close it.
+-- @function close
+-- @since 0.1.0
+
+--- The kernel's id.
+-- @function id
+-- @treturn integer
+-- @since 0.2.0
+
+]]
+    assert.equal(expected, page)
+  end)
+end)
