@@ -17,7 +17,7 @@ local ledger = require "resty.perf.accounting"
 local options = require "resty.perf.options"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
-local text = require "perf.base.utf8"
+local utf8 = require "perf.base.utf8"
 local totals = require "resty.perf.shared_totals"
 local yields = require "resty.perf.yields"
 
@@ -152,7 +152,7 @@ local function report(r, route)
   if not config.is_slow(seconds, finished) then return end
   local var = ngx.var
   local request = { seconds = seconds, route = names[route], method = var.request_method,
-    uri = text.valid(var.request_uri), status = ngx.status, counts = finished() }
+    uri = utf8.valid(var.request_uri), status = ngx.status, counts = finished() }
   ngx.log(ngx.WARN, slow.line(request))
   slow.keep(config.dict, request)
 end

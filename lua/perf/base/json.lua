@@ -1,15 +1,26 @@
--- JSON text of plain tables, for output only: integers keep all their digits, keys come sorted, so the same value
--- always gives the same text. (cjson prints 14 digits, which loses nanoseconds.)
+-- JSON text of plain tables, and back.
+--
+-- Encoded integers keep all their digits, and keys come sorted, so the same value always gives the same text. (cjson prints 14
+-- digits, which loses nanoseconds.) Text to decode may be large or damaged; null becomes nil, so it leaves a hole in an array.
 local every = require "perf.base.pairs"
+local utf8 = require "perf.base.utf8"
 
-local M = {}
+local M = { empty_array = {} }
+
+local find, sub, byte, char = string.find, string.sub, string.byte, string.char
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r",
   ["\t"] = "\\t" }
 
-local function escape(c) return escapes[c] or ("\\u%04x"):format(c:byte()) end
+local function escape(c) return escapes[c] or ("\\u%04x"):format(byte(c)) end
 
-local function quote(s) return '"' .. s:gsub('[%c"\\\127]', escape) .. '"' end
+-- A string as JSON text. A backend refuses a whole batch for one byte that is not UTF-8: each becomes U+FFFD.
+function M.quote(s)
+  if find(s, '[%c"\\\128-\255]') then s = utf8.valid(s):gsub('[%c"\\]', escape) end
+  return '"' .. s .. '"'
+end
+
+local quote = M.quote
 
 local function number(v)
   if math.type and math.type(v) == "integer" then return ("%d"):format(v) end
@@ -52,8 +63,125 @@ function encode(v)
   return object(v)
 end
 
-M.empty_array = {}
 M.encode = encode
 
+local DEEP = 200 -- levels: what nests deeper is no file of ours
+
+local function fail(at, what)
+  error({ text = ("byte %d: %s"):format(at, what) }, 0)
+end
+
+local unescapes = { ['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
+
+-- The string that begins behind the quote at `at`: it, and where it goes on.
+local function string_at(s, at)
+  local from, close = at, find(s, '["\\]', at)
+  if not close then fail(at, "a string without an end") end
+  if byte(s, close) == 34 then return sub(s, from, close - 1), close + 1 end
+  local parts = {}
+  while true do
+    parts[#parts + 1] = sub(s, from, close - 1)
+    if byte(s, close) == 34 then return table.concat(parts), close + 1 end
+    local c = sub(s, close + 1, close + 1)
+    if c == "u" then
+      local hex = s:match("^%x%x%x%x", close + 2)
+      if not hex then fail(close, "a bad escape") end
+      local code = tonumber(hex, 16)
+      from = close + 6
+      local low = code >= 0xd800 and code < 0xdc00 and s:match("^\\u([dD][c-fC-F]%x%x)", from)
+      if low then
+        code = 0x10000 + (code - 0xd800) * 1024 + tonumber(low, 16) - 0xdc00
+        from = from + 6
+      end
+      parts[#parts + 1] = utf8.char(code)
+    elseif unescapes[c] then
+      parts[#parts + 1] = unescapes[c]
+      from = close + 2
+    else
+      fail(close, "a bad escape")
+    end
+    close = find(s, '["\\]', from)
+    if not close then fail(from, "a string without an end") end
+  end
+end
+
+local function space(s, at)
+  return find(s, "[^ \t\r\n]", at) or #s + 1
+end
+
+-- The items of an array or an object from `at` to its closing mark: take(at) takes one, and gives where the text goes on. Returns
+-- where the text goes on after the mark.
+local function items(s, at, close, take)
+  at = space(s, at)
+  if byte(s, at) == close then return at + 1 end
+  while true do
+    at = space(s, take(at))
+    local c = byte(s, at)
+    if c == close then return at + 1 end
+    if c ~= 44 then fail(at, ("',' or '%s' expected"):format(char(close))) end
+    at = at + 1
+  end
+end
+
+local value
+
+local function array_at(s, at, depth)
+  local list, n = {}, 0
+  -- Most of a file are arrays of numbers.
+  local close = find(s, "[^%d, \n]", at)
+  if close and byte(s, close) == 93 then
+    for digits in sub(s, at, close - 1):gmatch "%d+" do
+      n = n + 1
+      list[n] = tonumber(digits)
+    end
+    return list, close + 1
+  end
+  return list, items(s, at, 93, function(from)
+    n = n + 1
+    list[n], from = value(s, from, depth)
+    return from
+  end)
+end
+
+local function object_at(s, at, depth)
+  local t = {}
+  return t, items(s, at, 125, function(from)
+    from = space(s, from)
+    if byte(s, from) ~= 34 then fail(from, "a name expected") end
+    local key
+    key, from = string_at(s, from + 1)
+    from = space(s, from)
+    if byte(s, from) ~= 58 then fail(from, "':' expected") end
+    t[key], from = value(s, from + 1, depth)
+    return from
+  end)
+end
+
+local words = { ["true"] = true, ["false"] = false }
+
+function value(s, at, depth)
+  at = space(s, at)
+  local c = byte(s, at)
+  if depth > DEEP then fail(at, "nested too deeply") end
+  if c == 34 then return string_at(s, at + 1) end
+  if c == 91 then return array_at(s, at + 1, depth + 1) end
+  if c == 123 then return object_at(s, at + 1, depth + 1) end
+  local digits = s:match("^%-?%d+%.?%d*[eE]?[%+%-]?%d*", at)
+  if digits and tonumber(digits) then return tonumber(digits), at + #digits end
+  local word = s:match("^%l+", at)
+  if word == "null" or words[word] ~= nil then return words[word], at + #word end
+  fail(at, "a value expected")
+end
+
+-- Decode a text.
+-- @string text
+-- @return the value (nil for null); or nil, message, "EBADMSG"
+function M.decode(text)
+  local ok, result, at = pcall(value, text, 1, 0)
+  if ok and space(text, at) <= #text then ok, result = false, { text = ("byte %d: more than one value"):format(at) } end
+  if ok then return result end
+  if type(result) ~= "table" then error(result, 0) end
+  return nil, result.text, "EBADMSG"
+end
 
 return M

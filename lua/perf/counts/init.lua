@@ -13,7 +13,6 @@
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
-local json = require "perf.base.json"
 local format = require "perf.base.format"
 
 local M = {}
@@ -339,7 +338,7 @@ end
 --- The table of `totable` as JSON text; integers keep all their digits.
 -- @treturn string
 function methods:json()
-  return json.encode(methods.totable(check_self(self, "json")))
+  return require "perf.base.json".encode(methods.totable(check_self(self, "json")))
 end
 
 local function tostring_counts(self)

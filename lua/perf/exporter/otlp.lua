@@ -7,16 +7,16 @@
 local every = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
-local decode = require "perf.base.json_decode".decode
-local text = require "perf.base.utf8"
-local totals = require "perf.exporter.span_counts"
+local json = require "perf.base.json"
+local span_counts = require "perf.exporter.span_counts"
+local values = require "perf.exporter.values"
 
 local M = {}
 
-local quote, number, count = text.quote, text.number, text.count
+local quote, number, count = json.quote, values.number, values.count
 local concat, format = table.concat, string.format
 
-local key_text = text.keep(function(key) return '{"key":' .. quote(key) .. ',"value":{' end)
+local key_text = values.keep(function(key) return '{"key":' .. quote(key) .. ',"value":{' end)
 
 local function value_text(v)
   local kind = type(v)
@@ -38,8 +38,8 @@ local function attributes_text(t)
   return concat(parts, ",")
 end
 
-local total_key = text.keep(function(label) return key_text("perf." .. label) .. '"intValue":"' end)
-local self_key = text.keep(function(label) return key_text("perf.self." .. label) .. '"intValue":"' end)
+local total_key = values.keep(function(label) return key_text("perf." .. label) .. '"intValue":"' end)
+local self_key = values.keep(function(label) return key_text("perf.self." .. label) .. '"intValue":"' end)
 
 local out -- the attributes of the span that is being written
 local function put_count(label, _, total, own)
@@ -59,7 +59,7 @@ local function event_text(anchor, e)
   return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at, e.moment), quote(e.name), details_text(e))
 end
 
-local names = text.keep(quote)
+local names = values.keep(quote)
 
 -- One span as JSON text.
 local function span_text(s)
@@ -67,10 +67,10 @@ local function span_text(s)
   local attributes = s.attributes
   if attributes then
     for key, v in every(attributes) do
-      if not totals.has(s, key) then out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
+      if not span_counts.has(s, key) then out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
     end
   end
-  totals.each(s, put_count)
+  span_counts.each(s, put_count)
   local rest = ""
   if s.events then
     local list = {}
@@ -136,7 +136,7 @@ end
 
 -- What was taken, and still not kept.
 function Otlp.rejected(_, body)
-  local answer = decode(body)
+  local answer = json.decode(body)
   local partial = type(answer) == "table" and answer.partialSuccess
   if type(partial) ~= "table" then return 0 end
   local message = partial.errorMessage

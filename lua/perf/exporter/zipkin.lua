@@ -8,14 +8,14 @@
 local every = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
-local text = require "perf.base.utf8"
-local totals = require "perf.exporter.span_counts"
+local span_counts = require "perf.exporter.span_counts"
+local values = require "perf.exporter.values"
 
 local M = {}
 
-local quote, number, count = text.quote, text.number, text.count
+local quote, number, count = require "perf.base.json".quote, values.number, values.count
 local concat, format = table.concat, string.format
-local keys, names = text.keep(quote), text.keep(quote)
+local keys, names = values.keep(quote), values.keep(quote)
 local kinds = { [2] = "SERVER", [3] = "CLIENT", [4] = "PRODUCER", [5] = "CONSUMER" }
 
 local function plain(v)
@@ -34,8 +34,8 @@ end
 local out -- the tags of the span that is being written
 local function put(key, v) out[#out + 1] = keys(key) .. ":" .. quote(v) end
 
-local total_key = text.keep(function(label) return keys("perf." .. label) .. ':"' end)
-local self_key = text.keep(function(label) return keys("perf.self." .. label) .. ':"' end)
+local total_key = values.keep(function(label) return keys("perf." .. label) .. ':"' end)
+local self_key = values.keep(function(label) return keys("perf.self." .. label) .. ':"' end)
 
 local function put_count(label, _, total, own)
   local digits = count(total)
@@ -50,9 +50,9 @@ Writer.__index = Writer
 function Writer:add(s)
   out = {}
   for key, v in every(s.attributes or {}) do
-    if (key ~= "error" or s.status ~= 2) and not totals.has(s, key) then put(key, plain(v)) end
+    if (key ~= "error" or s.status ~= 2) and not span_counts.has(s, key) then put(key, plain(v)) end
   end
-  totals.each(s, put_count)
+  span_counts.each(s, put_count)
   if s.status == 2 then put("error", s.message or "true") end
   if s.dropped then put("otel.dropped_attributes_count", tostring(s.dropped)) end
   if s.dropped_events then put("otel.dropped_events_count", tostring(s.dropped_events)) end

@@ -95,7 +95,7 @@ end
 
 local function decode(content)
   if content:find "^%s*{" then
-    local t, message = require "perf.base.json_decode".decode(content)
+    local t, message = require "perf.base.json".decode(content)
     return { from_speedscope(expect(t, message)) }
   end
   return { from_folded(content) }

@@ -3,7 +3,7 @@
 -- specification apply to the copies made here: the number of attributes, and the length of strings in characters.
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
-local text = require "perf.base.utf8"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
@@ -21,7 +21,7 @@ local function refuse(key, v, arg)
 end
 
 local function scalar(key, v, arg, length)
-  if type(v) == "string" then return #v > length and text.cut(v, length) or v end
+  if type(v) == "string" then return #v > length and utf8.cut(v, length) or v end
   if not is_scalar(v) then refuse(key, v, arg) end
   return v
 end

@@ -6,8 +6,11 @@
 -- Prometheus wants base units: what is counted in nanoseconds is in seconds there, `perf_task_clock_seconds`. OTLP keeps "ns".
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
-local text = require "perf.base.utf8"
-local totals = require "perf.exporter.span_counts"
+local prometheus = require "perf.exporter.prometheus"
+local quote = require "perf.base.json".quote
+local span_counts = require "perf.exporter.span_counts"
+local utf8 = require "perf.base.utf8"
+local values = require "perf.exporter.values"
 
 local M = {}
 
@@ -57,7 +60,7 @@ local function put(label, unit, total)
   h.buckets[i], h.sum, h.n = h.buckets[i] + 1, h.sum + v, h.n + 1
 end
 
-local valid = text.keep(text.valid) -- two names that differ in wrong bytes alone are one: what is written must be unique
+local valid = values.keep(utf8.valid) -- two names that differ in wrong bytes alone are one: what is written must be unique
 
 -- Start with empty histograms: in the child of a fork, since the parent sends what was added so far.
 function Metrics:clear()
@@ -75,7 +78,7 @@ function Metrics:add(s)
   end
   current, all = t, self
   put("duration", "ns", s.duration)
-  totals.each(s, put)
+  span_counts.each(s, put)
 end
 
 -- Histograms by label, names sorted: {{label=, unit=, {name=, h=}, ...}, ...}.
@@ -101,31 +104,27 @@ local function number(v)
   return format("%.15g", v)
 end
 
-local function quote(s) return '"' .. s:gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }) .. '"' end
-
 -- The text that Prometheus scrapes.
 function Metrics:prometheus()
-  local lines = {}
+  local head, sample, finish = prometheus.new()
   for _, of in ipairs(by_label(self)) do
     local ns = of.unit == "ns"
     local scale = ns and 1e-9 or 1
     local metric = (of.label == "duration" and "perf_span_duration" or "perf_" .. of.label:gsub("[^%w_]+", "_"):gsub("_$", ""))
       .. (ns and "_seconds" or "")
-    lines[#lines + 1] = format("# HELP %s %s of a span, by its name", metric, text.valid(of.label):gsub("[\\\n]", " "))
-    lines[#lines + 1] = format("# TYPE %s histogram", metric)
+    head(metric, "histogram", utf8.valid(of.label) .. " of a span, by its name")
     for _, one in ipairs(of) do
-      local name, n = quote(one.name), 0
+      local n = 0
       for i, bound in ipairs(self.bounds) do
         n = n + one.h.buckets[i]
-        lines[#lines + 1] = format('%s_bucket{span=%s,le="%s"} %d', metric, name, number(bound * scale), n)
+        sample(metric .. "_bucket", n, "span", one.name, "le", number(bound * scale))
       end
-      lines[#lines + 1] = format('%s_bucket{span=%s,le="+Inf"} %d', metric, name, one.h.n)
-      lines[#lines + 1] = format("%s_sum{span=%s} %s", metric, name, number(one.h.sum * scale))
-      lines[#lines + 1] = format("%s_count{span=%s} %d", metric, name, one.h.n)
+      sample(metric .. "_bucket", one.h.n, "span", one.name, "le", "+Inf")
+      sample(metric .. "_sum", number(one.h.sum * scale), "span", one.name)
+      sample(metric .. "_count", one.h.n, "span", one.name)
     end
   end
-  lines[#lines + 1] = ""
-  return concat(lines, "\n")
+  return finish()
 end
 
 -- Whether it is time to send them.
@@ -145,11 +144,11 @@ function Metrics:encode(exporter, resource)
       local buckets = {}
       for i, n in ipairs(one.h.buckets) do buckets[i] = format('"%d"', n) end
       points[k] = format('{"attributes":[{"key":"span.name","value":{"stringValue":%s}}],"startTimeUnixNano":"%s",'
-        .. '"timeUnixNano":"%s","count":"%d","sum":%s,"bucketCounts":[%s],"explicitBounds":[%s]}', text.quote(one.name), from,
+        .. '"timeUnixNano":"%s","count":"%d","sum":%s,"bucketCounts":[%s],"explicitBounds":[%s]}', quote(one.name), from,
         till, one.h.n, number(one.h.sum), concat(buckets, ","), bounds)
     end
     metrics[#metrics + 1] = format('{"name":%s,"unit":%s,"histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}',
-      text.quote(of.label == "duration" and "perf.span.duration" or "perf." .. of.label),
+      quote(of.label == "duration" and "perf.span.duration" or "perf." .. of.label),
       of.unit == "ns" and '"ns"' or '"1"', concat(points, ","))
   end
   return exporter:metrics(resource, concat(metrics, ","))

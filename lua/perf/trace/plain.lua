@@ -1,6 +1,6 @@
 -- Spans as plain tables: the result of span:totable(), and the argument of an exporter that is a function.
 local clock = require "perf.base.clock"
-local totals = require "perf.exporter.span_counts"
+local span_counts = require "perf.exporter.span_counts"
 
 local M = {}
 
@@ -40,7 +40,7 @@ function M.span(s)
   t.duration_ns = s.ended and clock.between(s.began, s.ended) or s.duration
   t.attributes, t.events, t.links = s.attributes or {}, events_of(s), links_of(s)
   t.dropped_attributes, t.dropped_events, t.dropped_links = s.dropped or 0, s.dropped_events or 0, s.dropped_links or 0
-  totals.each(s, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
+  span_counts.each(s, function(label, _, total, own) t.counts[label], t.self_counts[label] = total, own end)
   return t
 end
 

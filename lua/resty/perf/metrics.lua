@@ -4,22 +4,13 @@
 -- nanoseconds, lua_perf_request_task_clock_seconds. The ledger's histograms have a bucket for every number of bits; shown
 -- is every second one, as sums of values up to 4^k - 1, the same for every route and at all times.
 local every = require "perf.base.pairs"
+local prometheus = require "perf.exporter.prometheus"
 
 local M = {}
 
 -- Exponents of the bounds that are shown: 2^e - 1.
 local COUNTS = { 0, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
 local TIMES = { 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34 }
-
-local function label_value(text)
-  return '"' .. text:gsub("[\\\n\"]", { ["\\"] = "\\\\", ["\n"] = "\\n", ['"'] = '\\"' }) .. '"'
-end
-
-local function labels(list)
-  local parts = {}
-  for i = 1, #list, 2 do parts[#parts + 1] = list[i] .. "=" .. label_value(list[i + 1]) end
-  return #parts > 0 and "{" .. table.concat(parts, ",") .. "}" or ""
-end
 
 local function number(v, unit)
   if unit == "ns" then return (("%.9f"):format(v / 1e9):gsub("%.?0+$", "")) end
@@ -37,18 +28,14 @@ end
 -- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=};
 -- row 0 is wall time
 function M.text(totals)
-  local out = {}
-  local function head(name, kind, help)
-    out[#out + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(name, help, name, kind)
-  end
-  local function sample(name, list, value) out[#out + 1] = name .. labels(list) .. " " .. value end
+  local head, sample, finish = prometheus.new()
 
   head("lua_perf_requests_total", "counter", "Requests that were counted.")
   for _, route in ipairs(totals.routes) do
-    sample("lua_perf_requests_total", { "route", route.name }, number(route.requests))
+    sample("lua_perf_requests_total", number(route.requests), "route", route.name)
   end
   head("lua_perf_abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
-  sample("lua_perf_abandoned_turns_total", {}, number(totals.abandoned))
+  sample("lua_perf_abandoned_turns_total", number(totals.abandoned))
 
   for row = 0, #totals.events do
     local event = row == 0 and { label = "lua", unit = "ns" } or totals.events[row]
@@ -67,28 +54,28 @@ function M.text(totals)
             while b <= e do
               below, b = below + (buckets[b] or 0), b + 1
             end
-            sample(request .. "_bucket", { "route", route.name, "le", number(2 ^ e - 1, unit) }, number(below))
+            sample(request .. "_bucket", number(below), "route", route.name, "le", number(2 ^ e - 1, unit))
           end
         end
-        sample(request .. "_bucket", { "route", route.name, "le", "+Inf" }, number(route.requests))
-        sample(request .. "_sum", { "route", route.name }, number(sum, unit))
-        sample(request .. "_count", { "route", route.name }, number(route.requests))
+        sample(request .. "_bucket", number(route.requests), "route", route.name, "le", "+Inf")
+        sample(request .. "_sum", number(sum, unit), "route", route.name)
+        sample(request .. "_count", number(route.requests), "route", route.name)
       end
       head(phase, "counter", what .. " by phase.")
       for _, route in ipairs(totals.routes) do
         for _, p in ipairs(totals.phases) do
           local counts = route.phases[p]
-          if counts then sample(phase, { "route", route.name, "phase", p }, number(counts[row] or 0, unit)) end
+          if counts then sample(phase, number(counts[row] or 0, unit), "route", route.name, "phase", p) end
         end
       end
       for _, rest in ipairs { { "unattributed", " that belongs to no request." }, { "worker", " of the workers, all of it." } } do
         local metric = ("lua_perf_%s_%s_total"):format(rest[1], name)
         head(metric, "counter", what .. rest[2])
-        sample(metric, {}, number(totals[rest[1]][row] or 0, unit))
+        sample(metric, number(totals[rest[1]][row] or 0, unit))
       end
     end
   end
-  return table.concat(out, "\n") .. "\n"
+  return finish()
 end
 
 return M

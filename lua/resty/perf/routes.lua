@@ -10,7 +10,7 @@
 -- keys written as ":id". There are never more than MOST names, nor long ones, nor such that are no UTF-8, for which Prometheus
 -- would refuse all the others too: the paths of the Internet are without end, and whatever somebody sends.
 local every = require "perf.base.pairs"
-local text = require "perf.base.utf8"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
@@ -92,7 +92,7 @@ function M.new(routes)
   local names, n = { [M.OTHER] = true }, 0
   local function admit(name)
     if type(name) ~= "string" or #name > LONGEST then return M.OTHER end
-    name = text.valid(name)
+    name = utf8.valid(name)
     if #name > LONGEST then return M.OTHER end
     if not names[name] then
       if n >= M.MOST then return M.OTHER end

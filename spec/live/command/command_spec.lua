@@ -1,6 +1,6 @@
 -- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs this.
 local core = require "perf.core"
-local json_decode = require "perf.base.json_decode"
+local json = require "perf.base.json"
 local as_nobody = require "spec.support.nobody"
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
@@ -13,7 +13,7 @@ local function counted(dir, n, options)
   util.write_file(dir .. "/faults.lua", FAULTS)
   local output, status = shell(dir, ("luaperf stat -e page-faults:u -o out.json %s faults.lua %d"):format(options or "", n))
   assert.equal(0, status, output)
-  return assert(json_decode.decode(util.read_file(dir .. "/out.json")))
+  return assert(json.decode(util.read_file(dir .. "/out.json")))
 end
 
 describe("luaperf stat", function()

@@ -4,7 +4,7 @@
 -- the script ran. Now the script runs under its interpreter as it would alone, and is counted from outside.
 local kit = require "testkit"
 local luaperf = require "spec.support.luaperf".shell
-local json_decode = require "perf.base.json_decode"
+local json = require "perf.base.json"
 local util = require "spec.support.util"
 
 local with_directory = util.with_directory
@@ -12,7 +12,7 @@ local with_directory = util.with_directory
 local function counts_of(dir, line)
   local output, status = luaperf(dir, "luaperf stat -o out.json " .. line)
   assert.equal(0, status, output)
-  return assert(json_decode.decode(util.read_file(dir .. "/out.json"))).counts
+  return assert(json.decode(util.read_file(dir .. "/out.json"))).counts
 end
 
 local FAULTS = "page-faults:u"
@@ -117,7 +117,7 @@ describe("luaperf stat", function()
       assert.equal("143\n", util.read_file(dir .. "/rc"))
       assert.matches("^luaperf: a.lua: the counts include the start .*: a signal arrived before it was opened\n$",
         util.read_file(dir .. "/out"))
-      local c = assert(json_decode.decode(util.read_file(dir .. "/out.json")))
+      local c = assert(json.decode(util.read_file(dir .. "/out.json")))
       assert.is_true(c.counts["task-clock"] > 0 and c.counts["task-clock"] <= c.wall_ns)
     end)
   end)

@@ -8,7 +8,7 @@ local util = require "spec.support.util"
 
 for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
   "event.refusal.invalid", "bench", "measure.counting_profiler", "command", "command.stat", "command.options", "command.counters",
-  "command.run", "command.terminal", "base.file", "profile", "trace", "base.json", "base.json_decode", "data.recorder", "data",
+  "command.run", "command.terminal", "base.file", "profile", "trace", "base.json", "data.recorder", "data",
   "data.create" } do
   require("perf." .. name)
 end
@@ -87,7 +87,7 @@ describe("counts of user space alone", function()
           end
           assert(require "perf.command".main(words) == 0)
         end)
-        local c = assert(require "perf.base.json_decode".decode(util.read_file(file)))
+        local c = assert(require "perf.base.json".decode(util.read_file(file)))
         assert.equal(WANTED, told(c.events, "page-faults:u", "context-switches:u", "task-clock"))
       end
     end)

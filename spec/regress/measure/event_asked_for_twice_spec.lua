@@ -1,6 +1,6 @@
 -- The story: luaperf stat -p and -a added up the threads or the CPUs by the event's label, so that an event that was asked for
 -- twice had twice its count, in one row where perf stat has two. Now it adds up by place.
-local json_decode = require "perf.base.json_decode"
+local json = require "perf.base.json"
 local luaperf = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
 
@@ -23,7 +23,7 @@ describe("An event that is asked for twice", function()
         .. "$root/bin/luaperf stat -o out.json -e page-faults:u,no_such_pmu/event=1/,page-faults:u -p $p sh meanwhile; "
         .. ">end; wait $p")
       assert.equal(0, status, output)
-      local events = assert(json_decode.decode(util.read_file(dir .. "/out.json"))).events
+      local events = assert(json.decode(util.read_file(dir .. "/out.json"))).events
       assert.equal(3, #events)
       for _, i in ipairs { 1, 3 } do
         assert.equal("page-faults:u", events[i].label)

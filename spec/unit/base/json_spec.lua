@@ -30,6 +30,16 @@ describe("json", function()
     assert.equal('"\195\164"', json.encode "\195\164")
   end)
 
+  it("quotes any bytes as JSON in UTF-8", function()
+    assert.equal([["a\"b\\c\n\r\t\u0001\u007f"]], json.quote 'a"b\\c\n\r\t\1\127')
+    assert.equal('"grün €\240\159\153\130"', json.quote "grün €\240\159\153\130")
+    for bad, good in pairs { ["\255"] = 1, ["a\195"] = 1, ["\192\128"] = 2, ["\237\160\128"] = 3, ["\244\144\128\128"] = 4,
+      ["\224\128\128"] = 3, ["\240\159\153"] = 3, ["\128x"] = 1 } do
+      local _, n = json.quote(bad):gsub("\239\191\189", "")
+      assert.equal(good, n, bad)
+    end
+  end)
+
   it("tells arrays from objects, and sorts keys", function()
     assert.equal('[1,[2],{"a":3}]', json.encode { 1, { 2 }, { a = 3 } })
     assert.equal('{"a":1,"b":{"c":true}}', json.encode { b = { c = true }, a = 1 })
@@ -39,5 +49,25 @@ describe("json", function()
 
   it("raises for what is no data", function()
     assert.has_error(function() json.encode { print } end, "cannot encode a function as JSON")
+  end)
+end)
+
+describe("decoded JSON", function()
+  it("decodes what JSON has", function()
+    assert.same({ 1, -2.5, 1e3, "a\"\\/\b\f\n\r\t\226\130\172\240\159\148\165", true, false, { x = { {} } } },
+      json.decode [=[ [1, -2.5, 1e3, "a\"\\\/\b\f\n\r\t\u20ac\ud83d\udd25", true, false, {"x": [[]]}] ]=])
+    assert.is_nil(json.decode "null")
+    assert.same({ a = 1 }, json.decode '{"a": 1, "b": null}')
+    assert.same({ 1, 2, 3 }, json.decode "[1,2, 3]")
+  end)
+
+  it("refuses text that is not JSON", function()
+    for _, text in ipairs { "", "[", "[1", "[1,]x", '"a', '"\\q"', '"\\u12"', "{1:2}", '{"a" 1}', '{"a":1', "nul", "1 2", "--1",
+      ("["):rep(1000) } do
+      local v, message, code = json.decode(text)
+      assert.is_nil(v)
+      assert.matches("^byte %d+: ", message)
+      assert.equal("EBADMSG", code)
+    end
   end)
 end)

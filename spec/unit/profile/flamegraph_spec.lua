@@ -1,9 +1,9 @@
 -- The page of a flame graph as text: what it has in it. What it does in a browser is in spec/reports.
-local json_decode = require "perf.base.json_decode"
+local json = require "perf.base.json"
 local profiles = require "spec.support.profiles"
 
 local function data_of(page)
-  return assert(json_decode.decode(assert(page:match '<script type="application/json" id="data">(.-)</script>')))
+  return assert(json.decode(assert(page:match '<script type="application/json" id="data">(.-)</script>')))
 end
 
 -- The tree of a page: by path of names, {own weight, own samples, ...}.

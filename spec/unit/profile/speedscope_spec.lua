@@ -1,10 +1,10 @@
-local json_decode = require "perf.base.json_decode"
+local json = require "perf.base.json"
 local load = require "perf.profile.load"
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
 
 local function decode(prof)
-  return assert(json_decode.decode(prof:speedscope()))
+  return assert(json.decode(prof:speedscope()))
 end
 
 local function same_stacks(a, b)
@@ -137,26 +137,6 @@ describe("perf.profile.load", function()
         prof, code = read(whole:sub(1, at))
         assert.is_true(type(prof) == "table" or code == "EBADMSG")
       end
-    end
-  end)
-end)
-
-describe("perf.base.json_decode", function()
-  it("decodes what JSON has", function()
-    assert.same({ 1, -2.5, 1e3, "a\"\\/\b\f\n\r\t\226\130\172\240\159\148\165", true, false, { x = { {} } } },
-      json_decode.decode [=[ [1, -2.5, 1e3, "a\"\\\/\b\f\n\r\t\u20ac\ud83d\udd25", true, false, {"x": [[]]}] ]=])
-    assert.is_nil(json_decode.decode "null")
-    assert.same({ a = 1 }, json_decode.decode '{"a": 1, "b": null}')
-    assert.same({ 1, 2, 3 }, json_decode.decode "[1,2, 3]")
-  end)
-
-  it("refuses text that is not JSON", function()
-    for _, text in ipairs { "", "[", "[1", "[1,]x", '"a', '"\\q"', '"\\u12"', "{1:2}", '{"a" 1}', '{"a":1', "nul", "1 2", "--1",
-      ("["):rep(1000) } do
-      local v, message, code = json_decode.decode(text)
-      assert.is_nil(v)
-      assert.matches("^byte %d+: ", message)
-      assert.equal("EBADMSG", code)
     end
   end)
 end)

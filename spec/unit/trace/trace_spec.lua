@@ -3,7 +3,6 @@ local clock = require "perf.base.clock"
 local ids = require "perf.trace.ids"
 local queue = require "perf.exporter.queue"
 local sampler = require "perf.trace.sampler"
-local text = require "perf.base.utf8"
 
 describe("perf.trace.sampler", function()
   it("chooses a share of the traces by their ids, everywhere the same", function()
@@ -60,59 +59,6 @@ describe("perf.exporter.queue", function()
     q:push(1)
     assert.equal(1, q:clear())
     assert.equal(0, q.n)
-  end)
-end)
-
-describe("perf.base.utf8", function()
-  it("quotes any bytes as JSON in UTF-8", function()
-    assert.equal([["a\"b\\c\n\r\t\u0001\u007f"]], text.quote 'a"b\\c\n\r\t\1\127')
-    assert.equal('"grün €\240\159\153\130"', text.quote "grün €\240\159\153\130")
-    for bad, good in pairs { ["\255"] = 1, ["a\195"] = 1, ["\192\128"] = 2, ["\237\160\128"] = 3, ["\244\144\128\128"] = 4,
-      ["\224\128\128"] = 3, ["\240\159\153"] = 3, ["\128x"] = 1 } do
-      local _, n = text.quote(bad):gsub("\239\191\189", "")
-      assert.equal(good, n, bad)
-    end
-  end)
-
-  it("tells integers from doubles, and keeps their digits", function()
-    assert.same({ "int", "3" }, { text.number(3) })
-    assert.same({ "int", "-9007199254740991" }, { text.number(-9007199254740991) })
-    assert.same({ "double", "1.5" }, { text.number(1.5) })
-    assert.same({ "double", '"NaN"' }, { text.number(0 / 0) })
-    assert.same({ "double", '"-Infinity"' }, { text.number(-math.huge) })
-    assert.equal("12345", text.count(12345))
-    assert.equal("3", text.count(2.7))
-  end)
-
-  it("keeps 64 bits", function()
-    if math.type then
-      local most = math.tointeger(2 ^ 53) * 1024 - 1
-      assert.same({ "int", "9223372036854775807" }, { text.number(most) })
-      assert.equal("9223372036854775807", text.count(most))
-    else
-      requires { lua = "luajit" }
-      local ffi = require "ffi"
-      local function number(v) return { text.number(v) } end
-      assert.same({ "int", "9223372036854775807" }, number(ffi.new("uint64_t", 2 ^ 63) - 1))
-      assert.same({ "int", "-9223372036854775808" }, number(ffi.new("int64_t", -2 ^ 63)))
-      assert.same({ "string", "9223372036854775808" }, number(ffi.new("uint64_t", 2 ^ 63)))
-      assert.equal("1000000000000000000", text.count(ffi.new("uint64_t", 1e18)))
-      assert.is_nil(text.count(ffi.new("uint64_t", 2 ^ 63)))
-    end
-  end)
-
-  it("keeps texts, and forgets them when they are too many", function()
-    local calls = 0
-    local f = text.keep(function(s)
-      calls = calls + 1
-      return s .. s
-    end)
-    assert.equal("aa", f "a")
-    assert.equal("aa", f "a")
-    assert.equal(1, calls)
-    for i = 1, 5000 do f(tostring(i)) end
-    assert.equal("aa", f "a")
-    assert.equal(5002, calls)
   end)
 end)
 

@@ -1,40 +1,18 @@
 -- What the reports share: names that are safe in any of the formats, and amounts as text.
 local format = require "perf.base.format"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
--- How many bytes the UTF-8 character at i has, nil where none is: no overlong forms, no surrogates, none beyond U+10FFFF.
-local function length(s, i)
-  local a, b = s:byte(i, i + 1)
-  local n = a < 0x80 and 1 or a >= 0xc2 and a < 0xe0 and 2 or a >= 0xe0 and a < 0xf0 and 3 or a >= 0xf0 and a < 0xf5 and 4
-  if not n then return nil end
-  if n == 1 then return 1 end
-  local low = a == 0xe0 and 0xa0 or a == 0xf0 and 0x90 or 0x80
-  local high = a == 0xed and 0x9f or a == 0xf4 and 0x8f or 0xbf
-  if not b or b < low or b > high then return nil end
-  for k = i + 2, i + n - 1 do
-    local c = s:byte(k)
-    if not c or c < 0x80 or c > 0xbf then return nil end
-  end
-  return n
-end
+local function hex(byte) return ("\\x%02x"):format(byte) end
 
--- Valid UTF-8: bytes that are none come as \xNN, so nothing of a name is lost.
-function M.utf8(s)
-  if not s:find "[\128-\255]" then return s end
-  local out, i = {}, 1
-  while i <= #s do
-    local n = length(s, i)
-    out[#out + 1] = n and s:sub(i, i + n - 1) or ("\\x%02x"):format(s:byte(i))
-    i = i + (n or 1)
-  end
-  return table.concat(out)
-end
+-- Valid UTF-8. A byte that belongs to no character is written \xNN, so nothing of a name is lost.
+function M.utf8(s) return utf8.valid(s, hex) end
 
 -- One line for people: valid UTF-8 without control characters.
 function M.line(s)
   return (M.utf8(s):gsub("%c", function(c)
-    return c == "\n" and "\\n" or c == "\t" and " " or ("\\x%02x"):format(c:byte())
+    return c == "\n" and "\\n" or c == "\t" and " " or hex(c:byte())
   end))
 end
 

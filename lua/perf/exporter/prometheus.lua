@@ -1,0 +1,30 @@
+-- Text as Prometheus scrapes it.
+local M = {}
+
+local escapes = { ["\\"] = "\\\\", ["\n"] = "\\n", ['"'] = '\\"' }
+
+local function label(name, value) return name .. '="' .. value:gsub('[\\\n"]', escapes) .. '"' end
+
+-- A new text.
+-- @return head(metric, kind, help) begins a metric; sample(metric, value, label, text, ...) adds to it; finish() returns the text
+function M.new()
+  local lines = {}
+  local function head(metric, kind, help)
+    lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(metric, help:gsub("[\\\n]", " "), metric, kind)
+  end
+  local function sample(metric, value, ...)
+    local labels = {}
+    for i = 1, select("#", ...), 2 do
+      local name, text = select(i, ...)
+      labels[#labels + 1] = label(name, text)
+    end
+    lines[#lines + 1] = metric .. (labels[1] and "{" .. table.concat(labels, ",") .. "}" or "") .. " " .. value
+  end
+  local function finish()
+    lines[#lines + 1] = ""
+    return table.concat(lines, "\n")
+  end
+  return head, sample, finish
+end
+
+return M

@@ -1,0 +1,55 @@
+-- Texts that the exporters' writers share: each is made at once, without tables in between.
+local M = {}
+
+local find, format, gsub = string.find, string.format, string.gsub
+local floor, huge = math.floor, math.huge
+
+local MOST_KEPT = 2000
+
+-- A function of strings that keeps what it gave: span names and attribute keys are few. When a program invents them, all are
+-- forgotten now and then.
+function M.keep(fn)
+  local kept, n = {}, 0
+  return function(s)
+    local text = kept[s]
+    if text == nil then
+      if n >= MOST_KEPT then kept, n = {}, 0 end
+      text = fn(s)
+      kept[s], n = text, n + 1
+    end
+    return text
+  end
+end
+
+local math_type = math.type
+
+-- What a number is, and its digits: "int" or "double". Integers beyond int64, and what is no number, are "string".
+function M.number(v)
+  if type(v) == "cdata" then
+    local text = gsub(tostring(v), "U?LL$", "")
+    if #text > 18 and not find(text, "^%-") and (#text > 19 or text > "9223372036854775807") then return "string", text end
+    return "int", text
+  end
+  if math_type then
+    if math_type(v) == "integer" then return "int", format("%d", v) end
+  elseif v == floor(v) and v > -2 ^ 53 and v < 2 ^ 53 then
+    return "int", format("%.0f", v)
+  end
+  if v ~= v then return "double", '"NaN"' end
+  if v == huge then return "double", '"Infinity"' end
+  if v == -huge then return "double", '"-Infinity"' end
+  return "double", format("%.17g", v)
+end
+
+-- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil for what does not fit in int64.
+function M.count(v)
+  if type(v) == "number" then
+    if v == floor(v) and (math_type or v < 2 ^ 53) then return format(math_type and "%d" or "%.0f", v) end
+    return format("%.0f", v)
+  end
+  if type(v) == "string" then return nil end
+  local kind, text = M.number(v)
+  return kind == "int" and text or nil
+end
+
+return M
