@@ -2,7 +2,7 @@
  * (csrc/ext/bpf/bpf.c) or by any other code that has a program's descriptor. */
 #include <errno.h>
 
-#include "binding/base/binding.h"
+#include "binding/event/event.h"
 
 /* The kernel's limit of programs on one tracepoint (BPF_TRACE_MAX_PROGS); it refuses a longer query. */
 #define MOST_PROGRAMS 64

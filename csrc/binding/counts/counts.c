@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "core/counts/meter.h"
 #include "core/base/thread.h"
-#include "binding/base/binding.h"
+#include "binding/counts/meter.h"
 
 /* So that only one return lies between a system call and the caller: see core/counts/meter.c. */
 #define INLINE static inline __attribute__((always_inline))

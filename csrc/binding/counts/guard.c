@@ -5,7 +5,7 @@
  * the registry's table PB_GUARDS, which has weak keys, maps the Counts to it. When the guard is collected before the measurement
  * has ended, its finalizer tells the meter. */
 #include "core/counts/meter.h"
-#include "binding/base/binding.h"
+#include "binding/counts/meter.h"
 
 #define PB_GUARD "perf.Guard"
 #define PB_GUARDS "perf.Guards"

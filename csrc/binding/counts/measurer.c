@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "core/counts/meter.h"
-#include "binding/base/binding.h"
+#include "binding/counts/meter.h"
 
 #if LUA_VERSION_NUM >= 502
 

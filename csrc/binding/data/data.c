@@ -15,8 +15,10 @@
 
 #include "core/data/read.h"
 #include "core/base/sys.h"
+#include "core/base/thread.h"
 #include "binding/data/data.h"
 #include "binding/record/record.h"
+#include "binding/kernel/attr.h"
 
 static struct pb_data *to_data(lua_State *L, int i)
 {

@@ -4,6 +4,7 @@
 #include "core/data/format.h"
 #include "binding/data/data.h"
 #include "binding/record/record.h"
+#include "binding/kernel/attr.h"
 
 void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n)
 {

@@ -6,6 +6,7 @@
 
 #include "core/data/format.h"
 #include "binding/data/data.h"
+#include "binding/kernel/attr.h"
 
 struct out {
 	lua_State *L;

@@ -5,6 +5,7 @@
 #include "binding/data/data.h"
 #include "binding/record/cdata.h"
 #include "binding/record/source.h"
+#include "binding/record/record.h"
 
 /* --- packed Records -------------------------------------------------------------------------------------------------- */
 

@@ -14,6 +14,8 @@
 #include "core/base/thread.h"
 #include "binding/data/data.h"
 #include "binding/record/cdata.h"
+#include "binding/kernel/attr.h"
+#include "binding/record/record.h"
 
 #define PB_WRITER "perf.DataWriter"
 

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "core/counts/meter.h"
-#include "binding/base/binding.h"
+#include "binding/counts/meter.h"
+#include "binding/event/event.h"
+#include "binding/kernel/attr.h"
 #include "binding/event/ring.h"
 
 static struct pf_counter *to_event(lua_State *L, int i)
@@ -233,41 +235,6 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
-/* Fills the table on top of the stack. */
-static void fill_reading(lua_State *L, const struct pf_reading *rd)
-{
-	if (rd->format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
-		pb_push_u64(L, rd->enabled);
-		lua_setfield(L, -2, "enabled_ns");
-	}
-	if (rd->format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
-		pb_push_u64(L, rd->running);
-		lua_setfield(L, -2, "running_ns");
-	}
-	for (uint64_t i = 0; i < rd->nr; i++) {
-		const uint64_t *v = rd->values + i * rd->stride;
-
-		lua_createtable(L, 0, 3);
-		pb_push_u64(L, v[0]);
-		lua_setfield(L, -2, "value");
-		if (rd->id_at) {
-			pb_push_u64(L, v[rd->id_at]);
-			lua_setfield(L, -2, "id");
-		}
-		if (rd->lost_at) {
-			pb_push_u64(L, v[rd->lost_at]);
-			lua_setfield(L, -2, "lost");
-		}
-		lua_rawseti(L, -2, (int)i + 1);
-	}
-}
-
-void pb_push_reading(lua_State *L, const struct pf_reading *rd)
-{
-	lua_newtable(L);
-	fill_reading(L, rd);
-}
-
 /* ev:format(): the read_format that it was opened with, as a number. */
 static int l_format(lua_State *L)
 {
@@ -307,7 +274,7 @@ static int l_scan(lua_State *L)
 		pf_reading_hide(&rd, ev->hidden);
 	if (n < 0)
 		return pb_fail(L, (int)n, "read");
-	fill_reading(L, &rd);
+	pb_set_reading(L, &rd);
 	return 1;
 }
 

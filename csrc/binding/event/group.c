@@ -8,23 +8,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/counts/meter.h"
 #include "core/base/sys.h"
 #include "core/base/thread.h"
 #include "core/base/clock.h"
 #include "core/counts/usage.h"
-#include "binding/base/binding.h"
+#include "binding/counts/meter.h"
+#include "binding/event/event.h"
 
-struct pf_meter *pb_check_meter(lua_State *L, int i)
-{
-	struct pf_meter *m = pb_test(L, i, PB_GROUP);
-
-	if (!m)
-		m = pb_test(L, i, PB_METER);
-	if (!m)
-		luaL_argerror(L, i, lua_pushfstring(L, "Group expected, got %s", luaL_typename(L, i)));
-	return m;
-}
+#define PB_DESCRIPTORS "perf.Descriptors"
 
 /* A new Meter, with room for nusers struct pf_user behind its groups. */
 static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, const char *tname)
@@ -212,28 +203,6 @@ static int l_reopen(lua_State *L)
 	m->owner = pf_thread_token();
 	lua_settop(L, 3);
 	return 1;
-}
-
-/* Raise the error at the line that called the library: perf.base.argument finds it. */
-int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
-{
-	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-	lua_getfield(L, -1, "perf.base.argument");
-	if (!lua_istable(L, -1))
-		return luaL_error(L, "read: %s", strerror(-r));
-	lua_getfield(L, -1, (r == -EBADF && m->is_group) || r == -ECHILD ? "self" : "raise");
-	if (r == -EBADF) {
-		lua_pushstring(L, m->is_group ? PB_CLOSED_GROUP : PB_CLOSED_LIST);
-	} else if (r == -ECHILD) {
-		lua_pushfstring(L, PB_INHERITED, "Group");
-	} else {
-		pb_fail_read(L, r);
-		lua_pop(L, 1);
-		lua_remove(L, -2); /* leaves the message of nil, message, code */
-	}
-	lua_pushinteger(L, 0);
-	lua_call(L, 2, 0);
-	return 0;
 }
 
 static int l_members(lua_State *L)

@@ -5,6 +5,7 @@
 
 #include "binding/record/record.h"
 #include "binding/event/ring.h"
+#include "binding/event/event.h"
 
 enum { DEFAULT_PAGES = 128 };
 

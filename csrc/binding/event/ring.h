@@ -4,6 +4,7 @@
 #define PB_RING_H
 
 #include "binding/base/binding.h"
+#include "binding/event/event.h"
 
 struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed, or inherited by a fork */
 struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */

@@ -12,6 +12,7 @@
  * the last count in a userdata of its own. The registry holds the function, under the event's address, until the event is
  * collected. */
 #include "binding/event/ring.h"
+#include "binding/event/event.h"
 
 /* event: NULL when it has been collected. */
 struct pb_loss {

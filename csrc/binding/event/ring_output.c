@@ -7,6 +7,7 @@
 
 #include "binding/record/record.h"
 #include "binding/event/ring.h"
+#include "binding/event/event.h"
 
 static const char key_output, key_joined;
 #define KEY_OUTPUT ((void *)(uintptr_t)&key_output)

@@ -6,6 +6,7 @@
 #include "binding/event/ring.h"
 #include "binding/record/cdata.h"
 #include "binding/record/source.h"
+#include "binding/event/event.h"
 
 /* --- packed Records -------------------------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "core/base/sys.h"
 #include "core/base/clock.h"
 #include "binding/event/ring.h"
+#include "binding/event/event.h"
 
 enum { MAX_SLICE_MS = 50, LOOK = 16 };
 

@@ -1,7 +1,7 @@
 /* Conversion between a Lua table of attr fields and struct pf_attr, by the field table of core/kernel/attr.c. */
 #include <string.h>
 
-#include "binding/base/binding.h"
+#include "binding/kernel/attr.h"
 
 /* The value of a name in a table, or -1. */
 static int64_t lookup(const struct pf_name *names, const char *name)

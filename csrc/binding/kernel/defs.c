@@ -1,4 +1,5 @@
 /* core.defs: the .def tables as Lua arrays of rows, in the kernel's order. Each row is a table keyed by column. */
+#include "core/kernel/attr.h"
 #include "binding/kernel/row.h"
 
 /* Set a string field, unless the string is empty. */

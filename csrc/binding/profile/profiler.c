@@ -1,5 +1,6 @@
 /* Profiler: a sampler, and this interpreter's engine, which finds the stacks. Its uservalue keeps the Event alive. */
 #include "binding/profile/profiler.h"
+#include "binding/event/event.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "binding/record/record.h"
+#include "binding/kernel/attr.h"
 
 struct pf_layouts *pb_check_layouts(lua_State *L, int i)
 {

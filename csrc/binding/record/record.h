@@ -3,8 +3,12 @@
 #ifndef PB_RECORD_H
 #define PB_RECORD_H
 
+#include "core/kernel/attr.h"
 #include "core/record/record.h"
 #include "binding/base/binding.h"
+
+#define PB_RECORD "perf.Record"
+#define PB_LAYOUTS "perf.Layouts"
 
 struct pb_record {
 	const unsigned char *bytes;

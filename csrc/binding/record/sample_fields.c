@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "binding/record/record.h"
+#include "binding/counts/meter.h"
 
 static void set_bool(lua_State *L, const char *key, int v)
 {
@@ -54,7 +55,8 @@ PART(counts)
 		return 1;
 	}
 	pf_reading_hide(&rd, r->rec.read_hidden);
-	pb_push_reading(L, &rd);
+	lua_newtable(L);
+	pb_set_reading(L, &rd);
 	pb_push_info(L, r);
 	for (uint64_t i = 0; i < rd.nr; i++) {
 		push_label(L, rd.nr, i);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/record/layout.h"
-#include "binding/base/binding.h"
+#include "binding/kernel/attr.h"
 
 static uint64_t field(lua_State *L, const char *name)
 {

@@ -2,7 +2,7 @@
  * that core.pointers() gives: a host that has requests to tell apart is LuaJIT's. */
 #include "core/resty/accounting.h"
 #include "core/counts/meter.h"
-#include "binding/base/binding.h"
+#include "binding/counts/meter.h"
 
 #define PB_LEDGER "perf.Ledger"
 

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/thread.h"
+
 #define LOG_SIZE 16384    /* the limit for an error message */
 #define LOG_MESSAGE 6144 /* the limit for one message of libbpf, which may be a verifier's log of megabytes */
 

@@ -5,6 +5,7 @@
  * An iteration first takes all keys and then one value after the other, so the loop may change the map, and ends even if a program
  * keeps adding keys. */
 #include "ext/bpf/bpf.h"
+#include "binding/event/event.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/kernel/uapi.h"
+
 #define MOST_FRAMES 1024
 
 /* 64-bit code only: DWARF's numbers of perf's registers, by the ABI of each machine. */

@@ -1,0 +1,18 @@
+/* What the module consists of. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file
+ * that adds methods to another's class comes after that. */
+#ifndef PB_OPEN_H
+#define PB_OPEN_H
+
+#include <lua.h>
+
+#define PB_OPEN(X) \
+	X(error) X(int64) X(attr) X(event) X(record) X(ring) X(packed) X(layouts) X(record_defs) X(data) \
+	X(data_write) X(tally) X(synth) X(process) X(terminate) X(output) X(meter) X(counts) X(guard) \
+	X(measure) X(ledger) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(msr) X(profiler) \
+	X(web_files)
+
+#define X(name) void pb_open_##name(lua_State *L);
+PB_OPEN(X)
+#undef X
+
+#endif

@@ -1,0 +1,43 @@
+/* Event: one perf event, with its ring. */
+#ifndef PB_EVENT_H
+#define PB_EVENT_H
+
+#include "core/event/event.h"
+#include "core/event/ring.h"
+#include "binding/base/binding.h"
+
+#define PB_EVENT "perf.Event"
+
+/* The userdata. Most files need the first member only. */
+struct pb_event {
+	struct pf_counter ev;
+	struct pf_layout layout;   /* of the records it writes */
+	struct pf_ring ring;       /* its own, when it is mapped */
+	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
+	int backward;              /* attr.write_backward */
+	int failed;                /* -errno of an error in the ring that the next read is to report */
+
+	/* Lost records (ring_lost.c). lost_base: the event's loss when it began to write into its current ring. lost_gone: the
+	 * loss in this event's ring of events that no longer write into it. */
+	uint64_t lost_seen, lost_base, lost_gone;
+	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; a list of those that write into
+							  * this one's */
+	int redirected;                                  /* its output was redirected at some time */
+	struct pb_loss *loss;                            /* of the function that ev:ring_loss() has given, or NULL */
+	int collected;                                   /* its finalizer has run; other finalizers may still use it */
+
+	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */
+	int wake_fd, wake_read;
+	unsigned reads;
+	struct pb_hold hold; /* keeps its ring and its layouts */
+	volatile int woken;
+};
+
+struct pf_counter *pb_check_event(lua_State *L, int i); /* raises when closed */
+
+/* ring.c */
+void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden);
+void pb_event_end(struct pb_event *e); /* idempotent; the descriptor is still open */
+void pb_event_let_go(struct pb_event *e, int outer); /* after pb_hold(&e->hold) */
+
+#endif
