@@ -1,12 +1,12 @@
 /* Data: an open perf.data file. The userdata holds the descriptor and the reader; its uservalue is a table:
  *
- *   attrs       array of {attr =, ids =, name = ...}, one for each event, which is also its records' info
- *   handler     called with each record that tells about the file itself (attr, name, feature, build id)
- *   inflater    a function, called once, that returns an object which unpacks compressed records
- *   inflate     that object, which this keeps alive
- *   message, code, count   of the first error, and how many there were
+ *   attrs       array of {attr =, ids =, name = ...}, one for each event, which is also the info of its records
+ *   handler     called with each record that describes the file itself (attr, name, feature, build id)
+ *   inflater    a function, called once, that returns a decompressor
+ *   inflate     the decompressor, which must live as long as the Data
+ *   message, code   of the first error
  *
- * records() makes a loop's function, which leaves out damaged records; next() stops at each of them. */
+ * The iterator of records() skips damaged records; next() returns an error for each of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static int l_gc(lua_State *L)
 	return l_close(L);
 }
 
-/* Append the events that the reader has found since the last time to the table attrs, which is on top of the stack. */
+/* Appends the events that the reader has found since the last call to the table attrs, which is on top of the stack. */
 static void add_attrs(lua_State *L, struct pb_data *p)
 {
 	for (; p->nattrs < p->d.events.n; p->nattrs++) {
@@ -113,7 +113,7 @@ static int l_open(lua_State *L)
 	pb_setuservalue(L, -2);
 	lua_replace(L, 1);
 	lua_settop(L, 1);
-	if (path) { /* without O_NONBLOCK: a fifo waits for its writer */
+	if (path) { /* without O_NONBLOCK, to wait for the writer of a fifo */
 		p->fd = pf_sys->open(path, O_RDONLY | O_NOCTTY, 0);
 		if (p->fd < 0)
 			return pb_fail(L, p->fd, "open");
@@ -134,7 +134,7 @@ static int l_open(lua_State *L)
 	return 1;
 }
 
-/* Get the object that unpacks compressed records from the Lua side. */
+/* Gets the decompressor from Lua. */
 static int load_inflate(lua_State *L, struct pb_data *p)
 {
 	pb_data_state(L, "inflater");
@@ -161,7 +161,7 @@ int pb_data_tells(uint32_t type)
 	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
 }
 
-/* The infos have changed, so the tags that stand for them are out of date. */
+/* The infos have changed, so the tags of the layouts are out of date. */
 static void forget_tags(struct pb_data *p)
 {
 	for (uint32_t i = 0; i < p->d.events.layouts.n; i++)
@@ -198,8 +198,8 @@ int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r)
 	return n;
 }
 
-/* The Data is at 1, attrs at index attrs, Record's metatable at index metatable. Pushes a Record and returns 1, or nil
- * and 0 at the end, or nil, message, code and -errno. */
+/* The Data is at 1, attrs at index attrs, Record's metatable at index metatable. Pushes a Record and returns 1, pushes nil and
+ * returns 0 at the end, or pushes nil, message, code and returns -errno. */
 static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
 {
 	struct pf_data_record r;
@@ -254,7 +254,7 @@ static int l_each(lua_State *L)
 	return 1;
 }
 
-/* data:records(): a loop's function. */
+/* data:records(): an iterator. */
 static int l_records(lua_State *L)
 {
 	pb_check_data(L, 1);
@@ -265,7 +265,7 @@ static int l_records(lua_State *L)
 	return 1;
 }
 
-/* data:state(): the uservalue, and how many errors there were. */
+/* data:state(): the uservalue, and the number of errors. */
 static int l_state(lua_State *L)
 {
 	const struct pb_data *p = to_data(L, 1);
@@ -275,7 +275,7 @@ static int l_state(lua_State *L)
 	return 2;
 }
 
-/* data:lost(): the sums of the lost records and of the lost_samples records that were read so far. */
+/* data:lost(): the sums of the lost and of the lost_samples records that were read so far. */
 static int l_lost(lua_State *L)
 {
 	const struct pb_data *p = to_data(L, 1);
@@ -285,13 +285,7 @@ static int l_lost(lua_State *L)
 	return 2;
 }
 
-static void set_number(lua_State *L, const char *field, uint64_t v)
-{
-	pb_push_u64(L, v);
-	lua_setfield(L, -2, field);
-}
-
-/* data:header(): what the front of the file says. */
+/* data:header(): the fields of the header. */
 static int l_header(lua_State *L)
 {
 	const struct pb_data *p = pb_check_data(L, 1);
@@ -299,8 +293,7 @@ static int l_header(lua_State *L)
 	int little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
 	lua_createtable(L, 0, 10);
-	lua_pushinteger(L, (lua_Integer)d->version);
-	lua_setfield(L, -2, "version");
+	pb_set_u64(L, "version", d->version);
 	lua_pushstring(L, d->swapped != little ? "little" : "big");
 	lua_setfield(L, -2, "endian");
 	lua_pushboolean(L, d->pipe);
@@ -308,14 +301,14 @@ static int l_header(lua_State *L)
 	lua_pushboolean(L, d->unfinished);
 	lua_setfield(L, -2, "unfinished");
 	if (!d->pipe) {
-		set_number(L, "data_offset", d->header.data.offset);
-		set_number(L, "data_size", d->header.data.size);
-		set_number(L, "attr_size", d->header.attr_size);
+		pb_set_u64(L, "data_offset", d->header.data.offset);
+		pb_set_u64(L, "data_size", d->header.data.size);
+		pb_set_u64(L, "attr_size", d->header.attr_size);
 	}
 	return 1;
 }
 
-/* data:skipped(): how many records of types that nobody knows were passed over, and the last such type. */
+/* data:skipped(): the number of skipped records of unknown types, and the last such type. */
 static int l_skipped(lua_State *L)
 {
 	const struct pf_data *d = &pb_check_data(L, 1)->d;
@@ -327,7 +320,7 @@ static int l_skipped(lua_State *L)
 	return 2;
 }
 
-/* data:payload(n): up to n bytes of what follows the last record; nil when there is no more. */
+/* data:payload(n): up to n bytes of the data that follows the last record; nil at its end. */
 static int l_payload(lua_State *L)
 {
 	struct pb_data *p = pb_check_data(L, 1);
@@ -367,7 +360,7 @@ static int push_feature(lua_State *L, const struct pb_data *p, const struct pf_f
 	return pb_push_feature(L, f, bytes, n, p->d.swapped, ncpus) ? 1 : pb_fail(L, -EBADMSG, "feature %s", f->name);
 }
 
-/* data:feature(name, ncpus): its value; nil when the file has none; nil, message, code when it is damaged. */
+/* data:feature(name, ncpus): its value; nil if the file does not have it; nil, message, code if it is damaged. */
 static int l_feature(lua_State *L)
 {
 	struct pb_data *p = pb_check_data(L, 1);
@@ -378,7 +371,7 @@ static int l_feature(lua_State *L)
 	ssize_t got;
 	int r = pf_data_feature(&p->d, f->bit, &s);
 
-	if (r == 0 || (r > 0 && s.size == 0 && f->rows->kind != PF_FLAG)) { /* an old recorder that found nothing out */
+	if (r == 0 || (r > 0 && s.size == 0 && f->rows->kind != PF_FLAG)) { /* old recorders write empty sections */
 		lua_pushnil(L);
 		return 1;
 	}
@@ -404,7 +397,7 @@ static int l_decode(lua_State *L)
 	return push_feature(L, p, f, bytes, n, (uint64_t)luaL_optnumber(L, 4, 0));
 }
 
-/* data:arch(machine): whose registers the samples have. */
+/* data:arch(machine): sets the architecture whose registers the samples have. */
 static int l_arch(lua_State *L)
 {
 	struct pb_data *p = pb_check_data(L, 1);
@@ -449,8 +442,7 @@ static int l_features(lua_State *L)
 		lua_createtable(L, 0, 3);
 		lua_pushstring(L, pf_features[i].name);
 		lua_setfield(L, -2, "name");
-		lua_pushinteger(L, (lua_Integer)pf_features[i].bit);
-		lua_setfield(L, -2, "bit");
+		pb_set_u64(L, "bit", pf_features[i].bit);
 		lua_pushboolean(L, pf_features[i].rows->kind == PF_BYTES);
 		lua_setfield(L, -2, "raw");
 		lua_rawseti(L, -2, i + 1);

@@ -1,4 +1,4 @@
-/* What the files of the binding that know perf.data share. */
+/* Shared by the files of the binding that read and write perf.data. */
 #ifndef PB_DATA_H
 #define PB_DATA_H
 
@@ -13,11 +13,11 @@
 struct pb_data {
 	struct pf_data d;
 	int fd, own, open;
-	uint32_t generation; /* pf_fork_generation at the opening: the child of a fork must not read from the parent's pipe */
+	uint32_t generation; /* of the process that opened it: after a fork, the child must not read from the pipe */
 	uint32_t nattrs; /* entries of the state's attrs */
 	uint64_t nerrors;
-	struct pf_data_record next; /* read, and not yet handed out, */
-	int waiting, step;          /* if waiting; step is what pf_data_next said */
+	struct pf_data_record next; /* if waiting: a record that is read and not yet taken */
+	int waiting, step;          /* step is the result of pf_data_next */
 	struct pb_hold hold;
 };
 
@@ -29,13 +29,13 @@ static inline void pb_data_let_go(struct pb_data *p, int outer)
 		pf_data_close(&p->d);
 }
 
-/* pf_data_next; loads the decompressor at the first compressed record. The Data is at 1. */
+/* As pf_data_next; loads the decompressor at the first compressed record. The Data is at 1. */
 int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r);
-/* nil, message, code; kept for the state. The Data is at 1. */
+/* Pushes nil, message, code, and notes the first error for the state. The Data is at 1. */
 int pb_data_failed(lua_State *L, struct pb_data *p, int err);
-/* Does a record of that type tell about the file itself? */
+/* Whether records of that type describe the file itself. */
 int pb_data_tells(uint32_t type);
-/* Pass such a Record, which is on top of the stack, to the handler. The Data is at 1. */
+/* Passes such a Record, which is on top of the stack, to the handler. The Data is at 1. */
 void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
 
 /* Push an entry of the state, the table of the Data at 1. */
@@ -57,10 +57,10 @@ void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
  * damaged record does not hold is left out. */
 void pb_user_fields(lua_State *L, const unsigned char *record, size_t size);
 
-/* One of them, whose name is at index 2: pushes it and returns 1; 0 when it has none of that name. */
+/* Pushes the field whose name is at index 2 and returns 1, or returns 0 if the record does not have it. */
 int pb_user_field(lua_State *L, const unsigned char *record, size_t size);
 
-/* The type's name, or NULL. */
+/* The name of a type, or NULL. */
 const char *pb_user_type(uint32_t type);
 
 /* encode.c: replaces the value on top of the stack by the bytes of the feature's section. Raises on what does not fit. */

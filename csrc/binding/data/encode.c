@@ -53,7 +53,7 @@ static const char *to_text(struct out *o, const char *field, size_t *n)
 	return lua_tolstring(o->L, -1, n);
 }
 
-/* A string is padded to 64 bytes, as perf does, its final zero included. */
+/* A string with its final zero is padded to a multiple of 64 bytes, as perf does. */
 static void put_string(struct out *o, const char *field)
 {
 	static const char zeros[64];
@@ -159,7 +159,7 @@ static void put_attr(struct out *o)
 	put(o, &a, o->attr_size);
 }
 
-/* {block, ...} as a bitmap, whose last bit is the last block's. */
+/* An array of numbers of bits as a bitmap that ends with the last of them. */
 static void put_bitmap(struct out *o, const char *field)
 {
 	uint64_t top = 0, block, *words;
@@ -187,7 +187,7 @@ static void put_bitmap(struct out *o, const char *field)
 	lua_pop(o->L, 1);
 }
 
-/* The value of a row: the field of its name of the table on top of the stack, or that itself. */
+/* Pushes the value of a row: the field of that name of the table on top of the stack, or without a name that value again. */
 static void get(struct out *o, const struct pf_row *row)
 {
 	if (*row->name)
@@ -196,7 +196,7 @@ static void get(struct out *o, const struct pf_row *row)
 		lua_pushvalue(o->L, -1);
 }
 
-/* The list that a COUNT or an OPTIONAL is about. */
+/* The list that follows a COUNT or OPTIONAL. */
 static const struct pf_row *list_after(const struct pf_row *row)
 {
 	while (row->kind < PF_LIST)

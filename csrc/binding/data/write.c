@@ -1,10 +1,9 @@
 /* DataWriter: a perf.data file that is being written. The uservalue is a table:
  *
- *   mapped      {filename = {misc =, pid =, build_id = if a record told it}}: what was mapped to be run
- *   auxtrace    array of {offset =, size =}: where the auxtrace records are
+ *   mapped      {filename = {misc =, pid =, build_id = if a record has it}}: the files that were mapped as code
+ *   auxtrace    array of {offset =, size =}: the positions of the auxtrace records
  *
- * What perf keeps of the records in the header's features (the time of the first and last sample, what was mapped) is noted
- * on the way. */
+ * These, and the times of the first and last sample, are collected from the records for the features of the file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@
 struct pb_writer {
 	struct pf_writer w;
 	struct pf_layouts layouts;
-	uint64_t samples, lost, lost_samples, first, last; /* first and last: times of samples, 0 = none had one */
+	uint64_t samples, lost, lost_samples, first, last; /* first and last: times of samples, 0 = none */
 	int open, finished;
 };
 
@@ -59,7 +58,7 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
-/* writer:is_inherited(): whether it is open and belongs to the parent of a fork. */
+/* writer:is_inherited(): whether it is open and was opened before a fork, by the parent. */
 static int l_is_inherited(lua_State *L)
 {
 	const struct pb_writer *p = to_writer(L, 1);
@@ -76,7 +75,7 @@ static int l_close(lua_State *L)
 	return pb_result(L, release(p), "write");
 }
 
-/* The array of {attr =, ids =} at index 2 as events; they live in userdata that this pushes. */
+/* The array of {attr =, ids =} at index 2 as events, which live in userdata that are pushed. */
 static uint32_t check_events(lua_State *L, struct pf_writer_event **out)
 {
 	struct pf_writer_event *events;
@@ -168,7 +167,7 @@ static int l_create(lua_State *L)
 	return 1;
 }
 
-/* Remember what was mapped to be run. The writer is at 1. */
+/* Notes a file that was mapped as code. The writer is at 1. */
 static void note_map(lua_State *L, const struct pf_record *rec, const unsigned char *bytes)
 {
 	pb_getuservalue(L, 1);
@@ -179,8 +178,7 @@ static void note_map(lua_State *L, const struct pf_record *rec, const unsigned c
 	if (!lua_istable(L, -1)) {
 		lua_pop(L, 1);
 		lua_createtable(L, 0, 3);
-		lua_pushinteger(L, rec->misc & 7);
-		lua_setfield(L, -2, "misc");
+		pb_set_u64(L, "misc", rec->misc & 7);
 		lua_pushvalue(L, -2);
 		lua_pushvalue(L, -2);
 		lua_rawset(L, -5);
@@ -198,10 +196,8 @@ static void note_auxtrace(lua_State *L, const struct pb_writer *p, size_t size)
 	pb_getuservalue(L, 1);
 	lua_getfield(L, -1, "auxtrace");
 	lua_createtable(L, 0, 2);
-	pb_push_u64(L, p->w.offset - size);
-	lua_setfield(L, -2, "offset");
-	lua_pushinteger(L, (lua_Integer)size);
-	lua_setfield(L, -2, "size");
+	pb_set_u64(L, "offset", p->w.offset - size);
+	pb_set_u64(L, "size", size);
 	lua_rawseti(L, -2, (int)pb_rawlen(L, -2) + 1);
 	lua_pop(L, 2);
 }
@@ -240,15 +236,14 @@ static void note(lua_State *L, struct pb_writer *p, const struct pf_record *rec,
 	}
 }
 
-/* A header_build_id record of a pipe, which is a row of a table in a file. */
+/* A header_build_id record of a pipe: in a file it belongs to the feature build_id. */
 static void note_build_id(lua_State *L, const struct pf_record *rec, const unsigned char *bytes)
 {
 	pb_getuservalue(L, 1);
 	lua_getfield(L, -1, "mapped");
 	lua_newtable(L);
 	pb_user_fields(L, bytes, rec->size);
-	lua_pushinteger(L, rec->misc);
-	lua_setfield(L, -2, "misc");
+	pb_set_u64(L, "misc", rec->misc);
 	lua_getfield(L, -1, "filename");
 	if (!lua_isnil(L, -1)) {
 		lua_pushvalue(L, -2);
@@ -259,9 +254,9 @@ static void note_build_id(lua_State *L, const struct pf_record *rec, const unsig
 	}
 }
 
-/* A record that is not copied: a file has its content in the header instead, or, if compressed, it means nothing outside its
- * stream. */
-static int belongs_in_front(uint32_t type)
+/* Whether records of that type are not copied: a file has their content in its features, and compressed records have no meaning
+ * outside of their stream. */
+static int not_copied(uint32_t type)
 {
 	return pb_data_tells(type) ? type != PF_USER_EVENT_UPDATE
 				   : type == PF_USER_HEADER_TRACING_DATA || type == PF_USER_COMPRESSED ||
@@ -274,7 +269,7 @@ static int put(lua_State *L, struct pb_writer *p, const struct pf_record *rec, c
 
 	if (rec->type == PF_USER_HEADER_BUILD_ID)
 		note_build_id(L, rec, bytes);
-	if (belongs_in_front(rec->type))
+	if (not_copied(rec->type))
 		return 0;
 	r = pf_writer_record(&p->w, bytes, rec->size);
 	if (r == -EINVAL)
@@ -285,7 +280,7 @@ static int put(lua_State *L, struct pb_writer *p, const struct pf_record *rec, c
 	return r;
 }
 
-/* Whole records in n bytes. */
+/* Writes the whole records that are in n bytes. */
 static int put_bytes(lua_State *L, struct pb_writer *p, const char *text, size_t n)
 {
 	uint64_t aligned[PF_RECORD_MAX / 8];
@@ -335,7 +330,7 @@ static int l_write(lua_State *L)
 	return pb_result(L, r, "write");
 }
 
-/* writer:payload(bytes): what follows an auxtrace record. */
+/* writer:payload(bytes): data that follows an auxtrace record. */
 static int l_payload(lua_State *L)
 {
 	struct pb_writer *p = check_writer(L, 1);
@@ -348,7 +343,7 @@ static int l_payload(lua_State *L)
 	return pb_result(L, r, "write");
 }
 
-/* writer:finish(features): true, or nil, message, code. Raises on values that do not fit. */
+/* writer:finish(features): true, or nil, message, code. Raises an error for values that do not fit. */
 static int l_finish(lua_State *L)
 {
 	struct pb_writer *p = check_writer(L, 1);
@@ -376,12 +371,6 @@ static int l_finish(lua_State *L)
 	return pb_result(L, pf_writer_finish(&p->w, list, n), "write");
 }
 
-static void set_number(lua_State *L, const char *field, uint64_t v)
-{
-	pb_push_u64(L, v);
-	lua_setfield(L, -2, field);
-}
-
 /* writer:state(): {samples, records, lost, lost_samples, bytes, first, last, mapped, auxtrace, regular}. */
 static int l_state(lua_State *L)
 {
@@ -390,13 +379,13 @@ static int l_state(lua_State *L)
 	lua_createtable(L, 0, 9);
 	lua_pushboolean(L, p->w.regular);
 	lua_setfield(L, -2, "regular");
-	set_number(L, "samples", p->samples);
-	set_number(L, "records", p->w.records);
-	set_number(L, "lost", p->lost);
-	set_number(L, "lost_samples", p->lost_samples);
-	set_number(L, "bytes", p->w.offset);
-	set_number(L, "first", p->first);
-	set_number(L, "last", p->last);
+	pb_set_u64(L, "samples", p->samples);
+	pb_set_u64(L, "records", p->w.records);
+	pb_set_u64(L, "lost", p->lost);
+	pb_set_u64(L, "lost_samples", p->lost_samples);
+	pb_set_u64(L, "bytes", p->w.offset);
+	pb_set_u64(L, "first", p->first);
+	pb_set_u64(L, "last", p->last);
 	pb_getuservalue(L, 1);
 	lua_getfield(L, -1, "mapped");
 	lua_setfield(L, -3, "mapped");
@@ -421,8 +410,7 @@ static int l_build_id(lua_State *L)
 
 void pb_open_data_write(lua_State *L)
 {
-	static const luaL_Reg functions[] = {
-		{"data_create", l_create}, {"build_id", l_build_id}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"data_create", l_create}, {"build_id", l_build_id}, {NULL, NULL}};
 	static const struct pf_header finished_round = {PF_USER_FINISHED_ROUND, 0, sizeof finished_round};
 	static const luaL_Reg methods[] = {{"write", l_write}, {"payload", l_payload}, {"finish", l_finish},
 					   {"state", l_state}, {"close", l_close}, {"is_inherited", l_is_inherited}, {NULL, NULL}};

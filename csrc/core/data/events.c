@@ -1,5 +1,5 @@
-/* Nothing is allocated for an id that the file does not hold: sections of ids may overlap, so all of them together are held
- * against the file's size, not each alone. */
+/* No memory is allocated for ids that the file does not hold. Sections of ids may overlap, so their total is limited by the size
+ * of the file, not only each of them. */
 #include "core/data/events.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define MAX_EVENTS 65536u
 
-/* A new event with room for nids ids, in list[n] but not counted yet. */
+/* Makes list[n] a new event with room for nids ids. It does not count yet. */
 static int reserve(struct pf_data_events *e, uint64_t nids, const char **why)
 {
 	struct pf_data_event *list = e->list;
@@ -42,7 +42,7 @@ static int reserve(struct pf_data_events *e, uint64_t nids, const char **why)
 	return 0;
 }
 
-/* Count the reserved event, its attr and ids being there now. */
+/* Counts the reserved event, whose attr and ids have been read. */
 static int commit(struct pf_data_events *e)
 {
 	struct pf_data_event *ev = &e->list[e->n];
@@ -131,7 +131,7 @@ int pf_data_events_record(struct pf_data_events *e, const unsigned char *record,
 	if (attr_size < PF_ATTR_SIZE_VER0 || attr_size > left)
 		return -EBADMSG;
 	nids = (left - attr_size) / 8;
-	e->max_ids += nids; /* these ids are here */
+	e->max_ids += nids; /* the record holds these ids */
 	r = reserve(e, nids, why);
 	if (r < 0)
 		return r;

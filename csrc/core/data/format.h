@@ -1,18 +1,18 @@
-/* The perf.data format, as perf's tools write it; every number is in the byte order of the machine that recorded.
+/* The perf.data format, as the perf tool writes it. Every number is in the byte order of the machine that recorded it.
  *
- *   file     offset 0   u64 magic      "PERFILE2"; "PERFFILE" before Linux 3.3, which does not tell the byte order
+ *   file     offset 0   u64 magic      "PERFILE2"; "PERFFILE" before Linux 3.3, which does not show the byte order
  *                   8   u64 size       of this header: 104, or 72 without the feature bits
  *                   16  u64 attr_size  of an entry of attrs
  *                   24  section attrs  u64 offset, u64 size: entries of {perf_event_attr, section ids}
  *                   40  section data   the records, each after a perf_event_header
  *                   56  section types  before Linux 3.11: entries of {u64 config, char name[64]}
  *                   72  u64 features[4]
- *            a section for each feature bit, in ascending order, right behind the data section
+ *            after the data section, a section for each feature bit, in ascending order
  *   pipe     offset 0   u64 magic, u64 size = 16, then records: attrs and features are records too
  *
- * A record's size is 16 bits wide and includes its header. Two records are followed by more than their size says:
- * auxtrace by its u64 at 8, header_tracing_data by its u32 at 8. Strings of features are {u32 len, char text[len]} with
- * zeros at the end. Compressed records hold a zstd stream of records; a record may begin in one and end in the next. */
+ * A record's size is 16 bits wide and includes its header. Two records are followed by data that their size does not include: the
+ * u64 at 8 of auxtrace and the u32 at 8 of header_tracing_data is the length of it. Compressed records hold a zstd stream of
+ * records; a record may begin in one of them and end in the next. */
 #ifndef PF_DATA_FORMAT_H
 #define PF_DATA_FORMAT_H
 
@@ -52,7 +52,7 @@ struct pf_data_header {
 #define PF_DATA_PIPE_HEADER 16u
 #define PF_RECORD_MAX 65536u /* more than any record's 16-bit size */
 
-/* struct of an attr in the file's attrs section: attr_size - 16 bytes of it, then the section. */
+/* The largest attr_size that is accepted: an attr and the section of its ids. */
 #define PF_DATA_ATTR_MAX 4096u
 
 _Static_assert(sizeof(struct pf_data_header) == 104, "the header of a perf.data file");

@@ -1,4 +1,4 @@
-/* The front of a perf.data file: which version and byte order it is, where its parts are, what events it holds. */
+/* The header of a perf.data file: its version and byte order, the positions of its parts, its events. */
 #include "core/data/read.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@ static int known_attr_size(uint64_t size)
 	return size >= PF_ATTR_SIZE_VER0 + sizeof(struct pf_section) && size <= PF_DATA_ATTR_MAX;
 }
 
-/* Which version and byte order: the newer magic is a number in the recorder's order, the older one a string, whose
- * header's second word then has to make sense. */
+/* The version and the byte order. The newer magic is a number in the recorder's order. The older one is a string: then the order is
+ * the one in which the sizes after it are plausible. */
 static int read_magic(struct pf_data *d, const unsigned char *bytes, size_t n)
 {
 	uint64_t magic, number, attr_size;
@@ -39,7 +39,8 @@ static int read_magic(struct pf_data *d, const unsigned char *bytes, size_t n)
 	return 0;
 }
 
-/* The feature bits of a foreign file are longs of a machine that may have had 32 bits: hostname is always there. */
+/* The feature bits are an array of longs, which may have had 32 bits on a machine of the other byte order. Every recorder writes
+ * the hostname: so its bit shows how long they were. */
 static void swap_features(struct pf_data *d)
 {
 	uint64_t raw[PF_FEATURE_BITS / 64], *f = d->header.features;
@@ -68,8 +69,8 @@ static unsigned count_features(const struct pf_data *d, unsigned below)
 	return n;
 }
 
-/* Feature sections begin behind the table of them: tells a finished file without data from one that was never finished,
- * which has the bits set too. */
+/* Whether the first feature section is right behind the table of sections. An unfinished file has feature bits, but no table; a
+ * finished one without data has both. */
 static int features_follow(const struct pf_data *d)
 {
 	unsigned n = count_features(d, PF_FEATURE_BITS);
@@ -91,7 +92,7 @@ static int check_sections(struct pf_data *d)
 	if (h->data.offset > d->src.size || h->data.size > UINT64_MAX - h->data.offset)
 		return pf_data_bad(d, 40, "its data lies beyond its end");
 	d->end = h->data.offset + h->data.size;
-	if (h->data.size == 0 && !features_follow(d)) { /* the recorder died before it could tell */
+	if (h->data.size == 0 && !features_follow(d)) { /* the recorder died before it wrote the size */
 		d->unfinished = h->data.offset < d->src.size;
 		d->end = d->src.size;
 		memset(d->header.features, 0, sizeof d->header.features);

@@ -1,6 +1,6 @@
-/* A record passes through here in this order: its header is read and checked, its whole size is brought into the window,
- * compressed ones are unpacked into a second window that is read in the same way first, then it is turned into this
- * machine's byte order. Nothing of a file's numbers is believed before it was held against the bytes that are there. */
+/* For each record, its header is read and checked, then all of it is read into the window, and then it is swapped into this
+ * machine's byte order. A compressed record is unpacked into a second window, whose records come before the next one of the file.
+ * Every number of the file is checked against the bytes that are there before it is used. */
 #include "core/data/read.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "core/data/swap.h"
 #include "core/record/record.h"
 
-/* The same, and there is no telling where the next record begins. */
+/* As pf_data_bad, where the next record cannot be found: the reading ends. */
 static int lost(struct pf_data *d, uint64_t where, const char *why)
 {
 	d->stopped = 1;
@@ -47,7 +47,7 @@ static int skip_payload(struct pf_data *d)
 	return r;
 }
 
-/* How many bytes of the file follow this record, which is in native order. */
+/* Notes the number of bytes that follow this record. It is in native order. */
 static int set_payload(struct pf_data *d, const unsigned char *record, const struct pf_header *h)
 {
 	uint64_t size = 0;
@@ -65,7 +65,7 @@ static int set_payload(struct pf_data *d, const unsigned char *record, const str
 	return 0;
 }
 
-/* Frame the next record in s, whose bytes end at offset end. Returns its size, 0 at the end, or -errno. */
+/* Reads the next record of s, whose bytes end at offset end, into the window. Returns its size, 0 at the end, or -errno. */
 static int frame(struct pf_data *d, struct pf_source *s, uint64_t end, struct pf_header *h)
 {
 	uint64_t left = end - s->offset;
@@ -99,7 +99,7 @@ static int frame(struct pf_data *d, struct pf_source *s, uint64_t end, struct pf
 	return h->size;
 }
 
-/* Unpack more of the compressed record at the front of src into the window of plain. Returns 0 or -errno. */
+/* Unpacks more of the compressed record into the window of plain. Returns 0 or -errno. */
 static int unpack(struct pf_data *d)
 {
 	struct pf_source *p = &d->plain;
@@ -131,7 +131,7 @@ static void skipped(struct pf_data *d, uint32_t type)
 	d->skipped_type = type;
 }
 
-/* A whole compressed record is at the front of src: leave it there, past its header. */
+/* Begins to unpack the compressed record at the front of src. Its bytes stay in the window until they are unpacked. */
 static int begin_packed(struct pf_data *d, const struct pf_header *h)
 {
 	const unsigned char *bytes = pf_source_bytes(&d->src);
@@ -152,7 +152,7 @@ static int begin_packed(struct pf_data *d, const struct pf_header *h)
 			size = __builtin_bswap64(size);
 		if (size > h->size - head) {
 			pf_source_skip(&d->src, h->size);
-			return pf_data_bad(d, d->packed_offset, "a compressed record is longer than it is");
+			return pf_data_bad(d, d->packed_offset, "the data of a compressed record is longer than the record");
 		}
 	}
 	d->packed_at = d->src.at + head;
@@ -164,7 +164,7 @@ static int begin_packed(struct pf_data *d, const struct pf_header *h)
 	return 0;
 }
 
-/* Is there a whole record among the unpacked bytes? */
+/* Whether the unpacked bytes begin with a whole record. */
 static int plain_ready(const struct pf_data *d)
 {
 	const struct pf_source *p = &d->plain;
@@ -178,7 +178,7 @@ static int plain_ready(const struct pf_data *d)
 	return h.size < sizeof h || p->end - p->at >= h.size;
 }
 
-/* The source of the next record, already framed, and what frame says. */
+/* Reads the next record into the window of *from, and returns what frame returns, or PF_DATA_NEEDS_INFLATE. */
 static int next_framed(struct pf_data *d, struct pf_source **from, struct pf_header *h)
 {
 	for (;;) {
@@ -206,7 +206,7 @@ static int next_framed(struct pf_data *d, struct pf_source **from, struct pf_hea
 	}
 }
 
-/* The bytes of the record in this machine's order and its layout. */
+/* Finds the record's layout, and swaps its bytes into this machine's order. */
 static int understand(struct pf_data *d, struct pf_data_record *r, const struct pf_header *h)
 {
 	struct pf_record parsed;

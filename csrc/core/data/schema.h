@@ -114,7 +114,7 @@ struct pf_reader {
 	uint64_t ncpus;        /* 0 = not known */
 	int bad;
 	uint64_t index; /* of the element that is being read, 0 outside of arrays */
-	/* Called with each part, or NULL. Arrays that are missing in bad bytes are opened and closed, other parts left out. */
+	/* Called with each part that was read, or NULL. An array that is missing in bad bytes is opened and closed all the same. */
 	void (*emit)(struct pf_reader *r, const struct pf_row *row, enum pf_part part, const void *p, uint64_t n);
 	void *user;
 };

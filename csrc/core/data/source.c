@@ -1,5 +1,5 @@
-/* A regular file is read by offset (pread), so that its descriptor's own position does not matter; a pipe as it comes. A
- * file that someone cuts off meanwhile reads short, where a mapping of it would be a signal. */
+/* A regular file is read with pread, so the position of its descriptor does not matter; a pipe with read. Files are not mapped: if
+ * another process truncates a file, reading returns fewer bytes, but a mapping would cause SIGBUS. */
 #include "core/data/source.h"
 
 #include <errno.h>

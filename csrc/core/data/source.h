@@ -1,4 +1,4 @@
-/* Bytes of a descriptor through a window of bounded size: what lies in it can be looked at in place, and written to. */
+/* Reads a descriptor through a window of fixed size. The bytes in the window can be used and changed in place. */
 #ifndef PF_DATA_SOURCE_H
 #define PF_DATA_SOURCE_H
 
@@ -8,7 +8,7 @@
 
 struct pf_source {
 	int fd;
-	int seekable;       /* a regular file: its end is known, and any part can be read again */
+	int seekable;       /* a regular file: its size is known, and any part can be read again */
 	uint64_t size;      /* of the file; UINT64_MAX for a pipe */
 	unsigned char *buf; /* cap bytes */
 	size_t cap;
@@ -19,13 +19,13 @@ struct pf_source {
 /* buf belongs to the caller. Returns 0 or -errno. */
 int pf_source_init(struct pf_source *s, int fd, unsigned char *buf, size_t cap);
 
-/* Go on at this offset; a pipe can only go forward, by reading. Returns 0, -ESPIPE, -ENODATA past the end, or -errno. */
+/* Continues at this offset; a pipe can only go forward. Returns 0, -ESPIPE, -ENODATA past the end, or -errno. */
 int pf_source_seek(struct pf_source *s, uint64_t offset);
 
-/* Have n <= cap bytes in the window. Returns how many of them there are, fewer only at the end; or -errno. */
+/* Reads until n <= cap bytes are in the window. Returns n, fewer only at the end, or -errno. */
 ssize_t pf_source_need(struct pf_source *s, size_t n);
 
-/* The bytes at the front of the window, which pf_source_need promised; and past them. */
+/* The unread bytes of the window. */
 static inline unsigned char *pf_source_bytes(const struct pf_source *s)
 {
 	return s->buf + s->at;
@@ -37,7 +37,7 @@ static inline void pf_source_skip(struct pf_source *s, size_t n)
 	s->offset += n;
 }
 
-/* Copy n bytes at offset of a seekable source, leaving the window alone. Returns how many there were, or -errno. */
+/* Copies n bytes at offset of a seekable source without the window. Returns the number of bytes, fewer at the end, or -errno. */
 ssize_t pf_source_copy(const struct pf_source *s, uint64_t offset, void *out, size_t n);
 
 #endif

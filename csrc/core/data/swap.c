@@ -34,7 +34,8 @@ void pf_swap_attr(struct pf_attr *a)
 {
 	static const struct {
 		uint8_t at, n, width;
-	} words[] = {{0, 2, 4}, {8, 5, 8}, {48, 2, 4}, {56, 4, 8}, {88, 2, 4}, {96, 1, 8}, {104, 1, 4}, {108, 1, 2}, {112, 2, 4}, {120, 3, 8}};
+	} words[] = {{0, 2, 4}, {8, 5, 8}, {48, 2, 4}, {56, 4, 8}, {88, 2, 4}, {96, 1, 8}, {104, 1, 4}, {108, 1, 2}, {112, 2, 4},
+		     {120, 3, 8}};
 	static const unsigned char widths[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}; /* up to precise_ip */
 	unsigned char *p = (unsigned char *)a;
 	uint64_t flags;

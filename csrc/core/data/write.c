@@ -1,6 +1,6 @@
-/* What is written passes through one buffer; a write that the system cuts short is gone on with. The file is never
- * opened through a symbolic link that someone else may have put in its place, unless that is asked for: its old name is
- * removed and the new file made with O_EXCL. Devices (/dev/null) are written as they are. */
+/* All output goes through one buffer; short writes are continued. Unless overwriting is requested, the file is never opened through
+ * a symbolic link, which another user may have put there: the old name is removed and the new file is made with O_EXCL. Devices
+ * such as /dev/null are opened as they are. */
 #include "core/data/write.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static int make(const char *path, enum pf_writer_mode mode)
 	fd = pf_sys->open(path, flags | O_CREAT | O_EXCL, own);
 	if (fd != -EEXIST || mode == PF_WRITER_EXCL)
 		return fd;
-	/* A device is opened, anything else replaced. Not to wait for a fifo's reader: O_NONBLOCK. */
+	/* A device is opened, anything else is replaced. With O_NONBLOCK this does not wait for the reader of a fifo. */
 	fd = pf_sys->open(path, flags | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd >= 0) {
 		r = pf_sys->fstat(fd, &st);
@@ -135,7 +135,7 @@ int pf_writer_begin(struct pf_writer *w, const struct pf_writer_event *events, u
 	for (uint32_t i = 0; i < n; i++) {
 		struct pf_attr a = *events[i].attr;
 
-		a.size = size; /* readers find the ids behind what it says */
+		a.size = size; /* readers look for the ids behind it */
 		ids.size = events[i].nids * sizeof *events[i].ids;
 		put(w, &a, size);
 		put(w, &ids, sizeof ids);
@@ -202,9 +202,9 @@ int pf_writer_close(struct pf_writer *w)
 	int r = 0;
 
 	if (w->fd >= 0) {
-		if (!pf_inherited(w->generation)) /* the parent of a fork writes its buffer itself */
+		if (!pf_inherited(w->generation)) /* after a fork, only the parent writes the buffer */
 			flush(w);
-		r = pf_sys->close(w->fd); /* where a file over a network says that it is full */
+		r = pf_sys->close(w->fd); /* a network file system may report a full disk only here */
 		if (w->error)
 			r = w->error;
 	}
