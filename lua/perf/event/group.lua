@@ -15,12 +15,12 @@ local function names() return require "perf.names" end
 
 local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
 
--- The events of each Group by Group: what g:members() gives, without the call into C, which LuaJIT would not compile.
+-- Group -> its events: the result of g:members(), without the call into C, which LuaJIT would not compile.
 local members = setmetatable({}, { __mode = "k" })
 
 local group_of = setmetatable({}, { __mode = "kv" }) -- Event -> its Group
-local meter_of = setmetatable({}, { __mode = "kv" }) -- Group -> the Meter that it is read with, if that is another
-local resets = setmetatable({}, { __mode = "k" }) -- Event -> how often it was reset, without the resets of its Group
+local meter_of = setmetatable({}, { __mode = "kv" }) -- Group -> the Meter that reads it, if it is part of one
+local resets = setmetatable({}, { __mode = "k" }) -- Event -> the number of its resets, without those of its Group
 
 local function check_group(g, method) return blame.object(g, core.Group, "Group", method):members() end
 
@@ -33,16 +33,16 @@ local function check_open(g, method)
   return events
 end
 
--- What Group:measure does not do at once: a mistake, or a callable object.
+-- The slow path of Group:measure: mistakes and callable objects.
 local function measure_slowly(g, fn, ...)
   local events = check_group(g, "measure")
   fast.check_callable(fn, 1)
   return finish(g, begin(g, events.layout, events.words), fn(...))
 end
 
--- Build a Group around opened events: its layout and its behaviour.
+-- Build a Group of opened events.
 -- @param events Events, the leader first
--- @param[opt] since when it began to count, by core.wall_ns, where it has or will by itself
+-- @param[opt] since the time by core.wall_ns when it began to count, if it counts already or will begin by itself
 -- @return Group
 function M.gather(events, since)
   local rows = {}
@@ -61,25 +61,25 @@ function M.gather(events, since)
   return g
 end
 
--- Some Groups are read together.
+-- Declare that some Groups are read together.
 -- @param groups array
 -- @param meter core.meter's
 function M.joined(groups, meter)
   for _, g in ipairs(groups) do meter_of[g] = meter end
 end
 
--- How often an Event was reset by itself.
+-- The number of times that an Event was reset on its own.
 function M.resets(ev) return resets[ev] or 0 end
 
 -- The read_format of every member.
 M.format = { "total_time_enabled", "total_time_running", "id", "group" }
 
--- The events of a list in text, those in braces too: "{a,b}:u,c" is a:u, b:u and c.
+-- The events of a list in text, without its braces: "{a,b}:u,c" is a:u, b:u and c.
 function M.events_of(text)
   local list = {}
   for _, group in ipairs(names().expand(text)) do
     for _, event in ipairs(group) do
-      if type(event) == "table" then -- modifiers of the braces: the label has them as if they stood at the name
+      if type(event) == "table" then -- modifiers of the braces: the label has them after the name
         local name = event.event
         local joint = (name:find "/$" or name:find ":[%a]+$") and "" or ":"
         event.label = name .. joint .. event.modifiers
@@ -124,7 +124,7 @@ function M.group(list, opts)
     if i == 1 then
       since = (not attr.disabled or attr.enable_on_exec) and core.wall_ns() or nil
     elseif spec.attrs[1].disabled == nil then
-      attr.disabled = false -- it follows its leader
+      attr.disabled = false -- a member is enabled by its leader
     end
     local ev, m, c = open.attr(spec, attr, opts)
     if not ev then
@@ -145,7 +145,7 @@ function Event:reset()
   local ok, message, code = blame.call("reset", reset_event, self)
   if not ok then return nil, message, code end
   resets[self] = M.resets(self) + 1
-  -- Measurements of its group that are under way, and readings before and after this, cannot know this event's count.
+  -- A measurement of its group that is under way has no count of this event, nor has the difference of two readings.
   local g = group_of[self]
   local meter = meter_of[g]
   if g then g:was_reset() end

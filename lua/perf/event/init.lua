@@ -73,7 +73,7 @@ end
 -- @treturn function iterator of Records
 -- @raise for an unknown option, and if the event is not mapped
 function Event:records(opts)
-  local next_record = blame.call("records", records, self, opts) -- raises what is to be raised
+  local next_record = blame.call("records", records, self, opts) -- checks the arguments
   if not limits.bounded(opts) then return next_record end
   return limits.records(opts, self.read_record, self)
 end
@@ -97,7 +97,7 @@ function Event:set_filter(text)
   return explain.filter(info.label or "event", text, message, code, info.attr)
 end
 
--- What may differ between the attr an event has and the one it is to have.
+-- Whether two attrs differ only in the fields of a breakpoint that can be modified.
 local function breakpoint_alone(has, wanted)
   for field, value in every(wanted) do
     if not field:find "^bp_" and field ~= "disabled" and has[field] ~= value then return false end
@@ -132,15 +132,15 @@ function Event:modify(attr)
   return nil, message, code
 end
 
--- The entry of a pinned event that found no counter free: the kernel switches it off, and a read gives nothing.
+-- The entry for a pinned event without a counter: the kernel has disabled it, and a read returns no data.
 local function off(info)
   local e = entry(info, 0, 0, 0, nil)
   e.why = "it is pinned and found no counter free, which switches it off until it is enabled again"
   return e
 end
 
--- The place of an event's own count among those that its read gives: a read_format with "group" gives the whole group's, the
--- leader's first, to whichever member asks. nil where they have no ids to tell them apart by.
+-- The index of an event's own count in its reading: with "group" in its read_format, every member reads the counts of the whole
+-- group, the leader's first. nil if they have no ids that tell them apart.
 local function own_place(ev, info, scan)
   if not scan[2] or not (scan[1].id or info.leader) then return 1 end
   local id = ev:id()
@@ -149,7 +149,7 @@ local function own_place(ev, info, scan)
   end
 end
 
--- In the child of a fork: the entry of a measurement that the parent began.
+-- The entry for a measurement that the parent began before a fork.
 local function forked(info)
   local e = entry(info, nil, 0, 0, nil)
   e.why = counts.forked
@@ -162,7 +162,7 @@ local function untold(info)
   return e
 end
 
--- The words that read(2) returns: see csrc/binding/event/event.c.
+-- The result of read(2): see csrc/binding/event/event.c.
 function Event:scan(own)
   local scan, message, code = scan_of(self, own)
   if not (scan or message) then check_open(self, "scan") end
@@ -182,7 +182,7 @@ function Event:read()
   end
   local scan, message, code = scan_of(self)
   if not scan then
-    if not message then check_open(self, "read") end -- which raises
+    if not message then check_open(self, "read") end -- raises
     return nil, message, code
   end
   if not scan[1] then return off(info) end
@@ -193,7 +193,7 @@ function Event:read()
   return e
 end
 
--- The long way, for events with a read_format of their own.
+-- The slow path, for events with a read_format of their own.
 local function finish_scan(ev, before, ...)
   if ev:is_inherited() then return forked(ev:info()), ... end
   local after, message = scan_of(ev, true)
@@ -218,7 +218,7 @@ local function measure_by_scan(ev, fn, ...)
   return finish_scan(ev, before, fn(...))
 end
 
-local infos = setmetatable({}, { __mode = "k" }) -- what ev:info() gives, without the call into C
+local infos = setmetatable({}, { __mode = "k" }) -- the results of ev:info(), without the call into C
 
 local function info_of(ev)
   local info = ev:info()

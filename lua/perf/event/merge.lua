@@ -1,17 +1,17 @@
 -- One reader for the rings of several events, in time order.
 --
--- Each ring is in order by itself; a record may stand in one ring while an earlier one is still being written into
--- another. So reading goes in rounds: a round takes what every ring has, and gives out what is no later than the latest
--- record of the round before, for by now everything before that has been written. When a round finds nothing new, all
--- that is held can go. What is held is bounded: a round takes at most `ahead` records of each ring, and nothing later
--- than the last one taken of a ring that has more is given out before the rest of that ring was seen. (Of a ring in
--- overwrite mode, which is read from its latest record back, a round takes all.)
+-- The records of one ring are in order, but a record may already be in one ring while an earlier one is still being written into
+-- another. So the rings are read in rounds. A round takes the records of every ring, and returns those that are no later than the
+-- latest record of the previous round, because all earlier records have been written by now. When a round finds no new records,
+-- all records that are held are returned. Their number is bounded: a round takes at most `ahead` records of each ring. If a ring
+-- has more, no record later than the last one taken from it is returned before the others are read. (A ring in overwrite mode is
+-- read from its latest record back, so a round takes all of its records.)
 --
--- What no reader can know: a virtual CPU that its host stops between taking a record's time and writing it, for longer than
--- two rounds, writes into the past; that record is given out when it comes. perf's own ordering has the same limit.
+-- One case cannot be detected: if the host stops a virtual CPU between taking a record's time and writing the record, for longer
+-- than two rounds, the record comes too late, and is returned out of order. perf's own ordering has the same limit.
 --
--- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without one stays right behind
--- the one before it in its ring.
+-- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without a time follows the record before
+-- it in its ring.
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -23,7 +23,7 @@ local limits = require "perf.record.limits"
 local Reader = {}
 Reader.__index = Reader
 
--- Entries are {record, key, n}: key is the Record whose time counts (nil: before all), n the order of reading.
+-- Entries are {record, key, n}: key is the Record whose time is used (nil: before all others), n the order of reading.
 local function before(a, b)
   local ka, kb = a[2], b[2]
   if ka ~= kb then
@@ -64,8 +64,8 @@ local function pop(heap)
   return first
 end
 
--- Take what the rings have. Sets what may be given out: all that is no later than the latest seen before this round, and
--- than the last one of each ring that has more.
+-- Take records from the rings, and set up to which time records may be returned: that of the latest record seen before this round,
+-- or that of the last record taken from a ring that has more, if it is earlier.
 function Reader:round()
   local heap, bound, found = self.heap, self.latest, false
   local whole = true
@@ -101,7 +101,7 @@ function Reader:round()
   return found
 end
 
--- The earliest record that may go, or nil.
+-- The earliest record that may be returned, or nil.
 function Reader:ripe()
   local first = self.heap[1]
   if not first then return nil end
@@ -109,7 +109,7 @@ function Reader:ripe()
   if self.flush or not key or (bound and not core.earlier(bound, key)) then return pop(self.heap)[1] end
 end
 
--- The events that have a ring: a group may have members that only count.
+-- The events that have a ring: some members of a group may only count.
 function Reader:mapped(method)
   local list = {}
   for _, ev in ipairs(self.events) do
@@ -120,14 +120,14 @@ function Reader:mapped(method)
   return list
 end
 
--- What Event's methods say of a timeout that is none.
+-- Check a timeout, with the same messages as Event's methods.
 function M.check_timeout(timeout, method)
   if timeout ~= nil and not (type(timeout) == "number" and timeout >= 0) then
     blame.method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
   end
 end
 
--- Whether a record can be read without waiting, asked for by a method of that name.
+-- Whether a record can be read without waiting. method: the name for error messages.
 function Reader:ready(method)
   if self.heap[1] then return true end
   for _, ev in ipairs(self:mapped(method)) do
@@ -139,15 +139,15 @@ end
 -- Whether a record can be read without waiting.
 function Reader:has_record() return self:ready "has_record" end
 
--- Wait until a record is there.
+-- Wait for a record.
 -- @param[opt=0] timeout seconds
--- @return true; or nil, message, "ETIMEDOUT", "ECANCELED" when it is woken, or "EPIPE" when every watched process has ended
+-- @return true; or nil, message, "ETIMEDOUT", "ECANCELED" if it is woken, or "EPIPE" if every watched process has ended
 function Reader:poll(timeout)
   if self:ready "poll" then return true end
   return core.wait(self:mapped "poll", timeout)
 end
 
--- The event by which the reader of all rings is woken.
+-- The event that is used to wake the reader of all rings.
 local function waker(self, method)
   local ev = self.waker
   if not (ev and ev:is_open()) then
@@ -157,16 +157,16 @@ local function waker(self, method)
   return ev
 end
 
--- End the read that waits, or else the next: see Event:wake.
+-- End the waiting read, or else the next one: see Event:wake.
 function Reader:wake() waker(self, "wake"):wake() end
 
--- A descriptor; writing a byte into it does the same: see Event:wake_fd.
+-- A descriptor; writing a byte to it does the same: see Event:wake_fd.
 function Reader:wake_fd() return waker(self, "wake_fd"):wake_fd() end
 
 -- The next record of all rings, in time order.
 -- @param[opt=0] timeout seconds to wait for one
--- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when every watched process has ended, "ECANCELED" when it is woken,
--- "EBADMSG" for a damaged one, after which reading goes on
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" if every watched process has ended, "ECANCELED" if it is woken,
+-- "EBADMSG" for a damaged record, which the next call skips
 function Reader:read_record(timeout)
   while true do
     if self.waker and self.waker:woken() then return nil, "the reader was woken", "ECANCELED" end
@@ -211,7 +211,7 @@ function Reader:records(opts)
   return limits.records(opts, self.read_record, self)
 end
 
--- The sum of what several events lost. Each event counts only its own records, also in a ring that several write into.
+-- The sum of the losses of several events. Each event counts only its own records, also in a ring that several write into.
 -- @return the number; {at_least=: true if it is a lower bound}
 function M.lost(events)
   local sum, at_least = 0, nil
@@ -223,8 +223,8 @@ function M.lost(events)
 end
 
 -- A reader of several events.
--- @param events array of Events; those that are not mapped when a record is read are passed over
--- @param[opt] opts `ahead`: how many records of one ring may be held, 512
+-- @param events array of Events; those without a ring at the time of reading are skipped
+-- @param[opt] opts `ahead`: the number of records of one ring that may be held, 512
 -- @return reader with `read_record`, `records`, `poll`, `has_record`
 function M.reader(events, opts)
   local limit = {}

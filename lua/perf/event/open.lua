@@ -17,7 +17,7 @@ local SOFTWARE = 1
 local MAX_INT = 2 ^ 31 - 1
 local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
 
--- The config of a software event, or nil.
+-- The config of a software event; nil for other events.
 local function software_config(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
@@ -29,7 +29,7 @@ local function is_clock(attr)
   return config == 0 or config == 1
 end
 
--- Why an event that opens can count nothing, or nil.
+-- Why an event counts nothing though it can be opened; nil if it counts.
 -- @param attr plain attr fields
 -- @string[opt] label the event's name, from which the kind of a tracepoint is known
 function M.silent(attr, label)
@@ -37,15 +37,15 @@ function M.silent(attr, label)
   local what = in_kernel[software_config(attr) or -1]
   if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
   local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
-  -- Tracepoints of system calls, and of probes in a program, have the program's registers, so they can count with :u. Without a
+  -- Tracepoints of system calls and of probes in a program have the program's registers, so they can count with :u. Without a
   -- name the kind is unknown.
   if system and system ~= "syscalls" and system ~= "tracepoint" and not system:find "^u?prob" then
     return "this tracepoint is in the kernel, which exclude_kernel (:u) leaves out"
   end
 end
 
--- A note beside a count: the kernel's clocks ignore exclude_kernel and exclude_user. (Their samples do not: a sample is taken
--- only in the part that is not excluded.)
+-- The note on a count of the kernel's clocks, which ignore exclude_kernel and exclude_user. (Their samples do not: a sample is
+-- taken only in the part that is not excluded.)
 local function remark(attr)
   if is_clock(attr) and not (attr.sample_period or attr.sample_freq)
     and (is_set(attr.exclude_kernel) or is_set(attr.exclude_user)) then
@@ -60,20 +60,20 @@ local function copy(t)
 end
 M.copy = copy
 
--- Whom to count: pid, cpu and flags of perf_event_open from options; opens the cgroup's directory.
+-- The mount point of the cgroup hierarchy that perf uses, once it is known.
 local cgroup_root
 
 local function find_cgroup_root()
   if cgroup_root then return cgroup_root end
   local text = host.slurp "/proc/self/mounts"
-  if not text then return "/sys/fs/cgroup" end -- and looked for again
+  if not text then return "/sys/fs/cgroup" end -- search again the next time
   cgroup_root = text:match "%S+ (%S+) cgroup %S*perf_event%S* " or text:match "%S+ (%S+) cgroup2 " or "/sys/fs/cgroup"
   return cgroup_root
 end
 
 local allowed = { pid = "number", cpu = "number", group = true, cgroup = true }
 
--- What is wrong with an option whose type is not enough to tell.
+-- Checks of options beyond their types: each returns what is wrong.
 local option = {}
 
 function option.group(v)
@@ -88,7 +88,7 @@ function option.cgroup(v)
 end
 M.cgroup_mistake = option.cgroup
 
--- Check the table of options that says whom to count: the second argument of the public function `name`.
+-- Check the options that select what to count, the second argument of the public function `name`.
 -- @param[opt] extra more options: {name = type, or true for any, or false for one that it does not take}
 function M.check_target(opts, name, extra)
   local function bad(text, ...)
@@ -110,14 +110,15 @@ function M.check_target(opts, name, extra)
   return opts
 end
 
--- Returns pid, flags, keep (an object that holds the cgroup open), or nil, message, code.
+-- The arguments of perf_event_open by the options. Opens the cgroup's directory.
+-- @return pid, flags, keep (an object that holds the cgroup open), or nil, message, code
 local function target(opts)
   local cgroup = opts.cgroup
   if cgroup == nil then return opts.pid or 0, 0 end
   if type(cgroup) == "number" then return cgroup, 4 end
   local path = cgroup
   if cgroup:sub(1, 1) ~= "/" then
-    -- A name, perhaps somebody else's: it stays below the mount.
+    -- The name may come from a stranger: it must stay below the mount point.
     if ("/" .. cgroup .. "/"):find("/../", 1, true) then
       error("option 'cgroup': a path without '..' expected, got " .. cgroup, 4)
     end
@@ -132,11 +133,11 @@ local clock = { [0] = true, [1] = true, [9] = true } -- cpu-clock, task-clock, d
 
 local weak = { __mode = "v" }
 
--- Whether an event's records may have the counts of its group.
+-- Whether an event's records may contain the counts of its group.
 local function tells_counts(attr) return attr.sample_type ~= nil or attr.inherit_stat end
 
--- The labels of a group's open events in the kernel's order, which all of them share: a record has the counts of all, and any of
--- them may be the one that writes it. They are made where one does.
+-- The array of the labels of a group's open events, in the kernel's order. All of them share it, since any of them may write a
+-- record with the counts of all. It is made if one of them does.
 local function joined(leader, ev, info)
   local first = leader:info()
   local members = first.members or setmetatable({ n = 0 }, weak)
@@ -179,8 +180,8 @@ function M.counts_lost()
   return counts_lost
 end
 
--- Whether to open an event with a count of its lost records: if it writes records. A BPF program can write samples into an event
--- that has no period.
+-- Whether to open an event with a count of its lost records: only if it writes records. A BPF program can write samples into an
+-- event without a period.
 local function to_count_lost(attr)
   local sampled = attr.sample_type
   local writer = writes_records(attr) or sampled ~= nil and sampled ~= 0 and not (type(sampled) == "table" and sampled[1] == nil)
@@ -199,22 +200,22 @@ function M.attr(spec, attr, opts)
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
     why = silent and spec.note and silent .. "; " .. spec.note or silent, note = spec.note or remark(attr), cpu = opts.cpu,
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
-  local asked = attr
+  local with_user = attr
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
-    asked, info.user = user_read.ask(attr)
+    with_user, info.user = user_read.ask(attr)
   end
   local lost = to_count_lost(attr)
-  local ev, message, code = idle.open(asked, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
+  local ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
   if not ev and asked ~= attr then
     info.user = false
     ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end
   if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
-    -- A clock counts the same whether the kernel is excluded or not, and excluding it needs no permission.
+    -- A clock counts the same with and without the kernel, and without it no permission is needed.
     local user = copy(attr)
     user.exclude_kernel = true
     info.attr = user
-    if attr.sample_period or attr.sample_freq then -- but no samples are taken in the kernel
+    if attr.sample_period or attr.sample_freq then -- though no samples are taken in the kernel
       info.label, info.note = M.user_label(spec.label)
     end
     ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
@@ -230,18 +231,18 @@ function M.attr(spec, attr, opts)
   return explain(spec.label, attr, message, code, opts)
 end
 
--- The label of an event that leaves out the kernel, and why it does.
+-- The label of an event that excludes the kernel, and the reason.
 function M.user_label(label)
   local level = host.paranoid()
   return require "perf.event.refusal.permission".user_only(label) or label, level and level > 1
     and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: counting the kernel is refused here"
 end
 
--- The same event in user space only.
+-- The same event, for user space only.
 -- @param spec {label=, unit=, scale=, ...}
 -- @param attr one of its attrs
--- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil, if such an event would count
--- nothing or would count the same
+-- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil if such an event would count
+-- nothing, or the same
 function M.user_only(spec, attr)
   if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or is_clock(attr) then return nil end
   local user = copy(spec)
@@ -251,14 +252,15 @@ function M.user_only(spec, attr)
   return user, a
 end
 
--- Open one attr; in user space only where counting the kernel is not permitted.
+-- Open one attr; for user space only, if counting the kernel is not permitted.
 -- @param spec, attr, opts as for `attr`
 -- @return Event, or nil, message, code
 function M.allowed(spec, attr, opts)
   local ev, message, code = M.attr(spec, attr, opts)
   if not ev and code == "EACCES" then
     local user, a = M.user_only(spec, attr)
-    -- If that is refused too, its reason is the one to act on: the CPU lacks the event, or the process is another user's.
+    -- If that is refused too, return its reason, which is the one to act on: the CPU lacks the event, or the process belongs to
+  -- another user.
     if user then return M.attr(user, a, opts) end
   end
   return ev, message, code
@@ -266,7 +268,7 @@ end
 
 local single_format = { "total_time_enabled", "total_time_running", "id" }
 
--- The attr to open from the attr a name stands for: disabled until enabled, times and id with the count.
+-- The attr to open for an event: disabled, and with times and id in its readings.
 -- @param attr plain attr fields
 -- @param[opt] format the read_format; the attr's own, or times and id
 function M.prepared(attr, format)
@@ -276,7 +278,7 @@ function M.prepared(attr, format)
   return a
 end
 
--- Make an attr's records fit to be merged with others': a time to order them by, an id to tell whose they are.
+-- Let an attr's records be merged with those of others: add a time to order them by, and an id that identifies the event.
 function M.mergeable(attr)
   if not writes_records(attr) then return attr end
   local sampled = attr.sample_type or {}

@@ -1,11 +1,11 @@
 -- One event of each kind stays open.
 --
--- The first event of some kinds makes the kernel patch its own code, and the last one that is closed makes it patch back: 10 to
--- 90 us for page faults or context switches, 20 to 40 ms for a tracepoint. So when one of these is opened, another of the
--- same kind, which counts nothing, is opened and kept: whoever opens the next one finds the code as it must be.
+-- When the first event of some kinds is opened, the kernel patches its own code, and it patches it back when the last one is
+-- closed: that takes 10 to 90 us for page faults or context switches, 20 to 40 ms for a tracepoint. So when such an event is
+-- opened, another of the same kind, which counts nothing, is opened too and kept. The next one then needs no patching.
 --
--- System calls' tracepoints are not kept unless `keep` says so, since while one is open each system call of each process takes
--- some 50 ns more.
+-- Tracepoints of system calls are only kept by `keep`: while one is open, each system call of each process takes about 50 ns
+-- more.
 --
 -- What is kept are at most 32 descriptors a Lua state, closed on exec, and with the process. PERF_KEEP=0 keeps none.
 local core = require "perf.core"
@@ -16,13 +16,13 @@ local M = {}
 
 local MOST = 32
 
-local kept, count = {}, 0 -- kind -> Event, false where it was refused
+local kept, count = {}, 0 -- kind -> Event, or false if it was refused
 local off = os.getenv "PERF_KEEP" == "0"
 
--- Software events whose counting is patched in, by config: not the clocks, the dummy and BPF's output.
+-- The configs of software events for which the kernel patches its code: all but the clocks, the dummy and BPF's output.
 local patched = { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [11] = true }
 
--- A tracepoint's type is 2, and its label its name.
+-- The kind of an event, or nil if it need not be kept. Type 2 is a tracepoint, whose label is its name.
 local function kind_of(attr, label)
   if attr.type == 1 or attr.type == "software" then return patched[attr.config] and attr.config end
   if (attr.type == 2 or attr.type == "tracepoint") and type(label) == "string" then
@@ -32,14 +32,14 @@ local function kind_of(attr, label)
 end
 
 local function hold(kind, attr)
-  -- Excluding the kernel asks for no permission that opening the other did not have.
+  -- An event that excludes the kernel needs no more permission than the one that was opened.
   local ev = core.open({ type = attr.type, config = attr.config, disabled = true, exclude_kernel = attr.exclude_kernel }, 0, -1)
   kept[kind] = ev or false
   count = count + 1
   return ev ~= nil
 end
 
--- When a resource runs out, events that no caller asked for are closed, and are not opened again.
+-- When a resource runs out, events that no caller requested are closed, and are not opened again.
 reclaim.register(function(what)
   if what ~= "any" then return false end
   for kind, ev in every(kept) do
@@ -52,7 +52,7 @@ reclaim.register(function(what)
   return false
 end)
 
--- Tell of an event that was opened: one of its kind is kept from now on.
+-- Note an event that was opened: from now on one of its kind is kept.
 function M.note(attr, label)
   local kind = kind_of(attr, label)
   if kind and kept[kind] == nil and count < MOST and not off then hold(kind, attr) end
@@ -79,7 +79,7 @@ function M.keep(event)
   return true
 end
 
--- Close what is kept.
+-- Close all kept events.
 function M._release()
   for _, ev in every(kept) do
     if ev then ev:close() end

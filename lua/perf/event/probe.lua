@@ -1,15 +1,15 @@
--- Asking the kernel what it takes, by opening disabled events that count nothing (PERF_COUNT_SW_DUMMY) in user space of
--- this thread, which needs the least permission there is. Never by comparing versions.
+-- Finds out what the kernel supports, by opening disabled events that count nothing (PERF_COUNT_SW_DUMMY) in user space of
+-- this thread, which needs the least permission. It never compares versions.
 --
--- perf_event_open checks in this order, and the answers below follow from it: the size of the attr (E2BIG) and its unknown bits
--- (EINVAL), then permissions (EACCES, EPERM), then the PMU (EOPNOTSUPP). So a refusal for want of permission or of a PMU
--- says that the kernel knows the bit.
+-- perf_event_open checks in this order, on which the answers below rely: the size of the attr (E2BIG) and its unknown bits
+-- (EINVAL), then permissions (EACCES, EPERM), then the PMU (EOPNOTSUPP). So if permission or a PMU is missing, the kernel
+-- knows the bit.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
 local M = {}
 
--- The system call, for specs to replace.
+-- The system call; specs replace it.
 M.open = core.open
 
 -- Open and close an event.
@@ -21,7 +21,7 @@ function M.attempt(attr, pid, cpu, leader, flags)
   return true
 end
 
--- The attr of the dummy event with some fields more.
+-- The attr of the dummy event, with some more fields.
 function M.dummy(fields)
   local attr = { type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }
   for k, v in every(fields or {}) do attr[k] = v end
@@ -34,7 +34,7 @@ function M.anything()
   return M.attempt(M.dummy())
 end
 
--- What the kernel asks for beside a field or a bit before it looks further.
+-- Other fields that a field or a bit needs to pass the kernel's first checks.
 local companions = {
   sample_type = {
     branch_stack = { branch_sample_type = { "any", "user" } },
@@ -45,7 +45,7 @@ local companions = {
   attr = {
     sigtrap = { remove_on_exec = true },
     inherit_thread = { inherit = true },
-    -- An event without AUX cannot have these, and a kernel that knows them says so (EOPNOTSUPP).
+    -- Only events with AUX can have these. A kernel that knows them refuses them for others with EOPNOTSUPP.
     aux_output = {}, aux_start_paused = {},
     aux_pause = { aux_output = true }, aux_resume = { aux_output = true }, aux_sample_size = { aux_output = true },
     defer_callchain = { sample_type = { "callchain" } },
@@ -60,13 +60,13 @@ local companions = {
   },
 }
 
--- Fields that mean something to one kind of event only, which this probe does not open.
+-- Fields of kinds of events that this probe does not open.
 local elsewhere = { bp_type = true, bp_addr = true, bp_len = true, kprobe_func = true, kprobe_addr = true,
   uprobe_path = true, probe_offset = true }
 
 local refused = { EACCES = true, EPERM = true }
 
--- true, false or a reason, from an attempt.
+-- The result of an attempt as true, false or a reason.
 local function verdict(ok, code)
   if ok or refused[code] then return true end
   if code == "EOPNOTSUPP" then return "needs a PMU" end
@@ -87,10 +87,10 @@ function M.field(name, kind)
   return verdict(with({ [name] = kind == "bit" and true or 1 }, companions.attr[name]))
 end
 
--- Whether the kernel knows a name of sample_type, read_format, branch_sample_type or clockid; or a bit, given as its mask.
+-- Whether the kernel knows a name of sample_type, read_format, branch_sample_type or clockid, or a bit, given as its mask.
 -- @param field the field
 -- @param name the name or the mask
--- @param[opt] base fields of another event to ask with than the dummy
+-- @param[opt] base fields of the event to try with, instead of the dummy
 -- @return true, false, or "needs a PMU"
 function M.name(field, name, base)
   local value = type(name) == "string" and { name } or name
@@ -104,7 +104,7 @@ function M.name(field, name, base)
 end
 
 -- Whether the CPU's own PMU counts here.
--- @return true, false, or nil when that cannot be told (no permission)
+-- @return true, false, or nil if that is unknown (no permission)
 function M.cpu_pmu()
   for _, config in ipairs { 0, 1 } do -- cycles, instructions
     local ok, code = M.attempt { type = "hardware", config = config, exclude_kernel = true, exclude_hv = true,
@@ -117,15 +117,15 @@ end
 
 local kept = { type = true, config = true, config1 = true, config2 = true, config3 = true, config4 = true, disabled = true,
   bp_type = true, bp_addr = true, bp_len = true }
-local dear = { tracepoint = true, kprobe = true, uprobe = true } -- to open and close: they patch the kernel
+local expensive = { tracepoint = true, kprobe = true, uprobe = true } -- to open and close: the kernel patches its code
 
--- Which field of an attr the kernel refuses: the one without which the event opens.
+-- The field of an attr that the kernel refuses: without it, the event can be opened.
 -- @param attr the attr that was refused
 -- @param kind the name of its type
 -- @param ctx {pid=, cpu=, group=, cgroup=}
--- @return the field's name and, of a list of names, the name; or nil when none alone is to blame
+-- @return the field's name and, of a list of names, the name; or nil if no single field is the cause
 function M.culprit(attr, kind, ctx)
-  if dear[kind] or ctx.cgroup then return nil end
+  if expensive[kind] or ctx.cgroup then return nil end
   local function opens(change)
     local a = {}
     for k, v in every(attr) do a[k] = v end
@@ -133,7 +133,7 @@ function M.culprit(attr, kind, ctx)
     a.disabled, a.enable_on_exec = true, nil
     return M.attempt(a, ctx.pid, ctx.cpu, ctx.group)
   end
-  if opens(function() end) then return nil end -- what was refused is not in the attr
+  if opens(function() end) then return nil end -- the cause is not in the attr
   local fields = {}
   for k in every(attr) do
     if not kept[k] then fields[#fields + 1] = k end

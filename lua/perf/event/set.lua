@@ -42,13 +42,13 @@ local function bad(text, ...)
   blame.raise(text:format(...), 2)
 end
 
--- A hole cuts a list, and a CPU that stands twice would count twice.
-local function check_cpus(asked)
-  local key, hole = lists.flaw(asked)
+-- Refuse a hole, at which the list would end, and a CPU that appears twice, which would be counted twice.
+local function check_cpus(requested)
+  local key, hole = lists.invalid_item(requested)
   if key ~= nil then bad("option 'cpus': an array expected, got the key '%s'", tostring(key)) end
   if hole then bad("option 'cpus': nil at [%d]", hole) end
   local seen = {}
-  for _, cpu in ipairs(asked) do
+  for _, cpu in ipairs(requested) do
     if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
       bad("option 'cpus': CPU number expected, got %s", tostring(cpu))
     end
@@ -57,24 +57,24 @@ local function check_cpus(asked)
   end
 end
 
--- The CPUs to open on: those asked for that are online, and only where the PMU counts.
-local function choose_cpus(asked, spec)
+-- The CPUs to open on: the requested ones that are online and that the PMU counts on.
+local function choose_cpus(requested, spec)
   local online, message, code = cpus_of "online"
   if not online then return nil, message, code end
-  if asked == nil or asked == "online" then
-    -- A PMU that several CPUs share names those that speak for it.
-    asked = spec.cpumask and M.parse_cpus(spec.cpumask) or online
+  if requested == nil or requested == "online" then
+    -- A PMU that several CPUs share names in its cpumask the CPUs to open its events on.
+    requested = spec.cpumask and M.parse_cpus(spec.cpumask) or online
   end
-  if type(asked) ~= "table" then
+  if type(requested) ~= "table" then
     bad("option 'cpus': \"online\" or an array of numbers expected, got %s",
-      type(asked) == "string" and '"' .. asked .. '"' or type(asked))
+      type(requested) == "string" and '"' .. requested .. '"' or type(requested))
   end
-  check_cpus(asked)
+  check_cpus(requested)
   local possible
   possible, message, code = cpus_of "possible"
   if not possible then return nil, message, code end
   local is_online, is_possible, chosen = set_of(online), set_of(possible), {}
-  for _, cpu in ipairs(asked) do
+  for _, cpu in ipairs(requested) do
     if not is_possible[cpu] then
       return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1),
         "EINVAL"
@@ -82,12 +82,12 @@ local function choose_cpus(asked, spec)
     if is_online[cpu] then chosen[#chosen + 1] = cpu end
   end
   if #chosen == 0 then
-    return nil, spec.label .. ": none of the CPUs asked for is online", "ENODEV"
+    return nil, spec.label .. ": none of the CPUs requested for is online", "ENODEV"
   end
   return chosen
 end
 
--- The targets that the events of the set count: array of {pid=, cpu=, cgroup=}.
+-- The targets of the set's events: array of {pid=, cpu=, cgroup=}.
 local function targets(spec, opts)
   local list = {}
   if opts.threads then
@@ -110,12 +110,12 @@ end
 local options = { cpu = false, group = false, cpus = true, bpf = true, deferred_enable = "boolean", threads = "number",
   cgroups = "table" }
 
--- Pairs that say two things of whom to count.
-local rivals = { { "threads", "pid" }, { "threads", "cpus" }, { "threads", "cgroup" }, { "threads", "cgroups" },
+-- Pairs of options that contradict each other.
+local exclusive = { { "threads", "pid" }, { "threads", "cpus" }, { "threads", "cgroup" }, { "threads", "cgroups" },
   { "cgroup", "cgroups" }, { "cgroup", "pid" }, { "cgroups", "pid" } }
 
 local function check_options(opts)
-  for _, pair in ipairs(rivals) do
+  for _, pair in ipairs(exclusive) do
     if opts[pair[1]] ~= nil and opts[pair[2]] ~= nil and not (pair[2] == "pid" and opts.pid == -1) then
       bad("options '%s' and '%s' exclude each other", pair[1], pair[2])
     end
@@ -126,7 +126,7 @@ local function check_options(opts)
   end
 end
 
--- The descriptor of a program, from option bpf.
+-- The program's descriptor in option bpf.
 local function program_of(bpf)
   local fd = bpf
   if type(bpf) == "table" then fd = bpf.fd end
@@ -173,11 +173,11 @@ function M.set(event, opts)
       if ev then
         s[#s + 1], s.targets[#s.targets + 1] = ev, target
       elseif #spec.attrs == 1 or c ~= "EINVAL" and c ~= "ENOENT" and c ~= "ENODEV" then
-        return abandon(m, c) -- on a hybrid CPU, each PMU counts on its own CPUs only
+        return abandon(m, c) -- on a hybrid CPU, each PMU counts only on its own CPUs
       end
     end
   end
-  if #s == 0 then return abandon(spec.label .. ": no CPU of those asked for counts it", "ENODEV") end
+  if #s == 0 then return abandon(spec.label .. ": no CPU of those requested for counts it", "ENODEV") end
   for _, ev in ipairs(s) do
     if bpf then
       local ok, m, c = ev:set_bpf(bpf)
@@ -208,13 +208,13 @@ local function each(s, method)
   return true
 end
 
--- The time since it was last enabled; 0 while it is disabled.
+-- Nanoseconds since it was enabled; 0 while it is disabled.
 local function elapsed(s) return s.since_ns and core.wall_ns() - s.since_ns or 0 end
 
 --- Start counting on every CPU.
 -- @treturn boolean true @fails
 function Set:enable()
-  local before = core.wall_ns() -- so that no event counts longer than the wall time
+  local before = core.wall_ns() -- read before, so that no event counts for longer than the wall time
   local ok, message, code = each(self, "enable")
   if ok and not self.since_ns then self.since_ns = before end
   return ok, message, code
@@ -262,15 +262,15 @@ function Set:read()
   if sum.value then sum.why = self[1]:info().note end
   local hardware = open.is_hardware(self.spec.attrs[1])
   if self[1]:info().bound then
-    -- One task on every CPU: all its events are enabled for as long as it runs, and one at a time does.
+    -- The events of one task are all enabled while the task runs, but it runs on only one CPU at a time.
     sum.enabled_ns = longest
     if hardware and sum.value and sum.running_ns < longest then
       sum.value = counts.scaled(sum.raw, longest, sum.running_ns) * (self.spec.scale or 1)
     end
   end
   sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
-  -- The enabled time of an event of a task is only the time in which the task ran. (If the events were enabled one by one, there
-  -- is no other time.)
+  -- Events of a task are only enabled while the task runs, so the Set keeps the wall time itself. If they were enabled one by one,
+  -- the longest enabled time must do.
   local wall = self.wall_ns + elapsed(self)
   local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
   for k, v in every(sum) do c[k] = v end
@@ -375,7 +375,7 @@ function M.probe_cycles(hz)
       ev:close()
       return attr
     end
-    if name == "cpu-clock" then return attr end -- opening it will say why it is refused
+    if name == "cpu-clock" then return attr end -- opening it will give the reason
   end
 end
 

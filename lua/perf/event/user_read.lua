@@ -1,8 +1,8 @@
--- Which events' counters may be read without a system call, and how to ask the kernel for that.
+-- Decides which counters may be read without a system call, and asks the kernel for that.
 --
--- Those of the CPU's own PMU, counting the calling thread on every CPU, neither its children nor samples. Whether it then can be
--- done is found out where it is done (csrc/core/counts/user_read.h): what cannot is read by read(2), and nobody sees a difference
--- but in time.
+-- The event must belong to the CPU's own PMU and count the calling thread on every CPU, without children and samples. Whether the
+-- counter can be read is found out at the reading (csrc/core/counts/user_read.h). If not, it is read by read(2), which only takes
+-- more time.
 --
 --   x86-64    nothing to ask for; /sys/bus/event_source/devices/cpu/rdpmc is 1 or 2, as it is by default
 --   arm64     a bit in the attr, which Linux knows from 5.17 on; kernel.perf_user_access is 0 by default

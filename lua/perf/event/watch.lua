@@ -6,9 +6,9 @@ local core = require "perf.core"
 
 local M = {}
 
-local CALLS = { "read", "ioctl", "mmap", "munmap" } -- those that core.watch_calls knows
+local CALLS = { "read", "ioctl", "mmap", "munmap" } -- the calls that core.watch_calls supports
 
-local kinds -- by id: {calls, whether at their exit}
+local kinds -- id -> {calls, whether at their exit}
 
 local function ids()
   local tracefs = require "perf.kernel.tracefs".here
@@ -27,9 +27,9 @@ end
 
 local function is_set(v) return v ~= nil and v ~= false and v ~= 0 end
 
--- Watch an event that was just opened, if it is such a tracepoint and counts the calling thread on any CPU.
+-- Watch a newly opened event if it is such a tracepoint and counts the calling thread on any CPU.
 -- @param ev Event
--- @tab attr the one it was opened with
+-- @tab attr its attr
 -- @tab opts `pid`, `cpu` and `cgroup`, as for `perf.open`
 function M.note(ev, attr, opts)
   if attr.type ~= 2 and attr.type ~= "tracepoint" then return end
@@ -46,7 +46,7 @@ local function leave_section(ok, ...)
   return ...
 end
 
--- Call a function that opens a list of events. Measurements that are under way do not count the system calls of that.
+-- Call a function that opens a list of events. Measurements that are under way do not count its system calls.
 -- @return what fn returns; its error passes through
 function M.apart(fn, ...)
   if not core.own_section(true) then return fn(...) end

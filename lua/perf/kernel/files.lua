@@ -2,7 +2,7 @@
 
 local files = {}
 
--- May text be one part of a path?  Nothing that it names can then lie outside the directory it is looked up in.
+-- Whether text can be one component of a path, so that it cannot name a file outside of the directory.
 -- @string text
 function files.is_name(text)
   return text ~= "" and text ~= "." and text ~= ".." and not text:find("[/%c]")
@@ -25,9 +25,9 @@ function files.pattern(glob)
   return "^" .. glob:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("[*?]", {["*"] = ".*", ["?"] = "."}) .. "$"
 end
 
--- Does text have the glob's shape, or, without * and ?, contain it?
+-- Whether text matches the glob or, if the glob has no * and ?, contains it.
 -- @string text
--- @string[opt] glob every text when nil
+-- @string[opt] glob nil matches every text
 function files.matches(text, glob)
   if not glob then return true end
   if glob:find("[*?]") then return text:find(files.pattern(glob)) ~= nil end

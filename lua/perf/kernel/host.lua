@@ -1,7 +1,7 @@
--- What /proc and /sys say of this machine and this thread. Everything is read when asked for and nothing is kept, since
--- an administrator may change it between two calls, and nothing is read when the module is loaded.
+-- Facts about this machine and this thread from /proc and /sys. Each call reads them anew, since an administrator may change
+-- settings between two calls. Loading the module reads nothing.
 --
--- Specs point `host.root` at a tree of their own; with it every path begins.
+-- Specs set `host.root`, the prefix of every path, to a tree of their own.
 local core = require "perf.core"
 local reclaim = require "perf.base.reclaim"
 
@@ -64,7 +64,7 @@ function M.sysctl(name)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- This thread: who it is and what it may
+-- This thread: its identity and permissions
 
 -- The threads of a process.
 -- @return array of thread ids, sorted; or nil, message, code ("ESRCH" when there is no such process)
@@ -77,7 +77,7 @@ function M.threads(pid)
   return list
 end
 
--- The lines of /proc/PID/status; of the calling thread without a pid, since capabilities and seccomp are a thread's.
+-- The lines of /proc/PID/status; without a pid, of the calling thread, since capabilities and seccomp belong to a thread.
 -- @return {Uid = "0\t0\t0\t0", CapEff = "...", ...}; or nil, message, code
 function M.status(pid)
   local text, message, code = M.slurp(pid and ("/proc/%d/status"):format(pid) or "/proc/thread-self/status")
@@ -88,7 +88,7 @@ function M.status(pid)
   return t
 end
 
--- The effective user id of a process, of the calling thread without a pid; nil when /proc does not tell.
+-- The effective user id of a process, without a pid of the calling thread; nil if /proc cannot be read.
 function M.uid(pid)
   local status = M.status(pid)
   local uid = status and status.Uid and status.Uid:match "^%d+%s+(%d+)"
@@ -98,7 +98,7 @@ end
 
 local capability = { kill = 5, ipc_lock = 14, sys_ptrace = 19, sys_admin = 21, perfmon = 38, bpf = 39 }
 
--- Whether the thread is in a user namespace of its own, where capabilities (and uid 0) say nothing to perf.
+-- Whether the thread is in a user namespace of its own, where capabilities (and uid 0) do not give access to perf events.
 function M.in_user_namespace()
   local map = M.slurp "/proc/self/uid_map"
   if not map then return false end
@@ -107,7 +107,7 @@ function M.in_user_namespace()
 end
 
 -- Whether the calling thread has a capability: "perfmon", "sys_admin", "bpf", "ipc_lock", "sys_ptrace", "kill".
--- One that only a user namespace gives does not count.
+-- A capability that is only valid in a user namespace does not count.
 function M.capable(name)
   local bit = capability[name]
   local status = M.status()
@@ -118,7 +118,7 @@ function M.capable(name)
   return digit ~= nil and math.floor(digit / 2 ^ (bit % 4)) % 2 == 1
 end
 
--- Whether the calling thread is above kernel.perf_event_paranoid: CAP_PERFMON, or CAP_SYS_ADMIN which includes it.
+-- Whether the calling thread is exempt from kernel.perf_event_paranoid: it has CAP_PERFMON, or CAP_SYS_ADMIN which includes it.
 function M.privileged()
   return M.capable "perfmon" or M.capable "sys_admin"
 end
@@ -129,7 +129,7 @@ function M.seccomp()
   return status and tonumber(status.Seccomp) or 0
 end
 
--- The path of the program that runs, for commands such as setcap.
+-- The path of the running program, for commands such as setcap.
 function M.program()
   local maps = M.slurp "/proc/self/maps" or ""
   return maps:match "^[^\n]-(/[^\n]*)" or maps:match "\n[^\n]-(/[^\n]*)" or "the interpreter"
@@ -157,8 +157,8 @@ end
 
 local cpu_dir = "/sys/devices/system/cpu/"
 
--- A list of CPUs as sysfs writes them ("0-3,8"): "online", "possible" or "present".
--- @return a function that tells whether a CPU is in it, the text, how many there are; or nil
+-- One of sysfs's lists of CPUs ("0-3,8"): "online", "possible" or "present".
+-- @return function(cpu): whether it is in the list; the text; the number of CPUs; or nil
 function M.cpus(which)
   local text = M.line(cpu_dir .. which)
   if not text then return nil end
@@ -180,7 +180,7 @@ end
 
 local devices = "/sys/bus/event_source/devices/"
 
--- The PMUs that sysfs knows: array of {name=, type=, cpumask=, cpus=}, by name.
+-- The PMUs in sysfs: array of {name=, type=, cpumask=, cpus=}, sorted by name.
 function M.pmus()
   local list = {}
   for _, name in ipairs(M.list(devices) or {}) do
@@ -190,14 +190,14 @@ function M.pmus()
   return list
 end
 
--- The PMU of a name or of a number of attr.type; nil when sysfs has none.
+-- The PMU with a name, or with a number of attr.type; nil if sysfs does not have it.
 function M.pmu(which)
   for _, pmu in ipairs(M.pmus()) do
     if pmu.name == which or pmu.type == which then return pmu end
   end
 end
 
--- Whether this is a virtual machine, as far as it shows.
+-- Whether this is a virtual machine, as far as that can be detected.
 function M.virtual()
   local cpuinfo = M.slurp "/proc/cpuinfo" or ""
   if (" " .. (cpuinfo:match "\nflags%s*:([^\n]*)" or "") .. " "):find(" hypervisor ", 1, true) then return true end
@@ -208,20 +208,20 @@ function M.virtual()
   return M.readable "/sys/hypervisor/type" or M.list "/proc/device-tree/hypervisor" ~= nil
 end
 
--- Whether this is a container, as far as it shows.
+-- Whether this is a container, as far as that can be detected.
 function M.container()
   return M.readable "/.dockerenv" or M.readable "/run/.containerenv"
     or (M.slurp "/proc/1/environ" or ""):find "container=" ~= nil
 end
 
--- Where tracefs is and how it can be used.
+-- The path of tracefs, and whether it can be used.
 -- @return its path; or nil, and "unmounted", or "unreadable" and the path
 function M.tracefs()
   local usual = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" }
   for _, dir in ipairs(usual) do
-    if M.readable(dir .. "/events/header_page") then return dir end -- the directory may be open and its files not
+    if M.readable(dir .. "/events/header_page") then return dir end -- the directory may be readable but not its files
   end
-  -- /sys/kernel/debug lets no ordinary user look whether anything is in it, so ask the mounts.
+  -- Ordinary users may not list /sys/kernel/debug, so look into the list of mounts.
   local mounts = M.slurp "/proc/self/mounts" or ""
   local mounted = mounts:match "%S+ (%S+) tracefs " or mounts:match "%S+ (%S+) debugfs "
   if mounted then return nil, "unreadable", mounted end

@@ -23,7 +23,7 @@ local function locked_down()
   return mode and mode ~= "none" and mode or nil
 end
 
--- Why the device cannot be opened, and what to do.
+-- The reason why the device cannot be opened, and a remedy.
 local function open_hint(cpu, code)
   if code == "ENOENT" or code == "ENXIO" or code == "ENODEV" then
     local _, machine = core.uname()
@@ -62,7 +62,7 @@ function M.msr(cpu)
   return M.open(("/dev/cpu/%d/msr"):format(cpu), cpu)
 end
 
--- The device by its path; what M.msr does, for specs too.
+-- Open the device by its path; for M.msr and for specs.
 function M.open(path, cpu)
   local device, message, code = core.msr(path)
   if not device then return explained(message, code, open_hint(cpu or 0, code)) end

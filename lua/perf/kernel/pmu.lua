@@ -1,15 +1,15 @@
--- PMUs: what counts, as sysfs describes it.
+-- PMUs, the units that count, from their descriptions in sysfs.
 --
 --     ROOT/NAME/type             attr.type
---     ROOT/NAME/format/TERM      "config:0-7,32-35": where a term's bits go in attr
---     ROOT/NAME/events/EVENT     "event=0x3c,umask=0x1": terms with values; "?" is one that the caller gives
+--     ROOT/NAME/format/TERM      "config:0-7,32-35": the bits of attr that a term sets
+--     ROOT/NAME/events/EVENT     "event=0x3c,umask=0x1": terms with values; "?" is a value that the caller gives
 --     ROOT/NAME/events/EVENT.scale .unit .per-pkg .snapshot
 --     ROOT/NAME/cpumask          the CPUs an event of a shared PMU is opened on
 --     ROOT/NAME/cpus             the CPUs of one core type
 --     ROOT/NAME/caps/*           max_precise and the like
 --
--- An object holds the root, so that a test can show it another machine.  Nothing is read before it is asked for, each
--- file at most once, and a missing file is a missing fact, not an error.
+-- The root is a member of an object, so that a test can simulate another machine. Files are read when they are needed, each at
+-- most once. A missing file is not an error.
 
 local core = require "perf.core"
 local files = require "perf.kernel.files"
@@ -25,7 +25,7 @@ function pmu.new(root)
   return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}}, Pmus)
 end
 
--- So that uncore_cha_2 comes before uncore_cha_10.
+-- A sort key by which uncore_cha_2 comes before uncore_cha_10.
 local function natural(name)
   return (name:gsub("%d+", function(digits) return ("0"):rep(8 - #digits) .. digits end))
 end
@@ -43,7 +43,7 @@ function Pmus:names()
   return sorted(core.listdir(self.root) or {})
 end
 
--- Names for a message: boxes of a family in one.
+-- Names for a message, with the boxes of a family as one.
 local function folded(names)
   local out, families = {}, {}
   for _, name in ipairs(names) do
@@ -86,8 +86,8 @@ function Pmus:family(name)
   return count > 1 and family or name
 end
 
--- uncore_imc_0 is of the family uncore_imc, which may also be called imc.  Numbers of a family are decimal, or, where
--- they are addresses, hexadecimal and long.
+-- Whether a PMU belongs to a family: uncore_imc_0 is of the family uncore_imc, which may also be called imc. The numbers in a
+-- family are decimal or, if they are addresses, long hexadecimal ones.
 local function of_family(name, family)
   local short = name:match("^(.*)_%d+$") or name:match("^(.*)_%x%x%x%x+$")
   return name == family or short == family
@@ -141,7 +141,7 @@ function Pmus:with_event(event)
   return out
 end
 
--- What make() returns, remembered; false for a missing file.
+-- Call make() at most once and keep its result; false for a missing file.
 local function once(self, key, make)
   local fact = self.facts[key]
   if fact == nil then
@@ -158,7 +158,7 @@ function Pmu:text(file)
   return once(self, file, function() return files.read(self.path .. "/" .. file) end)
 end
 
--- Does it count on CPU cores, and so the generic hardware events?
+-- Whether it counts on CPU cores, and therefore has the generic hardware events.
 function Pmu:is_core()
   return self.name == "cpu" or self:text("cpus") ~= nil
 end
@@ -178,7 +178,7 @@ local function parse_format(text)
   return width > 0 and {field = field, ranges = ranges, width = width, text = text} or nil
 end
 
--- Where a term's bits go.
+-- The bits of attr that a term sets.
 -- @string term
 -- @treturn ?{field=string,ranges={{int,int},...},width=int,text=string}
 function Pmu:format(term)
@@ -213,7 +213,7 @@ function Pmu:events()
   return listing(self, "events", is_event)
 end
 
--- The names of its events by themselves in lower case.
+-- The names of its events, by the lower-case name.
 function Pmu:lower_events()
   return once(self, "lower", function()
     local out = {}
@@ -228,13 +228,13 @@ function Pmu:caps()
 end
 
 -- An event that sysfs lists.
--- @string name in any case
+-- @string name in upper or lower case
 -- @treturn ?{terms=string,scale=number,unit=string,per_pkg=boolean,snapshot=boolean}
 function Pmu:event(name)
   if not files.is_name(name) or not is_event(name) then return nil end
   local terms = self:text("events/" .. name)
   if not terms then
-    -- In another case, as perf(1) takes it: cpu/CPU-CYCLES/.
+    -- Like perf(1), accept other case: cpu/CPU-CYCLES/.
     local exact = self:lower_events()[name:lower()]
     return exact and exact ~= name and self:event(exact) or nil
   end
@@ -248,8 +248,8 @@ function Pmu:event(name)
   end)
 end
 
--- The highest precise_ip that the PMU takes, as far as it says.
--- @treturn int 0 when it does not say
+-- The highest precise_ip that the PMU supports.
+-- @treturn int 0 if unknown
 function Pmu:max_precise()
   return tonumber(self:text("caps/max_precise") or "") or 0
 end
@@ -267,7 +267,7 @@ function Pmu:describe()
   return out
 end
 
--- The machine's own.
+-- The PMUs of this machine.
 pmu.here = pmu.new()
 
 return pmu

@@ -1,7 +1,7 @@
 -- Tracepoints: their ids and names in tracefs.
 --
--- Tracefs is mounted at /sys/kernel/tracing, in older setups under debugfs; it may be unmounted or root's alone.  An
--- object holds where to look, so that a test can look elsewhere; nothing is read before it is asked for.
+-- Tracefs is mounted at /sys/kernel/tracing, in older setups under debugfs. It may be unmounted, or only readable by root. The
+-- roots are a member of an object, so that a test can use others. Files are read when they are needed.
 --
 --     ROOT/events/GROUP/NAME/id     decimal, attr.config of PERF_TYPE_TRACEPOINT
 --     ROOT/available_events         GROUP:NAME, one a line
@@ -18,7 +18,7 @@ local REMEDY = {
   EACCES = "run as root, or let root remount it with mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing",
 }
 
--- An object that looks into these roots, first to last.
+-- An object that searches these roots in order.
 -- @tparam[opt] {string,...} roots
 function tracefs.new(roots)
   return setmetatable({roots = roots or {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}, ids = {}}, Tracefs)
@@ -42,7 +42,7 @@ end
 -- @string group
 -- @string name both without a slash
 -- @return[1] integer
--- @return[2] nil, message, code; and true as a fourth result when tracefs can be read and has no such tracepoint
+-- @return[2] nil, message, code; and true as a fourth result if tracefs can be read but has no such tracepoint
 function Tracefs:id(group, name)
   local key = group .. ":" .. name
   if self.ids[key] then return self.ids[key] end
@@ -60,7 +60,7 @@ function Tracefs:id(group, name)
   return nil, ("no tracepoint '%s' in %s/events"):format(key, root), "ENOENT", true
 end
 
--- All tracepoints that perf_event_open(2) takes.
+-- All tracepoints that perf_event_open(2) supports.
 -- @return[1] sorted array of "group:name"
 -- @return[2] nil, message, code
 function Tracefs:names()
@@ -80,7 +80,7 @@ function Tracefs:names()
   return out
 end
 
--- The machine's own.
+-- The tracefs of this machine.
 tracefs.here = tracefs.new()
 
 return tracefs

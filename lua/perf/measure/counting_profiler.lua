@@ -51,7 +51,7 @@ local function check(opts)
   return opts
 end
 
--- Errors that concern one event: the machine lacks it, or refuses it. Any other error would come with every event.
+-- Errors that concern one event: the machine lacks it or refuses it. Other errors would occur with every event.
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
 local function open_event(spec, attr, opts, fallback)
@@ -80,7 +80,7 @@ local function gather(kind, list, opts, fallback)
   local p = setmetatable({ kind = kind, missing = {}, groups = {} }, Profiler)
   local target = { pid = opts.pid, cpu = opts.cpu, cgroup = opts.cgroup, inherit = opts.inherit }
   local rows, slots, specs = {}, 0, {}
-  -- All names first: one that there is not raises, and then nothing is open.
+  -- Resolve all names first: an unknown one raises, before any event is open.
   for i, event in ipairs(list) do specs[i] = { names.resolve(event) } end
   for i, event in ipairs(list) do
     local spec, message, code = specs[i][1], specs[i][2], specs[i][3]
@@ -116,7 +116,7 @@ local function gather(kind, list, opts, fallback)
   return p
 end
 
--- The events asked for, or all of the profiler's.
+-- The requested events, or all of the profiler's.
 local function listed(opts, all)
   local list = opts.events
   if list == nil then return all(), true end
@@ -141,7 +141,7 @@ end
 
 local function all_cache() return require "perf.names.constructors".hardware_cache(nil, { "load", "store" }) end
 
--- A profiler of all events of a kind, or of those that the caller chose.
+-- A profiler of all events of a kind, or of those in option events.
 local function profiler(kind, all, opts)
   opts = check(opts)
   local list, fallback = listed(opts, all)

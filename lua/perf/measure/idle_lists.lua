@@ -2,16 +2,15 @@
 --
 -- A list is idle when no measurement of it runs, in any coroutine, and nothing holds it (perf.bench between its runs, a paused
 -- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
--- that an error ended is counted as running for ever. So if no list is idle by that count, the garbage collector decides: a
--- running measurement refers to its meter, from its stack or its span, and the caches of perf.measure drop their references
--- meanwhile.
+-- that an error ended stays in that count. So if no list is idle by the count, the garbage collector decides: a running
+-- measurement has a reference to its meter, on its stack or in its span, while the caches of perf.measure drop their references.
 local every = require "perf.base.pairs"
 
 local M = {}
 
 local weak_keys, weak_values, weak_both = { __mode = "k" }, { __mode = "v" }, { __mode = "kv" }
 
-local holders = setmetatable({}, weak_keys) -- by meter, which the copies of a set share: {holder = true}, if there ever was one
+local holders = setmetatable({}, weak_keys) -- meter, which the copies of a set share -> {holder = true}, if it ever had a holder
 
 -- Keep a list open even while nothing measures it: until `drop`, or until the holder is collected.
 -- @param set returned by perf.measure's `lookup`
@@ -21,7 +20,7 @@ function M.hold(set, holder)
   holders[set.meter], all[holder] = all, true
 end
 
--- The holder does not need it any more.
+-- The holder no longer needs the list.
 function M.drop(set, holder)
   local all = holders[set.meter]
   if all then all[holder] = nil end
@@ -32,7 +31,7 @@ local function is_held(set)
   return all ~= nil and next(all) ~= nil
 end
 
--- Remove a list from the caches of its thread; it is closed when nothing uses it any more.
+-- Remove a list from the caches of its thread; it is closed when nothing refers to it any more.
 local function forget(mine, key)
   local sets, order = mine.sets, mine.order
   local lists = sets[key].lists
@@ -54,7 +53,7 @@ local function close_groups(groups)
   for i = 1, #groups do groups[i]:close() end
 end
 
--- Close a list; callers that still have its set see `released`.
+-- Close a list. Its set, which callers may still have, gets `released`.
 -- @param mine {sets=, order=} of its thread
 -- @param key its key in both
 function M.close(mine, key)
@@ -72,7 +71,7 @@ end
 
 -- Close the idle list that was used least recently.
 -- @param threads array or map of {sets=, order=}
--- @param what the resource that it must take: a key of set.takes
+-- @param what the resource that the list must hold: a key of set.takes
 -- @return whether there was one
 function M.close_oldest(threads, what)
   local oldest, where, which

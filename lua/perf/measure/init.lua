@@ -18,7 +18,7 @@ local M = {}
 local begin, try, finish, thread_token = fast.begin, fast.try, fast.finish, fast.thread_token
 local measurer = fast.measurer
 
-local MOST_SETS = 64 -- lists kept open in one thread: a program that invents names must not run out of descriptors
+local MOST_SETS = 64 -- lists kept open in one thread: a program that generates names must not run out of descriptors
 
 local DEFAULT = {} -- the key of the default list
 local weak_keys = { __mode = "k" }
@@ -26,13 +26,13 @@ local weak_keys = { __mode = "k" }
 local by_thread, generation = {}, core.fork_generation()
 local current_token -- the thread that measured last
 local sets = {} -- its open lists: by text, by the table that was passed, and the default one
-local opened, many = {}, 0 -- by text, the default one by DEFAULT: what such a list was when it was last opened, in any thread
+local opened, many = {}, 0 -- text, or DEFAULT -> the set of that list when it was last opened, in any thread
 
 local function new_thread(token)
   local g = core.fork_generation()
   if g ~= generation then
-    -- The child of a fork: what the parent opened counts the parent. Dropped, not closed, since a measurement that the
-    -- fork happened in may still hold it.
+    -- In the child of a fork, the parent's events count the parent. They are dropped, not closed, since a measurement during
+    -- which the fork happened may still use them.
     by_thread, generation = {}, g
   end
   local mine = by_thread[token]
@@ -63,7 +63,7 @@ local function remember(key, set)
   local mine = by_thread[current_token]
   if #mine.order >= MOST_SETS and not idle_lists.close_oldest({ mine }, "any") then idle_lists.forget(mine, mine.order[1]) end
   local ok, err = pcall(record, mine, key, complete(set, key))
-  if not ok then -- out of memory: a set that is in only one of the two tables would never be closed
+  if not ok then -- out of memory; a set in only one of the two tables would never be closed
     sets[key] = nil
     error(err, 0)
   end
@@ -85,7 +85,7 @@ end
 
 local function bad_list(why) blame.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
 
--- A list that was opened before needs no look at what its names mean.
+-- Open a list that was opened before, without resolving its names.
 local function open_again(key)
   local set = opened[key] and meters.reopen(opened[key])
   return set and remember(key, set)
@@ -111,8 +111,7 @@ local function open_list(key, list)
   return note(key, set)
 end
 
--- Does an array still say what it said? Without a loop where it is short: one within the caller's would be compiled apart
--- from it.
+-- Whether an array is unchanged. There is no loop for short arrays: LuaJIT would compile it separately from a loop of the caller.
 local function same_items(items, list)
   if items[1] ~= list[1] or items[2] ~= list[2] or items[3] ~= list[3] or items[4] ~= list[4] or items[5] ~= list[5] then
     return false
@@ -123,7 +122,7 @@ local function same_items(items, list)
   return true
 end
 
--- And one event's attr?
+-- Whether one event's attr is unchanged.
 local function same_fields(a, b)
   for k, v in every(a) do
     if b[k] ~= v then return false end
@@ -134,8 +133,8 @@ local function same_fields(a, b)
   return true
 end
 
--- A table's set, as long as the table says what it said when it was first seen. (A field changed within an attr of an array
--- is not noticed: put another table in its place.)
+-- The set of a table, if the table has not changed since its first use. (A changed field of an attr within an array is not
+-- noticed: the caller must replace the attr by another table.)
 local function find_table(list)
   local known = sets[list]
   if known and known.fields and same_fields(known.fields, list) then return known end
@@ -160,7 +159,7 @@ local function find_table(list)
   return mine
 end
 
--- The set of a list that is open and is what it was, by one look-up and no call.
+-- The set of a list that is open and unchanged, by one look-up without a call.
 local function known_set(events)
   local set = sets[events]
   if set and not set.fields and (not set.items or same_items(set.items, events)) then return set end
@@ -170,7 +169,7 @@ local function open_any(events)
   local known = open_again(events)
   if known then return known end
   if type(events) == "string" then
-    -- A plain name is a list of itself: taking texts apart costs as much as finding out what a name means.
+    -- A plain name is a list of one: splitting the text would cost as much as resolving the name.
     return open_list(events, events:find "^[%w_:.-]+$" and { events } or kernel_group.events_of(events))
   end
   if events == DEFAULT then
@@ -194,7 +193,7 @@ function M.lookup(events)
   return watch.apart(open_any, events)
 end
 
--- The same for measuring, which raises. The code is at the end of the message, so that a caller can tell EACCES from ENOENT.
+-- The same for M.measure, which raises. The message ends with the code, so that a caller can tell EACCES from ENOENT.
 local function find(events)
   local set, message, code = M.lookup(events)
   if not set then error(("%s [%s]"):format(message, code), 0) end
@@ -207,7 +206,7 @@ local function call(fn, ...) return fn(...) end
 -- LuaJIT does not compile a call that passes all of them on.
 local function check_function(fn) fast.check_callable(fn, 2) end
 
--- The slow path of M.measure: a list that is not open in this thread, a callable object, a mistake.
+-- The slow path of M.measure: lists that are not open in this thread, callable objects, mistakes.
 function measure_slowly(first, ...)
   if blame.callable(first) then
     local set = find(DEFAULT)
@@ -221,7 +220,7 @@ function measure_slowly(first, ...)
   return finish(set.meter, begin(set.meter, set.layout, set.words), call(...))
 end
 
-blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
+blame.stands_for[measure_slowly] = "measure" -- M.measure calls it in tail position
 
 --- Count events while a function runs: what the function caused, without the system calls by which this measurement and those
 -- within it read.
@@ -234,15 +233,15 @@ blame.stands_for[measure_slowly] = "measure" -- which calls it in tail position
 -- @treturn Counts then the function's results
 -- @raise the function's error unchanged; and for an unknown event, or when the machine refuses one
 M.measure = measurer and function(first, ...)
-  -- Nothing here but look-ups: set.measure sees whether the set is this thread's, and whether there is a function. A function
-  -- is no key of `sets`, so what is found there is a list.
+  -- There are only look-ups here: set.measure checks that the set belongs to this thread, and the function. A function is never
+  -- a key of `sets`, so a key that is found is a list.
   local set = sets[first]
   if not set then
     set = sets[DEFAULT]
     if set then return set.measure(first, ...) end
   elseif not set.fields then
     local items = set.items
-    -- Most lists are short: a call less.
+    -- Most lists are short: this saves a call.
     if not items or items[1] == first[1] and items[2] == first[2] and items[3] == first[3] and items[4] == first[4]
       and items[5] == nil and first[5] == nil or same_items(items, first) then return set.measure(first, ...) end
   end
@@ -260,7 +259,7 @@ end or function(first, ...) -- the same by two calls
   return measure_slowly(first, ...)
 end
 
--- Close the lists that the calling thread has open; the next use opens them again.
+-- Close the open lists of the calling thread; the next use opens them again.
 function M._release()
   local mine = by_thread[current_token]
   while mine and mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end

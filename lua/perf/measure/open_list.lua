@@ -1,5 +1,5 @@
--- Opening what perf.measure reads: a list of events as few kernel groups as possible, one for each PMU, split again where the
--- counters do not suffice, so that every event gets its turn and those of one group are compared over the same instants.
+-- Opens a list of events for perf.measure as few kernel groups as possible: one for each PMU, split further if the counters do
+-- not suffice. So every event is counted for part of the time, and the events of one group are counted over the same instants.
 local core = require "perf.core"
 local counts = require "perf.counts"
 local idle = require "perf.event.idle"
@@ -11,7 +11,7 @@ local M = {}
 local HARDWARE = { "cycles", "instructions", "branches", "branch-misses", "cache-references", "cache-misses" }
 local SOFTWARE = { "task-clock", "page-faults", "context-switches", "cpu-migrations" }
 
--- Events of one key may share a kernel group: the software ones all together, a PMU's own among themselves.
+-- Events with the same key may share a kernel group: all software events, and the events of one PMU.
 local function group_key(attr)
   if not open.is_hardware(attr) then return "software" end
   local kind = attr.type
@@ -24,7 +24,7 @@ end
 
 local function open_member(spec, attr, leader)
   local a = open.copy(attr)
-  -- The leader waits until its group is complete. Linux 6.18 leaves a clock that joins a running group of another
+  -- The leader stays disabled until its group is complete. Linux 6.18 leaves a clock that joins a running group of another
   -- software PMU unscheduled until the next context switch: it would count nothing.
   a.read_format, a.disabled = kernel_group.format, leader == nil
   return open.attr(spec, a, { group = leader })
@@ -40,7 +40,7 @@ local function open_groups(parts, groups, most)
       ev = open_member(part.spec, part.attr, current[1].event)
     end
     if not ev then
-      -- It does not fit beside the others, or not at all: a group of its own tells.
+      -- Try a group of its own: it may only not fit beside the others.
       ev, message, code = open_member(part.spec, part.attr, nil)
       if not ev then return nil, message, code, part end
       current = {}
@@ -59,7 +59,7 @@ local function close_group(group)
   end
 end
 
--- Whether the counters hold a group when no other takes them: one like it is pinned, which gets them first or not at all.
+-- Whether the counters suffice for a group if no other group uses them: a pinned copy of it gets them first or not at all.
 local function fits(group)
   local trial, scan = {}, nil
   for i, part in ipairs(group) do
@@ -76,7 +76,7 @@ local function fits(group)
   return scan and scan[1] and scan.running_ns ~= 0
 end
 
--- A kernel may accept a group that its counters cannot hold together; it then never runs. Or others have them just now.
+-- Whether a group never runs. A kernel may accept a group for which its counters do not suffice. Or other groups use them now.
 local function starves(group)
   if #group < 2 or not open.is_hardware(group[1].attr) then return false end
   local leader = group[1].event
@@ -86,9 +86,9 @@ local function starves(group)
   return scan and scan[1] and scan.running_ns == 0 and scan.enabled_ns ~= 0 and not fits(group)
 end
 
--- Open all parts of one key as the fewest groups that run: with one event less where a group does not run, since it is
--- mostly one counter that the kernel did not reckon with (a watchdog's; Arm's drivers leave a disabled leader out), and then
--- with half as many. Appends to groups, also those of a failure.
+-- Open all parts of one key as the fewest groups that run. If a group does not run, try one event less, since the kernel has
+-- mostly not considered one counter (a watchdog's; Arm's drivers ignore a disabled leader), and then half as many. Appends to
+-- groups, after a failure too.
 local function open_running(parts, groups)
   local most, first = 128, #groups + 1
   while true do
@@ -107,8 +107,8 @@ local function open_running(parts, groups)
   end
 end
 
--- What core.reopen needs to open the same again; for the kernel's software events alone, since a hardware group is to be tried
--- each time, and a tracepoint's number may change.
+-- The arguments with which core.reopen opens the same groups again. Only for the kernel's software events, since a hardware group
+-- must be tried each time, and a tracepoint's number may change.
 local function plan_of(groups)
   local plan = { attrs = {}, sizes = {} }
   for g, group in ipairs(groups) do
@@ -134,7 +134,7 @@ local function taken(groups, source)
 end
 
 -- Open a list of events.
--- @param specs returned by names.resolve, in the order asked
+-- @param specs results of names.resolve, in the requested order
 -- @return {meter=, words=, layout=, groups=, takes=}; or nil, message, code, and nothing left open
 function M.open(specs)
   local keys, parts, groups, rows = {}, {}, {}, {}
@@ -172,8 +172,8 @@ function M.open(specs)
     members[g] = core.group(events)
     if open.source(events) == "hardware" then source = "hardware" end
   end
-  -- Software events were never enabled. A hardware group was, to see whether it gets counters at all; it is disabled between
-  -- measurements, so that it does not share the counters with other events.
+  -- Software events were never enabled. A hardware group was, to see whether it gets counters at all. It is disabled between
+  -- measurements, so that other events can use the counters.
   local meter = core.meter(members, source ~= "hardware", source == "hardware")
   meter:own() -- they count this thread
   return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
@@ -182,7 +182,7 @@ end
 
 local software_takes = { any = true }
 
--- Open a list that was opened before: in another thread, before a fork, before it was released.
+-- Open a list again that was opened in another thread, before a fork, or before its release.
 -- @param set returned by `open`, with a `plan`
 -- @return as `open`; nil if the kernel refuses it now
 function M.reopen(set)
@@ -244,7 +244,7 @@ function M.open_default()
   end
   for _, name in ipairs(HARDWARE) do
     local spec = probe(resolve(name))
-    if not spec and name == "cycles" then break end -- a machine that cannot count cycles counts none of them
+    if not spec and name == "cycles" then break end -- a machine that cannot count cycles counts no hardware event
     specs[#specs + 1] = spec
   end
   for _, name in ipairs(SOFTWARE) do

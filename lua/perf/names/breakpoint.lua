@@ -1,4 +1,4 @@
--- Breakpoints: attr fields of an address that is watched.
+-- Breakpoints: the attr fields to watch an address.
 
 local core = require "perf.core"
 local generic = require "perf.names.generic"
@@ -7,7 +7,7 @@ local breakpoint = {}
 
 local BITS = {r = 1, w = 2, x = 4}
 
--- How long an instruction's breakpoint is: a long, but on Arm an instruction.
+-- The length of an execution breakpoint: that of a long; on Arm, that of an instruction.
 local function execute_length()
   local _, machine = core.uname()
   return (machine:find("^aarch64") or machine:find("^arm") or not machine:find("64")) and 4 or 8
@@ -28,8 +28,8 @@ end
 
 -- The attr.
 -- @param addr 64-bit address
--- @int[opt] len bytes; 4, and for execution what the machine wants
--- @int[opt=3] bits as breakpoint.access returns
+-- @int[opt] len bytes; 4, and for execution the length that the machine needs
+-- @int[opt=3] bits the result of breakpoint.access
 function breakpoint.attr(addr, len, bits)
   bits = bits or 3
   return {type = generic.BREAKPOINT, config = 0, bp_addr = addr, bp_type = bits,

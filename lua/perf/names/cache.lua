@@ -1,4 +1,4 @@
--- Names of the generic cache events: CACHE[-OP][-RESULT], in any case and in every spelling that perf(1) takes.
+-- Names of the generic cache events: CACHE[-OP][-RESULT], in upper or lower case and in every spelling that perf(1) accepts.
 --
 --     L1-dcache-load-misses   =  l1d-read-miss   =  L1-data-load-misses
 --     LLC-loads               =  LLC  =  llc-refs
@@ -10,7 +10,7 @@ local every = require "perf.base.pairs"
 
 local cache = {}
 
--- Spellings by the kernel's symbol, besides the names of cache.def and the symbol itself.
+-- The kernel's symbol -> spellings, besides the names of cache.def and the symbol itself.
 local spellings = {
   cache = {
     L1D = {"l1-d", "l1d", "L1-data"}, L1I = {"l1-i", "l1i", "L1-instruction"}, LL = {"L2"},
@@ -20,7 +20,7 @@ local spellings = {
   result = {ACCESS = {"refs", "Reference", "ops"}, MISS = {"miss"}},
 }
 
-local tables -- {cache = {rows, by spelling}, ...}, made when first asked for
+local tables -- {cache = {rows, by spelling}, ...}, made at the first use
 
 local function index(rows, more)
   local by = {}
@@ -44,7 +44,7 @@ local function get()
   return tables
 end
 
--- The longest spelling that text begins with, up to its end or a dash: its row and what is left.
+-- The longest spelling that text begins with, up to its end or a dash: its row and the rest of the text.
 local function take(by, text)
   local best, rest
   for spelling, row in every(by) do
@@ -80,7 +80,7 @@ end
 -- @string text
 -- @return[1] config and a description
 -- @return[2] nil
--- @return[3] nil and a reason, when the name is one but the cache has no such operation
+-- @return[3] nil and a reason, if the name is valid but the cache has no such operation
 function cache.parse(text)
   local t = get()
   local c, rest = take(t.cache.by, text:lower())
@@ -102,7 +102,7 @@ function cache.parse(text)
   return c.value + op.value * 256 + result.value * 65536, describe(c, op, result)
 end
 
--- Every valid combination, in the kernel's order.
+-- All valid combinations, in the kernel's order.
 -- @tparam[opt] {row,...} caches
 -- @tparam[opt] {row,...} ops
 -- @tparam[opt] {row,...} results

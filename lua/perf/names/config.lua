@@ -1,8 +1,8 @@
--- Terms into attr fields, by what a PMU's sysfs directory says of them.
+-- Converts terms to attr fields, by a PMU's sysfs directory.
 --
--- A term is, in this order: the name of one of the PMU's events (it stands for that event's own terms, which those
--- beside it override), a term that every PMU takes, one of the PMU's format files, rNNN, or on a core PMU the name of
--- a generic event.  The bits of all are put together at the end, so that overriding one leaves nothing of it behind.
+-- A term is looked up as, in this order: the name of one of the PMU's events (it stands for that event's terms, which the other
+-- terms override), a term that every PMU accepts, one of the PMU's format files, rNNN, or on a core PMU the name of a generic
+-- event. All bits are combined at the end, so that an overridden term leaves no bits behind.
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -23,7 +23,7 @@ local function unknown(pmu, term, fail)
     suggest.hint(term.key, near))
 end
 
--- The PMU's event that a term names: alone, or as perf(1) takes it too, with the value 1 where no format has the name.
+-- The PMU's event that a term names. Like perf(1), accepts the value 1 too if no format has the name.
 local function event_of(pmu, term)
   if terms.common[term.key] then return nil end
   if not term.value or term.value == "1" and not pmu:format(term.key) then return pmu:event(term.key) end
@@ -32,7 +32,7 @@ end
 local Builder = {}
 Builder.__index = Builder
 
--- A term of the PMU's own, its value kept until all are known.
+-- Set a term of the PMU. Its value is kept until all terms are known.
 function Builder:set(term, format)
   local v = terms.number(term, self.fail)
   if not u64.fits(v, format.width) then
@@ -96,14 +96,14 @@ end
 
 -- The attr fields of an event of one PMU.
 -- @tparam Pmu pmu
--- @tparam table list what terms.parse returned
+-- @tparam table list the result of terms.parse
 -- @func fail fail(at, format, ...) raises
 -- @func generic generic(pmu, name): {type=, config=, unit=} of a generic event that the PMU counts, or nil
 -- @return attr
--- @return {label=, unit=, scale=, per_pkg=, snapshot=, description=} of what the terms and the event say
+-- @return {label=, unit=, scale=, per_pkg=, snapshot=, description=} from the terms and the event
 function config.build(pmu, list, fail, generic)
   local self = setmetatable({pmu = pmu, fail = fail, generic = generic, fields = {}, values = {}, wanted = {}}, Builder)
-  -- The event first, whatever its place: what stands beside it overrides it.
+  -- Apply the event's terms first, wherever it is: the other terms override them.
   local others = {}
   for _, term in ipairs(list) do
     local found = event_of(pmu, term)

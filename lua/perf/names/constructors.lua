@@ -38,7 +38,7 @@ local function optional(value, wanted, arg)
   return value
 end
 
--- The named arguments of a table: which there are, of what type.
+-- Check the named arguments in a table: their names and types.
 local function check_options(t, known)
   check(t, "table", 1)
   for key, value in every(t) do
@@ -129,7 +129,7 @@ end
 -- @treturn {string,...} "group:name" @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 function events.tracepoints(pattern)
   optional(pattern, "string", 1)
-  list.check(pattern) -- report a mistake even if there is no tracefs
+  list.check(pattern) -- so that a mistake raises even without tracefs
   local all, message, code = tracefs.here:names()
   if not all then return nil, message, code end
   return setmetatable(list.select(all, pattern), Lines)
@@ -137,7 +137,7 @@ end
 
 -- Probes --------------------------------------------------------------------------------------------------------------
 
--- An event of the kprobe or uprobe PMU; fields are attr fields but for those that it lacks the place of.
+-- An event of the kprobe or uprobe PMU. fields: attr fields, which need not include the probe's place.
 local function probe(kind, label, fields, terms)
   local owner, message, code = pmu.here:get(kind)
   if not owner then
@@ -235,12 +235,12 @@ local function attrs_of(all)
   return setmetatable(out, Lines)
 end
 
--- One name or value, or an array of them, as rows.
+-- Convert one name or value, or an array of them, to rows.
 local function rows_of(what, given, arg)
   if given == nil then return nil end
   local out = {}
   local all = type(given) == "table" and given or {given}
-  local stray, hole = lists.flaw(all)
+  local stray, hole = lists.invalid_item(all)
   if stray ~= nil then blame.raise(("an array expected, got the key '%s'"):format(tostring(stray)), arg) end
   if hole or not all[1] then blame.raise(("nil at [%d]"):format(hole or 1), arg) end
   for _, key in ipairs(all) do

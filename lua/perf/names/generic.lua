@@ -1,4 +1,4 @@
--- Events that have a name without any PMU or file: hardware, software, cache, rNNN, TYPE:CONFIG.
+-- Events whose names need no PMU and no file: hardware, software, cache, rNNN, TYPE:CONFIG.
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -11,7 +11,7 @@ generic.HARDWARE, generic.SOFTWARE, generic.TRACEPOINT, generic.HW_CACHE, generi
 
 local KINDS = {{"hardware", generic.HARDWARE}, {"software", generic.SOFTWARE}}
 
-local defs, by_name -- core.defs's tables; lower-case name or alias -> event: made when first asked for
+local defs, by_name -- the tables of core.defs; lower-case name or alias -> event: made at the first use
 
 local function index()
   if not by_name then
@@ -28,7 +28,7 @@ local function index()
 end
 
 -- A hardware, software or cache event.
--- @string text its name, in any case
+-- @string text its name, in upper or lower case
 -- @return[1] {kind=, type=, config=, unit=, description=}
 -- @return[2] nil
 -- @return[3] nil and why a cache has no such operation
@@ -62,7 +62,7 @@ function generic.numeric(text)
   return {kind = "raw", type = kind, config = config}
 end
 
--- All names, in no order.
+-- All names, in any order.
 -- @return array
 function generic.names()
   local out = {}
@@ -71,7 +71,7 @@ function generic.names()
   return out
 end
 
--- The name of an attr that carries none, as perf(1) would print it.
+-- The name of an attr that has no label, as perf(1) would print it.
 -- @tparam table attr attr fields
 function generic.describe(attr)
   defs = defs or core.defs()

@@ -1,17 +1,17 @@
--- Events as a caller gives them, names and tables, into attr fields.
+-- Resolves events given by callers, as names or tables, to attr fields.
 --
 -- A resolved event is
 --
 --     {label=, kind=, unit=, scale=, description=, attrs={attr, ...}, pmus={name, ...}, cpumask=,
 --      per_pkg=, snapshot=, weak=, bpf=}
 --
--- More than one attr when the same event is on several PMUs (the core types of a hybrid CPU, the boxes of an uncore
--- family), to be added up; pmus names them where a PMU was looked up.  Attrs are plain tables of attr fields.
+-- It has several attrs if the event is on several PMUs (the core types of a hybrid CPU, the boxes of an uncore family), whose
+-- counts are to be added up. pmus has the PMUs' names, if a PMU was looked up. Attrs are plain tables of attr fields.
 --
--- perf.attr and its like return one attr with a metatable that remembers the rest, so that it is a table of attr fields
--- to the eye and still opens on every PMU it belongs to.
+-- perf.attr and similar functions return one attr, with a metatable that holds the rest: it looks like a plain table of attr
+-- fields, and still opens on every PMU of the event.
 --
--- A mistake raises at the line that called the public function; what the machine lacks (tracefs, a PMU) returns
+-- A mistake raises at the line that called the public function. If the machine lacks something (tracefs, a PMU), functions return
 -- nil, message, code.
 
 local core = require "perf.core"
@@ -38,16 +38,16 @@ function names.new(pmus, tracepoints)
   return setmetatable({pmus = pmus, tracefs = tracepoints, parser = parser.new(pmus, tracepoints)}, Names)
 end
 
--- Keys of a table that are no attr fields: what they must be.
-local OURS = {event = "string or table", modifiers = "string", label = "string", unit = "string", scale = "number"}
+-- Keys of an event's table that are not attr fields -> their types.
+local OWN_KEYS = {event = "string or table", modifiers = "string", label = "string", unit = "string", scale = "number"}
 
--- Fields that share their place in the attr: giving one takes the other's away.
-local RIVALS = {
+-- Fields that share bytes of the attr: setting one removes the other.
+local SHARED = {
   sample_period = "sample_freq", sample_freq = "sample_period",
   wakeup_events = "wakeup_watermark", wakeup_watermark = "wakeup_events",
 }
 
-local fields, types -- attr fields and what they hold, types' numbers, by name; made when first asked for
+local fields, types -- name -> attr field, name -> number of a type; made at the first use
 
 local function attr_fields()
   if not fields then
@@ -61,7 +61,7 @@ end
 
 local function check_keys(spec)
   for key, value in every(spec) do
-    local wanted = OURS[key]
+    local wanted = OWN_KEYS[key]
     if wanted then
       if not wanted:find(type(value), 1, true) then
         blame.raisef("field '%s': %s expected, got %s", key, wanted, type(value))
@@ -71,13 +71,13 @@ local function check_keys(spec)
     elseif not attr_fields()[key] then
       local known = {}
       for name in every(fields) do known[#known + 1] = name end
-      for name in every(OURS) do known[#known + 1] = name end
+      for name in every(OWN_KEYS) do known[#known + 1] = name end
       blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), known))
     end
   end
-  for key, rival in every(RIVALS) do
-    if spec[key] and spec[rival] then
-      local first, second = key, rival
+  for key, other in every(SHARED) do
+    if spec[key] and spec[other] then
+      local first, second = key, other
       if first > second then first, second = second, first end
       blame.raisef("fields '%s' and '%s' exclude each other", first, second)
     end
@@ -86,8 +86,8 @@ end
 
 local tointeger = math.tointeger or function() end
 
--- Whoever looks at a resolved attr sees one form: a type given by name is a number afterwards, a bit given as 0 or 1 a boolean,
--- and on Lua 5.3 and later a whole number an integer.
+-- Bring an attr into a uniform form: a type given by name becomes a number, a bit given as 0 or 1 a boolean, and on Lua 5.3 and
+-- later a whole number an integer.
 local function one_form(attr)
   local kinds, numbers = attr_fields()
   attr.type = numbers[attr.type] or attr.type
@@ -100,7 +100,7 @@ local function one_form(attr)
   end
 end
 
--- Types and ranges are the binding's to judge: it knows the fields.
+-- Let the binding check types and ranges: it has the table of fields.
 local function check_values(attr)
   local ok, why = pcall(core.pack, attr)
   if not ok then blame.raise(tostring(why):match("%((.*)%)$") or tostring(why)) end
@@ -119,7 +119,7 @@ local function copy_event(found)
   return out
 end
 
--- What perf.attr made: the event behind the table, with what was changed in the table since.
+-- The event behind a table made by perf.attr, with the changes made to the table since.
 local function behind(spec)
   local meta = getmetatable(spec)
   local event = type(meta) == "table" and meta.event
@@ -144,7 +144,7 @@ function Names:base(spec)
     if spec.type == nil then blame.raise("the table has neither event nor type") end
     return {kind = "attr", attrs = {{config = 0}}}, spec
   end
-  -- Only what differs from the attr it was made with: the PMUs' own types and configs stay.
+  -- Only the fields that differ from its first attr: the PMUs' own types and configs stay.
   local changed, first = {}, getmetatable(spec).event.attrs[1]
   for key, value in every(spec) do
     if first[key] ~= value then changed[key] = value end
@@ -161,7 +161,7 @@ function Names:table(spec)
     local at, wrong = modifiers.check(spec.modifiers)
     if at then blame.raise("field 'modifiers': " .. wrong:gsub("@@", "")) end
   end
-  local another = false -- than the event that was named
+  local another = false -- whether it is now another event than the named one
   for i, attr in ipairs(found.attrs) do
     local was = copy(attr)
     if spec.modifiers then
@@ -171,8 +171,8 @@ function Names:table(spec)
       found.weak, found.bpf = found.weak or marks.weak, found.bpf or marks.bpf
     end
     for field, value in every(overrides) do
-      if not OURS[field] then
-        if RIVALS[field] then attr[RIVALS[field]] = nil end
+      if not OWN_KEYS[field] then
+        if SHARED[field] then attr[SHARED[field]] = nil end
         attr[field] = value
       end
     end

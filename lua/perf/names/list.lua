@@ -1,4 +1,4 @@
--- What can be named: events, PMUs, tracepoints, as tables that print well.
+-- Lists of everything that has a name: events, PMUs, tracepoints, as tables that print well.
 --
 -- A pattern is part of a name; with * or ? it is a glob over the whole name; with ^, $, % or [ a Lua pattern.  The name
 -- of a kind (hardware, software, cache, pmu, tracepoint, raw, breakpoint) also stands for all of that kind.  Case does
@@ -15,7 +15,7 @@ local tracefs = require "perf.kernel.tracefs"
 
 local list = {}
 
--- A function(name) by a pattern.
+-- A function that matches a name against the pattern.
 local function matcher(pattern)
   if not pattern then return function() return true end end
   local lower = pattern:lower()
@@ -27,11 +27,11 @@ local function matcher(pattern)
   return function(name) return files.matches(name:lower(), lower) end
 end
 
--- Raise unless the pattern can be used.
+-- Raise if the pattern is invalid.
 -- @string[opt] pattern
 function list.check(pattern) matcher(pattern) end
 
--- The names that a pattern selects.
+-- The names that match a pattern.
 -- @tparam {string,...} all
 -- @string[opt] pattern
 function list.select(all, pattern)
@@ -74,7 +74,7 @@ local function pmu_events(pmus, add)
   end
 end
 
--- How to write what has no list: rNNN, terms of each PMU, addresses.
+-- Rows that show the syntax of events that cannot be listed: rNNN, terms of each PMU, addresses.
 local function descriptors(pmus, add)
   add{name = "rNNN", kind = "raw", description = "Raw event of the CPU, NNN in hexadecimal"}
   local seen = {}
@@ -115,11 +115,11 @@ function list.of(pmus, tracepoints, pattern)
   return out
 end
 
--- Events that can be named.  Whether this machine counts one is what perf.supported and perf.open say.
+-- The events that have a name. perf.supported and perf.open tell whether this machine counts one.
 -- @string[opt] pattern see above
 -- @return array of {name=, kind=, pmu=, description=, unit=, scale=, alias=}; kind is "hardware", "software", "cache",
--- "pmu", "tracepoint", or for what shows how a name is written "raw" or "breakpoint"; prints as a table.  Tracepoints are
--- left out where tracefs cannot be read: perf.tracepoints says why.
+-- "pmu", "tracepoint", or "raw" and "breakpoint" for rows that show a syntax; prints as a table. Tracepoints are left out if
+-- tracefs cannot be read: perf.tracepoints gives the reason.
 function list.list(pattern)
   return list.of(pmu.here, tracefs.here, pattern)
 end

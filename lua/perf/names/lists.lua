@@ -13,13 +13,13 @@ end
 -- Split a list at the commas that are outside of slashes, braces and quotes.
 -- @string list
 -- @return array of strings, trimmed; a group stays one string with its braces and modifiers
--- @raise for an empty name, or a brace or slash that has no second
+-- @raise for an empty name, or an unpaired brace or slash
 function lists.split(list)
   local out, from, brace, slash, quote = {}, 1, nil, nil, nil
   local i, n = 1, #list
   while i <= n + 1 do
     local c = list:sub(i, i)
-    -- The slash of mem:ADDRESS/LENGTH has no second.
+    -- mem:ADDRESS/LENGTH has only one slash.
     local length = c == "m" and not slash and list:match("^mem:%w+/%d%w*()", i)
     if length and trim(list:sub(from, i - 1)):match("^{?$") then
       i = length - 1
@@ -47,7 +47,7 @@ function lists.split(list)
   return out
 end
 
--- The groups of a list: an event that stands alone is a group of one.
+-- The groups of a list: a single event is a group of one.
 -- @string list
 -- @return array of groups, each an array of specs for resolve: strings, or {event=, modifiers=} where the group has
 -- modifiers of its own; a group in braces has braces = true
@@ -71,10 +71,10 @@ function lists.expand(list)
   return out
 end
 
--- What keeps a table from being an array: a key that is no position, or a hole, which `#` and ipairs would cut it at.
+-- Check that a table is an array: it has no key that is not a position, and no hole, at which ipairs would stop.
 -- @tparam table list
--- @return nil when nothing does; a key; or nil, the first position without a value
-function lists.flaw(list)
+-- @return nil if it is an array; an invalid key; or nil, the first position without a value
+function lists.invalid_item(list)
   local last = 0
   for key in every(list) do
     if type(key) ~= "number" then return key end
@@ -85,11 +85,11 @@ function lists.flaw(list)
   end
 end
 
--- What keeps a table from being a list of events.
+-- Check that a table is a list of events.
 -- @tparam table list
--- @return nil when nothing does, else what is wrong
+-- @return nil if it is one, otherwise what is wrong
 function lists.wrong(list)
-  local key, hole = lists.flaw(list)
+  local key, hole = lists.invalid_item(list)
   if key ~= nil then return ("unknown field '%s' in a list of events"):format(tostring(key)) end
   return hole and ("event %d of the list is nil"):format(hole)
 end

@@ -1,27 +1,27 @@
--- Event modifiers: the letters after an event's last colon, as perf(1) reads them.
+-- Event modifiers: the letters after an event's last colon, with perf(1)'s meaning.
 --
 --     u k h   count user space, the kernel, the hypervisor: naming some excludes the others
 --     G H     count guests, the host: naming one excludes the other
 --     I       not while the CPU idles
---     p pp ppp  precise_ip 1, 2, 3;  P  the highest that the PMU says it takes
---     D e     pinned to its counter, alone on its PMU: of a group's leader only
+--     p pp ppp  precise_ip 1, 2, 3;  P  the highest that the PMU supports
+--     D e     pinned to its counter, alone on its PMU: only for a group's leader
 --     S       samples carry the group's counts
---     W b     weak group, BPF counter: not attr fields; they are marks on the resolved event
+--     W b     weak group, BPF counter: not attr fields, but marks on the resolved event
 --
--- A group's modifier is added to those of its members, which then read as if written after their own.
+-- The modifiers of a group are appended to those of its members.
 local every = require "perf.base.pairs"
 
 local modifiers = {}
 
 modifiers.letters = "ukhGHIpPDeSWb"
 
--- The first to be named excludes all others, each to be named is counted again.
+-- Naming the first excludes all others; each further name includes that level again.
 local LEVELS = {u = "exclude_user", k = "exclude_kernel", h = "exclude_hv"}
 local WORLDS = {G = "exclude_guest", H = "exclude_host"}
 
--- What is wrong with the letters of one event or group.
+-- Check the letters of one event or group.
 -- @string text
--- @return[1] nil when nothing is
+-- @return[1] nil if they are valid
 -- @return[2] the index of the letter and a message
 function modifiers.check(text)
   local i = text:find("[^" .. modifiers.letters .. "]")
@@ -47,10 +47,10 @@ local function only(attr, text, fields)
   end
 end
 
--- Set what the letters mean.
+-- Apply the letters to an attr.
 -- @tparam table attr attr fields, changed
 -- @string text only letters of modifiers.letters
--- @int[opt=0] max_precise what P stands for
+-- @int[opt=0] max_precise the value for P
 -- @return[1] marks: {weak=true or nil, bpf=true or nil}
 -- @return[2] nil and what is wrong
 function modifiers.apply(attr, text, max_precise)
@@ -71,7 +71,7 @@ function modifiers.apply(attr, text, max_precise)
   return {weak = text:find("W", 1, true) and true or nil, bpf = text:find("b", 1, true) and true or nil}
 end
 
--- The letters of a group's modifier that its members other than the leader take.
+-- The letters of a group's modifiers that apply to its members other than the leader.
 -- @string text
 function modifiers.of_member(text)
   return (text:gsub("[De]", ""))

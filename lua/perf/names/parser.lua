@@ -1,10 +1,10 @@
--- The text of an event into attr fields.
+-- Parses the text of an event into attr fields.
 --
 --     HEAD [/TERM,TERM.../] [:]MODIFIERS
 --
 -- HEAD is a hardware, software or cache event, rNNN, TYPE:CONFIG, GROUP:TRACEPOINT, mem:ADDRESS[/LENGTH][:rwx], a PMU
--- or an event that a PMU's sysfs directory lists.  The order of looking is from what needs no file to what does: tables,
--- then sysfs, then tracefs, then libpfm4.
+-- or an event that a PMU's sysfs directory lists. The cheapest sources are tried first: tables, then sysfs, then tracefs, then
+-- libpfm4.
 
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -31,7 +31,7 @@ function parser.new(pmus, tracefs)
   return setmetatable({pmus = pmus, tracefs = tracefs}, Parser)
 end
 
--- fail(at, format, ...): raise "TEXT: MESSAGE at character N"; "@@" in format is where the position goes.
+-- Returns fail(at, format, ...), which raises "TEXT: MESSAGE at character N"; "@@" in format is replaced by the position.
 local function failure(text)
   return function(at, format, ...)
     local where = at and (" at character %d"):format(at) or ""
@@ -40,7 +40,7 @@ local function failure(text)
   end
 end
 
--- On a hybrid CPU a generic event is one of each core PMU, named in the high half of config.
+-- On a hybrid CPU a generic event is one event for each core PMU, whose type is in the high half of config.
 local function extended(event, owner)
   return {type = event.type, config = core.u64(core.halves(event.config), owner.type)}
 end
@@ -62,7 +62,7 @@ function Parser:from_generic(event)
   return found
 end
 
--- The generic events that may stand between a PMU's slashes.
+-- The generic events that are allowed between a PMU's slashes.
 function Parser:generic_of(owner, name)
   local event = generic.find(name)
   if not event then return nil end
@@ -73,7 +73,7 @@ function Parser:generic_of(owner, name)
   return {type = attr.type, config = attr.config, unit = event.unit, description = event.description}
 end
 
--- One event of each of some PMUs.
+-- Build one event for each of several PMUs.
 function Parser:from_pmus(owners, list, fail)
   local found = {kind = "pmu", attrs = {}, owners = owners}
   for i, owner in ipairs(owners) do
@@ -86,7 +86,7 @@ function Parser:from_pmus(owners, list, fail)
   return found
 end
 
--- Terms after an event that is not a PMU's.
+-- Apply terms to an event that belongs to no PMU.
 local function with_common(found, list, fail)
   local fields = {}
   for _, term in ipairs(list) do
@@ -132,7 +132,7 @@ function Parser:all(text)
   return out
 end
 
--- What libpfm4 knows, where it is installed.
+-- An event from libpfm4, if that is installed.
 local function from_pfm(text)
   local ok, pfm = pcall(require, "perf.names.pfm")
   if not ok or type(pfm) ~= "table" then return nil end
@@ -140,7 +140,7 @@ local function from_pfm(text)
   return attr and {kind = "pfm", attrs = {attr}}
 end
 
--- What perf(1) lists as its own events, and what has their values here.
+-- perf(1)'s own events, and what to use instead.
 local TOOL_EVENTS = {duration_time = "the wall_ns of Counts", user_time = "task-clock", system_time = "task-clock"}
 
 function Parser:unknown(text)
@@ -151,7 +151,7 @@ function Parser:unknown(text)
   fail(nil, "unknown event%s", suggest.hint(text, self:all(text)))
 end
 
--- A head without slashes and modifiers; nil when it is none, nil and a reason when it is a bad one.
+-- Parse a head without slashes and modifiers; nil if it is not one, nil and a reason if it is invalid.
 function Parser:head(text)
   local event, why = generic.find(text)
   if not event and not why then event, why = generic.numeric(text) end
@@ -163,14 +163,14 @@ function Parser:head(text)
   end
 end
 
--- group:name; the second result is a message when tracefs refuses.
+-- Look up group:name; the second result is a message if tracefs cannot be read.
 function Parser:tracepoint(group, name)
   local id, message, code, unknown = self.tracefs:id(group, name)
   if not id then return nil, message, code, unknown end
   return {kind = "tracepoint", attrs = {{type = generic.TRACEPOINT, config = id}}}
 end
 
--- GROUP:NAME, with or without modifiers after another colon.
+-- Parse GROUP:NAME, with or without modifiers after another colon.
 function Parser:colons(text, fail)
   local group, name, at, letters = text:match("^([^:]+):([^:]+):?()([^:]*)$")
   if not group then return nil end
@@ -182,7 +182,7 @@ function Parser:colons(text, fail)
   return nil, message, code, unknown
 end
 
--- A text without slashes.
+-- Parse a text without slashes.
 function Parser:plain(text, fail)
   local found, why = self:head(text)
   if why then fail(nil, "%s", why) end
@@ -201,7 +201,7 @@ function Parser:plain(text, fail)
   self:unknown(text)
 end
 
--- mem:ADDRESS[/LENGTH][:ACCESS]: the event and where the text goes on.
+-- Parse mem:ADDRESS[/LENGTH][:ACCESS]: the event and the position behind it.
 local function memory(text, fail)
   local address, at = text:match("^mem:([%w]*)()")
   local addr, why = u64.parse(address)
@@ -223,7 +223,7 @@ local function memory(text, fail)
   return {kind = "breakpoint", attrs = {breakpoint.attr(addr, len, bits)}}, at
 end
 
--- The list of terms between slashes from `at` on, and where the text goes on.
+-- Parse the terms between slashes from `at` on: the list and the position behind it.
 local function slashes(text, at, fail)
   local quoted = false
   for i = at + 1, #text do
@@ -234,7 +234,7 @@ local function slashes(text, at, fail)
   fail(at, "no second '/' for the one@@")
 end
 
--- What may follow: nothing, :modifiers, or after a slash also modifiers.
+-- Parse the rest: nothing, :modifiers, or after a slash also modifiers without a colon.
 local function tail(found, text, at, fail)
   local letters_at = text:match("^:()", at) or at
   if at > 1 and letters_at == at and at <= #text and text:sub(at - 1, at - 1) ~= "/" then
@@ -243,7 +243,7 @@ local function tail(found, text, at, fail)
   return apply_modifiers(found, text:sub(letters_at), letters_at, fail)
 end
 
--- HEAD/TERMS/
+-- Parse HEAD/TERMS/.
 function Parser:with_terms(text, at, fail)
   local head = text:sub(1, at - 1)
   local list, after = slashes(text, at, fail)
@@ -268,7 +268,7 @@ function Parser:with_terms(text, at, fail)
   return self:from_pmus(owners, list, fail), after
 end
 
--- mem:... with terms or without
+-- Parse mem:... with or without terms.
 local function watched(text, fail)
   local found, at = memory(text, fail)
   if not text:find("^/", at) then return found, at end
@@ -276,7 +276,7 @@ local function watched(text, fail)
   return with_common(found, list, fail), after
 end
 
--- Owners are objects of sysfs; what goes out is plain.
+-- The result must be plain tables, without the objects for PMUs.
 local function finish(found, text)
   local owners = found.owners
   found.owners = nil
@@ -295,7 +295,7 @@ end
 -- @string text
 -- @return[1] the resolved event
 -- @return[2] nil, message, code
--- @raise for what is no event
+-- @raise if the text is not an event
 function Parser:parse(text)
   local fail = failure(text)
   if text == "" then blame.raise("empty event name") end

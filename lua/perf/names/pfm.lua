@@ -17,7 +17,7 @@ local M = { available = true, version = ext.version }
 
 local NOTFOUND, UMASK, ATTR, ATTR_VAL = -4, -6, -8, -9
 
--- Asked once: libpfm4 looks for the machine's PMUs when it starts.
+-- Whether libpfm4 supports this machine; it detects PMUs only when it is initialized.
 local here
 local function present()
   if here then return here end
@@ -38,7 +38,7 @@ local function names_of(rows, field)
   return table.concat(out, ", ")
 end
 
--- The names of events with and without their PMU; libpfm4's tables do not change.
+-- The set of all names of events, with and without their PMU; libpfm4's tables do not change.
 local all
 local function known()
   if all then return all end
@@ -52,7 +52,7 @@ local function known()
   return all
 end
 
--- What to do about it, to follow libpfm4's own words.
+-- A remedy, to be appended to libpfm4's own message.
 local function hint(name, number)
   -- "pmu::EVENT:REST" -> "pmu::EVENT"
   local pmu, event = name:match "^(.-)::([^:]+)"
@@ -86,7 +86,7 @@ function M.encode(name)
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end
 
--- The attr fields of an event, or nil: encode for who has words of his own for what is not known.
+-- Like encode, but returns just nil on failure, for callers that have their own error message.
 -- @string name
 function M.find(name)
   return (ext.encode(name))

@@ -1,4 +1,4 @@
--- The terms between an event's slashes, and those of them that every PMU takes.
+-- Parses the terms between an event's slashes; has the terms that every PMU accepts.
 --
 --     cpu/event=0x3c,umask=1,edge,name='slow loads',period=1000/
 
@@ -8,7 +8,7 @@ local u64 = require "perf.base.u64"
 local terms = {}
 
 -- Split a list of terms.
--- @string body what stands between the slashes
+-- @string body the text between the slashes
 -- @int at the index of its first character in the whole text
 -- @func fail fail(at, format, ...) raises
 -- @return array of {key=, value=string or nil, at=index of the key, value_at=}
@@ -40,7 +40,7 @@ end
 -- The number of a term; one without a value is 1.
 -- @tparam table term
 -- @func fail
--- @param[opt] most the largest it may be
+-- @param[opt] most the largest valid number
 function terms.number(term, fail, most)
   if not term.value then return 1 end
   local v, why = u64.parse(term.value)

@@ -1,4 +1,4 @@
--- Values from one Lua state to another, by copy, as text:
+-- Copies values from one Lua state to another, as text:
 --
 --     n t f                 nil, true, false
 --     iDIGITS;  dNUMBER;    an integer; any other number
@@ -8,8 +8,8 @@
 --     lDIGITS; uDIGITS;     LuaJIT's int64_t and uint64_t
 --     C TABLE               Counts
 --
--- What has no copy is refused, with the way to it: a function with upvalues or globals of its own (they would be others there), a
--- C function, a userdata, a coroutine, a table with a metatable.
+-- Other values are refused, with a message that tells where they are: functions with upvalues or with globals of their own (these
+-- would differ in the other state), C functions, userdata, coroutines, tables with a metatable.
 local counts = require "perf.counts"
 local every = require "perf.base.pairs"
 
@@ -21,8 +21,8 @@ local globals = _G
 
 local function refuse(what) error({ refused = what }, 0) end
 
--- In the other thread a function finds the globals, so it must do so here: at first hand, or through a table that holds nothing
--- that the function names.
+-- Whether an environment is the globals, which the function will have in the other thread: _G itself, or a table that looks names
+-- up in _G and holds no name that the function uses.
 local function is_globals(env, fn)
   if env == globals then return true end
   if type(env) ~= "table" or env._G ~= globals then return false end
@@ -39,8 +39,8 @@ local function is_globals(env, fn)
   return true
 end
 
--- The one upvalue that can be taken along is _ENV, which a stripped function has without a name: loaded there, the first upvalue
--- is the globals there. (Lua 5.1 and LuaJIT have no such upvalue, but an environment.)
+-- The only upvalue that can be copied is _ENV, which has no name in a stripped function: when the function is loaded in the other
+-- state, its first upvalue is set to the globals there. (In Lua 5.1 and LuaJIT a function has an environment instead.)
 local env_of = rawget(_G, "getfenv")
 local function check_upvalues(fn)
   local i, name, value = 1, debug.getupvalue(fn, 1)
@@ -65,18 +65,18 @@ local function dump(fn)
   return code
 end
 
--- Tables of the library that are only data, by their metatables.
+-- The library's tables that are plain data, by their metatables.
 local class_of = { e = counts.Entry, m = counts.Metrics }
 local tag_of = {}
 for tag, class in every(class_of) do tag_of[class] = tag end
 
--- What is under way: the text so far; the numbers of the tables that began; and the tables that have not ended, outermost first,
--- in arrays and not by recursion, so that a list may be as long as memory allows. keys[depth] is the key that the one there is
--- at, and at_key[depth] whether that goes out just now, or its value.
+-- The state of writing: the text so far; the numbers of the tables that were begun; and the open tables, outermost first. They
+-- are in arrays, without recursion, so that a linked list may be as long as memory allows. keys[depth] is the current key of a
+-- table, and at_key[depth] whether the key is written now, or its value.
 local function writer() return { out = {}, seen = {}, n = 0, depth = 0, tables = {}, keys = {}, at_key = {} } end
 
--- The way to what is written now, made when it is asked for: at each node of a list it would be as long as the list so far.
-local FEW = 10 -- steps told at each end
+-- The path to the current value, only made for a message: at each node of a linked list it would be as long as the list so far.
+local FEW = 10 -- steps shown at each end
 local function path(w, root)
   local steps = { root }
   for depth = 1, w.depth do
@@ -104,7 +104,7 @@ local function begin(w, v)
   return mt and tag_of[mt] or "T"
 end
 
--- The text of a value, or of how it begins.
+-- The text of a value, or of a table's beginning.
 local function text_of(w, v)
   local kind = type(v)
   if kind == "nil" then return "n" end
@@ -154,7 +154,7 @@ local function encode(w, v)
 end
 
 -- Values as text.
--- @string what what they are, for messages: "argument"
+-- @string what a word for messages: "argument"
 -- @int n how many
 -- @param ... the values
 -- @return text; or nil, message
@@ -185,7 +185,7 @@ local function big(digits, unsigned)
   return negative and -v or v
 end
 
--- A value that is no table, and the place behind it.
+-- Read a value that is not a table: the value, and the position behind it.
 local function scalar(tag, text, at, tables)
   if tag == "n" then return nil, at end
   if tag == "t" or tag == "f" then return tag == "t", at end

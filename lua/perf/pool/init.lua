@@ -57,7 +57,7 @@ local function cpus_of(which)
   return which
 end
 
--- Events travel as text.
+-- The events as text, which can be passed to threads.
 local function events_of(events)
   if type(events) ~= "table" then return events end
   local wrong = require "perf.names".wrong_list(events)
@@ -97,11 +97,11 @@ local function tracer_of(tracer)
   blame.raise "option 'tracer': a perf.tracer expected"
 end
 
-local AT_EXIT = 5 -- seconds that the end of the program waits for jobs that run
+local AT_EXIT = 5 -- seconds that the end of the program waits for running jobs
 
--- End the threads. Jobs that run are waited for, without limit or for some seconds, since a thread cannot be stopped. A thread
--- that does not end in time is left behind: it ends when its job ends, or with the process.
--- @return how many jobs had not begun (in the child of a fork: all), how many threads are left behind
+-- End the threads. Waits for running jobs, with or without a limit, since a thread cannot be stopped. A thread that does not end
+-- in time is detached: it ends when its job ends, or with the process.
+-- @return the number of jobs that had not begun (in the child of a fork: all), the number of detached threads
 local function shut_down(threads, jobs, generation, seconds)
   if core.fork_generation() ~= generation then return math.huge, 0 end
   local dropped, left = jobs:close(true), 0
@@ -119,10 +119,10 @@ package.path, package.cpath = path, cpath
 require("perf.pool.worker").main(jobs, results, cpu, events)
 ]]
 
-local START = 30 -- seconds that threads may take to load their modules
+local START = 30 -- seconds for the threads to load their modules
 
 -- The first message from a thread: a result without values if it is ready, else with a message and a code.
-local function first_word(self)
+local function first_message(self)
   for _ = 1, START do
     local id, text = self.results:pop(1)
     if id then return copy.unpack(text) end
@@ -134,8 +134,8 @@ local function first_word(self)
   return { n = 2, ("a thread did not start within %d seconds"):format(START), "EIO" }
 end
 
--- At the end of the program, or when the pool is collected: wait as close() does, and make the spans of jobs whose results nobody
--- has fetched.
+-- At the end of the program, or when the pool is collected: wait like close(), and make the spans of jobs whose results were not
+-- fetched.
 local function close_at_exit(self)
   return at_exit(function() self:_deliver(true) end)
 end
@@ -151,7 +151,7 @@ local function start(self, cpus, events)
     self.threads[i] = thread
   end
   for _ = 1, self.size do
-    local wrong = first_word(self)
+    local wrong = first_message(self)
     if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
   end
   self.exit = close_at_exit(self)
@@ -175,7 +175,7 @@ function M.pool(options)
   local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
   local events, tracer = events_of(options.events), tracer_of(options.tracer)
   if events then
-    local set, message, code = measure.lookup(events) -- says here what would go wrong there
+    local set, message, code = measure.lookup(events) -- reports errors here rather than in the threads
     if not set then return nil, message, code end
   end
   local room, refused, errno = has_descriptors(size)
@@ -183,7 +183,7 @@ function M.pool(options)
   local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, pending = 0, tracer = tracer,
     jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(),
     generation = core.fork_generation() }, Pool)
-  for i = 1, size do self.threads[i] = false end -- room for them, so that none is started and lost
+  for i = 1, size do self.threads[i] = false end -- allocate first, so that no started thread is lost for lack of memory
   local called, started, why, code = pcall(start, self, cpus, events)
   if called and started then return self end
   pcall(self.close, self, AT_EXIT)
@@ -198,7 +198,7 @@ local function check_open(self)
   if self.closed then error("Pool is closed", 3) end
 end
 
--- In the child of a fork there are no threads, and one that is not there may hold a channel's lock.
+-- The child of a fork does not have the threads, and one of them may have held a channel's lock.
 local function is_inherited(self) return core.fork_generation() ~= self.generation end
 
 local function check_process(self, what)
@@ -210,14 +210,14 @@ local function check_timeout(timeout)
   blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
 end
 
--- What came back, onto the job it belongs to.
+-- Store a result in its job.
 local function settle(self, id, text)
   local job = self.waiting[id]
   self.waiting[id] = nil
   if not job then return end
   self.pending = self.pending - 1
   local read, values = pcall(copy.unpack, text)
-  if not read then -- for want of memory here, which is this job's error, and not one of whoever waits for another
+  if not read then -- out of memory: that is this job's error, not one of a caller that waits for another job
     local now = clock.now()
     values = { false, now, now, nil, nil, values, n = 6 }
   end
@@ -234,7 +234,7 @@ local function settle(self, id, text)
   span:finish(clock.ns(anchor, values[3]))
 end
 
--- Results that are there; the first one is waited for.
+-- Collect the available results, waiting only for the first one.
 local function collect(self, timeout)
   local id, text = self.results:pop(timeout)
   while id do
@@ -243,7 +243,7 @@ local function collect(self, timeout)
   end
 end
 
--- Make the spans of jobs that have ended, which a tracer asks for before it closes.
+-- Make the spans of jobs that have ended. A tracer calls this before it closes.
 -- @param at_end whether the program ends
 function Pool:_deliver(at_end)
   if at_end then shut_down(self.threads, self.jobs, self.generation, AT_EXIT) end
@@ -272,7 +272,7 @@ function Pool:submit(fn, ...)
     local where = debug.getinfo(fn, "S")
     job.parent, job.name = self.tracer:current(), ("pool %s:%d"):format(where.short_src, where.linedefined)
   end
-  self.last_id, self.waiting[id] = id, job -- before it goes: what fails afterwards would leave a job that nobody knows
+  self.last_id, self.waiting[id] = id, job -- before the push: a failure after it would leave an unknown job
   local ok, why, code = self.jobs:push(id, text)
   if not ok then
     self.waiting[id] = nil

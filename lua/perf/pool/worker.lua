@@ -1,7 +1,7 @@
--- What a thread of a pool runs: takes jobs out of one channel, puts results into another, until the first one is closed.
+-- The main function of a pool's thread: takes jobs from one channel and puts results into another, until the first one is closed.
 --
--- A job is the function and its arguments; a result is ok, when it began and ended, Counts, a traceback, and then the results,
--- or the error.
+-- A job is the function and its arguments. A result is ok, start and end time, Counts, a traceback, and then the function's
+-- results or the error.
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
@@ -13,25 +13,26 @@ local M = {}
 local unpack = table.unpack or unpack
 local function pack(...) return { n = select("#", ...), ... } end
 
-local OUT_OF_MEMORY = "not enough memory" -- as Lua says it
+local OUT_OF_MEMORY = "not enough memory" -- Lua's message
 
--- What an error says; it may be an object whose __tostring fails.
+-- The text of an error, which may be an object whose __tostring fails.
 local function text_of(err)
   local ok, text = pcall(tostring, err)
   return ok and type(text) == "string" and text or ("(error object is a %s value)"):format(type(err))
 end
 
--- What a coroutine that failed leaves: the error, and a traceback where there is memory for it.
+-- The result of a failed coroutine: the error, and a traceback if there is memory for it.
 local function failed(co, err)
   local ok, traceback = pcall(debug.traceback, co, text_of(err))
   local closed, other = true, nil
-  if coroutine.close then closed, other = coroutine.close(co) end -- its variables that are to be closed; that may fail as well
+  if coroutine.close then closed, other = coroutine.close(co) end -- closes its to-be-closed variables, which may fail as well
   if not closed then err = other end
   return false, err, ok and traceback or nil
 end
 
--- Whether a function succeeded, with an array of its results, or with its error and a traceback. It runs in a coroutine, which
--- keeps its stack where it failed: a message handler is not called where memory ran out, and fails where the stack did.
+-- Call a function: returns whether it succeeded, and an array of its results or its error and a traceback. It runs in a
+-- coroutine, whose stack is kept after an error. (A message handler is not called when memory runs out, and fails after a stack
+-- overflow.)
 local function call(fn, ...)
   local co = coroutine.create(fn)
   local results = pack(coroutine.resume(co, ...))
@@ -40,7 +41,7 @@ local function call(fn, ...)
   return true, results
 end
 
--- The text of what came of a job.
+-- Run a job: returns the text of its result.
 local function run(set, job)
   local values = copy.unpack(job)
   local c = set and fast.start(set.meter, set.layout, set.words)
@@ -63,7 +64,7 @@ end
 -- @string jobs the channel of jobs, exported
 -- @string results the channel of results, exported
 -- @param cpu where to run, or nil
--- @param events what is counted: nil the best, false nothing, or text
+-- @param events text, nil for the default list, false to count nothing
 function M.main(jobs, results, cpu, events)
   jobs, results = core.adopt(jobs), core.adopt(results)
   local function prepare()
@@ -75,7 +76,7 @@ function M.main(jobs, results, cpu, events)
     local set, message, code = measure.lookup(events)
     return set and { set }, message, code
   end
-  -- The first word of a worker is whether it can work.
+  -- The first message of a worker tells whether it is ready.
   local ok, set, message, code = pcall(prepare)
   if not ok or not set then
     results:push(0, copy.pack("result", 2, ok and message or tostring(set), code))
@@ -88,7 +89,7 @@ function M.main(jobs, results, cpu, events)
     if not id then return end
     local done, text = pcall(run, set, job)
     if not done then
-      collectgarbage() -- since this is where memory ran out
+      collectgarbage() -- since memory has run out
       text = copy.pack("result", 5, false, clock.now(), clock.now(), nil, nil) .. copy.pack("error", 1, tostring(text))
     end
     results:push(id, text)

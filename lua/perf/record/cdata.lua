@@ -16,7 +16,7 @@ local ffi = require "ffi"
 local limits = require "perf.record.limits"
 local record = require "perf.record"
 
-if core.packed then return core.packed end -- it gives the core's classes their methods, which is done once
+if core.packed then return core.packed end -- once only, since it adds methods to the core's classes
 
 local M = {}
 core.packed = M
@@ -28,12 +28,12 @@ local Packed -- the ctype
 local i32p, u16p, u64 = ffi.typeof "const int32_t *", ffi.typeof "const uint16_t *", ffi.typeof "uint64_t"
 local band = require "bit".band
 local unpack = unpack or table.unpack -- luacheck: compat
-local cast, tonumber = ffi.cast, tonumber -- each look-up of a name would be one more check in compiled code
+local cast, tonumber = ffi.cast, tonumber -- each look-up of a global would be one more check in compiled code
 
 ---------------------------------------------------------------------------------------------------------------------
--- Fields: getters, one for each way of reading and each place
+-- Fields: getters, one for each type and position
 
-local EXACT = 2 ^ 53 -- numbers are exact below, and it itself
+local EXACT = 2 ^ 53 -- numbers are exact up to here
 
 local function exactly(v, n)
   if v == EXACT or v == -EXACT then return n end
@@ -41,7 +41,7 @@ end
 
 local reads = {}
 
--- One of 64 bits that is never negative; or as the same bits a number of more than 2^63.
+-- An unsigned number of 64 bits.
 local function unsigned(place)
   local i = place / 8
   return function(rec)
@@ -91,10 +91,10 @@ for i, name in ipairs(core.record_fields()) do field_number[name] = i end
 -- Tags
 
 local shapes = {} -- by tag: {name = getter}
-local infos, layouts = {}, {} -- by tag: what wrote it, and the layout as C has it
+local infos, layouts = {}, {} -- by tag: the event's info, and its layout in C
 local tags = {} -- by content
 
--- A field that is parsed out: its getter is made when it is first asked for.
+-- The shape of a tag whose other fields are parsed by C; a getter is made at its first use.
 local function parsed(layout, info)
   return function(shape, name)
     local i = field_number[name]
@@ -114,7 +114,7 @@ local function shape_of(layout, info, places)
   return shape
 end
 
--- What tells one attr from another: its bytes, or, where a damaged file has values that no attr takes, its fields as text.
+-- A key that identifies an attr: its bytes or, if a damaged file has invalid values, its fields as text.
 local function content(attr)
   local ok, bytes = pcall(core.pack, attr)
   if ok then return bytes end
@@ -128,7 +128,7 @@ end
 
 local function intern(info, layout, places)
   local attr = info.attr and content(info.attr) or ""
-  local labels = table.concat(info.labels or {}, "\0") -- of its group as it is now
+  local labels = table.concat(info.labels or {}, "\0") -- those of its group now
   local key = ("%s\0%d %s\0%d %s"):format(info.label or "", #labels, labels, #attr, attr .. layout)
   local tag = tags[key]
   if not tag then
@@ -151,7 +151,7 @@ local function info_of(rec) return infos[rec._tag - 1] end
 
 local methods = { totable = record.totable, info = info_of }
 
--- As the kernel wrote them.
+-- The bytes as the kernel wrote them.
 function methods:bytes()
   if not ffi.istype(Packed, self) then
     blame.method("bytes", ("Record expected, got %s"):format(type(self)), 1)
@@ -174,7 +174,7 @@ local take_data = ffi.cast("int (*)(void *, void *)", core.take_data)
 
 local function tag(source) return (getmetatable(source) == core.Event and core.tag_event or core.tag_data)(source, intern) end
 
--- Room for n bytes.
+-- A new Record with room for n bytes.
 local function new(n)
   local words = (n + 7) / 8
   words = words - words % 1
@@ -183,8 +183,8 @@ local function new(n)
   return rec
 end
 
--- The next record of a source, new or in a Record that is used again; nil and why when there is none to be had in this way.
--- Without a loop: one within the caller's would be compiled apart from it.
+-- Take the next record of a source, as a new or a reused Record; nil and the reason if that fails. There is no loop here: LuaJIT
+-- would compile it separately from a loop of the caller.
 local function take_new(take, source)
   local n = take(source, nil)
   if n > TAKEN then
@@ -204,10 +204,10 @@ local function take_into(take, source, into)
   return nil, n
 end
 
--- Whether it is a Record of this kind.
+-- Whether rec is a cdata Record.
 function M.is(rec) return ffi.istype(Packed, rec) end
 
--- What C needs to know of one: its layout.
+-- The layout of a Record, for C.
 function M.layout(rec) return layouts[rec._tag - 1] end
 
 function core.earlier(a, b)
@@ -216,10 +216,10 @@ function core.earlier(a, b)
   return ta == nil and tb ~= nil
 end
 
--- The step of a loop that gives some fields, by their names. One for all loops of the kind, which differ in their state alone:
--- the compiler takes each closure for another function, so with a closure for each loop it would compile each loop anew. The
--- state: take and source; rec, which is filled again for each record; type; is_over(), true when the loop is to end at a record
--- of another type; and otherwise(source, why), which takes what cannot be taken here, and says whether to go on.
+-- The iterator functions of `each`, by the names of the fields. All loops over the same fields share one function and differ only
+-- in their state: LuaJIT compiles each closure separately, so with a closure for each loop it would compile every loop anew. The
+-- state: take and source; rec, which is reused for each record; type; is_over(), whether to end the loop at a record of another
+-- type; and otherwise(source, why), which handles records that cannot be taken here, and returns whether to go on.
 local steps = {}
 
 local function next_step(loop, n, count, step)
@@ -249,7 +249,7 @@ local function step_of(...)
   return steps[code]
 end
 
-local FIRST_ROOM = 248 -- most records fit; one that does not has a larger one made
+local FIRST_ROOM = 248 -- bytes; enough for most records, for others a larger Record is made
 
 local function never() return false end
 
@@ -260,7 +260,7 @@ local function values(take, source, otherwise, type, ...)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- Files: what perf.data does with its Data
+-- Files: Data's methods
 
 local Data = core.Data.__index
 local each_data, next_data, data_records = Data.each, Data.next, Data.records
@@ -282,7 +282,7 @@ end
 
 -- Iterate over a file's records.
 function Data:records()
-  blame.call("records", data_records, self) -- raises what is to be raised
+  blame.call("records", data_records, self) -- checks the arguments
   return function()
     local rec = take_new(take_data, self)
     if rec then return rec end
@@ -291,7 +291,7 @@ function Data:records()
 end
 
 function Data:each(type, ...)
-  blame.call("each", each_data, self, type, ...) -- raises what is to be raised
+  blame.call("each", each_data, self, type, ...) -- checks the arguments
   return values(take_data, self, function(data)
     local rec, _, code = blame.call("each", next_data, data)
     return rec or code
@@ -310,9 +310,9 @@ local read_slowly
 
 -- The next record of the event's ring.
 -- @param[opt=0] timeout seconds to wait for one
--- @param[opt] into a Record to use again: it is filled anew and returned when it has room
--- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" when the watched process has ended, "EBADMSG" for a damaged one,
--- after which reading goes on
+-- @param[opt] into a Record to reuse: it is overwritten and returned if it has room
+-- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" if the watched process has ended, "EBADMSG" for a damaged record,
+-- which the next call skips
 function Event:read_record(timeout, into)
   if getmetatable(self) ~= core.Event or (timeout ~= nil and not (type(timeout) == "number" and timeout >= 0)) then
     return read_record(self, timeout, into)
@@ -373,7 +373,7 @@ end
 
 local function is_table(v) return type(v) == "table" end
 
--- A loop that ends at its limits, even while records of other types keep coming.
+-- A loop with limits, which also end it while only records of other types arrive.
 local function each_bounded(ev, opts, ...)
   local max, is_over = opts.max or math.huge, limits.timer(opts.duration)
   local step, loop, first = values(take_event, ev, otherwise_event, ...)

@@ -8,7 +8,8 @@ local M = {}
 local fields = core.record_fields()
 fields[#fields + 1] = "raw_fields"
 
--- What a record of the perf tool's own has beyond the rest; nil for others. Those are never packed (perf.record.cdata).
+-- The fields of a record that the perf tool adds; nil for the kernel's records. These records are never cdata
+-- (perf.record.cdata).
 local function user_fields(rec) return type(rec) ~= "cdata" and blame.call("totable", core.user_fields, rec) or nil end
 
 --- The fields of a record as a plain table.
@@ -16,7 +17,7 @@ local function user_fields(rec) return type(rec) ~= "cdata" and blame.call("tota
 -- @treturn table `{name = value, ...}`, only those it has
 function M.totable(rec)
   local t = user_fields(rec)
-  if t then -- the perf tool's own: see perf.data
+  if t then -- a record of the perf tool: see perf.data
     t.type, t.type_id, t.size, t.misc = rec.type, rec.type_id, rec.size, rec.misc
     return t
   end
@@ -42,7 +43,7 @@ function M.raw_fields(rec)
 end
 
 local hexadecimal = { ip = true, addr = true, phys_addr = true, pgoff = true, len = true, misc = true, cookie = true }
--- Told before the rest, or in other words.
+-- Fields that are printed first, or in another form.
 local head = { type = true, type_id = true, size = true, misc = true, cpu_mode = true, event = true, pid = true, tid = true,
   cpu = true, time = true, event_id = true, callchain = true, callchain_contexts = true, raw_fields = true, comm = true,
   branch_stack = true, raw = true, user_stack = true, aux = true, old = true, new = true, body = true }
@@ -54,7 +55,7 @@ local function number(v)
   return (tostring(v):gsub("U?LL$", ""))
 end
 
--- Nanoseconds as seconds: divided in pieces of 16 bits, so that no digit is rounded.
+-- Nanoseconds as seconds, divided in pieces of 16 bits so that no digit is rounded.
 local function seconds(time)
   local low, high = core.halves(time)
   local whole, rest = 0, 0
@@ -68,7 +69,7 @@ local function seconds(time)
   return ("%.0f.%09.0f"):format(whole, rest)
 end
 
--- {1, 2, name=..., n=...} in one line: the array's part first.
+-- A table in one line, the array part first.
 local function flat(name, value)
   if type(value) == "table" then
     local parts, keyed = {}, {}
@@ -86,7 +87,7 @@ local function flat(name, value)
   return hexadecimal[name] and core.hex(value) or number(value)
 end
 
--- One of the perf tool's own: its plain fields by name, of the others how much there is.
+-- A record of the perf tool: its plain fields by name, for others their size.
 local function user_tostring(rec)
   local out, parts = {rec.type}, {}
   for name, value in every(core.user_fields(rec)) do
@@ -108,7 +109,7 @@ local function user_tostring(rec)
   return table.concat(out, #parts > 0 and " " or "")
 end
 
--- One line, as perf script prints it: who, where, when, which event, and every other field by name.
+-- One line similar to perf script's: process, CPU, time, event, and all other fields by name.
 -- @param rec Record
 -- @return string
 function M.tostring(rec)

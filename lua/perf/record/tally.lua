@@ -73,11 +73,11 @@ local function note(self, source, now)
   return loss
 end
 
--- A method of what counts in C, for the public method `name`: its mistakes are the caller's. (Public methods do not call it in
--- tail position, which would hide how they were called themselves.)
+-- Call a method of the tally in C for the public method `name`, whose caller gets its errors. (Public methods must not call this
+-- in tail position, which would hide their own names.)
 local function raw(self, name, method, ...) return blame.call(name, self._raw[method], self._raw, ...) end
 
--- The loss is looked at when it is asked for: to the kernel that is a system call.
+-- The loss is only read when it is needed, since that is a system call.
 local function take_ring(self, ev)
   local n, message, code = blame.on(1, "", core.tally_event, self._raw, ev)
   if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
@@ -87,7 +87,7 @@ end
 local function take_file(self, file, data)
   local n, message, code = blame.on(1, "", core.tally_data, self._raw, data)
   local loss = self._of[file] or note(self, file, file_loss(file))
-  loss.now() -- the file may be collected
+  loss.now() -- keep its number, since the file may be collected
   return n, message, code
 end
 

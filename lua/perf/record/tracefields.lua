@@ -62,8 +62,8 @@ local function load_format(root, group, name)
   return format
 end
 
--- Ids stand in a file each. The whole tree is read at the first one that is not known, then again at most once a second,
--- since probes come and go.
+-- Each id is in a file of its own. The whole tree is read at the first unknown id, and again at most once a second, since probes
+-- may be added.
 local names_of_ids, read_at = {}, nil
 
 local function name_of_id(root, id)
@@ -81,7 +81,7 @@ local function name_of_id(root, id)
   return names_of_ids[id]
 end
 
--- A tracepoint's Format; raises at the caller of the public function for what cannot be a tracepoint.
+-- A tracepoint's Format. Raises at the caller of the public function if the argument cannot be a tracepoint.
 local function lookup(what, level)
   if type(what) == "userdata" and getmetatable(what) == ext.Format then return what end
   local known = by_name[what] or by_id[what]

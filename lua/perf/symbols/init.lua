@@ -43,7 +43,7 @@ function M.build_id(path)
   if path ~= "[kernel]" then return ext.build_id(path) end
   local notes, message, code = host.slurp "/sys/kernel/notes"
   if not notes then return nil, message, code end
-  -- u32 name size, u32 size, u32 type; the name and the data, each filled up to 4 bytes
+  -- u32 name size, u32 size, u32 type; the name and the data, each padded to 4 bytes
   local big = string.byte(core.pack { type = 1 }, 1) == 0
   local function u32(at)
     local a, b, c, d = notes:byte(at, at + 3)
@@ -150,7 +150,7 @@ local Resolver = {}
 Resolver.__index = Resolver
 Resolver.__name = "perf.symbols.Resolver"
 
-local MOST_KEPT = 65536 -- frames; then they are forgotten and looked up again
+local MOST_KEPT = 65536 -- frames; then all are dropped and looked up again
 
 local allowed = { pid = "number", path = "string", maps = "table", kernel = "boolean|table", debuginfod = "boolean" }
 local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
@@ -177,7 +177,7 @@ local function from_hex(text)
   return text and (text:gsub("%x%x", function(two) return string.char(tonumber(two, 16)) end))
 end
 
--- Files that cannot be read are no reason to know nothing of the others: they are told in r.problems.
+-- Report maps to the resolver. Files that cannot be read are listed in r.problems; the others are still used.
 local function report_maps(self, maps)
   self.ext:begin()
   local seen, problems = {}, {}
@@ -267,7 +267,7 @@ local function kernel_frame(self, addr)
   return frame or setmetatable({ addr = addr, module = "[kernel.kallsyms]" }, Frame)
 end
 
--- A process maps files as it goes: its mappings are read again for an address that is in none, once a second at most.
+-- A process may map more files while it runs: for an address in no module its mappings are read again, at most once a second.
 local function find(self, addr, back)
   local t = self.ext:find(addr, back)
   if t or not self.pid then return t end

@@ -1,24 +1,24 @@
--- Symbols of code that a JIT compiler made: /tmp/perf-PID.map, as node, Java and others leave it for perf.
+-- Symbols of code from a JIT compiler: /tmp/perf-PID.map, which node, Java and others write for perf.
 --
 --     7f0000001000 40 LazyCompile:~add app.js:3
 --     start  size (both hexadecimal)  name
 --
--- Anyone may write to /tmp: a map is read only when it is a regular file of the process's user or root and nobody else may
--- write to it. Addresses are made anew by the JIT; of two lines that say something of an address the later one holds.
+-- Anyone may write to /tmp: a map is only read if it is a regular file of the process's user or of root, and no other user may
+-- write to it. A JIT reuses addresses: if two lines include an address, the later one is valid.
 local host = require "perf.kernel.host"
 
 local M = {}
 local Map = {}
 Map.__index = Map
 
--- Where the map of a process is, and whose it has to be.
+-- The possible paths of a process's map, and the user that must own it.
 -- @int pid
--- @return array of paths to try, uid; nothing for a process that is gone
+-- @return array of paths, uid; nothing for a process that has ended
 function M.places(pid)
   local status = host.slurp(("/proc/%d/status"):format(pid))
   local uid = status and status:match "\nUid:%s+%d+%s+(%d+)"
   if not uid then return nil end
-  -- In a container it has another number, and another /tmp.
+  -- In a container it has another pid, and another /tmp.
   local inner = status:match "\nNSpid:[%d%s]-(%d+)\n" or pid
   return { ("/proc/%d/root/tmp/perf-%s.map"):format(pid, inner), ("/tmp/perf-%d.map"):format(pid) }, tonumber(uid)
 end
@@ -29,7 +29,7 @@ end
 function M.parse(text)
   local list = {}
   for start, size, name in text:gmatch "(%x+)%s+(%x+)%s+([^\n]+)" do
-    local from, length = tonumber("0x" .. start), tonumber("0x" .. size) -- with a base it may end at 32 bits
+    local from, length = tonumber("0x" .. start), tonumber("0x" .. size) -- tonumber with a base may be limited to 32 bits
     if from and length and length > 0 then list[#list + 1] = { from, from + length, name, #list } end
   end
   table.sort(list, function(a, b)
@@ -39,14 +39,14 @@ function M.parse(text)
   return list
 end
 
--- The entry of an address in what `parse` returned, or nil.
+-- The entry for an address in a list of `parse`, or nil.
 function M.search(list, addr)
   local low, high = 1, #list + 1
   while low < high do
     local mid = math.floor((low + high) / 2)
     if list[mid][1] <= addr then low = mid + 1 else high = mid end
   end
-  -- Older and longer pieces may begin before a newer one that ends too early.
+  -- An older, longer piece may begin before a newer one that ends before the address.
   local best
   for i = low - 1, math.max(1, low - 16), -1 do
     local e = list[i]
@@ -55,7 +55,7 @@ function M.search(list, addr)
   return best
 end
 
--- The map of a process, read when it is first asked for.
+-- The map of a process, which is read at the first use.
 -- @int pid
 -- @func read function(path, uid) -> text, or nil, message, code: see perf.symbols
 function M.new(pid, read)
@@ -63,12 +63,12 @@ function M.new(pid, read)
 end
 
 -- The symbol of an address.
--- @return name, offset; nothing when there is none
+-- @return name, offset; nothing if it has no symbol
 function Map:find(addr)
   if type(addr) ~= "number" then return nil end
   local entry = self.list and M.search(self.list, addr)
   local now = os.time()
-  if not entry and self.read_at ~= now then -- the JIT may have gone on; looked at once a second at most
+  if not entry and self.read_at ~= now then -- the JIT may have added code; read it at most once a second
     self.read_at = now
     local paths, uid = M.places(self.pid)
     for _, path in ipairs(paths or {}) do
@@ -83,7 +83,7 @@ function Map:find(addr)
   if entry then return entry[3], addr - entry[1] end
 end
 
--- Read it again at the next address.
+-- Read the map again at the next address.
 function Map:forget()
   self.list, self.read_at = nil, nil
 end

@@ -1,12 +1,12 @@
--- From what the machine refused to a sentence that helps: what was tried, why it failed, what to do about it, in one line.
+-- Explains a refusal in one line: what was tried, why it failed, and what to do about it.
 --
 --     cycles:k: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space only with
 --     cycles:u, or run: sysctl kernel.perf_event_paranoid=1, or give the program CAP_PERFMON)
 --
--- Runs after a failure only. It reads small files of /proc and /sys and opens and closes disabled events (perf.event.probe); if
--- it finds no cause, it says which error the kernel gave, and no more. Its parts are loaded when they are needed: `permission`,
--- `invalid` for the many causes of EINVAL, and `unavailable` for what the machine does not have. They cannot be loaded when the
--- process has no descriptor left (EMFILE), so that is explained here.
+-- This runs only after a failure. It reads small files of /proc and /sys, and opens and closes disabled events (perf.event.probe).
+-- If it finds no cause, the message has only the kernel's error. Its parts are loaded when they are needed: `permission`, `invalid`
+-- for the many causes of EINVAL, and `unavailable` for events that the machine does not have. They cannot be loaded if the process
+-- has no descriptor left (EMFILE), so that case is explained here.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -14,7 +14,7 @@ local M = {}
 
 local sets = { "sample_type", "read_format", "branch_sample_type", "bp_type" }
 
--- The attr in one form, whatever form the caller gave: names of flags as sets, bits as booleans, `kind` the name of type.
+-- The attr in a uniform form: names of flags as sets, bits as booleans, `kind` the name of the type.
 local function view(attr)
   local ok, v = pcall(function() return core.unpack(core.pack(attr)) end)
   if not ok then v = {} end
@@ -32,14 +32,14 @@ local function view(attr)
   return v
 end
 
-local function say(what, msg, reason, remedies)
+local function compose(what, msg, reason, remedies)
   if not reason then return ("%s: %s"):format(what, msg) end
   if remedies and remedies[1] then reason = reason .. "; " .. table.concat(remedies, ", or ") end
   return ("%s: %s (%s)"):format(what, msg, reason)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- Limits and other causes that take a line each: reason, remedies from (attr's view, ctx, message)
+-- Limits and other causes that take one line each: functions of (attr's view, ctx, message) that return reason, remedies
 
 local by_code = {}
 
@@ -137,7 +137,7 @@ function by_code.EBADF(_, ctx)
   return nil
 end
 
--- Those that need a look at the machine.
+-- Causes for which the machine must be examined.
 local function permission(v, ctx, _, code, what)
   return require "perf.event.refusal.permission".reason(v, code, ctx, what)
 end
@@ -147,7 +147,7 @@ local function unavailable(v, ctx, _, code, what, attr)
   return require "perf.event.refusal.unavailable".reason(v, code, ctx, what, attr)
 end
 by_code.ENOENT, by_code.ENODEV, by_code.ENXIO, by_code.EOPNOTSUPP = unavailable, unavailable, unavailable, unavailable
--- Out of uprobes: ENOTSUPP, and EIO of a file system that cannot map the file.
+-- Uprobes: ENOTSUPP, and EIO if the file system cannot map the file.
 by_code.E524, by_code.EIO = unavailable, unavailable
 
 function by_code.EINVAL(v, ctx, _, code, what, attr)
@@ -167,14 +167,14 @@ local function open(what, attr, msg, code, ctx)
   local find = by_code[code]
   local ok, reason, remedies = false, nil, nil
   if find then
-    -- An explanation must never take the place of the error it explains.
+    -- An error in the explanation must not replace the error that it explains.
     ok, reason, remedies = pcall(find, view(attr), ctx or {}, msg, code, what, attr)
   end
-  return nil, say(what, msg, ok and reason or nil, remedies), code
+  return nil, compose(what, msg, ok and reason or nil, remedies), code
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- What else can be refused
+-- Other refusals
 
 -- Explain why a ring could not be mapped.
 -- @param pages data pages of the ring, or of its AUX area
@@ -209,10 +209,10 @@ function M.mmap(pages, msg, code, ctx)
     reason, remedies = "the process has no more memory to lock (RLIMIT_MEMLOCK)", { "run: ulimit -l unlimited" }
   end
   local size = ("%d pages%s"):format(pages, ctx.aux and " of AUX" or "")
-  return nil, say((ctx.label and ctx.label .. ": " or "") .. "ring of " .. size, msg, reason, remedies), code
+  return nil, compose((ctx.label and ctx.label .. ": " or "") .. "ring of " .. size, msg, reason, remedies), code
 end
 
--- How much memory rings may take: what kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK allow.
+-- The memory that rings may use, by kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK.
 -- @return {per_cpu_kb=, cpus=, user_kb=, memlock_kb=, unlimited=} with math.huge where there is no limit
 function M.ring_allowance()
   local kb = host.sysctl "kernel.perf_event_mlock_kb" or 516
@@ -223,7 +223,7 @@ function M.ring_allowance()
     unlimited = level < 0 or host.capable "ipc_lock" }
 end
 
--- A ring has a page more, its header; an AUX area has none.
+-- A ring has one more page, its header; an AUX area has not.
 local function ring_kb(pages, aux) return (pages + (aux and 0 or 1)) * core.page_size() / 1024 end
 
 function M.ring_limit(pages, ctx)
@@ -271,7 +271,7 @@ function M.filter(what, filter, msg, code, attr)
   elseif code == "EOPNOTSUPP" then
     reason = "a filter by file takes an event of one process"
   end
-  return nil, say(("%s: filter '%s'"):format(what, filter), msg, reason, remedies), code
+  return nil, compose(("%s: filter '%s'"):format(what, filter), msg, reason, remedies), code
 end
 
 return setmetatable(M, { __call = function(_, ...) return open(...) end })

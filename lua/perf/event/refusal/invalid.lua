@@ -1,6 +1,6 @@
--- Which of its many causes an EINVAL of perf_event_open has. The kernel says nothing more, so the rules of
--- kernel/events/core.c and of the PMUs are gone through in its order: what the attr alone shows, what a dummy event with the bit
--- in question shows, the target, the kind of event, the group; at last each field is left out in turn.
+-- Finds the cause of an EINVAL of perf_event_open. The kernel gives no details, so we check the rules of kernel/events/core.c and of
+-- the PMUs in the kernel's order: the attr alone, dummy events with the bits in question, the target, the kind of event, the group.
+-- At last each field is left out in turn.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -24,7 +24,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- The attr alone
 
--- Names of a list, or bits beyond the names, that the kernel does not know.
+-- Names in a list, or unnamed bits, that the kernel does not know.
 local function unknown_names(v)
   for _, field in ipairs { "sample_type", "read_format", "branch_sample_type" } do
     if field ~= "branch_sample_type" or v.set.sample_type.branch_stack then
@@ -142,7 +142,7 @@ local function uncore(v, ctx)
     return ("the PMU %s counts for all of a socket, not for a process"):format(pmu.name),
       { ("use pid=-1 and cpu=%s"):format(pmu.cpumask:match "%d+" or "0") }
   end
-  -- Ask again for the bare event: a PMU that counts processes has other reasons to refuse.
+  -- Try the bare event: a PMU that can count processes must have another reason to refuse.
   local plain = { type = v.type, config = v.config, config1 = v.config1, config2 = v.config2, disabled = true }
   if not probe.attempt(plain, ctx.pid, ctx.cpu) then return nil end
   if excluding then
@@ -240,7 +240,7 @@ local function clock(v)
   end
 end
 
--- Why an attr is invalid.
+-- The reason why an attr is invalid.
 -- @param v the attr, as explain sees it
 -- @param ctx {pid=, cpu=, group=, cgroup=}
 -- @param attr the attr as it was given

@@ -1,14 +1,15 @@
--- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and what would allow it.
+-- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and how it would be permitted.
 --
--- The kernel asks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels whether
--- kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); what the event needs of the level:
+-- The kernel checks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels whether
+-- kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); the level that the event needs:
 --
 --   -1   everything, raw tracepoint data too
 --    0   no raw tracepoint data (EPERM)
 --    1   nor every process of a CPU (EACCES)
 --    2   nor the kernel (EACCES)
 --
--- which CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN) overrides; what no level allows; whether the process may be traced.
+-- (CAP_PERFMON, before Linux 5.8 CAP_SYS_ADMIN, overrides the level); events that no level permits; whether the process may be
+-- traced.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
@@ -18,7 +19,7 @@ local M = {}
 local kernel_only = { CONTEXT_SWITCHES = "context switches", CPU_MIGRATIONS = "migrations",
   CGROUP_SWITCHES = "cgroup switches" }
 
--- What an event counts that happens in the kernel alone, or nil.
+-- The name of what an event counts, if it happens only in the kernel; otherwise nil.
 local function in_kernel(v, what)
   if v.kind == "tracepoint" then
     if what:find "^syscalls:" then return nil end
@@ -33,7 +34,7 @@ local function in_kernel(v, what)
 end
 
 -- A label that counts user space only: "cycles:k" -> "cycles:u", "cpu/event=1/" -> "cpu/event=1/u".
--- @return string; or nil for a label that is no event's name
+-- @return string; or nil for a label that is not an event's name
 function M.user_only(what)
   if what:find "%s" or what == "" then return nil end
   local pmu = what:match "^([^/]+/[^/]*/)%a*$"
@@ -42,7 +43,7 @@ function M.user_only(what)
   return name .. ":u"
 end
 
--- An address of the kernel's half.
+-- Whether a breakpoint is at an address of the kernel.
 local function kernel_address(v)
   if v.kind ~= "breakpoint" or not v.bp_addr then return false end
   local _, high = core.halves(v.bp_addr)
@@ -60,26 +61,27 @@ local function branches_kernel(v)
   return not set.user and not (v.exclude_kernel and v.exclude_hv) -- levels not named follow the event's
 end
 
--- What an event needs of kernel.perf_event_paranoid: the highest level that allows it, and the words for it.
+-- The features that need a level of kernel.perf_event_paranoid: the highest level that permits it, its name, and whether an event
+-- uses it.
 local rules = {
-  { most = 1, what = "counting the kernel", bites = function(v) return not v.exclude_kernel end },
-  { most = 1, what = "physical addresses", bites = function(v) return v.set.sample_type.phys_addr end },
-  { most = 1, what = "the kernel's branches", bites = branches_kernel },
-  { most = 0, what = "every process of a CPU", bites = function(_, ctx) return cpu_wide(ctx) end },
-  { most = -1, what = "raw data of tracepoints", bites = function(v)
+  { most = 1, what = "counting the kernel", applies = function(v) return not v.exclude_kernel end },
+  { most = 1, what = "physical addresses", applies = function(v) return v.set.sample_type.phys_addr end },
+  { most = 1, what = "the kernel's branches", applies = branches_kernel },
+  { most = 0, what = "every process of a CPU", applies = function(_, ctx) return cpu_wide(ctx) end },
+  { most = -1, what = "raw data of tracepoints", applies = function(v)
     return v.kind == "tracepoint" and v.set.sample_type.raw
   end },
 }
 
--- What no level allows: the capability it takes.
+-- The features that no level permits, and the capability that each needs.
 local always = {
-  { cap = "perfmon", what = "namespace records", bites = function(v) return v.namespaces end },
-  { cap = "perfmon", what = "kprobes", bites = function(v) return v.kind == "kprobe" end },
-  { cap = "sys_admin", what = "uprobes", bites = function(v) return v.kind == "uprobe" end },
-  { cap = "sys_admin", what = "breakpoints on the kernel's addresses", bites = kernel_address },
+  { cap = "perfmon", what = "namespace records", applies = function(v) return v.namespaces end },
+  { cap = "perfmon", what = "kprobes", applies = function(v) return v.kind == "kprobe" end },
+  { cap = "sys_admin", what = "uprobes", applies = function(v) return v.kind == "uprobe" end },
+  { cap = "sys_admin", what = "breakpoints on the kernel's addresses", applies = kernel_address },
 }
 
--- What an event needs that this thread has not.
+-- The permissions that an event needs and this thread lacks.
 -- @param v the event's attr, as explain sees it
 -- @param ctx {pid=, cpu=, cgroup=}
 -- @param level kernel.perf_event_paranoid
@@ -88,11 +90,11 @@ function M.missing(v, ctx, level)
   local list = {}
   if not host.privileged() then
     for _, rule in ipairs(rules) do
-      if level > rule.most and rule.bites(v, ctx) then list[#list + 1] = rule end
+      if level > rule.most and rule.applies(v, ctx) then list[#list + 1] = rule end
     end
   end
   for _, rule in ipairs(always) do
-    if rule.bites(v, ctx) and not host.capable(rule.cap) and not host.capable "sys_admin" then
+    if rule.applies(v, ctx) and not host.capable(rule.cap) and not host.capable "sys_admin" then
       list[#list + 1] = rule
     end
   end
@@ -106,7 +108,7 @@ local function words(list)
   return table.concat(t, ", ", 1, #t - 1) .. " and " .. t[#t]
 end
 
--- The capability as a remedy, where it would be heeded.
+-- The capability as a remedy, if it would help.
 local function grant(cap)
   if host.in_user_namespace() then
     return "run outside of this user namespace, whose capabilities do not count here"
@@ -117,7 +119,7 @@ end
 local function level_reason(list, v, ctx, level, what)
   local most, kernel, others = 2, false, {}
   for _, rule in ipairs(list) do
-    if rule.cap then -- which no level replaces
+    if rule.cap then -- no level replaces a capability
       local cap = "CAP_" .. rule.cap:upper()
       return ("%s take %s, whatever kernel.perf_event_paranoid is"):format(rule.what, cap), { grant(cap) }
     end
@@ -152,14 +154,14 @@ local function seccomp_reason()
   return "a seccomp filter keeps perf_event_open from this process", remedies
 end
 
--- Nothing at all opens.
+-- The reason if no event at all can be opened.
 local function blanket(code, level)
   local filtered = host.seccomp() ~= 0
   if not level then
     if filtered and code ~= "ENOSYS" then return seccomp_reason() end
     return "there is no kernel.perf_event_paranoid: this kernel is built without perf events (CONFIG_PERF_EVENTS)", {}
   end
-  -- The kernel's own refusal is EACCES, and comes from level 3 on.
+  -- The kernel itself refuses with EACCES, at level 3 or higher.
   if filtered and (code ~= "EACCES" or level < 3 or host.capable "sys_admin") then return seccomp_reason() end
   if code == "ENOSYS" then
     return "a sandbox keeps the system call from this process", {}
@@ -173,7 +175,7 @@ local function blanket(code, level)
   return "a security module or sandbox refuses perf_event_open to this process", {}
 end
 
--- Whether the process may be looked into, as perf asks (PTRACE_MODE_READ).
+-- Whether the kernel's check for tracing the process (PTRACE_MODE_READ) is the cause.
 local function foreign(ctx)
   local pid = ctx.pid
   if not pid or pid <= 0 or ctx.cgroup or host.privileged() then return nil end

@@ -1,5 +1,5 @@
--- Why an event is not to be had on this machine: ENOENT, ENODEV, ENXIO, EOPNOTSUPP, and EINVAL where nothing about the
--- attr is wrong. Which of them a machine without hardware counters gives is its hypervisor's choice.
+-- Why this machine does not have an event: ENOENT, ENODEV, ENXIO, EOPNOTSUPP, and EINVAL if the attr is valid. A machine without
+-- hardware counters returns one of these, depending on its hypervisor.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
@@ -63,7 +63,7 @@ local function sampling(v)
     { "count without sample_period and sample_freq", "sample cpu-clock" }
 end
 
--- The one field without which the event opens, and what may be known of it.
+-- The one field without which the event can be opened, and the likely reason.
 local function field_refused(v, attr, ctx)
   local field, name = probe.culprit(attr, v.kind, ctx)
   local reason, remedies
@@ -101,7 +101,7 @@ local function unknown_type(v)
     { "the PMUs are " .. (names[1] and table.concat(names, " ") or "none") }
 end
 
--- Why an event is not to be had.
+-- Why the machine does not have an event.
 -- @param v the event's attr, as explain sees it
 -- @param code the errno's symbol
 -- @param ctx {pid=, cpu=, group=, cgroup=}
