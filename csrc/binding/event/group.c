@@ -1,9 +1,10 @@
 /* Group and Meter, which measure by reading before and after. Their results are Counts: counts.c.
  *
  * A Group is one kernel group. A Meter is several groups that are read together, or none: then it reads the kernel's accounting of
- * the thread. Both hold a struct pf_meter with plain descriptors. Their uservalue is the array of the objects that own these: Events,
- * Groups or, for a Meter of core.reopen, one Descriptors. A Group whose counters can be read without a system call has pointers into
- * its Events, and so keeps them alive in an array that no other code can change; that array has the caller's one at 0.
+ * the thread. Both hold a struct pf_meter with plain descriptors. Their uservalue is the array of the objects that own these:
+ * Events, Groups or, for a Meter of core.reopen, one Descriptors. A Group whose counters can be read without a system call has
+ * pointers into its Events, and so keeps them alive in an array that no other code can change; that array has the caller's one at
+ * 0.
  */
 #include <errno.h>
 #include <string.h>

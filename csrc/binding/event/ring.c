@@ -47,8 +47,8 @@ static size_t option_pages(lua_State *L, const char *name, size_t otherwise)
 	return (size_t)v;
 }
 
-/* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and the number of pages. If the user's limit of locked memory is too small, it
- * maps fewer pages, and a third value says so. */
+/* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and the number of pages. If the user's limit of locked memory is too small,
+ * it maps fewer pages, and a third value says so. */
 static int l_map(lua_State *L)
 {
 	static const char *const known[] = {"pages", "aux_pages", "overwrite", NULL};

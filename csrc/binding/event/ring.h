@@ -8,8 +8,8 @@
 
 struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed, or inherited by a fork */
 struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
-/* The same without looking up a class by its name. e: an Event whose class the caller has checked, or NULL. The second function takes
- * the Event from upvalue 1 of an iterator, and leaves it alone on the stack, at 1. */
+/* The same without looking up a class by its name. e: an Event whose class the caller has checked, or NULL. The second function
+ * takes the Event from upvalue 1 of an iterator, and leaves it alone on the stack, at 1. */
 struct pb_event *pb_check_mapped_event(lua_State *L, int i, struct pb_event *e);
 struct pb_event *pb_mapped_upvalue(lua_State *L);
 
@@ -23,8 +23,8 @@ void pb_check_options(lua_State *L, int i, const char *const *known);
 /* Wait for records. 1: there are some; -ETIMEDOUT; -EPIPE: the watched process has ended; -EIO: a pinned event lost its counter;
  * -ECANCELED: the reader was woken. Hooks run meanwhile and may raise. */
 int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
-/* Was the reader woken? Cheap enough to be called for each record by a loop that never waits: only an event with a pipe looks at it,
- * and only at one call in many. */
+/* Was the reader woken? Cheap enough to be called for each record by a loop that never waits: only an event with a pipe looks at
+ * it, and only at one call in many. */
 int pb_look_woken(struct pb_event *e);
 static inline int pb_waking(struct pb_event *e)
 {
@@ -43,8 +43,8 @@ static inline int pb_woken(struct pb_event *e)
 void pb_wake_end(struct pb_event *e);
 int pb_wait_failed(lua_State *L, int r);
 
-/* Push the array of the info tables of all events that write into the ring of the event whose uservalue is at i. Its indexes are those
- * of the events' layouts. */
+/* Push the array of the info tables of all events that write into the ring of the event whose uservalue is at i. Its indexes are
+ * those of the events' layouts. */
 void pb_push_joined(lua_State *L, int i);
 
 /* ring_lost.c: from now on e writes into the ring of target; NULL: into its own, or into none. */

@@ -4,9 +4,9 @@
  * before the next record that fits, and does not say which event lost the records. So with older kernels the number is a lower
  * bound. When an event is closed, its count is read once more and kept.
  *
- * Several events may write into one ring. Each event stores its loss at the time when it began to write into the ring (lost_base). So
- * the loss of a ring is the sum of the losses of its writers since then, plus the losses there of events that no longer write into it
- * (lost_gone).
+ * Several events may write into one ring. Each event stores its loss at the time when it began to write into the ring (lost_base).
+ * So the loss of a ring is the sum of the losses of its writers since then, plus the losses there of events that no longer write
+ * into it (lost_gone).
  *
  * A tally may need its loss after the Event has been collected. So the loss of a ring is also available as a function, which keeps
  * the last count in a userdata of its own. The registry holds the function, under the event's address, until the event is

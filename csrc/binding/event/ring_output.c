@@ -28,8 +28,8 @@ void pb_push_joined(lua_State *L, int i)
 	lua_remove(L, -2);
 }
 
-/* Can a reader find the event of every record if an event with layout l joins? Samples need an id at a common position. Other records
- * need it too if an event writes records without an event id in their body, or if the trailers differ. */
+/* Can a reader find the event of every record if an event with layout l joins? Samples need an id at a common position. Other
+ * records need it too if an event writes records without an event id in their body, or if the trailers differ. */
 static int can_join(const struct pb_event *target, const struct pf_layout *l)
 {
 	const struct pf_layouts *ls = &target->layouts;

@@ -1,5 +1,5 @@
-/* Channels for a pool of threads, and functions to choose the CPUs of a thread. A channel's userdata holds one reference. A reference
- * is passed to another Lua state as text (export, adopt). */
+/* Channels for a pool of threads, and functions to choose the CPUs of a thread. A channel's userdata holds one reference. A
+ * reference is passed to another Lua state as text (export, adopt). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -56,8 +56,8 @@ int pf_ring_peek(struct pf_ring *r, const unsigned char **bytes);
 /* Give the space of the peeked record back to the kernel. */
 void pf_ring_release(struct pf_ring *r);
 
-/* For loops that cannot afford a call per record. pf_ring_span returns the number of available bytes up to the end of the data area,
- * which are not checked; 0 if there are none, if the ring is damaged or if it is backward (pf_ring_peek then tells which).
+/* For loops that cannot afford a call per record. pf_ring_span returns the number of available bytes up to the end of the data
+ * area, which are not checked; 0 if there are none, if the ring is damaged or if it is backward (pf_ring_peek then tells which).
  * pf_ring_skip gives the first n of them back; they must be whole records, none of them LOST or LOST_SAMPLES. */
 size_t pf_ring_span(struct pf_ring *r, const unsigned char **bytes);
 void pf_ring_skip(struct pf_ring *r, size_t n);
@@ -66,8 +66,8 @@ void pf_ring_skip(struct pf_ring *r, size_t n);
  * damaged record, which the next call skips. Records of unknown types have PF_HAS_OTHER. */
 int pf_ring_next(struct pf_ring *r, struct pf_record *out, const unsigned char **bytes);
 
-/* Copy whole records, unchanged, into dst: as many as are available and fit, up to the first damaged one. Returns the number of bytes,
- * or -EBADMSG, as peek does, if the first record is damaged. */
+/* Copy whole records, unchanged, into dst: as many as are available and fit, up to the first damaged one. Returns the number of
+ * bytes, or -EBADMSG, as peek does, if the first record is damaged. */
 ptrdiff_t pf_ring_drain(struct pf_ring *r, unsigned char *dst, size_t room);
 
 /* The aux data that an AUX record announced. aux_copy returns -ENODATA if the data is not, or no longer, in the area. aux_release

@@ -1,6 +1,6 @@
 /* Checks at compile time that uapi.h agrees with the installed kernel header.
- * It uses the names of Linux 5.13 (attr VER7); with an older header (Debian 11 has 5.10) nothing is checked. Newer names are checked
- * by spec/unit/kernel/uapi_spec.lua, which reads the installed header and fails on a name that is missing in the tables. */
+ * It uses the names of Linux 5.13 (attr VER7); with an older header (Debian 11 has 5.10) nothing is checked. Newer names are
+ * checked by spec/unit/kernel/uapi_spec.lua, which reads the installed header and fails on a name that is missing in the tables. */
 #include "core/kernel/uapi.h"
 
 #include <linux/perf_event.h>

@@ -25,8 +25,8 @@ void pf_channel_unref(struct pf_channel *c);
 
 /* Copies the bytes. Returns 0; -EAGAIN when it is full, -EPIPE when it is closed, -ENOMEM. Never waits. */
 int pf_channel_push(struct pf_channel *c, uint64_t id, const void *bytes, size_t size);
-/* Take the oldest message, which the caller frees with free(). Waits for at most timeout_ns (0: not at all, negative: without limit).
- * Returns 0; -ETIMEDOUT; -EPIPE if the channel is closed and empty. */
+/* Take the oldest message, which the caller frees with free(). Waits for at most timeout_ns (0: not at all, negative: without
+ * limit). Returns 0; -ETIMEDOUT; -EPIPE if the channel is closed and empty. */
 int pf_channel_pop(struct pf_channel *c, int64_t timeout_ns, struct pf_message **out);
 /* Remove a message that is still in the channel. Returns 1, or 0 if it is not there. */
 int pf_channel_remove(struct pf_channel *c, uint64_t id);

@@ -1,7 +1,7 @@
-/* The child has two pipes. It reads from the gate: a byte tells it to go on, end of file (the parent died) to give up. It writes the
- * errno of a failed exec to fault, which a successful exec closes. The parent keeps the gate's read end open too, so that a write
- * raises no SIGPIPE if the child has died. Between fork and exec the child calls only async-signal-safe functions, since the parent
- * may have threads. */
+/* The child has two pipes. It reads from the gate: a byte tells it to go on, end of file (the parent died) to give up. It writes
+ * the errno of a failed exec to fault, which a successful exec closes. The parent keeps the gate's read end open too, so that a
+ * write raises no SIGPIPE if the child has died. Between fork and exec the child calls only async-signal-safe functions, since the
+ * parent may have threads. */
 #include "core/process/child.h"
 
 #include <errno.h>
@@ -85,8 +85,8 @@ int pf_process_spawn(struct pf_process *p, char *const argv[])
 		close_gate(p);
 		return r;
 	}
-	/* A signal from the terminal must stay pending until the start. Otherwise the child would run the parent's handler, or end before
-	 * events are opened on it. */
+	/* A signal from the terminal must stay pending until the start. Otherwise the child would run the parent's handler, or end
+	 * before events are opened on it. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	p->pid = pf_sys->fork();

@@ -17,8 +17,8 @@ struct pf_process {
 	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork, start, wait and kill return -ECHILD */
 };
 
-/* argv ends with NULL; argv[0] is searched in PATH. The child has the caller's environment and directory, and the default action for
- * SIGINT, SIGTERM and SIGPIPE, and for SIGHUP and SIGQUIT unless they are ignored. Returns 0 or -errno; then p holds nothing. */
+/* argv ends with NULL; argv[0] is searched in PATH. The child has the caller's environment and directory, and the default action
+ * for SIGINT, SIGTERM and SIGPIPE, and for SIGHUP and SIGQUIT unless they are ignored. Returns 0 or -errno; then p holds nothing. */
 int pf_process_spawn(struct pf_process *p, char *const argv[]);
 
 /* Let the child go on, and wait for its exec. Returns 0, or the -errno of the exec (-ENOENT ...). */

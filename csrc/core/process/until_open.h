@@ -13,8 +13,8 @@ int pf_process_trace(struct pf_process *p);
 void pf_process_until_exec(struct pf_process *p);
 
 /* After the start of a traced child: let it run until it is about to open this path. Returns 1 then, with the child stopped:
- * pf_process_go_on lets it run, untraced. Returns 0 if it has ended or a signal for the caller arrived; the child is no longer traced
- * then. Or -errno. Only the thread that traces may call it. */
+ * pf_process_go_on lets it run, untraced. Returns 0 if it has ended or a signal for the caller arrived; the child is no longer
+ * traced then. Or -errno. Only the thread that traces may call it. */
 int pf_process_until_open(struct pf_process *p, const char *path);
 
 void pf_process_go_on(const struct pf_process *p);

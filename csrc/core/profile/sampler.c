@@ -384,8 +384,8 @@ static void give_signal(struct pf_sampler *s, int inherited)
 	const struct sigaction none = {.sa_handler = SIG_IGN};
 	struct sigaction now;
 
-	/* Restore the previous action only if ours is still set. SIG_IGN discards a pending signal, which would kill the process under
-	 * the default action. */
+	/* Restore the previous action only if ours is still set. SIG_IGN discards a pending signal, which would kill the process
+	 * under the default action. */
 	if (sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) {
 		sigaction(SIGTRAP, &none, NULL);
 		sigaction(SIGTRAP, &s->old, NULL);

@@ -45,8 +45,8 @@ struct pf_record {
 	uint64_t has;
 	uint64_t event_id; /* the id of the event that wrote it: sample id or identifier */
 
-	/* Of a sample, of the trailer by sample_id_all, or of a body that has a member of that name. id is the event's id, except in
-	 * bodies where it means something else (lost, cgroup, bpf_event). */
+	/* Of a sample, of the trailer by sample_id_all, or of a body that has a member of that name. id is the event's id, except
+	 * in bodies where it means something else (lost, cgroup, bpf_event). */
 	uint64_t ip, time, addr, id, stream_id, period;
 	uint32_t pid, tid, cpu;
 
@@ -99,8 +99,8 @@ enum { PF_RECORD_UNKNOWN = 1 };
  * l may be NULL for types that need no layout. */
 int pf_record_parse(const struct pf_layout *l, const unsigned char *bytes, size_t n, struct pf_record *out);
 
-/* The same for the other byte order: first swaps the numbers in place, so that views can be read. Text, raw, stack and aux data stay
- * as they are. After an error the bytes are not usable. */
+/* The same for the other byte order: first swaps the numbers in place, so that views can be read. Text, raw, stack and aux data
+ * stay as they are. After an error the bytes are not usable. */
 int pf_record_parse_swapped(const struct pf_layout *l, unsigned char *bytes, size_t n, struct pf_record *out);
 
 static inline int pf_record_is_user(uint32_t type)

@@ -1,6 +1,6 @@
 /* Notes are found by the program headers (PT_NOTE) or, in files without such, for example kernel modules, by the section headers
- * (SHT_NOTE). A note is {u32 name size, u32 desc size, u32 type, name, desc}, with name and desc padded to 4. Only the header tables
- * and the notes are read, each of bounded size. */
+ * (SHT_NOTE). A note is {u32 name size, u32 desc size, u32 type, name, desc}, with name and desc padded to 4. Only the header
+ * tables and the notes are read, each of bounded size. */
 #include "core/symbols/build_id.h"
 
 #include <elf.h>

@@ -11,8 +11,8 @@ struct pf_build_id {
 	unsigned char size;
 };
 
-/* The build id of a regular file, of 32 or 64 bits and either byte order. Returns 0; -ENOENT if the file has none; -ENOEXEC if it is
- * not an ELF file; or -errno. Reads a bounded part of the file. */
+/* The build id of a regular file, of 32 or 64 bits and either byte order. Returns 0; -ENOENT if the file has none; -ENOEXEC if it
+ * is not an ELF file; or -errno. Reads a bounded part of the file. */
 int pf_build_id_of_file(const char *path, struct pf_build_id *out);
 
 /* The build id of the running kernel, from /sys/kernel/notes. */

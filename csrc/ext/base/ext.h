@@ -1,5 +1,6 @@
-/* Functions that the extensions share. Each extension is a module of its own over a library that may be missing. It links the parts of
- * the binding that it needs (64-bit values, errors) from an archive, and so has its own copy of that code and of its static state. */
+/* Functions that the extensions share. Each extension is a module of its own over a library that may be missing. It links the parts
+ * of the binding that it needs (64-bit values, errors) from an archive, and so has its own copy of that code and of its static
+ * state. */
 #ifndef PX_EXT_H
 #define PX_EXT_H
 

@@ -25,8 +25,8 @@ void px_bpf_push_map(lua_State *L, int object, struct bpf_map *map);
 void px_bpf_push_map_info(lua_State *L, const struct bpf_map *map);
 void px_bpf_open_map(lua_State *L);
 
-/* A key, value or variable of size bytes: 4 and 8 bytes are integers, others strings. px_bpf_to_bytes takes the value from the top of
- * the stack, and raises an error for argument arg if it does not fit. */
+/* A key, value or variable of size bytes: 4 and 8 bytes are integers, others strings. px_bpf_to_bytes takes the value from the top
+ * of the stack, and raises an error for argument arg if it does not fit. */
 void px_bpf_push_bytes(lua_State *L, const void *bytes, size_t size);
 void px_bpf_to_bytes(lua_State *L, int arg, const char *what, void *bytes, size_t size);
 

@@ -1,9 +1,9 @@
 /* Maps, which BPF programs and Lua share.
  *
- * Keys and values of 4 and 8 bytes are integers (unsigned, in the host's byte order), others strings of their size. A per-CPU map has
- * an array of values, [1] for CPU 0, one for each possible CPU; in the kernel's buffer each value begins at a multiple of 8 bytes.
- * An iteration first takes all keys and then one value after the other, so the loop may change the map, and ends even if a program
- * keeps adding keys. */
+ * Keys and values of 4 and 8 bytes are integers (unsigned, in the host's byte order), others strings of their size. A per-CPU map
+ * has an array of values, [1] for CPU 0, one for each possible CPU; in the kernel's buffer each value begins at a multiple of 8
+ * bytes. An iteration first takes all keys and then one value after the other, so the loop may change the map, and ends even if a
+ * program keeps adding keys. */
 #include "ext/bpf/bpf.h"
 #include "binding/event/event.h"
 

@@ -1,5 +1,5 @@
-/* perf.ext.zstd: unpacks the compressed records of perf.data files. A stream's state is in a userdata, so it is freed by this library
- * and never by the reader, which only calls run. */
+/* perf.ext.zstd: unpacks the compressed records of perf.data files. A stream's state is in a userdata, so it is freed by this
+ * library and never by the reader, which only calls run. */
 #include <errno.h>
 #include <zstd.h>
 

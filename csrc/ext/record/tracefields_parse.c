@@ -9,8 +9,8 @@
  *
  *     print fmt: "...", REC->...
  *
- * The text may come from another program's file, and libtraceevent's parser crashes on damaged text. So we parse this part ourselves,
- * which is all that decoding needs; libtraceevent parses what follows "print fmt" (tracefields_text.c). */
+ * The text may come from another program's file, and libtraceevent's parser crashes on damaged text. So we parse this part
+ * ourselves, which is all that decoding needs; libtraceevent parses what follows "print fmt" (tracefields_text.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

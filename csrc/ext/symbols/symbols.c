@@ -1,10 +1,10 @@
 /* perf.ext.symbols: names for the addresses of a process, by elfutils' libdwfl.
  *
- * A Resolver first gets the modules (of a live process, of one file at its own addresses, or of the mappings in a recording), and then
- * resolves addresses. libdwfl reads a module's symbols and line tables at the first address in it.
+ * A Resolver first gets the modules (of a live process, of one file at its own addresses, or of the mappings in a recording), and
+ * then resolves addresses. libdwfl reads a module's symbols and line tables at the first address in it.
  *
- * If $DEBUGINFOD_URLS names servers, libdwfl would ask them for missing debug information. Here it searches only this machine unless
- * the caller allows the network. */
+ * If $DEBUGINFOD_URLS names servers, libdwfl would ask them for missing debug information. Here it searches only this machine
+ * unless the caller allows the network. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>

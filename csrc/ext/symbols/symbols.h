@@ -1,5 +1,5 @@
-/* The parts of perf.ext.symbols: symbols.c (resolver of addresses), symbols_maps.c (/proc/PID/maps), symbols_elf.c (one file: offsets,
- * build ids), symbols_unwind.c (stacks), symbols_kernel.c (/proc/kallsyms), symbols_text.c (files of other users). */
+/* The parts of perf.ext.symbols: symbols.c (resolver of addresses), symbols_maps.c (/proc/PID/maps), symbols_elf.c (one file:
+ * offsets, build ids), symbols_unwind.c (stacks), symbols_kernel.c (/proc/kallsyms), symbols_text.c (files of other users). */
 #ifndef PX_SYMBOLS_H
 #define PX_SYMBOLS_H
 

@@ -3,8 +3,8 @@
  *     7f6227f13000-7f6227f1a000 r--p 00000000 fe:00 1234     /usr/lib/libc.so.6
  *     7f6227f1a000-7f6227f30000 r-xp 00007000 fe:00 1234     /usr/lib/libc.so.6
  *
- * libdwfl parses that text and takes every ELF file in it for a module. But a program may also map a file only to read it, as libdwfl
- * itself does. So we pass on only runs of lines of one file that have rising offsets and include code. */
+ * libdwfl parses that text and takes every ELF file in it for a module. But a program may also map a file only to read it, as
+ * libdwfl itself does. So we pass on only runs of lines of one file that have rising offsets and include code. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>

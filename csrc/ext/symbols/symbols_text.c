@@ -1,7 +1,7 @@
 /* Reading whole files.
  *
- * A file such as /tmp/perf-PID.map is in a directory that everyone may write to. It is read only if it belongs to the process's user
- * or to root, never through a symbolic link, and without waiting. */
+ * A file such as /tmp/perf-PID.map is in a directory that everyone may write to. It is read only if it belongs to the process's
+ * user or to root, never through a symbolic link, and without waiting. */
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>

@@ -64,8 +64,8 @@ local function pop(heap)
   return first
 end
 
--- Take records from the rings, and set up to which time records may be returned: that of the latest record seen before this round,
--- or that of the last record taken from a ring that has more, if it is earlier.
+-- Take records from the rings, and set up to which time records may be returned: that of the latest record seen before this
+-- round, or that of the last record taken from a ring that has more, if it is earlier.
 function Reader:round()
   local heap, bound, found = self.heap, self.latest, false
   local whole = true

@@ -206,7 +206,7 @@ function M.attr(spec, attr, opts)
   end
   local lost = to_count_lost(attr)
   local ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
-  if not ev and asked ~= attr then
+  if not ev and with_user ~= attr then
     info.user = false
     ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end

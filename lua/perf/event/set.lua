@@ -269,8 +269,8 @@ function Set:read()
     end
   end
   sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
-  -- Events of a task are only enabled while the task runs, so the Set keeps the wall time itself. If they were enabled one by one,
-  -- the longest enabled time must do.
+  -- Events of a task are only enabled while the task runs, so the Set keeps the wall time itself. If they were enabled one by
+  -- one, the longest enabled time must do.
   local wall = self.wall_ns + elapsed(self)
   local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
   for k, v in every(sum) do c[k] = v end

@@ -3,10 +3,10 @@
 --     cycles:k: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space only with
 --     cycles:u, or run: sysctl kernel.perf_event_paranoid=1, or give the program CAP_PERFMON)
 --
--- This runs only after a failure. It reads small files of /proc and /sys, and opens and closes disabled events (perf.event.probe).
--- If it finds no cause, the message has only the kernel's error. Its parts are loaded when they are needed: `permission`, `invalid`
--- for the many causes of EINVAL, and `unavailable` for events that the machine does not have. They cannot be loaded if the process
--- has no descriptor left (EMFILE), so that case is explained here.
+-- This runs only after a failure. It reads small files of /proc and /sys, and opens and closes disabled events
+-- (perf.event.probe). If it finds no cause, the message has only the kernel's error. Its parts are loaded when they are needed:
+-- `permission`, `invalid` for the many causes of EINVAL, and `unavailable` for events that the machine does not have. They cannot
+-- be loaded if the process has no descriptor left (EMFILE), so that case is explained here.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 

@@ -1,6 +1,6 @@
--- Finds the cause of an EINVAL of perf_event_open. The kernel gives no details, so we check the rules of kernel/events/core.c and of
--- the PMUs in the kernel's order: the attr alone, dummy events with the bits in question, the target, the kind of event, the group.
--- At last each field is left out in turn.
+-- Finds the cause of an EINVAL of perf_event_open. The kernel gives no details, so we check the rules of kernel/events/core.c and
+-- of the PMUs in the kernel's order: the attr alone, dummy events with the bits in question, the target, the kind of event, the
+-- group. At last each field is left out in turn.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"

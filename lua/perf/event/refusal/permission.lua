@@ -1,7 +1,7 @@
 -- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and how it would be permitted.
 --
--- The kernel checks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels whether
--- kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); the level that the event needs:
+-- The kernel checks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels
+-- whether kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); the level that the event needs:
 --
 --   -1   everything, raw tracepoint data too
 --    0   no raw tracepoint data (EPERM)
