@@ -1,14 +1,14 @@
--- Records as LuaJIT's compiler can read them.
+-- Records as cdata, whose fields LuaJIT can read in compiled code.
 --
--- A Record of a ring or of a file is here a cdata: its bytes, and a tag (csrc/binding/record/cdata.c). The fields of a sample
--- that stand in the same place in every sample of its event are read from there by compiled code; every other field is parsed out
--- of the bytes by C when it is asked for, by the same functions that serve the Records that are userdata. A record that is taken
--- costs its cdata and one call through FFI; one that is used again, the call.
+-- The cdata of a Record holds its bytes and a tag (csrc/binding/record/cdata.c). Fields that have the same position in every
+-- sample of an event are read directly by compiled code. Every other field is parsed out of the bytes by C when it is needed, by
+-- the same functions as for Records that are userdata. Taking a record costs the cdata and one call through FFI; if a Record is
+-- reused, only the call.
 --
--- A tag stands for a layout and what is known of the event: its label, its group's and its attr. Tags are interned by content and
--- kept, so there are as many as different events.
+-- A tag is the number of a layout together with facts about the event: its label, the labels of its group, and its attr. Tags are
+-- interned by content and kept, so there are as many as different events.
 --
--- Loaded when the first ring is mapped or file opened, where Counts are cdata too (perf.base.compiled).
+-- Loaded when the first ring is mapped or file opened, if Counts are cdata too (perf.base.compiled).
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
