@@ -27,7 +27,7 @@ local text = require "perf.bench.report"
 
 local M = {}
 
-local CHANCE = 0.01 -- how often a comparison may call something different that is not
+local CHANCE = 0.01 -- the permitted probability of a false "sure"
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ local function check_options(opts, arg, more)
   return opts
 end
 
--- Enough rounds to say something, fewer of what takes long.
+-- The number of rounds: fewer for slow functions, but at least `few`.
 local function rounds_of(opts, few, seconds)
   return function(round_ns)
     if opts.repeats then return opts.repeats end
@@ -81,7 +81,7 @@ end
 
 -- Results -------------------------------------------------------------------------------------------------------------
 
--- A row by its label; a modifier may be left off when that is unambiguous.
+-- A row by its label; the modifier may be omitted if the label stays unambiguous.
 local function row_of(list, key)
   if type(key) ~= "string" then return nil end
   local found, several
@@ -111,7 +111,7 @@ local function plain(v)
   return t
 end
 
--- The interval as an object, since JSON has no arrays with names.
+-- A row with the interval as an object, since JSON arrays cannot have names.
 local function plain_row(row)
   local t = plain(row)
   if t.ci then t.ci = { lo = t.ci[1], hi = t.ci[2], level = t.ci.level } end
@@ -119,7 +119,7 @@ local function plain_row(row)
   return t
 end
 
--- One event's statistics from its samples.
+-- The statistics of one event's samples.
 local function summarize(sample)
   local row = stats.summary(sample.known) or { n = 0 }
   row.label, row.unit, row.why, row.note = sample.label, sample.unit, sample.why, sample.note
@@ -128,7 +128,7 @@ local function summarize(sample)
   return row
 end
 
--- The places of a list's events, and the wall time before them.
+-- The indexes of a list's events; index 0 is the wall time.
 local function places(candidate)
   local first, list = candidate.counts[1], { "wall" }
   while first[#list] do list[#list + 1] = #list end
@@ -206,7 +206,7 @@ end
 
 local BASELINES = { "baseline", "base", "old", "before" }
 
--- Names and functions in order, the baseline first.
+-- Check the candidates: their names and functions in order, the baseline first.
 local function check_candidates(list, baseline)
   if type(list) ~= "table" then blame.raise("table of candidates expected, got " .. type(list), 1) end
   local names, fns = {}, {}
@@ -244,7 +244,7 @@ local function check_candidates(list, baseline)
   return names, fns
 end
 
--- The rounds that both were counted in, with their own values.
+-- The values of the rounds in which both were counted.
 local function pairs_of(a, b)
   local x, y = {}, {}
   for i, v in ipairs(a) do
@@ -264,19 +264,19 @@ local function words(v, unit)
   return ("%s %s, sure"):format(text.quantity(math.abs(difference), unit), difference < 0 and less or more)
 end
 
--- What is said of the differences, once all of the table's p values are known.
+-- Judge the differences, once all p values of the table are known.
 local function judge(found, least)
-  local asked, ps = {}, {}
+  local tested, ps = {}, {}
   for _, v in ipairs(found) do
-    -- What differs in too few rounds to be told by any test is not asked, and so costs the others nothing.
+    -- If too few rounds differ for any result of the test, do not test: each test makes the correction of the others stricter.
     if stats.least_p(v.differing) < CHANCE then
-      asked[#asked + 1] = v
+      tested[#tested + 1] = v
       ps[#asked] = v.p
     else
       v.p_adjusted = 1
     end
   end
-  for i, adjusted in ipairs(stats.holm(ps)) do asked[i].p_adjusted = adjusted end
+  for i, adjusted in ipairs(stats.holm(ps)) do tested[i].p_adjusted = adjusted end
   for _, v in ipairs(found) do
     v.real = false
     if v.p_adjusted < CHANCE then
@@ -285,7 +285,7 @@ local function judge(found, least)
       else
         v.real, v.verdict = true, words(v, v.unit)
       end
-    elseif v.differing == 0 or stats.least_p(v.pairs) * math.max(1, #asked) < CHANCE then
+    elseif v.differing == 0 or stats.least_p(v.pairs) * math.max(1, #tested) < CHANCE then
       v.verdict = "no difference seen"
     else
       v.verdict = "too few rounds to tell"
@@ -341,7 +341,7 @@ end
 -- @treturn string
 function Comparison:json() return json.encode(self:totable()) end
 
--- One row: every candidate's statistics, and its pairs with the baseline's.
+-- One row: the statistics of every candidate, and its comparison with the baseline.
 local function row_from(names, samples, differences)
   local first = samples[names[1]]
   local row = { label = first.label, unit = first.unit, note = first.note, candidates = {} }

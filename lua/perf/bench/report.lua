@@ -5,7 +5,7 @@ local M = {}
 
 local abs, floor = math.abs, math.floor
 
--- Digits enough for four that mean something: 1.234, 12.34, 123.4, 1234.
+-- A number with four significant digits: 1.234, 12.34, 123.4, 1234.
 local function four(v)
   local size = abs(v)
   return ((size >= 999.95 and "%.0f") or (size >= 99.995 and "%.1f") or (size >= 9.9995 and "%.2f") or "%.3f"):format(v)
@@ -13,7 +13,7 @@ end
 
 local TIMES = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } }
 
--- A count or a time per call, as one reads it: 41.25 ns, 1.234 ms, 64, 12,345, 0.0312.
+-- A count or a time per call as text: 41.25 ns, 1.234 ms, 64, 12,345, 0.0312.
 -- @tparam number v
 -- @tparam[opt] string unit "ns" for times
 -- @treturn string
@@ -48,7 +48,7 @@ end
 
 local function some(n, what) return format.commas(n) .. " " .. what .. (n == 1 and "" or "s") end
 
--- A row that was never counted, filled up with blanks. The text goes under the table, where it has room.
+-- Fill the row of an event that was never counted with blanks. The reason is printed below the table.
 local function absent(row, notes)
   notes[#notes + 1] = row.label .. ": not counted: " .. row.why
   return "-"
@@ -98,7 +98,7 @@ function M.bench(s)
   return finish({ head }, rows, { false, true, true, true, true, true, true }, notes)
 end
 
--- "30 runs of 100 calls each", or the sizes by name where they differ.
+-- "30 runs of 100 calls each", or the numbers of calls by name if they differ.
 local function runs_of(c)
   local same, sizes = true, {}
   for i, name in ipairs(c.names) do

@@ -1,26 +1,26 @@
--- The statistics behind perf.bench and perf.compare. Pure functions over arrays of numbers; no array is changed.
+-- The statistics for perf.bench and perf.compare: pure functions of arrays of numbers, which they do not change.
 --
--- Times of repeated runs have a long tail on one side, several humps (a timer's tick in the run or not) and drift (the
--- CPU's clock, the neighbours). So nothing here assumes a bell curve:
+-- Times of repeated runs have a long tail on one side, several peaks (with or without a timer's tick) and drift (the CPU's clock,
+-- other programs). So nothing here assumes a normal distribution:
 --
---   one sample    median, and its interval from order statistics: exact for whatever distribution
---   two samples   run in pairs, side by side in time: what both met alike falls out. Wilcoxon's signed-rank test, which
---                 assumes no more than that a pair may as well be the other way round if both are the same function. Ranks
---                 are capped at the middle one: a disturbed run then weighs no more than a middling one, which finds
---                 differences under disturbances that the plain test misses, and costs next to nothing without
+--   one sample    median, and its interval from order statistics, which is exact for every distribution
+--   two samples   run in pairs, side by side in time, so that disturbances of both cancel out. Wilcoxon's signed-rank test, which
+--                 only assumes that both orders of a pair are equally likely if both are the same function. Ranks are capped
+--                 at the middle one: so a disturbed run weighs no more than an average one. This finds differences under
+--                 disturbances that the plain test misses, and costs almost nothing without disturbances
 --   ratio         the r at which the pairs (a, b) balance about b = r a, and its interval by the same test, so that
 --                 estimate, interval and test agree
---   many tests    Holm's correction: the chance that even one of all answers is wrong stays below the threshold
+--   many tests    Holm's correction: the probability that even one of all answers is wrong stays below the threshold
 local M = {}
 
 local floor, ceil, sqrt, abs, exp = math.floor, math.ceil, math.sqrt, math.abs, math.exp
 
--- What an interval is meant to cover.
+-- The level of intervals.
 M.LEVEL = 0.95
 
 local TAIL = (1 - M.LEVEL) / 2
-local MOST_EXACT = 50  -- pairs whose scores are counted out
-local MOST_PAIRS = 200 -- more are first taken together in blocks
+local MOST_EXACT = 50  -- pairs for which the exact distribution is computed
+local MOST_PAIRS = 200 -- more pairs are first combined to blocks
 
 -- One sample ----------------------------------------------------------------------------------------------------------
 
@@ -42,15 +42,15 @@ end
 -- @treturn number
 function M.median(values) return median_of_sorted(sorted(values)) end
 
--- k such that the k-th smallest and the k-th largest of n values enclose the median with at least 95 % (k = 1 when even
--- the extremes do not), and the probability that they do. As many values are below the median as heads fall in n throws.
+-- k such that the k-th smallest and the k-th largest of n values enclose the median with at least 95 % (k = 1 if even the
+-- extremes do not), and the probability that they do. The number of values below the median has a binomial distribution.
 local by_n = {}
 local function enclosing(n)
   local known = by_n[n]
   if known then return known[1], known[2] end
   local k, below
   if n <= 1000 then
-    local p = 0.5 ^ n -- of exactly k - 1 below
+    local p = 0.5 ^ n -- the probability of exactly k - 1 values below
     k, below = 1, p
     while true do
       p = p * (n - k + 1) / k
@@ -67,9 +67,8 @@ end
 -- Median, mean and spread of a sample.
 -- @tparam {number,...} values
 -- @treturn[1] table `n`, `median`, `mean`, `stddev` (of the sample, n - 1; 0 for one value), `mad` (median of the
--- distances from the median, not scaled), `min`, `max`, and `ci = {lo, hi, level=}`: the interval of the median. `level` is what
--- the interval truly covers: 0.95 or a little more, and less for fewer than 6 values, where it is the smallest to the
--- largest
+-- distances from the median, not scaled), `min`, `max`, and `ci = {lo, hi, level=}`: the interval of the median. `level` is its
+-- true confidence level: 0.95 or a little more; less for fewer than 6 values, for which the interval is the whole range
 -- @treturn[2] nil for an empty array
 function M.summary(values)
   local n = #values
@@ -78,7 +77,7 @@ function M.summary(values)
   local median, sum = median_of_sorted(t), 0
   for i = 1, n do sum = sum + t[i] end
   local mean = sum / n
-  -- Equal values must have themselves as mean, which a rounded sum need not give.
+  -- The mean of equal values must be exact, which a rounded sum does not guarantee.
   if t[1] == t[n] then mean = t[1] end
   local squares, distances = 0, {}
   for i = 1, n do
@@ -102,9 +101,9 @@ local function normal_below(z)
   return z < 0 and tail or 1 - tail
 end
 
--- Each difference's score: its rank by size among those that are not 0, equal sizes sharing the middle of theirs, and none
--- above the middle rank. Doubled, so that all are whole.
--- Returns the array of scores, the sum of those of positive differences, the sum of all, and that of their squares.
+-- The score of each difference: its rank by absolute value among those that are not 0. Equal ones get the mean of their ranks,
+-- and ranks are capped at the middle rank. Scores are doubled, so that all are integers. Returns the array of scores, the sum of
+-- those of positive differences, the sum of all, and that of their squares.
 local function scores(differences)
   local sizes, n = {}, 0
   for i = 1, #differences do
@@ -133,7 +132,7 @@ local function scores(differences)
   return list, positive, total, squares
 end
 
--- How probable each sum of a random half of the scores is: ways[s + 1] for sum s.
+-- The probability of each sum of the scores if each is counted with probability 1/2: ways[s + 1] for sum s.
 local function score_sums(list)
   local total, ways = 0, { 1 }
   for _, score in ipairs(list) do
@@ -146,10 +145,10 @@ local function score_sums(list)
   return ways
 end
 
--- The signed-rank test: whether differences lie about 0. Those of 0 are left out.
+-- The signed-rank test of whether differences are distributed about 0. Differences of 0 are ignored.
 -- @tparam {number,...} differences
--- @treturn number the two-sided p: how often chance alone would show as much
--- @treturn int how many differences were not 0
+-- @treturn number the two-sided p
+-- @treturn int the number of differences that are not 0
 function M.signed_rank(differences)
   local list, positive, total, squares = scores(differences)
   local n = #list
@@ -164,8 +163,7 @@ function M.signed_rank(differences)
   return math.min(1, 2 * normal_below(z)), n
 end
 
--- The share of all scores that the positive ones must have, at the least, for n differences to lie about 0 at 95 %, and
--- what that truly covers.
+-- The smallest share of the positive scores at which the test for n differences does not reject at 95 %, and the true level.
 local shares = {}
 local function least_share(n)
   local known = shares[n]
@@ -185,18 +183,18 @@ local function least_share(n)
   return c / total, 1 - 2 * below
 end
 
--- Found by halving, so the last digits are not to be had.
+-- Round a result of bisection, whose last digits are not exact.
 local function rounded(v)
   if abs(v) == math.huge then return v end
   return tonumber(("%.9g"):format(v))
 end
 
--- The r at which the y - r x balance about 0, and those at which they lie just too far above and below for chance.
--- All x are 0 or more; low and high enclose the values of r that may be, and above high there is only `beyond`.
+-- The r at which the differences y - r x balance about 0, and the interval of r at which the test does not reject.
+-- All x are 0 or more; the possible values of r are between low and high, or `beyond` above high.
 local function balance(y, x, low, high, beyond)
   local n, e, known = #y, {}, {}
   local function share(r)
-    local v = known[r] -- the halvings begin alike
+    local v = known[r] -- the bisections begin with the same values
     if not v then
       for i = 1, n do e[i] = y[i] - r * x[i] end
       local _, positive, total = scores(e)
@@ -205,7 +203,7 @@ local function balance(y, x, low, high, beyond)
     end
     return v
   end
-  -- The share falls as r grows. Where it goes below a bound, or to it.
+  -- The share falls as r grows: find the r at which it falls below a bound, or reaches it.
   local function edge(bound, to_it)
     local from, to = low, high
     for _ = 1, 100 do
@@ -221,8 +219,8 @@ local function balance(y, x, low, high, beyond)
   return { rounded((edge(0.5, true) + edge(0.5)) / 2), rounded(edge(1 - least)), rounded(edge(least, true)), level = level }
 end
 
--- Neighbouring pairs taken together by their medians until there are few enough. Which of the two is which stays as
--- exchangeable as before.
+-- Combine neighbouring pairs by their medians until there are at most MOST_PAIRS. The members of a pair stay as exchangeable as
+-- before.
 local function in_blocks(a, b)
   local n = #a
   if n <= MOST_PAIRS then return a, b end
@@ -235,7 +233,7 @@ local function in_blocks(a, b)
   return x, y
 end
 
--- The ratio of b to a, or nil where there is none to speak of.
+-- The ratio of b to a, or nil if it has no meaning.
 local function ratio_of(a, b)
   if M.median(a) <= 0 then return nil end
   local most, beyond = 0, nil
@@ -243,15 +241,15 @@ local function ratio_of(a, b)
     if a[i] < 0 then return nil end
     if a[i] > 0 then most = math.max(most, b[i] / a[i]) elseif b[i] > 0 then beyond = math.huge end
   end
-  -- Where a is 0 no r is large enough: the halving ends at a bound that nothing real comes near.
+  -- If a is 0, no r is large enough: the bisection ends at a bound far above any real ratio.
   if beyond then return balance(b, a, 0, 1e6 * math.max(most, 1), beyond) end
   return balance(b, a, 0, most, most)
 end
 
 -- Compare two samples that were taken in pairs.
 -- @tparam {number,...} a the baseline
--- @tparam {number,...} b as many, b[i] taken beside a[i]
--- @treturn[1] table `n` (pairs), `differing` (those that are not equal), `p` (signed-rank test of b - a), `difference` and
+-- @tparam {number,...} b of the same length; b[i] was measured beside a[i]
+-- @treturn[1] table `n` (pairs), `differing` (unequal pairs), `p` (signed-rank test of b - a), `difference` and
 -- `ratio`, each `{estimate, lo, hi, level=}` with a 95 % interval of this one comparison; `ratio` (b to a) is nil where a's
 -- median is not above 0, or a value of a is below 0
 -- @treturn[2] nil when there are no pairs
@@ -268,11 +266,11 @@ function M.paired(a, b)
   return { n = n, p = p, differing = differing, difference = balance(d, ones, low, high, high), ratio = ratio_of(a, b) }
 end
 
--- The least p that the signed-rank test can give for n pairs.
+-- The smallest p that the signed-rank test can give for n pairs.
 function M.least_p(n) return math.min(1, 2 * 0.5 ^ n) end
 
--- Holm's correction: p values made larger by how many were asked, so that the chance of calling even one a difference
--- where there is none stays below the threshold that each is held against.
+-- Holm's correction: raise p values by the number of tests, so that the probability of even one false positive stays below the
+-- threshold that each is compared with.
 -- @tparam {number,...} ps
 -- @treturn {number,...} adjusted, in the same order
 function M.holm(ps)
@@ -291,10 +289,10 @@ end
 
 -- Chance --------------------------------------------------------------------------------------------------------------
 
--- Random numbers that are the same on every interpreter: two multiplicative generators combined (L'Ecuyer 1988), whose
+-- Random numbers that are the same on every interpreter: two combined multiplicative generators (L'Ecuyer 1988), whose
 -- products stay below 2^53. Period 2.3e18.
--- @tparam[opt=1] number seed a whole number
--- @treturn function random() gives a number in (0, 1), random(n) a whole number from 1 to n
+-- @tparam[opt=1] number seed an integer
+-- @treturn function random() returns a number in (0, 1), random(n) an integer from 1 to n
 function M.rng(seed)
   seed = abs(seed or 1)
   local x, y = 1 + seed % 2147483562, 1 + floor(seed / 7) % 2147483398
@@ -306,7 +304,7 @@ function M.rng(seed)
     if n then return floor(u * n) + 1 end
     return u
   end
-  for _ = 1, 10 do random() end -- neighbouring seeds have gone apart by then
+  for _ = 1, 10 do random() end -- so that similar seeds give different numbers
   return random
 end
 

@@ -26,7 +26,7 @@ local host = require "perf.kernel.host"
 
 local M = { available = true, version = ext.version }
 
--- What to do about a refusal, or nil.
+-- A remedy for a refusal, or nil.
 local function hint(code, verifier)
   if code == "EPERM" then
     if core.euid() ~= 0 then
@@ -57,7 +57,7 @@ end
 
 local allowed = { max_entries = "table", globals = "table", programs = "table" }
 
--- Raises at the caller of load what a method found wrong with an option, without "bad argument #1 to ...".
+-- Call a method for an option. Raises its error at the caller of load, without "bad argument #1 to ...".
 local function apply(what, fn, obj, name, value)
   local ok, result, message, code = pcall(fn, obj, name, value)
   if not ok then

@@ -9,11 +9,11 @@ local M = {}
 local Counters = {}
 Counters.__index = Counters
 
--- Errors that concern one event; others of the list may work.
+-- Errors that concern one event; other events of the list may work.
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
 -- Resolve a list of events.
--- @string text as luaperf stat -e takes it
+-- @string text the argument of luaperf stat -e
 -- @return array of {event, label}; or nil, message, code. Raises for an unknown event.
 function M.resolve(text)
   local list = {}
@@ -25,8 +25,8 @@ function M.resolve(text)
   return list
 end
 
--- Open the events; in user space only where counting the kernel is not permitted.
--- @tab events of `resolve`
+-- Open the events; for user space only, if counting the kernel is not permitted.
+-- @tab events the result of `resolve`
 -- @tab target {pid =, cpu =, inherit =}
 -- @bool on_exec start counting at the task's next exec
 -- @return Counters; or nil, message, code
@@ -59,8 +59,8 @@ function Counters:enable() each_profiler(self, "enable") end
 function Counters:disable() each_profiler(self, "disable") end
 function Counters:close() each_profiler(self, "close") end
 
--- Whether none of the events could be opened, at least one of them for want of permission.
--- @return the message and code of that one, rather of one that was refused in user space too; or nil
+-- Whether no event could be opened, at least one for lack of permission.
+-- @return the message and code of that event, preferably of one that was refused in user space too; or nil
 function Counters:refused()
   local denied
   for _, row in ipairs(self) do
@@ -79,7 +79,7 @@ function Counters:values()
   return values
 end
 
--- Entries in the order asked for.
+-- The entries in the requested order.
 -- @bool all_of_them also return the events that could not be opened, with `why`
 -- @tab[opt] before values to subtract
 function Counters:entries(all_of_them, before)
@@ -95,7 +95,7 @@ function Counters:entries(all_of_them, before)
   return list
 end
 
--- Add up the entries of several Counters of the same events, each by its place: an event may be asked for twice.
+-- Add up the entries of several Counters of the same events by their index, since an event may be requested twice.
 -- @tab lists of entries, each with all of them
 -- @bool all_of_them as for `entries`
 function M.add_up(lists, all_of_them)

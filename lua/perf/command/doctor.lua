@@ -1,4 +1,4 @@
--- luaperf doctor: what works on this machine, what does not, and what would change it.
+-- luaperf doctor: shows what works on this machine, what does not, and how to change that.
 local core = require "perf.core"
 
 local M = {}

@@ -1,15 +1,15 @@
 -- The command luaperf.
 --
--- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (perf.command.options), `mixed` where no
--- program is named, and `run(opts, words, here)`, which returns the exit status. A Lua script runs under the interpreter that
--- luaperf runs under, as a process of its own that starts with perf.command.session; any other program is counted and
--- recorded from outside.
+-- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (perf.command.options), `mixed` if its
+-- arguments do not name a program, and `run(opts, words, here)`, which returns the exit status. A Lua script runs under the same
+-- interpreter as luaperf, in a process of its own that begins with perf.command.session. Other programs are counted and recorded
+-- from outside.
 local options = require "perf.command.options"
 local say = require("perf.command.terminal").error
 
 local M = {}
 
--- The status of a mistake in the options, and that of what the machine refuses: perf's own.
+-- The exit statuses for a mistake in the options, and for a refusal by the machine. They are the same as perf's.
 M.USAGE, M.REFUSED = 129, 255
 
 local commands = { "stat", "record", "report", "list", "doctor" }
@@ -31,7 +31,7 @@ local function known(name)
 end
 
 -- Run the command.
--- @param arg its words
+-- @param arg the command line
 -- @return exit status
 function M.main(arg)
   local name = arg[1]
@@ -59,10 +59,10 @@ function M.main(arg)
     print(options.help(command))
     return 0
   end
-  -- What is a mistake to the module (an unknown event) raises there, and is the user's here.
+  -- The modules raise an error for a mistake (an unknown event), which is a mistake of the user here.
   local ok, status, message, code = pcall(command.run, opts, words, { interpreter = arg })
   if ok and status then return status end
-  if not ok and tostring(status):find "interrupted!$" then return 128 + 2 end -- by ^C: the interpreter raises that
+  if not ok and tostring(status):find "interrupted!$" then return 128 + 2 end -- the interpreter raises this after ^C
   say(ok and message or status)
   local refused = ok and code ~= "USAGE" or status == "not enough memory"
   return refused and M.REFUSED or M.USAGE

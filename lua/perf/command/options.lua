@@ -1,8 +1,9 @@
--- Options of a command line: `-e x`, `-ex`, `--event x`, `--event=x`, `-av`, up to `--` or the first word that is none: what
--- follows a program's name is its own. Where no program is named they may stand behind words too.
+-- Parses the options of a command line: `-e x`, `-ex`, `--event x`, `--event=x`, `-av`. They end at `--` or at the first other
+-- word, since options behind a program's name belong to the program. If the arguments name no program, options may follow them
+-- too.
 --
 -- A command's options are rows {short, long, argument's name or nil, help, kind = "integer" | "number" | "list", least =, choices
--- = {...}}; of the two names one may be nil, and the long one is the key where there is one.
+-- = {...}}. One of the two names may be nil; the key is the long one if it exists.
 local M = {}
 
 local HELP = { "h", "help", nil, "this text" }
@@ -18,7 +19,7 @@ local function shown(row)
   return row[1] and "-" .. row[1] or "--" .. row[2]
 end
 
--- The value as its kind; nil and what is wrong with it.
+-- Convert a value to its kind; nil and what is wrong with it.
 local function convert(row, text, before)
   if row.kind == "list" then
     return before and before .. "," .. text or text
@@ -40,12 +41,12 @@ local function convert(row, text, before)
   return text
 end
 
--- Take a command line apart.
+-- Parse a command line.
 -- @tab rows the options
 -- @tab words all words
--- @int from the first to look at
--- @bool mixed whether options may stand behind words
--- @return {long name = value or true}, array of the words behind the options; or nil, what is wrong
+-- @int from the index of the first word
+-- @bool mixed whether options may follow other words
+-- @return {long name = value or true}, array of the other words; or nil, what is wrong
 function M.parse(rows, words, from, mixed)
   local opts, left, i = {}, {}, from
   local function set(row, text)

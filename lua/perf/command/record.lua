@@ -1,4 +1,4 @@
--- luaperf record: a script's profile by Lua line, or a perf.data file of any program, process or the machine.
+-- luaperf record: writes a script's profile by Lua line, or a perf.data file of any program, a process or the machine.
 local run = require "perf.command.run"
 local say = require "perf.command.terminal"
 

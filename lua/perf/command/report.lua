@@ -1,4 +1,4 @@
--- luaperf report: profiles as text, flame graphs, and what other tools read.
+-- luaperf report: shows profiles as text and flame graphs, and converts them for other tools.
 local every = require "perf.base.pairs"
 local load = require "perf.profile.load"
 local save = require "perf.profile.save"
@@ -49,7 +49,7 @@ local function exists(path)
   return f ~= nil
 end
 
--- The file that luaperf record wrote last in this directory.
+-- The latest file of luaperf record in this directory.
 local function latest()
   if not exists "perf.data" then return "luaperf.json" end
   if not exists "luaperf.json" then return "perf.data" end
@@ -57,7 +57,7 @@ local function latest()
   return (newer == true or newer == 0) and "perf.data" or "luaperf.json"
 end
 
--- The kind asked for, nil for tables; or false and what is wrong.
+-- The requested kind of report, nil for tables; or false and what is wrong.
 local function kind_of(opts)
   local found
   for name, kind in every(kinds) do

@@ -1,4 +1,4 @@
--- Programs that luaperf runs: Lua scripts under this interpreter with a session inside, and others.
+-- Runs programs for luaperf: Lua scripts under this interpreter, with a session inside, and other programs.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -6,13 +6,13 @@ local say = require "perf.command.terminal"
 
 local M = {}
 
-local MISTAKE = 129 -- in the options: perf.command's status
+local MISTAKE = 129 -- the exit status for mistakes in the options, see perf.command
 local SIGINT, SIGTERM, GRACE = 2, 15, 60 -- looks
 
 local function head(path)
   local f = io.open(path, "rb")
   if not f then return nil end
-  local line, why = f:read(256) -- nil for an empty file, and for a directory with a reason
+  local line, why = f:read(256) -- nil for an empty file; nil and a reason for a directory
   f:close()
   return not why and (line or ""):match "^[^\n]*" or nil
 end
@@ -24,7 +24,7 @@ function M.is_script(word)
   return word:find "%.lua$" ~= nil or first:find "^#!.*lua" ~= nil
 end
 
--- The words of the interpreter that runs this.
+-- The command line of the interpreter that runs this.
 local function interpreter(arg)
   local chosen = os.getenv "LUA"
   local words = {}
@@ -35,7 +35,7 @@ local function interpreter(arg)
   return { arg[i] or "lua" }
 end
 
--- Warns when a script's first line names another interpreter, since the script may behave differently under this one.
+-- Warn if a script's first line names another interpreter, since the script may behave differently under this one.
 local function warn_of_interpreter(path, chosen)
   local wanted = (head(path) or ""):match "^#!%s*(.*)"
   wanted = wanted and wanted:gsub("^%S*/env%s+", ""):match "^(%S+)"
@@ -46,7 +46,7 @@ local function warn_of_interpreter(path, chosen)
   end
 end
 
--- The words that run a program or a script as it is, without a session; nil where there are none.
+-- The command line that runs a program, or a script without a session; nil if there is none.
 function M.program(here, words)
   if #words == 0 then return nil end
   local argv = {}
@@ -58,7 +58,7 @@ function M.program(here, words)
   return argv
 end
 
--- A refusal to run a word, in other words where a file of that name is there but none to be run; any other refusal as it is.
+-- The message for a program that cannot be run; a clearer one if a file of that name exists but is not executable.
 function M.why(word, message, code)
   local refusal
   message, refusal = message:gsub("exec: ", "", 1)
@@ -78,7 +78,7 @@ local function literal(v)
 end
 
 -- The command line that runs a script with a session inside.
--- @tab here {interpreter = the words that luaperf was called by}
+-- @tab here {interpreter = the command line of luaperf}
 -- @tab words the script and its arguments
 -- @tab session options of perf.command.session
 function M.script(here, words, session)
@@ -97,9 +97,9 @@ function M.script(here, words, session)
   return argv
 end
 
--- One look at a program that runs, at most `wait` seconds long. A signal that only we got is passed on; a request to end
--- again to one that has not ended on it, which a script takes as the end of our patience (perf.command.session). SIGHUP and
--- SIGQUIT only to a script: to another program they may be no such request.
+-- Wait for a running program, at most `wait` seconds, and pass on signals that only we got. A request to end is sent again to a
+-- program that has not ended: for a script that means to end without a result (perf.command.session). SIGHUP and SIGQUIT are only
+-- sent again to a script, since for other programs they may have another meaning.
 local function look(process, state, wait)
   core.watch({ process:ending() }, wait) -- returns as soon as the program ends, so that times are right
   local status = process:wait()
@@ -114,9 +114,9 @@ local function look(process, state, wait)
   return false
 end
 
--- Call a function that runs programs. An interrupt from the terminal is for the program; luaperf goes on and
--- reports, also if it comes between two programs.
--- @func f returns what M.run and M.wait, which it calls, return
+-- Call a function that runs programs. An interrupt from the terminal ends only the program; luaperf continues and reports, also
+-- if the interrupt comes between two programs.
+-- @func f calls M.run or M.wait, and returns their results
 -- @return its results; or nil, message, code
 function M.catching(f, ...)
   local caught, message, code = core.catch_interrupts()
@@ -130,7 +130,7 @@ function M.catching(f, ...)
 end
 
 -- Run a program to its end, in a function that M.catching calls.
--- @tab argv its words
+-- @tab argv its command line
 -- @func[opt] opened called with the process before it runs: returns true, or nil, message, code
 -- @func[opt] started called with the process when it runs: likewise
 -- @return {exit = status} or {signal = number}; or nil, message, code
@@ -157,7 +157,7 @@ function M.run(argv, opened, started)
   return status
 end
 
--- Wait for seconds, or for an interrupt, or until `ended` says so, in a function that M.catching calls.
+-- Wait for some seconds, for an interrupt, or until `ended` returns true, in a function that M.catching calls.
 -- @return the signal that came, or nil
 function M.wait(seconds, ended)
   local deadline = seconds and core.wall_ns() + seconds * 1e9
@@ -167,7 +167,7 @@ function M.wait(seconds, ended)
   return (core.caught_interrupt())
 end
 
--- The exit status that tells of a program's end, as a shell's does.
+-- The exit status for a program's end, by the rules of shells.
 function M.status(ended)
   return ended.exit or 128 + ended.signal
 end

@@ -1,8 +1,8 @@
--- Profiling or counting the program that this interpreter runs, from here to its end: what perf.auto and luaperf's scripts do.
+-- Profiles or counts the program that this interpreter runs, from now to its end: for perf.auto and for luaperf's scripts.
 --
--- The end is the state's close, where an object's finalizer runs (after an error too), or os.exit, which does not close the
--- state and so is replaced by a function that ends the session first; or SIGTERM, SIGHUP, SIGQUIT. A fork's child leaves
--- the session to its parent.
+-- The session ends in a finalizer when the state is closed (also after an error), or at SIGTERM, SIGHUP or SIGQUIT. os.exit does
+-- not close the state, so it is replaced by a function that first ends the session. In the child of a fork the session does
+-- nothing.
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.base.core"
 local save = require "perf.profile.save"
@@ -17,15 +17,15 @@ local function refuse(message, status)
   os.exit(status or REFUSED)
 end
 
--- The program may change its directory.
+-- The absolute path, since the program may change its directory.
 local function absolute(path)
   if path:sub(1, 1) == "/" then return path end
   local dir = core.cwd()
   return dir and dir:gsub("/$", "") .. "/" .. path or path
 end
 
--- Takes the words that made the session, "-e" and its chunk, out of arg: a script sees what it would see without it. Not on Lua
--- 5.1 and 5.2, which set arg after this.
+-- Remove the session's own arguments, "-e" and its chunk, from arg, so that the script sees the same arg as without the session.
+-- Does nothing on Lua 5.1 and 5.2, which set arg later.
 local function hide()
   local arg, i = rawget(_G, "arg"), -1
   if type(arg) ~= "table" then return end
@@ -36,7 +36,7 @@ local function hide()
   arg[i], arg[i - 1] = nil, nil
 end
 
--- A write that fails at the end of a run must not lose it: then it goes where there is room.
+-- Write the profile; if that fails, write it to another directory, so that the run is not lost.
 local function write(prof, path)
   local ok, message = save.save(prof, path)
   if ok then return path end
@@ -94,14 +94,13 @@ function modes.stat(opts)
   end
 end
 
--- Begin. It ends by itself; where it cannot begin the interpreter ends with status 255 and a message.
+-- Begin the session, which ends by itself. If it cannot begin, the interpreter exits with status 255 and a message.
 -- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
--- `mistake`: the exit status of a mistake in these, REFUSED when not given; `hidden`: true where -e began it, of which the
--- script is to see nothing; `terminated`: true where a signal that asks for the end is told by the exit status, not passed on
--- by dying of it
+-- `mistake`: the exit status for a mistake in these options, by default REFUSED; `hidden`: true if -e began it, which the script
+-- must not see; `terminated`: true: report a signal that asks for the end by the exit status, rather than by dying of it
 function M.start(opts)
   if opts.hidden then hide() end
-  if opts.output then -- before an hour's run rather than after it
+  if opts.output then -- fail before a long run rather than after it
     local out, message = core.output(opts.output)
     if not out then refuse(message) end
     out:close()

@@ -1,8 +1,8 @@
--- luaperf stat: what a script, a program, a process or the machine costs, in events.
+-- luaperf stat: counts the events of a script, a program, a process or the machine.
 --
--- Everything is counted from another process, so nothing of luaperf is in the counts. A script runs under its interpreter as it
--- would alone, and is counted from the moment when the interpreter opens it, so that the interpreter's own start is not
--- included. Any other program is counted from its exec on.
+-- All counting is done from another process, so the counts do not include luaperf. A script runs under its interpreter as it
+-- would without luaperf, and is counted from the moment when the interpreter opens it, so that the interpreter's start is not
+-- included. Other programs are counted from their exec on.
 local core = require "perf.core"
 local counters = require "perf.command.counters"
 local counts = require "perf.counts"
@@ -40,7 +40,7 @@ local function say_whole(script, why)
     why))
 end
 
--- Waits until the interpreter is about to open the script; returns the counters' values and the time at that moment.
+-- Wait until the interpreter is about to open the script; returns the counters' values and the time at that moment.
 local function at_script(process, script, all)
   local opened, message, code = process:until_open(script)
   if opened == nil then return nil, message, code end
@@ -52,7 +52,7 @@ local function at_script(process, script, all)
   return { unopened = process:wait() == false }
 end
 
--- Counts a program from its exec on; a script, if possible, from the moment when it is opened.
+-- Count a program from its exec on; a script, if possible, from the moment when it is opened.
 local function from_program(argv, script, events, opts)
   local all, begun, traced, unopened
   local ended, message, code = run.run(argv, function(process)
@@ -109,7 +109,7 @@ end
 local function from_others(opts, events, words, here)
   local all, message, code = open_all(opts, events)
   if not all then return nil, message, code end
-  local start, ended = core.wall_ns(), { exit = 0 } -- outermost, so that no thread seems to use more than a CPU
+  local start, ended = core.wall_ns(), { exit = 0 } -- the wall time includes all else, so that no thread seems to use more than a CPU
   for _, one in ipairs(all) do one:enable() end
   if #words > 0 then
     ended, message, code = run.run(run.program(here, words))
@@ -147,8 +147,7 @@ local function text_of(result, title, opts)
   return table.concat(lines, "\n"), c
 end
 
--- The mean of some numbers, their standard deviation, and how far the mean may be off by chance (its own standard deviation) in
--- percent.
+-- The mean of numbers, their standard deviation, and the standard error of the mean in percent.
 local function mean_of(values)
   local sum, square = 0, 0
   for _, v in ipairs(values) do sum = sum + v end
@@ -158,8 +157,8 @@ local function mean_of(values)
   return { mean = mean, stddev = deviation, percent = mean ~= 0 and 100 * deviation / math.sqrt(#values) / mean or 0 }
 end
 
--- An array of {label=, unit=, why=, unsupported=, runs= how many had a value, mean=, stddev=, percent=}, and the same of the wall
--- time.
+-- An array of {label=, unit=, why=, unsupported=, runs= the number of runs with a value, mean=, stddev=, percent=}, and the same
+-- for the wall time.
 local function means_of(results)
   local rows, walls = {}, {}
   for i, e in ipairs(results[1].entries) do
@@ -191,7 +190,7 @@ local function text_of_several(results, title)
     format.align(rows, { true }), format.ns(wall.mean), wall.percent)
 end
 
--- With -r: the means, and each run as it would be alone.
+-- The JSON for option -r: the means, and each run as without -r.
 local function json_of_several(results)
   local events, wall = means_of(results)
   local runs = {}
@@ -208,7 +207,7 @@ local function deliver(text, json, opts)
   local ok, message, code = require "perf.base.file".write(opts.output, function(put)
     put(opts.output:find "%.json$" and json() .. "\n" or text)
   end)
-  if not ok then io.stderr:write(text, "\n") end -- not lost
+  if not ok then io.stderr:write(text, "\n") end -- so that the result is not lost
   return ok, message, code
 end
 
@@ -219,7 +218,7 @@ function M.run(opts, words, here)
   if not others and #words == 0 then return nil, "what is to be run? luaperf stat script.lua", "USAGE" end
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout goes with -p or -a, without a program", "USAGE" end
   if opts["repeat"] and others then return nil, "-r goes with a script or a program", "USAGE" end
-  if opts.output and opts.output ~= "-" then -- before an hour's run rather than after it
+  if opts.output and opts.output ~= "-" then -- fail before a long run rather than after it
     local out, message, code = core.output(opts.output)
     if not out then return nil, message, code end
     out:close()
@@ -239,7 +238,7 @@ function M.run(opts, words, here)
       end
       if not result then return nil, how, code end
       local interrupted = core.caught_interrupt()
-      if interrupted and i > 1 then -- a part of a run does not belong into the means
+      if interrupted and i > 1 then -- leave a partial run out of the means
         if run.status(how) == 0 then how = { signal = interrupted } end
       else
         results[i] = result

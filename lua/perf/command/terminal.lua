@@ -1,21 +1,21 @@
--- What luaperf says to people: errors on one line, progress where somebody watches.
+-- luaperf's messages: errors on one line, and progress if stderr is a terminal.
 local core = require "perf.core"
 
 local M = {}
 
--- An error of the module as a user's: without the place in the source and the argument's number.
+-- An error of a module as a message for the user: without the position in the source and the argument's number.
 function M.plain(err)
   local text = tostring(err)
   return text:match "^bad argument #%d+ ?[^(]*%((.*)%)$" or text:match "^[^:]*:%d+: bad argument #%d+ ?[^(]*%((.*)%)$"
     or (text:gsub("^%S+%.lua:%d+: ", ""))
 end
 
--- "luaperf: ..." on stderr.
+-- Write "luaperf: ..." to stderr.
 function M.error(err)
   io.stderr:write("luaperf: ", M.plain(err), "\n")
 end
 
--- Text to stdout, all of it.
+-- Write all of a text to stdout.
 -- @return true; or nil, message, code
 function M.out(text)
   local ok, message = io.stdout:write(text)
@@ -32,7 +32,7 @@ end
 -- Whether stderr is a terminal.
 function M.watched() return core.is_terminal(2) end
 
--- A line that the next takes the place of; nil ends them. Nothing where nobody watches.
+-- Show a line that the next one replaces; nil removes it. Does nothing if stderr is not a terminal.
 function M.progress(text)
   if not M.watched() then return end
   io.stderr:write(text and "\r" .. text .. "\27[K" or "\r\27[K")

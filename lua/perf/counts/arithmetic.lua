@@ -8,8 +8,8 @@
 -- Results are plain Counts (see perf.counts).
 local blame = require "perf.base.argument"
 
--- Counts from 2^53 are 64-bit cdata on LuaJIT, unsigned ones, which have no negative numbers; and of a number that meets one only
--- the whole part is taken. So results are signed, and numbers where these are exact.
+-- On LuaJIT, counts of 2^53 or more are unsigned 64-bit cdata, which cannot be negative, and arithmetic with a cdata truncates
+-- numbers. So results are signed, and plain numbers if these are exact.
 local has_ffi, ffi = pcall(require, "ffi")
 local signed = has_ffi and ffi.typeof "int64_t"
 
@@ -63,7 +63,7 @@ return function(counts)
     return r
   end
 
-  -- Pairs each entry of a with an entry of b: the one at the same place, or, if the order differs, the one with the same label.
+  -- Pair each entry of a with an entry of b: the one at the same index or, if the order differs, the one with the same label.
   local function pairs_of(a, b, what)
     local list, by_label = {}, {}
     for _, e in ipairs(b) do by_label[e.label] = e end
@@ -111,7 +111,7 @@ return function(counts)
     return explain(r, a, b)
   end
 
-  -- Of a count that was reset between two readings.
+  -- The entry of an event that was reset between two readings.
   local function unknown(a, b)
     local r = fill(new_entry(a), a, b, minus)
     r.raw, r.why = nil, a.value == nil and a.why or b.value == nil and b.why or counts.FELL
@@ -149,7 +149,7 @@ return function(counts)
     return counts.plain(list, op_wall(a.wall_ns, b.wall_ns), a.source)
   end
 
-  -- c with a function applied to every number.
+  -- Copy c with a function applied to every number.
   local function each(c, what, f)
     local list = {}
     for i, e in ipairs(check(c, what)) do
@@ -218,7 +218,7 @@ return function(counts)
     return a.wall_ns == b.wall_ns and alike(counts.entries(a), counts.entries(b))
   end
 
-  -- Add up Counts of different events: an entry that only one side has is kept as it is.
+  -- Add up Counts of different events: an entry of only one side is kept as it is.
   function M.merge(a, b)
     local list, by_label = {}, {}
     local left, right = counts.entries(a), counts.entries(b)

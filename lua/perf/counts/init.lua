@@ -1,12 +1,12 @@
 --- Counts: what a measurement found.
 --
--- A measurement must cost two reads, so what it leaves is only numbers: a block of 64-bit words (struct pf_counts of
--- csrc/core/counts/meter.h) and the number of a layout, which says what the words mean. Entries, scaling and text are
--- made when somebody looks. There are two representations with the same behaviour:
+-- A measurement should cost no more than two reads, so its result is only a block of 64-bit words (struct pf_counts of
+-- csrc/core/counts/meter.h) and the number of a layout, which describes the words. Entries, scaled values and text are made when
+-- they are used. There are two representations with the same behaviour:
 --
---   packed   the words themselves: a cdata on LuaJIT, a userdata on Lua 5.2 and later
---   plain    a table of entries: the results of arithmetic (perf.counts.arithmetic), and everything on Lua 5.1,
---            whose ipairs takes nothing but tables
+--   packed   the words: a cdata on LuaJIT, a userdata on Lua 5.2 and later
+--   plain    a table of entries: for results of arithmetic (perf.counts.arithmetic), and for everything on Lua 5.1, whose ipairs
+--            accepts only tables
 --
 -- Layouts are interned by their content and kept: there are as many as different event lists.
 -- @module perf.counts
@@ -66,7 +66,7 @@ function M.layout(rows, ngroups, source, cumulative)
   return id
 end
 
--- What the number of a layout stands for.
+-- The layout of a number.
 -- @return {rows=, ngroups=, source=, nvalues=}
 function M.describe(id) return layouts[id] end
 
@@ -81,11 +81,11 @@ local FORKED = 2 ^ 51
 local floor = math.floor
 local tointeger = math.tointeger or function(v) return v end
 
--- The estimate for the whole time from the part of it that was counted.
+-- The estimate for the whole time, from the part of it that was counted.
 local function scaled(raw, enabled, running)
   if running == enabled then return raw end
   local v = tonumber(raw) / running * enabled
-  v = v < 0 and -floor(0.5 - v) or floor(v + 0.5) -- a difference the other way round is the same number below 0
+  v = v < 0 and -floor(0.5 - v) or floor(v + 0.5) -- so that a - b == -(b - a)
   return tointeger(v) or v
 end
 M.scaled = scaled
@@ -95,7 +95,7 @@ local fallen = core.count_fell
 local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) == "cdata" and raw == fallen end
   or function(raw) return raw == fallen end
 
--- The `why` of such a count.
+-- The `why` of that count.
 M.FELL = "the count fell while it was measured: the event or another of its group was reset, or its counter wrapped around"
 
 -- The difference of two raw counts.
@@ -104,7 +104,7 @@ function M.since(from, to) return to < from and fallen or to - from end
 -- The labels of this Lua state's hardware events that are enabled: perf.event.idle knows them when there are any.
 function M.enabled_hardware() return {} end
 
--- The `why` of an event that was enabled and never got a counter: with the events of this program that may hold them.
+-- The `why` of an event that was enabled but never got a counter. It names this program's events that may use the counters.
 local function starved()
   local own = M.enabled_hardware()
   return "it never got a counter: others used them all"
@@ -115,7 +115,7 @@ local Entry = { __name = "perf.Entry", __tostring = format.entry }
 local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
 
--- One entry from its numbers. This decides whether there is a value.
+-- Make an entry of its numbers. Decides whether the event has a value.
 -- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound when it counts one task on one CPU
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` says why there is no value; or, when there is
 -- one, what it leaves out
@@ -124,10 +124,10 @@ function M.entry(row, raw, enabled, running, id)
   if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- for arithmetic
   if running and enabled and running - enabled >= FORKED then
     e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
-  elseif row.why and (not raw or raw == 0) then -- what did count after all is told
+  elseif row.why and (not raw or raw == 0) then -- unless it counted after all
     e.why = row.why
   elseif running == 0 then
-    -- A pinned event that finds no counter free is switched off, and has no times then.
+    -- A pinned event that gets no counter is disabled by the kernel, and has no times.
     e.why = enabled ~= 0 and row.bound and "its task did not run on this CPU"
       or enabled ~= 0 and starved()
       or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
@@ -135,17 +135,17 @@ function M.entry(row, raw, enabled, running, id)
   elseif has_fallen(raw) then
     e.raw, e.why = nil, M.FELL
   else
-    -- A task's event on one CPU rests while the task runs on another, which is no reason to extrapolate.
+    -- A task's event on one CPU does not run while the task runs on another CPU: that must not be extrapolated.
     e.value = enabled and running and not row.bound and scaled(raw, enabled, running) or raw
-    if row.scale then e.value = tonumber(e.value) * row.scale end -- a 64-bit cdata would cut the scale to a whole number
+    if row.scale then e.value = tonumber(e.value) * row.scale end -- arithmetic with a 64-bit cdata would truncate the scale
     e.why = row.note
   end
   return setmetatable(e, Entry)
 end
 
-local word, layout_of, reset_of -- set below: by the kind of packed Counts this interpreter has
+local word, layout_of, reset_of -- set below, for this interpreter's kind of packed Counts
 
--- What slot s of a packed Counts holds: raw count, enabled, running, id.
+-- The words of slot s of a packed Counts: raw count, enabled, running, id.
 local function slot_words(c, layout, s)
   local times, values = 1 + 2 * s[1], 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + s[2]
   local id
@@ -156,7 +156,7 @@ end
 local function unpack_entry(c, layout, i)
   local row = layout.rows[i]
   local slots = row.slots
-  if not slots[1] then return M.entry(row) end -- nobody counted it
+  if not slots[1] then return M.entry(row) end -- it was not counted
   local raw, enabled, running, id = slot_words(c, layout, slots[1])
   for k = 2, #slots do
     -- The same event on the core types of a hybrid CPU: it ran on one or the other.
@@ -167,7 +167,7 @@ local function unpack_entry(c, layout, i)
   return M.entry(row, raw, enabled, running, id)
 end
 
--- Arrays of all entries, by representation.
+-- The array of all entries, of either representation.
 local function entries(c)
   if type(c) == "table" then return c end
   local layout, list = layouts[layout_of(c)], {}
@@ -227,7 +227,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Packed Counts
 
--- What both kinds of packed Counts answer; words 0 is the wall time.
+-- The __index of both kinds of packed Counts; word 0 is the wall time.
 local function packed_index(c, key)
   local method = methods[key]
   if method then return method end
@@ -237,7 +237,7 @@ local function packed_index(c, key)
   if key == "cumulative" then return layout.cumulative end
   if key == "epoch" then return layout.cumulative and reset_of(c) or nil end
   if type(key) == "number" then return layout.rows[key] and unpack_entry(c, layout, key) end
-  local i = layout.index[key] -- false: it could be several
+  local i = layout.index[key] -- false: the name is ambiguous
   if i then return unpack_entry(c, layout, i).value end
 end
 
@@ -249,7 +249,7 @@ local function step(c, i)
   if layout.rows[i] then return i, unpack_entry(c, layout, i) end
 end
 
--- As over plain Counts, which are tables.
+-- Iterates like `next` over plain Counts, which are tables.
 local function next_of(c, key)
   if type(key) == "number" or key == nil then
     local i, entry = step(c, key or 0)
@@ -267,17 +267,17 @@ local packed_class = {
   __pairs = function(c) return next_of, c, nil end,
 }
 
--- Make every packed Counts behave so: metatables are the core's on PUC Lua, ctypes' on LuaJIT.
+-- Define the behaviour of packed Counts, whose metatables are made by the core on PUC Lua, and by ctypes on LuaJIT.
 -- @param get_word function(c, i): word i, counted from 0
 -- @param get_layout function(c): the layout's number
--- @param get_reset function(c): when what it is a reading of was last reset
+-- @param get_reset function(c): the time of the last reset, for readings
 -- @return the class's metamethods
 function M.define(get_word, get_layout, get_reset)
   word, layout_of, reset_of = get_word, get_layout, get_reset
   return packed_class
 end
 
--- A packed Counts as a plain one.
+-- Convert packed Counts to plain ones.
 function M.unpack(c)
   local list = M.plain(entries(c), c.wall_ns, c.source)
   list.cumulative, list.epoch = c.cumulative, c.epoch
@@ -285,7 +285,7 @@ function M.unpack(c)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- What users call
+-- Public functions
 
 local function is_counts(v)
   if type(v) == "table" then return getmetatable(v) == Plain end
@@ -348,7 +348,7 @@ end
 M.entries = entries
 local arithmetic = require "perf.counts.arithmetic"(M)
 
--- Add up Counts of different events: an entry that only one side has is kept as it is.
+-- Add up Counts of different events: an entry of only one side is kept as it is.
 -- @function merge
 M.merge, arithmetic.merge = arithmetic.merge, nil
 

@@ -19,7 +19,7 @@ local function resolved(event)
   return {attr = spec.attrs[1], ids = {}, name = spec.label}
 end
 
--- What the core wants of an event: {attr =, ids =, name =}.
+-- The description of an event for the core: {attr =, ids =, name =}.
 local function event_of(e, i)
   if type(e) == "string" then
     return resolved(e)
@@ -29,7 +29,7 @@ local function event_of(e, i)
     return {attr = e:kernel_attr(), ids = {assert(e:id())}, name = info.label}
   elseif type(e) ~= "table" then
     bad("events[%d]: an event expected, got %s", i, type(e))
-  elseif rawget(e, "attr") then -- as file.attrs has them
+  elseif rawget(e, "attr") then -- an entry of file.attrs
     return {attr = e.attr, ids = e.ids or {}, name = e.name or e.label or data_names.of(core.unpack(core.pack(e.attr)))}
   end
   return resolved(e)
@@ -107,7 +107,7 @@ end
 
 local function finish(w)
   local features, state = w._features, w._writer:state()
-  -- Of another file: what is written here is not compressed, nor where it was there.
+  -- These features describe the file that was read: the new one is not compressed, nor a directory.
   features.compressed, features.dir_format = nil, nil
   features.auxtrace = #state.auxtrace > 0 and state.auxtrace or nil
   if w._here then data_host.add(features) end
@@ -156,7 +156,7 @@ end
 function data_create.create(path, opts)
   blame.path(path, "create", 1)
   local events, features, mode, build_ids = check(opts)
-  if not events then return nil, features, mode end -- a message and a code: an event that this machine does not have
+  if not events then return nil, features, mode end -- then these are a message and a code: the machine lacks an event
   local writer, msg, code = core.data_create(path, events, mode)
   if not writer then return nil, msg, code end
   return setmetatable({path = path, _writer = writer, _events = events, _features = features, _build_ids = build_ids,

@@ -1,4 +1,4 @@
--- Names for events that a perf.data file does not name: as perf itself spells them.
+-- Names for events that have none in a perf.data file, with perf's spelling.
 local core = require "perf.core"
 
 local data_names = {}
@@ -13,7 +13,7 @@ end
 
 local tables
 
--- Where perf shows the shorter of two names.
+-- Names for which perf shows a shorter alias.
 local shown = {["cpu-cycles"] = "cycles", ["branch-instructions"] = "branches"}
 
 local function load_tables()
@@ -44,20 +44,20 @@ local function modifiers(attr)
     if not attr.exclude_user then text = text .. "u" end
     if not attr.exclude_kernel then text = text .. "k" end
     if not attr.exclude_hv then text = text .. "h" end
-    if text == "uk" then text = "" end -- without the hypervisor is how most events are opened
+    if text == "uk" then text = "" end -- most events are opened without the hypervisor, so that is not shown
   end
   return text .. ("p"):rep(attr.precise_ip or 0)
 end
 
 -- The name of an event by its attr.
--- @param attr table of perf_event_attr fields, as core.unpack gives
+-- @param attr table of perf_event_attr fields, from core.unpack
 -- @return string
 function data_names.of(attr)
   if not tables then load_tables() end
   local config, name = attr.config or 0, nil
   local low, high = core.halves(config)
   if attr.type == "hardware" then
-    -- the upper half of a hybrid CPU's config is the PMU
+    -- on a hybrid CPU, the upper half of config is the PMU
     name = tables.hardware[low]
     name = shown[name] or name
   elseif attr.type == "software" then

@@ -1,5 +1,5 @@
--- What a perf.data file says of the machine that records: the features that perf report shows as its header, by the
--- names and in the form that `perf.data.open` gives them. What the machine does not tell is left out.
+-- A perf.data file's description of the recording machine: the features that perf report shows as its header, with the names and
+-- in the form of `perf.data.open`. Facts that the machine does not provide are left out.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -28,7 +28,7 @@ function read.cpudesc()
   return name and (name:gsub("%s+", " "):gsub(" $", ""))
 end
 
--- As the tables of vendors' events want it, on x86; other machines' ids need a register.
+-- The id by which the tables of vendors' events are chosen, on x86; on other machines it is in a register.
 function read.cpuid()
   local vendor, family, model, stepping = cpuinfo "vendor_id", cpuinfo "cpu family", cpuinfo "model", cpuinfo "stepping"
   if vendor and family and model and stepping then return table.concat({vendor, family, model, stepping}, ",") end
@@ -38,7 +38,7 @@ function read.total_mem()
   return tonumber((host.slurp "/proc/meminfo" or ""):match "MemTotal:%s*(%d+)")
 end
 
--- A word of a command may hold anything but a zero byte.
+-- Words end with a zero byte, and may contain any other byte.
 function read.cmdline()
   local words = {}
   for word in (host.slurp "/proc/self/cmdline" or ""):gmatch "([^%z]*)%z" do words[#words + 1] = word end
@@ -47,7 +47,7 @@ end
 
 local cpu_dir = "/sys/devices/system/cpu/cpu%d/topology/%s"
 
--- The lists of siblings, each once, in the order of their first CPU.
+-- The distinct lists of siblings, in the order of their first CPU.
 local function siblings(n, ...)
   local list, seen = {}, {}
   for cpu = 0, n - 1 do
@@ -96,7 +96,7 @@ function read.pmu_mappings()
   return #list > 0 and list or nil
 end
 
--- Each cache once, by level.
+-- The distinct caches, by level.
 function read.cache()
   local nr, list, seen = read.nrcpus(), {}, {}
   for cpu = 0, nr and nr.available - 1 or -1 do
@@ -122,7 +122,7 @@ function read.cache()
   return #list > 0 and list or nil
 end
 
--- The features of this machine that the table does not have yet (false: not wanted) are added to it.
+-- Add the features of this machine that the table lacks (false: not wanted).
 -- @param features table by perf's names
 function data_host.add(features)
   for name, fn in every(read) do
@@ -130,8 +130,8 @@ function data_host.add(features)
   end
 end
 
--- The build ids of what was mapped: an array for the feature `build_id`.
--- @param mapped {filename = {misc =, build_id = if a record told it}}
+-- The build ids of mapped files: an array for the feature `build_id`.
+-- @param mapped {filename = {misc =, build_id = if a record had it}}
 -- @return array of {filename, build_id, misc, pid}, sorted by name
 function data_host.build_ids(mapped)
   local list = {}

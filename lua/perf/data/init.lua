@@ -100,7 +100,7 @@ function File:skipped()
   return inner(self, "skipped"):skipped()
 end
 
--- Whether the recorder asked the kernel to count lost records. If so, the counts are in lost_samples records.
+-- Whether the recorder let the kernel count lost records. If so, the counts are in lost_samples records.
 local function counts_lost(file)
   for _, e in ipairs(file.attrs) do
     for _, name in ipairs(core.unpack(core.pack {read_format = e.attr.read_format or {}}).read_format or {}) do
@@ -128,10 +128,10 @@ function File:close()
   self._closed = true
 end
 
--- What the file says of itself ---------------------------------------------------------------
+-- The file's description of itself ------------------------------------------------------------
 
 local is_feature = {}
-local raw_feature = {} -- plain bytes, which can be large: read when they are asked for
+local raw_feature = {} -- plain bytes, which can be large: read only when they are used
 for _, f in ipairs(core.data_features()) do
   is_feature[f.name], raw_feature[f.name] = true, f.raw or nil
 end
@@ -164,7 +164,7 @@ local Attr = {__index = function(e, key) return rawget(e, "attr")[key] end}
 
 local function name_attr(e, name)
   e.name = name or e.name or names.of(e.attr)
-  e.label = e.name -- what a Record's info calls it
+  e.label = e.name -- the name in a Record's info
   if not getmetatable(e) then setmetatable(e, Attr) end
 end
 
@@ -221,7 +221,7 @@ end
 
 function tells.header_feature(file, rec)
   local name = rec.feature
-  if not is_feature[name] then return end -- one of a newer perf's, by its number
+  if not is_feature[name] then return end -- a feature of a newer perf, which has only a number
   local value, msg = file._data:decode(name, rec.data, ncpus(file.features))
   file.features[name] = value
   if msg then file.damaged[name] = msg end

@@ -6,8 +6,8 @@
 -- record at the end has the number for each event on each CPU, as in perf record. The rings are emptied when one is half full,
 -- and ten times a second otherwise; a finished_round record after each pass tells readers up to where they can sort.
 --
--- A command waits, already forked, until its events are open (enable_on_exec), so its first instruction is recorded. What
--- runs already is described by records made here (perf.data.synthesize).
+-- A command is forked but waits until its events are open (enable_on_exec), so it is recorded from its first instruction. For a
+-- running process, records of its state are made here (perf.data.synthesize).
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -18,8 +18,8 @@ local state = require "perf.data.synthesize"
 
 local recorder = {}
 
-local EVERYONE = -1 -- as the kernel has it: every process, on each CPU
-local TICK = 0.1 -- seconds between two looks at rings that are not half full
+local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
+local TICK = 0.1 -- seconds between two reads of rings that are not half full
 
 local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
   timeout = "number", during = "table", pages = "number", inherit = "boolean", build_ids = "boolean"}
@@ -52,7 +52,7 @@ local function check_options(opts, argv)
   return opts
 end
 
--- What is to be recorded: an argument vector, or a process id.
+-- The target of the recording: an argument vector, or a process id.
 local function check_target(what)
   if type(what) == "string" then return {"/bin/sh", "-c", what} end
   if type(what) == "number" and what == math.floor(what) and (what > 0 or what == EVERYONE) then return nil, what end
@@ -66,7 +66,7 @@ local function check_target(what)
   return argv
 end
 
--- The events as {label =, attrs =}: those asked for, or cycles where there are any.
+-- The events as {label =, attrs =}: the requested ones, or cycles if the machine counts them.
 local function resolve(events)
   local names = require "perf.names"
   if events == nil then
@@ -93,7 +93,7 @@ local function resolve(events)
   return list
 end
 
-local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all that user code has, without segments
+local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all registers of user code except segments
 
 local function sample_fields(attr, opts)
   local fields, has = {}, {}
@@ -114,14 +114,15 @@ local function sample_fields(attr, opts)
   return fields
 end
 
--- What happens, and is not a measure of time or work: each is recorded.
+-- Kinds of events that do not measure time or work: each occurrence is recorded.
 local single = {tracepoint = true, breakpoint = true, [2] = true, [5] = true}
 local function happens(attr)
   return single[attr.type] or attr.uprobe_path or attr.kprobe_func or attr.kprobe_addr
 end
 
--- The kernel reads the name of such a probe from the memory of whoever opens it. For a child that inherits it that is the
--- memory of the process that forks; once that has executed another program the name is not there, and its fork fails.
+-- Whether an event can be inherited. The kernel reads the name of a probe from the memory of the process that opens the event or,
+-- for an inherited event, of the process that forks. If that process has executed another program, the name is not there, and its
+-- fork fails.
 local function inherits(attr)
   return not (attr.uprobe_path or attr.kprobe_func)
 end
@@ -167,7 +168,7 @@ end
 local Session = {}
 Session.__index = Session
 
--- A recording that failed leaves no process behind: it is asked to end, given a second, and made to.
+-- After a failure, end the command: ask it to end, wait for a second, then kill it.
 function Session:abandon()
   local process = self.process
   if not process then return end
@@ -187,7 +188,7 @@ function Session:close()
   if self.output then self.output:close() end
 end
 
--- One event for one thread on one CPU. "gone" where the thread or the event is not there.
+-- Open one event for one thread on one CPU. Returns "gone" if the thread has ended or the CPU does not have the event.
 function Session:open_one(entry, tid, cpu, leader)
   local ev, msg, code = open.attr(entry.spec, entry.attr, {pid = tid, cpu = cpu})
   if not ev then
@@ -195,7 +196,7 @@ function Session:open_one(entry, tid, cpu, leader)
     if elsewhere or (code == "ESRCH" and self.pid) then return nil, "gone" end
     return nil, msg, code
   end
-  -- A clock may have been opened without samples of the kernel, for want of permission: the file must say so.
+  -- A clock may have been opened without samples of the kernel, for lack of permission: then the file's attr must show that.
   local info = ev:info()
   entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
@@ -233,7 +234,7 @@ function Session:open(tids)
   return true
 end
 
--- Empties every ring into the file.
+-- Copy all records from the rings to the file.
 function Session:drain()
   local any = false
   for _, ev in ipairs(self.leaders) do
@@ -249,7 +250,7 @@ function Session:drain()
   return not any or self.writer:write(core.finished_round)
 end
 
--- Until the process ends, the time is over, or a signal asks for the end.
+-- Record until the process ends, the time is over, or a signal asks for the end.
 function Session:run()
   local deadline = self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
   while true do
@@ -269,8 +270,8 @@ function Session:run()
   end
 end
 
--- Writes the numbers of lost samples at the end of the file. Sets self.lost (samples), self.lost_records (other records), and
--- self.at_least if the kernel does not count losses, so that its `lost` records are all that is known.
+-- Write the numbers of lost samples at the end of the file. Sets self.lost (samples), self.lost_records (other records), and
+-- self.at_least if the kernel does not count losses, so that only its `lost` records are known.
 function Session:tell_lost()
   local trailer = core.trailer(self.prepared[1].attr)
   local told = self.writer._writer:state().lost
@@ -290,14 +291,14 @@ function Session:tell_lost()
   self.lost, self.lost_records = sums[1], sums[2]
   if self.at_least then
     self.lost, self.lost_records = told, nil
-  elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would have said so with the next record
+  elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would report these with the next record
     return self.writer:write(core.synth{type = "lost", trailer = trailer, id = self.leaders[1]:id(),
       lost = sums[1] + sums[2] - told})
   end
   return true
 end
 
--- A command is asked to end, and given a second for it.
+-- Ask a command to end, and wait for a second.
 function Session:finish()
   local status
   if self.process then
@@ -326,15 +327,15 @@ local function features_of(prepared)
   return require("perf.data.tracing_data").data(tracepoints)
 end
 
--- Where the file is made, and how: beside what it replaces, to be moved there once the program runs, so that what cannot be
--- recorded costs no older recording.
+-- The path and mode for writing the file: beside the file that it will replace. It is moved there once the program runs, so that
+-- a failed start does not destroy an older recording.
 function Session:place(path, mode)
   if mode ~= "replace" then return path, mode end
   local output, msg, code = core.output(path)
   if not output then return nil, msg, code end
   self.output = output
   local place = output:place()
-  return place, place == path and "overwrite" or mode -- a device is written into
+  return place, place == path and "overwrite" or mode -- write into a device
 end
 
 function Session:create()
@@ -366,7 +367,7 @@ function Result:__tostring()
     self.bytes)
 end
 
--- Everything between opening and the result; the caller closes what is open.
+-- Make the recording; the caller closes everything that is open.
 local function record(self, argv)
   local tids, msg, code
   local run = argv or self.opts.during
@@ -386,7 +387,7 @@ local function record(self, argv)
   ok, msg, code = self:open(tids)
   if ok then ok, msg, code = self:create() end
   if not ok then return nil, msg, code end
-  for i = argv and 0 or #self.events, 1, -1 do -- the event of processes and maps first
+  for i = argv and 0 or #self.events, 1, -1 do -- the tracker first
     ok, msg, code = self.events[i]:enable()
     if not ok then return nil, msg, code end
   end
@@ -447,7 +448,7 @@ function recorder.record(what, opts)
   opts = check_options(opts, argv)
   if pid == EVERYONE then
     opts = open.copy(opts)
-    opts.inherit = false -- children are among everyone
+    opts.inherit = false -- every process includes the children
   end
   local list, msg, code = resolve(opts.events)
   if not list then return nil, msg, code end

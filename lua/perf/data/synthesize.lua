@@ -1,17 +1,17 @@
--- What was there before a recording began, as the records that the kernel would have written: which programs run and what
--- they have mapped, and where the kernel's own code and its modules are.
+-- Writes records for what existed before a recording began, as the kernel would have written them: running programs, their
+-- mappings, and the addresses of the kernel and its modules.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
 local recorder_state = {}
 
--- Hexadecimal digits, up to 16, as any 64-bit value.
+-- Convert up to 16 hexadecimal digits to a 64-bit value.
 local function address(hex)
   hex = ("0"):rep(16 - #hex) .. hex
   return core.u64(tonumber(hex:sub(9), 16), tonumber(hex:sub(1, 8), 16))
 end
 
--- a - b of addresses whose difference is no more than a double holds.
+-- a - b of addresses whose difference a double can hold.
 local function distance(a, b)
   local alo, ahi = core.halves(a)
   local blo, bhi = core.halves(b)
@@ -22,10 +22,10 @@ local function comm_of(pid, tid)
   return host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
 end
 
--- Writes a process: a comm for each thread, an mmap2 for all that it may run.
+-- Write a process: a comm record for each thread, and an mmap2 record for each executable mapping.
 -- @param write function(bytes): true, or nil, message, code
 -- @param pid number
--- @param trailer bytes that the events' sample_id_all adds
+-- @param trailer the number of bytes that the events' sample_id_all adds
 function recorder_state.process(write, pid, trailer)
   for _, tid in ipairs(host.threads(pid) or {}) do
     local comm = comm_of(pid, tid)
@@ -50,7 +50,7 @@ function recorder_state.process(write, pid, trailer)
   return true
 end
 
--- Writes every process that runs; those that end meanwhile, and those of others, as far as this user may look.
+-- Write every running process. Processes that end meanwhile or belong to others are written as far as this user can read them.
 -- @return true; or nil, message, code
 function recorder_state.everyone(write, trailer)
   for _, name in ipairs(host.list "/proc" or {}) do
@@ -63,7 +63,7 @@ function recorder_state.everyone(write, trailer)
   return true
 end
 
--- {module = its file}, of the running kernel's.
+-- {module = its file} of the running kernel.
 local function module_files()
   local release = core.uname()
   local files = {}
@@ -76,8 +76,8 @@ local function module_files()
   return files
 end
 
--- The digits of the first and last address of the kernel's code: nil where this user may not know them. Kept, for they do not
--- change and the kernel takes a tenth of a second to list its symbols.
+-- The digits of the first and last address of the kernel's code; nil if this user may not see them. They are kept, since they do
+-- not change and the kernel takes a tenth of a second to list its symbols.
 local text_first, text_last
 
 local function kernel_text()
@@ -99,7 +99,7 @@ local function kernel_text()
   return text_first, text_last
 end
 
--- Writes where the kernel and its modules are, as far as this user may know that (kernel.kptr_restrict).
+-- Write the addresses of the kernel and its modules, if this user may see them (kernel.kptr_restrict).
 -- @return true; or nil, message, code
 function recorder_state.kernel(write, trailer)
   local first, last = kernel_text()

@@ -1,5 +1,5 @@
--- The feature tracing_data of a perf.data file: the formats of tracepoints, without which perf does not read a file that
--- has such events. Version 0.6 of the format:
+-- The feature tracing_data of a perf.data file: the formats of tracepoints. Without it, perf does not read a file that has such
+-- events. Version 0.6 of the format:
 --
 --     "\23\8\68tracing" "0.6\0", u8 big endian, u8 size of long, u32 size of a page
 --     "header_page\0" u64 size, text    "header_event\0" u64 size, text

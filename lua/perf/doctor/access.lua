@@ -1,4 +1,4 @@
--- Whether this process may use perf_event_open, and how far.
+-- Checks whether this process may use perf_event_open, and for which events.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
@@ -16,12 +16,12 @@ local function system_call(add)
   add("perf_event_open", false, reason:gsub("^dummy:u: perf_event_open: ", ""), fix)
 end
 
--- What a level allows an ordinary user.
+-- The events that a level permits an ordinary user.
 local function allows(level)
   if level < 0 then return "everything" end
   if level == 0 then return "everything but the raw data of tracepoints" end
   if level == 1 then return "own processes, with the kernel; not all of a CPU, no raw data of tracepoints" end
-  -- Whoever is bound by the level sees whether this kernel has Debian's patch; root does not.
+  -- Only a user to whom the level applies can see whether this kernel has Debian's patch; root cannot.
   if level >= 3 and (host.privileged() or not probe.anything()) then
     return host.privileged() and "nothing where the kernel is Debian's or Ubuntu's, else what 2 allows" or "nothing"
   end

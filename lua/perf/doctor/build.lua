@@ -1,4 +1,4 @@
--- The interpreter, and the parts of this module that stand on a library.
+-- Checks the interpreter, and the parts of this module that need a library.
 local every = require "perf.base.pairs"
 local features = require "perf.doctor.features"
 

@@ -1,4 +1,4 @@
--- Which kinds of events there are, and whether they count.
+-- Checks the kinds of events, and whether they count.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local features = require "perf.doctor.features"
@@ -7,7 +7,7 @@ local probe = require "perf.event.probe"
 
 local no_events = "not examined, since no event opens"
 
--- Opens, with the kernel or without. Returns "all", "user" or nil, code
+-- Try to open an event with the kernel, then without. Returns "all", "user" or nil, code
 local function opens(attr)
   local a = { disabled = true }
   for k, v in every(attr) do a[k] = v end
@@ -48,7 +48,7 @@ end
 local default = { "cpu-cycles", "instructions", "branch-instructions", "branch-misses", "cache-references",
   "cache-misses" }
 
--- Whether an event counts what a loop does.
+-- Whether an event counts while a loop runs.
 local function counts(config)
   local ev = probe.open({ type = "hardware", config = config, exclude_kernel = true, exclude_hv = true,
     disabled = true }, 0, -1)

@@ -17,7 +17,7 @@ local LABEL = 22
 local Report = {}
 Report.__index = Report
 
--- Words in lines of at most `width`, the first after `first`, the others after as many blanks.
+-- Wrap text into lines of at most `width`: the first one after `first`, the others indented as far.
 local function wrap(lines, first, text, width)
   local indent = (" "):rep(#first)
   local line, empty = first, true
@@ -53,7 +53,7 @@ function Report:text(opts)
     end
     if row.ok == false then better = better + 1 end
     for command in (row.fix or ""):gmatch "[^\n]+" do
-      lines[#lines + 1] = "     -> " .. command -- in one piece, to be copied
+      lines[#lines + 1] = "     -> " .. command -- not wrapped, so that it can be copied
     end
   end
   lines[#lines + 1] = ""

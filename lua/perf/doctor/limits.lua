@@ -1,4 +1,4 @@
--- Limits: descriptors, memory for rings, sampling, callchains, the kernel's symbols.
+-- Checks limits: descriptors, memory for rings, sampling, callchains, the kernel's symbols.
 local core = require "perf.core"
 local explain = require "perf.event.refusal"
 local host = require "perf.kernel.host"
@@ -24,7 +24,7 @@ local function rings(add)
     return add("memory for rings", true, "no limit for this program (CAP_IPC_LOCK or perf_event_paranoid=-1)")
   end
   local size = (RING_PAGES + 1) * core.page_size() / 1024
-  -- What a ring takes beyond the user's share is locked memory of the process.
+  -- Rings beyond the user's allowance count as locked memory of the process.
   local n = a.memlock_kb == math.huge and math.huge or math.floor((a.user_kb + a.memlock_kb) / size)
   local memlock = a.memlock_kb == math.huge and "unlimited" or ("%.0f KiB"):format(a.memlock_kb)
   add("memory for rings", n >= a.cpus, ("perf_event_mlock_kb %d for each of %d CPUs, shared by all of the user's programs, "

@@ -1,4 +1,4 @@
--- Names for the C functions of a profile, by the addresses of their code.
+-- Names of the C functions in a profile, by the addresses of their code.
 --
 -- Lua's own functions are named by their library, and the iterators that they return by the function ("string.gmatch iterator").
 -- Other functions are named by their place in `package.loaded` or in the metatable of a userdata. The rest have no name here: the
@@ -39,7 +39,7 @@ local makers = {
   { "coroutine.wrap function", function() return coroutine.wrap(print) end },
 }
 
--- Lua's own, and the functions of loaded modules.
+-- Lua's own functions, and those of loaded modules.
 local function of_modules()
   local found = {}
   for module, t in every(package.loaded) do
@@ -64,7 +64,7 @@ local function of_modules()
   return found
 end
 
--- The tables in modules, and the metatables that C libraries have registered.
+-- Functions in tables of modules, and in the metatables that C libraries have registered.
 local function of_tables()
   local found = {}
   for module, t in every(package.loaded) do
@@ -86,11 +86,11 @@ local function of_tables()
   return found
 end
 
--- The names of this Lua state's C functions, as of now.
+-- The current names of this Lua state's C functions.
 function M.new() return setmetatable({}, Functions) end
 
--- The name of a C function by the address of its code, as core.object_address gives it.
--- @return the name or nil, whether it is one of Lua's own
+-- The name of a C function by the address of its code, from core.object_address.
+-- @return the name or nil; whether it belongs to Lua's own libraries
 function Functions:find(address)
   self.modules = self.modules or of_modules()
   local known = self.modules[address]

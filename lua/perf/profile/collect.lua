@@ -1,4 +1,4 @@
--- From what the sampler found to a Profile: names for its frames, a list of its stacks.
+-- Makes a Profile of the sampler's result: names its frames, lists its stacks.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local Profile = require "perf.profile.profile"
@@ -17,20 +17,20 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Frames
 
--- The names that functions have where they are defined, which a caller may know by another or by none.
+-- The names of functions at their definition; callers may use another name or none.
 local function definitions()
   local files = {}
   return function(path, line)
     local lines = files[path]
     if not lines then
       lines = {}
-      local f = not path:find "^/dev/" and not path:find "^/proc/" and io.open(path) -- what may be a pipe is left alone
+      local f = not path:find "^/dev/" and not path:find "^/proc/" and io.open(path) -- do not open what may be a pipe
       for text in f and f:lines() or function() end do lines[#lines + 1] = text end
       if f then f:close() end
       files[path] = lines
     end
     local text = lines[line] or ""
-    -- Of several on a line none is known to be the one.
+    -- If a line defines several functions, the right one is unknown.
     if text:find "%f[%w_]function%f[^%w_].*%f[%w_]function%f[^%w_]" then return nil end
     return text:match "%f[%w_]function%s+([%w_.:]+)" or text:match "([%a_][%w_.]*)%s*=%s*function%f[^%w_]"
   end
@@ -45,7 +45,7 @@ local function lua_frame(f, defined)
     kind = "lua" }
 end
 
--- code: the address of the code of a function that is in no table; its symbol may give it a name.
+-- The frame of a C function. A function that is in no table gets `code`, the address of its code, by which its symbol is found.
 local function c_frame(f, functions)
   local name, own = functions:find(f.address)
   local by_caller = f.func ~= "for iterator" and f.func or nil
@@ -54,7 +54,7 @@ local function c_frame(f, functions)
   return { name = name, func = name, kind = own and "builtin" or "c", code = code, unknown = code and not by_caller }
 end
 
--- The frames of the result as frames of a Profile, those of a zone as the zone's number.
+-- Convert the result's frames to frames of a Profile; a zone's frame to the zone's number.
 local function frames_of(raw)
   local frames, zones, functions, native = {}, {}, nil, nil
   local defined = definitions()
@@ -86,7 +86,7 @@ local function add(list, stack, weight, count, zone)
   return sample
 end
 
--- Names the functions that are in no table by their symbols.
+-- Name functions that are in no table by their symbols.
 local function name_by_symbols(frames)
   local native = #frames > 0 and require("perf.profile.native").new()
   for _, f in ipairs(frames) do
@@ -124,7 +124,7 @@ local function samples_of(found, zone_name)
         end
         at = parent[at]
       end
-      -- The program that called Lua.
+      -- The outermost frame is the program that called Lua: leave it out.
       if n > 1 and stack[n].kind == "c" and stack[n].unknown then stack[n] = nil end
       show(stack[n])
       local sample = add(list, stack, weight[node], count[node], zone)
@@ -145,7 +145,7 @@ end
 
 -- Make a Profile.
 -- @param p the Profiler, stopped
--- @param found what its sampler's result() gave
+-- @param found the result() of its sampler
 function M.make(p, found)
   local zone_name = require("perf.profile.zone").name
   local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))

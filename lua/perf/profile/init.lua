@@ -59,9 +59,8 @@ local function software(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
 
--- Can the signal handler make its system call? Not if the call is another event of this profiler: its signal would make another
--- call, and so on. Whether a tracepoint or a probe counts the call is tried, more than once, since the event may be one that
--- something else causes.
+-- Whether the signal handler may make its system call. It may not if the profiled event counts the call: each signal would cause
+-- another one. For a tracepoint or a probe this is tried, more than once, since something else may cause the event.
 local function may_ask(spec, attr, filter)
   if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
   local counting = open.copy(attr)
@@ -82,7 +81,8 @@ local function is_clock(attr)
   return config == 0 or config == 1
 end
 
--- How often: what the event's own table says, the options, or what suits its kind. Things that happen are taken one by one.
+-- Set the period or frequency: the event's own, that of the options, or a default by its kind. The default for events that are
+-- not clocks or hardware counters is each single one.
 local function set_rate(attr, opts)
   if opts.period then
     attr.sample_period, attr.sample_freq, attr.freq = opts.period, nil, nil
@@ -93,8 +93,8 @@ local function set_rate(attr, opts)
   end
 end
 
--- Our own return from the signal is a system call, and would be a sample, which ends in a return ... So would be the call that
--- the handler makes on LuaJIT.
+-- A filter that excludes our own system calls: the return from the signal handler would be a sample and cause another signal, and
+-- so would the call that the handler makes on LuaJIT.
 local function filter_of(label, opts)
   local number = label:find "^raw_syscalls:" and numbers[select(2, core.uname())]
   local own = number and ("id >= 0 && id != %d"):format(number[1])
@@ -105,7 +105,7 @@ end
 
 local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
 
--- The attr of an event and how it is weighed: "exact", "switches" or nil.
+-- The attr of an event, and the weight of its samples: "exact", "switches" or nil.
 local function prepare(spec, opts)
   local attr = open.copy(spec.attrs[1])
   set_rate(attr, opts)
@@ -125,7 +125,7 @@ local function prepare(spec, opts)
   return attr, attr.sample_period == 1 and "exact" or nil
 end
 
--- Opens it: with the kernel where that is allowed, by the signal of old kernels where there is no other.
+-- Open the event: without the kernel if that is not permitted, and with the descriptor's signal if the kernel has no sigtrap.
 local function open_event(spec, attr, weighed)
   local label, by_descriptor = spec.label, false
   local why = open.silent(attr)
@@ -160,11 +160,11 @@ local Profiler = {}
 Profiler.__index = Profiler
 Profiler.__name = "perf.Profiler"
 
--- Of the files that stand between the program and what is profiled.
+-- The source of this file, whose frames are between the program and the profiled function.
 local source = debug.getinfo(1, "S").source
 local hidden = { source, (source:gsub("profiler%.lua$", "zone.lua")) }
 
--- From where to where the interpreter's code is, by the mappings of the process.
+-- The first and last address of the interpreter's code, by the mappings of the process.
 local function interpreter_code()
   local here = core.object_address()
   local f = io.open "/proc/self/maps"
@@ -183,7 +183,7 @@ local function interpreter_code()
   return found and found[1], found and found[2]
 end
 
--- Opens event and sampler for the next start.
+-- Open event and sampler for the next start.
 local function arm(self)
   local attr, weighed = prepare(self.spec, self.opts)
   local ev, label, by_descriptor = open_event(self.spec, attr, weighed)
@@ -245,7 +245,7 @@ local function profile_of(self) return require("perf.profile.collect").make(self
 -- @treturn Profile @fails "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
   local state = check(self, "stop").sampler and self.sampler:state()
-  -- "stopped": by the state's close, before this
+  -- "stopped": the state is being closed, and has stopped it before
   if state ~= "running" and state ~= "inherited" and state ~= "stopped" then
     return nil, state == "closed" and "the profiler was closed with its Lua state" or "the profiler is not running", "EINVAL"
   end
@@ -321,7 +321,7 @@ end
 -- @treturn Profiler @fails
 -- @raise for an unknown event or option
 function M.profiler(opts)
-  local p, message, code = new(opts) -- in no tail call, so that a mistake has this function's name
+  local p, message, code = new(opts) -- not a tail call, so that an error has this function's name
   return p, message, code
 end
 

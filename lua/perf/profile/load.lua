@@ -1,4 +1,5 @@
--- Profiles out of files: what luaperf and `prof:speedscope` wrote, other sampled speedscope files, folded stacks, and perf.data.
+-- Loads profiles from files: those of luaperf and `prof:speedscope`, other sampled speedscope files, folded stacks, and
+-- perf.data.
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 local file = require "perf.base.file"
@@ -7,7 +8,7 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
--- Checks of what a file claims: raises a table, which the caller turns into nil, message, "EBADMSG".
+-- Check the content of a file. Raises a table, from which the caller makes nil, message, "EBADMSG".
 local function expect(ok, what)
   if not ok then error({ text = what }, 0) end
   return ok
@@ -38,7 +39,7 @@ local function stack_of(ids, frames, i)
   return stack
 end
 
--- Samples that stand one after the other in time become one for each stack.
+-- Combine samples in the order of time to one for each stack.
 local function by_stack(list)
   local out = merged(list)
   table.sort(out, function(a, b) return a.weight > b.weight end)
@@ -119,7 +120,7 @@ local function load(path)
   return nil, ("%s: %s"):format(path, list.text), "EBADMSG"
 end
 
--- What can be read once is read into a file: its kind shows in its first bytes.
+-- Copy a pipe into a temporary file, since the first bytes must be read twice: they show the kind of the file.
 local function spool(f, path)
   local place = os.tmpname()
   local list, ok, message, code
@@ -134,8 +135,8 @@ end
 
 -- Read the profiles of a file, which may be a pipe.
 -- @string path its name
--- @return array of Profiles: one, or one for each event of a perf.data file, and a message where it is damaged and they are of a
--- part of it; or nil, message, code: "EBADMSG" when it is no such file
+-- @return array of Profiles: one, or one for each event of a perf.data file; and a message if the file is damaged and only a part
+-- was read. Or nil, message, code: "EBADMSG" for other files
 function M.load(path)
   local f = io.open(path, "rb")
   if not f or f:seek "set" then

@@ -1,8 +1,8 @@
--- Profiles out of a perf.data file: its samples with their call chains, named by the symbols of the files that were mapped, of
--- JIT maps that are still there, and of this machine's kernel where it is the one that was recorded.
+-- Loads profiles from a perf.data file: its samples with their call chains. Names come from the symbols of the mapped files, from
+-- JIT maps that still exist, and from this machine's kernel if it is the recorded one.
 --
--- Records stand in the file nearly in time order. A process's maps are those that it had at the end of the file, which is
--- wrong only for a sample of a process that ran another program before.
+-- Records are nearly in time order. For a process we use the maps that it has at the end of the file, which is only wrong for
+-- samples of a process that ran another program before.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -11,7 +11,7 @@ local Profile = require "perf.profile.profile"
 
 local M = {}
 
-local HIGH = 2147483648 -- the upper half of what is the kernel's, and of context markers
+local HIGH = 2147483648 -- the upper half of kernel addresses and of context markers
 local function upper(addr)
   local _, high = core.halves(addr)
   return high
@@ -69,7 +69,7 @@ function tells.lost_samples(reader, rec)
   reader.lost_of[label] = (reader.lost_of[label] or 0) + core.halves(rec.lost or 0)
 end
 
--- The samples lost of one event, if the file says which event lost them; else of all events.
+-- The number of lost samples of one event, if the file has it by event; otherwise of all events.
 local function lost_of(reader, label)
   if next(reader.lost_of) then return reader.lost_of[label] or 0 end
   return reader.lost
@@ -104,7 +104,7 @@ function tells.sample(reader, rec)
   end
 end
 
--- Names for the addresses of a process, where perf.symbols is built.
+-- A resolver for the addresses of a process, if perf.symbols is built.
 local function resolver_of(p, symbols, kernel)
   if p.resolver == nil then
     local files = {}
@@ -136,7 +136,7 @@ local function jit_name(reader, pid, addr)
   return list and (list:find(addr))
 end
 
--- The frame of an address; those of one symbol in one process are one.
+-- The frame of an address; addresses of one symbol in one process share a frame.
 local function frame_of(reader, pid, addr, called)
   local p = reader:process(pid)
   local key = core.hex(addr) .. (called and "+" or "")
@@ -159,7 +159,7 @@ local function frame_of(reader, pid, addr, called)
   frame = p.frames[same]
   if not frame then
     local path, line, func = name:match "^(.-):(%d+) (.*)$"
-    if path and module and module:find "%.symbols$" then -- what perf.profile.report.perf_data wrote
+    if path and module and module:find "%.symbols$" then -- written by perf.profile.report.perf_data
       frame = { name = name, func = func, file = path, line = tonumber(line), kind = "lua" }
     else
       frame = { name = name, func = name, kind = kind, module = module, address = addr }
@@ -201,7 +201,7 @@ local function profile_of(reader, event, file)
     duration_ns = reader.first and reader.last - reader.first or nil }, list)
 end
 
--- This machine's kernel, if the file is of it: the same build, or where the file does not tell, the same release and host.
+-- This machine's kernel, if it is the recorded one: it has the same build id or, if the file has none, the same release and host.
 local function kernel_of(reader, file)
   local symbols, theirs = reader.symbols, reader.kernel_id
   if not symbols then return nil end
@@ -212,7 +212,7 @@ local function kernel_of(reader, file)
   local same
   if theirs then
     local ours = symbols.build_id "[kernel]"
-    same = ours and theirs:sub(1, #ours) == ours -- a file fills shorter ones up to 20 bytes
+    same = ours and theirs:sub(1, #ours) == ours -- in a file, shorter ones are padded to 20 bytes
   else
     local here = file.features.osrelease == (core.uname())
     same = here and file.features.hostname == host.line "/proc/sys/kernel/hostname"
@@ -222,8 +222,8 @@ end
 
 -- Read a perf.data file.
 -- @string path its name
--- @return array of Profiles, one for each event that has samples, and a message where the file is damaged and they are of a part
--- of it; or nil, message, code
+-- @return array of Profiles, one for each event that has samples; and a message if the file is damaged and only a part was read.
+-- Or nil, message, code
 function M.load(path)
   local file, message, code = require "perf.data".open(path)
   if not file then return nil, message, code end

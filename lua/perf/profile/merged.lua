@@ -1,8 +1,8 @@
--- Samples of a profile that turn out to have the same stack.
+-- Merges samples of a profile that have the same stack.
 
--- Adds up those of the same frames and zone, in the first of them.
--- @tab list as Profile:samples() gives
--- @return an array of those that are left, and where the others went: into[sample]
+-- Add up samples of the same frames and zone in the first of them.
+-- @tab list the result of Profile:samples()
+-- @return an array of the remaining samples; and into[sample]: the sample that each was added to
 return function(list)
   local numbers, n, by_key, out, into = {}, 0, {}, {}, {}
   for _, sample in ipairs(list) do

@@ -1,6 +1,6 @@
--- Names for the addresses of a call chain: of the process's own code, of the kernel's, of what LuaJIT compiled.
+-- Names for the addresses in a call chain: code of the process, of the kernel, and code compiled by LuaJIT.
 --
--- By perf.symbols where it was built; without it an address is shown as its file and the place in it.
+-- Uses perf.symbols if it was built; without it, an address is shown as its file and the offset.
 local core = require "perf.core"
 
 local M = {}
@@ -21,7 +21,7 @@ local function mappings()
   return list
 end
 
--- What is known of this process now.
+-- A resolver for this process's current mappings.
 function M.new()
   local self = setmetatable({ maps = mappings(), by_name = {} }, Native)
   local ok, symbols = pcall(require, "perf.symbols")
@@ -31,7 +31,7 @@ end
 
 local function base(path) return path:match "[^/]+$" or path end
 
--- One frame for a function, whatever the address in it.
+-- The frame of a function; all addresses in it share one.
 function Native:named(name, kind, module, address)
   local key = kind .. "\0" .. name
   local frame = self.by_name[key]
@@ -42,7 +42,7 @@ function Native:named(name, kind, module, address)
   return frame
 end
 
--- The name of the function at an address, where there is a symbol for it.
+-- The name of the function at an address, if it has a symbol.
 function Native:symbol(address)
   local found = self.resolver and self.resolver:resolve(address)
   return found and found.symbol and ("%s (%s)"):format(found.symbol, found.module and base(found.module) or "?")
@@ -59,7 +59,7 @@ function Native:frame(kind, address)
     return self:named(name, kind, found.module, address)
   end
   if kind == "kernel" then return self:named(core.hex(address), kind, "[kernel.kallsyms]", address) end
-  -- What is no address may be beyond numbers: a text, on Lua 5.1 and 5.2.
+  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no file is mapped there.
   for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
     if address >= m[1] and address < m[2] then
       if m[4]:sub(1, 1) == "/" then
@@ -67,12 +67,12 @@ function Native:frame(kind, address)
       end
     end
   end
-  -- Of no file: LuaJIT's, whose code is gone when its profiler has stopped; or, further out, no address at all, where
-  -- code without frame pointers left something else in their place.
+  -- In no file: code that LuaJIT compiled. Or, further out, not an address at all, if code without frame pointers has left
+  -- something else in its place.
   return self:named("(compiled code)", "jit", nil, address)
 end
 
--- Give up what it holds.
+-- Release its resources.
 function Native:close()
   if self.resolver then self.resolver:close() end
 end

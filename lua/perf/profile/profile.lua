@@ -26,9 +26,9 @@ local Profile = {}
 Profile.__index = Profile
 Profile.__name = "perf.Profile"
 
--- Make one.
+-- Make a Profile.
 -- @tab fields see above
--- @tab samples what `samples` gives
+-- @tab samples the result of `samples`
 -- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample
 function Profile.new(fields, samples, timeline)
   local prof = {}
@@ -68,10 +68,10 @@ function Profile:timeline()
   end
 end
 
--- Reports, each a module perf.profile.report.NAME whose function NAME takes the profile and what else the method is given.
+-- Reports: each is a module perf.profile.report.NAME, whose function NAME gets the profile and the method's arguments.
 local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
   perf_data = "perf_data", diff = "diff" }
-local function all(...) return ... end -- in its place a tail call would forget how the method was called
+local function all(...) return ... end -- prevents a tail call, which would hide the method's name in errors
 
 for method, name in every(reports) do
   Profile[method] = function(self, ...)

@@ -1,4 +1,4 @@
--- A profile into a file of the kind that its name asks for.
+-- Saves a profile; the file's name selects the format.
 --
 --     .html .htm    flame graph            .pb .pb.gz .pprof    pprof
 --     .folded .txt  folded stacks          .data                perf.data
@@ -8,7 +8,7 @@ local M = {}
 local endings = { html = "flamegraph", htm = "flamegraph", folded = "folded", txt = "folded", pb = "pprof", pprof = "pprof",
   data = "perf_data" }
 
--- The report that a file's name asks for.
+-- The report for a file's name.
 function M.kind(path)
   local name = path:lower():gsub("%.gz$", "")
   return endings[name:match "%.(%w+)$" or ""] or "speedscope"

@@ -1,4 +1,4 @@
--- What changed from one profile to another: shares of the whole, since the two may have run for different times.
+-- The difference of two profiles, as shares of the whole, since they may have run for different times.
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
 local top = require "perf.profile.report.top"
@@ -16,7 +16,7 @@ Difference.__index = Difference
 
 local ROWS = 20
 
--- Rows of two tables by name, the largest change first.
+-- Join the rows of two tables by name, the largest change first.
 local function join(before, after, whole_before, whole_after)
   local rows, by_name = {}, {}
   local function add(list, whole, key)
@@ -34,7 +34,7 @@ local function join(before, after, whole_before, whole_after)
   for i = #rows, 1, -1 do
     local row = rows[i]
     row.change = row.after_share - row.before_share
-    if row.before == 0 and row.after == 0 then table.remove(rows, i) end -- callers alone
+    if row.before == 0 and row.after == 0 then table.remove(rows, i) end -- it has only callers' weight
   end
   table.sort(rows, function(a, b)
     local x, y = math.abs(a.change), math.abs(b.change)

@@ -1,8 +1,8 @@
--- A flame graph as one HTML file that needs nothing else: search, zoom, details, keys, phones, light and dark, and the
--- difference of two profiles.
+-- A flame graph as a single self-contained HTML file, with search, zoom, details, keys, support for phones, light and dark
+-- colours, and the difference of two profiles.
 --
--- The stacks become a tree in arrays (a profile may have a million nodes), which is written in preorder, the widest child first;
--- the page, whose files are in flamegraph/, does the rest.
+-- The stacks are converted to a tree in arrays, since a profile may have a million nodes. It is written in preorder, the widest
+-- child first. The page, whose files are in flamegraph/, does the rest.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local file = require "perf.base.file"
@@ -14,7 +14,7 @@ local M = {}
 
 local FILES = "perf/profile/report/flamegraph/" -- built in
 
--- Frames by what they show: those of two profiles that look alike are one.
+-- Numbers frames by their text: equal frames of two profiles get the same number.
 local function interner()
   local list, by_key = {}, {}
   local function intern(name, kind, f)
@@ -59,7 +59,7 @@ local function tree_of(profiles)
   for side, prof in ipairs(profiles) do
     local own, count = {}, {}
     tree[side] = { own = own, count = count }
-    -- The way down to the sample before, which most go along for a while.
+    -- The path to the previous sample; most samples share the beginning of it.
     local way, nodes, deep, zone, root = {}, {}, 0, nil, 1
     for _, sample in ipairs(prof:samples()) do
       if sample.zone ~= zone then
@@ -83,7 +83,7 @@ local function tree_of(profiles)
       count[node] = (count[node] or 0) + text.number(sample.count or 1)
     end
   end
-  -- A node is made after its parent.
+  -- From the last node to the first, since a node comes after its parent.
   local sums = tree.sums
   for i = n, 1, -1 do
     sums[i] = (sums[i] or 0) + (tree[1].own[i] or 0)
@@ -94,8 +94,8 @@ local function tree_of(profiles)
   return tree
 end
 
--- The children of a node onto the end of a list of n, so that the last is to be visited first: the widest. How many the list has
--- then.
+-- Returns a function that appends the children of a node to a list of n, the widest last, which is visited first; it returns the
+-- new length.
 local function children_of(tree)
   local sums, frames, frame, next_of = tree.sums, tree.frames, tree.frame, tree.next
   local function before(a, b)
@@ -118,13 +118,13 @@ local function children_of(tree)
   end
 end
 
--- A number that is written as a whole one, without making a string of it where that can be.
+-- A number to be written as an integer; as a number rather than a string, if possible.
 local function whole(v)
   if v % 1 == 0 and v < 2 ^ 46 then return v end
   return ("%.0f"):format(v)
 end
 
--- The nodes as numbers: frame, depth, own weight, own count [, the other's].
+-- Write the nodes as numbers: frame, depth, own weight, own count [, those of the other profile].
 local function write_nodes(put, tree)
   local parts, k = {}, 0
   local todo, depth, top = { 1 }, { 0 }, 1
@@ -150,7 +150,7 @@ local function write_nodes(put, tree)
   end
 end
 
--- JSON within an element of a page: nothing there may look like a tag.
+-- JSON within an HTML element: it must not contain anything that looks like a tag.
 local function encode(v)
   return (json.encode(v):gsub("<", "\\u003c"))
 end

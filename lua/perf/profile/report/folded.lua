@@ -1,7 +1,7 @@
--- Folded stacks: a line for each, `outermost;...;innermost weight`, as flame graph tools eat it.
+-- Folded stacks: one line for each, `outermost;...;innermost weight`, the input of flame graph tools.
 --
--- A frame's name may not have what the format itself uses, so `;` is \x3b there, a line's end \n or \r and the backslash
--- \\; bytes that are no UTF-8 are written \xNN. `decode` gives the names back.
+-- In a frame's name, characters of the format are escaped: `;` is \x3b, an end of line \n or \r, and the backslash \\. Bytes that
+-- are not valid UTF-8 are written as \xNN. `decode` restores the names.
 local file = require "perf.base.file"
 local text = require "perf.profile.report.frame_names"
 
@@ -12,7 +12,7 @@ local unescapes = { ["\\"] = "\\", n = "\n", r = "\r" }
 
 local function encode(name)
   if name == "" then return "(no name)" end
-  -- The backslash first: what marks a byte that is no UTF-8 is written after it.
+  -- Escape backslashes first: utf8 adds more of them.
   return text.utf8((name:gsub("[\\;\n\r]", escapes)))
 end
 
@@ -34,7 +34,7 @@ function M.folded(prof, path)
       t[frame] = name
       return name
     end })
-    -- Never a stack as a string of its own: those are alike, and LuaJIT's table of strings is slow with such.
+    -- Make no string of a single stack: they are similar, and LuaJIT's string table is slow with similar strings.
     local parts, n = {}, 0
     for _, sample in ipairs(prof:samples()) do
       local stack, depth = sample.stack, #sample.stack
@@ -53,10 +53,9 @@ function M.folded(prof, path)
   end)
 end
 
--- The stacks of folded text, this module's or another tool's.
+-- Parse folded stacks, of this module or another tool.
 -- @string content
--- @return array of {names = array of names, the outermost first, weight = number}; or nil, message, "EBADMSG" at a line that
--- is none
+-- @return array of {names = array of names, the outermost first, weight = number}; or nil, message, "EBADMSG" for an invalid line
 function M.decode(content)
   local list = {}
   for line in content:gmatch "[^\n]+" do

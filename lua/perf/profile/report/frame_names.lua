@@ -1,4 +1,4 @@
--- What the reports share: names that are safe in any of the formats, and amounts as text.
+-- Functions that the reports share: names that are safe in each format, and amounts as text.
 local format = require "perf.base.format"
 local utf8 = require "perf.base.utf8"
 
@@ -9,14 +9,14 @@ local function hex(byte) return ("\\x%02x"):format(byte) end
 -- Valid UTF-8. A byte that belongs to no character is written \xNN, so nothing of a name is lost.
 function M.utf8(s) return utf8.valid(s, hex) end
 
--- One line for people: valid UTF-8 without control characters.
+-- One line of text: valid UTF-8 without control characters.
 function M.line(s)
   return (M.utf8(s):gsub("%c", function(c)
     return c == "\n" and "\\n" or c == "\t" and " " or hex(c:byte())
   end))
 end
 
--- A count of any kind that this module gives (number, 64-bit cdata, "0x" string) as a number.
+-- A count of any type of this library (number, 64-bit cdata, "0x" string) as a number.
 function M.number(v)
   return tonumber(v) or 0
 end
@@ -27,7 +27,7 @@ function M.amount(v, unit)
   return format.ns(v)
 end
 
--- A share as text: "12.3". Of nothing, there is none.
+-- A share in percent as text: "12.3"; no text for a whole of 0.
 function M.percent(part, whole)
   return whole ~= 0 and ("%.1f"):format(100 * part / whole) or "-"
 end

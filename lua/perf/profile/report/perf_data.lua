@@ -1,10 +1,10 @@
--- A profile as a perf.data file, for `perf report`, `perf script` and what else reads those.
+-- A profile as a perf.data file, for `perf report`, `perf script` and other readers.
 --
--- perf knows addresses and looks their names up in files. So each frame gets an address of its own, in a file of
--- symbols that is written beside (PATH.symbols) and that the perf.data file says was mapped. Each stack is one sample with its
--- weight as the period and its frames as the call chain: what perf adds up is the event's count, the number of samples
--- that it shows is that of different stacks. Where the two files are moved, move them together and tell perf of
--- the first part of the path: --symfs.
+-- perf has only addresses, and looks up their names in files. So each frame gets an address of its own in a file of symbols,
+-- which is written beside the perf.data file (PATH.symbols), and which the perf.data file shows as mapped. Each stack is one
+-- sample, with its weight as the period and its frames as the call chain. So perf's sum is the event's count, but its number of
+-- samples is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of the path to
+-- perf: --symfs.
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local state = require "perf.data.synthesize"
@@ -25,25 +25,25 @@ local function u16(v) return core.number_bytes(v, 2) end
 local function u32(v) return core.number_bytes(v, 4) end
 local function u64(v) return core.number_bytes(v, 8) end
 
--- The path from the root, for perf to find it from anywhere.
+-- The absolute path, so that perf finds it from any directory.
 local function absolute(path)
   if path:sub(1, 1) == "/" then return path end
   local cwd = core.cwd()
   return cwd and cwd .. "/" .. path or path
 end
 
--- Frames numbered as they come, with what stands for them in a call chain.
+-- Numbers frames in the order of their first use: frame -> its bytes in a call chain.
 local function addresses()
   local names, chain = {}, {}
   return names, setmetatable(chain, { __index = function(t, frame)
     names[#names + 1] = text.line(frame.name)
-    -- Within the symbol: of a caller, readers look up the byte before.
+    -- An address within the symbol, since readers look up the byte before a caller's address.
     t[frame] = u64(BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
     return t[frame]
   end })
 end
 
--- A function's values, each worked out once.
+-- A cache of a function's values.
 local function kept(fn)
   return setmetatable({}, { __index = function(t, key)
     t[key] = fn(key)
@@ -51,7 +51,7 @@ local function kept(fn)
   end })
 end
 
--- All samples as records, in blocks.
+-- All samples as records, written in blocks.
 local function records_of(prof)
   local names, address = addresses()
   local blocks, parts, n = {}, {}, 0
@@ -60,7 +60,7 @@ local function records_of(prof)
   local ones, low = ("\255"):rep(6), u16(0xfe00)
   local context = low:byte(1) == 0 and low .. ones or ones .. low
   local none = { { name = "(no stack)" } }
-  -- What comes again and again, as bytes. A record is no string of its own: LuaJIT's table of strings is slow with what is alike.
+  -- Caches of repeated parts. No string is made of a single record: LuaJIT's string table is slow with similar strings.
   local head = kept(function(depth) return u32(SAMPLE) .. u16(USER) .. u16(56 + 8 * depth) end)
   local chain = kept(function(depth) return u64(depth + 1) .. context end)
   for i, sample in ipairs(prof:samples()) do
@@ -87,7 +87,7 @@ local function write_all(w, prof, blocks, symbols, size)
     .. core.synth { type = "mmap2", trailer = trailer, pid = pid, tid = tid, addr = BASE, len = symbol_file.TEXT + size,
       pgoff = 0, ino = 0, maj = 0, min = 0, prot = 5, flags = 2, filename = symbols }
   local ok, message, code = w:write(first)
-  -- perf warns about every file that does not say where the kernel was.
+  -- perf warns about a file without the kernel's map.
   if ok then ok, message, code = state.kernel(function(bytes) return w:write(bytes) end, trailer) end
   for _, block in ipairs(blocks) do
     if not ok then return nil, message, code end
@@ -111,7 +111,7 @@ function M.perf_data(prof, path)
   beside, message, code = core.output(symbols)
   ok = beside
   if ok then ok, message, code = beside:write(elf) end
-  -- What the core's writer makes goes where the output is kept until it is whole.
+  -- The core's writer writes to the temporary file of the output.
   local w
   if ok then
     w, message, code = require "perf.data".create(out:place(), { mode = "overwrite", build_ids = false,

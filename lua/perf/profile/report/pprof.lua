@@ -1,4 +1,4 @@
--- pprof's format: the protocol buffer message Profile, which `go tool pprof` opens, compressed where lua-zlib is there.
+-- pprof's format: the protocol buffer message Profile, which `go tool pprof` opens; compressed if lua-zlib is installed.
 --
 -- A field is a varint of its number and wire type (0: a varint; 2: a length and bytes). The numbers used:
 --
@@ -9,8 +9,8 @@
 --     Location  1 id  2 mapping_id  3 address  4 line         Line  1 function_id  2 line
 --     Function  1 id  2 name  3 system_name  4 filename  5 start_line
 --
--- A function here is a Lua function, a C function or a symbol; a location is a line of one. Texts stand once in the table of
--- strings and are named by their place there.
+-- A function is a Lua function, a C function or a symbol; a location is a line of a function. Each text is stored once in the
+-- table of strings, and referred to by its index.
 local core = require "perf.core"
 local file = require "perf.base.file"
 local text = require "perf.profile.report.frame_names"
@@ -19,7 +19,7 @@ local M = {}
 
 local char, concat, floor = string.char, table.concat, math.floor
 
--- A whole number of at most 2^53, or a double beyond.
+-- The varint of an integer of at most 2^53, or of a larger double.
 local function varint(v)
   if v < 128 then return char(v) end
   local bytes, n = {}, 0
@@ -32,7 +32,7 @@ local function varint(v)
   return concat(bytes, "", 1, n + 1)
 end
 
--- The same from two halves of 32 bits: ten bytes at most.
+-- The varint of two halves of 32 bits: at most ten bytes.
 local function varint64(low, high)
   if high == 0 then return varint(low) end
   local bytes = {}
@@ -40,7 +40,7 @@ local function varint64(low, high)
     bytes[i] = char(low % 128 + 128)
     low = floor(low / 128)
   end
-  -- What is left of the low half are its upper four bits.
+  -- The low half has four bits left.
   local rest = low + high * 16
   return concat(bytes) .. varint(rest)
 end
@@ -53,7 +53,7 @@ end
 local function number(field, v) return v ~= 0 and varint(field * 8) .. varint(v) or "" end
 local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
 
--- What is numbered from 1 as it comes, by key.
+-- Numbers items from 1 in the order of their first use, and writes each once.
 local function table_of(put, field)
   local ids, n = {}, 0
   return function(key, make)
@@ -81,7 +81,7 @@ local function strings_of()
   end
 end
 
--- What is put in, as the message's bytes.
+-- Write the profile's message.
 local function encode(prof, put)
   local strings, str = strings_of()
   local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
@@ -92,7 +92,7 @@ local function encode(prof, put)
   local function mapping_of(name)
     return add_mapping(name, function() return number(5, str(name)) .. number(7, 1) .. number(8, 1) .. number(9, 1) end)
   end
-  mapping_of(prof.comm or "lua") -- the first is taken for the program
+  mapping_of(prof.comm or "lua") -- pprof takes the first mapping for the program
   local function function_of(f)
     local name = f.kind == "lua" and f.func or f.name
     local where = f.file or ""
@@ -133,7 +133,7 @@ local function encode(prof, put)
   for _, s in ipairs(strings) do put(bytes(6, s)) end
 end
 
--- lua-zlib's stream that makes gzip, or nil. (Other modules go by the name of zlib too.)
+-- A gzip stream of lua-zlib, or nil. (Other modules are also called zlib.)
 local function gzip()
   local ok, zlib = pcall(require, "zlib")
   if not ok or type(zlib) ~= "table" or type(zlib.deflate) ~= "function" then return nil end

@@ -1,5 +1,5 @@
--- speedscope's file format, a "sampled" profile, which is also the form in which luaperf keeps profiles: what speedscope
--- does not know of (a frame's kind, counts, zones, totals) stands in fields of its own that it passes over.
+-- speedscope's file format, as a "sampled" profile. luaperf also stores profiles in this format: data that speedscope does not
+-- know (a frame's kind, counts, zones, totals) is in additional fields, which speedscope ignores.
 --
 --     {"$schema": ..., "exporter": "lua-perf ...", "name": event, "activeProfileIndex": 0,
 --      "shared": {"frames": [{"name", "file", "line", "func", "linedefined", "kind", "module", "address"}, ...]},
@@ -9,7 +9,7 @@
 --      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "started", "duration_ns", "pid",
 --                   "tid", "comm"}}
 --
--- Frames are counted from 0, a stack's outermost first.
+-- Frames are numbered from 0; a stack begins with its outermost frame.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local file = require "perf.base.file"
@@ -20,7 +20,7 @@ local M = {}
 
 local units = { ns = "nanoseconds", bytes = "bytes" }
 
--- Names as JSON can have them.
+-- Make the texts valid for JSON.
 local function clean(t)
   for key, value in every(t) do
     if type(value) == "string" then t[key] = text.utf8(value) end
@@ -28,7 +28,7 @@ local function clean(t)
   return t
 end
 
--- Numbers with as many digits as they have.
+-- A number with all its digits.
 local function number(v)
   return json.encode(text.number(v))
 end
@@ -37,7 +37,7 @@ local function address(v)
   return v ~= nil and core.hex(v) or nil
 end
 
--- A list of any length, written as it is made.
+-- Write a list item by item, so that it can have any length.
 local function list(put, n, item)
   local parts, k = {}, 0
   for i = 1, n do
@@ -51,7 +51,7 @@ local function list(put, n, item)
   put(table.concat(parts, ",", 1, k))
 end
 
--- Numbers things as they come; the array is what was numbered.
+-- Numbers items in the order of their first use; the array has the items.
 local function numbering()
   local all = {}
   return all, setmetatable({}, { __index = function(t, thing)

@@ -1,20 +1,20 @@
--- An ELF shared object that has nothing but symbols: a place to look up names for tools that know only addresses.
+-- An ELF shared object that has only symbols, for tools that look names up by address.
 --
 --     0x00  ELF header          64 bytes
---     0x40  1 program header    56 bytes: all of it, and the text behind it, is mapped from address 0 on
+--     0x40  1 program header    56 bytes: maps the whole file, and the text behind it, at address 0
 --     0x80  5 section headers   64 bytes each: null, .text (no bytes in the file), .symtab, .strtab, .shstrtab
 --     ...   .symtab             24 bytes a symbol: u32 name, u8 info, u8 other, u16 section, u64 value, u64 size
 --     ...   .strtab, .shstrtab
 --
--- Everything in the byte order of this machine. A symbol is STEP bytes of .text, whose addresses are offsets in the file
--- too, as those of a shared object mapped from its start.
+-- Everything is in the byte order of this machine. A symbol has STEP bytes of .text. Addresses equal offsets in the file, as in a
+-- shared object that is mapped from its start.
 local core = require "perf.core"
 
 local M = {}
 
--- Bytes of a symbol.
+-- The size of a symbol.
 M.STEP = 16
--- The address of the first: a multiple of all sizes of pages.
+-- The address of the first symbol: a multiple of every page size.
 M.TEXT = 65536
 
 local SECTIONS = 0x80

@@ -1,8 +1,8 @@
--- The table that a profile prints as: where it was spent, by Lua line and by function.
+-- The table as which a profile prints: its weight by Lua line and by function.
 --
--- A stack's weight belongs to its innermost Lua line, whatever C function, kernel code or collector that line was in: the
--- line's `self`. Every other line of the stack has it in its `total`, once, however often the stack has the line. The
--- table of functions goes by the innermost frame of any kind.
+-- A stack's weight belongs to the `self` of its innermost Lua line, even if that line was in a C function, the kernel or the
+-- collector. It is added to the `total` of every line in the stack, once for each line. In the table of functions, `self` is the
+-- weight of stacks whose innermost frame, of any kind, is the function.
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
 
@@ -13,7 +13,7 @@ Top.__index = Top
 
 local DEFAULT = 20
 
--- Adds up rows by key.
+-- Sums of weights by key.
 local function tally()
   local rows, by_key = {}, {}
   return rows, function(key, name, frame)
@@ -37,7 +37,7 @@ local function sort(rows)
   return rows
 end
 
--- A function's name and what tells it from others.
+-- A function's name, and a key that identifies it.
 local function function_of(f)
   if f.kind ~= "lua" then return f.name, f.name end
   local line = f.linedefined or 0
@@ -45,7 +45,7 @@ local function function_of(f)
   return name, name
 end
 
--- What the tables need of a frame, worked out once.
+-- A frame's rows in the tables, looked up only once.
 local function rows_of(add_line, add_function)
   return setmetatable({}, { __index = function(t, f)
     local key, name = function_of(f)
@@ -89,7 +89,7 @@ function M.top(prof, n)
         found = found or k.line
       end
     end
-    if not found then -- no Lua in it
+    if not found then -- the stack has no Lua line
       local frame = stack[1] or { name = "(no stack)", kind = "state" }
       found = add_line(frame.name, frame.name, frame)
       once(found, weight)
