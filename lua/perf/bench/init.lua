@@ -271,7 +271,7 @@ local function judge(found, least)
     -- If too few rounds differ for any result of the test, do not test: each test makes the correction of the others stricter.
     if stats.least_p(v.differing) < CHANCE then
       tested[#tested + 1] = v
-      ps[#asked] = v.p
+      ps[#tested] = v.p
     else
       v.p_adjusted = 1
     end
@@ -291,7 +291,7 @@ local function judge(found, least)
       v.verdict = "too few rounds to tell"
     end
   end
-  return #asked
+  return #tested
 end
 
 --- What `perf.compare` found: an array, one row an event in the order asked, also by label. A row is `{label=, unit=,

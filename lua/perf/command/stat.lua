@@ -109,7 +109,7 @@ end
 local function from_others(opts, events, words, here)
   local all, message, code = open_all(opts, events)
   if not all then return nil, message, code end
-  local start, ended = core.wall_ns(), { exit = 0 } -- the wall time includes all else, so that no thread seems to use more than a CPU
+  local start, ended = core.wall_ns(), { exit = 0 } -- read first, so that no thread seems to use more than a CPU
   for _, one in ipairs(all) do one:enable() end
   if #words > 0 then
     ended, message, code = run.run(run.program(here, words))
