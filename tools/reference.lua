@@ -270,9 +270,10 @@ local function write(dir)
       if tag.name == "treturn" then
         line("@treturn%s %s", tag.mods ~= "" and tag.mods or group, tag.text)
       elseif tag.name == "fails" then
-        line "@treturn[2] nil"
+        local codes = tag.text:find '^"'
+        line("@treturn[2] nil %s", codes and "" or tag.text)
         line "@treturn[2] string the message"
-        line("@treturn[2] string the errno's name%s", tag.text ~= "" and ": " .. tag.text or "")
+        line("@treturn[2] string the errno's name%s", codes and ": " .. tag.text or "")
       elseif tag.name == "since" then
         since = tag.text
       elseif tag.name ~= "function" and tag.name ~= "tfield" then

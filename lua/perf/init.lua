@@ -4,7 +4,7 @@
 --     print((perf.measure(function() return ("x"):rep(1e6):find "y" end)))
 --
 -- Errors: a programmer's mistake raises; what the machine refuses returns nil, message, code, where code is the errno's
--- symbol. `perf.measure`, whose results are the function's, raises instead.
+-- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, as "0.1.0".
 -- @module perf
 -- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
 -- used, and is replaced by what it stands for.

@@ -16,7 +16,9 @@
 -- @tfield integer period the event's count from one sample to the next
 -- @tfield number started seconds of Unix time
 -- @tfield integer duration_ns for how long
--- @tfield integer pid of the process; `tid` of the thread, `comm` its name
+-- @tfield integer pid of the process
+-- @tfield integer tid of the thread
+-- @tfield string comm the thread's name
 -- @tfield integer timeline_lost with `timeline`: samples that it had no room for
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
