@@ -271,7 +271,7 @@ local function write(dir)
         line("@treturn%s %s", tag.mods ~= "" and tag.mods or group, tag.text)
       elseif tag.name == "fails" then
         local codes = tag.text:find '^"'
-        line("@treturn[2] nil %s", codes and "" or tag.text)
+        line("@treturn[2] nil%s", (codes or tag.text == "") and "" or " " .. tag.text)
         line "@treturn[2] string the message"
         line("@treturn[2] string the errno's name%s", codes and ": " .. tag.text or "")
       elseif tag.name == "since" then

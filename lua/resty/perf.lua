@@ -370,7 +370,7 @@ function M.route(name)
   return running and ledger.reroute(get_request(), route_number(config.admit(name))) or false
 end
 
---- What this worker has counted since it began. In every event whole = unattributed + pending + all phases of all routes.
+--- The counts of this worker since it began. In every event whole = unattributed + pending + all phases of all routes.
 -- @treturn ?table `{whole=, unattributed=, pending=, routes={[name]={requests=, phases={[phase]=Counts}}}, abandoned=, known=}`:
 -- of `whole`, `unattributed` belongs to no request and `pending` to those that are not finished (Counts); `abandoned` turns;
 -- `known` requests; nil while it does not count

@@ -98,9 +98,9 @@ static uint64_t ring_lost(struct pb_event *e, int *known)
 
 /*** @classmod Event */
 
-/*** How many records of this event were lost because a ring was full, including those of children that inherited it. The number is
- * exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records, which they write
- * when there is room again. `reset` does not clear the number. It can still be asked after `close`.
+/*** The number of records of this event that were lost because a ring was full, including those of children that inherited it.
+ * The number is exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records,
+ * which they write when there is room again. `reset` does not clear the number. It can still be asked after `close`.
  * @treturn integer
  * @treturn table parts: `records` and `samples`, the sums of the `lost` and `lost_samples` records that were read; `damaged`,
  * bytes that could not be decoded; `kernel`, the kernel's count; `ring`, the loss of all events that write into this ring, if

@@ -245,10 +245,10 @@ static int l_in_lua(lua_State *L)
 	return lua_gettop(L);
 }
 
-/*** What the kernel wrote into an event's ring, or perf into a file. It has the fields of its type under the kernel's names
- * (`rec.type`, `rec.ip` ...); one that it does not have is nil. A field is made when it is asked for: take one that is a table
- * once, not in a loop. It prints as one line, as perf script does. doc/record.md lists the fields of each type. Beside what
- * perf_event_open(2) lists there are the fields here.
+/*** A record that the kernel wrote into an event's ring, or perf into a file. It has the fields of its type under the kernel's
+ * names (`rec.type`, `rec.ip` ...); one that it does not have is nil. A field is made when it is asked for: take one that is a
+ * table once, not in a loop. It prints as one line, as perf script does. doc/record.md lists the fields of each type. Beside
+ * what perf_event_open(2) lists there are the fields here.
  * @classmod Record
  * @tfield string type the type's name in lower case; "unknown" for one newer than this module (then `type_id` and `body`)
  * @tfield string event the label of the event that wrote it
@@ -271,7 +271,7 @@ static int l_bytes(lua_State *L)
 	return 1;
 }
 
-/*** What is known of the event that wrote it.
+/*** The event that wrote the record.
  * @treturn table `{label=, attr=, ...}` */
 static int l_info(lua_State *L)
 {

@@ -31,7 +31,7 @@ struct px_format *px_check_format(lua_State *L, int i)
 /*** A parsed format file, which `perf.tracefields.parse` returns.
  * @classmod TraceFormat */
 
-/*** Give the memory back. Idempotent. */
+/*** Free the memory. Idempotent. */
 static int l_close(lua_State *L)
 {
 	struct px_format *f = to_format(L, 1);

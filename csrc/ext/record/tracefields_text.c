@@ -156,7 +156,7 @@ void px_free_text(struct px_format *f)
 	f->event = NULL;
 }
 
-/*** What the kernel's print fmt makes of a record's raw data.
+/*** A record's raw data as text, by the kernel's print fmt.
  * @function TraceFormat:text
  * @tparam string raw the bytes
  * @treturn string @fails */

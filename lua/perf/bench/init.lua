@@ -135,7 +135,7 @@ local function places(candidate)
   return list, first.source
 end
 
---- What `perf.bench` found: an array, one row an event in the order asked, also by label: `stats["page-faults"]`. A row is
+--- The result of `perf.bench`: an array, one row an event in the order asked, also by label: `stats["page-faults"]`. A row is
 -- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
 -- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
 -- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
@@ -294,7 +294,7 @@ local function judge(found, least)
   return #tested
 end
 
---- What `perf.compare` found: an array, one row an event in the order asked, also by label. A row is `{label=, unit=,
+--- The result of `perf.compare`: an array, one row an event in the order asked, also by label. A row is `{label=, unit=,
 -- candidates={[name]=}}`, where each candidate has the fields of the rows of `Stats`, and those that are not the baseline also
 -- `ratio` to it (the median of the rounds' own ratios; nil where the baseline's median is not above 0) with `ratio_ci={lo, hi,
 -- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict`

@@ -17,7 +17,7 @@ local format = require "perf.base.format"
 
 local M = {}
 
---- What a measurement counted. `counts[label]` is the count, scaled to the whole time if the event shared its counter; nil if it
+--- The result of a measurement. `counts[label]` is the count, scaled to the whole time if the event shared its counter; nil if it
 -- never counted. The label is the name as asked for; a modifier may be left off if that is unambiguous. ipairs gives an entry
 -- for each event, in the order asked: `label`; `value`, `raw` (not scaled), in `unit` ("ns" for times); `enabled_ns`,
 -- `running_ns`; `id`; `why`: the reason if there is no value, or what it leaves out.

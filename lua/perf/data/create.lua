@@ -97,7 +97,7 @@ function Writer:payload(bytes)
   return ok, message, code
 end
 
---- How much was written.
+--- The numbers of what was written.
 -- @treturn table `{samples=, records=, lost=, bytes=}`: `lost` as `lost_samples` records say, or where there are none `lost`
 -- records
 function Writer:stats()

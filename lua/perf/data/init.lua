@@ -48,7 +48,7 @@ local function reading(file, method)
   return found
 end
 
---- What was wrong with the file so far. A loop over `records` leaves out damaged records where the place of the next one is
+--- The first error in the file so far. A loop over `records` leaves out damaged records where the place of the next one is
 -- known, and ends where it is not: this tells of both.
 -- @treturn ?string the first error's message; nil if nothing was wrong
 -- @treturn string its code: "EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built; another errno's name
@@ -85,7 +85,7 @@ function File:read_record()
   return reading(self, "read_record"):next()
 end
 
---- What follows the record that was last read: the bytes of an `auxtrace` or `header_tracing_data` record, whose
+--- The bytes that follow the record that was last read, an `auxtrace` or `header_tracing_data` record, whose
 -- `data_size` says how many. What is not asked for is passed over.
 -- @tparam[opt=65536] integer n at most so many bytes
 -- @treturn ?string nil when there is no more @fails
@@ -93,7 +93,7 @@ function File:payload(n)
   return reading(self, "payload"):payload(n or 65536)
 end
 
---- How many records of types that this module does not know were passed over.
+--- The number of records that were skipped, since this module does not know their types.
 -- @treturn integer
 -- @treturn ?integer the last such type
 function File:skipped()
@@ -110,9 +110,9 @@ local function counts_lost(file)
   return false
 end
 
---- How many samples the recording lost, according to the records that were read so far. Read the file to its end first: recorders
--- that know the exact number (`perf.record`, perf 6.1) write it there, in `lost_samples` records. Older files have only the
--- kernel's `lost` records, which the kernel writes only when there is room again.
+--- The number of samples that the recording lost, according to the records that were read so far. Read the file to its end first:
+-- recorders that know the exact number (`perf.record`, perf 6.1) write it there, in `lost_samples` records. Older files have
+-- only the kernel's `lost` records, which the kernel writes only when there is room again.
 -- @treturn integer
 -- @treturn boolean true if it is a lower bound
 -- @since 0.2.0

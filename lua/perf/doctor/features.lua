@@ -256,7 +256,7 @@ end
 
 local known
 
---- What works here: asked once, then remembered.
+--- The features that work here. They are tried once, and the answers are kept.
 -- @tparam[opt] table opts
 -- @tparam[opt=false] boolean opts.refresh true to ask again
 -- @treturn table which prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,

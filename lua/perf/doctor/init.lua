@@ -10,8 +10,8 @@ local M = {}
 local WIDE = 100
 local LABEL = 22
 
---- What `perf.doctor` found: an array of `{check=, ok=, detail=, fix=}`; `ok` is true, false where something is to be gained, nil
--- where there is nothing to judge; `fix` commands, one a line, or nil. It prints as a report of at most 100 columns (but for
+--- The result of `perf.doctor`: an array of `{check=, ok=, detail=, fix=}`; `ok` is true, false where something is to be gained,
+-- nil where there is nothing to judge; `fix` commands, one a line, or nil. It prints as a report of at most 100 columns (but for
 -- longer commands).
 -- @type DoctorReport
 local Report = {}

@@ -262,7 +262,7 @@ function Group:wake() reader(self, "wake"):wake() end
 -- @since 0.2.0
 function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end
 
---- How many records its members lost: see `Event:lost`.
+--- The number of records that its members lost: see `Event:lost`.
 -- @treturn integer
 -- @treturn table `at_least`: true if the number is a lower bound
 -- @since 0.2.0

@@ -105,8 +105,8 @@ local function breakpoint_alone(has, wanted)
   return true
 end
 
---- Change what the event counts, which the kernel does for breakpoints: where they are and what they watch for.
--- @tparam string|table attr as for `perf.open`; what a table does not say stays, and so does whether it is enabled
+--- Change the address, length or access of a breakpoint.
+-- @tparam string|table attr as for `perf.open`; fields that a table lacks keep their values, and an enabled event stays enabled
 -- @treturn boolean true @fails "EOPNOTSUPP" if it is no breakpoint
 function Event:modify(attr)
   check_open(self, "modify")

@@ -317,7 +317,7 @@ function Set:wake() reader(self, "wake"):wake() end
 -- @since 0.2.0
 function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
 
---- How many records its events lost: see `Event:lost`.
+--- The number of records that its events lost: see `Event:lost`.
 -- @treturn integer
 -- @treturn table `at_least`: true if the number is a lower bound
 -- @since 0.2.0
@@ -354,7 +354,7 @@ function Set.__tostring(s)
   return ("Set of %d events\n%s"):format(#list, require "perf.base.format".align(rows, { false, true }))
 end
 
---- What to sample CPU time with: cycles where the machine counts them, else the CPU clock.
+--- The event to sample CPU time with: cycles where the machine counts them, else the CPU clock.
 -- @tparam[opt=999] integer hz samples a second of CPU time
 -- @treturn table attr for `perf.open`, `perf.set` or `perf.group`
 function M.probe_cycles(hz)

@@ -1,4 +1,4 @@
---- Where finished spans go.
+--- Exporters send finished spans to a backend.
 --
 --     perf.exporter.otlp {endpoint = "http://127.0.0.1:4318", headers = {authorization = "..."}, compression = "gzip"}
 --     perf.exporter.zipkin {endpoint = "http://127.0.0.1:9411"}

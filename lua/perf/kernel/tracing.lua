@@ -1,4 +1,4 @@
---- What the kernel's tracing file system offers: events by subsystem, tracers, and where it is mounted. Tracers are ftrace's and
+--- The kernel's tracing file system: events by subsystem, tracers, and where it is mounted. Tracers are ftrace's and
 -- have nothing to do with perf events; they are shown because both share this file system.
 -- @module perf.kernel.tracing
 --
@@ -73,7 +73,7 @@ function M.current_tracer()
   return list[1]
 end
 
---- Where file systems of a type are mounted, for this process.
+--- The directories in which file systems of a type are mounted, for this process.
 -- @tparam string fstype such as "tracefs", "debugfs", "cgroup2"
 -- @treturn {string,...} directories, none when there is none @fails when /proc is not mounted
 function M.mounts(fstype)

@@ -216,7 +216,7 @@ function Profiler:reset()
   return meter:reset()
 end
 
---- What was counted since it was opened or last reset.
+--- The counts since it was opened or last reset.
 -- @treturn Counts the events in the order asked, without those that are `missing` @fails
 function Profiler:read()
   local meter = open_meter(self, "read")

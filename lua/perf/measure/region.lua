@@ -1,4 +1,4 @@
---- What `perf.start` began to count.
+--- A region that `perf.start` began.
 --
 -- A Region counts as perf.measure does, and uses the same open lists of events: two reads, and everything that the thread does in
 -- between. Any number of regions can run at once. The cost of reading a region while it runs is left out.

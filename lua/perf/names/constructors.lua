@@ -71,7 +71,7 @@ end
 --- The attr of an event. An event that several PMUs count together (a generic one on a hybrid CPU) is shown as it is on the
 -- first, and still opens on all where `perf.measure` and `perf.set` take it.
 -- @tparam string|table spec a name, or a table of attr fields
--- @treturn table attr fields @fails when the machine lacks what the name needs
+-- @treturn table attr fields @fails when the machine lacks the event
 -- @raise for an unknown name or field
 function events.attr(spec)
   local found, message, code = names.resolve(spec)
@@ -213,7 +213,7 @@ end
 --- The event of an address being accessed.
 -- @tparam table t
 -- @tparam integer t.addr the address
--- @tparam[opt] integer t.len bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for "x" what the machine wants)
+-- @tparam[opt] integer t.len bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for "x" the machine's size)
 -- @tparam string t.access "r", "w", "x" or several ("rw")
 -- @treturn table attr fields
 function events.breakpoint(t)

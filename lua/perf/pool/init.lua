@@ -250,11 +250,11 @@ function Pool:_deliver(at_end)
   if self.tracer and not is_inherited(self) then collect(self, 0) end
 end
 
---- Have a function run on some thread of the pool.
+--- Run a function on a thread of the pool.
 -- @tparam function fn a Lua function without upvalues
 -- @tparam any ... its arguments, which are copied
 -- @treturn Job @fails "EAGAIN" when as many as the queue holds wait already
--- @raise for what cannot be copied
+-- @raise for a value that cannot be copied
 function Pool:submit(fn, ...)
   check_open(self)
   check_process(self, "Pool")
@@ -285,7 +285,7 @@ end
 
 --- Wait until the job is done.
 -- @tparam[opt] number timeout seconds; for ever without
--- @treturn boolean whether it is
+-- @treturn boolean whether it is done
 function Job:wait(timeout)
   check_timeout(timeout)
   if self.state == "waiting" then check_process(self.pool, "Job") end
@@ -310,12 +310,12 @@ function Job:get(timeout)
   return unpack(self.values, 1, self.values.n)
 end
 
---- What it cost on its thread.
+--- The cost of the job on its thread.
 -- @treturn ?Counts nil while it is not done, and where nothing is measured
 function Job:counts() return self.measured end
 
---- Take it back, if no thread has begun with it.
--- @treturn boolean whether that was so
+--- Cancel the job if it has not begun.
+-- @treturn boolean whether it was cancelled
 function Job:cancel()
   local pool = self.pool
   if self.state == "waiting" then check_process(pool, "Job") end
@@ -330,7 +330,7 @@ function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state
 ---------------------------------------------------------------------------------------------------------------------
 -- The pool
 
---- How many jobs are pending.
+--- The numbers of jobs that are pending.
 -- @treturn table `{pending=, queued=, size=}`: jobs without a result, those of them that have not begun, and threads
 function Pool:stats()
   if self.closed then return { pending = 0, queued = 0, size = 0 } end

@@ -282,7 +282,7 @@ function Profiler:__tostring()
   return ("perf.Profiler(%s, %s, %s)"):format(self.label, how, self:is_running() and "running" or "stopped")
 end
 
---- Give up what it holds, and what it has found so far. Idempotent.
+--- Close the event, and drop the samples so far. Idempotent.
 function Profiler:close()
   disarm(check(self, "close"))
   self.closed = true
@@ -308,7 +308,7 @@ end
 
 --- Make a profiler.
 -- @tparam[opt] table opts
--- @tparam[opt="task-clock"] string|table opts.event what to profile by, a name as perf stat -e takes it or a table of attr
+-- @tparam[opt="task-clock"] string|table opts.event the event to sample, a name as perf stat -e takes it or a table of attr
 -- fields; context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were
 -- @tparam[opt] integer opts.freq samples a second (default: 999 for clocks and hardware counters)
 -- @tparam[opt] integer opts.period instead of freq: the event's count from one sample to the next (default: 1 for all events

@@ -1,4 +1,5 @@
---- What a profiler found, by stack: a plain table, made once and not changed afterwards. It prints as the table of `Profile:top`.
+--- The samples of a profiler, by stack: a plain table, made once and not changed afterwards. It prints as the table of
+-- `Profile:top`.
 --
 -- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
 -- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;

@@ -170,7 +170,7 @@ function Tally:top(n)
   return list
 end
 
---- What was counted in all.
+--- The sums over all keys.
 -- @treturn table `{total=, other=, keys=, without=, lost=, at_least=}`: `other` is the part of `total` of keys beyond `max`,
 -- `keys` how many there are, `without` the records that lack a field; `lost` (since 0.2.0) the records of any type that the rings
 -- lost, or that a file reports as lost, since `clear`; `at_least` is true if `lost` is a lower bound: see `Event:lost`
@@ -184,13 +184,13 @@ function Tally:totals()
   return { total = total, other = other, keys = keys, without = without, lost = lost, at_least = at_least }
 end
 
---- Forget what was counted.
+--- Remove all keys and counts.
 function Tally:clear()
   raw(self, "clear", "clear")
   for _, loss in ipairs(self._losses) do loss.base = loss.now() end
 end
 
---- Give the memory back at once; the collector does it too.
+--- Free the memory at once, without waiting for the garbage collector.
 function Tally:close() self._raw:close() end
 
 Tally.__close = Tally.close

@@ -150,7 +150,7 @@ function M.text(what, raw)
   return format:text(raw)
 end
 
---- Forget what was read of tracefs: for a probe that was made anew under an old name.
+--- Forget the formats that were read: for a probe that was made again under an old name.
 function M.forget()
   by_name, by_id, names_of_ids, read_at = {}, {}, {}, nil
 end

@@ -1,4 +1,4 @@
---- What is at an address: functions, source lines, by elfutils' libdwfl; stacks; the kernel's symbols; compiled code that
+--- Names for addresses: functions, source lines, by elfutils' libdwfl; stacks; the kernel's symbols; compiled code that
 -- a JIT left a map of.
 --
 --     local offset = assert(perf.symbols.offset("/usr/bin/luajit", "lua_pcall"))     -- for a uprobe
@@ -25,7 +25,7 @@ local M = { available = true, version = ext.version }
 ---------------------------------------------------------------------------------------------------------------------
 -- One file
 
---- Where in a file a function's code begins: the offset that a uprobe wants.
+--- The offset of a function's code in a file, as a uprobe needs it.
 -- Looks into .symtab and .dynsym, then into the file's separate debug information where that is installed.
 -- @function perf.symbols.offset
 -- @tparam string path of a program or shared object
@@ -112,7 +112,7 @@ function M.kernel(path)
   return nil, message, code
 end
 
---- What is at an address of the kernel.
+--- Find the symbol at an address of the kernel.
 -- @tparam integer addr
 -- @treturn table a Frame @fails "ENOENT"
 function Kernel:resolve(addr)
@@ -121,7 +121,7 @@ function Kernel:resolve(addr)
   return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = module or "[kernel.kallsyms]" }, Frame)
 end
 
---- Where a symbol of the kernel is.
+--- Find the address of a symbol of the kernel.
 -- @tparam string name
 -- @treturn integer address @fails "ENOENT"
 function Kernel:address(name)
@@ -132,11 +132,11 @@ end
 
 function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path) end
 
---- How many symbols there are.
+--- The number of symbols.
 -- @treturn integer
 function Kernel:count() return self.map:count() end
 
---- Forget them. Idempotent.
+--- Free the memory. Idempotent.
 function Kernel:close() self.map:close() end
 Kernel.__close = Kernel.close
 
@@ -290,7 +290,7 @@ local function look_up(self, addr, back)
   if symbol then return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = "[jit]" }, Frame) end
 end
 
---- What is at an address.
+--- Find the function and line at an address.
 -- @tparam integer addr the address
 -- @tparam[opt=false] boolean is_return true for an address that a call returns to (all but the first of a call chain): then the
 -- line is the call's, not that of what follows it
@@ -351,7 +351,7 @@ end
 -- @treturn {table,...} `{file=, start=, ["end"]=, build_id=}`
 function Resolver:modules() return self.ext:modules() end
 
---- Read a process's mappings again, and forget what was found.
+--- Read the process's mappings again, and forget the answers so far.
 -- @treturn boolean true @fails
 function Resolver:refresh()
   forget(self)
@@ -367,7 +367,7 @@ end
 -- @treturn boolean
 function Resolver:is_open() return self.ext:is_open() end
 
---- Give up what it holds. Idempotent.
+--- Free the memory. Idempotent.
 function Resolver:close()
   self.ext:close()
   if self.own_kernel then self.own_kernel:close() end

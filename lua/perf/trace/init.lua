@@ -99,7 +99,7 @@ end
 
 --- Start a span. It counts until its finish.
 -- @function Tracer:start
--- @tparam string name what is done: few different ones, for backends group by it
+-- @tparam string name of the kind of work: few different ones, since backends group by it
 -- @tparam[opt] table opts
 -- @tparam[opt] Span|table|boolean opts.parent a span; a context, as `extract` gives; false: none (default: the one that
 -- `Tracer:span` runs)
@@ -246,11 +246,11 @@ end
 
 --- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
 -- @function Tracer:span
--- @tparam string name what is done
+-- @tparam string name as for `Tracer:start`
 -- @tparam[opt] table opts as for `Tracer:start`
 -- @tparam function fn it may yield
 -- @tparam any ... its arguments
--- @treturn any what fn returns
+-- @treturn any fn's results
 function Tracer:span(name, opts, ...)
   if type(opts) == "table" and not blame.callable(opts) then return bracket(self, 3, name, opts, ...) end
   return bracket(self, 2, name, nil, opts, ...)
@@ -316,7 +316,7 @@ function Tracer:close(timeout)
   return apart(self.sender.close, self.sender, timeout)
 end
 
---- What became of the spans: made = sent + dropped + queued.
+--- The numbers of spans: made = sent + dropped + queued.
 -- @treturn table `{made=, sent=, dropped=, queued=, failures=, last_error=}`: failures counts attempts to send that went wrong
 function Tracer:stats()
   leave_parent(self)

@@ -129,7 +129,7 @@ local function watch(shape, span, events, asked)
   end
 end
 
---- Have the spans of another library's tracer counted.
+--- Count events in the spans of another library's tracer.
 --
 --     perf.observe(tracer, {events = "task-clock,page-faults"})
 --
@@ -139,17 +139,17 @@ end
 --     opentracing-lua     tracer:start_span(name, options) gives a span that has set_tag
 --     Kong's kong.tracing tracer.start_span(name, options) gives a span that has set_attribute
 --
--- Its start and each span's finish and setter are replaced in the objects themselves, not in the library's classes: other
--- tracers stay as they are, and metatables too. A span then has the attributes (tags) perf.LABEL, integers where the tracer's
--- numbers can hold them, put there just before it finishes. A span that says `perfevents = "cpu-cycles,cache-misses"`, when it
--- starts or later, has these counted from then on; without the option `events` only such spans are counted. What the machine
--- refuses is said in the attribute perf.error: nobody's request fails for it.
+-- The tracer's start and each span's finish and setter are replaced in the objects themselves, so other tracers and the library's
+-- classes stay as they are. Just before a span finishes, it gets the attributes (tags) perf.LABEL, integers where the tracer's
+-- numbers can hold them. A span with the attribute `perfevents = "cpu-cycles,cache-misses"` counts these events from then on;
+-- without the option `events` only such spans count. If the machine refuses an event, the attribute perf.error has the reason,
+-- and the request goes on.
 -- @tparam table tracer of opentelemetry-lua, opentracing-lua or Kong
 -- @tparam[opt] table options
--- @tparam[opt] string|table options.events what every span is counted with, as `perf.measure` takes it
+-- @tparam[opt] string|table options.events the events that every span counts, as `perf.measure` takes it
 -- @treturn table the tracer
--- @treturn function makes it as it was @fails when the machine refuses the events
--- @raise for an unknown event, and for what is none of these tracers
+-- @treturn function undoes the changes @fails when the machine refuses the events
+-- @raise for an unknown event, and for any other tracer
 function M.observe(tracer, options)
   local shape = shape_of(tracer)
   if not shape then

@@ -160,7 +160,7 @@ function Span:set_status(code, message)
 end
 
 --- Add an event: something that happened during the span.
--- @tparam string name what
+-- @tparam string name of the event
 -- @tparam[opt] table details attributes of the event
 -- @tparam[opt] integer time_ns when, in nanoseconds since 1970; now unless given
 -- @treturn Span the span

@@ -96,7 +96,7 @@ describe("the reference's check", function()
 -- @function perf.open
 -- @tparam string name
 -- @treturn[1] Event
--- @treturn[2] nil 
+-- @treturn[2] nil
 -- @treturn[2] string the message
 -- @treturn[2] string the errno's name: "EACCES"
 -- @since 0.1.0

@@ -5,7 +5,7 @@ local top = require "perf.profile.report.top"
 
 local M = {}
 
---- What changed from one profile to another, in shares of the whole, since the two may have run for different times. It prints as
+--- The changes from one profile to another, in shares of the whole, since the two may have run for different times. It prints as
 -- tables.
 -- @type Difference
 -- @tfield {table,...} lines the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, kind=}`,

@@ -56,8 +56,8 @@ local function rows_of(add_line, add_function)
   end })
 end
 
---- Where a profile's weight is. A stack's weight belongs to its innermost Lua line, as `self`; every other line of the stack has
--- it in its `total`, once. The table of functions goes by the innermost frame of any kind.
+--- The lines, functions and zones with the largest weight. A stack's weight belongs to its innermost Lua line, as `self`; every
+-- other line of the stack has it in its `total`, once. The table of functions goes by the innermost frame of any kind.
 -- @function Profile:top
 -- @tparam[opt=20] integer n rows of each table as text
 -- @treturn table `{lines=, functions=, zones=, total=, unit=, event=}`, which prints as tables: each an array, the most first, of
