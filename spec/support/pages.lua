@@ -254,7 +254,7 @@ function M.run(block) run[block.kind](block) end
 --- Whether a block is one that is run.
 function M.runs(block) return run[block.kind] ~= nil and not block.text end
 
-local NEEDS = { root = { root = true }, tracefs = { tracefs = true } }
+local NEEDS = { root = { root = true }, perf_event_paranoid = { paranoid = 1 } }
 
 --- The rows of a page's tables whose second cell is code: blocks of one line. What a row needs stands first in its last cell.
 function M.rows(path)
@@ -264,7 +264,7 @@ function M.rows(path)
     local kind = (code:find "^luaperf" or code:find "^[A-Z_]+=" or code:find "^luajit ") and "sh" or "lua"
     if code:find "^perf%." then code = "local _ = " .. code end
     rows[#rows + 1] = { kind = kind, name = first, code = code .. "\n", setup = setup,
-      needs = NEEDS[remarks:match "^needs (%a+)"] or { paranoid = 1 },
+      needs = NEEDS[remarks:match "^needs ([%a_]+)"] or {},
       before = code:find "report" and "luaperf record app.lua; luaperf record -o perf.data true" or nil }
     if code:find "perf.data.open" then rows[#rows].setup = setup .. "\nperf.record({'true'}, {output = 'perf.data'})" end
   end

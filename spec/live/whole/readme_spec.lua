@@ -41,6 +41,19 @@ describe("README, CONTRIBUTING and measuring", function()
     assert.is_true(seen > 8)
   end)
 
+  it("explain each reason for a missing count in the library's own words", function()
+    local sources = util.read_file "lua/perf/counts/init.lua" .. util.read_file "lua/perf/event/open.lua"
+    local rows = util.read_file "doc/faq.md":match "| `why` says |[^\n]*\n[^\n]*\n(.-)\n\n"
+    local seen = 0
+    for words in rows:gmatch "| ([^|]-) |[^\n]+" do
+      if not words:find "^the text of a refusal" then
+        assert.is_truthy(sources:find(words, 1, true), words)
+        seen = seen + 1
+      end
+    end
+    assert.equal(7, seen)
+  end)
+
   it("names events that are known", function()
     local perf = require "perf"
     local text = measuring:match "An event is a name as `perf stat %-e` takes it, with its modifiers: (.-); or a table"
