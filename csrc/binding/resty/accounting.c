@@ -1,12 +1,13 @@
-/* Ledger: keeps a struct pf_ledger and the Meter it reads. What uses it calls the core through LuaJIT's FFI, by the pointers
- * that core.pointers() gives: a host that has requests to tell apart is LuaJIT's. */
+/* Ledger: keeps a struct pf_ledger and the Meter it reads. Its users call the core through LuaJIT's FFI, since the hosts that have
+ * requests to tell apart run LuaJIT. */
 #include "core/resty/accounting.h"
 #include "core/counts/meter.h"
 #include "binding/counts/meter.h"
 
 #define PB_LEDGER "perf.Ledger"
 
-/* core.ledger(meter, phases, repeats, after): see csrc/core/resty/accounting.h. */
+/* core.ledger(meter, phases, repeats, after): a Ledger, and a pointer to it that is valid until it is closed; or nil, message, code.
+ * See csrc/core/resty/accounting.h. */
 static int l_ledger(lua_State *L)
 {
 	struct pf_meter *meter = luaL_checkudata(L, 1, PB_METER);
@@ -26,52 +27,33 @@ static int l_ledger(lua_State *L)
 	lua_rawseti(L, -2, 1);
 	pb_setuservalue(L, -2);
 	r = pf_ledger_open(l, meter, (uint32_t)phases, (uint32_t)repeats, (uint32_t)after);
-	return r < 0 ? pb_fail(L, r, "ledger") : 1;
-}
-
-/* ledger:pointer(): a light userdata, valid until close. */
-static int l_pointer(lua_State *L)
-{
-	struct pf_ledger **l = luaL_checkudata(L, 1, PB_LEDGER);
-
-	luaL_argcheck(L, *l, 1, "Ledger is closed");
+	if (r < 0)
+		return pb_fail(L, r, "ledger");
 	lua_pushlightuserdata(L, *l);
-	return 1;
+	return 2;
 }
 
-/* core.ledger_functions(): the core's functions as light userdata, by name without the prefix. */
+#define TEXT_OF(...) #__VA_ARGS__
+#define TEXT(macro) TEXT_OF(macro)
+
+/* core.ledger_functions(): the core's functions as light userdata, by name without the prefix; and the type of a ledger's first
+ * members, as FFI takes it. */
 static int l_functions(lua_State *L)
 {
 #define FUNCTION(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_ledger_##name), lua_setfield(L, -2, #name))
 	lua_newtable(L);
 	FUNCTION(enter);
 	FUNCTION(exit);
-	FUNCTION(turn);
-	FUNCTION(serial);
 	FUNCTION(leave);
 	FUNCTION(back);
 	FUNCTION(admit);
-	FUNCTION(alias);
 	FUNCTION(end);
-	FUNCTION(host);
-	FUNCTION(reroute);
 	FUNCTION(finish);
-	FUNCTION(peek);
-	FUNCTION(last);
-	FUNCTION(last_start);
-	FUNCTION(words);
 	FUNCTION(route);
-	FUNCTION(sums);
-	FUNCTION(requests);
-	FUNCTION(histogram);
 	FUNCTION(settle);
-	FUNCTION(whole);
-	FUNCTION(nobody);
-	FUNCTION(pending);
-	FUNCTION(abandoned);
-	FUNCTION(known);
 #undef FUNCTION
-	return 1;
+	lua_pushliteral(L, "struct { " TEXT(PF_LEDGER_STATE) " }");
+	return 2;
 }
 
 static int l_close(lua_State *L)
@@ -85,7 +67,7 @@ static int l_close(lua_State *L)
 
 void pb_open_ledger(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"pointer", l_pointer}, {"close", l_close}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"close", l_close}, {NULL, NULL}};
 
 	lua_pushcfunction(L, l_ledger);
 	lua_setfield(L, -2, "ledger");

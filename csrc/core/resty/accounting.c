@@ -8,7 +8,7 @@
 /* --- the open turn ---------------------------------------------------------------------------- */
 
 /* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `nobody`. */
-int pf_ledger_read(struct pf_ledger *l)
+static int read_counters(struct pf_ledger *l)
 {
 	uint64_t *to = l->account == PF_LEDGER_NONE ? l->nobody : pf_ledger_account_place(l, l->account, l->phase);
 	int r = pf_meter_mark(l->meter, l->now);
@@ -87,7 +87,8 @@ static void on_end(void *data)
 /* Ask the host to call on_end when a request ends. */
 static int ask_for_end(struct pf_ledger *l, const void *request)
 {
-	struct pf_ledger_end *e = l->add((void *)(uintptr_t)request, sizeof(struct end));
+	pf_ledger_add_end *add = (pf_ledger_add_end *)(uintptr_t)l->add_end;
+	struct pf_ledger_end *e = add((void *)(uintptr_t)request, sizeof(struct end));
 
 	if (!e)
 		return -ENOMEM;
@@ -97,16 +98,40 @@ static int ask_for_end(struct pf_ledger *l, const void *request)
 	return 0;
 }
 
-int pf_ledger_admit(struct pf_ledger *l, const void *request, int32_t route, int ended, double start)
+/* Let a request share the account of a known one. */
+static int share_account(struct pf_ledger *l, const void *request, const void *parent, int32_t route)
+{
+	const struct pf_ledger_entry *e = pf_ledger_find(l, parent);
+	uint32_t account;
+
+	if (!e)
+		return -ENOENT;
+	account = e->account;
+	if (account == PF_LEDGER_NONE)
+		return 0; /* the end of that request would not remove the other address */
+	if (route >= 0)
+		l->account_of[account].route = (uint32_t)route;
+	if (request == parent)
+		return 1;
+	pf_ledger_finish(l, request);
+	if (pf_ledger_room(l, 0) < 0)
+		return -ENOMEM;
+	pf_ledger_add(l, request, account, 1);
+	return 1;
+}
+
+int pf_ledger_admit(struct pf_ledger *l, const void *request, const void *parent, int32_t route, int ended, double start)
 {
 	uint32_t account = PF_LEDGER_NONE;
 	int counted = route >= 0;
 
-	close_ended(l);
-	pf_ledger_finish(l, request);
 	if (counted && (uint32_t)route >= l->routes)
 		return -EINVAL;
-	if (pf_ledger_room(l, counted) < 0 || (l->add && !ended && ask_for_end(l, request) < 0))
+	if (parent)
+		return share_account(l, request, parent, route);
+	close_ended(l);
+	pf_ledger_finish(l, request);
+	if (pf_ledger_room(l, counted) < 0 || (l->add_end && !ended && ask_for_end(l, request) < 0))
 		return -ENOMEM;
 	if (counted) {
 		account = pf_ledger_take_account(l, (uint32_t)route);
@@ -116,23 +141,6 @@ int pf_ledger_admit(struct pf_ledger *l, const void *request, int32_t route, int
 	if (ended)
 		l->ended = request;
 	return 0;
-}
-
-int pf_ledger_alias(struct pf_ledger *l, const void *request, const void *known)
-{
-	const struct pf_ledger_entry *e = pf_ledger_find(l, known);
-	uint32_t account;
-
-	if (!e || request == known)
-		return -ENOENT;
-	account = e->account;
-	if (account == PF_LEDGER_NONE)
-		return 0; /* the end of that request would not remove the alias */
-	pf_ledger_finish(l, request);
-	if (pf_ledger_room(l, 0) < 0)
-		return -ENOMEM;
-	pf_ledger_add(l, request, account, 1);
-	return 1;
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
@@ -156,32 +164,28 @@ int pf_ledger_enter(struct pf_ledger *l, const void *request, uint32_t phase)
 		outer = l->phase;
 	else
 		abandon_turn(l);
-	r = pf_ledger_read(l);
+	r = read_counters(l);
 	if (r < 0)
 		return r;
 	take_turn(l, request, e->account, phase);
 	return (int)outer + 1;
 }
 
-int pf_ledger_turn(const struct pf_ledger *l, const void *request)
+static int has_turn(const struct pf_ledger *l, const void *request)
 {
-	return l->account != PF_LEDGER_NONE && l->owner == request ? (int)l->phase : 0;
-}
-
-uint32_t pf_ledger_serial(const struct pf_ledger *l)
-{
-	return l->serial;
+	return l->account != PF_LEDGER_NONE && l->owner == request;
 }
 
 int pf_ledger_leave(struct pf_ledger *l, const void *request)
 {
-	int phase = pf_ledger_turn(l, request), r;
+	uint32_t phase = l->phase;
+	int r;
 
-	if (phase == 0)
+	if (!has_turn(l, request))
 		return 0;
-	r = pf_ledger_read(l);
+	r = read_counters(l);
 	end_turn(l);
-	return r < 0 ? r : phase;
+	return r < 0 ? r : (int)phase;
 }
 
 int pf_ledger_exit(struct pf_ledger *l, const void *request, uint32_t outer)
@@ -199,13 +203,13 @@ int pf_ledger_back(struct pf_ledger *l, const void *request, uint32_t phase, int
 	struct pf_ledger_entry *e;
 	int r;
 
-	if (keep && pf_ledger_turn(l, request))
+	if (keep && has_turn(l, request))
 		return 0;
 	e = pf_ledger_find(l, request);
 	if (!e || e->account == PF_LEDGER_NONE || phase < 1 || phase > l->phases)
 		return 0;
 	abandon_turn(l);
-	r = pf_ledger_read(l);
+	r = read_counters(l);
 	if (r == 0)
 		take_turn(l, request, e->account, phase);
 	return r;
@@ -253,20 +257,23 @@ int pf_ledger_finish(struct pf_ledger *l, const void *request)
 	return (int)pf_ledger_close_account(l, account) + 1;
 }
 
-int pf_ledger_reroute(struct pf_ledger *l, const void *request, uint32_t route)
+int pf_ledger_settle(struct pf_ledger *l, const void *request)
 {
-	struct pf_ledger_entry *e = pf_ledger_find(l, request);
+	const struct pf_ledger_entry *e = NULL;
+	int r;
 
-	if (!e || e->account == PF_LEDGER_NONE || route >= l->routes)
-		return 0;
-	l->account_of[e->account].route = route;
-	return 1;
-}
-
-int pf_ledger_settle(struct pf_ledger *l)
-{
-	close_ended(l);
-	return pf_ledger_read(l);
+	if (l->ended != request)
+		close_ended(l);
+	if (request) {
+		e = pf_ledger_find(l, request);
+		if (!e || e->account == PF_LEDGER_NONE)
+			return 0;
+	}
+	r = read_counters(l);
+	for (uint32_t i = 0; i < l->words; i++)
+		l->whole[i] = l->mark[i] - l->zero[i];
+	pf_ledger_sum_up(l, e ? e->account : PF_LEDGER_NONE);
+	return r < 0 ? r : 1;
 }
 
 /* --- to open and close ----------------------------------------------------------------------- */
@@ -329,9 +336,4 @@ void pf_ledger_close(struct pf_ledger *l)
 	l->meter = NULL;
 	if (l->ends == 0)
 		free(l);
-}
-
-void pf_ledger_host(struct pf_ledger *l, pf_ledger_add_end *add)
-{
-	l->add = add;
 }

@@ -28,6 +28,26 @@ struct pf_ledger;
 /* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1, and bucket 0 the zeros. */
 #define PF_LEDGER_BUCKETS 65
 
+/* The first members of a ledger, which its users read without a call: Lua gets this text as a type. Each sum has `words` words: wall
+ * time, {enabled, running} of each group, `values` - 1 values. As in struct pf_counts, without ids. */
+#define PF_LEDGER_STATE                                                                                                         \
+	/* The start of the request that was finished last; how many turns were found open. */                                  \
+	double last_start;                                                                                                      \
+	uint64_t abandoned;                                                                                                     \
+	/* What finish or settle gave last; what was counted since the ledger was opened, as of the last settle; the part of that \
+	 * which belongs to no request. */                                                                                      \
+	uint64_t *last, *whole, *nobody;                                                                                        \
+	/* Of the finished requests of each route: [routes][phases][words] sums; [routes][values][PF_LEDGER_BUCKETS] how many had \
+	 * a value (0: wall time, 1: the first event) of each number of bits; [routes] how many there were. */                  \
+	uint64_t *route_sums, *histogram, *requests;                                                                            \
+	/* A pf_ledger_add_end of the host, or NULL. Whoever opens the ledger sets it. */                                       \
+	void *add_end;                                                                                                          \
+	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */     \
+	const void *owner;                                                                                                      \
+	uint32_t phase, serial;                                                                                                 \
+	uint32_t known; /* addresses */                                                                                         \
+	uint32_t words, values, phases, routes;
+
 /* meter must outlive the ledger and count the calling thread; this enables it. Phases are 1 to `phases`; those from `repeats` on
  * run within another phase of the same request; the phase `after` may come after the request's end. Returns 0 or -errno. */
 int pf_ledger_open(struct pf_ledger **out, struct pf_meter *meter, uint32_t phases, uint32_t repeats, uint32_t after);
@@ -40,58 +60,35 @@ struct pf_ledger_end {
 	void *data;
 };
 typedef struct pf_ledger_end *pf_ledger_add_end(void *request, size_t n);
-void pf_ledger_host(struct pf_ledger *l, pf_ledger_add_end *add);
-
-/* The number of words in each sum: wall time, {enabled, running} of each group, values. As in struct pf_counts, without ids. */
-uint32_t pf_ledger_words(const struct pf_ledger *l);
 
 /* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which pf_ledger_exit wants; 0 for
  * a request that is not counted; -ENOENT for one that is not known. */
 int pf_ledger_enter(struct pf_ledger *l, const void *request, uint32_t phase);
 int pf_ledger_exit(struct pf_ledger *l, const void *request, uint32_t outer);
 
-/* The phase of the open turn if it is this request's, else 0. Leaving ends it, since the request may yield. */
-int pf_ledger_turn(const struct pf_ledger *l, const void *request);
+/* End the request's turn, since the request may yield. Returns its phase; 0 if none is open; -errno. */
 int pf_ledger_leave(struct pf_ledger *l, const void *request);
-/* A number that changes whenever a turn begins or ends. */
-uint32_t pf_ledger_serial(const struct pf_ledger *l);
 /* The request goes on after a leave. keep: only this request can have run since, so its turn goes on if it is still open. */
 int pf_ledger_back(struct pf_ledger *l, const void *request, uint32_t phase, int keep);
 
 /* Make a request known; route < 0 for one that is not counted. ended: it is in the phase `after`, and the host no longer reports
- * its end. start is what pf_ledger_last_start will return. Returns 0 or -ENOMEM. */
-int pf_ledger_admit(struct pf_ledger *l, const void *request, int32_t route, int ended, double start);
-/* Another address for the account of a known request. Returns 1, or 0 for one that is not counted, -ENOENT or -ENOMEM. */
-int pf_ledger_alias(struct pf_ledger *l, const void *request, const void *known);
+ * its end. start: for last_start. Returns 0 or -errno.
+ *
+ * With a parent, which is known, it shares the parent's account, and a route from 0 on becomes the account's. A request that is
+ * its own parent only changes its route. Returns 1; 0 if the parent is not counted; -errno. */
+int pf_ledger_admit(struct pf_ledger *l, const void *request, const void *parent, int32_t route, int ended, double start);
 /* The host has ended the request. */
 void pf_ledger_end(struct pf_ledger *l, const void *request);
 
-/* Let a request be added to another route. Returns 1, or 0 for one that is not counted. */
-int pf_ledger_reroute(struct pf_ledger *l, const void *request, uint32_t route);
-
-/* Close the account of a request that has ended, and forget its aliases. Returns 1 + its route, with its counts in
- * pf_ledger_last; 0 if it was not counted. If the address is an alias, only that is forgotten: 0. */
+/* Close the account of a request that has ended, and forget the other addresses of it. Returns 1 + its route, with its counts in
+ * `last`; 0 if it was not counted. If the address shares another's account, only the address is forgotten: 0. */
 int pf_ledger_finish(struct pf_ledger *l, const void *request);
-/* Put the counts of a request so far into pf_ledger_last. Returns 1, or 0 if it is not counted. */
-int pf_ledger_peek(struct pf_ledger *l, const void *request);
-const uint64_t *pf_ledger_last(const struct pf_ledger *l);
-double pf_ledger_last_start(const struct pf_ledger *l); /* the start of the request that was finished last */
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_ledger_route(struct pf_ledger *l);
-/* What a route's finished requests counted in a phase; how many there were; how many had a value (0 = wall time,
- * 1 = the first event) of each number of bits. */
-const uint64_t *pf_ledger_sums(const struct pf_ledger *l, uint32_t route, uint32_t phase);
-uint64_t pf_ledger_requests(const struct pf_ledger *l, uint32_t route);
-const uint64_t *pf_ledger_histogram(const struct pf_ledger *l, uint32_t route, uint32_t value);
 
-/* Read the counters. Then: everything that was counted since the ledger was opened, the part that belongs to no request, and the
- * sum of the open accounts (into pf_ledger_last); how many turns were found open, and how many requests are known. */
-int pf_ledger_settle(struct pf_ledger *l);
-const uint64_t *pf_ledger_whole(struct pf_ledger *l);
-const uint64_t *pf_ledger_nobody(const struct pf_ledger *l);
-void pf_ledger_pending(struct pf_ledger *l);
-uint64_t pf_ledger_abandoned(const struct pf_ledger *l);
-uint32_t pf_ledger_known(const struct pf_ledger *l);
+/* Read the counters; then `whole` and `nobody` are up to date, and `last` has the counts of the request so far, or of all requests
+ * that are not finished if it is NULL. Returns 1; 0 for a request that is not counted; -errno. */
+int pf_ledger_settle(struct pf_ledger *l, const void *request);
 
 #endif

@@ -23,30 +23,21 @@ struct pf_ledger_account {
 };
 
 struct pf_ledger {
+	PF_LEDGER_STATE
 	struct pf_meter *meter;
 	struct pf_counts *now; /* the newest reading */
-	uint64_t *mark, *zero, *nobody, *last, *whole; /* `words` each: the previous reading, the first one; for the rest see resty/accounting.h */
-	uint32_t words, values, phases, repeats, after;
-	pf_ledger_add_end *add;
-	uint32_t ends; /* how many ends the host has still to report; the last one frees a closed ledger, whose meter is NULL */
-
-	/* The open turn. */
-	const void *owner;
-	uint32_t account, phase, serial; /* account PF_LEDGER_NONE: no turn is open */
-	const void *ended;               /* the request that ended last, while its account is open */
+	uint64_t *mark, *zero; /* `words` each: the previous reading, and the first one */
+	uint32_t repeats, after;
+	uint32_t ends;     /* how many ends the host has still to report; the last one frees a closed ledger, whose meter is NULL */
+	uint32_t account;  /* of the open turn, or PF_LEDGER_NONE */
+	const void *ended; /* the request that ended last, while its account is open */
 
 	struct pf_ledger_entry *entry;
 	uint32_t *bucket; /* as many as entries */
-	uint32_t entries, free_entry, known;
+	uint32_t entries, free_entry;
 	struct pf_ledger_account *account_of;
 	uint64_t *sums; /* [accounts][phases][words] */
 	uint32_t accounts, free_account;
-	uint64_t *route_sums; /* [routes][phases][words] */
-	uint64_t *histogram;  /* [routes][values][PF_LEDGER_BUCKETS] */
-	uint64_t *requests;   /* [routes] */
-	uint32_t routes;
-	uint64_t abandoned;
-	double last_start;
 };
 
 /* The sum of an account, or of a route, in a phase. */
@@ -60,8 +51,8 @@ static inline uint64_t *pf_ledger_route_place(const struct pf_ledger *l, uint32_
 	return l->route_sums + ((size_t)route * l->phases + phase - 1) * l->words;
 }
 
-/* Read the counters: what was counted since the last reading is added to the account of the open turn. Returns 0 or -errno. */
-int pf_ledger_read(struct pf_ledger *l);
+/* Put the sum of an account into `last`; or of all of them, for PF_LEDGER_NONE. */
+void pf_ledger_sum_up(struct pf_ledger *l, uint32_t account);
 /* Add an account to its route, leave its sum in `last`, and free it. Returns the route. */
 uint32_t pf_ledger_close_account(struct pf_ledger *l, uint32_t account);
 

@@ -30,6 +30,17 @@ static void add_account(struct pf_ledger *l, uint32_t account, uint64_t *sum)
 		add_words(l, sum, pf_ledger_account_place(l, account, next_phase(&used)));
 }
 
+void pf_ledger_sum_up(struct pf_ledger *l, uint32_t account)
+{
+	memset(l->last, 0, l->words * sizeof *l->last);
+	if (account != PF_LEDGER_NONE) {
+		add_account(l, account, l->last);
+		return;
+	}
+	for (uint32_t i = 0; i < l->accounts; i++) /* the free ones hold zeros */
+		add_account(l, i, l->last);
+}
+
 static unsigned bits(uint64_t v)
 {
 	return v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
@@ -59,8 +70,7 @@ uint32_t pf_ledger_close_account(struct pf_ledger *l, uint32_t account)
 {
 	uint32_t route = l->account_of[account].route;
 
-	memset(l->last, 0, l->words * sizeof *l->last);
-	add_account(l, account, l->last);
+	pf_ledger_sum_up(l, account);
 	for (uint64_t used = l->account_of[account].used; used;) {
 		uint32_t phase = next_phase(&used);
 		uint64_t *from = pf_ledger_account_place(l, account, phase);
@@ -75,65 +85,6 @@ uint32_t pf_ledger_close_account(struct pf_ledger *l, uint32_t account)
 	l->last_start = l->account_of[account].start;
 	pf_ledger_free_account(l, account);
 	return route;
-}
-
-int pf_ledger_peek(struct pf_ledger *l, const void *request)
-{
-	struct pf_ledger_entry *e = pf_ledger_find(l, request);
-	int r;
-
-	if (!e || e->account == PF_LEDGER_NONE)
-		return 0;
-	r = pf_ledger_read(l);
-	if (r < 0)
-		return r;
-	memset(l->last, 0, l->words * sizeof *l->last);
-	add_account(l, e->account, l->last);
-	return 1;
-}
-
-void pf_ledger_pending(struct pf_ledger *l)
-{
-	memset(l->last, 0, l->words * sizeof *l->last);
-	for (uint32_t i = 0; i < l->accounts; i++) /* the free ones hold zeros */
-		add_account(l, i, l->last);
-}
-
-const uint64_t *pf_ledger_whole(struct pf_ledger *l)
-{
-	for (uint32_t i = 0; i < l->words; i++)
-		l->whole[i] = l->mark[i] - l->zero[i];
-	return l->whole;
-}
-
-const uint64_t *pf_ledger_last(const struct pf_ledger *l)
-{
-	return l->last;
-}
-
-const uint64_t *pf_ledger_nobody(const struct pf_ledger *l)
-{
-	return l->nobody;
-}
-
-double pf_ledger_last_start(const struct pf_ledger *l)
-{
-	return l->last_start;
-}
-
-uint64_t pf_ledger_abandoned(const struct pf_ledger *l)
-{
-	return l->abandoned;
-}
-
-uint32_t pf_ledger_known(const struct pf_ledger *l)
-{
-	return l->known;
-}
-
-uint32_t pf_ledger_words(const struct pf_ledger *l)
-{
-	return l->words;
 }
 
 /* --- routes ---------------------------------------------------------------------------------- */
@@ -157,21 +108,4 @@ int pf_ledger_route(struct pf_ledger *l)
 	    grow_rows(&l->requests, l->routes, 1) < 0)
 		return -ENOMEM;
 	return (int)l->routes++;
-}
-
-const uint64_t *pf_ledger_sums(const struct pf_ledger *l, uint32_t route, uint32_t phase)
-{
-	return route < l->routes && phase >= 1 && phase <= l->phases ? pf_ledger_route_place(l, route, phase) : NULL;
-}
-
-uint64_t pf_ledger_requests(const struct pf_ledger *l, uint32_t route)
-{
-	return route < l->routes ? l->requests[route] : 0;
-}
-
-const uint64_t *pf_ledger_histogram(const struct pf_ledger *l, uint32_t route, uint32_t k)
-{
-	if (route >= l->routes || k >= l->values)
-		return NULL;
-	return l->histogram + ((size_t)route * l->values + k) * PF_LEDGER_BUCKETS;
 }

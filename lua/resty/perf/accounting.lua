@@ -20,51 +20,36 @@ local REPEATS, AFTER = M.number.balancer, M.number.log
 local signatures = {
   enter = "int (*)(void *, const void *, uint32_t)",
   exit = "int (*)(void *, const void *, uint32_t)",
-  turn = "int (*)(const void *, const void *)",
-  serial = "uint32_t (*)(const void *)",
   leave = "int (*)(void *, const void *)",
   back = "int (*)(void *, const void *, uint32_t, int)",
-  admit = "int (*)(void *, const void *, int32_t, int, double)",
-  alias = "int (*)(void *, const void *, const void *)",
+  admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   ["end"] = "void (*)(void *, const void *)",
-  host = "void (*)(void *, void *)",
-  reroute = "int (*)(void *, const void *, uint32_t)",
   finish = "int (*)(void *, const void *)",
-  peek = "int (*)(void *, const void *)",
-  last_start = "double (*)(const void *)",
-  last = "const uint64_t *(*)(const void *)",
-  words = "uint32_t (*)(const void *)",
   route = "int (*)(void *)",
-  sums = "const uint64_t *(*)(const void *, uint32_t, uint32_t)",
-  requests = "uint64_t (*)(const void *, uint32_t)",
-  histogram = "const uint64_t *(*)(const void *, uint32_t, uint32_t)",
-  settle = "int (*)(void *)",
-  whole = "const uint64_t *(*)(void *)",
-  nobody = "const uint64_t *(*)(const void *)",
-  pending = "void (*)(void *)",
-  abandoned = "uint64_t (*)(const void *)",
-  known = "uint32_t (*)(const void *)",
+  settle = "int (*)(void *, const void *)",
 }
 
 M.ENOENT = -2
 M.BUCKETS = 65
 
 local open -- {set=, ledger=, layout=}: what is counted now
-local handle -- the struct, or nil
+local handle -- a pointer to the ledger, whose first members can be read; or nil
 
 local c = {}
-for name, address in every(core.ledger_functions()) do c[name] = ffi.cast(signatures[name], address) end
-local enter, exit, turn, leave, back, finish = c.enter, c.exit, c.turn, c.leave, c.back, c.finish
+local addresses, members = core.ledger_functions()
+for name, address in every(addresses) do c[name] = ffi.cast(signatures[name], address) end
+local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
+local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
 
 -- Begin to count, in the place of what is counted now: that goes on when this fails.
 -- @param set what perf.measure.open_list opens
 -- @param[opt] add_end the host's function that a request's end is asked for with: see csrc/core/resty/accounting.h
 -- @return true; or nil, message, code
 function M.open(set, add_end)
-  local ledger, message, code = core.ledger(set.meter, #M.phases, REPEATS, AFTER)
-  if not ledger then return nil, message, code end
-  local now, pointer = { set = set, ledger = ledger, layout = counts.describe(set.layout) }, ffi.cast("void *", ledger:pointer())
-  if add_end then c.host(pointer, ffi.cast("void *", add_end)) end
+  local ledger, address, code = core.ledger(set.meter, #M.phases, REPEATS, AFTER)
+  if not ledger then return nil, address, code end
+  local now, pointer = { set = set, ledger = ledger, layout = counts.describe(set.layout) }, ffi.cast(pointer_type, address)
+  if add_end then pointer.add_end = ffi.cast("void *", add_end) end
   M.close()
   open, handle = now, pointer -- at once: memory may run out before
   return true
@@ -82,14 +67,14 @@ end
 -- Turns: see csrc/core/resty/accounting.h. r is the request's address.
 function M.enter(r, phase) return handle and enter(handle, r, phase) or 0 end
 function M.exit(r, outer) return handle and exit(handle, r, outer) or 0 end
-function M.turn(r) return handle and turn(handle, r) or 0 end
-function M.serial() return handle and c.serial(handle) or 0 end
+function M.turn(r) return handle and handle.owner == r and handle.phase or 0 end
+function M.serial() return handle and handle.serial or 0 end
 function M.leave(r) return handle and leave(handle, r) or 0 end
 function M.back(r, phase, keep) return handle and back(handle, r, phase, keep) or 0 end
-function M.admit(r, route, ended, start) return handle and c.admit(handle, r, route, ended, start) or 0 end
-function M.alias(r, known) return handle and c.alias(handle, r, known) or 0 end
+function M.admit(r, route, ended, start) return handle and admit(handle, r, nil, route, ended, start) or 0 end
+function M.alias(r, known) return handle and admit(handle, r, known, -1, 0, 0) or 0 end
+function M.reroute(r, route) return handle and r ~= nil and admit(handle, r, r, route, 0, 0) == 1 end
 function M.ended(r) if handle then c["end"](handle, r) end end
-function M.reroute(r, route) return handle and c.reroute(handle, r, route) == 1 end
 
 -- Forget a request: the number of the route that it was counted for, or nil.
 function M.finish(r)
@@ -127,7 +112,7 @@ local function difference(words, before)
     if enabled == 0 and not row.why then list[i].value, list[i].why = 0, nil end -- a moment too short for any
   end
   local wall = exact(word(0))
-  if before then ffi.copy(before, words, 8 * c.words(handle)) end
+  if before then ffi.copy(before, words, 8 * handle.words) end
   return counts.plain(list, wall, layout.source)
 end
 
@@ -136,21 +121,21 @@ function M.events() return open.layout.rows, open.layout.source end
 
 -- The counts of a request so far; nil when it is not counted.
 function M.request(r)
-  if not handle or c.peek(handle, r) ~= 1 then return nil end
-  return difference(c.last(handle))
+  if not handle or r == nil or c.settle(handle, r) ~= 1 then return nil end
+  return difference(handle.last)
 end
 
 -- The counts of the request that `finish` was told of last, and what it was admitted with.
-function M.finished() return difference(c.last(handle)) end
-function M.finished_start() return c.last_start(handle) end
+function M.finished() return difference(handle.last) end
+function M.finished_start() return handle.last_start end
 
 -- An array for `difference` to remember words in.
-local function zeros() return ffi.new("uint64_t[?]", c.words(handle)) end
+local function zeros() return ffi.new("uint64_t[?]", handle.words) end
 M.zeros = zeros
 
 -- What a route's finished requests counted in a phase since the last call with the same `before`; nil for nothing.
 function M.phase_counts(route, phase, before)
-  local words = c.sums(handle, route, phase)
+  local words = handle.route_sums + (route * handle.phases + phase - 1) * handle.words
   if words[0] == before[0] then return nil end
   return difference(words, before)
 end
@@ -159,24 +144,23 @@ end
 -- the first two. Whole is unattributed, pending and all routes together, in every event exactly.
 -- @param[opt] befores {whole=, nobody=}
 function M.balance(befores)
-  c.settle(handle)
-  local whole, nobody = c.whole(handle), c.nobody(handle)
-  c.pending(handle)
-  return difference(whole, befores and befores.whole), difference(nobody, befores and befores.nobody),
-    difference(c.last(handle))
+  c.settle(handle, nil)
+  return difference(handle.whole, befores and befores.whole), difference(handle.nobody, befores and befores.nobody),
+    difference(handle.last)
 end
 
 -- Requests of a route that are finished; turns that nobody ended; requests that are known.
-function M.requests(route) return exact(c.requests(handle, route)) end
-function M.abandoned() return exact(c.abandoned(handle)) end
-function M.known() return c.known(handle) end
+function M.requests(route) return exact(handle.requests[route]) end
+function M.abandoned() return exact(handle.abandoned) end
+function M.known() return handle.known end
 
 -- The histogram of a row of `events`, or of wall time for row 0: 65 numbers counted from 0; nil for an event that several
 -- counters add up to.
 function M.histogram(route, row)
-  if row == 0 then return c.histogram(handle, route, 0) end
-  local slots = open.layout.rows[row].slots
-  if #slots == 1 then return c.histogram(handle, route, 1 + slots[1][2]) end
+  local slots = row > 0 and open.layout.rows[row].slots
+  if slots and #slots ~= 1 then return nil end
+  local value = slots and 1 + slots[1][2] or 0
+  return handle.histogram + (route * handle.values + value) * M.BUCKETS
 end
 
 return M
