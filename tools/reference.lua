@@ -8,9 +8,9 @@
 -- one; all other comments begin with two dashes. The tags are LDoc's, with types: @tparam, @treturn, @tfield, @raise, @usage,
 -- @see, @since. There is also "@fails TEXT": returns nil, a message and the errno's name. Without @since, it was in 0.1.0.
 --
--- The code that follows a docstring tells what it is about, or @function (a C function l_NAME is the method NAME of the file's
--- class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its methods begin a class.
--- "@module NAME" in the header of a file adds what stands above it to the introduction of the component's page.
+-- The code that follows a docstring gives the name, or @function, with commas between several (a C function l_NAME is the method
+-- NAME of the file's class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its methods begin a
+-- class. "@module NAME" in the header of a file adds what stands above it to the introduction of the component's page.
 package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
 
 local problems, items, classes, intros = {}, {}, {}, {}
@@ -120,6 +120,18 @@ for path in io.popen("find lua csrc/binding csrc/ext -name '*.lua' -o -name '*.c
   files[#files + 1] = file
 end
 
+-- A table of options has a line for each, or names the function that has.
+local function check_options(doc)
+  for _, tag in ipairs(doc) do
+    local name = tag.name == "tparam" and tag.text:match "^%S+%s+(opt%l+)"
+    if name and not tag.text:find "as [%a ]*`" then
+      local first
+      for _, other in ipairs(doc) do first = first or other.name == "tparam" and other.text:find("%s" .. name .. "%.") end
+      if not first then problem(doc.at, "the options in '%s' are not documented", name) end
+    end
+  end
+end
+
 -- Each function's arguments in the code must be documented.
 local function check_arguments(doc, formal)
   local known = {}
@@ -132,7 +144,8 @@ local function check_arguments(doc, formal)
 end
 
 local function add_item(file, doc)
-  local code, name, class = doc.code or "", doc["function"] and doc["function"].text:match "%S+", nil
+  local code, name, class = doc.code or "", doc["function"] and doc["function"].text:match "[^%s,]+", nil
+  local others = name and doc["function"].text:match ",%s*(.*)"
   local owner, sep, method, formal = code:match "^%s*function ([%w_]+)([.:])([%w_]+)(%b())"
   if not owner then owner, sep, method, formal = code:match "^%s*([%w_]+)(%.)([%w_]+) = (.*)$" end
   if name then
@@ -150,6 +163,7 @@ local function add_item(file, doc)
     if formal:sub(1, 1) == "(" then check_arguments(doc, formal) end
     if not class then name = home[file.path] .. "." .. name end
   end
+  check_options(doc)
   if not name or not class and not name:find(".", 1, true) then
     return problem(doc.at, "what this docstring is about cannot be told: add @function, or begin it with two dashes")
   end
@@ -158,6 +172,12 @@ local function add_item(file, doc)
   if items[key] then problem(doc.at, "%s is already at %s", key, items[key].at) end
   doc.key, doc.name, doc.of, doc.component = key, name, class, class and classes[class].component or file.component
   items[key], items[#items + 1] = doc, doc
+  if others then
+    local copy = {}
+    for k, v in pairs(doc) do copy[k] = v end
+    copy["function"] = { name = "function", text = others }
+    add_item(file, copy)
+  end
 end
 
 for _, file in ipairs(files) do
@@ -166,10 +186,16 @@ for _, file in ipairs(files) do
   end
 end
 
--- What the API table has must be documented, and nothing else.
+-- What the API table has must be documented, and nothing else. The functions of resty.perf are those in its guide.
 local public, public_class = {}, {}
 for _, group in ipairs(api) do
   for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = true end
+end
+local guide = io.open "doc/openresty.md"
+local methods, previous = guide and guide:read("*a"):match "\nMethods\n(.*)" or "", nil
+for line in methods:gmatch "[^\n]+" do
+  for name in (line:find "^%-%-%-" and previous or ""):gmatch "[%w_]+" do public["resty.perf." .. name] = true end
+  previous = line
 end
 for _, rows in ipairs(require "perf.api.classes") do
   local class = rows.class
@@ -190,7 +216,9 @@ for key in pairs(public) do
   if not items[key] then problem("lua/perf/api", "%s has no docstring", key) end
 end
 for _, doc in ipairs(items) do
-  if not public[doc.key] and not doc.key:match "^resty%.perf%." then problem(doc.at, "%s is not in perf.api", doc.key) end
+  if not public[doc.key] then
+    problem(doc.at, "%s is not in %s", doc.key, doc.key:find "^resty" and "doc/openresty.md" or "perf.api")
+  end
 end
 
 table.sort(items, function(a, b) return a.key < b.key end)

@@ -128,9 +128,9 @@ local function hook(phase)
   end
 end
 
---- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`. The other phases have functions
--- of the same kind: `server_rewrite`, `rewrite`, `access`, `balancer`, `header_filter`, `body_filter`.
--- @function resty.perf.content
+--- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`.
+-- @function resty.perf.content, resty.perf.server_rewrite, resty.perf.rewrite, resty.perf.access, resty.perf.balancer,
+-- resty.perf.header_filter, resty.perf.body_filter
 -- @tparam[opt] function fn the code, called with the other arguments; it may yield
 -- @tparam any ... its arguments
 -- @treturn any its results; its errors pass through unchanged

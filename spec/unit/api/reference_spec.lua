@@ -6,6 +6,8 @@ local root = assert(io.popen "pwd"):read "*l"
 local tree = {
   ["tools/components.txt"] = "event: # opening",
   ["config.ld"] = "",
+  ["doc/openresty.md"] = "Name\n====\n\nMethods\n",
+  ["lua/resty/perf.lua"] = "",
   ["lua/perf/init.lua"] = "--- Perf.\n-- @module perf\nreturn {}",
   ["lua/perf/api/init.lua"] = [[return {{module = "event", {"open", "(name)", "Open."}}}]],
   ["lua/perf/api/classes.lua"] = [[return {{class = "Event", {"id", "()", "Its id."}, {"close", "()", "Close."}}}]],
@@ -41,7 +43,7 @@ static int l_id(lua_State *L)
 local function reference(changes, arguments)
   local text, status, page
   util.with_directory(function(dir)
-    os.execute(("cd %s && mkdir -p tools csrc/binding/event csrc/ext lua/perf/api lua/perf/event lua/resty"):format(dir))
+    os.execute(("cd %s && mkdir -p tools doc csrc/binding/event csrc/ext lua/perf/api lua/perf/event lua/resty"):format(dir))
     for path, content in pairs(tree) do
       for from, to in pairs(changes and changes[path] or {}) do
         local a, b = assert(content:find(from, 1, true))
@@ -83,6 +85,22 @@ describe("the reference's check", function()
   it("rejects an argument without its type, and a tag that it does not know", function()
     rejects(lua .. ":5: the argument 'name' is not documented", { [lua] = { ["-- @tparam string name\n"] = "" } })
     rejects(lua .. ":10: the tag @retrun is not known here", { [lua] = { ["Close it."] = "Close it.\n-- @retrun boolean" } })
+  end)
+
+  it("rejects options without a line for each", function()
+    local named = { ["-- @tparam string name"] = "-- @tparam table opts", ["M.open(name)"] = "M.open(opts)" }
+    rejects(lua .. ":5: the options in 'opts' are not documented", { [lua] = named })
+    named["-- @tparam string name"] = "-- @tparam table opts\n-- @tparam integer opts.pid a process"
+    assert.equal("", (reference { [lua] = named }))
+  end)
+
+  it("takes the functions of resty.perf from the guide", function()
+    local guide = { ["doc/openresty.md"] = { ["Methods"] = "Methods\n=======\n\nstart, stop\n-----------" } }
+    local text, status = reference(guide)
+    assert.equal(1, status)
+    assert.equal("lua/perf/api: resty.perf.start has no docstring\nlua/perf/api: resty.perf.stop has no docstring\n", text)
+    guide["lua/resty/perf.lua"] = { [""] = "--- Begin or end.\n-- @function resty.perf.start, resty.perf.stop\n" }
+    assert.equal("", (reference(guide)))
   end)
 
   it("writes a page for each component, with what fails and since when", function()
