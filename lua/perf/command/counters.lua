@@ -1,7 +1,7 @@
 -- The counters of luaperf stat: a list of events on one task or CPU. Each event is opened separately, so that an event that the
 -- machine lacks does not stop the others; it keeps its place in the list.
+local copy = require "perf.base.copy"
 local names = require "perf.names"
-local open = require "perf.event.open"
 local profilers = require "perf.measure.counting_profiler"
 
 local M = {}
@@ -35,7 +35,7 @@ function M.open(events, target, on_exec)
   for i, row in ipairs(events) do
     local event = row.event
     if on_exec then
-      event = open.copy(type(event) == "table" and event or { event = event })
+      event = copy(type(event) == "table" and event or { event = event })
       event.label, event.enable_on_exec = row.label, true
     end
     local p, message, code = profilers.allowed({ event }, target)

@@ -8,6 +8,7 @@
 --
 -- A command is forked but waits until its events are open (enable_on_exec), so it is recorded from its first instruction. For a
 -- running process, records of its state are made here (perf.data.synthesize).
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -74,7 +75,7 @@ local function resolve(events)
     local found = names.resolve(probe.label)
     local attrs = {}
     for i, attr in ipairs(found.attrs) do
-      attrs[i] = open.copy(attr)
+      attrs[i] = copy(attr)
       attrs[i].exclude_kernel = probe.exclude_kernel
     end
     return {{label = probe.label .. (probe.exclude_kernel and ":u" or ""), attrs = attrs}}
@@ -141,7 +142,7 @@ local function prepare(list, opts, command)
   local prepared = {}
   for _, event in ipairs(list) do
     for _, given in ipairs(event.attrs) do
-      local attr = open.copy(given)
+      local attr = copy(given)
       if opts.inherit ~= false and not inherits(attr) then
         return nil, event.label .. ": a probe is not inherited by children that execute another program, whose forks would "
           .. "fail: record with inherit = false", "EOPNOTSUPP"
@@ -447,7 +448,7 @@ function recorder.record(what, opts)
   local argv, pid = check_target(what)
   opts = check_options(opts, argv)
   if pid == EVERYONE then
-    opts = open.copy(opts)
+    opts = copy(opts)
     opts.inherit = false -- every process includes the children
   end
   local list, msg, code = resolve(opts.events)

@@ -1,6 +1,6 @@
 -- Checks the kinds of events, and whether they count.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 local features = require "perf.doctor.features"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
@@ -9,8 +9,7 @@ local no_events = "not examined, since no event opens"
 
 -- Try to open an event with the kernel, then without. Returns "all", "user" or nil, code
 local function opens(attr)
-  local a = { disabled = true }
-  for k, v in every(attr) do a[k] = v end
+  local a = copy({ disabled = true }, attr)
   local ok, code = probe.attempt(a)
   if ok then return "all" end
   if code ~= "EACCES" and code ~= "EPERM" then return nil, code end

@@ -2,6 +2,7 @@
 -- list of them. On Lua 5.4 `local g <close>` closes it.
 -- @classmod Group
 local blame = require "perf.base.argument"
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.counts.read"
@@ -99,7 +100,7 @@ end
 -- @treturn Group disabled @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.group(list, opts)
-  opts = open.copy(open.check_target(opts, "group", { group = false }))
+  opts = copy(open.check_target(opts, "group", { group = false }))
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
     error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)

@@ -1,6 +1,7 @@
 --- An event that is open: a counter, and a source of records once it is mapped. See doc/record.md.
 -- tostring gives its name and what it counts; on Lua 5.4 `local ev <close>` closes it.
 -- @classmod Event
+local copy = require "perf.base.copy"
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local compiled = require "perf.base.compiled"
@@ -8,11 +9,10 @@ local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.counts.read"
 local limits = require "perf.record.limits"
-local open = require "perf.event.open"
 local watch = require "perf.event.watch"
 
 local Event = core.Event.__index
-local entry, copy = counts.entry, open.copy
+local entry = counts.entry
 
 local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"

@@ -1,4 +1,5 @@
 -- Opening events: from a name or attr to a descriptor, with what is refused explained.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -52,13 +53,6 @@ local function remark(attr)
     return "the kernel's clocks ignore :u and :k: this is the whole time"
   end
 end
-
-local function copy(t)
-  local r = {}
-  for k, v in every(t) do r[k] = v end
-  return r
-end
-M.copy = copy
 
 -- The mount point of the cgroup hierarchy that perf uses, once it is known.
 local cgroup_root

@@ -4,6 +4,7 @@
 -- perf_event_open checks in this order, on which the answers below rely: the size of the attr (E2BIG) and its unknown bits
 -- (EINVAL), then permissions (EACCES, EPERM), then the PMU (EOPNOTSUPP). So if permission or a PMU is missing, the kernel
 -- knows the bit.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 
@@ -23,9 +24,7 @@ end
 
 -- The attr of the dummy event, with some more fields.
 function M.dummy(fields)
-  local attr = { type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }
-  for k, v in every(fields or {}) do attr[k] = v end
-  return attr
+  return copy({ type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }, fields)
 end
 
 -- Whether this thread may open any event at all.
@@ -74,11 +73,7 @@ local function verdict(ok, code)
   return false
 end
 
-local function with(fields, more, base)
-  for k, v in every(base or {}) do fields[k] = v end
-  for k, v in every(more or {}) do fields[k] = v end
-  return M.attempt(M.dummy(fields))
-end
+local function with(fields, more, base) return M.attempt(M.dummy(copy(fields, base, more))) end
 
 -- Whether the kernel knows a field of perf_event_attr.
 -- @return true, false, "needs a PMU", or nil for a field that only another kind of event has
@@ -127,8 +122,7 @@ local expensive = { tracepoint = true, kprobe = true, uprobe = true } -- to open
 function M.culprit(attr, kind, ctx)
   if expensive[kind] or ctx.cgroup then return nil end
   local function opens(change)
-    local a = {}
-    for k, v in every(attr) do a[k] = v end
+    local a = copy(attr)
     change(a)
     a.disabled, a.enable_on_exec = true, nil
     return M.attempt(a, ctx.pid, ctx.cpu, ctx.group)

@@ -10,8 +10,8 @@
 -- Not on a CPU with several kinds of cores: a program that is moved, between learning the counter's number and reading it, to a
 -- core that has no such counter is killed by the instruction. So is one that reads while the administrator forbids it;
 -- PERF_USER_READ=0 is for programs that must not be.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 
 local M = {}
 
@@ -40,10 +40,7 @@ function M.ask(attr, machine)
   if bit == 0 then return attr, true end
   local config1 = attr.config1 or 0
   if type(config1) ~= "number" or pmu:text "format/rdpmc" == nil or not machine.allowed() then return attr, false end
-  local copy = {}
-  for k, v in every(attr) do copy[k] = v end
-  copy.config1 = config1 + (math.floor(config1 / bit) % 2 == 0 and bit or 0)
-  return copy, true
+  return copy(attr, { config1 = config1 + (math.floor(config1 / bit) % 2 == 0 and bit or 0) }), true
 end
 
 return M

@@ -1,5 +1,6 @@
 -- What exporters share: where they post to and with what, and which answers are final.
 local blame = require "perf.base.argument"
+local copy = require "perf.base.copy"
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local extension = require "perf.base.optional"
@@ -67,10 +68,7 @@ end
 
 -- The same server's URL with another path: what follows a "?" stays behind it.
 local function with_path(url, path)
-  local copy = {}
-  for k, v in every(url) do copy[k] = v end
-  copy.path = path .. (url.path:match "%?.*" or "")
-  return copy
+  return copy(url, { path = path .. (url.path:match "%?.*" or "") })
 end
 
 -- An endpoint of OTLP is a server's: each signal has its path there. One that names traces is exact.
@@ -121,8 +119,7 @@ end
 function M.new(class, kind, options)
   options = extension.check(known, options, 1)
   extension.check(known_tls, options.tls, 1)
-  local o, warnings = {}, {}
-  for k, v in every(options) do o[k] = v end
+  local o, warnings = copy(options), {}
   settings.option("timeout", o.timeout, settings.period)
   from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)

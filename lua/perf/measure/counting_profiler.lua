@@ -1,4 +1,5 @@
 -- perf.hardware_profiler and its like.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
@@ -55,7 +56,7 @@ end
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
 local function open_event(spec, attr, opts, fallback)
-  local a = open.copy(attr)
+  local a = copy(attr)
   a.read_format, a.disabled = kernel_group.format, true
   if opts.inherit then a.inherit = true end
   return (fallback and open.allowed or open.attr)(spec, a, opts)

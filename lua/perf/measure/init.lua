@@ -1,6 +1,7 @@
 --- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
 -- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
 -- @module perf.measure
+local copy = require "perf.base.copy"
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
@@ -8,7 +9,6 @@ local fast = require "perf.counts.read"
 local idle_lists = require "perf.measure.idle_lists"
 local kernel_group = require "perf.event.group"
 local meters = require "perf.measure.open_list"
-local open = require "perf.event.open"
 local prewarm = require "perf.event.prewarm"
 local reclaim = require "perf.base.reclaim"
 local watch = require "perf.event.watch"
@@ -138,21 +138,21 @@ end
 local function find_table(list)
   local known = sets[list]
   if known and known.fields and same_fields(known.fields, list) then return known end
-  local copy, items, plain = open.copy(list), {}, #list > 0
+  local kept, items, plain = copy(list), {}, #list > 0
   for i = 1, #list do
     items[i] = list[i]
     plain = plain and type(list[i]) == "string"
   end
   local one = #list == 0 and next(list) ~= nil
-  if one then items[1] = copy end
+  if one then items[1] = kept end
   local wrong = not one and require "perf.names".wrong_list(list)
   if wrong then bad_list(wrong) end
-  local key = plain and table.concat(items, ",") or copy
+  local key = plain and table.concat(items, ",") or kept
   local set, message, code = sets[key] or open_again(key)
   if not set then set, message, code = open_list(key, items) end
   if not set then return nil, message, code end
-  local mine = open.copy(set)
-  if one then mine.fields = copy else mine.items = items end
+  local mine = copy(set)
+  if one then mine.fields = kept else mine.items = items end
   set.lists = set.lists or setmetatable({}, weak_keys)
   set.lists[list] = true
   sets[list] = mine

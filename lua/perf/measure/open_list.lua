@@ -1,5 +1,6 @@
 -- Opens a list of events for perf.measure as few kernel groups as possible: one for each PMU, split further if the counters do
 -- not suffice. So every event is counted for part of the time, and the events of one group are counted over the same instants.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local idle = require "perf.event.idle"
@@ -23,7 +24,7 @@ local function group_key(attr)
 end
 
 local function open_member(spec, attr, leader)
-  local a = open.copy(attr)
+  local a = copy(attr)
   -- The leader stays disabled until its group is complete. Linux 6.18 leaves a clock that joins a running group of another
   -- software PMU unscheduled until the next context switch: it would count nothing.
   a.read_format, a.disabled = kernel_group.format, leader == nil
@@ -63,7 +64,7 @@ end
 local function fits(group)
   local trial, scan = {}, nil
   for i, part in ipairs(group) do
-    local a = open.copy(part.attr)
+    local a = copy(part.attr)
     a.read_format, a.disabled, a.pinned = kernel_group.format, i == 1, i == 1 or nil
     trial[i] = idle.open(a, 0, -1, trial[1], 0, {})
     if not trial[i] then break end
@@ -219,7 +220,7 @@ function M.open_default()
   local function probe(spec)
     local attrs, user = {}, nil
     for i, attr in ipairs(spec.attrs) do
-      local a = open.copy(attr)
+      local a = copy(attr)
       if user_only then a.exclude_kernel = true end
       local ev, message, code = idle.open(a, 0, -1)
       if not ev and code == "EACCES" and not user_only then

@@ -14,6 +14,7 @@
 -- A mistake raises at the line that called the public function. If the machine lacks something (tracefs, a PMU), functions return
 -- nil, message, code.
 
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
@@ -104,12 +105,6 @@ end
 local function check_values(attr)
   local ok, why = pcall(core.pack, attr)
   if not ok then blame.raise(tostring(why):match("%((.*)%)$") or tostring(why)) end
-end
-
-local function copy(from)
-  local out = {}
-  for key, value in every(from) do out[key] = value end
-  return out
 end
 
 local function copy_event(found)

@@ -8,6 +8,7 @@
 -- is taken and the event's count since the sample before is added to it. On LuaJIT the safe points are those of LuaJIT's own
 -- profiler, so compiled code is profiled as it runs; on PUC Lua they are a debug hook's. How: csrc/core/profile/sampler.h,
 -- csrc/binding/stack.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local open = require "perf.event.open"
@@ -63,7 +64,7 @@ end
 -- another one. For a tracepoint or a probe this is tried, more than once, since something else may cause the event.
 local function may_ask(spec, attr, filter)
   if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
-  local counting = open.copy(attr)
+  local counting = copy(attr)
   for _, field in ipairs { "sample_period", "sample_freq", "freq", "sample_type", "sigtrap", "remove_on_exec", "sig_data" } do
     counting[field] = nil
   end
@@ -107,7 +108,7 @@ local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_
 
 -- The attr of an event, and the weight of its samples: "exact", "switches" or nil.
 local function prepare(spec, opts)
-  local attr = open.copy(spec.attrs[1])
+  local attr = copy(spec.attrs[1])
   set_rate(attr, opts)
   attr.disabled, attr.read_format, attr.inherit = true, {}, nil
   attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, COOKIE

@@ -9,7 +9,7 @@
 --   a turn of its own   callbacks: timers, new threads, on_abort
 --
 -- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
-local every = require "perf.base.pairs"
+local copy = require "perf.base.copy"
 
 local M = {}
 
@@ -160,10 +160,7 @@ function M.install(ngx, turns, hooks, modules)
   local function with_ctx(opts)
     local ctx = hooks.capture(opts and opts.ctx)
     if opts and opts.ctx == ctx then return opts end
-    local copy = {}
-    for k, v in every(opts or {}) do copy[k] = v end
-    copy.ctx = ctx
-    return copy
+    return copy(opts, { ctx = ctx })
   end
   replace(location, "capture", function(capture)
     return function(uri, opts)
@@ -175,11 +172,11 @@ function M.install(ngx, turns, hooks, modules)
   replace(location, "capture_multi", function(capture_multi)
     return function(list)
       if turn(request()) == 0 or type(list) ~= "table" then return capture_multi(list) end
-      local copy = {}
+      local queries = {}
       for i, query in ipairs(list) do
-        copy[i] = type(query) == "table" and { query[1], with_ctx(query[2]) } or query
+        queries[i] = type(query) == "table" and { query[1], with_ctx(query[2]) } or query
       end
-      return returned(leave(request()), capture_multi(copy))
+      return returned(leave(request()), capture_multi(queries))
     end
   end)
 

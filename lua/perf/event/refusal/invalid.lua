@@ -1,6 +1,7 @@
 -- Finds the cause of an EINVAL of perf_event_open. The kernel gives no details, so we check the rules of kernel/events/core.c and
 -- of the PMUs in the kernel's order: the attr alone, dummy events with the bits in question, the target, the kind of event, the
 -- group. At last each field is left out in turn.
+local copy = require "perf.base.copy"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
@@ -201,10 +202,7 @@ end
 local function group(v, ctx, attr)
   local leader = ctx.group
   if not leader then return nil end
-  local alone = {}
-  for k, value in every(attr) do alone[k] = value end
-  alone.disabled = true
-  if not probe.attempt(alone, ctx.pid, ctx.cpu) then return nil end
+  if not probe.attempt(copy(attr, { disabled = true }), ctx.pid, ctx.cpu) then return nil end
   local ok, info = pcall(function() return leader:info() end)
   info = ok and info or {}
   local first = info.attr or {}
