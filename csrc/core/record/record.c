@@ -1,28 +1,5 @@
-/* Bodies of the records that are not samples. Each ends with the trailer that sample_id_all adds (layout.c). The trailer is taken
- * off first, so that a body's text or array ends where it should:
- *
- *   mmap                u32 pid tid | addr len pgoff | filename
- *   mmap2               u32 pid tid | addr len pgoff | 24 bytes | u32 prot flags | filename; the 24 bytes are
- *                       u32 maj min, ino, ino_generation, or with MISC_MMAP_BUILD_ID u8 size, 3 x 0, u8[20]
- *   lost                id lost
- *   comm                u32 pid tid | comm
- *   exit fork           u32 pid ppid tid ptid | time
- *   throttle unthrottle time id stream_id
- *   read                u32 pid tid | values by read_format
- *   aux                 offset size flags
- *   itrace_start        u32 pid tid
- *   lost_samples        lost
- *   switch              nothing
- *   switch_cpu_wide     u32 next_prev_pid next_prev_tid
- *   namespaces          u32 pid tid | nr | nr x {dev, ino}
- *   ksymbol             addr | u32 len | u16 type flags | name
- *   bpf_event           u16 type flags | u32 id | u8 tag[8]
- *   cgroup              id | path
- *   text_poke           addr | u16 old_len new_len | old bytes, new bytes
- *   aux_output_hw_id    hw_id
- *   callchain_deferred  cookie | nr | nr x ip
- *
- * Text ends with a zero byte and is padded to a multiple of 8. */
+/* Bodies of the records that are not samples (body.def). Each ends with the trailer that sample_id_all adds (layout.c). The trailer
+ * is taken off first, so that a body's text or array ends where it should. */
 #include "core/record/record.h"
 
 #include <errno.h>
@@ -54,20 +31,7 @@ PF_INLINE int text(struct pf_walk *w, struct pf_record *out)
 	return 0;
 }
 
-PF_INLINE void pid_tid(struct pf_walk *w, struct pf_record *out)
-{
-	out->pid = pf_next32(w);
-	out->tid = pf_next32(w);
-	out->has |= PF_SAMPLE(TID);
-}
-
-PF_INLINE void address(struct pf_walk *w, struct pf_record *out)
-{
-	out->addr = pf_next64(w);
-	out->has |= PF_SAMPLE(ADDR);
-}
-
-PF_INLINE int mmap2(struct pf_walk *w, struct pf_record *out)
+PF_INLINE int inode(struct pf_walk *w, struct pf_record *out)
 {
 	if (out->misc & MISC_MMAP_BUILD_ID) {
 		const unsigned char size = w->bytes[w->at];
@@ -84,131 +48,76 @@ PF_INLINE int mmap2(struct pf_walk *w, struct pf_record *out)
 		out->ino_generation = pf_next64(w);
 		out->has |= PF_HAS_INODE;
 	}
-	out->prot = pf_next32(w);
-	out->flags = pf_next32(w);
-	return text(w, out);
-}
-
-PF_INLINE int namespaces(struct pf_walk *w, struct pf_record *out)
-{
-	uint64_t nr;
-
-	pid_tid(w, out);
-	nr = pf_next64(w);
-	if (nr > pf_left(w) / 16)
-		return -EBADMSG;
-	pf_take64(w, 2 * nr, &out->namespaces);
-	out->namespaces.n = (uint16_t)nr;
 	return 0;
 }
 
+PF_INLINE int reading(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
+{
+	out->read_format = (uint32_t)l->read_format;
+	out->read_hidden = l->read_hidden;
+	out->has |= PF_SAMPLE(READ);
+	return pf_take_read(w, l->read_format, &out->read) ? 0 : -EBADMSG;
+}
+
+PF_INLINE int pairs(struct pf_walk *w, struct pf_view *out)
+{
+	const uint64_t nr = pf_next64(w);
+
+	if (nr > pf_left(w) / 16)
+		return -EBADMSG;
+	pf_take64(w, 2 * nr, out);
+	out->n = (uint16_t)nr;
+	return 0;
+}
+
+PF_INLINE int poke(struct pf_walk *w, struct pf_record *out)
+{
+	const uint16_t old_len = pf_next16(w), new_len = pf_next16(w);
+
+	return pf_take_bytes(w, old_len, &out->old_bytes) && pf_take_bytes(w, new_len, &out->new_bytes) ? 0 : -EBADMSG;
+}
+
+/* The smallest sizes of the parts. */
+enum {
+	U64 = 8, U32 = 4, U16 = 2, TID = 4, ADDR = 8, TIME = 8, ID = 8, STREAM_ID = 8, ID32 = 4,
+	TEXT = 1, INODE = 24, READ = 8, PAIRS = 8, CHAIN = 8, TAG = 8, POKE = 4
+};
+
 /* The smallest size of a body; 0 for a type that this module does not know. */
 static const uint8_t least[PF_RECORD_LAST + 1] = {
-	[PF_RECORD_MMAP] = 32 + 1,      [PF_RECORD_LOST] = 16,       [PF_RECORD_COMM] = 8 + 1,
-	[PF_RECORD_EXIT] = 24,          [PF_RECORD_THROTTLE] = 24,   [PF_RECORD_UNTHROTTLE] = 24,
-	[PF_RECORD_FORK] = 24,          [PF_RECORD_READ] = 16,       [PF_RECORD_MMAP2] = 64 + 1,
-	[PF_RECORD_AUX] = 24,           [PF_RECORD_ITRACE_START] = 8, [PF_RECORD_LOST_SAMPLES] = 8,
-	[PF_RECORD_SWITCH_CPU_WIDE] = 8, [PF_RECORD_NAMESPACES] = 16, [PF_RECORD_KSYMBOL] = 16 + 1,
-	[PF_RECORD_BPF_EVENT] = 16,     [PF_RECORD_CGROUP] = 8 + 1,  [PF_RECORD_TEXT_POKE] = 12,
-	[PF_RECORD_AUX_OUTPUT_HW_ID] = 8, [PF_RECORD_CALLCHAIN_DEFERRED] = 16,
+#define F(kind, member) + kind
+#define BODY(type, parts) [PF_RECORD_##type] = 0 parts,
+#include "core/record/body.def"
 };
+
+#define TAKE_U64(member) out->member = pf_next64(w);
+#define TAKE_U32(member) out->member = pf_next32(w);
+#define TAKE_U16(member) out->member = pf_next16(w);
+#define TAKE_TID(member) TAKE_U32(member) out->has |= PF_SAMPLE(TID);
+#define TAKE_ADDR(member) TAKE_U64(member) out->has |= PF_SAMPLE(ADDR);
+#define TAKE_TIME(member) TAKE_U64(member) out->has |= PF_SAMPLE(TIME);
+#define TAKE_ID(member) TAKE_U64(member) out->has |= PF_SAMPLE(ID);
+#define TAKE_STREAM_ID(member) TAKE_U64(member) out->has |= PF_SAMPLE(STREAM_ID);
+#define TAKE_ID32(member) TAKE_U32(member) out->has |= PF_SAMPLE(ID);
+#define TAKE_TEXT(member) r = text(w, out);
+#define TAKE_INODE(member) r = inode(w, out);
+#define TAKE_READ(member) r = reading(l, w, out);
+#define TAKE_PAIRS(member) r = pairs(w, &out->member);
+#define TAKE_CHAIN(member) out->has |= PF_SAMPLE(CALLCHAIN); r = pf_take64(w, pf_next64(w), &out->member) ? 0 : -EBADMSG;
+#define TAKE_TAG(member) pf_take_bytes(w, TAG, &out->member);
+#define TAKE_POKE(member) r = poke(w, out);
 
 PF_INLINE int body(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
 {
+	int r = 0;
+
 	if (pf_left(w) < least[out->type])
 		return -EBADMSG;
 	out->has = PF_BIT(PF_HAS_BODY + out->type);
 	switch (out->type) {
-	case PF_RECORD_MMAP:
-	case PF_RECORD_MMAP2:
-		pid_tid(w, out);
-		address(w, out);
-		out->len = pf_next64(w);
-		out->pgoff = pf_next64(w);
-		return out->type == PF_RECORD_MMAP ? text(w, out) : mmap2(w, out);
-	case PF_RECORD_LOST:
-		out->id = pf_next64(w);
-		out->lost = pf_next64(w);
-		out->has |= PF_SAMPLE(ID);
-		return 0;
-	case PF_RECORD_COMM:
-		pid_tid(w, out);
-		return text(w, out);
-	case PF_RECORD_EXIT:
-	case PF_RECORD_FORK:
-		out->pid = pf_next32(w);
-		out->ppid = pf_next32(w);
-		out->tid = pf_next32(w);
-		out->ptid = pf_next32(w);
-		out->time = pf_next64(w);
-		out->has |= PF_SAMPLE(TID) | PF_SAMPLE(TIME);
-		return 0;
-	case PF_RECORD_THROTTLE:
-	case PF_RECORD_UNTHROTTLE:
-		out->time = pf_next64(w);
-		out->id = pf_next64(w);
-		out->stream_id = pf_next64(w);
-		out->has |= PF_SAMPLE(TIME) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID);
-		return 0;
-	case PF_RECORD_READ:
-		pid_tid(w, out);
-		out->read_format = (uint32_t)l->read_format;
-		out->read_hidden = l->read_hidden;
-		out->has |= PF_SAMPLE(READ);
-		return pf_take_read(w, l->read_format, &out->read) ? 0 : -EBADMSG;
-	case PF_RECORD_AUX:
-		out->aux_offset = pf_next64(w);
-		out->aux_size = pf_next64(w);
-		out->aux_flags = pf_next64(w);
-		return 0;
-	case PF_RECORD_ITRACE_START:
-		pid_tid(w, out);
-		return 0;
-	case PF_RECORD_LOST_SAMPLES:
-		out->lost = pf_next64(w);
-		return 0;
-	case PF_RECORD_SWITCH:
-		return 0;
-	case PF_RECORD_SWITCH_CPU_WIDE:
-		out->ppid = pf_next32(w);
-		out->ptid = pf_next32(w);
-		return 0;
-	case PF_RECORD_NAMESPACES:
-		return namespaces(w, out);
-	case PF_RECORD_KSYMBOL:
-		address(w, out);
-		out->len = pf_next32(w);
-		out->kind = pf_next16(w);
-		out->flags = pf_next16(w);
-		return text(w, out);
-	case PF_RECORD_BPF_EVENT:
-		out->kind = pf_next16(w);
-		out->flags = pf_next16(w);
-		out->id = pf_next32(w);
-		out->has |= PF_SAMPLE(ID);
-		pf_take_bytes(w, 8, &out->tag);
-		return 0;
-	case PF_RECORD_CGROUP:
-		out->id = pf_next64(w);
-		out->has |= PF_SAMPLE(ID);
-		return text(w, out);
-	case PF_RECORD_TEXT_POKE: {
-		uint16_t old_len, new_len;
-
-		address(w, out);
-		old_len = pf_next16(w);
-		new_len = pf_next16(w);
-		return pf_take_bytes(w, old_len, &out->old_bytes) && pf_take_bytes(w, new_len, &out->new_bytes)
-			       ? 0
-			       : -EBADMSG;
-	}
-	case PF_RECORD_AUX_OUTPUT_HW_ID:
-		out->hw_id = pf_next64(w);
-		return 0;
-	case PF_RECORD_CALLCHAIN_DEFERRED:
-		out->cookie = pf_next64(w);
-		out->has |= PF_SAMPLE(CALLCHAIN);
-		return pf_take64(w, pf_next64(w), &out->callchain) ? 0 : -EBADMSG;
+#define F(kind, member) if (r == 0) { TAKE_##kind(member) }
+#define BODY(type, parts) case PF_RECORD_##type: parts return r;
+#include "core/record/body.def"
 	default:
 		return PF_RECORD_UNKNOWN;
 	}
