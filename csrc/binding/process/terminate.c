@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "binding/profile/profiler.h"
+#include "binding/stack/stack.h"
 
 enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT };
 
@@ -69,14 +69,14 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 
 static void set_hook(void)
 {
-	const struct pb_resumption *r = pf_sampler_here() ? pb_resumption() : NULL;
+	const struct pb_resumption *r = pf_sampling_here() ? pb_resumption() : NULL;
 
 	lua_sethook(r ? r->L : last.L, on_hook, MASK, 1);
 }
 
 /* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, writes back
  * the previous value. So each sample sets it again. */
-void pb_terminate_remind(void)
+static void remind(void)
 {
 	if (last.asked && !last.held && last.state && getpid() == last.pid && syscall(SYS_gettid) == last.tid)
 		set_hook();
@@ -85,7 +85,7 @@ void pb_terminate_remind(void)
 static void bring_about(void)
 {
 	set_hook();
-	if (PB_LUAJIT && pf_sampler_here())
+	if (PB_LUAJIT && pf_sampling_here())
 		pb_engine_trigger(NULL);
 }
 
@@ -205,6 +205,7 @@ static int l_on_terminate(lua_State *L)
 	last.L = L;
 	last.state = lua_topointer(L, LUA_REGISTRYINDEX);
 	last.kept = kept;
+	pb_on_trigger = remind;
 	*serial = ++last.serial;
 	sigaction(SIGTERM, NULL, &now);
 	take(TERMINATING);

@@ -1,6 +1,7 @@
 /* Profiler: a sampler, and this interpreter's engine, which finds the stacks. Its uservalue keeps the Event alive. */
-#include "binding/profile/profiler.h"
+#include "core/profile/sampler.h"
 #include "binding/event/event.h"
+#include "binding/stack/stack.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,6 +10,19 @@
 
 #define PB_PROFILER "perf.Profiler"
 #define PB_LIFETIME "perf.lifetime"
+
+/* One of each Lua state, from the loading of the module to the state's close. */
+struct pb_lifetime {
+	lua_State *main; /* its main thread; NULL if Lua 5.1 does not tell */
+	struct pb_profiler *running;
+	int closing;
+};
+
+struct pb_profiler {
+	struct pf_sampler s;
+	struct pb_stack stack;
+	struct pb_lifetime *lifetime; /* of its Lua state */
+};
 
 static struct pb_profiler *check_profiler(lua_State *L)
 {
@@ -41,12 +55,12 @@ static int stop(lua_State *L, struct pb_profiler *p)
 {
 	int r;
 
-	if (!p->s.running)
+	if (!p->s.at.running)
 		return 0;
 	r = pf_sampler_stop(&p->s);
-	pb_engine_stop(L, p);
-	pb_coroutines_give_back(L, p);
-	pf_sampler_disclaim(&p->s);
+	pb_engine_stop(L, &p->stack);
+	pb_coroutines_give_back(L, &p->stack);
+	pf_sampling_disclaim(&p->s.at);
 	p->lifetime->running = NULL;
 	return r;
 }
@@ -114,27 +128,29 @@ static int l_profiler(lua_State *L)
 	pb_setuservalue(L, 3);
 	p->s.mode = option(L, "switches") ? PF_SAMPLE_SWITCHES : option(L, "exact") ? PF_SAMPLE_EXACT : PF_SAMPLE_INTERVAL;
 	p->s.native = option(L, "native");
-	p->may_ask = option(L, "may_ask");
+	p->stack.may_ask = option(L, "may_ask");
 	p->s.by_descriptor = option(L, "by_descriptor");
 	p->s.code_start = address(L, "code_start");
 	p->s.code_end = address(L, "code_end");
-	p->creators = LUA_NOREF;
+	p->stack.creators = LUA_NOREF;
 	lua_getfield(L, 2, "coroutines");
-	p->coroutines = luaL_checkoption(L, -1, "alone", coroutines);
+	p->stack.coroutines = luaL_checkoption(L, -1, "alone", coroutines);
 	lua_getfield(L, 2, "hidden");
 	for (int i = 0; i < 2 && lua_istable(L, -1); i++) {
 		const char *source;
 
 		lua_rawgeti(L, -1, i + 1);
 		source = lua_tostring(L, -1);
-		if (source && strlen(source) < sizeof p->hidden[i])
-			strcpy(p->hidden[i], source);
+		if (source && strlen(source) < sizeof p->stack.hidden[i])
+			strcpy(p->stack.hidden[i], source);
 		lua_pop(L, 1);
 	}
 	lua_pop(L, 2);
 	p->s.classify = pb_engine_classify;
 	p->s.trigger = pb_engine_trigger;
-	p->s.owner = p;
+	p->s.owner = &p->stack;
+	p->stack.at = &p->s.at;
+	p->stack.main = p->lifetime->main;
 	/* the event is the first member of the userdata that has its layout */
 	lua_getfield(L, 2, "timeline");
 	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)lua_tointeger(L, -1));
@@ -147,7 +163,7 @@ static int l_close(lua_State *L)
 	struct pb_profiler *p = check_profiler(L);
 
 	stop(L, p);
-	pb_coroutines_give_back(L, p);
+	pb_coroutines_give_back(L, &p->stack);
 	pf_sampler_free(&p->s);
 	return 0;
 }
@@ -158,8 +174,8 @@ static int prepare(lua_State *L)
 	struct pb_profiler *p = lua_touserdata(L, 1);
 	const char **why = lua_touserdata(L, 2);
 
-	pb_coroutines_take(L, p);
-	lua_pushinteger(L, pb_engine_start(L, p, why));
+	pb_coroutines_take(L, &p->stack);
+	lua_pushinteger(L, pb_engine_start(L, &p->stack, why));
 	return 1;
 }
 
@@ -170,7 +186,7 @@ static int l_start(lua_State *L)
 	const char *why = "a profiler is running in this process, which can have one at a time";
 	int r, raised;
 
-	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.running, 1, "Profiler has been started before");
+	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.at.running, 1, "Profiler has been started before");
 	if (p->lifetime->closing)
 		return pb_fail(L, -ECANCELED, "the Lua state is being closed");
 	/* Every call that may raise comes before the claim or in prepare, so that no error leaves the profiler claimed. */
@@ -187,9 +203,9 @@ static int l_start(lua_State *L)
 		r = pf_sampler_start(&p->s);
 	}
 	if (r < 0) {
-		pb_engine_stop(L, p);
-		pb_coroutines_give_back(L, p);
-		pf_sampler_disclaim(&p->s);
+		pb_engine_stop(L, &p->stack);
+		pb_coroutines_give_back(L, &p->stack);
+		pf_sampling_disclaim(&p->s.at);
 		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
 	}
 	p->lifetime->running = p;
@@ -208,7 +224,7 @@ static int l_state(lua_State *L)
 {
 	const struct pb_profiler *p = check_profiler(L);
 
-	lua_pushstring(L, p->s.running ? (pf_sampler_inherited(&p->s) ? "inherited" : "running")
+	lua_pushstring(L, p->s.at.running ? (pf_sampling_inherited(&p->s.at) ? "inherited" : "running")
 			  : p->s.started_ns ? (p->s.event ? "stopped" : "closed")
 			  : p->s.event && pf_counter_usable(p->s.event) == -ECHILD ? "inherited" : "new");
 	return 1;
@@ -276,12 +292,12 @@ static void push_sum(lua_State *L, uint64_t v, const char *field)
 static int l_result(lua_State *L)
 {
 	struct pb_profiler *p = check_profiler(L);
-	const struct pf_stacks *s = &p->s.stacks;
+	const struct pf_stacks *s = &p->s.at.stacks;
 	static const struct pf_sum none;
 	const uint32_t n = s->nodes.n;
 	uint64_t unsampled;
 
-	luaL_argcheck(L, p->s.event && !p->s.running, 1, "Profiler is running or closed");
+	luaL_argcheck(L, p->s.event && !p->s.at.running, 1, "Profiler is running or closed");
 	unsampled = pf_sampler_total(&p->s) - p->s.sum + pf_stacks_sum_at(s, 0)->weight;
 	lua_createtable(L, 0, 13);
 	lua_createtable(L, (int)s->frames.n, 0);
@@ -314,7 +330,7 @@ static int l_result(lua_State *L)
 	push_sum(L, pf_sampler_lost(&p->s), "lost");
 	push_sum(L, p->s.samples, "samples");
 	push_sum(L, p->s.duration_ns, "duration_ns");
-	push_sum(L, pf_stacks_memory(s) + pf_pendings_memory(&p->s.pending), "memory");
+	push_sum(L, pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending), "memory");
 	return 1;
 }
 

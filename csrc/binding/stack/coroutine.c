@@ -13,7 +13,7 @@
  *
  * The place where a coroutine was made is the number of a node of the stacks, in a table whose weak keys are the coroutines. The
  * path of that node includes the place where the creator itself was made. */
-#include "binding/profile/profiler.h"
+#include "binding/stack/stack.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ enum { THREAD = 1, ORIGINAL, CELL, KEPT, UPVALUES = KEPT };
 enum { MOST_NESTED = 256 }; /* Lua's limit for C calls is 200 */
 
 struct pb_cell {
-	struct pb_profiler *p; /* while it runs */
+	struct pb_stack *p; /* while it runs */
 	struct pb_resumption nested[MOST_NESTED];
 };
 
@@ -53,11 +53,11 @@ static struct pb_cell *cell(lua_State *L)
 }
 
 /* The cell's profiler if it is running in this process; else NULL. */
-static struct pb_profiler *running(lua_State *L)
+static struct pb_stack *running(lua_State *L)
 {
-	struct pb_profiler *p = cell(L)->p;
+	struct pb_stack *p = cell(L)->p;
 
-	return p && p->s.running && !pf_sampler_inherited(&p->s) ? p : NULL;
+	return p && p->at->running && !pf_sampling_inherited(p->at) ? p : NULL;
 }
 
 /* The original, if it can run on the frame of our function; else NULL. */
@@ -159,15 +159,15 @@ static int l_set(lua_State *L)
 /* Record that the caller of our function made the thread at an index. The profiler leaves the cost of this out. */
 static void remember(lua_State *L, int thread)
 {
-	struct pb_profiler *p = running(L);
-	uint32_t frames[PF_SAMPLER_DEPTH], node;
+	struct pb_stack *p = running(L);
+	uint32_t frames[PF_STACK_DEPTH], node;
 	unsigned n;
 
 	if (!p || p->creators == LUA_NOREF || !lua_isthread(L, thread))
 		return;
-	pf_sampler_enter(&p->s);
+	pf_sampling_enter(p->at);
 	n = pb_walk(p, L, 1, frames);
-	node = pf_stacks_path(&p->s.stacks, 0, frames, n);
+	node = pf_stacks_path(&p->at->stacks, 0, frames, n);
 	if (node) {
 		lua_rawgeti(L, LUA_REGISTRYINDEX, p->creators);
 		lua_rawgeti(L, -1, 1);
@@ -178,7 +178,7 @@ static void remember(lua_State *L, int thread)
 			lua_pop(L, 1); /* out of memory: the coroutine's creator stays unknown */
 		lua_pop(L, 1);
 	}
-	pf_sampler_leave(&p->s);
+	pf_sampling_leave(p->at);
 }
 
 /* Call the original, and leave its one result as the only value on the stack. */
@@ -202,7 +202,7 @@ static int l_create(lua_State *L)
 
 static int l_wrap(lua_State *L)
 {
-	const struct pb_profiler *p;
+	const struct pb_stack *p;
 
 	make(L);
 	/* The library's function keeps its thread as an upvalue. A function without one cannot be followed. */
@@ -240,9 +240,9 @@ int pb_stands_in(lua_State *L)
 	return 1;
 }
 
-unsigned pb_creator(struct pb_profiler *p, lua_State *L, uint32_t *frames, unsigned n)
+unsigned pb_creator(struct pb_stack *p, lua_State *L, uint32_t *frames, unsigned n)
 {
-	const struct pf_stacks *s = &p->s.stacks;
+	const struct pf_stacks *s = &p->at->stacks;
 	uint32_t node;
 
 	if (p->creators == LUA_NOREF)
@@ -252,7 +252,7 @@ unsigned pb_creator(struct pb_profiler *p, lua_State *L, uint32_t *frames, unsig
 	lua_rawget(L, -2);
 	node = (uint32_t)lua_tonumber(L, -1);
 	lua_pop(L, 2);
-	for (; node && n < PF_SAMPLER_DEPTH; node = pf_stacks_node_at(s, node)->parent)
+	for (; node && n < PF_STACK_DEPTH; node = pf_stacks_node_at(s, node)->parent)
 		frames[n++] = pf_stacks_node_at(s, node)->frame;
 	return n;
 }
@@ -261,7 +261,7 @@ unsigned pb_creator(struct pb_profiler *p, lua_State *L, uint32_t *frames, unsig
 
 static const luaL_Reg stand_ins[] = {{"resume", l_resume}, {"create", l_create}, {"wrap", l_wrap}, {NULL, NULL}};
 
-static int wanted(const struct pb_profiler *p, lua_CFunction fn)
+static int wanted(const struct pb_stack *p, lua_CFunction fn)
 {
 	return fn == l_resume ? p->tells : fn == l_create ? p->creators != LUA_NOREF : p->tells || p->creators != LUA_NOREF;
 }
@@ -281,7 +281,7 @@ static int library(lua_State *L)
 	return 0;
 }
 
-void pb_coroutines_take(lua_State *L, struct pb_profiler *p)
+void pb_coroutines_take(lua_State *L, struct pb_stack *p)
 {
 	int at; /* the library, then the cell, then the table of threads */
 
@@ -330,7 +330,7 @@ void pb_coroutines_take(lua_State *L, struct pb_profiler *p)
 	lua_settop(L, at - 1);
 }
 
-void pb_coroutines_give_back(lua_State *L, struct pb_profiler *p)
+void pb_coroutines_give_back(lua_State *L, struct pb_stack *p)
 {
 	luaL_unref(L, LUA_REGISTRYINDEX, p->creators);
 	p->creators = LUA_NOREF;

@@ -18,7 +18,7 @@
  *   vmstate   what the interpreter is doing: running a C function, collecting garbage, compiling
  *   cur_L, cframe   the running thread, and its frame of the interpreter; without a frame the program is outside of Lua
  *   func_pc   a function's first instruction: if that is the next one, the signal came while the caller ran */
-#include "binding/profile/profiler.h"
+#include "binding/stack/stack.h"
 
 #if PB_LUAJIT
 #include <dlfcn.h>
@@ -68,7 +68,7 @@ static uintptr_t hook_word(void)
 }
 
 /* Does LuaJIT's profiler run for p, or for any of ours if p is NULL? May be called in the signal handler. */
-static int ours(const struct pb_profiler *p)
+static int ours(const struct pb_stack *p)
 {
 	const volatile uintptr_t *profile = vm.profile;
 
@@ -76,7 +76,7 @@ static int ours(const struct pb_profiler *p)
 }
 
 struct started {
-	const struct pb_profiler *p;
+	const struct pb_stack *p;
 	lua_State *L;
 	int found;
 };
@@ -272,7 +272,7 @@ static void look_at(lua_State *L)
 
 enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 {
-	const struct pb_profiler *p = owner;
+	const struct pb_stack *p = owner;
 	const uintptr_t *L;
 	int32_t state;
 
@@ -292,7 +292,7 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	if (state != VM_C)
 		return PF_AT_JIT;
 	if (p->may_ask)
-		*function = pb_function_running(p->s.tid, L);
+		*function = pb_function_running(p->at->tid, L);
 	return PF_AT_C;
 }
 
@@ -309,7 +309,8 @@ static void remind_of_hook(void)
 
 void pb_engine_trigger(void *owner)
 {
-	pb_terminate_remind();
+	if (pb_on_trigger)
+		pb_on_trigger();
 	if (ours(owner)) {
 		remind_of_hook();
 		vm.handler(SIGPROF);
@@ -333,22 +334,22 @@ static int at_first(lua_State *L, uintptr_t pc)
 }
 
 /* If vmstate is unknown, every sample gets the state that LuaJIT's handler saw at the first signal. */
-static void set_state(struct pb_profiler *p, int vmstate)
+static void set_state(struct pb_stack *p, int vmstate)
 {
-	for (uint32_t i = 0; i < p->s.pending.n; i++)
-		p->s.pending.items[i].kind.state = vmstate == 'C'   ? PF_AT_C
+	for (uint32_t i = 0; i < p->at->pending.n; i++)
+		p->at->pending.items[i].kind.state = vmstate == 'C'   ? PF_AT_C
 						   : vmstate == 'G' ? PF_AT_GC
 						   : vmstate == 'J' ? PF_AT_JIT
 								    : PF_AT_LUA;
 }
 
 /* Is the C function that ran unknown, or the one that the frame shows? Then the frame suffices. */
-static int shown(struct pb_profiler *p, const struct pf_kind *k, uint32_t frame)
+static int shown(struct pb_stack *p, const struct pf_kind *k, uint32_t frame)
 {
-	const struct pf_frame *f = pf_stacks_frame_at(&p->s.stacks, frame);
+	const struct pf_frame *f = pf_stacks_frame_at(&p->at->stacks, frame);
 
 	return k->state == PF_AT_C && f->kind == PF_FRAME_C &&
-	       (!k->function || k->function == pf_stacks_function_at(&p->s.stacks, (uint32_t)f->key)->source_key);
+	       (!k->function || k->function == pf_stacks_function_at(&p->at->stacks, (uint32_t)f->key)->source_key);
 }
 
 static int at_c(const struct pf_pendings *pending)
@@ -359,10 +360,10 @@ static int at_c(const struct pf_pendings *pending)
 	return 0;
 }
 
-static void attribute(struct pb_profiler *p, lua_State *L, uintptr_t *slot)
+static void attribute(struct pb_stack *p, lua_State *L, uintptr_t *slot)
 {
-	struct pf_pendings *pending = &p->s.pending;
-	uint32_t frames[PF_SAMPLER_DEPTH];
+	struct pf_pendings *pending = &p->at->pending;
+	uint32_t frames[PF_STACK_DEPTH];
 	unsigned n;
 
 	if (slot && at_c(pending) && at_first(L, *slot)) {
@@ -378,12 +379,12 @@ static void attribute(struct pb_profiler *p, lua_State *L, uintptr_t *slot)
 		if (slot)
 			*slot += INSTRUCTION;
 	}
-	pf_sampler_flush(&p->s, frames, n);
+	p->at->flush(p->at, frames, n);
 }
 
 static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data, lua_State *L, int samples, int vmstate)
 {
-	struct pb_profiler *p = data;
+	struct pb_stack *p = data;
 	uintptr_t *frame = __builtin_frame_address(0);
 
 	(void)samples;
@@ -391,15 +392,15 @@ static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data
 		learn_in_hook(L, frame);
 		return;
 	}
-	if (!p->s.running || p->s.own)
+	if (!p->at->running || p->at->own)
 		return;
-	pf_sampler_enter(&p->s);
-	if (pf_pendings_any(&p->s.pending)) {
+	pf_sampling_enter(p->at);
+	if (pf_pendings_any(&p->at->pending)) {
 		if (!at.vmstate)
 			set_state(p, vmstate);
 		attribute(p, L, vm.slot ? frame + vm.slot : NULL);
 	}
-	pf_sampler_leave(&p->s);
+	pf_sampling_leave(p->at);
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
@@ -450,7 +451,7 @@ static int in_use(const struct kept *k)
 	return dladdr((void *)(uintptr_t)&luaJIT_profile_start, &mine) && theirs.dli_fbase == mine.dli_fbase;
 }
 
-int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
+int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why)
 {
 	struct sigaction luajits;
 	struct kept k;
@@ -483,7 +484,7 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	return 0;
 }
 
-void pb_engine_stop(lua_State *L, struct pb_profiler *p)
+void pb_engine_stop(lua_State *L, struct pb_stack *p)
 {
 	struct kept k;
 

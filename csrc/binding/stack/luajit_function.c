@@ -1,7 +1,7 @@
 /* LuaJIT: which C function ran when the signal came. At the safe point its frame is gone, so the signal handler finds it. For
  * that we learn, from a function while it runs, where a thread keeps its frame, and where a C function keeps the address of its
  * code. */
-#include "binding/profile/profiler.h"
+#include "binding/stack/stack.h"
 
 #if PB_LUAJIT
 #include <errno.h>

@@ -5,7 +5,7 @@
  *
  * A hook belongs to one Lua thread. The functions in place of coroutine.resume and wrap (stack/coroutine.c) tell which thread
  * runs; the main thread gets the hook too. A hook of the program is saved, called meanwhile, and set again. */
-#include "binding/profile/profiler.h"
+#include "binding/stack/stack.h"
 
 #if !PB_LUAJIT
 #include <errno.h>
@@ -16,7 +16,7 @@
 enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, WORDS = 8 };
 
 static struct {
-	struct pb_profiler *p;
+	struct pb_stack *p;
 	lua_State *L;    /* the thread that started it; the profiler's uservalue keeps it, even if it is a dead coroutine */
 	lua_State *main; /* lives as long as the state; NULL if unknown */
 } engine;
@@ -121,7 +121,7 @@ static void arm(struct armed *a, lua_State *L)
 }
 
 /* Walk the stack, with the line of the previous instruction instead of the next one's, if both are of the same function. */
-static unsigned walk_back(struct pb_profiler *p, lua_State *L, lua_Debug *ar, uint32_t *frames)
+static unsigned walk_back(struct pb_stack *p, lua_State *L, lua_Debug *ar, uint32_t *frames)
 {
 	uintptr_t *slot = pc.slot >= 0 ? where(L, ar) + pc.slot : NULL;
 	unsigned n;
@@ -144,9 +144,9 @@ static unsigned walk_back(struct pb_profiler *p, lua_State *L, lua_Debug *ar, ui
 	return n;
 }
 
-static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
+static void attribute(struct pb_stack *p, lua_State *L, lua_Debug *ar)
 {
-	uint32_t frames[PF_SAMPLER_DEPTH];
+	uint32_t frames[PF_STACK_DEPTH];
 	unsigned n;
 
 	if (ar->event == LUA_HOOKCALL) {
@@ -156,26 +156,26 @@ static void attribute(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 		if (n == 0 && r && r->L == L)
 			n = pb_walk(p, r->from, 0, frames); /* a coroutine's body has no caller: take the thread that resumed it */
 		if (n == 0)
-			for (uint32_t i = 0; i < p->s.pending.n; i++)
-				p->s.pending.items[i].kind.state = PF_OUTSIDE;
+			for (uint32_t i = 0; i < p->at->pending.n; i++)
+				p->at->pending.items[i].kind.state = PF_OUTSIDE;
 	} else if (ar->event == LUA_HOOKCOUNT) {
 		n = walk_back(p, L, ar, frames);
 	} else {
 		n = pb_walk(p, L, 0, frames);
 	}
-	pf_sampler_flush(&p->s, frames, n);
+	p->at->flush(p->at, frames, n);
 }
 
 static void on_hook(lua_State *L, lua_Debug *ar)
 {
-	struct pb_profiler *p = engine.p;
+	struct pb_stack *p = engine.p;
 
-	if (p && p->s.running && !p->s.own) {
-		pf_sampler_enter(&p->s);
-		if (pf_pendings_any(&p->s.pending))
+	if (p && p->at->running && !p->at->own) {
+		pf_sampling_enter(p->at);
+		if (pf_pendings_any(&p->at->pending))
 			attribute(p, L, ar);
 		disarm(L);
-		pf_sampler_leave(&p->s);
+		pf_sampling_leave(p->at);
 	} else {
 		disarm(L);
 	}
@@ -204,12 +204,13 @@ void pb_engine_trigger(void *owner)
 	arm(armed, L);
 	if (engine.main && engine.main != L)
 		arm(armed + 1, engine.main);
-	pb_terminate_remind();
+	if (pb_on_trigger)
+		pb_on_trigger();
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
 
-int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
+int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why)
 {
 	(void)why;
 	if (!pc.tried)
@@ -221,11 +222,11 @@ int pb_engine_start(lua_State *L, struct pb_profiler *p, const char **why)
 	lua_pop(L, 1);
 	engine.p = p;
 	engine.L = L;
-	engine.main = p->lifetime->main;
+	engine.main = p->main;
 	return 0;
 }
 
-void pb_engine_stop(lua_State *L, struct pb_profiler *p)
+void pb_engine_stop(lua_State *L, struct pb_stack *p)
 {
 	if (engine.p != p)
 		return;

@@ -2,7 +2,9 @@
  * is seen for the first time. */
 #include <string.h>
 
-#include "binding/profile/profiler.h"
+#include "binding/stack/stack.h"
+
+void (*volatile pb_on_trigger)(void);
 
 uint64_t pb_function_address(lua_State *L, int i)
 {
@@ -44,9 +46,9 @@ static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar, int *s
 }
 
 /* The function's number; 0 for one that is not to be shown. */
-static uint32_t lua_function(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
+static uint32_t lua_function(struct pb_stack *p, lua_State *L, lua_Debug *ar)
 {
-	struct pf_stacks *s = &p->s.stacks;
+	struct pf_stacks *s = &p->at->stacks;
 	struct pf_function f = {.source_key = (uint64_t)(uintptr_t)ar->source,
 				.hash = pf_stacks_hash(ar->short_src),
 				.line = ar->linedefined};
@@ -64,13 +66,13 @@ static uint32_t lua_function(struct pb_profiler *p, lua_State *L, lua_Debug *ar)
 	return pf_stacks_function_at(s, i)->hidden ? 0 : i;
 }
 
-static unsigned walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames, unsigned n)
+static unsigned walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames, unsigned n)
 {
-	struct pf_stacks *s = &p->s.stacks;
+	struct pf_stacks *s = &p->at->stacks;
 	const unsigned before = n;
 	lua_Debug ar;
 
-	for (; n < PF_SAMPLER_DEPTH && lua_getstack(L, level, &ar); level++) {
+	for (; n < PF_STACK_DEPTH && lua_getstack(L, level, &ar); level++) {
 		uint32_t frame = 0, fn;
 		int stands_in;
 
@@ -91,7 +93,7 @@ static unsigned walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *f
 	return n;
 }
 
-unsigned pb_walk(struct pb_profiler *p, lua_State *L, int level, uint32_t *frames)
+unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames)
 {
 	unsigned n = walk(p, L, level, frames, 0);
 

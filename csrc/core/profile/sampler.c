@@ -21,12 +21,9 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-/* A process has one of each of these: the signal's action here, the engine's state and the table of coroutines in the binding. They
- * belong to the profiler that has made the claim, until the claim ends. The sampler is there only while it runs. */
+/* They belong to the sampler that has claimed the process: see pf_sampling_claim. The sampler is there only while it runs. */
 static struct {
-	atomic_uint claim; /* pf_fork_generation of the claim, 0: none. An older generation: the parent's claim before a fork */
 	_Atomic(struct pf_sampler *) sampler;
-	atomic_int tid;      /* the thread that it samples */
 	atomic_int handlers; /* the number of running signal handlers that use it */
 } active;
 
@@ -41,7 +38,7 @@ static void pend(struct pf_sampler *s, const struct pf_record *r, const struct p
 {
 	struct pf_moment moment = {.time = r->time, .addr = r->addr, .weight = weight, .cpu = r->cpu};
 
-	moment.node = pf_pendings_add(&s->pending, kind, weight);
+	moment.node = pf_pendings_add(&s->at.pending, kind, weight);
 	pf_moments_add(&s->moments, &moment);
 	s->samples++;
 }
@@ -52,13 +49,13 @@ static void pend(struct pf_sampler *s, const struct pf_record *r, const struct p
  * are its callers, and are left out unless `whole`. 0 or -ENOMEM. */
 static int intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, int whole, uint32_t *chain)
 {
-	struct pf_stacks *st = &s->stacks;
-	enum pf_frame_kind kinds[PF_SAMPLER_DEPTH], kind = PF_FRAME_USER;
-	uint64_t found[PF_SAMPLER_DEPTH];
+	struct pf_stacks *st = &s->at.stacks;
+	enum pf_frame_kind kinds[PF_STACK_DEPTH], kind = PF_FRAME_USER;
+	uint64_t found[PF_STACK_DEPTH];
 	unsigned k = 0;
 	uint32_t node;
 
-	for (unsigned i = 0; i < n && k < PF_SAMPLER_DEPTH; i++) {
+	for (unsigned i = 0; i < n && k < PF_STACK_DEPTH; i++) {
 		if (ips[i] >= CONTEXT_MAX) {
 			kind = ips[i] == CONTEXT_KERNEL ? PF_FRAME_KERNEL : PF_FRAME_USER;
 			continue;
@@ -168,17 +165,17 @@ static void take_samples(struct pf_sampler *s)
 {
 	struct pf_kind here = {.state = PF_AT_LUA};
 
-	if (s->own) {
+	if (s->at.own) {
 		empty_ring(s, &here, 1);
 	} else if (!pf_ring_inherited(&s->ring)) {
-		pf_sampler_enter(s);
+		pf_sampling_enter(&s->at);
 		here.state = s->classify(s->owner, &here.function);
 		here.zone = *s->zone;
 		empty_ring(s, &here, 0);
 		if (here.state == PF_OUTSIDE)
-			pf_sampler_flush(s, NULL, 0);
-		pf_sampler_leave(s);
-		if (pf_pendings_any(&s->pending))
+			pf_sampler_flush(&s->at, NULL, 0);
+		pf_sampling_leave(&s->at);
+		if (pf_pendings_any(&s->at.pending))
 			s->trigger(s->owner);
 	}
 }
@@ -211,12 +208,13 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct
 	int r;
 
 	s->event = event;
-	r = pf_stacks_init(&s->stacks);
+	s->at.flush = pf_sampler_flush;
+	r = pf_stacks_init(&s->at.stacks);
 	if (r == 0)
-		r = pf_pendings_init(&s->pending, &(struct pf_kind){.state = PF_OTHER});
+		r = pf_pendings_init(&s->at.pending, &(struct pf_kind){.state = PF_OTHER});
 	if (r == 0) {
-		s->other = pf_stacks_child(&s->stacks, 0, pf_stacks_frame(&s->stacks, PF_FRAME_STATE, PF_OTHER, 0));
-		r = pf_stacks_add(&s->stacks, s->other, 0, 0);
+		s->other = pf_stacks_child(&s->at.stacks, 0, pf_stacks_frame(&s->at.stacks, PF_FRAME_STATE, PF_OTHER, 0));
+		r = pf_stacks_add(&s->at.stacks, s->other, 0, 0);
 	}
 	if (r == 0)
 		r = pf_moments_init(&s->moments, moments);
@@ -243,52 +241,22 @@ void pf_sampler_free(struct pf_sampler *s)
 	pf_sampler_stop(s);
 	pf_ring_unmap(&s->ring);
 	pf_layouts_free(&s->layouts);
-	pf_stacks_free(&s->stacks);
+	pf_stacks_free(&s->at.stacks);
 	pf_moments_free(&s->moments);
-	pf_pendings_free(&s->pending);
+	pf_pendings_free(&s->at.pending);
 	s->event = NULL;
-}
-
-int pf_sampler_inherited(const struct pf_sampler *s)
-{
-	return s->running && pf_inherited(s->generation);
-}
-
-int pf_sampler_busy(void)
-{
-	return atomic_load(&active.claim) == pf_fork_generation();
-}
-
-int pf_sampler_here(void)
-{
-	return pf_sampler_busy() && atomic_load(&active.tid) == this_thread();
 }
 
 int pf_sampler_claim(struct pf_sampler *s)
 {
-	const uint32_t generation = pf_fork_generation();
-	unsigned before = atomic_load(&active.claim);
-	struct pf_sampler *left;
+	const int r = pf_sampling_claim(&s->at);
+	struct pf_sampler *left = r == 0 ? atomic_load(&active.sampler) : NULL;
 
-	if (before == generation || !atomic_compare_exchange_strong(&active.claim, &before, generation))
-		return -EBUSY;
-	s->generation = generation;
-	s->claimed = 1;
-	left = before ? atomic_load(&active.sampler) : NULL;
-	if (left) {
+	if (left) { /* of the parent before a fork */
 		atomic_store(&active.handlers, 0); /* handlers that ran in the parent's threads will not end here */
 		pf_sampler_stop(left);
 	}
-	return 0;
-}
-
-void pf_sampler_disclaim(struct pf_sampler *s)
-{
-	unsigned claim = s->generation;
-
-	if (s->claimed)
-		atomic_compare_exchange_strong(&active.claim, &claim, 0); /* in the child of a fork another sampler may have it */
-	s->claimed = 0;
+	return r;
 }
 
 /* Afterwards no signal handler uses s. */
@@ -298,8 +266,7 @@ static void detach(struct pf_sampler *s, int inherited)
 
 	if (!atomic_compare_exchange_strong(&active.sampler, &now, NULL))
 		return;
-	atomic_store(&active.tid, 0);
-	if (inherited || s->tid == this_thread())
+	if (inherited || s->at.tid == this_thread())
 		return;
 	while (atomic_load(&active.handlers))
 		sched_yield(); /* a handler on the sampled thread may still use s */
@@ -310,7 +277,7 @@ static int signal_by_descriptor(const struct pf_sampler *s)
 {
 	const struct {
 		int type, pid;
-	} owner = {F_OWNER_TID, s->tid};
+	} owner = {F_OWNER_TID, s->at.tid};
 	const int fd = s->event->fd;
 	int r;
 
@@ -348,7 +315,7 @@ static void give_stack(struct pf_sampler *s, int inherited)
 	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == s->stack) {
 		now = (stack_t){.ss_flags = SS_DISABLE};
 		sigaltstack(&now, NULL);
-	} else if (!inherited && s->tid != this_thread() && syscall(SYS_tgkill, getpid(), s->tid, 0) == 0) {
+	} else if (!inherited && s->at.tid != this_thread() && syscall(SYS_tgkill, getpid(), s->at.tid, 0) == 0) {
 		s->stack = NULL; /* another thread is alive and may still use it as its alternate stack: leave it mapped */
 		return;
 	}
@@ -390,7 +357,7 @@ static void give_signal(struct pf_sampler *s, int inherited)
 		sigaction(SIGTRAP, &none, NULL);
 		sigaction(SIGTRAP, &s->old, NULL);
 	}
-	if (s->unblock && (inherited || s->tid == this_thread()))
+	if (s->unblock && (inherited || s->at.tid == this_thread()))
 		set_blocked(SIG_BLOCK, NULL);
 }
 
@@ -398,13 +365,11 @@ int pf_sampler_start(struct pf_sampler *s)
 {
 	int r;
 
-	s->tid = this_thread();
-	atomic_store(&active.tid, s->tid);
 	s->zone = pf_zone_cell(); /* not in the handler, since a thread's first access may allocate */
 	take_stack(s);
-	s->running = 1;
+	s->at.running = 1;
 	take_signal(s);
-	pf_sampler_enter(s);
+	pf_sampling_enter(&s->at);
 	atomic_store(&active.sampler, s);
 	s->started_ns = pf_wall_ns();
 	r = signal_by_descriptor(s);
@@ -414,27 +379,27 @@ int pf_sampler_start(struct pf_sampler *s)
 		pf_sampler_stop(s);
 		return r;
 	}
-	pf_sampler_leave(s);
+	pf_sampling_leave(&s->at);
 	return 0;
 }
 
 int pf_sampler_stop(struct pf_sampler *s)
 {
 	const struct pf_kind here = {.state = PF_AT_LUA};
-	const int inherited = pf_sampler_inherited(s);
+	const int inherited = pf_sampling_inherited(&s->at);
 	uint64_t words[8];
 	ssize_t n;
 	int r = 0;
 
-	if (!s->running)
+	if (!s->at.running)
 		return 0;
-	pf_sampler_enter(s);
+	pf_sampling_enter(&s->at);
 	if (!inherited)
 		r = pf_counter_ioctl(s->event, PF_IOC_DISABLE, 0);
 	detach(s, inherited);
 	if (!inherited) {
 		empty_ring(s, &here, 1);
-		pf_sampler_flush(s, NULL, 0); /* no safe point will follow */
+		pf_sampler_flush(&s->at, NULL, 0); /* no safe point will follow */
 		n = pf_counter_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
 		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */
@@ -447,7 +412,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 			r = (int)n;
 		}
 	}
-	s->running = 0;
+	s->at.running = 0;
 	give_signal(s, inherited);
 	give_stack(s, inherited);
 	return r < 0 ? r : 0;
@@ -455,7 +420,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 
 uint64_t pf_sampler_lost(struct pf_sampler *s)
 {
-	if (s->running && !pf_sampler_inherited(s))
+	if (s->at.running && !pf_sampling_inherited(&s->at))
 		pf_event_lost(s->event, &s->lost);
 	return (s->lost > s->ring.lost ? s->lost : s->ring.lost) + s->ring.lost_samples;
 }

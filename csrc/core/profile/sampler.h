@@ -8,7 +8,7 @@
  * all weights is the count, even if samples merge, are throttled or get lost.
  *
  *     signal handler:  ring -> pending {function, state, zone, chain, weight, count}    classify() and trigger() are the owner's
- *     safe point:      pf_sampler_enter, walk the stack, pf_sampler_flush(frames), pf_sampler_leave
+ *     safe point:      pf_sampling_enter, walk the stack, pf_sampler_flush(frames), pf_sampling_leave
  *     outside:         code outside of the interpreter reaches no safe point: the handler itself flushes these samples
  *
  * `own` is set while the profiler itself runs on the thread: what an exact event (period 1) counts then is taken off the total.
@@ -25,12 +25,8 @@
 
 #include "core/event/event.h"
 #include "core/profile/timeline.h"
-#include "core/profile/pending.h"
 #include "core/event/ring.h"
-#include "core/stack/stacks.h"
-
-/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: no memory to note it. */
-enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
+#include "core/stack/sampling.h"
 
 enum pf_sampler_mode {
 	PF_SAMPLE_INTERVAL, /* each sample stands for the time or count since the previous one */
@@ -38,13 +34,11 @@ enum pf_sampler_mode {
 	PF_SAMPLE_SWITCHES, /* weights are nanoseconds off the CPU, from the switch records */
 };
 
-enum { PF_SAMPLER_DEPTH = 250 };
-
 /* attr.sig_data, which the kernel puts into the signal's siginfo. */
 #define PF_SAMPLER_COOKIE 0x6c756170u
 
 struct pf_sampler {
-	struct pf_stacks stacks;
+	struct pf_sampling at;
 	struct pf_moments moments;
 	struct pf_ring ring;
 	struct pf_layouts layouts;
@@ -57,9 +51,7 @@ struct pf_sampler {
 	void (*trigger)(void *owner);
 	void *owner;
 
-	volatile sig_atomic_t own;
 	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
-	struct pf_pendings pending;
 	uint32_t other; /* the node for samples that got no node of their own, for lack of memory */
 	uint64_t last;       /* the count at the last sample */
 	uint64_t lost;       /* how many records were lost, by the kernel's count when it was last read */
@@ -68,9 +60,7 @@ struct pf_sampler {
 	uint64_t sum;        /* the sum of all weights */
 	uint64_t samples, own_samples;
 	uint64_t started_ns, duration_ns, value;
-	uint32_t generation; /* pf_fork_generation at the claim */
-	int tid;             /* the thread that it samples */
-	uint8_t claimed, running, unblock;
+	uint8_t unblock;
 	struct sigaction old;
 	void *stack; /* the alternate stack that the sampler made, or NULL */
 };
@@ -87,38 +77,16 @@ uint32_t pf_zone_new(void);
 int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
-/* Claim the process for a sampler: 0, or -EBUSY. Atomic: only one of two threads succeeds. */
+/* pf_sampling_claim, after which a sampler that a fork left behind is stopped. */
 int pf_sampler_claim(struct pf_sampler *s);
-/* End the claim, if s has it: from now on another thread may start a sampler. Call it last, after everything that the claim
- * protects has been given back. */
-void pf_sampler_disclaim(struct pf_sampler *s);
 
 /* Call it once, after the claim. Neither start nor stop ends the claim. */
 int pf_sampler_start(struct pf_sampler *s);
 /* May also be called if it is not running, or was started by the parent before a fork. */
 int pf_sampler_stop(struct pf_sampler *s);
 
-/* Is this process claimed? A claim of the parent before a fork does not count. */
-int pf_sampler_busy(void);
-/* Does a sampler sample the calling thread? May be called in a signal handler. */
-int pf_sampler_here(void);
-/* Was it started before a fork, in the parent? */
-int pf_sampler_inherited(const struct pf_sampler *s);
-
-static inline void pf_sampler_enter(struct pf_sampler *s)
-{
-	s->own = 1;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
-static inline void pf_sampler_leave(struct pf_sampler *s)
-{
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	s->own = 0;
-}
-
 /* Add the pending samples to the stack that consists of these n frames, innermost first. Call it between enter and leave. */
-void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n);
+void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n);
 
 /* How many of its records were lost: the kernel's count, or, with older kernels, the sum of the `lost` records that were read. */
 uint64_t pf_sampler_lost(struct pf_sampler *s);

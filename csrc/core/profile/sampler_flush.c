@@ -25,12 +25,12 @@ const volatile uint32_t *pf_zone_cell(void)
 
 static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
 {
-	uint32_t path[PF_SAMPLER_DEPTH], n = 0;
+	uint32_t path[PF_STACK_DEPTH], n = 0;
 
 	/* The path ends with the root frame of all chains. */
-	for (; chain && n < PF_SAMPLER_DEPTH; chain = pf_stacks_node_at(&s->stacks, chain)->parent)
-		path[n++] = pf_stacks_node_at(&s->stacks, chain)->frame;
-	return n ? pf_stacks_path(&s->stacks, node, path, n - 1) : node;
+	for (; chain && n < PF_STACK_DEPTH; chain = pf_stacks_node_at(&s->at.stacks, chain)->parent)
+		path[n++] = pf_stacks_node_at(&s->at.stacks, chain)->frame;
+	return n ? pf_stacks_path(&s->at.stacks, node, path, n - 1) : node;
 }
 
 /* The frame for what the thread was doing; 0 if there is no memory. */
@@ -51,7 +51,7 @@ static uint32_t frame_of(struct pf_stacks *st, const struct pf_kind *k)
 static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_kind *k)
 {
 	if (k->state != PF_AT_LUA) {
-		node = pf_stacks_child(&s->stacks, node, frame_of(&s->stacks, k));
+		node = pf_stacks_child(&s->at.stacks, node, frame_of(&s->at.stacks, k));
 		if (!node)
 			return s->other;
 	}
@@ -63,14 +63,15 @@ static uint32_t with_state(struct pf_sampler *s, uint32_t node, const struct pf_
 	return node;
 }
 
-void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
+void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n)
 {
-	struct pf_stacks *st = &s->stacks;
+	struct pf_sampler *s = (struct pf_sampler *)at; /* its first member */
+	struct pf_stacks *st = &s->at.stacks;
 	uint32_t zone = 0, base = 0;
 	int built = 0, lost = 0;
 
-	for (uint32_t i = 0; i < s->pending.n; i++) {
-		struct pf_pending *p = s->pending.items + i;
+	for (uint32_t i = 0; i < s->at.pending.n; i++) {
+		struct pf_pending *p = s->at.pending.items + i;
 
 		if (p->count == 0)
 			continue;
@@ -89,6 +90,6 @@ void pf_sampler_flush(struct pf_sampler *s, const uint32_t *frames, unsigned n)
 		}
 		s->sum += p->weight;
 	}
-	pf_moments_settle(&s->moments, &s->pending);
-	pf_pendings_clear(&s->pending);
+	pf_moments_settle(&s->moments, &s->at.pending);
+	pf_pendings_clear(&s->at.pending);
 }

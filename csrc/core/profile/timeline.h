@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "core/profile/pending.h"
+#include "core/stack/pending.h"
 
 struct pf_moment {
 	uint64_t time, addr, weight;

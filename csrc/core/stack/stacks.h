@@ -26,6 +26,8 @@ enum pf_frame_kind {
 	PF_FRAME_KERNEL,  /* key: address */
 };
 
+enum { PF_STACK_DEPTH = 250 }; /* frames of a stack at most */
+
 struct pf_function {
 	uint64_t source_key; /* identifies the source: the address of its name in Lua's memory */
 	uint32_t hash;       /* of short_src */

@@ -1,5 +1,5 @@
 /* See pending.h. */
-#include "core/profile/pending.h"
+#include "core/stack/pending.h"
 
 #include <errno.h>
 #include <string.h>

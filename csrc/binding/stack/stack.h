@@ -1,0 +1,86 @@
+/* Where a Lua thread is, and how it gets to a safe point, where its stack can be walked.
+ *
+ *   walk.c             a Lua stack as frames of the core's
+ *   luajit.c           LuaJIT: how a signal gets to a safe point (the hook of its own profiler), and what the interpreter did
+ *   luajit_function.c  LuaJIT: which C function ran when the signal came
+ *   puc.c              PUC Lua: how a signal gets to a safe point (lua_sethook)
+ *   coroutine.c        replacements of the coroutine library's functions, which record what resumed and made a coroutine */
+#ifndef PB_STACK_H
+#define PB_STACK_H
+
+#include "core/stack/sampling.h"
+#include "binding/base/binding.h"
+
+#if LUA_VERSION_NUM == 501 && defined __has_include
+#if __has_include(<luajit.h>)
+#include <luajit.h>
+#endif
+#endif
+#ifdef LUAJIT_VERSION_NUM
+#define PB_LUAJIT 1
+#else
+#define PB_LUAJIT 0
+#endif
+
+/* The uservalue of the object that samples keeps these alive, by index. */
+enum { PB_KEPT_EVENT = 1, PB_KEPT_CELL, PB_KEPT_THREAD, PB_KEPT_LIFETIME };
+
+enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER, PB_COROUTINES_CREATOR };
+
+/* A resumption that is active, or that an error has ended; see stack/coroutine.c. */
+struct pb_resumption {
+	lua_State *L, *from;
+	struct pb_resumption *outer;
+};
+
+struct pb_stack {
+	struct pf_sampling *at;
+	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not tell */
+	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
+	int coroutines;
+	int tells;    /* the replacements record which thread resumes which */
+	int creators; /* reference to the table of nodes by thread */
+	struct pb_cell *cell; /* through which the replacements reach it */
+	char hidden[2][256];  /* the profiler's own sources: their functions are not shown, nor the pcall that they call */
+};
+
+/* The innermost active resumption of the profiled thread; NULL outside of any. May be called in a signal handler of that thread.
+ * */
+struct pb_resumption *pb_resumption(void);
+
+/* The frames of L's stack from a level on, the innermost first: how many. */
+unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames);
+
+/* LuaJIT, stack/luajit_function.c: learn, within a C function, how to find the C function that runs; find the address of its
+ * code from the words of the thread, 0 if it is unknown; copy from an address that may be unmapped, by one system call that gets
+ * the number of this process or of a thread of it: 0 or -EFAULT. */
+void pb_function_learn(lua_State *L);
+uint64_t pb_function_running(int pid, const uintptr_t *L);
+int pb_safe_copy(int pid, void *dst, const void *src, size_t n);
+
+/* An address that identifies a C function. */
+uint64_t pb_function_address(lua_State *L, int i);
+
+/* The engine of this interpreter, for the sampler that has claimed the process. start: 0, or -errno with the reason in
+ * *why; p is at index 1. Call stop after pf_sampler_stop, before pf_sampling_disclaim. classify and trigger are called in the
+ * signal handler, with the struct pb_stack; trigger also with NULL, for the one that samples the calling thread. */
+int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why);
+void pb_engine_stop(lua_State *L, struct pb_stack *p);
+enum pf_state pb_engine_classify(void *owner, uint64_t *function);
+void pb_engine_trigger(void *owner);
+
+/* If it is not NULL, it is called in the signal handler whenever a safe point is asked for. */
+extern void (*volatile pb_on_trigger)(void);
+
+/* Replace the coroutine library's functions that p needs replaced, p at index 1; put the library's back. */
+void pb_coroutines_take(lua_State *L, struct pb_stack *p);
+void pb_coroutines_give_back(lua_State *L, struct pb_stack *p);
+
+/* If the function on top is one of our replacements, exchange it for the function that it replaces. Returns 1 if it called that
+ * function, so that the stack has a frame of each; 0 if that function runs on our frame, or if this is not a replacement. */
+int pb_stands_in(lua_State *L);
+
+/* Appends the stack that made the thread L to the n frames of its own. Returns the new number of frames. */
+unsigned pb_creator(struct pb_stack *p, lua_State *L, uint32_t *frames, unsigned n);
+
+#endif

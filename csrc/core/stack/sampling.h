@@ -1,0 +1,53 @@
+/* What a sampler and the engine of an interpreter share. The sampler's signal handler adds a sample to the pending ones and asks for a
+ * safe point. There the engine walks the stack, interns its frames, and has the pending samples flushed to it. */
+#ifndef PF_SAMPLING_H
+#define PF_SAMPLING_H
+
+#include <signal.h>
+
+#include "core/base/thread.h"
+#include "core/stack/pending.h"
+#include "core/stack/stacks.h"
+
+/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: no memory to note it. */
+enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
+
+struct pf_sampling {
+	struct pf_stacks stacks;
+	struct pf_pendings pending;
+	volatile sig_atomic_t own; /* the profiler itself runs on the thread, and may change the stacks */
+	uint8_t running, claimed;
+	uint32_t generation; /* pf_fork_generation at the claim */
+	int tid;             /* the thread that is sampled */
+	/* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
+	void (*flush)(struct pf_sampling *at, const uint32_t *frames, unsigned n);
+};
+
+/* A process has one signal action, one engine and one table of coroutines. They belong to the sampler that has claimed the process.
+ * Returns 0 or -EBUSY; only one of two threads succeeds. A claim of the parent before a fork does not count. */
+int pf_sampling_claim(struct pf_sampling *at);
+/* End the claim, if it has one: from now on another thread may start a sampler. Call it last, after everything that the claim
+ * protects has been given back. */
+void pf_sampling_disclaim(struct pf_sampling *at);
+/* Has the calling thread made the claim? May be called in a signal handler. */
+int pf_sampling_here(void);
+
+/* Was it started before a fork, in the parent? */
+static inline int pf_sampling_inherited(const struct pf_sampling *at)
+{
+	return at->running && pf_inherited(at->generation);
+}
+
+static inline void pf_sampling_enter(struct pf_sampling *at)
+{
+	at->own = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void pf_sampling_leave(struct pf_sampling *at)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	at->own = 0;
+}
+
+#endif
