@@ -15,6 +15,7 @@ local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
 local ledger = require "resty.perf.accounting"
 local options = require "resty.perf.options"
+local pages = require "resty.perf.pages"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
 local utf8 = require "perf.base.utf8"
@@ -403,10 +404,10 @@ end
 --- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.
 -- @tparam[opt] table opts
 -- @tparam[opt] string|function opts.from "any", or a function of the address: who may see it besides this machine
-function M.status(opts) return require "resty.perf.pages".status(M, opts) end
+function M.status(opts) return pages.status(M, opts) end
 
 --- Prometheus metrics, for content_by_lua. See doc/openresty.md.
 -- @tparam[opt] table opts as for `resty.perf.status`
-function M.metrics(opts) return require "resty.perf.pages".metrics(M, opts) end
+function M.metrics(opts) return pages.metrics(M, opts) end
 
 return M

@@ -34,6 +34,14 @@ describe("resty.perf's pages", function()
       "lua [%d.]+us, page%-faults:u %d+, task%-clock [%d.]+us"))
   end)
 
+  -- They once loaded their modules at the first request, as a user who may not be allowed to read them.
+  it("read no module when they are asked for", function()
+    s = server.start { init_worker = "app.start{events='page-faults:u'} package.path, package.cpath = '', ''" }
+    for path, start in pairs { ["/perf"] = "^<!DOCTYPE html>", ["/perf?format=json"] = "^{", ["/metrics"] = "^# HELP" } do
+      assert.matches(start, (s:get(path)))
+    end
+  end)
+
   it("metrics pass promtool and add up", function()
     requires { cmd = "promtool" }
     serve()
