@@ -13,7 +13,7 @@ local values = require "perf.exporter.values"
 
 local M = {}
 
-local quote, number, count = json.quote, values.number, values.count
+local quote, number, count, join = json.quote, values.number, values.count, values.join
 local concat, format = table.concat, string.format
 
 local key_text = values.keep(function(key) return '{"key":' .. quote(key) .. ',"value":{' end)
@@ -23,9 +23,7 @@ local function value_text(v)
   if kind == "string" then return '"stringValue":' .. quote(v) end
   if kind == "boolean" then return '"boolValue":' .. tostring(v) end
   if kind == "table" then
-    local items = {}
-    for i, item in ipairs(v) do items[i] = "{" .. value_text(item) .. "}" end
-    return '"arrayValue":{"values":[' .. concat(items, ",") .. "]}"
+    return '"arrayValue":{"values":[' .. join(v, function(item) return "{" .. value_text(item) .. "}" end) .. "]}"
   end
   local what, digits = number(v)
   if what == "double" then return '"doubleValue":' .. digits end
@@ -59,6 +57,11 @@ local function event_text(anchor, e)
   return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at, e.moment), quote(e.name), details_text(e))
 end
 
+local function link_text(l)
+  return format('{"traceId":"%s","spanId":"%s"%s%s}', l.trace_id, l.span_id,
+    l.tracestate and ',"traceState":' .. quote(l.tracestate) or "", details_text(l))
+end
+
 local names = values.keep(quote)
 
 -- One span as JSON text.
@@ -73,18 +76,9 @@ local function span_text(s)
   span_counts.each(s, put_count)
   local rest = ""
   if s.events then
-    local list = {}
-    for i, e in ipairs(s.events) do list[i] = event_text(s.anchor, e) end
-    rest = ',"events":[' .. concat(list, ",") .. "]"
+    rest = ',"events":[' .. join(s.events, function(e) return event_text(s.anchor, e) end) .. "]"
   end
-  if s.links then
-    local list = {}
-    for i, l in ipairs(s.links) do
-      list[i] = format('{"traceId":"%s","spanId":"%s"%s%s}', l.trace_id, l.span_id,
-        l.tracestate and ',"traceState":' .. quote(l.tracestate) or "", details_text(l))
-    end
-    rest = rest .. ',"links":[' .. concat(list, ",") .. "]"
-  end
+  if s.links then rest = rest .. ',"links":[' .. join(s.links, link_text) .. "]" end
   if s.status then
     rest = rest .. ',"status":{"code":' .. s.status .. (s.message and ',"message":' .. quote(s.message) or "") .. "}"
   end

@@ -4,6 +4,13 @@ local M = {}
 local find, format, gsub = string.find, string.format, string.gsub
 local floor, huge = math.floor, math.huge
 
+-- The texts of a list's items, with commas between.
+function M.join(list, text)
+  local parts = {}
+  for i, item in ipairs(list) do parts[i] = text(item) end
+  return table.concat(parts, ",")
+end
+
 local MOST_KEPT = 2000
 
 -- A function of strings that keeps what it gave: span names and attribute keys are few. When a program invents them, all are

@@ -13,7 +13,7 @@ local values = require "perf.exporter.values"
 
 local M = {}
 
-local quote, number, count = require "perf.base.json".quote, values.number, values.count
+local quote, number, count, join = require "perf.base.json".quote, values.number, values.count, values.join
 local concat, format = table.concat, string.format
 local keys, names = values.keep(quote), values.keep(quote)
 local kinds = { [2] = "SERVER", [3] = "CLIENT", [4] = "PRODUCER", [5] = "CONSUMER" }
@@ -22,11 +22,7 @@ local function plain(v)
   local kind = type(v)
   if kind == "string" then return v end
   if kind == "boolean" then return tostring(v) end
-  if kind == "table" then
-    local items = {}
-    for i, item in ipairs(v) do items[i] = plain(item) end
-    return concat(items, ",")
-  end
+  if kind == "table" then return join(v, plain) end
   local _, digits = number(v)
   return (digits:gsub('"', ""))
 end
@@ -44,6 +40,13 @@ local function put_count(label, _, total, own)
   if digits then out[#out + 1] = self_key(label) .. digits .. '"' end
 end
 
+local function annotation_text(anchor, e)
+  local words = { e.name }
+  for key, v in every(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
+  table.sort(words, function(a, b) return a == e.name and b ~= e.name or b ~= e.name and a < b end)
+  return format('{"timestamp":%s,"value":%s}', clock.micros_text(anchor, e.at, e.moment), quote(concat(words, " ")))
+end
+
 local Writer = {}
 Writer.__index = Writer
 
@@ -57,17 +60,7 @@ function Writer:add(s)
   if s.dropped then put("otel.dropped_attributes_count", tostring(s.dropped)) end
   if s.dropped_events then put("otel.dropped_events_count", tostring(s.dropped_events)) end
   if s.dropped_links then put("otel.dropped_links_count", tostring(s.dropped_links)) end
-  local annotations
-  if s.events then
-    local list = {}
-    for i, e in ipairs(s.events) do
-      local words = { e.name }
-      for key, v in every(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
-      table.sort(words, function(a, b) return a == e.name and b ~= e.name or b ~= e.name and a < b end)
-      list[i] = format('{"timestamp":%s,"value":%s}', clock.micros_text(s.anchor, e.at, e.moment), quote(concat(words, " ")))
-    end
-    annotations = concat(list, ",")
-  end
+  local annotations = s.events and join(s.events, function(e) return annotation_text(s.anchor, e) end)
   local from, till = s.began or clock.moment(s.anchor, s.start), s.ended or clock.moment(s.anchor, s.start + s.duration)
   local took = math.max(clock.micros_between(from, till), 1) -- 0 would mean that it is not known
   local part = concat { '{"traceId":"', s.trace_id, '","id":"', s.span_id,

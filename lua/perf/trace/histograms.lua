@@ -18,7 +18,7 @@ local Metrics = {}
 Metrics.__index = Metrics
 
 local MOST_NAMES = 200
-local concat, format = table.concat, string.format
+local format = string.format
 
 local function default_bounds()
   local bounds = {}
@@ -134,24 +134,18 @@ function Metrics:due(now) return now >= self.next_export and self.n > 0 end
 function Metrics:encode(exporter, resource)
   self.next_export = clock.now() + self.every
   local from, till = clock.text(self.anchor, self.since), clock.text(self.anchor, clock.now())
-  local bounds = {}
-  for i, bound in ipairs(self.bounds) do bounds[i] = number(bound) end
-  bounds = concat(bounds, ",")
-  local metrics = {}
-  for _, of in ipairs(by_label(self)) do
-    local points = {}
-    for k, one in ipairs(of) do
-      local buckets = {}
-      for i, n in ipairs(one.h.buckets) do buckets[i] = format('"%d"', n) end
-      points[k] = format('{"attributes":[{"key":"span.name","value":{"stringValue":%s}}],"startTimeUnixNano":"%s",'
-        .. '"timeUnixNano":"%s","count":"%d","sum":%s,"bucketCounts":[%s],"explicitBounds":[%s]}', quote(one.name), from,
-        till, one.h.n, number(one.h.sum), concat(buckets, ","), bounds)
-    end
-    metrics[#metrics + 1] = format('{"name":%s,"unit":%s,"histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}',
-      quote(of.label == "duration" and "perf.span.duration" or "perf." .. of.label),
-      of.unit == "ns" and '"ns"' or '"1"', concat(points, ","))
+  local bounds = values.join(self.bounds, number)
+  local function point(one)
+    local buckets = values.join(one.h.buckets, function(n) return format('"%d"', n) end)
+    return format('{"attributes":[{"key":"span.name","value":{"stringValue":%s}}],"startTimeUnixNano":"%s","timeUnixNano":"%s",'
+      .. '"count":"%d","sum":%s,"bucketCounts":[%s],"explicitBounds":[%s]}', quote(one.name), from, till, one.h.n,
+      number(one.h.sum), buckets, bounds)
   end
-  return exporter:metrics(resource, concat(metrics, ","))
+  return exporter:metrics(resource, values.join(by_label(self), function(of)
+    return format('{"name":%s,"unit":%s,"histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}',
+      quote(of.label == "duration" and "perf.span.duration" or "perf." .. of.label),
+      of.unit == "ns" and '"ns"' or '"1"', values.join(of, point))
+  end))
 end
 
 return M
