@@ -12,7 +12,7 @@ local function run_spec(text, env)
         "--output=spec/support/report.lua %s_spec.lua"):format(env or "", result, util.lua(), spec))
       os.remove(spec .. "_spec.lua")
       for line in io.lines(result) do
-        if not line:find("^start ") and not line:find("^why ") then lines[#lines + 1] = line end
+        if not line:find "^start " and not line:find "^why " and not line:find "^slow " then lines[#lines + 1] = line end
       end
     end)
   end)
