@@ -8,12 +8,13 @@
 # as one failure more, and the files that it has not begun are run by another. Exit status 1 when
 # anything failed.
 #
-# Up to four processes share an interpreter's files: each takes the next that no other has begun.
+# Up to four processes share an interpreter's files: each takes the next that no other has begun. A file with the line
+# "-- Once: REASON" does not depend on the interpreter: it runs on the first one alone.
 #
 #   BUILD=build          where the interpreters' modules are
 #   SUITE_TIMEOUT=1500   seconds for one process
-#   SUITE_JOBS=N         how many processes run at once, as many as there are CPUs when not given; 1 for specs that need the
-#                        machine for themselves
+#   SUITE_JOBS=N         how many processes run at once, two per CPU when not given, since many specs wait; 1 for specs that need
+#                        the machine for themselves
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=10        how many of the slowest specs are named, of those that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
@@ -126,7 +127,7 @@ summary() { # interpreter seconds
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 }
 
-jobs=${SUITE_JOBS:-$(nproc)}
+jobs=${SUITE_JOBS:-$((2 * $(nproc)))}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
 [ "$most" -le ${#files[@]} ] || most=${#files[@]}
 total_pass=0 total_fail=0 total_skip=0 luas=() queue=()
@@ -138,7 +139,9 @@ for lua in $lua_list; do
     fi
     luas+=("$lua")
     mkdir "$work/$lua.left" "$work/$lua.begun"
-    for f in "${files[@]}"; do : >"$work/$lua.left/${f//\//%}"; done
+    for f in "${files[@]}"; do
+        if [ ${#luas[@]} -eq 1 ] || ! grep -q '^-- Once: ' "$f"; then : >"$work/$lua.left/${f//\//%}"; fi
+    done
     for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
 done
 # What each says is shown when all of its processes are done.

@@ -2,6 +2,7 @@
 --
 -- The page's first block of Lua sets the names that the lines use; the line of a row runs after it. What a row needs of the
 -- machine stands first among its remarks ("needs tracefs, root; ..."), and is asked of `requires`.
+-- Once: it checks a page, and what the lines call has specs of its own on each interpreter.
 local core = require "perf.core"
 local kit = require "testkit"
 local go_names = require "spec.support.go_names"

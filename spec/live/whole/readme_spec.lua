@@ -1,4 +1,5 @@
 -- README.md, CONTRIBUTING.md and doc/measuring.md: what they name is there. Their code is run by pages_spec.lua.
+-- Once: it reads pages, and looks for what they name.
 local util = require "spec.support.util"
 
 local readme, contributing = util.read_file "README.md", util.read_file "CONTRIBUTING.md"

@@ -1,4 +1,5 @@
 -- The story: two guides got other names, and the links to them in three places led nowhere.
+-- Once: it reads pages alone.
 local util = require "spec.support.util"
 
 -- The anchors of a page's headings, as GitHub makes them.
