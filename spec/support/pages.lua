@@ -189,7 +189,7 @@ local function shell(text, program)
     if program then util.write_file(dir .. "/block.lua", (program:gsub("%$PID%$", "tonumber(os.getenv 'PID')"))) end
     local other = ""
     if (text .. (program or "")):find("$PID$", 1, true) then
-      other = "while :; do sleep 0.1; done & PID=$!; export PID; trap 'kill $PID' EXIT\n"
+      other = "sleep 300 & PID=$!; export PID; trap 'kill $PID' EXIT\n"
     end
     util.write_file(dir .. "/run.sh", other .. text:gsub("%$PID%$", "$PID") .. "\n")
     output, status = util.shell(("cd %s; chmod +x bin/*; unset LUA; export LUA_PATH='%s' LUA_CPATH='%s' PATH=\"$PWD/bin:$PATH\"; "

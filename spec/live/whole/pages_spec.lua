@@ -91,3 +91,18 @@ describe("the pictures of README.md", function()
     end)
   end)
 end)
+
+describe("a block of a page", function()
+  local function block(kind, code, output)
+    return { kind = kind, code = code, setup = "", needs = {}, output = output and { code = output, needs = {} } }
+  end
+
+  it("fails if its program fails, or prints something else than the page shows", function()
+    pages.run(block("lua", "print(1 + 1)\n", "2\n"))
+    assert.matches("attempt to call", util.message_of(pages.run, block("lua", "nothing()\n")))
+    assert.matches("the page has:\nthree\nbut", util.message_of(pages.run, block("lua", "print 'two'\n", "three\n")))
+    assert.matches("exit", util.message_of(pages.run, block("sh", "echo exit; false\n")))
+    assert.matches("the page has:\nthree\nbut", util.message_of(pages.run, block("console", "$ echo two\nthree\n")))
+    assert.matches("the page has:\nnil\nbut", util.message_of(pages.run, block("console", "> =1 == 1\nnil\n")))
+  end)
+end)
