@@ -1,4 +1,4 @@
---- Backends in specs: the program backend_server.lua beside, what it wrote down, and how it is stopped.
+--- Starts the program backend_server.lua for specs, reads its log, and stops it.
 local kit = require "testkit"
 local util = require "spec.support.util"
 
@@ -18,7 +18,7 @@ local function wait_for(what, fn)
 end
 backend.wait_for = wait_for
 
---- Start one. options: port (any), statuses ("200"), log (a path that goes on).
+--- Start a backend. options: port (any free one), statuses ("200"), log (a path, to which it appends).
 function backend.start(options)
   options = options or {}
   local log = options.log or os.tmpname()
@@ -47,7 +47,7 @@ function Backend:stop()
   os.remove(self.log .. ".err")
 end
 
---- What came: array of {path=, headers=, body=}.
+--- The requests so far: array of {path=, headers=, body=}.
 function Backend:requests()
   local text, list, at = util.read_file(self.log), {}, 1
   while at <= #text do

@@ -1,10 +1,10 @@
---- A backend of traces for specs, run as a program: takes POSTs, answers what it is told, and writes down what came.
+--- A backend of traces for specs, run as a program: accepts POSTs, answers with given statuses, and logs the requests.
 --
 --     LUA spec/support/backend_server.lua PORT LOG [STATUS,STATUS,...] [SECONDS]
 --
--- PORT 0 is any; the first line it writes to LOG is the port. A request is a line "POST PATH", its headers, an empty line and the
--- body with its length before it. The statuses answer one request after another, the last one all later; "drop" closes the
--- connection without an answer, "200slow" answers half a second late, "200bare" with a length that is no number. It ends by
+-- PORT 0 is any free port; the first line of LOG is the port. A request is logged as a line "POST PATH", its headers, an empty
+-- line and the body with its length before it. Each request gets the next status, later ones the last; "drop" closes the
+-- connection without an answer, "200slow" answers after half a second, "200bare" with an invalid length. The program ends by
 -- itself after 60 seconds.
 local socket = require "socket"
 

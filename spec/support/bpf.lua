@@ -1,4 +1,4 @@
---- What the specs of BPF share: a program with every kind of map, compiled by clang.
+--- For the specs of BPF: a program with every kind of map, compiled by clang.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"
@@ -100,7 +100,7 @@ function M.compile(text)
   return path .. ".o"
 end
 
---- Run fn while this thread goes by that name.
+--- Run fn while this thread has that name.
 function M.with_comm(name, fn)
   local before = util.read_file("/proc/thread-self/comm"):gsub("\n", "")
   kit.set_comm(name)

@@ -1,10 +1,10 @@
---- A page in a real browser: Chromium without a display, driven by a script that is added to the page's end.
+--- Opens a page in a real browser, Chromium without a display, and runs a script that is appended to the page.
 --
 --     browser.run(path, "result.push(document.title)")     --> array of what was pushed, as strings
 --     browser.run(path, script, {width = 390, height = 700, dark = true, picture = "shot.png"})
 --
--- The script runs once the page's own has; it has `view(x, y)`, which makes a point of the page an event's coordinates;
--- `click(x, y)`, `hover(x, y)`, `key(name)`, `type(text)`.
+-- The script runs after the page's own scripts. It can call `view(x, y)`, which converts a point of the page to an event's
+-- coordinates, `click(x, y)`, `hover(x, y)`, `key(name)` and `type(text)`.
 local json_text = require "dkjson"
 local util = require "spec.support.util"
 
@@ -33,7 +33,7 @@ local function unescape(s)
   return (s:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
 end
 
---- What the script pushed into `result`. Raises when the page or the script fails.
+--- Returns the array `result` of the script. Raises if the page or the script fails.
 function browser.run(path, script, opts)
   opts = opts or {}
   local dir = os.tmpname()

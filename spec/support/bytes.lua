@@ -1,10 +1,10 @@
---- Records put together byte by byte, as the kernel or a machine of the other byte order writes them.
+--- Builds records byte by byte, in the byte order of this machine or in the other one.
 --
 --     local b = bytes.native
 --     b.record(9, 2, b.u64(0x1234), b.u32(7), b.u32(8))      type, misc, body
 --
--- `bytes.native` and `bytes.swapped` have the same functions. Numbers may be any that core.halves takes: beyond 2^53 give
--- "0x..." text.
+-- `bytes.native` and `bytes.swapped` have the same functions. Numbers may be of any type that core.halves accepts: beyond 2^53
+-- use "0x..." text.
 local core = require "perf.core"
 
 local little = core.pack { type = "software" }:byte(1) == 1
@@ -33,7 +33,7 @@ local function ordered(little_endian)
     return table.concat(t)
   end
 
-  --- Text with its zero, filled up to a multiple of 8.
+  --- Text with a final zero byte, padded to a multiple of 8.
   function b.text(s)
     s = s .. "\0"
     return s .. ("\0"):rep(-#s % 8)

@@ -1,4 +1,4 @@
---- Any 64-bit value that the module gives as the digits of an unsigned number.
+--- Converts a 64-bit value of the module to the digits of an unsigned number.
 local core = require "perf.core"
 
 return function(v)

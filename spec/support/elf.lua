@@ -1,12 +1,12 @@
---- ELF files made byte by byte: any machine's, without a compiler for it. Little-endian, 64 bits.
+--- Builds little-endian 64-bit ELF files byte by byte, for any machine, without a compiler for it.
 --
 --     elf.build{machine = "aarch64", base = 0x10000, build_id = "\1\2\3\4",
 --       symbols = {{name = "f", addr = 0x11000, size = 64}}, frames = {{addr = 0x11000, size = 64, cfa = 96, ra = -24}}}
 --
--- One segment has the whole file: what is at an offset has the address base + offset. The code (4096 zeros) is at offset 4096.
--- A symbol without `addr` is one that the file only uses. `frames` become .eh_frame: in each function the frame's address
--- (CFA) is the stack pointer plus `cfa`, and the return address is saved at CFA + `ra`. `versions` is {of_all = the number of
--- each symbol's version, definitions = the bytes of .gnu.version_d, count = how many it says that it has}.
+-- One segment maps the whole file: the byte at an offset has the address base + offset. The code (4096 zeros) is at offset 4096.
+-- A symbol without `addr` is undefined. `frames` are written to .eh_frame: in each function the frame's address (CFA) is the
+-- stack pointer plus `cfa`, and the return address is saved at CFA + `ra`. `versions` is {of_all = the number of each symbol's
+-- version, definitions = the bytes of .gnu.version_d, count = the number of definitions that the section claims}.
 local elf = {}
 
 local machines = { x86_64 = { number = 62, sp = 7, ra = 16 }, aarch64 = { number = 183, sp = 31, ra = 30 } }
@@ -16,7 +16,7 @@ local kinds = { notype = 0, object = 1, func = 2, ifunc = 10 }
 
 elf.TEXT = 4096
 
---- An integer of so many bytes.
+--- An integer of `size` bytes.
 function elf.int(v, size)
   local t = {}
   if v < 0 then v = v + 256 ^ size end
@@ -28,7 +28,7 @@ function elf.int(v, size)
 end
 local int = elf.int
 
--- Zeros behind s, so that its size and `more` are a multiple of n together.
+-- Append zeros to s, so that its size plus `more` is a multiple of n.
 local function padded(s, n, more)
   return s .. ("\0"):rep(-(#s + (more or 0)) % n)
 end
@@ -43,9 +43,9 @@ local function uleb(v)
   return out
 end
 
--- .eh_frame at an address: a CIE, then an FDE a function. Saved places count in units of -8.
+-- .eh_frame at an address: a CIE, then an FDE for each function. Offsets of saved registers are in units of -8.
 local function eh_frame(at, machine, frames)
-  local cie = int(0, 4) .. "\1zR\0\1\120" .. string.char(machine.ra) .. "\1\27" -- "zR": addresses relative to their place
+  local cie = int(0, 4) .. "\1zR\0\1\120" .. string.char(machine.ra) .. "\1\27"
     .. "\12" .. uleb(machine.sp) .. "\0" -- DW_CFA_def_cfa
   cie = padded(cie, 8, 4)
   local out = int(#cie, 4) .. cie
@@ -57,7 +57,7 @@ local function eh_frame(at, machine, frames)
   return out .. int(0, 4)
 end
 
--- A symbol table, local symbols first as the format wants it; adds to the strings.
+-- A symbol table, local symbols first as the format requires. Adds their names to the strings.
 local function symbol_table(symbols, strings)
   local out, locals, place = ("\0"):rep(24), 1, {}
   for _, first in ipairs { true, false } do

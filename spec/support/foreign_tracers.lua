@@ -1,7 +1,7 @@
---- Doubles of three tracers' interfaces, for perf.observe: no package registry that these specs can reach has the libraries.
--- Each does what the library's public interface says and keeps its data in the same fields: opentelemetry-lua's
--- tracer:start(context, name, config, start_time) and spans with set_attributes, opentracing-lua's tracer:start_span(name,
--- options) and spans with set_tag, Kong's tracing.start_span(name, options), whose no-op span takes no fields.
+--- Test doubles of three tracers, for perf.observe, since the libraries are not installed here. Each implements the library's
+-- public interface and keeps its data in the same fields: opentelemetry-lua's tracer:start(context, name, config, start_time) and
+-- spans with set_attributes, opentracing-lua's tracer:start_span(name, options) and spans with set_tag, Kong's
+-- tracing.start_span(name, options), whose no-op span accepts no fields.
 local foreign = {}
 
 -- opentelemetry-lua: attributes are a list of {key =, value = {int_value =}}.
@@ -37,7 +37,7 @@ end
 
 function foreign.string(key, value) return { key = key, value = { string_value = value } } end
 
--- opentracing-lua, as Kong filled it in.
+-- opentracing-lua, with Kong's implementation.
 function foreign.opentracing()
   local finished = {}
   local span_class, tracer_class = {}, {}

@@ -1,12 +1,12 @@
---- What the specs of forks share.
+--- For the specs of forks.
 local kit = require "testkit"
 
 local forks = {}
 
---- What refuses the use of an inherited object, after the name of its class.
+--- The message that refuses the use of an inherited object, after the name of its class.
 forks.REFUSED = " belongs to the parent process: it was opened before a fork; open another one here"
 
--- Ends a child: it has no reason to say anything but what went wrong.
+-- Ends a child; it prints only its error, if any.
 local function leave(ok, err)
   if not ok then
     io.stderr:write("in the child: ", tostring(err), "\n")
@@ -15,14 +15,14 @@ local function leave(ok, err)
   kit.exit(ok and 0 or 1)
 end
 
---- Runs fn in a child that ends as soon as fn does. Returns its status, 0 when fn raised nothing. raw: see kit.split.
+--- Runs fn in a child, which ends when fn returns. Returns its status: 0 if fn raised no error. raw: see kit.split.
 function forks.split(fn, raw)
   local pid = kit.split(raw)
   if pid == 0 then leave(pcall(fn)) end
   return kit.reap(pid)
 end
 
---- Where a child goes on beside its parent (pid, of kit.split, is 0 there): it calls check(...) and ends.
+--- After kit.split: in the child, where pid is 0, calls check(...) and ends the child; in the parent does nothing.
 function forks.in_child_only(pid, check, ...)
   if pid == 0 then leave(pcall(check, ...)) end
 end

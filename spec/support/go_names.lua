@@ -1,5 +1,5 @@
---- What the five Go packages of doc/coming-from-go.md export: types, functions, methods (TYPE.METHOD), constants, variables,
--- and the fields of the structs that configure or count. Facts, in the order of their names.
+--- The exported names of the five Go packages in doc/coming-from-go.md, sorted: types, functions, methods (TYPE.METHOD),
+-- constants, variables, and the fields of the structs that configure or count.
 return {
   ["elastic/go-perf"] = [[
     Access AlignmentFaults AllCacheOpResults AllCacheOps AllCaches AllHardwareCounters AllSoftwareCounters AllThreads

@@ -1,4 +1,4 @@
---- What the specs of event names share: the machines made of files, and comparing attrs byte for byte.
+--- For the specs of event names: simulated machines made of files, and comparison of attrs byte for byte.
 local assert = require "luassert"
 local core = require "perf.core"
 local names = require "perf.names"
@@ -8,7 +8,7 @@ local trees = require "spec.support.trees"
 
 local golden = {}
 
---- The machines: server, hybrid, arm, little, bare; deaf is bare without tracefs, nowhere has nothing at all.
+--- The machines: server, hybrid, arm, little, bare; deaf is bare without tracefs, nowhere has no files at all.
 function golden.machines()
   local roots = {trees.server(), trees.hybrid(), trees.arm(), trees.big_little(), trees.bare(), trees.tracefs()}
   local points, none = tracefs.new{roots[6]}, tracefs.new{roots[6] .. "/nowhere"}
@@ -33,7 +33,7 @@ function golden.plus(attr, more)
   return out
 end
 
--- Fields as text, sorted: what a failed comparison shows.
+-- The fields as sorted text, for the message of a failed comparison.
 local function show(attr)
   local out = {}
   for key, value in pairs(attr) do
@@ -53,8 +53,8 @@ function golden.same(expected, attr, text)
   assert.is_true(core.pack(expected) == core.pack(attr), text)
 end
 
---- Each of {{name, attr[, attr ...], label=, unit= ...}, ...} resolves to these attrs, byte for byte as the kernel gets
--- them, and to this label (the name when nil) and unit ...
+--- Checks that each of {{name, attr[, attr ...], label=, unit= ...}, ...} resolves to these attrs, byte for byte, and to this
+-- label (by default the name), unit ...
 function golden.check(machine, cases)
   for _, case in ipairs(cases) do
     local text = case[1]
@@ -69,7 +69,7 @@ function golden.check(machine, cases)
   end
 end
 
---- It raises at a line that is not the library's, with all of these in the message.
+--- Checks that it raises at a line outside of the library, with all of these texts in the message.
 function golden.fails(machine, spec, ...)
   local ok, message, code = pcall(machine.resolve, machine, spec)
   assert.is_false(ok, tostring(spec) .. ": " .. tostring(message) .. tostring(code))
@@ -77,7 +77,7 @@ function golden.fails(machine, spec, ...)
   for _, part in ipairs{...} do assert.matches(part, message, 1, true) end
 end
 
---- It returns nil, a message with this part, and this code.
+--- Checks that it returns nil, a message that contains `part`, and this code.
 function golden.refused(machine, spec, code, part)
   local found, message, got = machine:resolve(spec)
   assert.is_nil(found, tostring(spec))

@@ -4,14 +4,13 @@
 --
 --     requires{pmu = true, paranoid = 1, lua = "5.4", cmd = {"clang", "llc"}}
 --
--- as the first statement of an `it` (or of a before_each, for all of a block): where a need is not
--- met the spec ends there as pending, "needs: a PMU, perf_event_paranoid <= 1". The needs are the
--- table `probes` in spec/support/needs.lua. It raises, so nothing after it runs, and no `if`
--- around it can be forgotten; it must not stand inside pcall.
+-- as the first statement of an `it` (or of a before_each, for all of a block). If a need is not met,
+-- the spec ends there as pending, "needs: a PMU, perf_event_paranoid <= 1". The needs are the
+-- table `probes` in spec/support/needs.lua. It raises, so that nothing after it runs, and no `if`
+-- can be forgotten; do not call it inside pcall.
 --
 -- After each spec the same descriptors and event mappings must be open as before it: see leaks.lua.
--- Exact triggers are in `require "testkit"` (spec/support/testkit*.c); `require "spec.support.util"`
--- has what specs share beyond that.
+-- `require "testkit"` (spec/support/testkit*.c) has exact triggers, `require "spec.support.util"` other functions for specs.
 --
 -- PERF_GCSTRESS=1 runs each spec with the collector under pressure: see stress.lua;
 -- PERF_SAN=1 says that this is a build with sanitizers; PERF_MUST: see needs.lua.
@@ -21,21 +20,20 @@ local needs = require "spec.support.needs"
 local leaks = require "spec.support.leaks"
 local stress = require "spec.support.stress"
 
--- Sanitizers are for this process: what it starts may leak as it likes.
+-- Sanitizers are only for this process: programs that it starts may leak.
 if os.getenv("PERF_SAN") then
   kit.setenv("ASAN_OPTIONS", (os.getenv("ASAN_OPTIONS") or "") .. ":detect_leaks=0")
 end
 
--- Descriptors are counted: what is open is what a spec opened. event/prewarm_spec.lua asks a process of its own.
+-- Descriptors are counted, so only specs may open them. event/prewarm_spec.lua uses a process of its own.
 kit.setenv("PERF_KEEP", "0")
 
--- busted forgets after each file what the file required. The module stays loaded once, as in a
--- program: C types that LuaJIT's FFI was told of cannot be told again. Where it does not load, the
--- specs say so.
+-- After each file, busted unloads the modules that the file required. This module stays loaded, as in
+-- a program, because LuaJIT's FFI cannot define a C type twice. If it does not load, the specs fail.
 pcall(require, "perf")
-pcall(require, "perf.profile.zone") -- which has the zones' names
+pcall(require, "perf.profile.zone") -- it has the zones' names
 
--- Raises what busted knows as pending, also where its own `pending` is another function (before_each).
+-- Raises busted's pending error, also in before_each, where `pending` is another function.
 local raise_pending = require "busted.core"().pending
 
 function _G.requires(list)
@@ -44,9 +42,9 @@ function _G.requires(list)
   if #missing > 0 then raise_pending("needs: " .. table.concat(missing, ", ")) end
 end
 
--- LuaJIT gives free pages back and takes fresh ones, which would be faults in a spec that counts. So before each file its heap
--- is grown unless it has room, and one table in 500 kept, that all of it stays; and machine code gets one area that lasts. What
--- malloc has, testkit has grown.
+-- LuaJIT unmaps free pages and maps new ones, which would be faults in a spec that counts. So before each file its heap is grown
+-- if it has no room, and one table in 500 is kept, so that no page is unmapped; and machine code gets one area that is large
+-- enough. testkit grows malloc's heap.
 local jit = rawget(_G, "jit")
 if jit then require("jit.opt").start("sizemcode=1024", "maxmcode=8192") end
 local function grow_heap()
@@ -65,17 +63,17 @@ busted.subscribe({"test", "start"}, function(element, parent)
   end
 end)
 
--- Several processes share the files of a run: one file of each spec's name is in $SUITE_LEFT until somebody moves it away, and
--- that one runs the spec.
+-- Several processes share the spec files of a run: for each, a file of its name is in $SUITE_LEFT, and the process that manages
+-- to move it away runs the spec.
 local left, begun = os.getenv "SUITE_LEFT", os.getenv "SUITE_BEGUN"
-kit.setenv "SUITE_LEFT" -- that of a busted which a spec starts is another run
+kit.setenv "SUITE_LEFT" -- a busted that a spec starts is another run
 local function taken(file)
   local token = "/" .. file.name:gsub("/", "%%")
   return left and not os.rename(left .. token, begun .. token)
 end
 
--- A collection in the middle of a count would give pages back (a system call) and take others. One
--- before it leaves none to do for a while.
+-- A collection during a count would unmap pages (a system call) and map others. A collection before it
+-- delays the next one.
 local live
 busted.subscribe({"file", "start"}, function(file)
   if taken(file) then
@@ -89,7 +87,7 @@ end)
 busted.before_each(function()
   name = nil
   if live then collectgarbage() end
-  kit.settle(true) -- what was loaded since, and what a fork made copy-on-write
+  kit.settle(true) -- pages that were mapped since, or that a fork made copy-on-write
   leaks.start()
   stress.start()
 end)

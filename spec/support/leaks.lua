@@ -1,8 +1,8 @@
---- After each spec: the same descriptors and the same mappings of events as before it.
+--- Checks after each spec that the same descriptors and mappings of events exist as before it.
 --
--- What changed gets a full collection first, so that objects which were only forgotten are closed
--- by their __gc. A module that keeps events open between calls on purpose gives them up through a
--- function `_release` in its table, which is called before looking: perf.* modules only.
+-- If there is a difference, it first runs a full collection, so that unreferenced objects are closed
+-- by their __gc. A perf.* module that keeps events open on purpose has a function `_release` in its
+-- table, which is called before the comparison.
 local kit = require "testkit"
 
 local leaks = {}
@@ -55,12 +55,12 @@ function leaks.start()
   before = look()
 end
 
---- nil, or what the spec left open or closed of others as one line.
+--- nil; or one line that lists the descriptors and mappings that the spec left open, or that it closed.
 function leaks.finish()
   if not before or #differences() == 0 then return nil end
   release()
   collectgarbage()
-  collectgarbage() -- objects with finalizers are freed by the second
+  collectgarbage() -- the second collection frees objects with finalizers
   local list = differences()
   before = nil
   if #list > 0 then return table.concat(list, ", ") end

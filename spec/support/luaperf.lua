@@ -1,9 +1,9 @@
---- The tree's luaperf, under the interpreter that runs this.
+--- Runs the tree's luaperf under the interpreter that runs this.
 local util = require "spec.support.util"
 
 local here = util.shell("pwd"):gsub("%s+$", "")
 
--- The module's places from anywhere: those of a run of specs are relative.
+-- The module's search path with absolute directories, since that of a run of specs is relative.
 local function absolute(name)
   return ("%s='%s'"):format(name, ((";" .. (os.getenv(name) or "")):gsub(";%./", ";" .. here .. "/"):sub(2)))
 end
@@ -15,13 +15,12 @@ local function run(lua_path, lua_cpath, root, dir, command)
     :format(lua_path, lua_cpath, util.lua(), root, dir, command))
 end
 
---- A shell command in a directory; luaperf is the tree's.
+--- Runs a shell command in a directory, with the tree's luaperf in PATH.
 function M.shell(dir, command)
   return run(absolute "LUA_PATH", absolute "LUA_CPATH", here, dir, command)
 end
 
---- The same for a user who may not read this tree, which can stand below a directory that is closed to others: luaperf and the
--- module are a copy in the directory.
+--- The same for another user, who may not be able to read this tree: luaperf and the module are copied into the directory.
 function M.copied(dir)
   local modules = os.getenv "LUA_CPATH":match "^[^?]*"
   assert(os.execute(("cp -r %s/lua %s/bin %s/. %s"):format(here, here, modules, dir)))

@@ -1,4 +1,4 @@
---- A machine that is not here, for what perf.host reads and perf.probe asks: a tree of /proc and /sys, and a kernel's answers.
+--- Simulates a machine for perf.kernel.host and perf.event.probe: a tree of /proc and /sys, and a kernel's answers.
 --
 --     local here = machine.new{paranoid = 3, uid = 1000}
 --     here:answer(function(attr, pid, cpu, leader) return "EACCES" end)   -- nil: it opens
@@ -14,7 +14,7 @@ Machine.__index = Machine
 
 local real_open = probe.open
 
--- The words that core.open would use.
+-- The messages of core.open.
 local words = { EACCES = "Permission denied", EPERM = "Operation not permitted", EINVAL = "Invalid argument",
   ENOENT = "No such file or directory", ENOSYS = "Function not implemented", EOPNOTSUPP = "Operation not supported" }
 
@@ -23,7 +23,7 @@ function machine.message(code)
   return "perf_event_open: " .. (words[code] or "Error")
 end
 
---- facts: paranoid, uid, cap (CapEff in hex), seccomp, cpus, and `files` {path = text} over all.
+--- facts: paranoid, uid, cap (CapEff in hex), seccomp, cpus, and `files` {path = text}, which override the others.
 function machine.new(facts)
   facts = facts or {}
   local files = {
@@ -54,7 +54,7 @@ function machine.new(facts)
   return setmetatable({ root = host.root, opened = 0 }, Machine)
 end
 
---- Let a function answer for perf_event_open: nil and it opens, else the errno's symbol.
+--- Let a function replace perf_event_open: it returns nil to succeed, or the errno's symbol.
 function Machine:answer(kernel)
   probe.open = function(attr, pid, cpu, leader)
     local code = kernel(attr, pid, cpu, leader)
@@ -65,13 +65,13 @@ function Machine:answer(kernel)
   end
 end
 
---- The tree goes away and the real machine is asked again.
+--- Remove the tree, and use the real machine again.
 function Machine:close()
   trees.remove(self.root)
   host.root, probe.open = "", real_open
 end
 
---- What explain says of an event that the machine refuses: the cause, without the "(...)" around it; nil when it has none.
+--- The cause that explain finds for an event that the machine refuses, without the "(...)" around it; nil if it finds none.
 function machine.why(what, attr, code, ctx)
   local none, message, same = require "perf.event.refusal"(what, attr, machine.message(code), code, ctx)
   local head = what .. ": " .. machine.message(code)
@@ -79,7 +79,7 @@ function machine.why(what, attr, code, ctx)
   return message:sub(#head + 1):match "^ %((.*)%)$"
 end
 
---- An attr with some fields more.
+--- An attr with some more fields.
 function machine.with(base, more)
   local attr = {}
   for k, v in pairs(base) do attr[k] = v end

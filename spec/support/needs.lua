@@ -1,8 +1,8 @@
---- What a spec can need of a machine, and how to find out whether it is there.
+--- The needs that a spec can have, and a probe for each.
 --
--- Each need is asked of the kernel (sysfs, proc, a probing system call), never of the module under
--- test. A probe gets the value given to `requires` and returns nil where the need is met, or its
--- name as the summary counts it. Answers are kept: a machine does not change during a run.
+-- Each probe asks the kernel (sysfs, proc, a system call), never the module under test. A probe gets
+-- the value given to `requires`. It returns nil if the need is met, or else its name for the
+-- summary. Answers are kept: a machine does not change during a run.
 local kit = require "testkit"
 
 local needs = {}
@@ -10,7 +10,7 @@ local needs = {}
 local function readable(path)
   local f = io.open(path, "r")
   if not f then return nil end
-  local text = f:read(4096) -- nil for a directory: it opens, and does not read
+  local text = f:read(4096) -- nil for a directory, which can be opened but not read
   f:close()
   return text
 end
@@ -27,14 +27,14 @@ function needs.is_root()
   return kit.geteuid() == 0
 end
 
---- Where tracefs is and can be read, or nil.
+--- The path of tracefs if it can be read, or nil.
 function needs.tracefs_dir()
   for _, dir in ipairs{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} do
     if readable(dir .. "/events/header_page") then return dir end
   end
 end
 
---- Where a cgroup of this user can be made whose events the kernel counts, or nil.
+--- The directory in which this user can make a cgroup whose events the kernel counts, or nil.
 function needs.cgroup_dir()
   local v2
   for line in io.lines("/proc/self/mounts") do
@@ -45,7 +45,7 @@ function needs.cgroup_dir()
   return v2
 end
 
---- The name's path in $PERF_CORPUS, or nil.
+--- The path of a file in $PERF_CORPUS, or nil.
 function needs.corpus_path(name)
   local dir = os.getenv("PERF_CORPUS")
   local path = dir and dir .. "/" .. name
@@ -59,7 +59,7 @@ local function command_exists(name)
   return false
 end
 
--- Whether a module is installed; one that is and does not load is an error of its own.
+-- Whether a module is installed. Raises if it is installed but does not load.
 local function module_exists(name)
   local ok, err = pcall(require, name)
   if ok then return true end
@@ -71,14 +71,14 @@ local function each(value)
   return type(value) == "table" and value or {value}
 end
 
--- The probe of a need that is only asked for with `true`.
+-- The probe of a need whose value is always `true`.
 local function flag(name, probe)
   return function()
     if not probe() then return name end
   end
 end
 
--- The probe of a need that names things (one or a list), the first missing of which is reported.
+-- The probe of a need with names (one or a list); reports the first missing one.
 local function named(prefix, probe)
   return function(value)
     for _, v in ipairs(each(value)) do
@@ -89,7 +89,7 @@ end
 
 local probes = {}
 
--- A PMU of the CPU's own: counters of cycles and instructions.
+-- The CPU's own PMU: counters for cycles and instructions.
 probes.pmu = flag("a PMU", function()
   for _, name in ipairs{"cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"} do
     if exists(devices .. name .. "/type") then return true end
@@ -97,7 +97,7 @@ probes.pmu = flag("a PMU", function()
   return kit.can_open{type = 0, config = 0}
 end)
 
--- What a page shows of a machine without counters.
+-- For pages that show a machine without counters.
 probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
 
 probes.perf_open = flag("perf_event_open", function() return kit.can_open{type = 1, config = 1} end)
@@ -112,7 +112,7 @@ probes.tracepoint = named("tracepoint ", function(name)
   return dir and readable(dir .. "/events/" .. name:gsub(":", "/") .. "/id")
 end)
 
--- kernel.perf_event_paranoid at this level or lower (or a user whom it does not bind).
+-- kernel.perf_event_paranoid at this level or lower, or a user to whom it does not apply.
 probes.paranoid = function(level)
   local now = tonumber(readable("/proc/sys/kernel/perf_event_paranoid") or "")
   if not needs.is_root() and (now or 4) > level then
@@ -139,7 +139,7 @@ probes.cgroup = flag("a cgroup of its own", function()
   return needs.is_root() and needs.cgroup_dir()
 end)
 
--- Cgroups that are made now: on some machines the kernel's perf_event controller stands by the root alone.
+-- New cgroups: on some machines the kernel's perf_event controller is only available in the root.
 probes.new_cgroup = flag("a new cgroup whose events are counted", function()
   local top = needs.is_root() and needs.cgroup_dir()
   if not top then return nil end
@@ -161,14 +161,14 @@ probes.jit = flag("LuaJIT with its compiler on", function()
   return jit and jit.status()
 end)
 
--- The profiler does not find a C function on a LuaJIT with 32-bit references, as Debian 11's is.
+-- The profiler cannot name a C function on a LuaJIT with 32-bit references, such as Debian 11's.
 probes.gc64 = flag("LuaJIT with 64-bit references (GC64)", function()
   return rawget(_G, "jit") == nil or require "ffi".abi "gc64"
 end)
 
 probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
 
--- "luajit", or a language version: that one or a newer (LuaJIT speaks 5.1).
+-- "luajit", or a language version: that one or a newer one (LuaJIT is 5.1).
 probes.lua = function(version)
   if version == "luajit" then
     return not rawget(_G, "jit") and "LuaJIT" or nil
@@ -179,12 +179,12 @@ end
 
 probes.cmd = named("the command ", command_exists)
 
--- Asked in a child: an event loop's module opens descriptors when it is loaded, and closes them when it is collected.
+-- Probed in a child: an event loop's module opens descriptors when it is loaded, and closes them when it is collected.
 probes.module = named("the module ", function(name)
   return package.loaded[name] ~= nil or kit.fork(function() assert(module_exists(name)) end) == 0
 end)
 
--- A part of this module that is built only where its library is: "bpf" is perf.ext.bpf.
+-- An extension, which is only built if its library is installed: "bpf" is perf.ext.bpf.
 probes.ext = named("perf.ext.", function(name) return module_exists("perf.ext." .. name) end)
 
 probes.file = named("the file ", exists)
@@ -208,16 +208,16 @@ probes.ncpu = function(n)
   if #kit.cpus() < n then return n .. " CPUs" end
 end
 
--- What the sanitizers' own allocator, descriptors or slowness would spoil.
+-- For specs that the sanitizers' allocator, descriptors or slowness would disturb.
 probes.nosan = flag("a build without sanitizers", function() return not os.getenv("PERF_SAN") end)
 
--- What a collector at full pressure would spoil (exact counts of the interpreter's own work).
+-- For specs that a collector at full pressure would disturb (exact counts of the interpreter's own work).
 probes.nostress = flag("a collector left alone", function() return not os.getenv("PERF_GCSTRESS") end)
 
--- An interpreter that the kernel has started, and not a loader named on the command line: see tools/i386.sh.
+-- An interpreter that was started by the kernel, not through a loader on the command line: see tools/i386.sh.
 probes.own_program = flag("an interpreter of its own", function() return not os.getenv("PERF_LOADER") end)
 
--- What tools/vm/test.sh says of the emulated machine that it started: "arm64", "icount", "smp", "amd64".
+-- The properties of an emulated machine, by tools/vm/test.sh: "arm64", "icount", "smp", "amd64".
 probes.vm = named("an emulated machine: ", function(word)
   return ((" " .. (os.getenv("PERF_VM") or "") .. " "):find(" " .. word .. " ", 1, true))
 end)
@@ -225,8 +225,8 @@ end)
 -- A server that tools/backends.sh started: "zipkin", "jaeger", "collector", "prometheus".
 probes.backend = named("the server ", function(name) return os.getenv("PERF_BACKEND_" .. name:upper()) end)
 
--- Needs that this machine is said to meet ($PERF_MUST, names with commas): there a spec that
--- lacks one fails and is not skipped.
+-- Needs that this machine must meet ($PERF_MUST, names separated by commas): a spec that lacks one
+-- fails instead of being skipped.
 local must = {}
 for key in (os.getenv("PERF_MUST") or ""):gmatch("[%w_]+") do
   if not probes[key] then error("PERF_MUST: no such need: " .. key) end
@@ -241,8 +241,8 @@ local function ask(key, value)
   return kept[id] or nil
 end
 
---- The needs of a list that are not met: an array of names, sorted, and whether one of them must be.
--- Raises for a need that nobody knows.
+--- The needs of a list that are not met: a sorted array of names, and whether one of them must be met.
+-- Raises for an unknown need.
 function needs.unmet(list)
   local missing, failed = {}, nil
   for key, value in pairs(list) do

@@ -1,10 +1,10 @@
---- An nginx made up for resty.perf: one worker that serves one request, with everything it asks of the host and nothing more.
+--- A simulated nginx for resty.perf: one worker that serves one request, with just the functions that resty.perf uses.
 --
 --     local host = nginx.new()
 --     local resty = host:load()            -- resty.perf, loaded anew with this host
 --     host:run(resty.start, {events = "page-faults"})
 --
--- The global ngx is there only while host:run lasts: other modules look for it to know where they are.
+-- The global ngx exists only during host:run, since other modules use it to detect nginx.
 local Host = {}
 Host.__index = Host
 
@@ -52,7 +52,7 @@ function nginx.new()
   return self
 end
 
---- The time of the timer has come: what ngx.sleep waits for here.
+--- Fire the timer, for which ngx.sleep waits here.
 function Host:fire()
   local fn = self.timer
   self.timer = nil
@@ -65,13 +65,13 @@ local function finished(ok, ...)
   return ...
 end
 
---- Calls a function as nginx would.
+--- Calls a function like nginx.
 function Host:run(fn, ...)
   rawset(_G, "ngx", self.ngx)
   return finished(pcall(fn, ...))
 end
 
---- resty.perf, whose state is its worker's, loaded for this host.
+--- Loads resty.perf anew for this host, since its state belongs to a worker.
 function Host:load()
   local address = require "ffi".cast("void *", 4096)
   for name in pairs(package.loaded) do
@@ -81,7 +81,7 @@ function Host:load()
   local base = package.loaded["resty.core.base"]
   package.loaded["resty.core.base"] = { get_request = function() return address end }
   self.perf = self:run(require, "resty.perf")
-  -- Those that come when they are first asked for.
+  -- The modules that are loaded at their first use.
   for _, part in ipairs { "flamegraph", "pages" } do self:run(require, "resty.perf." .. part) end
   package.loaded["resty.core.base"] = base
   return self.perf

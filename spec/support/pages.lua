@@ -1,4 +1,4 @@
---- The code in the pages (README.md, CONTRIBUTING.md, doc/*.md), and how it is run.
+--- Runs the code in the pages (README.md, CONTRIBUTING.md, doc/*.md).
 --
 -- Each block of code is fenced, and its language says what it is:
 --
@@ -34,7 +34,7 @@ end
 
 local function fresh() return { needs = {} } end
 
--- Reads a comment's text into what the next block needs.
+-- Parses a comment that describes the next block.
 local function remark(next_block, text, page)
   local key, value = text:match "^%s*(%a+):?%s*(.-)%s*$"
   if key == "setup" then
@@ -102,7 +102,7 @@ function M.paths()
   return paths
 end
 
--- A line without what a count has beside it only where it is not 0: rates, and how far runs differ.
+-- A line without the parts that only counts other than 0 have: rates, and the deviation of runs.
 local function plain(line) return (line:gsub("%s+# [%d.,]+ .*$", ""):gsub("%s+%( %+%- .*$", "")) end
 
 -- A pattern for a line of output: a number stands for any number, a unit for others of its kind, "..." for anything.
@@ -171,7 +171,7 @@ local function absolute(name)
   return (";" .. (os.getenv(name) or "")):gsub(";%./", ";" .. root .. "/"):sub(2)
 end
 
--- Programs that a directory has under names of its own, each one line of shell.
+-- The commands that are replaced by one line of shell each.
 local function programs()
   local lua = util.shell("command -v " .. util.lua()):gsub("%s+$", "")
   local list = { make = ":", luaperf = ('LUA=${LUA:-%s} exec timeout -s KILL 120 %s/bin/luaperf "$@"'):format(lua, root) }
@@ -179,7 +179,7 @@ local function programs()
   return list
 end
 
--- Runs text, a shell script, in a directory made for it: its output and status.
+-- Runs a shell script in a new directory: its output and status.
 local function shell(text, program)
   local output, status
   util.with_directory(function(dir)
@@ -201,7 +201,7 @@ end
 
 local PRELUDE = 'perf = require "perf"\n'
 
--- What is typed at Lua's prompt, as a program.
+-- Converts a line typed at Lua's prompt to a program.
 local function typed(line)
   local expression = line:match "^=(.*)$"
   if expression then return "print((function(...) return ... end)(" .. expression:gsub("%s+%-%-.*$", "") .. "))" end
@@ -251,12 +251,12 @@ end
 --- Runs a block and compares its output with the page's; raises where they differ.
 function M.run(block) run[block.kind](block) end
 
---- Whether a block is one that is run.
+--- Whether a block is run.
 function M.runs(block) return run[block.kind] ~= nil and not block.text end
 
 local NEEDS = { root = { root = true }, perf_event_paranoid = { paranoid = 1 } }
 
---- The rows of a page's tables whose second cell is code: blocks of one line. What a row needs stands first in its last cell.
+--- The rows of a page's tables whose second cell is code, as blocks of one line. The last cell of a row begins with its needs.
 function M.rows(path)
   local rows, page = {}, util.read_file(path)
   local setup = page:match "<!%-%- setup(.-)%-%->" or ""

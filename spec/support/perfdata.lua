@@ -1,5 +1,5 @@
---- Makes perf.data files byte by byte, in either byte order, for specs that read them: written from the format's description and
--- with nothing of the module's own code.
+--- Builds perf.data files byte by byte, in either byte order, for specs that read them. It follows the format's description, and
+-- uses no code of the module.
 --
 --     local m = perfdata.maker(">")      -- ">" big endian, "<" little endian
 --     local bytes = m.file{attrs = {{attr = m.attr{...}, ids = {1, 2}}}, data = m.record(3, 0, ...), features = {[3] = ...}}

@@ -1,4 +1,4 @@
---- An exporter whose requests stay in the program: what would be posted is looked at, and answered, by a function.
+--- An exporter whose requests are passed to a function, which answers them, instead of being sent.
 local perf = require "perf"
 
 --- @string kind "otlp" or "zipkin"

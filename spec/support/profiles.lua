@@ -1,4 +1,4 @@
---- Profiles made by hand, for the specs of what is done with profiles.
+--- Makes profiles for the specs of reports.
 local assert = require "luassert"
 local Profile = require "perf.profile.profile"
 local util = require "spec.support.util"
@@ -9,7 +9,7 @@ local MAIN = "app.lua:40 main chunk"
 
 local kinds = { K = "kernel", N = "native", B = "builtin", C = "c", J = "jit", S = "state" }
 
--- "app.lua:12 parse" is a Lua line; "K:do_page_fault" and its like are of the kind that the letter names.
+-- "app.lua:12 parse" is a Lua line; in "K:do_page_fault" the letter is the kind of frame.
 local function frame_of(text)
   local letter, rest = text:match "^(%u):(.+)$"
   if letter and kinds[letter] then
@@ -43,7 +43,7 @@ function profiles.new(t)
   return Profile.new(fields, list)
 end
 
---- A small program: parse and render, with a builtin, the kernel, the collector and what is outside Lua.
+--- The profile of a small program: parse and render, with a builtin, the kernel, the collector and code outside Lua.
 function profiles.program()
   return profiles.new {
     { weight = 50e6, count = 50, "app.lua:12 parse", "app.lua:31 main", MAIN },
@@ -55,7 +55,7 @@ function profiles.program()
   }
 end
 
---- Names that no format likes.
+--- Names that need escaping in the formats.
 profiles.names = { 'quo"te', "<script>alert(1)</script>", "]]><!--", "sem;i", "new\nline", "back\\slash",
   "\\x3b \\n", "tab\there", "gr\195\188\195\159e \226\130\172 \240\159\148\165", "bad\255\128utf", "cr\rlf", "nul\0byte", "",
   " spaces ", "ends 12", "'&amp;%d%s" }

@@ -1,7 +1,7 @@
---- What the specs of the profiler ask a Profile.
+--- Functions on Profiles for the specs of the profiler.
 local profiling = {}
 
---- The line after the one that calls it.
+--- The number of the line after the call.
 function profiling.next_line() return debug.getinfo(2, "l").currentline + 1 end
 
 -- The innermost Lua frame of a stack.
@@ -22,7 +22,7 @@ function profiling.on_line(prof, line, func)
   return sum
 end
 
---- The weight under a frame of that name, wherever it stands in the stack.
+--- The weight of all stacks that contain a frame of that name.
 function profiling.under(prof, name)
   local sum = 0
   for _, s in ipairs(prof:samples()) do
@@ -36,7 +36,7 @@ function profiling.under(prof, name)
   return sum
 end
 
---- All weights together, which is the total.
+--- The sum of all weights, which is the total.
 function profiling.sum(prof)
   local sum = 0
   for _, s in ipairs(prof:samples()) do sum = sum + s.weight end
@@ -55,13 +55,13 @@ function profiling.text(prof)
   return table.concat(lines, "\n")
 end
 
---- All of the event was counted, at least `n`, and at least 99.9 % of it lies on the line.
+--- Checks that the total is at least `n`, and that at least 99.9 % of it is on the line.
 function profiling.check(assert, prof, n, line, func)
   local text = profiling.text(prof)
   assert.equal(prof.total, profiling.sum(prof), text)
   assert.equal(0, prof.lost, text)
   assert.is_true(prof.total >= n, text)
-  assert.is_true(prof.total <= n + 100, text) -- the compiler and a heap that grows take pages of their own
+  assert.is_true(prof.total <= n + 100, text) -- the compiler and a growing heap use some pages too
   assert.is_true(profiling.on_line(prof, line, func) >= n * 0.999, ("line %d:\n%s"):format(line, text))
 end
 

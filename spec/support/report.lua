@@ -1,9 +1,9 @@
---- The output handler of this tree's busted runs: says what failed, and writes what happened into
--- $PERF_RESULT, a line each, so that a run that dies still counts:
+--- The output handler of this tree's busted runs: prints failures, and writes each event of the run as a
+-- line into $PERF_RESULT, so that a run that crashes is still counted:
 --
 --     start NAME | pass | fail | skip NEED; NEED | why FILE:LINE<tab>NAME<tab>MESSAGE | slow SECONDS NAME | done
 --
--- A spec's line is written when its last after_each is over, since that may yet fail it; "why" comes before its "fail".
+-- A spec's line is written after its last after_each, which may still fail it; "why" comes before its "fail".
 return function()
   local busted = require "busted"
   local handler = {}
@@ -43,7 +43,7 @@ return function()
     io.stdout:flush()
   end
 
-  -- What a list of failures says of one, on a line: the line of the spec, or the one in the spec's file that the message names.
+  -- One line for the list of failures, with the position in the spec's file that the message names, or else that of the spec.
   local function why_of(element, message)
     local file, line = element.trace and element.trace.short_src, element.trace and element.trace.currentline
     local names, parent = {}, element
@@ -100,7 +100,7 @@ return function()
   end
 
   function handler.bad(element, _, message, trace)
-    if element.descriptor == "it" then -- its end counts it
+    if element.descriptor == "it" then -- counted at its end
       say("failure", element, message, trace)
       if current then current.why = current.why or why_of(element, message) end
     else
@@ -119,7 +119,7 @@ return function()
   function handler.suite_end()
     flush()
     write("done")
-    -- LeakSanitizer looks at each thread when the process ends, and crashes if one ends at that moment.
+    -- LeakSanitizer inspects all threads when the process ends, and crashes if one ends at that moment.
     if os.getenv "PERF_SAN" then
       local util = require "spec.support.util"
       util.eventually(function() return util.shell("ls /proc/" .. require("testkit").getpid() .. "/task"):match "^%d+%s*$" end)

@@ -1,4 +1,4 @@
---- What specs of rings and records share: events that write a known number of records, and reading them.
+--- For specs of rings and records: events that write a known number of records, and functions that read them.
 local kit = require "testkit"
 local perf = require "perf"
 
@@ -8,20 +8,20 @@ local opened = {}
 local jit = rawget(_G, "jit")
 jit = jit and jit.status() and jit
 
---- LuaJIT's compiler allocates while it works, and an event that is on would count that too: off for such specs, with what
--- it has compiled, which LuaJIT 2.1.0-beta3 lets crash when an allocation fails.
+--- Turns LuaJIT's compiler off or on. It allocates memory while it compiles, which an enabled event would count. off also
+-- discards compiled code, which crashes in LuaJIT 2.1.0-beta3 when an allocation fails.
 function rings.compiler(on)
   if not jit then return end
   jit[on and "on" or "off"]()
   if not on then jit.flush() end
 end
 
---- For specs of what LuaJIT compiles.
+--- For specs of compiled code: pending without LuaJIT's compiler.
 function rings.needs_compiler()
   requires { jit = true, ffi = true, nosan = true, nostress = true }
 end
 
---- fn runs compiled: the compiler gives up on nothing in files of such a name. What runs beside it is no matter of this.
+--- Checks that fn runs compiled: that no trace is aborted in files of that name.
 function rings.compiled(name, fn)
   jit.flush()
   local aborts, traces = {}, 0
@@ -29,7 +29,7 @@ function rings.compiled(name, fn)
     if what == "stop" then traces = traces + 1 end
     if what ~= "abort" then return end
     local reason, where = require "jit.vmdef".traceerr[why], require "jit.util".funcinfo(func, pc).loc
-    -- To leave an inner loop while recording it is the compiler's everyday life; what it cannot compile is not.
+    -- The compiler often leaves an inner loop while recording it: that is no failure.
     if reason ~= "leaving loop in root trace" and (where:find(name, 1, true) or where:find("each", 1, true)) then
       aborts[#aborts + 1] = reason .. " at " .. where
     end
@@ -41,13 +41,13 @@ function rings.compiled(name, fn)
   if traces == 0 then error("nothing was compiled", 2) end
 end
 
---- Closes with the others at the end of the spec.
+--- Marks an object to be closed at the end of the spec.
 function rings.keep(object)
   opened[#opened + 1] = object
   return object
 end
 
---- For after_each.
+--- Closes all objects of `keep`; for after_each.
 function rings.close_all()
   for i = #opened, 1, -1 do
     opened[i]:close()
@@ -69,21 +69,21 @@ function rings.faults(more, map, opts)
   return rings.open(attr, opts, map)
 end
 
---- n page faults while the event is on.
+--- Causes n page faults while the event is enabled.
 function rings.touch(ev, n)
   assert(ev:enable())
   kit.touch_pages(n)
   assert(ev:disable())
 end
 
---- Reads all records: {type = how many}.
+--- Reads all records: {type = number of records}.
 function rings.count(ev, opts)
   local n = {}
   for rec in ev:records(opts) do n[rec.type] = (n[rec.type] or 0) + 1 end
   return n
 end
 
---- Every record that fn makes while the event is on.
+--- All records that fn causes while the event is enabled.
 function rings.records_of(ev, fn, ...)
   assert(ev:enable())
   fn(...)
@@ -93,7 +93,7 @@ function rings.records_of(ev, fn, ...)
   return list
 end
 
---- fn must raise something that has this text in it.
+--- Checks that fn raises an error that contains this text.
 function rings.raises(text, fn, ...)
   local ok, err = pcall(fn, ...)
   if ok then error("did not raise: " .. text, 2) end

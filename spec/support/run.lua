@@ -1,2 +1,2 @@
--- busted, run by the interpreter that runs this: the busted command would start another.
+-- Runs busted in this interpreter; the busted command would start another one.
 require "busted.runner"({standalone = false})

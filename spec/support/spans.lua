@@ -1,10 +1,10 @@
---- Tracers whose spans a spec looks at.
+--- Tracers that keep their spans for a spec.
 local perf = require "perf"
 
 local M = {}
 
---- A tracer of page faults, unless the options say other events.
--- @return tracer; the list that its spans end up in, in the order they finished and by name
+--- A tracer of page faults, unless the options have other events.
+-- @return tracer; the list of its finished spans, in order and by name
 function M.tracer(options)
   local list = {}
   options = options or {}

@@ -1,16 +1,16 @@
---- The collector at full pressure, where it can find something: PERF_GCSTRESS=1.
+--- Runs specs with the collector under pressure, to find missing references: PERF_GCSTRESS=1.
 --
--- During the first calls that a spec makes of each C function of the module, every allocation runs a
--- whole collection, so that an object which C code forgot to anchor is gone at once. Everywhere
--- else the collector works all the time, a cycle after the other, which finalizes what is
--- forgotten in the middle of the next thing. (Full pressure everywhere takes an hour.)
+-- During a spec's first calls of each C function of the module, every allocation runs a full
+-- collection, so that an object that C code does not anchor is freed at once. Otherwise the collector
+-- works all the time, one cycle after the other, so that unreferenced objects are finalized during
+-- other calls. (Full pressure everywhere would take an hour.)
 --
--- A hook sees the calls. It does not see those of compiled code, so LuaJIT's compiler is off; that
--- has another reason too: a trace that begins with a check of the collector leaves for the
--- interpreter when a collection has just ended, which under pressure is always, and enters again.
+-- A hook notices the calls. It does not notice those of compiled code, so LuaJIT's compiler is off.
+-- Another reason is that a trace that begins with a check of the collector exits to the interpreter
+-- when a collection has just ended, which is always the case under pressure, and is entered again.
 local stress = {}
 
-local CALLS = 3 -- of each function, in each spec
+local CALLS = 3 -- of each function in each spec
 
 local on = os.getenv("PERF_GCSTRESS") ~= nil
 local jit = rawget(_G, "jit")
@@ -24,7 +24,7 @@ local function pressure(full)
   else
     collectgarbage("setstepmul", full and 1000000 or 400)
   end
-  if full then collectgarbage() end -- or what is under way would go on as it was
+  if full then collectgarbage() end -- otherwise the current cycle would continue with the old settings
 end
 
 local function relax()
@@ -55,7 +55,7 @@ local function c_functions()
       if type(name) == "string" and name:find("^perf[.]") and type(t) == "table" then visit(t, 1) end
     end
   end
-  -- what Lua modules took from the standard library is in their tables too
+  -- functions of the standard library may be in the tables of Lua modules too
   for _, lib in ipairs{_G, string, table, math, io, os, debug, coroutine, package, {require}} do
     for _, v in pairs(lib) do
       if type(v) == "function" then left[v] = nil end

@@ -1,7 +1,7 @@
---- A sysctl of this machine, set for the time of one call.
+--- Sets a sysctl of this machine during one call.
 --
--- Another suite may run at the same time, so whoever sets a value or depends on it holds a lock on the file meanwhile. A process
--- of its own puts the value back, whatever becomes of this one.
+-- Another suite may run at the same time, so a process that sets the value or depends on it holds a lock on the file. A separate
+-- process restores the value, even if this one crashes.
 local guard = [[
 trap '' TERM INT HUP PIPE
 exec 9<%s && flock 9
@@ -13,7 +13,7 @@ echo "$before" >%s
 
 local unpack = table.unpack or unpack -- luacheck: ignore
 
---- Calls fn(...) while /proc/sys/kernel/NAME is value, as root; needs flock. Its results, or its error.
+--- Calls fn(...) while /proc/sys/kernel/NAME is value. Needs root and flock. Returns its results, or raises its error.
 return function(name, value, fn, ...)
   local path = "/proc/sys/kernel/" .. name
   local pipe = io.popen(guard:format(path, value, path, path))

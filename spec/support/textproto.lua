@@ -1,5 +1,5 @@
---- Reads the text form of a protocol buffer: a message is {field = array of values}, a value another message, a string, or
--- the characters of a number or word as they stand (so that no 64-bit number is rounded).
+--- Parses the text form of a protocol buffer. A message is {field = array of values}; a value is another message, a string, or
+-- the text of a number or word (so that no 64-bit number is rounded).
 local textproto = {}
 
 local escapes = {n = "\n", r = "\r", t = "\t", a = "\a", b = "\b", f = "\f", v = "\v"}
@@ -20,8 +20,8 @@ local function add(message, name, value)
   end
 end
 
---- Parses lines, an iterator of them; on_top(name, message) is called for each message of the outermost level when it is whole,
--- so that not all of a long text is held at once. Fields of the outermost level that are no messages come as values.
+--- Parses an iterator of lines. Calls on_top(name, message) for each message of the outermost level when it is complete, so that
+-- a long text need not be kept in memory. Other fields of the outermost level are passed as values.
 function textproto.each(lines, on_top)
   local stack, names = {}, {}
   for line in lines do

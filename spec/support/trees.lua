@@ -1,9 +1,9 @@
---- Machines that are not here: trees of files as sysfs and tracefs have them, in a temporary directory.
+--- Simulated machines: trees of files like those of sysfs and tracefs, in a temporary directory.
 local trees = {}
 
 --- Writes files below a new directory.
 -- @tparam {path=text,...} files
--- @treturn string the directory; trees.remove takes it away
+-- @treturn string the directory; trees.remove removes it
 function trees.make(files)
   local root = os.tmpname()
   os.remove(root)

@@ -1,4 +1,4 @@
---- What specs share beyond the triggers of testkit: children, temporary files, the corpus.
+--- Functions for specs besides testkit's triggers: children, temporary files, the corpus.
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 
@@ -7,11 +7,11 @@ local util = {}
 util.tracefs_dir = needs.tracefs_dir
 util.cgroup_dir = needs.cgroup_dir
 
---- The path of a file of the corpus; the spec says requires{corpus = name} first.
+--- The path of a file of the corpus; call requires{corpus = name} first.
 util.corpus_path = needs.corpus_path
 
---- Runs fn(...) in a child process and returns its first result as a string.
--- An error there, an assertion's too, is an error here.
+--- Runs fn(...) in a child process and returns its first result as a string. Raises the child's errors, including those of
+-- assertions.
 function util.in_child(fn, ...)
   local status, text = kit.fork(fn, ...)
   if status ~= 0 then
@@ -20,14 +20,14 @@ function util.in_child(fn, ...)
   return text
 end
 
--- A sanitizer's malloc keeps what was freed and takes new pages instead, in steps of 64 KB for each size of object, and more for
--- each stack of calls that it has not seen. Nothing can fault these in before, or say that they did not fault: there alone a
--- second try may succeed where the first did not.
+-- A sanitizer's malloc keeps freed memory and takes new pages instead, in steps of 64 KB for each size of object, and more for
+-- each new call stack. These cannot be faulted in before, nor told from other faults. So only there the count is tried several
+-- times.
 local TRIES = os.getenv "PERF_SAN" and 10 or 1
 
---- Calls fn where nothing but fn itself faults a page in or makes a system call: no collection is due, the heap has room,
--- each page that is mapped is there and this process's own, and LuaJIT compiles nothing, which takes two calls of mprotect. For
--- exact counts, above all in a child, whose pages are all copy-on-write.
+--- Calls fn so that only fn itself causes page faults and system calls: no collection is due, the heap has room, each mapped page
+-- is present and not shared, and LuaJIT compiles nothing, which would take two calls of mprotect. For exact counts, above all in
+-- a child, whose pages are all copy-on-write.
 function util.settled(fn)
   local ok, result
   local jit = rawget(_G, "jit")
@@ -44,7 +44,7 @@ function util.settled(fn)
   return result
 end
 
---- Calls attempt, settled, which must return the count n.
+--- Calls attempt by `settled`, and checks that it returns the count n.
 function util.exactly(n, attempt)
   util.settled(function()
     local got = attempt()
@@ -52,7 +52,7 @@ function util.exactly(n, attempt)
   end)
 end
 
---- The CPUs that are online, which may be more than this process may use.
+--- The online CPUs; this process may be limited to some of them.
 function util.online_cpus()
   local cpus = {}
   for first, last in util.read_file("/sys/devices/system/cpu/online"):gmatch "(%d+)%-?(%d*)" do
@@ -61,7 +61,7 @@ function util.online_cpus()
   return cpus
 end
 
---- Waits until condition() holds, ten seconds at most; whether it came to hold. For what another process does in its own time.
+--- Waits until condition() is true, at most ten seconds, and returns whether it is. For actions of other processes.
 function util.eventually(condition)
   for _ = 1, 1000 do
     if condition() then return true end
@@ -77,7 +77,7 @@ function util.message_of(fn, ...)
   return message
 end
 
---- The whole of a file; raises when it cannot be read.
+--- The content of a file; raises if it cannot be read.
 function util.read_file(path)
   local f = assert(io.open(path, "rb"))
   local text = f:read("*a")
@@ -85,14 +85,14 @@ function util.read_file(path)
   return text
 end
 
---- Writes a file anew.
+--- Writes a file; replaces its content.
 function util.write_file(path, text)
   local f = assert(io.open(path, "wb"))
   assert(f:write(text))
   f:close()
 end
 
---- Calls fn with a new directory, which is removed afterwards with all that is in it, whatever happens.
+--- Calls fn with a new directory, which is removed afterwards with all its content, also after an error.
 function util.with_directory(fn)
   local dir = os.tmpname()
   os.remove(dir)
@@ -102,7 +102,7 @@ function util.with_directory(fn)
   if not ok then error(err, 0) end
 end
 
---- Calls fn with a name for a temporary file, which is removed afterwards whatever happens.
+--- Calls fn with a name for a temporary file, which is removed afterwards, also after an error.
 function util.with_tmpname(fn)
   local path = os.tmpname()
   local ok, err = pcall(fn, path)
@@ -120,8 +120,8 @@ function util.shell(command)
   return output, status > 128 and 128 - status or status
 end
 
---- The interpreter that runs this spec, as a word of a shell command. It finds the tree's modules
--- by the environment.
+--- The interpreter that runs this spec, as a word of a shell command. The environment lets it find
+-- the tree's modules.
 function util.lua()
   local i = 0
   while arg and arg[i - 1] do i = i - 1 end

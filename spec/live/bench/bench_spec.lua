@@ -251,7 +251,7 @@ describe("perf.compare", function()
     assert.matches("\npage%-faults +64 +128 +2%.00x +2%.00 %.%. 2%.00 +2%.00x more, sure\n", tostring(c))
   end)
 
-  it("tells what does not", function()
+  it("reports functions that do not differ", function()
     local c = perf.compare({ { "a", touch(64) }, { "b", touch(64) } },
       { events = "page-faults,dummy", repeats = 12, min_time = 0.0005 })
     local b = c["page-faults"].candidates.b
@@ -326,7 +326,7 @@ describe("perf.compare", function()
     end
   end)
 
-  it("leaves out what was not counted", function()
+  it("leaves out events that were not counted", function()
     local c = perf.compare({ old = touch(1), new = touch(1) }, { events = "context-switches:u", repeats = 12, min_time = 0 })
     assert.equal("not counted", c[1].candidates.new.verdict)
     assert.matches("\ncontext%-switches:u +%- +%- +not counted\n", tostring(c))

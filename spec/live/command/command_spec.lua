@@ -333,7 +333,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("writes elsewhere what could not be written", function()
+  it("writes a profile elsewhere if its file cannot be written", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "")
       local output, status = shell(dir, "TMPDIR=" .. dir .. " luaperf record -o /dev/full a.lua")

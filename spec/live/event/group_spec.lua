@@ -344,7 +344,7 @@ describe("perf.group", function()
     assert.same(before, kit.fds())
   end)
 
-  it("refuses what is no list", function()
+  it("refuses a value that is not a list", function()
     for _, case in ipairs { { {}, "needs an event" }, { 1, "array of events expected, got number" },
       { nil, "array of events expected, got nil" } } do
       local ok, err = pcall(perf.group, case[1])

@@ -121,7 +121,7 @@ describe("an ordinary user", function()
     assert.matches("kernel.perf_event_paranoid is 3[;,]", as_nobody(3, try, "page-faults"))
   end)
 
-  it("learns whose a process is that it may not count", function()
+  it("names the owner of a process that it may not count", function()
     assert.equal(("EACCES page-faults:u: perf_event_open: Permission denied (process %d belongs to uid 0, and this program "
       .. "runs as uid 65534; run as that user, or give the program CAP_PERFMON)"):format(kit.getpid()),
       as_nobody(2, try, "page-faults:u", { pid = kit.getpid() }))

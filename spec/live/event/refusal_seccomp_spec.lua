@@ -35,7 +35,7 @@ describe("a seccomp filter", function()
     end
   end)
 
-  it("is named to an ordinary user, whose level would refuse the event too", function()
+  it("is named to an ordinary user, though the level would refuse the event too", function()
     requires { root = true }
     for name, errno in pairs { EPERM = EPERM, ENOSYS = ENOSYS } do
       assert.matches(said:format(name), filtered(errno, true, refusal "page-faults:u"))

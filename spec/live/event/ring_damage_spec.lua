@@ -83,7 +83,7 @@ describe("a damaged ring", function()
     end
   end)
 
-  it("loses only the record whose inside is wrong", function()
+  it("loses only a record with invalid content", function()
     write(comm "one" .. b.record(COMM, 0, b.u64(1), "no zero!") .. comm "two")
     publish()
     assert.equal("one", ev:read_record().comm)

@@ -251,7 +251,7 @@ describe("an Event's ring", function()
   describe("takes another event's records", function()
     local ids = { "identifier", "addr", "tid" }
 
-    it("and tells whose each is, though they differ", function()
+    it("and finds the event of each record, though layouts differ", function()
       local target = faults { sample_type = ids, sample_id_all = true }
       local source = open({ event = "minor-faults:u", sample_period = 2, sample_type = { "identifier", "time", "addr" },
         sample_id_all = true }, nil, false)
@@ -283,7 +283,7 @@ describe("an Event's ring", function()
       for rec in target:records() do assert.equal("minor-faults:u", rec.event) end
     end)
 
-    it("not where nobody could tell them apart", function()
+    it("but not if their records could not be told apart", function()
       local target = faults()
       local source = open({ event = "minor-faults:u", sample_period = 1, sample_type = { "addr", "time" } }, nil, false)
       raises("identifier", function() source:set_output(target) end)

@@ -63,7 +63,7 @@ describe("an Event's ring", function()
       assert.same({ sample = 8 }, count(ev))
     end)
 
-    it("with fewer pages by an ordinary user whose allowance really is used up", function()
+    it("with fewer pages, for an ordinary user without any allowance left", function()
       requires { root = true, cmd = "flock" }
       local text = sysctl("perf_event_paranoid", 2, util.in_child, function()
         -- A user of this spec's own: the allowance is the user's.

@@ -194,7 +194,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("never hold the program up when nobody answers", function()
+  it("never block the program if no server answers", function()
     local socket = require "socket"
     local silent = assert(socket.bind("127.0.0.1", 0)) -- takes connections and says nothing
     local _, port = silent:getsockname()

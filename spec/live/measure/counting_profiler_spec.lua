@@ -160,7 +160,7 @@ describe("a profiler's options", function()
 end)
 
 describe("perf.hardware_profiler", function()
-  it("says why when the machine counts none of them", function()
+  it("gives the reason if the machine counts no event", function()
     local p, message, code = perf.hardware_profiler { events = { nowhere } }
     assert.is_nil(p)
     assert.matches("^nowhere: ", message)

@@ -100,7 +100,7 @@ describe("tracepoints", function()
     assert.matches("bad argument #1.*sched:sched_swtich: unknown event; did you mean 'sched:sched_switch'", text)
   end)
 
-  it("are refused to who may not read tracefs", function()
+  it("are refused to a user who may not read tracefs", function()
     requires { tracefs = true, root = true, nosan = true }
     assert.equal("EACCES EACCES EACCES EACCES", util.in_child(function()
       kit.drop()

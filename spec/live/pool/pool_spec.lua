@@ -129,7 +129,7 @@ describe("perf.pool", function()
     end)
   end)
 
-  it("bounds its queue, and cancels what has not begun", function()
+  it("bounds its queue, and cancels jobs that have not begun", function()
     util.with_directory(function(dir)
       assert.equal("fine", in_child(function()
         local pool = assert(perf.pool { size = 1, queue = 2, events = false })

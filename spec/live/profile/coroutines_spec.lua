@@ -313,7 +313,7 @@ describe("coroutine functions while a profiler runs", function()
     assert.equal(library.wrap, coroutine.wrap)
   end)
 
-  it("work under somebody else's", function()
+  it("work if other code has replaced coroutine.create", function()
     local made = 0
     coroutine.create = function(fn, more) -- luacheck: ignore 122
       made = made + (more or 1)

@@ -106,7 +106,7 @@ describe("a tally", function()
     assert.equal(1000, hits:totals().total + ev:lost())
   end)
 
-  it("reads what has no place of its own, and knows what is not there", function()
+  it("reads fields without a fixed position, and knows absent ones", function()
     local ev = faults { sample_type = { "tid", "phys_addr", "callchain" } }
     local hits, none = tally { by = { "tid", "phys_addr" } }, tally { by = "cgroup" }
     touch(ev, 8)

@@ -153,7 +153,7 @@ describe("perf.tracefields", function()
     assert.is_true(n > 100)
   end)
 
-  it("says who may read the formats", function()
+  it("says which users may read the formats", function()
     need("sched:sched_switch")
     assert.equal("EACCES", util.in_child(function()
       tf.forget()

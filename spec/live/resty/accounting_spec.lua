@@ -84,7 +84,7 @@ describe("resty.perf.ledger", function()
     balanced()
   end)
 
-  it("a turn found open is nobody's from its beginning", function()
+  it("adds the counts of an abandoned turn to no request", function()
     local a, b = address(4), address(5)
     ledger.admit(a, 0, 0, 0)
     ledger.admit(b, 0, 0, 0)

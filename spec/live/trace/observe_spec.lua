@@ -144,7 +144,7 @@ describe("perf.observe", function()
     tracer.start_span "x":finish()
   end)
 
-  it("goes on where an event is not to be had", function()
+  it("goes on if an event is not available", function()
     local tracer, finished = foreign.opentracing()
     perf.observe(tracer)
     tracer:start_span("x", { tags = { perfevents = "no-such-event" } }):finish()

@@ -77,7 +77,7 @@ describe("an endpoint", function()
     assert.equal("http://h:1/other?x=1", (url("zipkin", "http://h:1/other?x=1")))
   end)
 
-  it("may name a user, who becomes a header", function()
+  it("may name a user, which is sent in a header", function()
     local shown, e = url("otlp", "http://Aladdin:open%20sesame@h:1")
     assert.equal("http://h:1/v1/traces", shown)
     assert.equal("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", e.headers.Authorization)

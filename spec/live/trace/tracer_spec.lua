@@ -159,7 +159,7 @@ describe("perf.tracer", function()
     end)
   end)
 
-  it("goes on where a span's own events are not to be had", function()
+  it("goes on if a span's own events are not available", function()
     local t, list = tracer()
     t:start("x", { attributes = { perfevents = "no-such-event" } }):finish()
     t:flush()

@@ -143,7 +143,7 @@ describe("doc/coming-from-go.md", function()
     end)
   end
 
-  it("calls nothing that there is not", function()
+  it("calls only functions that exist", function()
     requires { nostress = true }
     local perf = require "perf"
     local fields = {}

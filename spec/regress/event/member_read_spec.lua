@@ -51,7 +51,7 @@ end)
 
 -- When a member was closed, the group's read is shorter; it passed for one of a pinned group without a counter, and every count
 -- was "not enabled".
-describe("a group one of whose members is closed", function()
+describe("a group with a closed member", function()
   it("refuses to read, since the counts could not be assigned to its members", function()
     requires { perf_open = true }
     for i = 1, 3 do

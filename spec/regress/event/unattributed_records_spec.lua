@@ -37,7 +37,7 @@ describe("set_output", function()
     rings.raises('"identifier"', function() source:set_output(target) end)
   end)
 
-  it("takes events whose records can be told apart, and names the right event in each", function()
+  it("accepts events with distinguishable records, and names the right event in each record", function()
     for _, more in ipairs { { sample_type = { "identifier" } }, { sample_type = { "id", "addr" } },
       { sample_type = { "identifier", "tid" }, mmap = true, comm = true, sample_id_all = true } } do
       local target, source = pair(more)

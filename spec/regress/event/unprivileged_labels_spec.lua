@@ -93,7 +93,7 @@ describe("counts of user space alone", function()
     end)
   end)
 
-  it("say so in what is recorded by a clock, whose samples in the kernel are left out", function()
+  it("mark recordings by a clock, which have no samples of the kernel", function()
     util.with_directory(function(dir)
       assert(os.execute("chmod 777 " .. dir))
       local path = dir .. "/perf.data"

@@ -41,7 +41,7 @@ describe("a perf.data file's method called with something else", function()
 end)
 
 describe("a tally", function()
-  it("refuses what is no Event", function()
+  it("refuses a value that is not an Event", function()
     local tally = perf.tally { by = "ip" }
     assert.matches("bad argument #1 to 'take' (Event expected at [1], got number)", message_of(tally.take, tally, { 1 }), 1, true)
     assert.matches("bad argument #1 to 'top' (number expected, got string)", message_of(tally.top, tally, "x"), 1, true)

@@ -50,7 +50,7 @@ describe("a batch that is on its way when the program ends", function()
   end
 end)
 
-describe("an answer whose length is no number", function()
+describe("an answer with an invalid length", function()
   it("is no answer", function()
     requires { module = "socket" }
     local b = backend.start { statuses = "200bare,200" }

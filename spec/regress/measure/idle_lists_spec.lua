@@ -18,7 +18,7 @@ local function cells(n)
   return list
 end
 
-describe("a list that waits gives way", function()
+describe("an idle list is closed when its resources are needed", function()
   local registers = 0
   before_each(function()
     measure._release()

@@ -8,7 +8,7 @@ local function closed(ok, message)
   assert.matches("released_measurement_spec.lua:%d+: " .. what, message)
 end
 
-describe("a measurement whose events are closed meanwhile", function()
+describe("a measurement during which its events are closed", function()
   before_each(function() requires { perf_open = true } end)
 
   it("raises an error that says so, and the next one opens the events again", function()

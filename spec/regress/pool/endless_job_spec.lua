@@ -115,7 +115,7 @@ describe("a job that never ends", function()
       print(pool:close(30), require "testkit".living_threads())]])
   end)
 
-  it("has a pool whose close refuses a wrong deadline", function()
+  it("has a close that refuses an invalid deadline", function()
     local script = [[
       local pool = require "perf".pool {size = 1, events = false}
       print(pcall(pool.close, pool, "x"))

@@ -22,7 +22,7 @@ local function run(last)
   return select(2, output:gsub("pool\n", ""))
 end
 
-describe("a job that has ended and that nobody asks for", function()
+describe("an ended job without a caller that fetches its results", function()
   it("has a span at the end of the program", function()
     for _, last in ipairs { "", "os.exit(0, true)", "pool = nil collectgarbage() collectgarbage()" } do
       assert.equal(5, run(last), last)

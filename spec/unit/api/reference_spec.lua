@@ -77,7 +77,7 @@ describe("the reference's check", function()
     rejects("lua/perf/api: Event:id has no docstring", { [c] = { ["/*** The kernel's id."] = "/* The kernel's id." } })
   end)
 
-  it("rejects a docstring of what is not public", function()
+  it("rejects a docstring of an internal function", function()
     rejects(lua .. ":13: Event:begin is not in perf.api", { [lua] = { ["-- Not public."] = "--- Not public." } })
     rejects(lua .. ":5: perf.open is not in perf.api", { [api] = { ["{\"open\", \"(name)\", \"Open.\"}"] = "" } })
   end)

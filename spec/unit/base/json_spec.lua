@@ -47,7 +47,7 @@ describe("json", function()
     assert.equal("[]", json.encode(json.empty_array))
   end)
 
-  it("raises for what is no data", function()
+  it("raises for values that JSON cannot represent", function()
     assert.has_error(function() json.encode { print } end, "cannot encode a function as JSON")
   end)
 end)

@@ -26,7 +26,7 @@ describe("perf.command.options", function()
     end
   end)
 
-  it("ends at the program, whose options are its own", function()
+  it("ends at the program's name, and leaves the program's options alone", function()
     local opts, left = parse "-a script.lua -v -- x"
     assert.same({ all = true }, opts)
     assert.same({ "script.lua", "-v", "--", "x" }, left)

@@ -71,7 +71,7 @@ describe("arithmetic of Counts", function()
     assert.is_true((a + b) - b == a)
   end)
 
-  it("of what has no value has none, and says why", function()
+  it("gives no value for events without one, and the reason", function()
     local none, more = plain(entry("x", 0, 1000, 0)), plain(entry("x", 40, 100))
     for _, c in ipairs { none - more, more - none, -none, none * 2, none / 2, none + none } do
       assert.is_nil(c[1].value)
@@ -117,7 +117,7 @@ describe("arithmetic of Counts", function()
     end)
   end)
 
-  it("refuses Counts of other events, and what is no Counts", function()
+  it("refuses Counts of other events, and other values", function()
     local function refuses(message, f, ...)
       local ok, why = pcall(f, ...)
       assert.is_false(ok)

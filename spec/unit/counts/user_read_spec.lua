@@ -233,7 +233,7 @@ describe("an event's counter", function()
     end
   end)
 
-  it("is not read where nobody can or may", function()
+  it("is not read if that is impossible or forbidden", function()
     local none = machine {}
     local refused = machine { config1 = 2, format = "config1:1", allowed = false }
     local old = machine { config1 = 2, allowed = true }

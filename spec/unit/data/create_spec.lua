@@ -202,7 +202,7 @@ describe("perf.data.create", function()
     end)
   end)
 
-  it("refuses what is no record", function()
+  it("refuses a string that is not a record", function()
     with_path(function(path)
       local w = assert(data.create(path, {events = events}))
       for _, bytes in ipairs{"x", sample(1, 1):sub(1, -2), sample(1, 1) .. "x", ("\0"):rep(8), m.record(9, 2, "1234")} do

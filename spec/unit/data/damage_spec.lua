@@ -136,7 +136,7 @@ describe("records", function()
     end
   end)
 
-  it("whose inner lengths do not fit are left out, and told of", function()
+  it("with inner lengths that do not fit are left out and reported", function()
     local attrs = {{attr = m.attr{sample_type = 1 + 32, sample_id_all = true}, ids = {1}}}
     local function chain(n) return m.record(9, 2, m.u64s{n, n, 5}) end
     local bytes = m.file{attrs = attrs, data = chain(1) .. chain(2) .. chain({0xffffffff, 0xffffffff}) .. chain(1)}

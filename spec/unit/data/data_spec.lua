@@ -312,7 +312,7 @@ describe("reading", function()
     end)
   end)
 
-  it("passes over records of types that nobody knows, and counts them", function()
+  it("skips and counts records of unknown types", function()
     with_file(m.file{attrs = plain, data = sample(1, 1) .. m.record(40, 0, m.u64(1)) .. m.record(200, 0) .. sample(2, 2)},
       function(file)
         assert.equal(1, file:read_record().ip)
@@ -419,7 +419,7 @@ describe("reading", function()
     assert.equal("type=77,config=0x5", name{type = 77, config = 5})
   end)
 
-  it("raises for what is no path and says why it cannot open one", function()
+  it("raises for an invalid path, and says why it cannot open one", function()
     assert.has_error(function() data.open(5) end, "bad argument #1 to 'open' (string expected, got number)")
     assert.same({nil, "/no/such/file: open: No such file or directory", "ENOENT"}, {data.open "/no/such/file"})
     local file, msg, code = data.open "/"

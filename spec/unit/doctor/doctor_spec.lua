@@ -93,7 +93,7 @@ describe("perf.doctor", function()
     assert.same({ true, "11 of 12 count; newer than this kernel: cgroup-switches" }, { row.ok, row.detail })
   end)
 
-  it("looks for hardware counters, and for who takes one", function()
+  it("looks for hardware counters, and for a user of one", function()
     local row = examine({}, level(0))["hardware counters"]
     assert.same({ false, "the kernel knows none of this CPU" }, { row.ok, row.detail })
     row = examine({ files = { ["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: hypervisor\n" } }, level(0))["hardware counters"]

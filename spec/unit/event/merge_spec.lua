@@ -120,7 +120,7 @@ describe("a reader of several rings", function()
     assert.equal(1000, list[51])
   end)
 
-  it("takes all of a ring in overwrite mode, whose latest record comes first", function()
+  it("takes all records of a ring in overwrite mode, which gives the latest first", function()
     local r = ring()
     r.attr = { write_backward = true }
     for i = 100, 1, -1 do r.queue[#r.queue + 1] = at(i) end
@@ -147,7 +147,7 @@ describe("a reader of several rings", function()
     assert.same({ 1, 2, 3 }, drain(merge.reader { ring(at(1), "bad", at(3)), ring("bad", at(2)) }))
   end)
 
-  it("passes over what has no ring", function()
+  it("skips events without a ring", function()
     local counts, other = ring(at(1)), ring(at(1))
     counts.unmapped, other.unmapped = true, true
     local r = merge.reader { counts, ring(at(2)) }

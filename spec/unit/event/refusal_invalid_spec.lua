@@ -124,7 +124,7 @@ describe("invalid", function()
       why("msr/tsc/", { type = 9, sample_period = 1000 }, "EINVAL", { pid = -1, cpu = 0 }))
   end)
 
-  it("knows clocks and what has no place", function()
+  it("explains clocks, and invalid places of tracepoints and probes", function()
     kernel(never)
     assert.equal('clock tai is for software events only; use clockid="monotonic" or "monotonic_raw"',
       why("t", { type = "tracepoint", config = 1, clockid = "tai" }, "EINVAL"))

@@ -74,7 +74,7 @@ describe("explain.mmap", function()
     return message
   end
 
-  it("says whose memory is used up", function()
+  it("names the limits of locked memory", function()
     local page = core.page_size()
     if page ~= 4096 then return end
     local message = mmap(512, "EPERM", { label = "cycles" })

@@ -41,7 +41,7 @@ describe("perf.msr", function()
     end)
   end)
 
-  it("raises for what is no register, and when it is closed", function()
+  it("raises for an invalid register, and when it is closed", function()
     with_registers(function(path)
       local m = assert(msr.open(path))
       assert.error_matches(function() m:read() end, "integer expected, got n")
@@ -54,7 +54,7 @@ describe("perf.msr", function()
     end)
   end)
 
-  it("raises for what is no CPU", function()
+  it("raises for an invalid CPU", function()
     for _, cpu in ipairs{-1, 1.5, 65536, "0", true} do
       assert.error_matches(function() msr.msr(cpu) end, "number of a CPU expected")
     end

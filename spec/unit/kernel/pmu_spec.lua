@@ -121,7 +121,7 @@ describe("pmu", function()
     assert.same({}, pmu.new(bare):cores())
   end)
 
-  it("finds who has an event", function()
+  it("finds the PMUs that have an event", function()
     assert.same({"cpu_atom", "cpu_core"}, names_of(pmu.new(hybrid):with_event("mem-loads")))
     assert.equal(12, #pmu.new(server):with_event("clockticks"))
     assert.same({}, pmu.new(server):with_event("nosuch"))

@@ -54,7 +54,7 @@ describe("tracefs", function()
     trees.remove(other)
   end)
 
-  it("does not list what is not mounted", function()
+  it("lists nothing if tracefs is not mounted", function()
     local names, message, code = tracefs.new{root .. "/nowhere"}:names()
     assert.is_nil(names)
     assert.matches("tracefs is not mounted", message, 1, true)

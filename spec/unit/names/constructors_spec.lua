@@ -43,7 +43,7 @@ describe("generic events", function()
     assert.equal(32, #events.all_cache())
   end)
 
-  it("of caches are every combination that there is", function()
+  it("of caches are all valid combinations", function()
     assert.same({"L1-dcache-loads", "L1-dcache-load-misses", "L1-dcache-stores", "L1-dcache-store-misses"},
       labels(events.hardware_cache("L1-dcache", {"load", "store"})))
     assert.same({"LLC-loads", "LLC-stores", "iTLB-loads"},

@@ -95,7 +95,7 @@ describe("modifiers", function()
   local C = {type = 0, config = 0}
   local READ = {sample_type = {"read", "id"}, read_format = {"total_time_enabled", "total_time_running", "id", "group"}}
 
-  it("say whom to count", function()
+  it("select the levels to count", function()
     golden.check(m.bare, {
       {"cycles:", C}, {"cycles:u", plus(C, USER)}, {"cycles:k", plus(C, KERNEL)},
       {"cycles:h", plus(C, {exclude_user = true, exclude_kernel = true})},

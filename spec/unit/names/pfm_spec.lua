@@ -76,7 +76,7 @@ describe("perf.pfm.encode", function()
     assert.equal("ENOENT", select(3, pfm.encode(("x"):rep(100000))))
   end)
 
-  it("raises for what is no name", function()
+  it("raises for a value that is not a name", function()
     assert.error_matches(function() pfm.encode() end, "#1 to 'encode' %(string expected, got nil%)")
     assert.error_matches(function() pfm.encode({}) end, "string expected, got table")
     assert.error_matches(function() pfm.encode("a\0b") end, "zero byte")

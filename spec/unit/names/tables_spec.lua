@@ -87,7 +87,7 @@ describe("a table", function()
     assert.equal(1, attr.type)
   end)
 
-  it("fills in type and config from an event, whose fields its own override", function()
+  it("fills in type and config from an event, which its own fields override", function()
     golden.same({type = 0, config = 0, exclude_kernel = true, exclude_hv = true, sample_period = 1000},
       m.bare:resolve{event = "cycles:u", sample_period = 1000}.attrs[1])
     golden.same({type = 0, config = 0, exclude_hv = true}, m.bare:resolve{event = "cycles:u", exclude_kernel = false}.attrs[1])

@@ -107,7 +107,7 @@ describe("perf.pool.copy", function()
     assert.equal(c[1].id, got[1].id)
   end)
 
-  it("says what has no copy, and where it is", function()
+  it("names the value that cannot be copied, and its place", function()
     local up = 1
     local function refused(pattern, ...)
       local text, message = copy.pack("argument", select("#", ...), ...)
@@ -126,7 +126,7 @@ describe("perf.pool.copy", function()
     refused("^argument 1" .. ("%.a"):rep(10) .. " ... %(11 more%) ... " .. ("%.a"):rep(9) .. "%[1%]: a userdata", nest)
   end)
 
-  it("refuses a function whose globals are others", function()
+  it("refuses a function with other globals", function()
     local function refused(fn)
       local text, message = copy.pack("argument", 1, { fn })
       assert.is_nil(text)

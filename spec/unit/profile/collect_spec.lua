@@ -68,7 +68,7 @@ describe("a profile's result", function()
     assert.equal(21, prof.total)
   end)
 
-  it("takes zones off the stack, and shows what had no safe point and no sample", function()
+  it("takes zones off the stack, and shows weight without a safe point or a sample", function()
     local z = zone.zone "a zone"
     local number = core.set_zone(0)
     z:close()

@@ -54,7 +54,7 @@ describe("a recording's kernel", function()
     assert.equal("[kernel.kallsyms]", name_with(here))
   end)
 
-  it("gives nobody else's recording its names", function()
+  it("does not use this machine's names for recordings of another", function()
     requires { corpus = "perf.data.raw-3.4" }
     local list = assert(load.load(util.corpus_path "perf.data.raw-3.4"))
     for _, s in ipairs(list[1]:samples()) do

@@ -51,7 +51,7 @@ describe("perf.profile.report.top", function()
     assert.error_matches(function() profiles.program():top "x" end, "bad argument #1 to 'top'")
   end)
 
-  it("counts what is no time, and says what was lost", function()
+  it("shows counts that are not times, and lost samples", function()
     local prof = profiles.new { event = "page-faults", unit = "", period = 1, lost = 3,
       { weight = 1234, count = 1234, "a.lua:1 f" } }
     prof.freq = nil

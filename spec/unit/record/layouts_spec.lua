@@ -51,7 +51,7 @@ describe("which event wrote a record", function()
     assert.equal("event 2", ls:record(b.record(T.SWITCH, 0, b.u64s(102, 3))).event)
   end)
 
-  it("is the first for an id that nobody bound, as a tool's own records have", function()
+  it("is the first one for an unbound id, as in records made by a tool", function()
     local ls = table_of {
       { sample_type = { "identifier", "ip" }, sample_id_all = true },
       { sample_type = { "identifier", "tid" }, sample_id_all = true },

@@ -132,7 +132,7 @@ describe("a record", function()
     end
   end)
 
-  it("fork and exit, whose own time and task stand", function()
+  it("fork and exit, which keep their own time and task", function()
     for _, type in ipairs { "FORK", "EXIT" } do
       every_way(function(o)
         return T[type], 0, o.u32(1) .. o.u32(2) .. o.u32(3) .. o.u32 "0xffffffff" .. o.u64(99)
@@ -278,7 +278,7 @@ describe("a record", function()
     end
   end)
 
-  it("bpf_event, whose id is the program's", function()
+  it("bpf_event, with the program's id", function()
     for kind, name in pairs { [0] = "unknown", "prog_load", "prog_unload" } do
       every_way(function(o)
         return T.BPF_EVENT, 0, o.u16(kind) .. o.u16(9) .. o.u32(42) .. "\1\35\69\103\137\171\205\239"
@@ -293,7 +293,7 @@ describe("a record", function()
     end
   end)
 
-  it("cgroup, whose id is the cgroup's", function()
+  it("cgroup, with the cgroup's id", function()
     every_way(function(o) return T.CGROUP, 0, o.u64(5678) .. o.text "/user.slice" end, function(rec)
       assert.equal("cgroup", rec.type)
       assert.equal(5678, rec.id)
@@ -346,7 +346,7 @@ describe("a record", function()
   end)
 end)
 
-describe("a record of a type that nobody knows", function()
+describe("a record of an unknown type", function()
   it("of a newer kernel keeps its bytes and what sample_id_all adds", function()
     local rec = full:record(b.record(63, 2, "12345678", trailer(b)))
     assert.equal("unknown", rec.type)
@@ -395,7 +395,7 @@ describe("Record", function()
     end
   end)
 
-  it("has nil for what it has not, and raises for what is not a Record", function()
+  it("has nil for absent fields, and raises for values that are not Records", function()
     local rec = plain:record(b.record(T.SWITCH, 0))
     assert.is_nil(rec.nothing)
     assert.is_nil(rec[1])

@@ -451,7 +451,7 @@ describe("a sample's", function()
     assert.equal(long, ls:record(b.record(SAMPLE, 0, b.u32(#long), long)).raw)
   end)
 
-  it("raw fields come from whoever knows the format", function()
+  it("raw fields come from a function that knows the format", function()
     local ls = core.layouts()
     ls:add({ sample_type = { "raw" } }, { decode_raw = function(raw) return { length = #raw } end })
     local rec = ls:record(b.record(SAMPLE, 0, b.u32(4), "xxxx"))

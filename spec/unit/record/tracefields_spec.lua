@@ -188,7 +188,7 @@ print fmt: "%s", __print_hex(REC->data, REC->len)
     assert.matches("trusted = true", message)
   end)
 
-  it("refuses what is no format, and says where", function()
+  it("refuses an invalid format, and gives the line", function()
     local function refused(text, line)
       local format, message, code = tf.parse(text)
       assert.is_nil(format)

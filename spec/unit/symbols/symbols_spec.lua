@@ -55,7 +55,7 @@ describe("perf.symbols.offset", function()
     end
   end)
 
-  it("prefers functions to what has no type, and global symbols to weak and local ones", function()
+  it("prefers functions to symbols without a type, and global symbols to weak and local ones", function()
     local list = {{name = "f", addr = 0x1010, kind = "notype"}, {name = "f", addr = 0x1020, bind = "local"},
       {name = "f", addr = 0x1030, bind = "weak"}, {name = "f", addr = 0x1040}}
     for n = 1, #list do

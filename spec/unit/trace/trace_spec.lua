@@ -43,7 +43,7 @@ describe("perf.trace.sampler", function()
 end)
 
 describe("perf.exporter.queue", function()
-  it("keeps the order, refuses what does not fit", function()
+  it("keeps the order, and refuses items when it is full", function()
     local q, into = queue.new(3), {}
     for round = 0, 4 do
       for i = 1, 3 do assert.is_true(q:push(round * 10 + i)) end

@@ -167,7 +167,7 @@ end)
 
 describe("numbers in a record", function()
   -- A record of CPUs as a mask of words of a width that no kernel has would be walked for hours.
-  it("of a width of words that there is not are damaged", function()
+  it("with an impossible word size are damaged", function()
     local perfdata = require "spec.support.perfdata"
     local m = perfdata.maker(core.number_bytes(1, 2):byte(1) == 1 and "<" or ">")
     local ls = core.layouts()

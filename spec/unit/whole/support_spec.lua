@@ -20,7 +20,7 @@ local function run_spec(text, env)
 end
 
 describe("requires", function()
-  it("lets a spec run whose needs are met", function()
+  it("lets a spec run if its needs are met", function()
     assert.equal("pass\ndone", (run_spec[[it("a", function() requires{file = "/proc/self/maps", ncpu = 1} end)]]))
   end)
 
