@@ -132,22 +132,11 @@ local function check_options(doc)
   end
 end
 
--- Each function's arguments in the code must be documented.
-local function check_arguments(doc, formal)
-  local known = {}
-  for _, tag in ipairs(doc) do
-    if tag.name == "tparam" then known[tag.text:match "^%S+%s+([%w_.]+)" or ""] = true end
-  end
-  for name in formal:gmatch "[%w_]+" do
-    if not known[name] and name ~= "self" and name ~= "_" then problem(doc.at, "the argument '%s' is not documented", name) end
-  end
-end
-
 local function add_item(file, doc)
   local code, name, class = doc.code or "", doc["function"] and doc["function"].text:match "[^%s,]+", nil
   local others = name and doc["function"].text:match ",%s*(.*)"
-  local owner, sep, method, formal = code:match "^%s*function ([%w_]+)([.:])([%w_]+)(%b())"
-  if not owner then owner, sep, method, formal = code:match "^%s*([%w_]+)(%.)([%w_]+) = (.*)$" end
+  local owner, sep, method = code:match "^%s*function ([%w_]+)([.:])([%w_]+)%("
+  if not owner then owner, sep, method = code:match "^%s*([%w_]+)(%.)([%w_]+) = " end
   if name then
     class = name:match "^(%u%w+):"
     if not class and not name:find(".", 1, true) then class = file.class end
@@ -160,7 +149,6 @@ local function add_item(file, doc)
     if not class and not home[file.path] then
       return problem(doc.at, "%s.%s is not public: begin its comment with two dashes", owner, method)
     end
-    if formal:sub(1, 1) == "(" then check_arguments(doc, formal) end
     if not class then name = home[file.path] .. "." .. name end
   end
   check_options(doc)
@@ -189,7 +177,7 @@ end
 -- What the API table has must be documented, and nothing else. The functions of resty.perf are those in its guide.
 local public, public_class = {}, {}
 for _, group in ipairs(api) do
-  for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = true end
+  for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = row[2] end
 end
 local guide = io.open "doc/openresty.md"
 local methods, previous = guide and guide:read("*a"):match "\nMethods\n(.*)" or "", nil
@@ -203,7 +191,7 @@ for _, rows in ipairs(require "perf.api.classes") do
   if classes[class] then
     for _, row in ipairs(rows) do
       local name = row[1]
-      if name:match "^[%a_][%w_]*$" then public[class .. ":" .. name] = true end
+      if name:match "^[%a_][%w_]*$" then public[class .. ":" .. name] = row[2] end
     end
   else
     problem("lua/perf/api/classes.lua", "the class %s has no docstring", class)
@@ -215,9 +203,28 @@ end
 for key in pairs(public) do
   if not items[key] then problem("lua/perf/api", "%s has no docstring", key) end
 end
+-- The arguments of a row, such as "([events,] fn, ...)" or "(name or object)", and of a docstring: [ stands before optional ones.
+local function arguments_of_row(text)
+  local list = {}
+  for bracket, name in text:gmatch "(%[?)([%w_.]+)[%w_ ]*" do list[#list + 1] = bracket .. name end
+  return table.concat(list, ", ")
+end
+local function arguments_of(doc)
+  local list = {}
+  for _, tag in ipairs(doc) do
+    local name = tag.name == "tparam" and tag.text:match "^%S+%s+([%w_.]+)"
+    if name and (name == "..." or not name:find(".", 1, true)) then
+      list[#list + 1] = (tag.mods:find "opt" and "[" or "") .. name
+    end
+  end
+  return table.concat(list, ", ")
+end
 for _, doc in ipairs(items) do
-  if not public[doc.key] then
+  local row = public[doc.key]
+  if not row then
     problem(doc.at, "%s is not in %s", doc.key, doc.key:find "^resty" and "doc/openresty.md" or "perf.api")
+  elseif row ~= true and arguments_of(doc) ~= arguments_of_row(row) then
+    problem(doc.at, "%s has the arguments (%s), but (%s) in perf.api", doc.key, arguments_of(doc), arguments_of_row(row))
   end
 end
 

@@ -66,7 +66,7 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 /*** Write records into another event's ring from now on; with nil into its own again. Both need sample_type "identifier" (or
  * "id" at the same position), and sample_id_all if either writes more than samples or the layouts of their records differ (the
  * read_format changes the layout only of events that sample "read"). An event that only counts writes nothing, and needs no id.
- * @tparam ?Event target a mapped event of the same thread or CPU; it stays alive as long as others write into its ring
+ * @tparam[opt] Event event a mapped event of the same thread or CPU; it stays alive as long as others write into its ring
  * @treturn boolean true @fails "EINVAL" for an event of another thread, CPU or clock
  * @raise if the records could not be told apart, or the event has a ring */
 static int l_set_output(lua_State *L)

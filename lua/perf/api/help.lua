@@ -100,7 +100,7 @@ end
 --
 --     perf.help()  perf.help "measure"  perf.help "data"  perf.help "Event"  perf.help(event)
 --
--- @tparam[opt] any what a name, or the function, module or object itself
+-- @tparam[opt] any name one, or the function, module or object itself
 -- @since 0.2.0
 function M.help(what)
   print(M.text(what))

@@ -169,12 +169,13 @@ function Stats:json() return json.encode(self:totable()) end
 -- @function perf.bench
 -- @tparam[opt] string|table events as in `perf.measure`; without it the best that the machine has
 -- @tparam function fn called without arguments; its error is raised unchanged
--- @tparam[opt] table opts
--- @tparam[opt] integer opts.repeats runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3 seconds, but
--- 7 at least)
--- @tparam[opt=0.005] number opts.min_time seconds that a run lasts at least, by calling fn several times in it; 0: one call a run
--- @tparam[opt=2] integer opts.warmup runs before those that count
--- @tparam[opt=1] integer opts.seed of the random order of runs
+-- @tparam[opt] table options
+-- @tparam[opt] integer options.repeats runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3 seconds,
+-- but 7 at least)
+-- @tparam[opt=0.005] number options.min_time seconds that a run lasts at least, by calling fn several times in it; 0: one call a
+-- run
+-- @tparam[opt=2] integer options.warmup runs before those that count
+-- @tparam[opt=1] integer options.seed of the random order of runs
 -- @treturn Stats @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range
 function M.bench(...)
@@ -368,16 +369,16 @@ end
 
 --- Run functions in turns and tell which of their differences are real.
 -- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
--- @tparam[opt] table opts
--- @tparam[opt] string|table opts.events as in `perf.measure`
--- @tparam[opt] string opts.baseline the name of the one that the others are compared with (default: an array's first; else the
+-- @tparam[opt] table options
+-- @tparam[opt] string|table options.events as in `perf.measure`
+-- @tparam[opt] string options.baseline the name of the one that the others are compared with (default: an array's first; else the
 -- one that is named baseline, base, old or before; else the first by name)
--- @tparam[opt=0.01] number opts.least the share that a difference must have to be called one
--- @tparam[opt] integer opts.repeats rounds, 1 or more (default: 30, fewer of slow functions, so that it takes about 6 seconds,
+-- @tparam[opt=0.01] number options.least the share that a difference must have to be called one
+-- @tparam[opt] integer options.repeats rounds, 1 or more (default: 30, fewer of slow functions, so that it takes about 6 seconds,
 -- but 12 at least)
--- @tparam[opt] integer opts.warmup as in `perf.bench`
--- @tparam[opt] number opts.min_time seconds, as in `perf.bench`
--- @tparam[opt] integer opts.seed as in `perf.bench`
+-- @tparam[opt] integer options.warmup as in `perf.bench`
+-- @tparam[opt] number options.min_time seconds, as in `perf.bench`
+-- @tparam[opt] integer options.seed as in `perf.bench`
 -- @treturn Comparison @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
 function M.compare(candidates, opts)

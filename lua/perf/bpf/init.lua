@@ -69,13 +69,13 @@ end
 
 --- Load a BPF object file: its maps are made and its programs verified.
 -- @tparam string path what `clang -O2 -g -target bpf -c` made
--- @tparam[opt] table opts
--- @tparam[opt] table opts.max_entries `{map = n}`, other sizes than the file's
--- @tparam[opt] table opts.globals `{variable = value}`, set before the programs are verified, so also constants (`const
+-- @tparam[opt] table options
+-- @tparam[opt] table options.max_entries `{map = n}`, other sizes than the file's
+-- @tparam[opt] table options.globals `{variable = value}`, set before the programs are verified, so also constants (`const
 -- volatile`)
--- @tparam[opt] {string,...} opts.programs the names to load, the others are left out
+-- @tparam[opt] {string,...} options.programs the names to load, the others are left out
 -- @treturn BpfObject @fails with libbpf's and the verifier's words
--- @raise for a name in opts that the file does not have
+-- @raise for a name in the options that the file does not have
 function M.load(path, opts)
   if type(path) ~= "string" then
     error(("bad argument #1 to 'load' (string expected, got %s)"):format(type(path)), 2)

@@ -140,15 +140,17 @@ end
 --- Create a perf.data file that perf report, perf script and perf buildid-list read.
 -- @function perf.data.create
 -- @tparam string path its name
--- @tparam table opts the options here, and features by name: `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`,
+-- @tparam table options the options here, and features by name: `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`,
 -- `cpuid`, `total_mem`, `cmdline`, `cpu_topology`, `numa_topology`, `pmu_mappings`, `cache` (read from this machine if not given;
 -- false leaves one out); from the events `event_desc`; from the records `sample_time`, `auxtrace` and `build_id`
--- @tparam table opts.events an array of event names, attr tables, open Events, or entries `{attr, ids, name}` such as a file's
+-- @tparam table options.events an array of event names, attr tables, open Events, or entries `{attr, ids, name}` such as a file's
 -- `attrs`; samples of several events are told apart by the ids, so each has to have its own then
--- @tparam[opt] table opts.features a table of features, of another machine, as when copying a file: nothing is read from this one
--- @tparam[opt] boolean opts.build_ids false leaves out the build ids of what was mapped, which are read from the files themselves
--- @tparam[opt="replace"] string opts.mode "replace" removes a file or symbolic link of that name and makes a new file that only
--- its owner can read; "exclusive" fails where there is one; "overwrite" writes into what is there, following links
+-- @tparam[opt] table options.features a table of features, of another machine, as when copying a file: nothing is read from this
+-- one
+-- @tparam[opt] boolean options.build_ids false leaves out the build ids of what was mapped, which are read from the files
+-- themselves
+-- @tparam[opt="replace"] string options.mode "replace" removes a file or symbolic link of that name and makes a new file that
+-- only its owner can read; "exclusive" fails where there is one; "overwrite" writes into what is there, following links
 -- @treturn DataWriter @fails
 -- @usage local w = assert(perf.data.create("out.data", {events = file.attrs, features = file.features}))
 -- for rec in file:records() do assert(w:write(rec)) end

@@ -70,7 +70,8 @@ end
 --- Iterate over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
 -- fast as `records`, for files of millions of samples.
 -- @tparam string type a Record's type: "sample", "mmap2" ...
--- @tparam any ... names of fields that are one number or one string each: "ip", "pid", "time", "filename" ...
+-- @tparam string field the name of a field that is one number or string: "ip", "pid", "time", "filename" ...
+-- @tparam any ... more fields
 -- @treturn function iterator of a number that counts from 1, and the fields, which may be nil
 -- @raise for an unknown type or field
 -- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end

@@ -421,23 +421,23 @@ end
 -- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT, SIGTERM,
 -- SIGHUP and SIGQUIT end the recording and not the caller, with the file whole. What was in the file before stays until the
 -- program runs.
--- @tparam table|string|integer what an array of a program and its arguments, a string for the shell, a process id, or -1: every
--- process, until the timeout or a signal
--- @tparam[opt] table opts
--- @tparam[opt] string|table opts.events names or attr tables (default: cycles, or cpu-clock without a PMU)
--- @tparam[opt] integer opts.freq samples a second, or
--- @tparam[opt] integer opts.period for every event that has neither of its own (default: 999 a second, and each of tracepoints,
--- probes and breakpoints)
--- @tparam[opt] boolean|string opts.call_graph true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for
+-- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, or -1:
+-- every process, until the timeout or a signal
+-- @tparam[opt] table options
+-- @tparam[opt] string|table options.events names or attr tables (default: cycles, or cpu-clock without a PMU)
+-- @tparam[opt] integer options.freq samples a second, or
+-- @tparam[opt] integer options.period for every event that has neither of its own (default: 999 a second, and each of
+-- tracepoints, probes and breakpoints)
+-- @tparam[opt] boolean|string options.call_graph true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for
 -- perf report to unwind
--- @tparam[opt="perf.data"] string opts.output the file
--- @tparam[opt] string opts.mode as for `perf.data.create`
--- @tparam[opt] boolean opts.build_ids as for `perf.data.create`
--- @tparam[opt] table opts.during where a process or everyone is recorded: a program that is run meanwhile, as an array of its
+-- @tparam[opt="perf.data"] string options.output the file
+-- @tparam[opt] string options.mode as for `perf.data.create`
+-- @tparam[opt] boolean options.build_ids as for `perf.data.create`
+-- @tparam[opt] table options.during where a process or everyone is recorded: a program that is run meanwhile, as an array of its
 -- words; the recording ends with it
--- @tparam[opt] number opts.timeout seconds, after which the recording ends and a command is asked to
--- @tparam[opt=128] integer opts.pages of each CPU's ring
--- @tparam[opt=true] boolean opts.inherit false: not the children (which a uprobe or a kprobe by name needs)
+-- @tparam[opt] number options.timeout seconds, after which the recording ends and a command is asked to
+-- @tparam[opt=128] integer options.pages of each CPU's ring
+-- @tparam[opt=true] boolean options.inherit false: not the children (which a uprobe or a kprobe by name needs)
 -- @treturn table `{path=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=, timed_out=}`: `lost`
 -- samples because a ring was full (`samples` and `lost` are all), `lost_records` of programs, maps and processes; `at_least`
 -- true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound; `status` the exit status, 128 + a

@@ -257,8 +257,8 @@ end
 local known
 
 --- The features that work here. They are tried once, and the answers are kept.
--- @tparam[opt] table opts
--- @tparam[opt=false] boolean opts.refresh true to ask again
+-- @tparam[opt] table options
+-- @tparam[opt=false] boolean options.refresh true to ask again
 -- @treturn table which prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,
 -- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, what it needs, or nil where it cannot be told),
 -- `pmu` ({present=, names=, counters=}), `software`, `tracefs`, `kprobe`, `uprobe`, `breakpoints`, `bpf`, `modules`

@@ -36,9 +36,9 @@ local marks = { [true] = "ok", [false] = "no" }
 local colours = { [true] = "\27[32m", [false] = "\27[31m" }
 
 --- The report as text.
--- @tparam[opt] table opts
--- @tparam[opt=false] boolean opts.colour true for a terminal
--- @tparam[opt=100] integer opts.width columns
+-- @tparam[opt] table options
+-- @tparam[opt=false] boolean options.colour true for a terminal
+-- @tparam[opt=100] integer options.width columns
 -- @treturn string
 function Report:text(opts)
   opts = opts or {}

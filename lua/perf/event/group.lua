@@ -92,11 +92,11 @@ function M.events_of(text)
 end
 
 --- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
--- @tparam string|table list names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
--- @tparam[opt] table opts
--- @tparam[opt=0] integer opts.pid as for `perf.open`
--- @tparam[opt=-1] integer opts.cpu as for `perf.open`
--- @tparam[opt] string|integer opts.cgroup as for `perf.open`
+-- @tparam string|table events names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
+-- @tparam[opt] table options
+-- @tparam[opt=0] integer options.pid as for `perf.open`
+-- @tparam[opt=-1] integer options.cpu as for `perf.open`
+-- @tparam[opt] string|integer options.cgroup as for `perf.open`
 -- @treturn Group disabled @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.group(list, opts)
@@ -221,7 +221,7 @@ function Group:close()
 end
 
 --- Map every member's ring.
--- @tparam[opt] table opts as for `Event:map`
+-- @tparam[opt] table options as for `Event:map`
 -- @treturn boolean true @fails
 function Group:map(opts)
   for _, ev in ipairs(check_open(self, "map")) do
@@ -240,7 +240,7 @@ local function reader(g, method, timeout)
 end
 
 --- The records of all members in time order.
--- @tparam[opt] table opts as for `Event:records`
+-- @tparam[opt] table options as for `Event:records`
 -- @treturn function iterator of Records
 function Group:records(opts) return (reader(self, "records"):records(opts)) end
 

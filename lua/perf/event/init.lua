@@ -47,10 +47,10 @@ local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modi
 local records = Event.records
 
 --- Map the event's ring. Map before you enable: records that are written without a ring are lost.
--- @tparam[opt] table opts
--- @tparam[opt=128] integer opts.pages pages of the ring, a power of two
--- @tparam[opt] integer opts.aux_pages pages of the AUX area, a power of two
--- @tparam[opt] boolean opts.overwrite true for an event opened with write_backward
+-- @tparam[opt] table options
+-- @tparam[opt=128] integer options.pages pages of the ring, a power of two
+-- @tparam[opt] integer options.aux_pages pages of the AUX area, a power of two
+-- @tparam[opt] boolean options.overwrite true for an event opened with write_backward
 -- @treturn Event the event
 -- @treturn integer how many pages
 -- @treturn ?string why these are fewer than asked for: the allowance of locked memory
@@ -66,10 +66,10 @@ function Event:map(opts)
 end
 
 --- Iterate over the records, without damaged ones. The loop also ends when the watched process has ended or the reader is woken.
--- @tparam[opt] table opts
--- @tparam[opt=0] number opts.timeout end after this many seconds without a record
--- @tparam[opt] integer opts.max end after this many records (since 0.2.0)
--- @tparam[opt] number opts.duration end after this many seconds, even if records keep coming (since 0.2.0)
+-- @tparam[opt] table options
+-- @tparam[opt=0] number options.timeout end after this many seconds without a record
+-- @tparam[opt] integer options.max end after this many records (since 0.2.0)
+-- @tparam[opt] number options.duration end after this many seconds, even if records keep coming (since 0.2.0)
 -- @treturn function iterator of Records
 -- @raise for an unknown option, and if the event is not mapped
 function Event:records(opts)
@@ -81,7 +81,8 @@ end
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
 -- @function Event:each
 -- @tparam string type a Record's type: "sample", "mmap2" ...
--- @tparam any ... names of fields whose value is one number or string: "ip", "pid", "time" ...; then optionally a table of limits
+-- @tparam string field the name of a field whose value is one number or string: "ip", "pid", "time" ...
+-- @tparam any ... more fields; then optionally a table of limits
 -- (since 0.2.0), `max` (records) and `duration` (seconds): the loop ends at the first one reached
 -- @treturn function iterator of a number that counts from 1, and the fields, which may be nil
 -- @raise for an unknown type or field, and if the event is not mapped
@@ -106,7 +107,7 @@ local function breakpoint_alone(has, wanted)
 end
 
 --- Change the address, length or access of a breakpoint.
--- @tparam string|table attr as for `perf.open`; fields that a table lacks keep their values, and an enabled event stays enabled
+-- @tparam string|table event as for `perf.open`; fields that a table lacks keep their values, and an enabled event stays enabled
 -- @treturn boolean true @fails "EOPNOTSUPP" if it is no breakpoint
 function Event:modify(attr)
   check_open(self, "modify")

@@ -290,11 +290,11 @@ end
 
 --- Open an event.
 -- @tparam string|table event a name as perf stat -e takes it, or a table of perf_event_attr fields
--- @tparam[opt] table opts
--- @tparam[opt=0] integer opts.pid the thread to count; 0: the calling thread, -1: every one on `cpu`
--- @tparam[opt=-1] integer opts.cpu the CPU to count on; -1: any
--- @tparam[opt] Event opts.group the leader of its group
--- @tparam[opt] string|integer opts.cgroup a path, from the cgroup mount or absolute, or a descriptor; needs `cpu`
+-- @tparam[opt] table options
+-- @tparam[opt=0] integer options.pid the thread to count; 0: the calling thread, -1: every one on `cpu`
+-- @tparam[opt=-1] integer options.cpu the CPU to count on; -1: any
+-- @tparam[opt] Event options.group the leader of its group
+-- @tparam[opt] string|integer options.cgroup a path, from the cgroup mount or absolute, or a descriptor; needs `cpu`
 -- @treturn Event disabled unless its attr says `disabled=false`
 -- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
 -- @raise for an unknown name, field or option

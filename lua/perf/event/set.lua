@@ -140,14 +140,15 @@ end
 --- Open one event on each CPU, or thread, or cgroup. CPUs that are offline are left out. One that goes offline later keeps what
 -- it has counted and the records in its ring; when it is back, a set that is opened then counts it.
 -- @tparam string|table event a name or attr table, as for `perf.open`
--- @tparam[opt] table opts
--- @tparam[opt="online"] string|{integer,...} opts.cpus "online", or CPU numbers
--- @tparam[opt=-1] integer opts.pid -1: everyone
--- @tparam[opt] string|integer opts.cgroup as for `perf.open`
--- @tparam[opt] table opts.cgroups several, each on each CPU
--- @tparam[opt] integer opts.threads a pid: one event on each of its threads, instead of CPUs
--- @tparam[opt] table|integer opts.bpf a program of `BpfObject:program`, or its descriptor, attached before the events are enabled
--- @tparam[opt=false] boolean opts.deferred_enable true: leave the events disabled
+-- @tparam[opt] table options
+-- @tparam[opt="online"] string|{integer,...} options.cpus "online", or CPU numbers
+-- @tparam[opt=-1] integer options.pid -1: everyone
+-- @tparam[opt] string|integer options.cgroup as for `perf.open`
+-- @tparam[opt] table options.cgroups several, each on each CPU
+-- @tparam[opt] integer options.threads a pid: one event on each of its threads, instead of CPUs
+-- @tparam[opt] table|integer options.bpf a program of `BpfObject:program`, or its descriptor, attached before the events are
+-- enabled
+-- @tparam[opt=false] boolean options.deferred_enable true: leave the events disabled
 -- @treturn Set @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.set(event, opts)
@@ -288,7 +289,7 @@ local function reader(s, method, timeout)
 end
 
 --- Map every event's ring.
--- @tparam[opt] table opts as for `Event:map`
+-- @tparam[opt] table options as for `Event:map`
 -- @treturn boolean true @fails
 function Set:map(opts)
   for _, ev in ipairs(check_open(self, "map")) do
@@ -299,7 +300,7 @@ function Set:map(opts)
 end
 
 --- The records of all events in time order.
--- @tparam[opt] table opts as for `Event:records`
+-- @tparam[opt] table options as for `Event:records`
 -- @treturn function iterator of Records
 function Set:records(opts) return (reader(self, "records"):records(opts)) end
 

@@ -152,13 +152,13 @@ end
 
 --- Count the generic hardware events: cycles, instructions, cache references and misses, branches and their misses,
 -- bus cycles, stalled cycles, reference cycles.
--- @tparam[opt] table opts
--- @tparam[opt=0] integer opts.pid as for `perf.open`
--- @tparam[opt=-1] integer opts.cpu as for `perf.open`
--- @tparam[opt] string|integer opts.cgroup as for `perf.open`
--- @tparam[opt] string|table opts.events those to count instead of all, as `perf.measure` takes them; without it the kernel's part
--- is left out where it may not be counted
--- @tparam[opt=false] boolean opts.inherit true: children that are started from now on count too
+-- @tparam[opt] table options
+-- @tparam[opt=0] integer options.pid as for `perf.open`
+-- @tparam[opt=-1] integer options.cpu as for `perf.open`
+-- @tparam[opt] string|integer options.cgroup as for `perf.open`
+-- @tparam[opt] string|table options.events those to count instead of all, as `perf.measure` takes them; without it the kernel's
+-- part is left out where it may not be counted
+-- @tparam[opt=false] boolean options.inherit true: children that are started from now on count too
 -- @treturn CountingProfiler disabled @fails if it counts none of them
 -- @raise for an unknown option or event
 function M.hardware_profiler(opts)
@@ -167,7 +167,7 @@ function M.hardware_profiler(opts)
 end
 
 --- Count the software events: clocks, faults, context switches, migrations.
--- @tparam[opt] table opts as for `perf.hardware_profiler`
+-- @tparam[opt] table options as for `perf.hardware_profiler`
 -- @treturn CountingProfiler disabled @fails
 function M.software_profiler(opts)
   local p, message, code = profiler("software", all_software, opts)
@@ -175,7 +175,7 @@ function M.software_profiler(opts)
 end
 
 --- Count loads and stores of every cache, and their misses: L1, last level, TLBs, branch predictor, NUMA node.
--- @tparam[opt] table opts as for `perf.hardware_profiler`
+-- @tparam[opt] table options as for `perf.hardware_profiler`
 -- @treturn CountingProfiler disabled @fails
 function M.cache_profiler(opts)
   local p, message, code = profiler("cache", all_cache, opts)

@@ -70,7 +70,7 @@ end
 
 --- The attr of an event. An event that several PMUs count together (a generic one on a hybrid CPU) is shown as it is on the
 -- first, and still opens on all where `perf.measure` and `perf.set` take it.
--- @tparam string|table spec a name, or a table of attr fields
+-- @tparam string|table event a name, or a table of attr fields
 -- @treturn table attr fields @fails when the machine lacks the event
 -- @raise for an unknown name or field
 function events.attr(spec)
@@ -161,11 +161,11 @@ end
 --- The event of a kernel function being called, or returning.
 -- (Not for `inherit`: the kernel reads the function's name from the memory of whoever forks, and where a child has executed
 -- another program its forks fail. By `addr` it can be inherited.)
--- @tparam table t
--- @tparam string t.func the function's name; or
--- @tparam integer t.addr an address instead
--- @tparam[opt=0] integer t.offset bytes into it
--- @tparam[opt=false] boolean t.ret true for its return
+-- @tparam table options
+-- @tparam string options.func the function's name; or
+-- @tparam integer options.addr an address instead
+-- @tparam[opt=0] integer options.offset bytes into it
+-- @tparam[opt=false] boolean options.ret true for its return
 -- @treturn table attr fields @fails "ENODEV" when the kernel has no kprobe PMU
 function events.kprobe(t)
   check_options(t, {func = "string", addr = "u64", offset = "u64", ret = "boolean"})
@@ -179,12 +179,12 @@ end
 --- The event of an instruction of a program or library being reached, or a function returning.
 -- (Not for `inherit`: the kernel reads the path from the memory of whoever forks, and where a child has executed another
 -- program its forks fail.)
--- @tparam table t
--- @tparam string t.path the file
--- @tparam[opt] string t.symbol looked up in it
--- @tparam[opt=0] integer t.offset bytes into the file, or from the symbol
--- @tparam[opt=false] boolean t.ret true for its return
--- @tparam[opt] integer t.ref_ctr_offset of a semaphore that the kernel counts up while the event is open
+-- @tparam table options
+-- @tparam string options.path the file
+-- @tparam[opt] string options.symbol looked up in it
+-- @tparam[opt=0] integer options.offset bytes into the file, or from the symbol
+-- @tparam[opt=false] boolean options.ret true for its return
+-- @tparam[opt] integer options.ref_ctr_offset of a semaphore that the kernel counts up while the event is open
 -- @treturn table attr fields
 -- @fails "ENODEV" the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" when perf.symbols is not built, or what looking it up
 -- gave
@@ -211,10 +211,10 @@ function events.uprobe(t)
 end
 
 --- The event of an address being accessed.
--- @tparam table t
--- @tparam integer t.addr the address
--- @tparam[opt] integer t.len bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for "x" the machine's size)
--- @tparam string t.access "r", "w", "x" or several ("rw")
+-- @tparam table options
+-- @tparam integer options.addr the address
+-- @tparam[opt] integer options.len bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for "x" the machine's size)
+-- @tparam string options.access "r", "w", "x" or several ("rw")
 -- @treturn table attr fields
 function events.breakpoint(t)
   check_options(t, {addr = "u64", len = "number", access = "string"})

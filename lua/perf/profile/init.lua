@@ -308,17 +308,18 @@ local function new(opts)
 end
 
 --- Make a profiler.
--- @tparam[opt] table opts
--- @tparam[opt="task-clock"] string|table opts.event the event to sample, a name as perf stat -e takes it or a table of attr
+-- @tparam[opt] table options
+-- @tparam[opt="task-clock"] string|table options.event the event to sample, a name as perf stat -e takes it or a table of attr
 -- fields; context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were
--- @tparam[opt] integer opts.freq samples a second (default: 999 for clocks and hardware counters)
--- @tparam[opt] integer opts.period instead of freq: the event's count from one sample to the next (default: 1 for all events
+-- @tparam[opt] integer options.freq samples a second (default: 999 for clocks and hardware counters)
+-- @tparam[opt] integer options.period instead of freq: the event's count from one sample to the next (default: 1 for all events
 -- but clocks and hardware counters, which makes the profile exact)
--- @tparam[opt=false] boolean opts.native true adds the C and kernel functions of the call chain
--- @tparam[opt="alone"] string opts.coroutines "resumer" shows a coroutine under the stack that resumed it, "creator" under that
--- which made it, "alone" by itself
--- @tparam[opt] boolean|integer opts.timeline true, or a number of samples (100,000), keeps each by itself, for `Profile:timeline`
--- @tparam[opt] string opts.filter of a tracepoint, as for `Event:set_filter`
+-- @tparam[opt=false] boolean options.native true adds the C and kernel functions of the call chain
+-- @tparam[opt="alone"] string options.coroutines "resumer" shows a coroutine under the stack that resumed it, "creator" under
+-- that which made it, "alone" by itself
+-- @tparam[opt] boolean|integer options.timeline true, or a number of samples (100,000), keeps each by itself, for
+-- `Profile:timeline`
+-- @tparam[opt] string options.filter of a tracepoint, as for `Event:set_filter`
 -- @treturn Profiler @fails
 -- @raise for an unknown event or option
 function M.profiler(opts)
@@ -336,7 +337,7 @@ end
 
 --- Profile a function.
 -- @function perf.profile
--- @tparam[opt] table opts as for `perf.profiler`
+-- @tparam[opt] table options as for `perf.profiler`
 -- @tparam function fn its error is raised again unchanged, with the profiler stopped
 -- @tparam any ... its arguments
 -- @treturn Profile then fn's results @fails and fn is not called

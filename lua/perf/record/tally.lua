@@ -27,11 +27,12 @@ local options = { by = true, max = "number", weight = "string", type = "string" 
 local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(text:format(...)), 3) end
 
 --- Make a tally.
--- @tparam table opts
--- @tparam string|table opts.by a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr" ...
--- @tparam[opt] string opts.weight the field to add up instead of counting records, such as "period"
--- @tparam[opt=65536] integer opts.max keys at most
--- @tparam[opt="sample"] string opts.type of the records that are counted
+-- @tparam table options
+-- @tparam string|table options.by a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr"
+-- ...
+-- @tparam[opt] string options.weight the field to add up instead of counting records, such as "period"
+-- @tparam[opt=65536] integer options.max keys at most
+-- @tparam[opt="sample"] string options.type of the records that are counted
 -- @treturn Tally @fails
 -- @raise for an unknown field, type or option
 function M.tally(opts)
@@ -124,7 +125,8 @@ function Tally:take(source)
 end
 
 --- The count of a key.
--- @tparam any ... the fields, in the order of `by`
+-- @tparam integer key the value of the first field of `by`
+-- @tparam any ... those of the others
 -- @treturn integer 0 for one that is not there
 function Tally:count(...) return (raw(self, "count", "count", ...)) end
 

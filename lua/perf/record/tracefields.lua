@@ -23,11 +23,11 @@ local parse_options = { system = "string", big_endian = "boolean", long_size = "
 
 --- Parse the text of a `format` file.
 -- @tparam string text what /sys/kernel/tracing/events/GROUP/NAME/format says
--- @tparam[opt] table opts
--- @tparam[opt] string opts.system the group's name
--- @tparam[opt] boolean opts.big_endian the byte order of the records (default: this machine's)
--- @tparam[opt] integer opts.long_size 4 or 8, the size in bytes of the kernel's long (default: this machine's)
--- @tparam[opt=false] boolean opts.trusted the text is a kernel's own, so it can be printed by too (libtraceevent, which does
+-- @tparam[opt] table options
+-- @tparam[opt] string options.system the group's name
+-- @tparam[opt] boolean options.big_endian the byte order of the records (default: this machine's)
+-- @tparam[opt] integer options.long_size 4 or 8, the size in bytes of the kernel's long (default: this machine's)
+-- @tparam[opt=false] boolean options.trusted the text is a kernel's own, so it can be printed by too (libtraceevent, which does
 -- that, may crash on a print fmt that no kernel wrote)
 -- @treturn TraceFormat @fails "EBADMSG"
 function M.parse(text, opts)
@@ -114,7 +114,7 @@ local function check_raw(raw, level)
 end
 
 --- Decode a record's raw data.
--- @tparam string|integer|TraceFormat what the tracepoint: "group:name", its id, or its format
+-- @tparam string|integer|TraceFormat tracepoint the tracepoint: "group:name", its id, or its format
 -- @tparam string raw the bytes
 -- @treturn table values by field name, common_pid and its like included
 -- @fails "EBADMSG" for bytes that are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" where tracefs
@@ -127,7 +127,7 @@ function M.decode(what, raw)
 end
 
 --- The fields of a tracepoint.
--- @tparam string|integer|TraceFormat what "group:name", id or format
+-- @tparam string|integer|TraceFormat tracepoint "group:name", id or format
 -- @treturn {table,...} `{name=, type=, offset=, size=, signed=, dynamic=, common=}` in the format's order, offset and size in
 -- bytes; and in the array itself `name`, `system`, `id`
 -- @fails as `perf.tracefields.decode`
@@ -140,7 +140,7 @@ function M.format(what)
 end
 
 --- A record's raw data as the kernel's own text of it, the part after "name:" in perf script.
--- @tparam string|integer|TraceFormat what "group:name", id or format
+-- @tparam string|integer|TraceFormat tracepoint "group:name", id or format
 -- @tparam string raw the bytes
 -- @treturn string @fails as `perf.tracefields.decode`
 function M.text(what, raw)

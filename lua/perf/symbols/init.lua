@@ -208,14 +208,14 @@ function Resolver:__tostring()
 end
 
 --- Open a resolver of addresses.
--- @tparam table opts one of `pid`, `path` and `maps`, and others
--- @tparam[opt] integer opts.pid a live process; 0: this one
--- @tparam[opt] string opts.path one file, asked for by the addresses that its own symbol table has
--- @tparam[opt] {table,...} opts.maps `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a process that
--- may be gone
--- @tparam[opt] boolean|KernelSymbols opts.kernel false for no symbols of the kernel, or what `perf.symbols.kernel` returned
+-- @tparam table options one of `pid`, `path` and `maps`, and others
+-- @tparam[opt] integer options.pid a live process; 0: this one
+-- @tparam[opt] string options.path one file, asked for by the addresses that its own symbol table has
+-- @tparam[opt] {table,...} options.maps `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a process
+-- that may be gone
+-- @tparam[opt] boolean|KernelSymbols options.kernel false for no symbols of the kernel, or what `perf.symbols.kernel` returned
 -- (default: /proc/kallsyms is read at the first address of the kernel; for `maps` none is)
--- @tparam[opt=false] boolean opts.debuginfod true lets elfutils ask the servers of $DEBUGINFOD_URLS for what is not installed
+-- @tparam[opt=false] boolean options.debuginfod true lets elfutils ask the servers of $DEBUGINFOD_URLS for what is not installed
 -- @treturn Resolver @fails
 -- @raise for an unknown option
 function M.open(opts)
@@ -319,12 +319,12 @@ local machines = { x86_64 = true, aarch64 = true }
 local unwind_options = { regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
 
 --- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
--- @tparam table t
--- @tparam table t.regs the registers by perf's names (`rec.user_regs`)
--- @tparam string t.stack the bytes from the stack pointer on (`rec.user_stack`)
--- @tparam[opt] integer|string t.abi 2 or "64" (default: what regs.abi says)
--- @tparam[opt] string t.machine "x86_64" or "aarch64" (default: this machine's)
--- @tparam[opt=127] integer t.max frames at most
+-- @tparam table options
+-- @tparam table options.regs the registers by perf's names (`rec.user_regs`)
+-- @tparam string options.stack the bytes from the stack pointer on (`rec.user_stack`)
+-- @tparam[opt] integer|string options.abi 2 or "64" (default: what regs.abi says)
+-- @tparam[opt] string options.machine "x86_64" or "aarch64" (default: this machine's)
+-- @tparam[opt=127] integer options.max frames at most
 -- @treturn {table,...} Frames, the innermost first; one of no known module has `addr` alone
 -- @treturn ?string why it ends there; nil at the outermost
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers

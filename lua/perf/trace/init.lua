@@ -100,13 +100,13 @@ end
 --- Start a span. It counts until its finish.
 -- @function Tracer:start
 -- @tparam string name of the kind of work: few different ones, since backends group by it
--- @tparam[opt] table opts
--- @tparam[opt] Span|table|boolean opts.parent a span; a context, as `extract` gives; false: none (default: the one that
+-- @tparam[opt] table options
+-- @tparam[opt] Span|table|boolean options.parent a span; a context, as `extract` gives; false: none (default: the one that
 -- `Tracer:span` runs)
--- @tparam[opt="internal"] string opts.kind "internal", "server", "client", "producer" or "consumer"
--- @tparam[opt] table opts.attributes by name, as for `Span:set_attribute`
--- @tparam[opt] table opts.links an array of contexts and Spans; a context may have attributes
--- @tparam[opt] integer opts.start_ns nanoseconds since 1970, when it began before this call
+-- @tparam[opt="internal"] string options.kind "internal", "server", "client", "producer" or "consumer"
+-- @tparam[opt] table options.attributes by name, as for `Span:set_attribute`
+-- @tparam[opt] table options.links an array of contexts and Spans; a context may have attributes
+-- @tparam[opt] integer options.start_ns nanoseconds since 1970, when it began before this call
 -- @treturn Span
 -- @raise for a wrong option
 function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
@@ -247,7 +247,7 @@ end
 --- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
 -- @function Tracer:span
 -- @tparam string name as for `Tracer:start`
--- @tparam[opt] table opts as for `Tracer:start`
+-- @tparam[opt] table options as for `Tracer:start`
 -- @tparam function fn it may yield
 -- @tparam any ... its arguments
 -- @treturn any fn's results

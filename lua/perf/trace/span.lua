@@ -100,7 +100,7 @@ end
 --- Set an attribute; nil removes it. The attribute `perfevents`, a list of events as perf.measure takes it, also makes the span
 -- count these from now on, in addition to the tracer's events.
 -- @tparam string key its name
--- @tparam any v string, number, boolean, 64-bit cdata, or an array of these
+-- @tparam any value string, number, boolean, 64-bit cdata, or an array of these
 -- @treturn Span the span
 -- @raise for a value of another type
 function Span:set_attribute(key, v)
@@ -116,7 +116,7 @@ function Span:set_attribute(key, v)
 end
 
 --- Set several attributes.
--- @tparam table t by name
+-- @tparam table attributes by name
 -- @treturn Span the span
 function Span:set_attributes(t)
   for key, v in every((attributes.copy(check_type(t, "table", 1), 1, huge, huge))) do self:set_attribute(key, v) end
@@ -161,7 +161,7 @@ end
 
 --- Add an event: something that happened during the span.
 -- @tparam string name of the event
--- @tparam[opt] table details attributes of the event
+-- @tparam[opt] table attributes attributes of the event
 -- @tparam[opt] integer time_ns when, in nanoseconds since 1970; now unless given
 -- @treturn Span the span
 function Span:add_event(name, details, time_ns)
@@ -188,7 +188,7 @@ end
 
 --- Add a link to another span, of any trace.
 -- @tparam table|Span context as `Tracer:extract` gives, or a Span
--- @tparam[opt] table details attributes of the link
+-- @tparam[opt] table attributes attributes of the link
 -- @treturn Span the span
 -- @since 0.2.0
 function Span:add_link(context, details)
@@ -217,7 +217,7 @@ local function type_of(err)
 end
 
 --- Record an error: as an event "exception", and as the status.
--- @tparam any err any value
+-- @tparam any error any value
 -- @tparam[opt] string traceback where it was raised
 -- @treturn Span the span
 function Span:record_error(err, traceback)
@@ -327,7 +327,7 @@ function Span:resume()
 end
 
 --- Set the span's counts to some that were measured elsewhere, for instance those of a request that ran in many parts.
--- @tparam Counts c
+-- @tparam Counts counts
 -- @treturn Span the span
 function Span:set_counts(c)
   if not counts.is(c) then blame.raise(("Counts expected, got %s"):format(type(c)), 1) end

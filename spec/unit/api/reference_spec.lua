@@ -82,16 +82,19 @@ describe("the reference's check", function()
     rejects(lua .. ":5: perf.open is not in perf.api", { [api] = { ["{\"open\", \"(name)\", \"Open.\"}"] = "" } })
   end)
 
-  it("rejects an argument without its type, and a tag that it does not know", function()
-    rejects(lua .. ":5: the argument 'name' is not documented", { [lua] = { ["-- @tparam string name\n"] = "" } })
+  it("rejects other arguments than the API table has, and a tag that it does not know", function()
+    local doc = { ["-- @tparam string name\n"] = "" }
+    rejects(lua .. ":5: perf.open has the arguments (), but (name) in perf.api", { [lua] = doc })
+    local row = { ["(name)"] = "([name], ...)" }
+    rejects(lua .. ":5: perf.open has the arguments (name), but ([name, ...) in perf.api", { [api] = row })
     rejects(lua .. ":10: the tag @retrun is not known here", { [lua] = { ["Close it."] = "Close it.\n-- @retrun boolean" } })
   end)
 
   it("rejects options without a line for each", function()
-    local named = { ["-- @tparam string name"] = "-- @tparam table opts", ["M.open(name)"] = "M.open(opts)" }
-    rejects(lua .. ":5: the options in 'opts' are not documented", { [lua] = named })
-    named["-- @tparam string name"] = "-- @tparam table opts\n-- @tparam integer opts.pid a process"
-    assert.equal("", (reference { [lua] = named }))
+    local row, doc = { ["(name)"] = "(options)" }, { ["string name"] = "table options" }
+    rejects(lua .. ":5: the options in 'options' are not documented", { [lua] = doc, [api] = row })
+    doc["string name"] = "table options\n-- @tparam integer options.pid a process"
+    assert.equal("", (reference { [lua] = doc, [api] = row }))
   end)
 
   it("takes the functions of resty.perf from the guide", function()

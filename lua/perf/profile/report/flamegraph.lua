@@ -192,10 +192,10 @@ end
 --- Write a profile as a flame graph: one HTML file, which needs no network.
 -- @function Profile:flamegraph
 -- @tparam[opt] string path the file; without it the page is returned
--- @tparam[opt] table opts
--- @tparam[opt] Profile opts.diff an earlier profile to compare with: red is what takes a larger share than there, blue a smaller
--- one
--- @tparam[opt] string opts.title of the page
+-- @tparam[opt] table options
+-- @tparam[opt] Profile options.diff an earlier profile to compare with: red is what takes a larger share than there, blue a
+-- smaller one
+-- @tparam[opt] string options.title of the page
 -- @treturn string|boolean the page, or true @fails when the file cannot be written
 function M.flamegraph(prof, path, opts)
   opts = check(opts)
