@@ -230,10 +230,23 @@ describe("perf.data.create", function()
     refused({events = events, features = {hostnam = "x"}}, "unknown feature 'hostnam'")
     refused({events = events, mode = "append"}, "mode")
     assert.is_nil(io.open "/tmp/never")
-    with_path(function(path)
-      local w = assert(data.create(path, {events = events, nrcpus = {online = 5}}))
-      assert.error_matches(function() w:close() end, "feature 'nrcpus': available: integer expected, got nil")
-    end)
+  end)
+
+  it("names the feature and the field of a value that does not fit", function()
+    for name, case in pairs{
+      nrcpus = {{online = 5}, "available: integer expected, got nil"}, hostname = {5, "value: string expected, got number"},
+      cmdline = {{"perf", 5}, "value: string expected, got number"}, cache = {{5}, "element: table expected, got number"},
+      cpu_topology = {{cores = {}, threads = {}}, "cpus: table expected, got nil"},
+      pmu_caps = {{{name = "cpu"}}, "caps: table expected, got nil"}, event_desc = {{{}}, "attr: table expected, got nil"},
+      mem_topology = {{version = 1, block_size = 1, nodes = {{node = 0, size = 1, blocks = {"x"}}}},
+        "blocks: integer expected, got string"},
+      build_id = {{{build_id = "zz"}}, "build_id: lower%-case hexadecimal string expected"},
+    } do
+      with_path(function(path)
+        local w = assert(data.create(path, {events = events, features = {[name] = case[1]}}))
+        assert.error_matches(function() w:close() end, "feature '" .. name .. "': " .. case[2])
+      end)
+    end
   end)
 end)
 

@@ -176,6 +176,48 @@ describe("a file of the other byte order", function()
     end
   end)
 
+  it("has the same values of features with arrays, tables, bitmaps and records", function()
+    local function features(m)
+      return {[3] = m.string "host", [7] = m.u32(2) .. m.u32(2),
+        [2] = m.u32(67) .. m.u16(32770) .. m.u16(52) .. m.u32(-1) .. "abcdefghijklmnopqrst" .. m.u8(16, 0, 0, 0)
+          .. m.text "/bin/abcdef",
+        [12] = m.u32(1) .. m.u32(128) .. m.attr{precise_ip = 1, config = 3} .. m.u32(2) .. m.string "cycles" .. m.u64s{5, 6},
+        [13] = m.u32(1) .. m.string "0-1" .. m.u32(0) .. m.u32(4) .. m.u32(5) .. m.u32(6) .. m.u32(7)
+          .. m.u32(1) .. m.string "0-1" .. m.u32(8) .. m.u32(9),
+        [14] = m.u32(1) .. m.u32(3) .. m.u64s{5, 4} .. m.string "0-3", [16] = m.u32(1) .. m.u32(4) .. m.string "cpu",
+        [17] = m.u32(1) .. m.string "{a,b}" .. m.u32(0) .. m.u32(2), [18] = m.u64s{1, 1000, 48},
+        [20] = m.u32(1) .. m.u32(1) .. m.u32(1) .. m.u32(64) .. m.u32(128) .. m.u32(8)
+          .. m.string "Data" .. m.string "32K" .. m.string "0",
+        [22] = m.u64s{1, 4096, 1, 0, 70, 70, {5, 1}, 32}, [27] = m.u32(1) .. m.u32(1) .. m.u32(2) .. m.u32(3) .. m.u32(4096),
+        [28] = m.u32(1) .. m.string "branches" .. m.string "32", [29] = m.u32(1) .. m.u32(2) .. m.u64s{3, 4},
+        [30] = m.u32(1) .. m.string "cpu_core" .. m.string "0-3", [33] = m.u32(62) .. m.u32(1),
+        [31] = m.u32(1) .. m.u32(1) .. m.string "branches" .. m.string "32" .. m.string "cpu_core"}
+    end
+    for _, m in ipairs{little, big} do
+      with_file(m.file{attrs = {{attr = m.attr{}}}, data = "", features = features(m)}, function(file)
+        local f = file.features
+        assert.is_nil(next(file.damaged))
+        assert.same({{pid = -1, misc = 32770, build_id = "6162636465666768696a6b6c6d6e6f70", filename = "/bin/abcdef"}},
+          f.build_id)
+        assert.same({"cycles", {5, 6}, 1}, {f.event_desc[1].name, f.event_desc[1].ids, f.event_desc[1].attr.precise_ip})
+        assert.same({cores = {"0-1"}, threads = {}, dies = {"0-1"}, cpus = {{core_id = 4, socket_id = 5, die_id = 8},
+          {core_id = 6, socket_id = 7, die_id = 9}}}, f.cpu_topology)
+        assert.same({{node = 3, mem_total = 5, mem_free = 4, cpus = "0-3"}}, f.numa_topology)
+        assert.same({{type = 4, name = "cpu"}}, f.pmu_mappings)
+        assert.same({{name = "{a,b}", leader = 0, members = 2}}, f.group_desc)
+        assert.same({{offset = 1000, size = 48}}, f.auxtrace)
+        assert.same({{level = 1, line_size = 64, sets = 128, ways = 8, type = "Data", size = "32K", cpus = "0"}}, f.cache)
+        assert.same({version = 1, block_size = 4096, nodes = {{node = 0, size = 70, blocks = {0, 2, 32, 69}}}}, f.mem_topology)
+        assert.same({version = 1, type = 1, level = 2, ratio = 3, mmap_len = 4096}, f.compressed)
+        assert.same({branches = "32"}, f.cpu_pmu_caps)
+        assert.same({version = 1, clockid = 2, wall_ns = 3, clock_ns = 4}, f.clock_data)
+        assert.same({{pmu = "cpu_core", cpus = "0-3"}}, f.hybrid_topology)
+        assert.same({{name = "cpu_core", caps = {branches = "32"}}}, f.pmu_caps)
+        assert.same({machine = 62, flags = 1}, f.e_machine)
+      end)
+    end
+  end)
+
   it("has the same records of the perf tool's", function()
     local function file(m)
       return m.file{attrs = {{attr = m.attr{}, ids = {1}}}, data = table.concat{
