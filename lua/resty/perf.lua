@@ -40,7 +40,7 @@ local running = false
 local writer -- of totals
 local numbers, names -- of routes: by name, by the ledger's number
 local ticking, dict_refused
-local last_word -- of what counts now: {exit=}
+local last_word -- {exit=} of the ledger that is open now
 
 local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
 
@@ -65,7 +65,8 @@ local function capture(ctx)
   return ctx
 end
 
--- What enter said of a request that it could not begin a turn for. Returns what it says then.
+-- `code` is what enter returned for a request whose turn it did not begin. Make an unknown request known, and enter it if it is
+-- counted. Returns as enter does.
 local function newcomer(r, phase, code)
   if code ~= ENOENT then return 0 end
   if ngx.is_subrequest then
@@ -89,8 +90,8 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Hooks
 
--- With the code cache off every request has a Lua of its own, where perf.start was never called, though the worker's first Lua
--- has left its word, in whichever dictionary it was given. To be said once, and each Lua looks once.
+-- With the code cache off, every request has a Lua state of its own, in which perf.start was never called. The worker's first
+-- state has left a mark in its dictionary. The warning is given once, and each state looks once.
 local looked
 
 local function started_elsewhere()
@@ -139,7 +140,7 @@ for phase, name in ipairs(ledger.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
 
--- A counted request is over: a line about a slow one, and its span.
+-- A counted request has ended: log it if it was slow, and finish its span.
 local function report(r, route)
   local counts
   local function finished()
@@ -208,7 +209,7 @@ function M.install()
     request = get_request }, { capture = capture, timer = run_timer })
 end
 
--- What the worker has counted since the last time goes to the shared dictionary.
+-- Add the worker's counts since the last time to the shared dictionary.
 local function publish()
   if not running then return end
   local refused = writer.add()
@@ -226,8 +227,8 @@ local function halt()
   ledger.close()
 end
 
--- A worker that TERM ends calls no timer any more: what it has counted since the last tick is published when its state closes.
--- Lua finalizes what is newest first, so this is newer than the ledger.
+-- A worker that TERM ends calls no timer any more: its counts since the last tick are published when its Lua state closes. Lua
+-- finalizes the newest objects first, so this must be newer than the ledger.
 local function publish_at_end()
   local mine = {}
   mine.exit = at_exit(function()
@@ -238,7 +239,7 @@ local function publish_at_end()
   last_word = mine
 end
 
--- What there is to know of the ledger just opened.
+-- Prepare the ledger that was just opened: its writer, and the route of timers.
 local function begin()
   numbers, names = {}, {}
   writer = totals.writer(config.dict, ledger)
@@ -247,7 +248,7 @@ local function begin()
   writer.route(TIMERS, numbers[TIMERS])
 end
 
--- Count these events from now on. What is refused leaves all as it is.
+-- Count these events from now on. If they are refused, nothing changes.
 local function go(list)
   local set, message, code = events.open(list)
   if not set then return nil, message, code end
@@ -267,10 +268,10 @@ local function go(list)
   return true
 end
 
--- Whether no request can be meant: `sample = 0`, "none, until started". With a header or routes beside it some are.
+-- Whether no request can be counted before another start: `sample = 0` without a header and routes.
 local function asleep() return config.every == 0 and config.blind end
 
--- Compiled code has the old way compiled in: it would leave it at the same place each time.
+-- Flush traces: they were compiled for the old state.
 local function obey(command)
   jit.flush()
   if command.stop then return halt() or true end
@@ -395,7 +396,7 @@ function M.totals()
   return config and totals.read(config.dict, ledger.phases)
 end
 
--- What the pages show of the state.
+-- The state that the pages show.
 function M.state()
   return { running = running, sample = config and config.every, events = running and ledger.events() or nil,
     source = running and select(2, ledger.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }

@@ -1,4 +1,4 @@
--- What exporters share: where they post to and with what, and which answers are final.
+-- The common part of exporters: their URLs, headers and compression, and which answers are final.
 local blame = require "perf.base.argument"
 local copy = require "perf.base.copy"
 local every = require "perf.base.pairs"
@@ -33,7 +33,7 @@ local function gzip_of(compression)
   return function(body) return (zlib.deflate(1, 15 + 16)(body, "finish")) end
 end
 
--- What the environment says where the options say nothing.
+-- Take options that were not given from the environment.
 local function from_environment(kind, o, warnings)
   local text = settings.text
   if kind == "zipkin" then
@@ -71,7 +71,7 @@ local function with_path(url, path)
   return copy(url, { path = path .. (url.path:match "%?.*" or "") })
 end
 
--- An endpoint of OTLP is a server's: each signal has its path there. One that names traces is exact.
+-- An endpoint of OTLP is a server, where each signal has its own path. An endpoint for traces alone is used as it is.
 local function urls_of(kind, o)
   local url, message = http.parse_url(o.endpoint or defaults[kind])
   if not url then return nil, message end

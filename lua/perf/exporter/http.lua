@@ -1,13 +1,13 @@
 -- HTTP/1.1 as an exporter needs it: one POST after another on a connection that is kept.
 --
--- It is written over a stream, which the transport gives: send(text, deadline) and receive(deadline), which return true or some
--- bytes, or nil, message; close(). How they wait is the transport's business: this is straight code on LuaSocket, where it
--- runs in the sender's coroutine, and on nginx's cosockets.
+-- It uses a stream of the transport: send(text, deadline) and receive(deadline), which return true or some bytes, or nil,
+-- message; close(). The transport decides how they wait, so this is plain sequential code, on LuaSocket (in the sender's
+-- coroutine) and on nginx's cosockets.
 local every = require "perf.base.pairs"
 
 local M = {}
 
-local MOST = 2 ^ 20 -- bytes of an answer: nobody here has more to say
+local MOST = 2 ^ 20 -- the most bytes of an answer
 
 -- A URL as messages show it: without its user and password.
 -- @return string
@@ -141,7 +141,7 @@ function M.post(self, request, deadline, connect)
   while true do
     local stream, kept = self.stream, self.stream ~= nil
     local message
-    self.stream = nil -- whatever comes of it; kept again at the end
+    self.stream = nil -- it is kept again at the end if it can be
     if not stream then
       stream, message = connect(url, deadline)
       if not stream then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end

@@ -128,7 +128,7 @@ function Otlp.metrics(_, resource, list)
   return head(resource, "resourceMetrics", "scopeMetrics") .. '"metrics":[' .. list .. "]}]}]}"
 end
 
--- What was taken, and still not kept.
+-- How many spans of an accepted request the backend rejected, and perhaps its message.
 function Otlp.rejected(_, body)
   local answer = json.decode(body)
   local partial = type(answer) == "table" and answer.partialSuccess

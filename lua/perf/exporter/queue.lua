@@ -1,5 +1,5 @@
--- A bounded queue of finished spans. What does not fit is refused, and counted by whoever put it: a tracer never waits, and
--- never grows.
+-- A bounded queue of finished spans. A span that does not fit is refused, and the caller counts it: a tracer neither waits nor
+-- grows.
 local Queue = {}
 Queue.__index = Queue
 

@@ -27,11 +27,11 @@ local CLOSE, AT_EXIT = 10, 5 -- seconds that close() and the end of the program 
 local LAST_TRY = 1 -- close() tries a batch a last time so many seconds before its deadline
 
 ---------------------------------------------------------------------------------------------------------------------
--- What runs in the coroutine
+-- The coroutine
 
 local function pause_before(attempt, wanted)
   local pause = math.min(FIRST_PAUSE * 2 ^ (attempt - 1), LONGEST_PAUSE)
-  pause = pause * (0.75 + math.random() / 2) -- so that not all programs come back at once
+  pause = pause * (0.75 + math.random() / 2) -- so that many programs do not retry at once
   return wanted and math.max(pause, math.min(wanted, MOST_WANTED)) or pause
 end
 
@@ -144,7 +144,7 @@ local function deliver(self)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- What drives it
+-- Running the coroutine
 
 -- An exporter that is a function takes plain tables at once, and there is nothing to wait for. The spans that it makes itself are
 -- dropped: each export would make the next one, and no flush would end.
@@ -178,8 +178,8 @@ local function ended(self, ok, message)
   end
 end
 
--- Have the end of the program close the sender. Lua finalizes what is newest first, so this is done anew for each connection:
--- otherwise the end would close the connection before the answer came to the batch that is on its way, and send that twice.
+-- Let the end of the program close the sender. Lua finalizes the newest objects first, so this is done again for each connection:
+-- otherwise the end would close the connection before the answer to the current batch came, and that batch would be sent twice.
 local function arm(self)
   local number = self.armed + 1
   self.exit = at_exit(function()

@@ -1,11 +1,11 @@
--- What finished spans counted: total and self, each by its label, for exporters and histograms.
+-- The counts of finished spans: total and self, each by its label, for exporters and histograms.
 local counts = require "perf.counts"
 
 local M = {}
 
 local sink = {}
 
--- Whether one of the first n rows has a count that goes by this label. (Lists are short.)
+-- Whether one of the first n rows has a count with this label. (Lists are short.)
 local function among(label, rows, values, n)
   for i = 1, n do
     if rows[i].label == label and values[i] then return true end
@@ -13,8 +13,8 @@ local function among(label, rows, values, n)
   return false
 end
 
--- What a finished span counted: calls put(label, unit, total, self) for each event that has a count, once for each label: what
--- the span asked for itself and the tracer counts too is the tracer's. self is nil where it cannot be told.
+-- Call put(label, unit, total, self) for each event of a finished span that has a count, once for each label: if the span asked
+-- for an event that the tracer counts too, the tracer's count is taken. self is nil where it is unknown.
 function M.each(self, put_count)
   local c = self.given or self.counted
   local rows, values = nil, {}

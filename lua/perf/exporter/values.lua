@@ -13,7 +13,7 @@ end
 
 local MOST_KEPT = 2000
 
--- A function of strings that keeps what it gave: span names and attribute keys are few. When a program invents them, all are
+-- A function of strings that remembers its results: span names and attribute keys are few. If a program makes many, all are
 -- forgotten now and then.
 function M.keep(fn)
   local kept, n = {}, 0
@@ -30,7 +30,7 @@ end
 
 local math_type = math.type
 
--- What a number is, and its digits: "int" or "double". Integers beyond int64, and what is no number, are "string".
+-- The kind of a number, and its digits: "int" or "double"; "string" for integers beyond int64.
 function M.number(v)
   if type(v) == "cdata" then
     local text = gsub(tostring(v), "U?LL$", "")

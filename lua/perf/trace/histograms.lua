@@ -1,4 +1,4 @@
--- Histograms of counts by span name: how the cost of each kind of work is spread, without keeping the spans.
+-- Histograms of counts by span name: the distribution of the cost of each kind of work, without keeping the spans.
 --
 -- Every finished span that was recorded is in them, also one that the queue then drops. Buckets are 1, 2, 5, 10, 20 ... 5e9
 -- unless given. A program that invents span names fills 200 histograms a label and puts the rest under "other".
@@ -60,7 +60,7 @@ local function put(label, unit, total)
   h.buckets[i], h.sum, h.n = h.buckets[i] + 1, h.sum + v, h.n + 1
 end
 
-local valid = values.keep(utf8.valid) -- two names that differ in wrong bytes alone are one: what is written must be unique
+local valid = values.keep(utf8.valid) -- two names that differ in invalid bytes alone are one, since their texts are the same
 
 -- Start with empty histograms: in the child of a fork, since the parent sends what was added so far.
 function Metrics:clear()

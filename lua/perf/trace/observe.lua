@@ -22,7 +22,7 @@ end
 
 local values = {}
 
--- What was counted goes to put(key, value). In the child of a fork that is nothing: the parent's span is the parent's.
+-- Pass the counts to put(key, value). In the child of a fork there are none: the span is the parent's.
 local function finish(started, put)
   local set, c, token = started[1], started[2], started[3]
   if token ~= fast.thread_token() then return end

@@ -12,7 +12,7 @@ local function id(text, digits)
   return text
 end
 
--- What keeps a table from being a context; nil when nothing does. One without ids says only whether to sample.
+-- Why a table is not a context; nil if it is one. A context without ids has only the sampling decision.
 function M.wrong(context)
   local trace, span, state = context.trace_id, context.span_id, context.tracestate
   if trace == nil and span == nil then return nil end
@@ -21,7 +21,7 @@ function M.wrong(context)
   if state ~= nil and type(state) ~= "string" then return "tracestate is a string" end
 end
 
--- What headers are read from or written to, or a mistake of whoever called the public function with it.
+-- Raise for the caller of the public function unless headers can be read from or written to.
 function M.check_headers(headers)
   local kind = type(headers)
   if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end

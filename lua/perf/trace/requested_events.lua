@@ -1,5 +1,5 @@
--- The events that a span asks for by its attribute `perfevents`: what of them can be counted, and why the rest cannot. A program
--- does not fail for its tracing, and one event that a machine lacks does not take the others along.
+-- The events that a span asks for by its attribute `perfevents`: those that can be counted, and why the others cannot. Tracing
+-- makes no program fail, and an event that the machine lacks does not exclude the others.
 local blame = require "perf.base.argument"
 local lists = require "perf.names.lists"
 local measure = require "perf.measure"
@@ -12,14 +12,14 @@ local function try(events)
   return nil, blame.words(ok and message or set)
 end
 
--- The open set of what the option `events` says.
--- @int arg which argument of the public function it is in: what is no list of events is a mistake there
+-- The open set of the option `events`.
+-- @int arg the public function's argument that has the option: an invalid list is a mistake there
 -- @return set; or nil, message, code
 function M.option(events, arg) return blame.on(arg, "option 'events': ", measure.lookup, events) end
 
--- The open set of what can be counted, as perf.measure's.
+-- The open set of the events that can be counted, as perf.measure's.
 -- @param events a string or a table
--- @return set or nil; message, of what is refused
+-- @return set or nil; message about the refused events
 function M.lookup(events)
   local set, message = try(events)
   if set then return set end

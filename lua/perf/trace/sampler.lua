@@ -1,5 +1,5 @@
--- Which spans are recorded. A sampler is a function(parent, trace_id, name, kind, attributes) that returns whether; nil as a
--- sampler is "parentbased_always_on", which the tracer does itself.
+-- Samplers decide which spans are recorded. A sampler is a function(parent, trace_id, name, kind, attributes) that returns a
+-- boolean; nil stands for "parentbased_always_on", which the tracer does itself.
 --
 -- The names are those of OTEL_TRACES_SAMPLER. A ratio looks at the trace's id, so every service that samples at a ratio
 -- chooses the same traces (or, at a higher one, these and more).
@@ -37,10 +37,10 @@ local makers = {
   parentbased_traceidratio = function(ratio) return by_parent(M.ratio(ratio)) end,
 }
 
--- The sampler that an option means.
+-- The sampler of an option.
 -- @param which nil, a function, a number (the share of new traces; others follow their parent), or a name
--- @param argument what OTEL_TRACES_SAMPLER_ARG says, a number or text
--- @return sampler or nil; raises nothing: false, message for what is none
+-- @param argument the value of OTEL_TRACES_SAMPLER_ARG, a number or text
+-- @return sampler or nil; or false, message if there is no such sampler. It never raises.
 function M.of(which, argument)
   if which == nil then return nil end
   if type(which) == "function" then return which end

@@ -134,7 +134,7 @@ function Span:_count(events)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- What happens to it
+-- Events, status and finish
 
 --- Rename the span.
 -- @tparam string name

@@ -1,8 +1,8 @@
 -- The worker's ledger: csrc/core/resty/accounting.h through LuaJIT's FFI, and its words as Counts.
 --
--- A hook costs one call into C, and so does what may yield: the look-up by the request's address, the reading and the
--- booking are all there. Every function answers as if nothing were known while the ledger is closed, so what wraps the host's
--- functions need not ask.
+-- A hook costs one call into C, and so does a function that may yield: C looks the request's address up, reads the counters and
+-- adds the difference. While the ledger is closed, every function answers as if no request were known, so the wrappers of the
+-- host's functions need not check.
 local ffi = require "ffi"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -41,7 +41,7 @@ for name, address in every(addresses) do c[name] = ffi.cast(signatures[name], ad
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
 local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
 
--- Begin to count, in the place of what is counted now: that goes on when this fails.
+-- Begin to count these events instead of the present ones, which are counted on if this fails.
 -- @param set what perf.measure.open_list opens
 -- @param[opt] add_end the host's function that a request's end is asked for with: see csrc/core/resty/accounting.h
 -- @return true; or nil, message, code
@@ -55,7 +55,7 @@ function M.open(set, add_end)
   return true
 end
 
--- End it and close the events. What requests had open is lost.
+-- Stop counting and close the events. The counts of open requests are lost.
 function M.close()
   if not open then return end
   handle = nil
@@ -109,14 +109,14 @@ local function difference(words, before)
       if en > enabled then enabled = en end
     end
     list[i] = counts.entry(row, exact(raw), exact(enabled), exact(running))
-    if enabled == 0 and not row.why then list[i].value, list[i].why = 0, nil end -- a moment too short for any
+    if enabled == 0 and not row.why then list[i].value, list[i].why = 0, nil end -- too short to be counted
   end
   local wall = exact(word(0))
   if before then ffi.copy(before, words, 8 * handle.words) end
   return counts.plain(list, wall, layout.source)
 end
 
--- What the events are: rows of {label=, unit=, scale=, why=}, and their source.
+-- The events: rows of {label=, unit=, scale=, why=}; and their source.
 function M.events() return open.layout.rows, open.layout.source end
 
 -- The counts of a request so far; nil when it is not counted.
@@ -125,7 +125,7 @@ function M.request(r)
   return difference(handle.last)
 end
 
--- The counts of the request that `finish` was told of last, and what it was admitted with.
+-- The counts of the request that was finished last, and the start that it was admitted with.
 function M.finished() return difference(handle.last) end
 function M.finished_start() return handle.last_start end
 
@@ -133,7 +133,7 @@ function M.finished_start() return handle.last_start end
 local function zeros() return ffi.new("uint64_t[?]", handle.words) end
 M.zeros = zeros
 
--- What a route's finished requests counted in a phase since the last call with the same `before`; nil for nothing.
+-- The counts of a route's finished requests in a phase since the last call with the same `before`; nil if there are none.
 function M.phase_counts(route, phase, before)
   local words = handle.route_sums + (route * handle.phases + phase - 1) * handle.words
   if words[0] == before[0] then return nil end
@@ -149,7 +149,7 @@ function M.balance(befores)
     difference(handle.last)
 end
 
--- Requests of a route that are finished; turns that nobody ended; requests that are known.
+-- The number of a route's finished requests; of turns that were found open; of known addresses.
 function M.requests(route) return exact(handle.requests[route]) end
 function M.abandoned() return exact(handle.abandoned) end
 function M.known() return handle.known end

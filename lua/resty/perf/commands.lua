@@ -1,12 +1,12 @@
--- What one worker is told while nginx runs, the others learn from the shared dictionary.
+-- Commands that one worker gets while nginx runs reach the other workers through the shared dictionary.
 --
--- A command stays there for the workers that come later, after a crash or a reload, as long as the options of nginx.conf
--- are those that it was given under.
+-- A command stays there for later workers, after a crash or a reload, as long as nginx.conf has the same options as when it was
+-- given.
 local M = {}
 
 local seen = 0
 
--- Leave a command.
+-- Leave a command for the other workers.
 -- @param dict ngx.shared.DICT
 -- @param mark of the configuration
 -- @param command {stop=true}, or {events=text, sample=number}

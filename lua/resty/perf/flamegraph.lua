@@ -1,6 +1,6 @@
--- A flame graph of this worker, by any event: everything its Lua does meanwhile, for whichever request.
+-- A profile of this worker, by any event: of all its Lua code, for whichever request it runs.
 --
--- A timer ends the profile, not the request that asked for it, which may be gone by then. There is one profiler in a process.
+-- A timer ends the profile, since the request that asked for it may have ended by then. A process has one profiler.
 local mistake = require "resty.perf.mistake"
 local profiler = require "perf.profile"
 
@@ -8,12 +8,12 @@ local M = {}
 
 local LONGEST = 60
 
-local running -- {profiler=} of the one that runs, afterwards {over=true, profile=, message=, code=, failure=}
+local running -- {profiler=} of the running profile; later {over=true, profile=, message=, code=, failure=}
 
 local function stop(mine) mine.profile, mine.message, mine.code = mine.profiler:stop() end
 
--- A function of its own: a closure's variables are lost with the request that is gone. Whatever stop raises, another profile can
--- begin and the request that waits goes on.
+-- Not a closure: its variables would be lost with a request that has ended. If stop raises, another profile can still begin, and
+-- the waiting request goes on.
 local function finish(_, mine)
   running, mine.over = nil, true
   local ok, failure = pcall(stop, mine)

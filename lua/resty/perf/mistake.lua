@@ -1,13 +1,13 @@
--- Mistakes of who calls resty.perf, raised at his line and in the name of the function that he called.
+-- Mistakes of resty.perf's callers, raised at the caller's line and in the name of the public function.
 local blame = require "perf.base.argument"
 
 local M = {}
 
--- What is wrong, without where it was found: "x: unknown event" of "file.lua:7: bad argument #1 to 'y' (x: unknown event)".
+-- The reason in a message, without the place: "x: unknown event" of "file.lua:7: bad argument #1 to 'y' (x: unknown event)".
 M.reason = blame.words
 
--- Call f(...). What it raises is a mistake in the first argument of a public function.
--- @param level whom it is for, as for error
+-- Call f(...). An error that it raises is a mistake in the first argument of a public function.
+-- @param level of the caller, as for error
 -- @param name the public function's
 -- @return three results of f
 function M.checked(level, name, f, ...)

@@ -21,11 +21,11 @@ local function text_of(v)
   return ok and text or "-"
 end
 
--- Check them.
--- @param opts what the user gave
--- @param level whom an error is for
+-- Check the options of perf.start.
+-- @param opts
+-- @param level of the caller, as for error
 -- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
--- mark=}: reports says whether a request's end is more than a sum, mark tells one configuration from another
+-- mark=}: reports says whether the end of a request is reported, mark identifies the configuration
 function M.check(opts, level)
   for k in every(opts) do
     if not known[k] then error("bad argument #1 to 'start' (unknown option '" .. tostring(k) .. "')", level) end
@@ -52,9 +52,9 @@ end
 
 local changeable = { events = "string", sample = "number" }
 
--- Check what may be changed while nginx runs.
+-- Check options that are changed while nginx runs.
 -- @param opts {events=, sample=}
--- @param level whom an error is for
+-- @param level of the caller, as for error
 function M.change(opts, level)
   for k, v in every(opts) do
     local want = changeable[k]

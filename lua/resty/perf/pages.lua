@@ -1,7 +1,7 @@
 -- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
 --
--- They tell paths and counts, so only this machine may see them unless it is said otherwise: `from = "any"`, or a
--- function(address) that decides. What stands before nginx on the same machine, a proxy, is this machine.
+-- They show paths and counts, so by default only this machine may see them: `from = "any"` or a function(address) decides
+-- otherwise. A proxy in front of nginx on the same machine counts as this machine.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
@@ -36,7 +36,7 @@ local function refuse(status, text)
   ngx.say(text)
 end
 
--- The value under which a share of the requests lies, as far as the histogram tells: the upper bound of its bucket.
+-- The value below which a share of the requests lies: the upper bound of the histogram's bucket.
 function M.quantile(buckets, requests, share)
   local below = 0
   for b = 0, 64 do
@@ -54,7 +54,7 @@ local function by_label(totals, counts)
   return t
 end
 
--- What the JSON page says, as a table.
+-- The content of the JSON page, as a table.
 function M.report(totals, state)
   local events = { { label = "lua", unit = "ns" } }
   local routes = {}
@@ -80,7 +80,7 @@ function M.report(totals, state)
     abandoned = totals and totals.abandoned }
 end
 
--- Another site's page must not press the buttons: a browser says where a form comes from.
+-- A page of another site must not press the buttons: a browser sends the origin of a form.
 local function same_origin()
   if ngx.var.http_sec_fetch_site == "cross-site" then return false end
   local origin, host = ngx.var.http_origin, ngx.var.http_host

@@ -6,9 +6,9 @@
 --   {"search", pattern = "^/s/"}   a name and a Lua pattern
 --   a function(uri)   that returns the name
 --
--- The first that fits counts; what fits none is "(other)". Without a list, the path is the name, with segments that look like
--- keys written as ":id". There are never more than MOST names, nor long ones, nor such that are no UTF-8, for which Prometheus
--- would refuse all the others too: the paths of the Internet are without end, and whatever somebody sends.
+-- The first rule that matches decides; a path that matches none is "(other)". Without a list, the path is the name, and segments
+-- that look like keys become ":id". Clients can send any path, so there are at most MOST names, none is long, and all are UTF-8:
+-- Prometheus refuses a whole page for one name that is not.
 local every = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
@@ -74,9 +74,9 @@ local function by_path(uri)
   return (uri:gsub("[^/]+", function(segment) return is_key(segment) and ":id" or nil end))
 end
 
--- What finds routes.
+-- The functions that find routes.
 -- @param[opt] routes list or function
--- @return find(uri), which returns a name; admit(name), which returns it or "(other)". Raises for what is no list of routes.
+-- @return find(uri), which returns a name; admit(name), which returns it or "(other)". Raises for an invalid list.
 function M.new(routes)
   local rule
   if routes == nil then

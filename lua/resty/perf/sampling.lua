@@ -1,7 +1,7 @@
 -- Which requests are counted: one of n, those with a header, more or fewer of a route.
 --
--- One of n is one of each n that come one after the other, at a place in them that chance chooses: the share is exact, and a
--- pattern in the traffic does not meet the same place again and again.
+-- One of n is one of each n requests in a row, at a random place among them: the share is exact, and a pattern in the traffic
+-- does not always meet the same place.
 local every = require "perf.base.pairs"
 
 local M = {}
@@ -31,8 +31,8 @@ end
 -- @param[opt] sample n, or {every=n, header="X-Perf", routes={[name]=n}}: a request with that header is counted unless
 -- its value is 0
 -- @param[opt] random math.random
--- @return decide(route, header_value), which wants neither where the third result says so; the name of the header in lower case
--- with underscores, or nil; whether each request is decided upon without a look at it
+-- @return decide(route, header_value); the name of the header in lower case with underscores, or nil; whether decide needs
+-- neither argument
 function M.new(sample, random)
   if sample == nil then sample = 1 end
   if type(sample) == "number" then sample = { every = sample } end

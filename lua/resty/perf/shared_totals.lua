@@ -16,11 +16,11 @@ local M = {}
 
 local function mark_of(text) return ("%08x "):format(ngx.crc32_short(text)) end
 
--- What adds a worker's counts.
+-- A writer of one worker's counts.
 -- @param dict ngx.shared.DICT
--- @param ledger resty.perf.ledger, open
--- @return {route=, add=}: route(name, number) makes a route of the ledger known, add() adds what is new and returns nil, or the
--- dictionary's error
+-- @param ledger resty.perf.accounting, open
+-- @return {route=, add=}: route(name, number) makes a route of the ledger known; add() adds the counts since the last call and
+-- returns nil, or the dictionary's error
 function M.writer(dict, ledger)
   local rows, lines = ledger.events(), {}
   for i, row in ipairs(rows) do lines[i] = table.concat({ row.label, row.unit or "", row.why or "" }, "\t") end
@@ -92,7 +92,7 @@ function M.writer(dict, ledger)
   return { route = route, add = add_all }
 end
 
--- The sums of all workers, as resty.perf.exposition wants them; nil before the first worker has begun.
+-- The sums of all workers, as resty.perf.metrics takes them; nil before the first worker has begun.
 -- @param dict ngx.shared.DICT
 -- @param phases names of the phases
 function M.read(dict, phases)

@@ -10,11 +10,11 @@ M.KEPT = 50
 
 local function bad(text, ...) error("slow: " .. text:format(...), 0) end
 
--- What tells slow requests.
--- @param slow seconds from a request's first byte to its end; or a table of the most of an event by its label, `time` being
--- those seconds
+-- A function that recognizes slow requests.
+-- @param slow seconds from a request's first byte to its end; or a table of limits: of an event by its label, and `time` for
+-- these seconds
 -- @param[opt] counted set of the labels that are counted; any event when nil
--- @return is_slow(seconds, counts); which raises nothing. Raises for what is neither.
+-- @return is_slow(seconds, counts), which never raises. Raises if slow is neither.
 function M.new(slow, counted)
   if type(slow) == "number" then slow = { time = slow } end
   if type(slow) ~= "table" then bad("seconds or table expected, got %s", type(slow)) end
@@ -59,7 +59,7 @@ function M.line(request)
     request.status, table.concat(parts, ", "))
 end
 
--- Keep it for the status page.
+-- Keep a slow request for the status page.
 function M.keep(dict, request)
   local events = {}
   for _, e in ipairs(request.counts) do
@@ -71,7 +71,7 @@ function M.keep(dict, request)
     method = request.method, uri = request.uri, status = request.status, lua_ns = request.counts.wall_ns, counts = events })
 end
 
--- The kept ones, the newest first, as JSON texts.
+-- The slow requests that are kept, the newest first, as JSON texts.
 function M.recent(dict)
   local list, n = {}, dict:get "slow" or 0
   for i = n, math.max(1, n - M.KEPT + 1), -1 do

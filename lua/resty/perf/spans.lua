@@ -1,8 +1,8 @@
 -- Spans of requests, with their counts, for a tracer of perf.tracer.
 --
--- A request's span begins when the request becomes known and ends in its log phase. Its parent is what the client's `traceparent`
--- (or B3) says. The tracer itself counts nothing (events = false), for it would count whole threads; the counts are the
--- ledger's.
+-- A request's span begins when the request becomes known and ends in its log phase. Its parent comes from the client's header
+-- `traceparent` (or B3). The tracer itself counts nothing (events = false), since it would count whole threads; the counts come
+-- from the ledger.
 local ffi = require "ffi"
 
 local M = {}
@@ -13,13 +13,13 @@ local function key(r) return tonumber(ffi.cast("uintptr_t", r)) end
 
 local function header(name) return ngx.var["http_" .. name:gsub("-", "_")] end
 
--- Raise for what is no tracer for this.
+-- Raise if it is not a tracer without events.
 function M.check(tracer)
   if type(tracer) ~= "table" or type(tracer.start) ~= "function" then error("spans: perf.tracer{events=false} expected", 0) end
   if tracer.events ~= false then error("spans: the tracer counts whole threads: perf.tracer{events=false}", 0) end
 end
 
--- A request that is counted begins.
+-- Begin the span of a request that is counted.
 function M.begin(tracer, r, route)
   open[key(r)] = tracer:start(route, { kind = "server", parent = tracer:extract(header) or false,
     start_ns = ngx.req.start_time() * 1e9 })
@@ -28,7 +28,7 @@ end
 -- The running request's span, or nil.
 function M.current(r) return open[key(r)] end
 
--- It is over.
+-- Finish the span of a request.
 -- @param counts its Counts
 function M.finish(r, route, counts)
   local k = key(r)
@@ -44,7 +44,7 @@ function M.finish(r, route, counts)
   span:finish()
 end
 
--- Nothing is open any more.
+-- Forget all open spans.
 function M.forget() open = {} end
 
 return M

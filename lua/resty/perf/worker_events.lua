@@ -13,15 +13,15 @@ local function list_of(events)
   return events
 end
 
--- Two events that Prometheus could not tell apart: the same one twice, or written in two ways.
+-- Raise for two events that would be one metric of Prometheus: the same one twice, or written in two ways.
 local function check_apart(metrics, label, unit)
   local metric = exposition.metric(label, unit)
   if metrics[metric] then error(("events: '%s' and '%s' are one metric, %s"):format(metrics[metric], label, metric), 0) end
   metrics[metric] = label
 end
 
--- Raise for what is no list of events, and for an unknown one. What this machine refuses is for `open` to say.
--- @return set of the events' labels; nil for nil, of which the machine decides
+-- Raise for an invalid list of events, and for an unknown event. Events that this machine refuses are found by `open`.
+-- @return set of the events' labels; nil for nil, the default events
 function M.check(events)
   if events == nil then return end
   if type(events) ~= "string" and type(events) ~= "table" then
@@ -44,7 +44,7 @@ end
 
 -- Open them.
 -- @param[opt] events nil for the best that this machine has
--- @return what perf.meter.open gives; or nil, message, code. Raises for an unknown event.
+-- @return as perf.measure.open_list.open; or nil, message, code. Raises for an unknown event.
 function M.open(events)
   if events == nil then return meter.open_default() end
   local specs = {}

@@ -1,11 +1,11 @@
--- Where a request's Lua may yield: the host's functions, wrapped so that a turn ends before them and goes on behind them.
+-- Wraps the host's functions in which a request's Lua may yield: a turn ends before such a call and goes on after it.
 --
--- Wrapped in Lua, since a C function cannot be yielded across. What such a function does in C itself, its write(2) say, lies
--- outside of the turn. When no turn is open, or another request's, a wrapped function calls the host's and nothing else.
+-- The wrappers are Lua, since nothing can yield across a C function. The work that such a function does in C itself, such as
+-- write(2), lies outside of the turn. If no turn of this request is open, a wrapper only calls the host's function.
 --
---   before/after   sockets, sleep, subrequests, semaphores, waiting for threads, reading the body, exit, exec, redirect ...
---   within         ngx.thread.spawn, coroutine.yield: the host goes on with another thread of the same request at once, so
---                  the turn lasts, unless that one has ended it; and ngx.thread.wait for one that is done already
+--   the turn ends       sockets, sleep, subrequests, semaphores, waiting for threads, reading the body, exit, exec, redirect ...
+--   the turn goes on    ngx.thread.spawn and coroutine.yield: the host runs another thread of the same request at once, which may
+--                       end the turn; ngx.thread.wait for a thread that is done already
 --   a turn of its own   callbacks: timers, new threads, on_abort
 --
 -- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
@@ -13,19 +13,19 @@ local copy = require "perf.base.copy"
 
 local M = {}
 
--- Wrap what the host has.
+-- Wrap the host's functions.
 -- @param ngx the host's table
 -- @param turns {leave=, back=, turn=, serial=, request=} of the ledger, `request` giving the address of the running request
--- @param hooks {capture=, timer=}: capture(opts) gives the options of a subrequest, those asked for or new ones;
+-- @param hooks {capture=, timer=}: capture(ctx) gives the ctx table of a subrequest, the given one or a new one;
 -- timer(fn, ...) runs a timer's callback
 -- @param[opt] modules loaded modules; package.loaded
--- @return function that undoes it (for the tests)
+-- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
   local leave, back, turn, serial, request = turns.leave, turns.back, turns.turn, turns.serial, turns.request
   local status = coroutine.status
   local undo, patched = {}, {}
 
-  -- Put value at t[key], if something is there.
+  -- Replace the function t[key], if there is one, by what make(t[key]) returns.
   local function replace(t, key, make)
     local old = t and rawget(t, key)
     if type(old) ~= "function" then return end
@@ -82,7 +82,7 @@ function M.install(ngx, turns, hooks, modules)
     return left(f())
   end
 
-  -- A thread's first turn is its parent's, who goes on when the thread yields or ends: unless it has yielded, that turn lasts.
+  -- A thread's first turn is its parent's: if the thread ends without a yield, the parent goes on in the same turn.
   local function ended(before, ...)
     if serial() ~= before then leave(request()) end
     return ...
@@ -109,7 +109,7 @@ function M.install(ngx, turns, hooks, modules)
     end
   end
 
-  -- Methods of sockets; those that need not be there are skipped.
+  -- Methods of sockets. A version of the host may lack some of them.
   local function patch(methods)
     if type(methods) ~= "table" or patched[methods] then return end
     patched[methods] = true
@@ -153,7 +153,7 @@ function M.install(ngx, turns, hooks, modules)
   local sockets = ngx.socket
   for _, name in ipairs { "tcp", "stream", "udp" } do replace(sockets, name, opening) end
   replace(sockets, "connect", function(connect) return yielding(opening(connect)) end)
-  -- Those made by a constructor that somebody kept from before.
+  -- Sockets of a constructor that somebody stored in a local before.
   patch(debug.getregistry().__tcp_cosocket_mt)
 
   local location = ngx.location
@@ -200,10 +200,10 @@ function M.install(ngx, turns, hooks, modules)
   local function load(name)
     local ok, m = pcall(require, name)
     if ok then return type(m) == "table" and m or nil end
-    modules[name] = nil -- so that who requires it himself is told why there is none
+    modules[name] = nil -- so that the program's own require says why it fails
   end
   replace(load "ngx.semaphore", "wait", yielding)
-  -- A pipe's methods are a C type's and cannot be replaced; they yield by a function that they take when they are loaded.
+  -- A pipe's methods belong to a C type and cannot be replaced; they yield by a function that ngx.pipe takes when it is loaded.
   local raw = rawget(coroutine, "_yield")
   if raw and not modules["ngx.pipe"] then
     rawset(coroutine, "_yield", yielding(raw))

@@ -1,4 +1,4 @@
--- What carries an exporter's requests: nginx's cosockets within nginx, else LuaSocket, else lua-http.
+-- The transport of an exporter's requests: nginx's cosockets within nginx, else LuaSocket, else lua-http.
 local M = {}
 
 local function within_nginx()
@@ -7,7 +7,7 @@ local function within_nginx()
 end
 
 -- A new transport.
--- @string[opt] which "ngx", "luasocket" or "luahttp"; the first of them that is there unless given
+-- @string[opt] which "ngx", "luasocket" or "luahttp"; by default the first that is installed
 -- @tab tls {cafile=, capath=, key=, certificate=, verify=false}
 -- @return transport; or nil, message
 function M.new(which, tls)

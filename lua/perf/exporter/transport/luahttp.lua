@@ -1,5 +1,5 @@
--- Posting over lua-http, for those who have it and not LuaSocket. A request is a coroutine of a cqueues controller of its own;
--- where it would wait, the sender's coroutine yields.
+-- Posting over lua-http, if there is no LuaSocket. A request runs in a coroutine of its own cqueues controller; where it would
+-- wait, the sender's coroutine yields.
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local cqueues = require "cqueues"

@@ -1,5 +1,5 @@
--- Posting over LuaSocket, and LuaSec for TLS, without ever waiting: where a socket would block, the coroutine yields, and
--- whoever resumes it has waited or done something else. What blocks is the look-up of a host's name, once a connection.
+-- Posting over LuaSocket, and LuaSec for TLS: where a socket would block, the coroutine yields, and the caller that resumes it
+-- has waited or done something else. Only the look-up of a host's name blocks, once a connection.
 local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 local socket = require "socket"

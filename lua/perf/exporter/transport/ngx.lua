@@ -1,4 +1,4 @@
--- Posting within nginx: cosockets in a timer, which wait as everything does there, and leave the worker to its requests.
+-- Posting within nginx: cosockets in a timer, which wait without blocking the worker.
 local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 
