@@ -1,7 +1,7 @@
 -- tools/reference.lua, which finds the docstrings and compares them with the table of the API, on a small tree of sources.
 local util = require "spec.support.util"
 
-local root = assert(io.popen "pwd"):read "*l"
+local root = util.shell("pwd"):match "%S+"
 
 local tree = {
   ["tools/components.txt"] = "event: # opening",
@@ -136,5 +136,57 @@ describe("the reference's check", function()
 
 ]]
     assert.equal(expected, page)
+  end)
+end)
+
+-- The options that the reference has of each function of perf that takes a table of them.
+local function documented_options()
+  local found = {}
+  util.with_directory(function(dir)
+    local text, status = util.shell(("%s tools/reference.lua %s/out"):format(util.lua(), dir))
+    if status ~= 0 then error(text) end
+    local name
+    for line in util.shell("cat " .. dir .. "/out/*.lua"):gmatch "[^\n]+" do
+      name = line:match "^%-%- @function (%S+)" or name
+      local option = line:match "^%-%- @tparam%S* %S+ options%.([%w_]+)"
+      if option and name:find "^perf%." then
+        found[name] = found[name] or {}
+        table.insert(found[name], option)
+      end
+    end
+  end)
+  return found
+end
+
+describe("the reference's options", function()
+  local perf = require "perf"
+  local function nothing() end
+  -- How to call each function with options, so that a wrong one is found before anything is done.
+  local call = {
+    ["perf.bench"] = function(o) perf.bench(nothing, o) end,
+    ["perf.compare"] = function(o) perf.compare({ a = nothing, b = nothing }, o) end,
+    ["perf.group"] = function(o) perf.group("page-faults:u", o) end,
+    ["perf.open"] = function(o) perf.open("page-faults:u", o) end,
+    ["perf.set"] = function(o) perf.set("page-faults:u", o) end,
+    ["perf.record"] = function(o) perf.record({ "true" }, o) end,
+    ["perf.observe"] = function(o) perf.observe({ start_span = nothing }, o) end,
+    ["perf.data.create"] = function(o) perf.data.create("/nonexistent/perf.data", o) end,
+    ["perf.exporter.otlp"] = function(o) perf.exporter.otlp(o) end,
+    ["perf.bpf.load"] = function(o) perf.bpf.load("/nonexistent/bpf.o", o) end,
+    ["perf.symbols.open"] = function(o) perf.symbols.open(o) end,
+    ["perf.tracefields.parse"] = function(o) perf.tracefields.parse("", o) end,
+  }
+
+  it("are known to the functions", function()
+    local checked, wrong = 0, coroutine.create(nothing)
+    for name, options in pairs(documented_options()) do
+      local fn = call[name] or perf[name:match "^perf%.([%w_]+)$"] or error("how is this called with options: " .. name)
+      for _, option in ipairs(options) do
+        local ok, message = pcall(fn, { [option] = wrong })
+        if not ok then assert.not_matches("unknown", message) end
+        checked = checked + 1
+      end
+    end
+    assert.is_true(checked > 80, checked)
   end)
 end)
