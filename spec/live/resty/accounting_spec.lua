@@ -1,7 +1,7 @@
--- The ledger of requests' turns: who is billed for what, with costs of known size and addresses made up for it.
+-- Accounting of the turns of requests: costs of known size, at addresses that are made up, go to the right requests.
 local kit = require "testkit"
 
-describe("resty.perf.ledger", function()
+describe("resty.perf.accounting", function()
   local ffi, ledger, meter, names
 
   setup(function()

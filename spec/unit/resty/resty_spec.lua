@@ -55,7 +55,7 @@ describe("resty.perf.routes", function()
   end)
 end)
 
-describe("resty.perf.sampler", function()
+describe("resty.perf.sampling", function()
   local function share(decide, n, ...)
     local m = 0
     for _ = 1, n do m = m + (decide(...) and 1 or 0) end
@@ -91,7 +91,7 @@ describe("resty.perf.sampler", function()
   end)
 end)
 
-describe("resty.perf.exposition", function()
+describe("resty.perf.metrics", function()
   local totals = {
     events = { { label = "task-clock", unit = "ns" }, { label = "page-faults:u" }, { label = "cs", why = "not here" } },
     phases = { "access", "content" }, abandoned = 2,
