@@ -40,7 +40,7 @@
 #define MAP(name) ROW(MAP, 0, #name) ROW(MAP_KEY, 4, "name of a capability") ROW(MAP_VALUE, 4, "capability") END
 #define RECORDS(rows) ROW(RECORDS, 0, "") rows END
 #define OPTIONAL ROW(OPTIONAL, 0, "")
-#define KEY(width) ROW(KEY, width, "")
+#define KEY(width) ROW(SELECTOR, width, "")
 #define WHEN(low, high, rows) {.kind = PF_WHEN, .from = (low), .to = (high), .name = ""}, rows END
 #define DAMAGED ROW(DAMAGED, 0, "")
 
@@ -369,7 +369,7 @@ void pf_read(struct pf_reader *r, const struct pf_row *row)
 			if (r->at == r->end)
 				return;
 			break;
-		case PF_KEY:
+		case PF_SELECTOR:
 			key = number(r, row->size);
 			break;
 		case PF_WHEN:
