@@ -2,10 +2,8 @@
 --
 --     luajit tools/components.lua          says what breaks the table; status 1 when anything does
 --     luajit tools/components.lua -l       lists the dependencies between components, with the number of files
---     luajit tools/components.lua -x       prints what breaks the table as lines of exceptions
 --
--- A file uses another when it includes it or requires it. The table also has exceptions: pairs of files that break it today. An
--- exception that is no longer needed is an error too, so that the list only gets shorter.
+-- A file uses another when it includes it or requires it.
 local function lines_of(command)
   local pipe, list = assert(io.popen(command)), {}
   for line in pipe:lines() do list[#list + 1] = line end
@@ -16,15 +14,12 @@ end
 local problems = {}
 local function problem(...) problems[#problems + 1] = (...):format(select(2, ...)) end
 
--- The table: may[component][other], and exceptions["FILE OTHER"].
-local may, order, exceptions = {}, {}, {}
+-- The table: may[component][other].
+local may, order = {}, {}
 for line in io.lines "tools/components.txt" do
   line = line:gsub("%s*#.*", "")
-  local from, to = line:match "^except (%S+) (%S+)$"
   local component, others = line:match "^([%w_]+):%s*(.*)$"
-  if from then
-    exceptions[from .. " " .. to] = "unused"
-  elseif component then
+  if component then
     may[component], order[#order + 1] = { base = true, [component] = true }, component
     for other in others:gmatch "%S+" do may[component][other] = true end
   elseif line ~= "" then
@@ -72,14 +67,7 @@ local function check_use(file, line, other)
   if not from or not to or from == to then return end
   local pair = from .. " -> " .. to
   uses[pair] = (uses[pair] or 0) + 1
-  if may[from][to] then return end
-  local key = file .. " " .. other
-  if exceptions[key] then
-    exceptions[key] = "used"
-  else
-    problem("%s:%d: %s may not use %s (%s)", file, line, from, to, other)
-    if arg[1] == "-x" then print("except " .. key) end
-  end
+  if not may[from][to] then problem("%s:%d: %s may not use %s (%s)", file, line, from, to, other) end
 end
 
 local may_include = {
@@ -113,10 +101,6 @@ for _, file in ipairs(files) do
       end
     end
   end
-end
-
-for key, state in pairs(exceptions) do
-  if state == "unused" then problem("tools/components.txt: this exception is no longer needed: %s", key) end
 end
 
 if arg[1] == "-l" then
