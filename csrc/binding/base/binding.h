@@ -29,7 +29,14 @@ int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);
 /* The same for argument i; raises. max bounds it; negative is refused. */
 uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
 
-/* A string that can be a path. One with a zero byte is refused, since the kernel would ignore the rest. */
+/* argument.c: A string that can be a path. One with a zero byte is refused, since the kernel would ignore the rest. */
 const char *pb_check_path(lua_State *L, int i);
+/* Raises on a key of the table at i that is not in known, which ends with NULL. */
+void pb_check_options(lua_State *L, int i, const char *const *known);
+/* Set a field of the table on top of the stack. */
+void pb_set_u64(lua_State *L, const char *field, uint64_t v);
+void pb_set_text(lua_State *L, const char *field, const char *v); /* nil for NULL */
+/* Push lower-case hexadecimal digits. */
+void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
 
 #endif

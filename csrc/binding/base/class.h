@@ -23,6 +23,16 @@ static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_setfield(L, -2, "__name");
 }
 
+/* Push a zeroed userdata of that class, without a uservalue yet. */
+static inline void *pb_new(lua_State *L, size_t size, const char *tname)
+{
+	void *p = memset(pb_newuserdata(L, size), 0, size);
+
+	luaL_getmetatable(L, tname);
+	lua_setmetatable(L, -2);
+	return p;
+}
+
 /* While a reader reads bytes of a ring or a file, Lua may allocate, the collector may run, and a finalizer may close the ring or
  * the file. So the reader holds it: the memory of a held one is freed when the hold ends, or, if an error ended the reader, when
  * it is collected. Holds nest. */

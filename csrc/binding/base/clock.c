@@ -73,9 +73,7 @@ static int l_first_time(lua_State *L)
 /* core.random_hex(n): 2n lower-case hexadecimal digits, n at most 4096, that nobody can guess. */
 static int l_random_hex(lua_State *L)
 {
-	static const char digits[] = "0123456789abcdef";
 	unsigned char bytes[4096];
-	char text[2 * sizeof bytes];
 	lua_Integer n = luaL_checkinteger(L, 1);
 	size_t have = 0;
 
@@ -88,11 +86,7 @@ static int l_random_hex(lua_State *L)
 		if (got > 0)
 			have += (size_t)got;
 	}
-	for (size_t i = 0; i < have; i++) {
-		text[2 * i] = digits[bytes[i] >> 4];
-		text[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	lua_pushlstring(L, text, 2 * have);
+	pb_push_hex(L, bytes, have);
 	return 1;
 }
 

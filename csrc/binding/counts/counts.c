@@ -212,8 +212,7 @@ void pb_open_counts(lua_State *L)
 
 	lua_pushcfunction(L, l_pointers);
 	lua_setfield(L, -2, "pointers");
-	pb_push_u64(L, PF_COUNT_FELL);
-	lua_setfield(L, -2, "count_fell");
+	pb_set_u64(L, "count_fell", PF_COUNT_FELL);
 	lua_pushliteral(L, PB_CLOSED_GROUP);
 	lua_setfield(L, -2, "closed_group");
 	lua_pushliteral(L, PB_CLOSED_LIST);

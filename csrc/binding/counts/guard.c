@@ -33,10 +33,7 @@ void pb_guard(lua_State *L, int meter, int counts)
 	luaL_checkstack(L, 8, NULL);
 	lua_getfield(L, LUA_REGISTRYINDEX, PB_GUARDS);
 	lua_pushvalue(L, counts);
-	g = pb_newuserdata(L, sizeof *g);
-	g->meter = NULL;
-	luaL_getmetatable(L, PB_GUARD);
-	lua_setmetatable(L, -2);
+	g = pb_new(L, sizeof *g, PB_GUARD);
 	lua_createtable(L, 1, 0);
 	lua_pushvalue(L, meter);
 	lua_rawseti(L, -2, 1);

@@ -39,26 +39,21 @@ int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 void pb_set_reading(lua_State *L, const struct pf_reading *rd)
 {
 	if (rd->format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
-		pb_push_u64(L, rd->enabled);
-		lua_setfield(L, -2, "enabled_ns");
+		pb_set_u64(L, "enabled_ns", rd->enabled);
 	}
 	if (rd->format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
-		pb_push_u64(L, rd->running);
-		lua_setfield(L, -2, "running_ns");
+		pb_set_u64(L, "running_ns", rd->running);
 	}
 	for (uint64_t i = 0; i < rd->nr; i++) {
 		const uint64_t *v = rd->values + i * rd->stride;
 
 		lua_createtable(L, 0, 3);
-		pb_push_u64(L, v[0]);
-		lua_setfield(L, -2, "value");
+		pb_set_u64(L, "value", v[0]);
 		if (rd->id_at) {
-			pb_push_u64(L, v[rd->id_at]);
-			lua_setfield(L, -2, "id");
+			pb_set_u64(L, "id", v[rd->id_at]);
 		}
 		if (rd->lost_at) {
-			pb_push_u64(L, v[rd->lost_at]);
-			lua_setfield(L, -2, "lost");
+			pb_set_u64(L, "lost", v[rd->lost_at]);
 		}
 		lua_rawseti(L, -2, (int)i + 1);
 	}

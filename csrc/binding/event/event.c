@@ -58,11 +58,8 @@ static int l_open(lua_State *L)
 		lua_replace(L, 6);
 	}
 	luaL_checktype(L, 6, LUA_TTABLE);
-	e = pb_newuserdata(L, sizeof *e);
-	memset(e, 0, sizeof *e);
+	e = pb_new(L, sizeof *e, PB_EVENT);
 	e->ev.fd = e->wake_fd = e->wake_read = -1;
-	luaL_getmetatable(L, PB_EVENT);
-	lua_setmetatable(L, -2);
 	lua_pushvalue(L, 6);
 	pb_setuservalue(L, -2);
 	if (lua_toboolean(L, 8))
@@ -263,8 +260,7 @@ static int l_scan(lua_State *L)
 	if (n >= 0) {
 		lua_newtable(L);
 		if (own) {
-			pb_push_u64(L, calls);
-			lua_setfield(L, -2, "own");
+			pb_set_u64(L, "own", calls);
 		}
 		if (n == 0)
 			return 1;

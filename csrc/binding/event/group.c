@@ -22,13 +22,10 @@
 static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, const char *tname)
 {
 	size_t size = sizeof(struct pf_meter) + ngroups * sizeof(struct pf_meter_group) + nusers * sizeof(struct pf_user *);
-	struct pf_meter *m = pb_newuserdata(L, size);
+	struct pf_meter *m = pb_new(L, size, tname);
 
-	memset(m, 0, size);
 	m->ngroups = (uint32_t)ngroups;
 	m->generation = pf_fork_generation();
-	luaL_getmetatable(L, tname);
-	lua_setmetatable(L, -2);
 	return m;
 }
 

@@ -17,8 +17,6 @@ struct pb_event *pb_mapped_upvalue(lua_State *L);
 uint64_t pb_check_deadline(lua_State *L, int i);
 /* Check the options max and duration of the table at i; raises. */
 void pb_check_bounds(lua_State *L, int i);
-/* Raises on a key that is not in known, which ends with NULL. */
-void pb_check_options(lua_State *L, int i, const char *const *known);
 
 /* Wait for records. 1: there are some; -ETIMEDOUT; -EPIPE: the watched process has ended; -EIO: a pinned event lost its counter;
  * -ECANCELED: the reader was woken. Hooks run meanwhile and may raise. */

@@ -119,22 +119,17 @@ static int l_lost(lua_State *L)
 		all = e->ring.lost;
 	pb_push_u64(L, all + e->ring.lost_samples);
 	lua_createtable(L, 0, 5);
-	pb_push_u64(L, e->ring.lost);
-	lua_setfield(L, -2, "records");
-	pb_push_u64(L, e->ring.lost_samples);
-	lua_setfield(L, -2, "samples");
-	pb_push_u64(L, e->ring.damaged);
-	lua_setfield(L, -2, "damaged");
+	pb_set_u64(L, "records", e->ring.lost);
+	pb_set_u64(L, "samples", e->ring.lost_samples);
+	pb_set_u64(L, "damaged", e->ring.damaged);
 	if (known) {
-		pb_push_u64(L, kernel);
-		lua_setfield(L, -2, "kernel");
+		pb_set_u64(L, "kernel", kernel);
 	} else {
 		lua_pushboolean(L, 1);
 		lua_setfield(L, -2, "at_least");
 	}
 	if (e->writers || e->lost_gone) {
-		pb_push_u64(L, ring_lost(e, &ring_known));
-		lua_setfield(L, -2, "ring");
+		pb_set_u64(L, "ring", ring_lost(e, &ring_known));
 	}
 	return 2;
 }

@@ -57,21 +57,6 @@ uint64_t pb_check_deadline(lua_State *L, int i)
 	return seconds >= 1e9 ? UINT64_MAX : now + (uint64_t)(seconds * 1e9);
 }
 
-void pb_check_options(lua_State *L, int i, const char *const *known)
-{
-	lua_pushnil(L);
-	while (lua_next(L, i)) {
-		const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
-		int k = 0;
-
-		while (known[k] && strcmp(known[k], key) != 0)
-			k++;
-		if (!known[k])
-			luaL_argerror(L, i, lua_pushfstring(L, "unknown option '%s'", key));
-		lua_pop(L, 1);
-	}
-}
-
 void pb_check_bounds(lua_State *L, int i)
 {
 	lua_getfield(L, i, "max");

@@ -29,15 +29,6 @@ static int close_directory(lua_State *L)
 	return 0;
 }
 
-const char *pb_check_path(lua_State *L, int i)
-{
-	size_t len;
-	const char *path = luaL_checklstring(L, i, &len);
-
-	luaL_argcheck(L, strlen(path) == len, i, "a path has no zero bytes");
-	return path;
-}
-
 /* core.listdir(path): array of names without . and .., unsorted; or nil, message, code. */
 static int l_listdir(lua_State *L)
 {

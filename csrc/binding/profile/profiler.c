@@ -116,10 +116,7 @@ static int l_profiler(lua_State *L)
 
 	luaL_checktype(L, 2, LUA_TTABLE);
 	lua_settop(L, 2);
-	p = pb_newuserdata(L, sizeof *p);
-	memset(p, 0, sizeof *p);
-	luaL_getmetatable(L, PB_PROFILER);
-	lua_setmetatable(L, -2);
+	p = pb_new(L, sizeof *p, PB_PROFILER);
 	lua_createtable(L, PB_KEPT_LIFETIME, 0);
 	lua_pushvalue(L, 1);
 	lua_rawseti(L, -2, PB_KEPT_EVENT);
@@ -245,8 +242,7 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "native"};
 
 	lua_createtable(L, 0, 7);
-	lua_pushstring(L, kinds[f->kind]);
-	lua_setfield(L, -2, "kind");
+	pb_set_text(L, "kind", kinds[f->kind]);
 	if (f->kind == PF_FRAME_LUA || f->kind == PF_FRAME_C) {
 		const struct pf_function *fn = pf_stacks_function_at(s, (uint32_t)f->key);
 
@@ -254,8 +250,7 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 		set_text(L, s, fn->source, "file");
 		set_text(L, s, fn->short_src, "short_src");
 		if (f->kind == PF_FRAME_C) {
-			pb_push_u64(L, fn->source_key);
-			lua_setfield(L, -2, "address");
+			pb_set_u64(L, "address", fn->source_key);
 			return;
 		}
 		lua_pushinteger(L, fn->line);
@@ -265,21 +260,13 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 			lua_setfield(L, -2, "line");
 		}
 	} else if (f->kind == PF_FRAME_STATE) {
-		lua_pushstring(L, states[f->key]);
-		lua_setfield(L, -2, "state");
+		pb_set_text(L, "state", states[f->key]);
 	} else if (f->kind == PF_FRAME_ZONE) {
 		lua_pushinteger(L, (lua_Integer)f->key);
 		lua_setfield(L, -2, "zone");
 	} else {
-		pb_push_u64(L, f->key);
-		lua_setfield(L, -2, "address");
+		pb_set_u64(L, "address", f->key);
 	}
-}
-
-static void push_sum(lua_State *L, uint64_t v, const char *field)
-{
-	pb_push_u64(L, v);
-	lua_setfield(L, -2, field);
 }
 
 /* profiler:result(): what was found, after the stop:
@@ -322,15 +309,15 @@ static int l_result(lua_State *L)
 	if (p->s.moments.items) {
 		lua_pushlstring(L, (const char *)p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
 		lua_setfield(L, -2, "moments");
-		push_sum(L, p->s.moments.beyond, "beyond");
+		pb_set_u64(L, "beyond", p->s.moments.beyond);
 	}
-	push_sum(L, pf_sampler_total(&p->s), "total");
-	push_sum(L, unsampled, "unsampled");
-	push_sum(L, pf_stacks_sum_at(s, 0)->count, "unsampled_count");
-	push_sum(L, pf_sampler_lost(&p->s), "lost");
-	push_sum(L, p->s.samples, "samples");
-	push_sum(L, p->s.duration_ns, "duration_ns");
-	push_sum(L, pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending), "memory");
+	pb_set_u64(L, "total", pf_sampler_total(&p->s));
+	pb_set_u64(L, "unsampled", unsampled);
+	pb_set_u64(L, "unsampled_count", pf_stacks_sum_at(s, 0)->count);
+	pb_set_u64(L, "lost", pf_sampler_lost(&p->s));
+	pb_set_u64(L, "samples", p->s.samples);
+	pb_set_u64(L, "duration_ns", p->s.duration_ns);
+	pb_set_u64(L, "memory", pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending));
 	return 1;
 }
 

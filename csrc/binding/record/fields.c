@@ -2,18 +2,6 @@
  * function pushes one value. */
 #include "binding/record/record.h"
 
-void pb_set_u64(lua_State *L, const char *key, uint64_t v)
-{
-	pb_push_u64(L, v);
-	lua_setfield(L, -2, key);
-}
-
-void pb_set_text(lua_State *L, const char *key, const char *v)
-{
-	lua_pushstring(L, v);
-	lua_setfield(L, -2, key);
-}
-
 /* The kernel's name in lower case; "unknown" for what this module does not know, and size and body still tell. */
 PART(type)
 {

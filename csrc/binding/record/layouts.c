@@ -18,11 +18,7 @@ struct pf_layouts *pb_check_layouts(lua_State *L, int i)
 
 static int l_layouts(lua_State *L)
 {
-	struct pf_layouts *ls = pb_newuserdata(L, sizeof *ls);
-
-	memset(ls, 0, sizeof *ls);
-	luaL_getmetatable(L, PB_LAYOUTS);
-	lua_setmetatable(L, -2);
+	pb_new(L, sizeof(struct pf_layouts), PB_LAYOUTS);
 	lua_newtable(L);
 	pb_setuservalue(L, -2);
 	return 1;

@@ -65,18 +65,6 @@ void pb_push_info(lua_State *L, const struct pb_record *r)
 		pb_getuservalue(L, 1);
 }
 
-void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
-{
-	luaL_Buffer b;
-
-	luaL_buffinit(L, &b);
-	for (size_t i = 0; i < n; i++) {
-		luaL_addchar(&b, "0123456789abcdef"[bytes[i] >> 4]);
-		luaL_addchar(&b, "0123456789abcdef"[bytes[i] & 15]);
-	}
-	luaL_pushresult(&b);
-}
-
 static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, const struct field *f)
 {
 	const void *member = (const char *)rec + f->offset;

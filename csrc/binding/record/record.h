@@ -38,10 +38,6 @@ struct pb_record {
 /* Field i, by its place in fields.def; returns 1. */
 int pb_push_field(lua_State *L, const struct pb_record *r, int i);
 void pb_push_info(lua_State *L, const struct pb_record *r);
-void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
-/* Set a key of the table on top of the stack. */
-void pb_set_u64(lua_State *L, const char *key, uint64_t v);
-void pb_set_text(lua_State *L, const char *key, const char *v);
 
 /* Push a Record of a copy of the bytes; info is the index of its info table, absolute, or 0. Returns what
  * pf_record_parse does; when that is negative nothing is pushed. */

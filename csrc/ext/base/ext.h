@@ -47,17 +47,6 @@ static inline void px_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_pop(L, 1);
 }
 
-/* A zeroed userdata of that class, without a uservalue yet. */
-static inline void *px_new(lua_State *L, size_t size, const char *tname)
-{
-	void *p = pb_newuserdata(L, size);
-
-	__builtin_memset(p, 0, size);
-	luaL_getmetatable(L, tname);
-	lua_setmetatable(L, -2);
-	return p;
-}
-
 /* An address. It may be a negative number, as sign-extended kernel addresses are. */
 static inline uint64_t px_check_addr(lua_State *L, int i)
 {

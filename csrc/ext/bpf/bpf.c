@@ -134,7 +134,7 @@ static int l_open(lua_State *L)
 	lua_settop(L, 1);
 	log = lua_newuserdata(L, sizeof *log);
 	log->used = 0;
-	o = px_new(L, sizeof *o, PX_BPF_OBJECT);
+	o = pb_new(L, sizeof *o, PX_BPF_OBJECT);
 	o->generation = pf_fork_generation();
 	lua_newtable(L);
 	pb_setuservalue(L, -2);
@@ -224,12 +224,9 @@ static void push_program(lua_State *L, int object, const struct bpf_program *p)
 	if (lua_isnil(L, -1)) {
 		lua_pop(L, 1);
 		lua_createtable(L, 0, 6);
-		lua_pushstring(L, bpf_program__name(p));
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, type ? type : "?");
-		lua_setfield(L, -2, "type");
-		lua_pushstring(L, bpf_program__section_name(p));
-		lua_setfield(L, -2, "section");
+		pb_set_text(L, "name", bpf_program__name(p));
+		pb_set_text(L, "type", type ? type : "?");
+		pb_set_text(L, "section", bpf_program__section_name(p));
 		lua_pushvalue(L, object);
 		lua_setfield(L, -2, "object");
 		lua_pushvalue(L, -1);
@@ -241,8 +238,7 @@ static void push_program(lua_State *L, int object, const struct bpf_program *p)
 		lua_setfield(L, -2, "fd");
 		memset(&info, 0, sizeof info);
 		if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0) {
-			pb_push_u64(L, info.id);
-			lua_setfield(L, -2, "id");
+			pb_set_u64(L, "id", info.id);
 		}
 	}
 }

@@ -78,7 +78,7 @@ static size_t slot_size(const struct map *m)
 void px_bpf_push_map(lua_State *L, int object, struct bpf_map *map)
 {
 	struct px_bpf *owner = px_bpf_check(L, object);
-	struct map *m = px_new(L, sizeof *m, MAP);
+	struct map *m = pb_new(L, sizeof *m, MAP);
 	enum bpf_map_type type = bpf_map__type(map);
 
 	lua_createtable(L, 1, 0); /* in Lua 5.1 the uservalue must be a table */
@@ -110,16 +110,11 @@ void px_bpf_push_map_info(lua_State *L, const struct bpf_map *map)
 	const char *type = libbpf_bpf_map_type_str(bpf_map__type(map));
 
 	lua_createtable(L, 0, 6);
-	lua_pushstring(L, bpf_map__name(map));
-	lua_setfield(L, -2, "name");
-	lua_pushstring(L, type ? type : "?");
-	lua_setfield(L, -2, "type");
-	pb_push_u64(L, bpf_map__key_size(map));
-	lua_setfield(L, -2, "key_size");
-	pb_push_u64(L, bpf_map__value_size(map));
-	lua_setfield(L, -2, "value_size");
-	pb_push_u64(L, bpf_map__max_entries(map));
-	lua_setfield(L, -2, "max_entries");
+	pb_set_text(L, "name", bpf_map__name(map));
+	pb_set_text(L, "type", type ? type : "?");
+	pb_set_u64(L, "key_size", bpf_map__key_size(map));
+	pb_set_u64(L, "value_size", bpf_map__value_size(map));
+	pb_set_u64(L, "max_entries", bpf_map__max_entries(map));
 	if (bpf_map__fd(map) >= 0) {
 		lua_pushinteger(L, bpf_map__fd(map));
 		lua_setfield(L, -2, "fd");

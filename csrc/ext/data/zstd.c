@@ -67,7 +67,6 @@ int luaopen_perf_ext_zstd(lua_State *L)
 	lua_newtable(L);
 	lua_pushcfunction(L, l_new);
 	lua_setfield(L, -2, "new");
-	lua_pushstring(L, ZSTD_versionString());
-	lua_setfield(L, -2, "version");
+	pb_set_text(L, "version", ZSTD_versionString());
 	return 1;
 }

@@ -69,10 +69,8 @@ static void set_bit(lua_State *L, const char *name, unsigned v)
 static void push_attr(lua_State *L, const struct perf_event_attr *a)
 {
 	lua_createtable(L, 0, 8);
-	pb_push_u64(L, a->type);
-	lua_setfield(L, -2, "type");
-	pb_push_u64(L, a->config);
-	lua_setfield(L, -2, "config");
+	pb_set_u64(L, "type", a->type);
+	pb_set_u64(L, "config", a->config);
 	set_number(L, "config1", a->config1);
 	set_number(L, "config2", a->config2);
 	set_bit(L, "exclude_user", a->exclude_user);
@@ -106,7 +104,7 @@ static int l_drop(lua_State *L)
 static int l_encode(lua_State *L)
 {
 	const char *name = px_check_cstring(L, 1);
-	struct holder *h = px_new(L, sizeof *h, HOLDER);
+	struct holder *h = pb_new(L, sizeof *h, HOLDER);
 	struct perf_event_attr attr;
 	pfm_perf_encode_arg_t arg;
 	int r;
@@ -197,10 +195,8 @@ static int l_pmus(lua_State *L)
 		if (pmu_info(i, &info) != PFM_SUCCESS)
 			continue;
 		lua_createtable(L, 0, 6);
-		lua_pushstring(L, info.name);
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, info.desc);
-		lua_setfield(L, -2, "description");
+		pb_set_text(L, "name", info.name);
+		pb_set_text(L, "description", info.desc);
 		lua_pushboolean(L, info.is_present);
 		lua_setfield(L, -2, "present");
 		lua_pushboolean(L, info.is_dfl);
@@ -224,10 +220,8 @@ static void push_attributes(lua_State *L, int index, int n)
 		if (attr_info(index, i, &info) != PFM_SUCCESS)
 			continue;
 		lua_createtable(L, 0, 3);
-		lua_pushstring(L, info.name);
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, info.desc);
-		lua_setfield(L, -2, "description");
+		pb_set_text(L, "name", info.name);
+		pb_set_text(L, "description", info.desc);
 		lua_pushboolean(L, info.type == PFM_ATTR_UMASK);
 		lua_setfield(L, -2, "umask");
 		lua_rawseti(L, -2, ++at);
@@ -248,10 +242,8 @@ static int l_events(lua_State *L)
 		if (event_info(i, &event) != PFM_SUCCESS)
 			continue;
 		lua_createtable(L, 0, 3);
-		lua_pushstring(L, event.name);
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, event.desc);
-		lua_setfield(L, -2, "description");
+		pb_set_text(L, "name", event.name);
+		pb_set_text(L, "description", event.desc);
 		push_attributes(L, i, event.nattrs);
 		lua_setfield(L, -2, "attributes");
 		lua_rawseti(L, -2, ++n);

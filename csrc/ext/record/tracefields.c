@@ -59,7 +59,7 @@ static int l_parse(lua_State *L)
 	if (n > MOST_TEXT)
 		return px_refuse(L, -EBADMSG, "a format of %zu bytes", n);
 	lua_settop(L, 5);
-	f = px_new(L, sizeof *f, FORMAT);
+	f = pb_new(L, sizeof *f, FORMAT);
 	f->big_endian = lua_toboolean(L, 3);
 	f->long_size = (uint32_t)long_size;
 	f->trusted = lua_toboolean(L, 5);
@@ -183,14 +183,10 @@ static int l_fields(lua_State *L)
 		const struct px_field *field = &f->fields[i];
 
 		lua_createtable(L, 0, 7);
-		lua_pushstring(L, field->name);
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, field->type);
-		lua_setfield(L, -2, "type");
-		pb_push_u64(L, field->offset);
-		lua_setfield(L, -2, "offset");
-		pb_push_u64(L, field->size);
-		lua_setfield(L, -2, "size");
+		pb_set_text(L, "name", field->name);
+		pb_set_text(L, "type", field->type);
+		pb_set_u64(L, "offset", field->offset);
+		pb_set_u64(L, "size", field->size);
 		lua_pushboolean(L, field->is_signed);
 		lua_setfield(L, -2, "signed");
 		if (field->place != PX_HERE) {

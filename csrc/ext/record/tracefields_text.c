@@ -185,7 +185,7 @@ int px_format_text(lua_State *L)
 	event = f->event;
 	if ((unsigned)event->flags & (unsigned)(TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT)) /* int or unsigned, by version */
 		return px_refuse(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
-	text = px_new(L, sizeof *text, TEXT);
+	text = pb_new(L, sizeof *text, TEXT);
 	raw = lua_newuserdata(L, n * 16 + SLACK);
 	memcpy(raw, given, n);
 	memset(raw + n, 0, n * 15 + SLACK);

@@ -77,7 +77,7 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
 static int l_resolver(lua_State *L)
 {
 	int network = lua_toboolean(L, 1);
-	struct px_resolver *r = px_new(L, sizeof *r, PX_RESOLVER);
+	struct px_resolver *r = pb_new(L, sizeof *r, PX_RESOLVER);
 
 	r->callbacks.find_elf = find_elf;
 	r->callbacks.find_debuginfo = network ? dwfl_standard_find_debuginfo : dwfl_build_id_find_debuginfo;
@@ -219,23 +219,19 @@ static int l_find(lua_State *L)
 	if (!mod || at < start || at >= end)
 		return 0;
 	lua_createtable(L, 0, 7);
-	lua_pushstring(L, file_of(mod, &start, &end));
-	lua_setfield(L, -2, "module");
-	pb_push_u64(L, addr - start);
-	lua_setfield(L, -2, "module_offset");
+	pb_set_text(L, "module", file_of(mod, &start, &end));
+	pb_set_u64(L, "module_offset", addr - start);
 	symbol = dwfl_module_addrinfo(mod, at, &offset, &sym, NULL, NULL, NULL);
 	if (symbol) {
 		lua_pushlstring(L, symbol, strcspn(symbol, "@")); /* without its version */
 		lua_setfield(L, -2, "symbol");
-		pb_push_u64(L, offset + (addr - at));
-		lua_setfield(L, -2, "offset");
+		pb_set_u64(L, "offset", offset + (addr - at));
 	}
 	line = dwfl_module_getsrc(mod, at);
 	if (line)
 		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
 	if (file) {
-		lua_pushstring(L, file);
-		lua_setfield(L, -2, "file");
+		pb_set_text(L, "file", file);
 		lua_pushinteger(L, number);
 		lua_setfield(L, -2, "line");
 	}
@@ -277,8 +273,7 @@ static int l_modules(lua_State *L)
 		int n;
 
 		lua_createtable(L, 0, 4);
-		lua_pushstring(L, file_of(all.list[i], &start, &end));
-		lua_setfield(L, -2, "file");
+		pb_set_text(L, "file", file_of(all.list[i], &start, &end));
 		pb_push_i64(L, (int64_t)start);
 		lua_setfield(L, -2, "start");
 		pb_push_i64(L, (int64_t)end);
@@ -323,7 +318,6 @@ int luaopen_perf_ext_symbols(lua_State *L)
 	pb_register(L, functions);
 	px_open_kernel(L);
 	px_open_text(L);
-	lua_pushstring(L, dwfl_version(NULL));
-	lua_setfield(L, -2, "version");
+	pb_set_text(L, "version", dwfl_version(NULL));
 	return 1;
 }

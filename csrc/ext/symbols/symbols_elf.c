@@ -290,14 +290,7 @@ int px_build_id_of(int fd, unsigned char *out, int size)
 
 void px_push_build_id(lua_State *L, const unsigned char *bytes, int n)
 {
-	char hex[129];
-
-	n = n > 64 ? 64 : n;
-	for (int i = 0; i < n; i++) {
-		hex[i * 2] = "0123456789abcdef"[bytes[i] >> 4];
-		hex[i * 2 + 1] = "0123456789abcdef"[bytes[i] & 15];
-	}
-	lua_pushlstring(L, hex, (size_t)n * 2);
+	pb_push_hex(L, bytes, n > 64 ? 64 : (size_t)n);
 }
 
 /* ext.build_id(path): hexadecimal digits; or nil, message, code */

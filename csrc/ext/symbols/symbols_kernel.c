@@ -124,7 +124,7 @@ static int load(struct kernel *k, int fd)
 static int l_kernel(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
-	struct kernel *k = px_new(L, sizeof *k, KERNEL);
+	struct kernel *k = pb_new(L, sizeof *k, KERNEL);
 	int fd = px_open_regular(path), r;
 
 	if (fd < 0)

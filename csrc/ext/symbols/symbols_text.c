@@ -71,7 +71,7 @@ int px_read_owned(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
 	uid_t uid = (uid_t)pb_check_u64(L, 2, UINT32_MAX);
-	struct holder *h = px_new(L, sizeof *h, HOLDER);
+	struct holder *h = pb_new(L, sizeof *h, HOLDER);
 	struct stat st;
 	size_t n = 0, size;
 	ssize_t got;
