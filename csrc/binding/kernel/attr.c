@@ -123,6 +123,7 @@ void pb_check_attr(lua_State *L, int i, struct pf_attr *out)
 			lua_pushvalue(L, -2);
 			luaL_argerror(L, i, lua_pushfstring(L, "unknown attr field '%s'",
 							    lua_tostring(L, -1) ? lua_tostring(L, -1) : luaL_typename(L, -1)));
+			return; /* cppcheck does not know across functions that luaL_argerror raises */
 		}
 		pf_field_set(f, out, field_value(L, i, f));
 		lua_pop(L, 1);

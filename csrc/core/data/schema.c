@@ -41,7 +41,9 @@
 #define RECORDS(rows) ROW(RECORDS, 0, "") rows END
 #define OPTIONAL ROW(OPTIONAL, 0, "")
 #define KEY(width) ROW(SELECTOR, width, "")
-#define WHEN(low, high, rows) {.kind = PF_WHEN, .from = (low), .to = (high), .name = ""}, rows END
+/* The rows are variadic for cppcheck, which expands them before it counts the arguments. */
+#define BETWEEN(low, high) {.kind = PF_WHEN, .from = (low), .to = (high), .name = ""},
+#define WHEN(low, high, ...) BETWEEN(low, high) __VA_ARGS__ END
 #define DAMAGED ROW(DAMAGED, 0, "")
 
 const struct pf_feature pf_features[] = {
@@ -239,7 +241,7 @@ static void list(struct pf_reader *r, const struct pf_row *row, uint64_t n)
 
 	for (const struct pf_row *part = row + 1; part->kind != PF_END; part = pf_row_next(part))
 		least += part->size;
-	if (n > left(r) / least)
+	if (least == 0 || n > left(r) / least)
 		r->bad = 1;
 	emit(r, row, PF_PART_OPEN, NULL, 0);
 	for (r->index = 1; r->index <= n && !r->bad; r->index++)

@@ -24,7 +24,7 @@
  *   RECORDS(rows)          an array of tables, one for each record up to the end; the rows are the body of a record
  *   OPTIONAL               the bytes may end here
  *   KEY(width)             a number that selects among the WHENs of this level
- *   WHEN(from, to, rows)   rows that are there only if the key is from ... to
+ *   WHEN(from, to, rows)   rows that are there only if the key is from ... to; BETWEEN(from, to) rows END if one of them is a WHEN
  *   DAMAGED                no such bytes exist */
 #ifndef PF_DATA_SCHEMA_H
 #define PF_DATA_SCHEMA_H
