@@ -21,6 +21,7 @@ local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local json = require "perf.base.json"
 local measure = require "perf.measure"
+local options = require "perf.base.options"
 local run = require "perf.bench.run"
 local stats = require "perf.bench.statistics"
 local text = require "perf.bench.report"
@@ -31,40 +32,22 @@ local CHANCE = 0.01 -- the permitted probability of a false "sure"
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
-local function whole(v) return v == math.floor(v) and math.abs(v) < 2 ^ 53 end
+local common = {
+  warmup = { "number", integer = true, least = 0, default = 2 }, repeats = { "number", integer = true, least = 1 },
+  min_time = { "number", least = 0, default = 0.005 },
+  seed = { "number", integer = true, least = 0, default = 1 },
+}
 
-local function at_least(low, integer)
-  return function(v)
-    if type(v) ~= "number" then return "number expected, got " .. type(v) end
-    if v ~= v or v < low or v == math.huge or (integer and not whole(v)) then
-      return ("%s of at least %g expected, got %s"):format(integer and "whole number" or "number", low, tostring(v))
-    end
-  end
-end
+local check_bench = options.define(common)
 
+-- What is wrong with a list of events.
 local function event_list(v)
   if type(v) ~= "string" and type(v) ~= "table" then return "string or table of events expected, got " .. type(v) end
   if type(v) == "table" and next(v) == nil then return "the list has no event" end
 end
 
-local COMMON = { warmup = at_least(0, true), repeats = at_least(1, true), min_time = at_least(0),
-  seed = at_least(0, true) }
-
-local COMPARE = { events = event_list, least = at_least(0), baseline = function(v)
-  if type(v) ~= "string" then return "string expected, got " .. type(v) end
-end }
-
-local function check_options(opts, arg, more)
-  if opts == nil then return {} end
-  if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts), arg) end
-  for k, v in every(opts) do
-    local check = COMMON[k] or (more and more[k])
-    if not check then blame.raise(("unknown option '%s'"):format(tostring(k)), arg) end
-    local wrong = check(v)
-    if wrong then blame.raise(("option '%s': %s"):format(k, wrong), arg) end
-  end
-  return opts
-end
+local check_compare = options.define({ events = { check = event_list }, least = { "number", least = 0, default = 0.01 },
+  baseline = "string" }, common)
 
 -- The number of rounds: fewer for slow functions, but at least `few`.
 local function rounds_of(opts, few, seconds)
@@ -75,7 +58,7 @@ local function rounds_of(opts, few, seconds)
 end
 
 local function settings(opts, few, seconds)
-  return { warmup = opts.warmup or 2, min_ns = (opts.min_time or 0.005) * 1e9, seed = opts.seed or 1,
+  return { warmup = opts.warmup, min_ns = opts.min_time * 1e9, seed = opts.seed,
     rounds = rounds_of(opts, few, seconds) }
 end
 
@@ -187,7 +170,7 @@ function M.bench(...)
   local wrong = events ~= nil and event_list(events)
   if wrong then blame.raise(wrong, 1) end
   if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), at) end
-  opts = check_options(opts, at + 1)
+  opts = check_bench(opts, at + 1)
   local set, message, code = measure.lookup(events)
   if not set then return nil, message, code end
 
@@ -382,7 +365,7 @@ end
 -- @treturn Comparison @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
 function M.compare(candidates, opts)
-  opts = check_options(opts, 2, COMPARE)
+  opts = check_compare(opts, 2)
   local names, fns = check_candidates(candidates, opts.baseline)
   local ok, set, message, code = pcall(measure.lookup, opts.events)
   if not ok then blame.raise("option 'events': " .. (tostring(set):match "%((.*)%)$" or tostring(set)), 2) end
@@ -393,7 +376,7 @@ function M.compare(candidates, opts)
   local ran, rounds = run.rounds(set, list, settings(opts, 12, 6))
   local at, source = places(ran[1])
   local result = { names = names, baseline = names[1], n = rounds, batch = {}, source = source,
-    least = opts.least or 0.01 }
+    least = opts.least }
   for i, name in ipairs(names) do result.batch[name] = ran[i].batch end
 
   local differences = {}

@@ -18,8 +18,10 @@
 --
 -- libbpf raises this process's limit of locked memory on kernels before 5.11, which count maps against it.
 -- @module perf.bpf
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local extension = require "perf.base.optional"
+local options = require "perf.base.options"
 local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -55,14 +57,14 @@ local function failure(path, what, message, code, log)
     log ~= "" and "\n" .. log or ""), code
 end
 
-local allowed = { max_entries = "table", globals = "table", programs = "table" }
+local check = options.define { max_entries = "table", globals = "table", programs = "table" }
 
--- Call a method for an option. Raises its error at the caller of load, without "bad argument #1 to ...".
+-- Call a method with the value of an option: its mistakes are the option's.
 local function apply(what, fn, obj, name, value)
   local ok, result, message, code = pcall(fn, obj, name, value)
   if not ok then
     obj:close()
-    error(("bad argument #2 (option '%s': %s)"):format(what, tostring(result):match "%((.*)%)$" or tostring(result)), 3)
+    argument.raise(("option '%s': %s"):format(what, argument.words(result)), 2)
   end
   return result, message, code
 end
@@ -77,10 +79,8 @@ end
 -- @treturn BpfObject @fails with libbpf's and the verifier's words
 -- @raise for a name in the options that the file does not have
 function M.load(path, opts)
-  if type(path) ~= "string" then
-    error(("bad argument #1 to 'load' (string expected, got %s)"):format(type(path)), 2)
-  end
-  opts = extension.options(allowed, opts, 2)
+  if type(path) ~= "string" then argument.raise("string expected, got " .. type(path), 1) end
+  opts = check(opts, 2)
   local obj, message, code, log = ext.open(path)
   if not obj then return failure(path, "cannot be read", message, code, log) end
   local ok

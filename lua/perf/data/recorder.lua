@@ -8,11 +8,12 @@
 --
 -- A command is forked but waits until its events are open (enable_on_exec), so it is recorded from its first instruction. For a
 -- running process, records of its state are made here (perf.data.synthesize).
+local blame = require "perf.base.argument"
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local open = require "perf.event.open"
+local options = require "perf.base.options"
 local set = require "perf.event.set"
 local data_create = require "perf.data.create"
 local state = require "perf.data.synthesize"
@@ -22,35 +23,22 @@ local recorder = {}
 local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
 local TICK = 0.1 -- seconds between two reads of rings that are not half full
 
-local options = {events = true, freq = "number", period = "number", call_graph = true, output = "string", mode = "string",
-  timeout = "number", during = "table", pages = "number", inherit = "boolean", build_ids = "boolean"}
+local check_options = options.define {
+  events = {}, output = "string", mode = "string", inherit = "boolean", build_ids = "boolean",
+  timeout = { "number", above = 0, what = "seconds" },
+  freq = { "number", integer = true, least = 1, what = "positive integer" },
+  period = { "number", integer = true, least = 1, what = "positive integer" },
+  pages = { "number", integer = true, least = 1, what = "positive integer" },
+  during = { "table", check = function(words)
+    for i = 1, math.max(#words, 1) do
+      if type(words[i]) ~= "string" then return "array of words expected" end
+    end
+  end },
+  call_graph = { "boolean|string", oneof = { "fp", "dwarf" }, type = 'true, "fp" or "dwarf"' },
+}
 
 local function bad(index, text, ...)
-  error(("bad argument #%d to 'record' (%s)"):format(index, text:format(...)), 4)
-end
-
-local function check_options(opts, argv)
-  if opts == nil then return {} end
-  if type(opts) ~= "table" then bad(2, "table of options expected, got %s", type(opts)) end
-  for key, value in every(opts) do
-    local want = options[key]
-    if not want then bad(2, "unknown option '%s'", tostring(key)) end
-    if want ~= true and type(value) ~= want then bad(2, "option '%s': %s expected, got %s", key, want, type(value)) end
-    if want == "number" and key ~= "timeout" and (value ~= math.floor(value) or value < 1) then
-      bad(2, "option '%s': positive integer expected", key)
-    end
-  end
-  if opts.timeout and opts.timeout <= 0 then bad(2, "option 'timeout': seconds expected") end
-  if opts.freq and opts.period then bad(2, "option 'freq': not with 'period'") end
-  for i = 1, opts.during and math.max(#opts.during, 1) or 0 do
-    if argv then bad(2, "option 'during': only with a process id or -1") end
-    if type(opts.during[i]) ~= "string" then bad(2, "option 'during': array of words expected") end
-  end
-  local g = opts.call_graph
-  if g ~= nil and type(g) ~= "boolean" and g ~= "fp" and g ~= "dwarf" then
-    bad(2, "option 'call_graph': true, \"fp\" or \"dwarf\" expected")
-  end
-  return opts
+  blame.raise(text:format(...), index)
 end
 
 -- The target of the recording: an argument vector, or a process id.
@@ -446,9 +434,10 @@ end
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)
   local argv, pid = check_target(what)
-  opts = check_options(opts, argv)
+  opts = check_options(opts, 2)
+  if opts.freq and opts.period then bad(2, "option 'freq': not with 'period'") end
+  if opts.during and argv then bad(2, "option 'during': only with a process id or -1") end
   if pid == EVERYONE then
-    opts = copy(opts)
     opts.inherit = false -- every process includes the children
   end
   local list, msg, code = resolve(opts.events)

@@ -5,6 +5,7 @@
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
+local options = require "perf.base.options"
 local probe = require "perf.event.probe"
 
 local M = {}
@@ -255,6 +256,7 @@ function Features.__tostring(f)
 end
 
 local known
+local check = options.define { refresh = "boolean" }
 
 --- The features that work here. They are tried once, and the answers are kept.
 -- @tparam[opt] table options
@@ -263,13 +265,8 @@ local known
 -- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, what it needs, or nil where it cannot be told),
 -- `pmu` ({present=, names=, counters=}), `software`, `tracefs`, `kprobe`, `uprobe`, `breakpoints`, `bpf`, `modules`
 function M.features(opts)
-  if opts ~= nil and type(opts) ~= "table" then
-    error(("bad argument #1 to 'features' (table expected, got %s)"):format(type(opts)), 2)
-  end
-  for k in every(opts or {}) do
-    if k ~= "refresh" then error(("bad argument #1 to 'features' (unknown option '%s')"):format(tostring(k)), 2) end
-  end
-  if known and not (opts and opts.refresh) then return known end
+  opts = check(opts, 1)
+  if known and not opts.refresh then return known end
   local f = setmetatable({}, Features)
   f.release, f.machine = core.uname()
   f.paranoid = host.paranoid()

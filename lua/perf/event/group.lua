@@ -2,7 +2,6 @@
 -- list of them. On Lua 5.4 `local g <close>` closes it.
 -- @classmod Group
 local blame = require "perf.base.argument"
-local copy = require "perf.base.copy"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local fast = require "perf.counts.read"
@@ -91,6 +90,8 @@ function M.events_of(text)
   return list
 end
 
+local own_options = { group = false }
+
 --- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
 -- @tparam string|table events names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
 -- @tparam[opt] table options
@@ -100,15 +101,15 @@ end
 -- @treturn Group disabled @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.group(list, opts)
-  opts = copy(open.check_target(opts, "group", { group = false }))
+  opts = open.check_target(opts, own_options)
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
-    error(("bad argument #1 to 'group' (array of events expected, got %s)"):format(type(list)), 2)
+    blame.raisef("array of events expected, got %s", type(list))
   end
   local wrong = names().wrong_list(list)
-  if wrong then error(("bad argument #1 to 'group' (%s)"):format(wrong), 2) end
-  if #list == 0 then error("bad argument #1 to 'group' (a group needs an event)", 2) end
-  if #list > 128 then error("bad argument #1 to 'group' (a group has at most 128 events)", 2) end
+  if wrong then blame.raise(wrong) end
+  if #list == 0 then blame.raise "a group needs an event" end
+  if #list > 128 then blame.raise "a group has at most 128 events" end
   local events, since = {}, nil
   local function abandon(message, code)
     for i = #events, 1, -1 do events[i]:close() end

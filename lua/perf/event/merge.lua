@@ -12,7 +12,7 @@
 --
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without a time follows the record before
 -- it in its ring.
-local every = require "perf.base.pairs"
+local options = require "perf.base.options"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 
@@ -185,14 +185,10 @@ function Reader:read_record(timeout)
   end
 end
 
-local function check_amount(name, v)
-  if v ~= nil and not (type(v) == "number" and v >= 0) then
-    local what = name == "max" and "a number of records" or "seconds"
-    blame.method("records", ("option '%s': %s expected, got %s"):format(name, what, tostring(v)), 2)
-  end
-end
-
-local known = { timeout = true, max = true, duration = true }
+local check_options = options.define {
+  timeout = {}, max = { "number", least = 0, most = math.huge, type = "a number of records", what = "a number of records" },
+  duration = { "number", least = 0, most = math.huge, type = "seconds", what = "seconds" },
+}
 
 -- Iterate over the records.
 -- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
@@ -200,13 +196,8 @@ local known = { timeout = true, max = true, duration = true }
 -- @return iterator. It also ends when every watched process has ended or the reader is woken.
 function Reader:records(opts)
   if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
-  for name in every(opts or {}) do
-    if not known[name] then blame.method("records", ("unknown option '%s'"):format(tostring(name)), 2) end
-  end
-  opts = opts or {}
+  opts = check_options(opts, 2, "records")
   M.check_timeout(opts.timeout, "records")
-  check_amount("max", opts.max)
-  check_amount("duration", opts.duration)
   self:mapped "records"
   return limits.records(opts, self.read_record, self)
 end

@@ -1,7 +1,6 @@
 -- Opening events: from a name or attr to a descriptor, with what is refused explained.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 
 local M = {}
 
@@ -65,43 +64,39 @@ local function find_cgroup_root()
   return cgroup_root
 end
 
-local allowed = { pid = "number", cpu = "number", group = true, cgroup = true }
-
--- Checks of options beyond their types: each returns what is wrong.
-local option = {}
-
-function option.group(v)
-  if getmetatable(v) ~= core.Event then return "Event expected, got " .. type(v) end
-  if not v:is_open() then return "the Event is closed" end
+local function int(v)
+  if v ~= math.floor(v) then return "integer expected, got " .. tostring(v) end
+  if math.abs(v) > MAX_INT then return "out of range, got " .. tostring(v) end
 end
 
-function option.cgroup(v)
+-- What is wrong with a cgroup.
+function M.cgroup_mistake(v)
   if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
   if type(v) == "number" and (v ~= math.floor(v) or v < 0 or v > MAX_INT) then return "path or descriptor expected, got " .. v end
-  if type(v) == "string" and v:find("\0", 1, true) then return "a path has no zero bytes" end
+  if type(v) ~= "string" then return end
+  if v:find("\0", 1, true) then return "a path has no zero bytes" end
+  -- The name may come from a stranger: it must stay below the mount point.
+  if v:sub(1, 1) ~= "/" and ("/" .. v .. "/"):find("/../", 1, true) then return "a path without '..' expected, got " .. v end
 end
-M.cgroup_mistake = option.cgroup
 
--- Check the options that select what to count, the second argument of the public function `name`.
--- @param[opt] extra more options: {name = type, or true for any, or false for one that it does not take}
-function M.check_target(opts, name, extra)
-  local function bad(text, ...)
-    error(("bad argument #2 to '%s' (%s)"):format(name, text:format(...)), 4)
-  end
+-- The options that select what to count.
+M.target = {
+  pid = { "number", check = int }, cpu = { "number", check = int }, cgroup = { check = M.cgroup_mistake },
+  group = { check = function(v)
+    if getmetatable(v) ~= core.Event then return "Event expected, got " .. type(v) end
+    if not v:is_open() then return "the Event is closed" end
+  end },
+}
+
+local checks = {} -- by the table of further options
+
+-- Check the second argument of a public function, which selects what to count.
+-- @param[opt] more declarations of more options, see options.define
+function M.check_target(opts, more)
   if opts == nil then return {} end
-  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
-  for k, v in every(opts) do
-    local want = extra and extra[k]
-    if want == nil then want = allowed[k] end
-    if not want then bad("unknown option '%s'", tostring(k)) end
-    if want ~= true and type(v) ~= want then bad("option '%s': %s expected, got %s", k, want, type(v)) end
-    if want == "number" and (v ~= math.floor(v) or math.abs(v) > MAX_INT) then
-      bad("option '%s': %s, got %s", k, v ~= math.floor(v) and "integer expected" or "out of range", tostring(v))
-    end
-    local wrong = option[k] and option[k](v)
-    if wrong then bad("option '%s': %s", k, wrong) end
-  end
-  return opts
+  more = more or M.target
+  checks[more] = checks[more] or require("perf.base.options").define(more, M.target)
+  return checks[more](opts, 2)
 end
 
 -- The arguments of perf_event_open by the options. Opens the cgroup's directory.
@@ -112,10 +107,6 @@ local function target(opts)
   if type(cgroup) == "number" then return cgroup, 4 end
   local path = cgroup
   if cgroup:sub(1, 1) ~= "/" then
-    -- The name may come from a stranger: it must stay below the mount point.
-    if ("/" .. cgroup .. "/"):find("/../", 1, true) then
-      error("option 'cgroup': a path without '..' expected, got " .. cgroup, 4)
-    end
     path = find_cgroup_root() .. "/" .. cgroup
   end
   local dir, message, code = core.opendir(path)
@@ -299,7 +290,7 @@ end
 -- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
 -- @raise for an unknown name, field or option
 function M.open(event, opts)
-  opts = M.check_target(opts, "open")
+  opts = M.check_target(opts)
   local spec, message, code = names().resolve(event)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then

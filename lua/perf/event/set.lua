@@ -107,24 +107,18 @@ local function targets(spec, opts)
   return list
 end
 
-local options = { cpu = false, group = false, cpus = true, bpf = true, deferred_enable = "boolean", threads = "number",
-  cgroups = "table" }
-
--- Pairs of options that contradict each other.
-local exclusive = { { "threads", "pid" }, { "threads", "cpus" }, { "threads", "cgroup" }, { "threads", "cgroups" },
-  { "cgroup", "cgroups" }, { "cgroup", "pid" }, { "cgroups", "pid" } }
-
-local function check_options(opts)
-  for _, pair in ipairs(exclusive) do
-    if opts[pair[1]] ~= nil and opts[pair[2]] ~= nil and not (pair[2] == "pid" and opts.pid == -1) then
-      bad("options '%s' and '%s' exclude each other", pair[1], pair[2])
+local own_options = {
+  cpu = false, group = false, cpus = {}, bpf = {}, deferred_enable = "boolean",
+  threads = { "number", excludes = { "pid", "cpus", "cgroup", "cgroups" } },
+  pid = { open.target.pid[1], check = open.target.pid.check, unset = -1 },
+  cgroup = { check = open.cgroup_mistake, excludes = { "cgroups", "pid" } },
+  cgroups = { "table", excludes = { "pid" }, check = function(list)
+    for i, cgroup in ipairs(list) do
+      local wrong = open.cgroup_mistake(cgroup)
+      if wrong then return ("[%d]: %s"):format(i, wrong) end
     end
-  end
-  for i, cgroup in ipairs(opts.cgroups or {}) do
-    local wrong = open.cgroup_mistake(cgroup)
-    if wrong then bad("option 'cgroups': [%d]: %s", i, wrong) end
-  end
-end
+  end },
+}
 
 -- The program's descriptor in option bpf.
 local function program_of(bpf)
@@ -152,8 +146,7 @@ end
 -- @treturn Set @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.set(event, opts)
-  opts = open.check_target(opts, "set", options)
-  check_options(opts)
+  opts = open.check_target(opts, own_options)
   local bpf = opts.bpf and program_of(opts.bpf)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end

@@ -3,7 +3,7 @@ local blame = require "perf.base.argument"
 local copy = require "perf.base.copy"
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
-local extension = require "perf.base.optional"
+local declared = require "perf.base.options"
 local http = require "perf.exporter.http"
 local retry_after = require "perf.exporter.retry_after"
 local settings = require "perf.exporter.settings"
@@ -14,9 +14,10 @@ local M = {}
 local Exporter = {}
 M.Exporter = Exporter
 
-local known = { endpoint = "string", headers = "table", timeout = "number", compression = "string", tls = "table",
+local check = declared.define { endpoint = "string", headers = "table", timeout = "number", compression = "string", tls = "table",
   transport = "string" }
-local known_tls = { cafile = "string", capath = "string", key = "string", certificate = "string", verify = "boolean" }
+local check_tls = declared.define {
+  cafile = "string", capath = "string", key = "string", certificate = "string", verify = "boolean" }
 local transports = { luasocket = true, luahttp = true, ngx = true }
 
 local defaults = { otlp = "http://localhost:4318", zipkin = "http://localhost:9411/api/v2/spans" }
@@ -117,9 +118,8 @@ end
 -- @return exporter; raises for an unknown option or an invalid URL. An invalid URL in the environment does not raise: nothing is
 -- exported then, and exporter.warnings says so
 function M.new(class, kind, options)
-  options = extension.check(known, options, 1)
-  extension.check(known_tls, options.tls, 1)
-  local o, warnings = copy(options), {}
+  local o, warnings = check(options, 1), {}
+  o.tls = check_tls(o.tls, 1)
   settings.option("timeout", o.timeout, settings.period)
   from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)
@@ -138,7 +138,7 @@ function M.new(class, kind, options)
   if message then blame.raise(message, 1) end
   local headers = headers_of(o, urls.traces)
   if gzip then headers["Content-Encoding"] = "gzip" end
-  return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls or {},
+  return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls,
     which = o.transport, warnings = warnings, useless = useless }, class)
 end
 

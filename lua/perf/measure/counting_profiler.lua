@@ -1,13 +1,13 @@
 -- perf.hardware_profiler and its like.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local counts = require "perf.counts"
 local fast = require "perf.counts.read"
 local kernel_group = require "perf.event.group"
 local names = require "perf.names"
 local open = require "perf.event.open"
+local options = require "perf.base.options"
 
 local M = {}
 
@@ -30,27 +30,9 @@ local M = {}
 local Profiler = {}
 Profiler.__index = Profiler
 
-local known = { pid = "number", cpu = "number", cgroup = true, events = true, inherit = "boolean" }
-
--- Check the options, which are the only argument of the public functions.
-local function check(opts)
-  if opts == nil then return {} end
-  if type(opts) ~= "table" then blame.raisef("table of options expected, got %s", type(opts)) end
-  for k, v in every(opts) do
-    local want = known[k]
-    if not want then blame.raisef("unknown option '%s'; there are cgroup, cpu, events, inherit, pid", tostring(k)) end
-    if want ~= true and type(v) ~= want then blame.raisef("option '%s': %s expected, got %s", k, want, type(v)) end
-    if want == "number" and v ~= math.floor(v) then blame.raisef("option '%s': integer expected", k) end
-  end
-  local cgroup, list = opts.cgroup, opts.events
-  if cgroup ~= nil and type(cgroup) ~= "string" and type(cgroup) ~= "number" then
-    blame.raisef("option 'cgroup': path or descriptor expected, got %s", type(cgroup))
-  end
-  if list ~= nil and type(list) ~= "string" and type(list) ~= "table" then
-    blame.raisef("option 'events': string or array expected, got %s", type(list))
-  end
-  return opts
-end
+-- The options, which are the only argument of the public functions.
+local check = options.define(
+  { group = false, events = { "string|table", type = "string or array" }, inherit = "boolean" }, open.target)
 
 -- Errors that concern one event: the machine lacks it or refuses it. Other errors would occur with every event.
 local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
@@ -144,7 +126,7 @@ local function all_cache() return require "perf.names.constructors".hardware_cac
 
 -- A profiler of all events of a kind, or of those in option events.
 local function profiler(kind, all, opts)
-  opts = check(opts)
+  opts = check(opts, 1)
   local list, fallback = listed(opts, all)
   local p, message, code = gather(kind, list, opts, fallback)
   return p, message, code

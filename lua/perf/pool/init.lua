@@ -15,7 +15,7 @@ local blame = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
-local extension = require "perf.base.optional"
+local declared = require "perf.base.options"
 local host = require "perf.kernel.host"
 local measure = require "perf.measure"
 local reclaim = require "perf.base.reclaim"
@@ -32,7 +32,7 @@ Pool.__index, Job.__index = Pool, Job
 
 local unpack = table.unpack or unpack
 
-local known = { size = "number", cpus = "table|string|boolean", events = "string|table|boolean", queue = "number",
+local check = declared.define { size = "number", cpus = "table|string|boolean", events = "string|table|boolean", queue = "number",
   tracer = "table" }
 
 -- The CPUs to bind to, in turn; nil for none.
@@ -170,7 +170,7 @@ end
 -- @treturn Pool @fails
 -- @raise for an unknown option or event
 function M.pool(options)
-  options = extension.options(known, options, 1)
+  options = check(options, 1)
   local cpus = cpus_of(options.cpus)
   local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
   local events, tracer = events_of(options.events), tracer_of(options.tracer)

@@ -10,8 +10,8 @@
 -- csrc/binding/stack.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 local open = require "perf.event.open"
+local options = require "perf.base.options"
 local blame = require "perf.base.argument"
 
 local M = {}
@@ -23,31 +23,14 @@ local TIMELINE, LONGEST = 100000, 2 ^ 26 -- samples; 2^26: PF_MOMENTS_MOST
 ---------------------------------------------------------------------------------------------------------------------
 -- Options
 
-local options = { event = "string or table", freq = "number", period = "number", native = "boolean", coroutines = "string",
-  filter = "string", timeline = "boolean or number" }
+local rate = { "number", integer = true, least = 1, what = "positive integer" }
 
-local coroutines = { alone = true, resumer = true, creator = true }
-
-local function check_options(opts)
-  if opts == nil then return {} end
-  if type(opts) ~= "table" then blame.raise("table of options expected, got " .. type(opts)) end
-  for key, value in every(opts) do
-    local want = options[key]
-    if not want then blame.raisef("unknown option '%s'", tostring(key)) end
-    if not want:find(type(value), 1, true) then blame.raisef("option '%s': %s expected, got %s", key, want, type(value)) end
-    if type(value) == "number" and not (value >= 1 and value == math.floor(value) and value < 2 ^ 53) then
-      blame.raisef("option '%s': positive integer expected", key)
-    end
-  end
-  if opts.freq and opts.period then blame.raise "options 'freq' and 'period' exclude each other" end
-  if type(opts.timeline) == "number" and opts.timeline > LONGEST then
-    blame.raisef("option 'timeline': at most %d samples", LONGEST)
-  end
-  if opts.coroutines and not coroutines[opts.coroutines] then
-    blame.raise "option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected"
-  end
-  return opts
-end
+local check_options = options.define {
+  event = "string|table", period = rate, filter = "string", native = "boolean",
+  freq = { "number", integer = true, least = 1, what = rate.what, excludes = { "period" } },
+  coroutines = { "string", oneof = { "alone", "resumer", "creator" } },
+  timeline = { "boolean|number", integer = true, least = 1, most = LONGEST },
+}
 
 ---------------------------------------------------------------------------------------------------------------------
 -- The event
@@ -291,7 +274,7 @@ end
 Profiler.__close = Profiler.close
 
 local function new(opts)
-  opts = check_options(opts)
+  opts = check_options(opts, 1)
   local spec, message, code = require("perf.names").resolve(opts.event or "task-clock")
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then

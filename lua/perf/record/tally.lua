@@ -13,8 +13,8 @@
 -- @classmod Tally
 local blame = require "perf.base.argument"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 local format = require "perf.base.format"
+local options = require "perf.base.options"
 
 local M = {}
 
@@ -22,9 +22,13 @@ local Tally = {}
 Tally.__index = Tally
 Tally.__name = "perf.Tally"
 
-local options = { by = true, max = "number", weight = "string", type = "string" }
-
-local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(text:format(...)), 3) end
+local check = options.define {
+  by = { required = true, check = function(by)
+    if type(by) ~= "string" and (type(by) ~= "table" or #by < 1 or #by > 4) then return "one to four names of fields expected" end
+  end },
+  max = { "number", integer = true, least = 1, most = 2 ^ 30, default = 65536 }, weight = "string",
+  type = { "string", default = "sample" },
+}
 
 --- Make a tally.
 -- @tparam table options
@@ -36,19 +40,11 @@ local function bad(text, ...) error(("bad argument #1 to 'tally' (%s)"):format(t
 -- @treturn Tally @fails
 -- @raise for an unknown field, type or option
 function M.tally(opts)
-  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
-  for k, v in every(opts) do
-    if not options[k] then bad("unknown option '%s'", tostring(k)) end
-    if options[k] ~= true and type(v) ~= options[k] then bad("option '%s': %s expected, got %s", k, options[k], type(v)) end
-  end
-  local by, max = opts.by, opts.max or 65536
+  opts = check(opts, 1)
+  local by = opts.by
   if type(by) == "string" then by = { by } end
-  if type(by) ~= "table" or #by < 1 or #by > 4 then bad "option 'by': one to four names of fields expected" end
-  if max ~= math.floor(max) or max < 1 or max > 2 ^ 30 then
-    bad("option 'max': 1 to 2^30 keys expected, got %s", tostring(max))
-  end
-  local ok, raw, message, code = pcall(core.tally, by, max, opts.weight, opts.type or "sample")
-  if not ok then bad("%s", (raw:gsub("^bad argument .- %((.*)%)$", "%1"))) end
+  local ok, raw, message, code = pcall(core.tally, by, opts.max, opts.weight, opts.type)
+  if not ok then blame.raise(blame.words(raw), 1) end
   if not raw then return nil, message, code end
   local fields = {}
   for i, name in ipairs(by) do fields[i] = name end

@@ -13,13 +13,14 @@
 -- data of a perf.data file, and of a machine of another byte order.
 -- @module perf.record.tracefields
 local extension = require "perf.base.optional"
+local options = require "perf.base.options"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
 local M = { available = true }
 
-local parse_options = { system = "string", big_endian = "boolean", long_size = "number", trusted = "boolean" }
+local check_parse = options.define { system = "string", big_endian = "boolean", long_size = "number", trusted = "boolean" }
 
 --- Parse the text of a `format` file.
 -- @tparam string text what /sys/kernel/tracing/events/GROUP/NAME/format says
@@ -34,7 +35,7 @@ function M.parse(text, opts)
   if type(text) ~= "string" then
     error(("bad argument #1 to 'parse' (string expected, got %s)"):format(type(text)), 2)
   end
-  opts = extension.options(parse_options, opts, 2)
+  opts = check_parse(opts, 2)
   local big = opts.big_endian
   if big == nil then big = M.big_endian end
   return ext.parse(text, opts.system or "", big, opts.long_size, opts.trusted)

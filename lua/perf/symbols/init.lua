@@ -15,6 +15,7 @@
 -- @module perf.symbols
 local every = require "perf.base.pairs"
 local extension = require "perf.base.optional"
+local options = require "perf.base.options"
 local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -152,7 +153,7 @@ Resolver.__name = "perf.symbols.Resolver"
 
 local MOST_KEPT = 65536 -- frames; then all are dropped and looked up again
 
-local allowed = { pid = "number", path = "string", maps = "table", kernel = "boolean|table", debuginfod = "boolean" }
+local check = options.define { pid = "number", path = "string", maps = "table", kernel = "boolean|table", debuginfod = "boolean" }
 local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
 
 local function forget(self)
@@ -219,7 +220,7 @@ end
 -- @treturn Resolver @fails
 -- @raise for an unknown option
 function M.open(opts)
-  opts = extension.options(allowed, opts, 1)
+  opts = check(opts, 1)
   local n = (opts.pid and 1 or 0) + (opts.path and 1 or 0) + (opts.maps and 1 or 0)
   if n ~= 1 then error("bad argument #1 (one of 'pid', 'path' and 'maps' expected)", 2) end
   for i, map in ipairs(opts.maps or {}) do check_map(map, i, 2) end
@@ -316,7 +317,8 @@ end
 Resolver.__call = Resolver.resolve
 
 local machines = { x86_64 = true, aarch64 = true }
-local unwind_options = { regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
+local check_unwind = options.define {
+  regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
 
 --- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
 -- @tparam table options
@@ -330,7 +332,7 @@ local unwind_options = { regs = "table", stack = "string", abi = "string|number"
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
   if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
-  t = extension.options(unwind_options, t, 2)
+  t = check_unwind(t, 2, "unwind")
   if not t.regs or not t.stack then error("bad argument #2 (options 'regs' and 'stack' expected)", 2) end
   local abi = tostring(t.abi or t.regs.abi or 2)
   if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end

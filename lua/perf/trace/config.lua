@@ -2,7 +2,7 @@
 local blame = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local exporters = require "perf.exporter"
-local extension = require "perf.base.optional"
+local declared = require "perf.base.options"
 local propagation = require "perf.trace.propagation"
 local sampler = require "perf.trace.sampler"
 local settings = require "perf.exporter.settings"
@@ -12,9 +12,11 @@ local M = {}
 
 local env = settings.text
 
-local known = { service = "string", exporter = "table|function|boolean", events = "string|table|boolean", resource = "table",
+local check = declared.define { service = "string", exporter = "table|function|boolean", events = "string|table|boolean",
+  resource = "table",
   sampler = "string|number|function", propagators = "table", metrics = "boolean|table", queue = "number", batch = "number",
   delay = "number", retry = "number", limits = "table", batch_bytes = "number" }
+local check_metrics = declared.define { buckets = "table", interval = "number" }
 
 local function mistake(name, why) blame.raise(("option '%s': %s"):format(name, why), 1) end
 
@@ -114,7 +116,7 @@ end
 -- {buckets=, interval=}, both perhaps nil.
 local function metrics_of(metrics, config)
   if metrics == true then metrics = {} end
-  extension.check({ buckets = "table", interval = "number" }, metrics, 1)
+  metrics = check_metrics(metrics, 1)
   local last
   for i, bound in ipairs(metrics.buckets or {}) do
     if type(bound) ~= "number" or not (bound > (last or -math.huge) and bound < math.huge) then
@@ -139,9 +141,10 @@ local limits = {
 }
 local known_limits = {}
 for _, limit in ipairs(limits) do known_limits[limit[1]] = "number" end
+local check_limits = declared.define(known_limits)
 
 local function limits_of(options, config)
-  local given, result = extension.check(known_limits, options.limits, 1), {}
+  local given, result = check_limits(options.limits, 1), {}
   for _, limit in ipairs(limits) do
     local name, range, default = limit[1], limit[2], limit[3]
     result[name] = settings.option("limits." .. name, given[name], range)
@@ -154,7 +157,7 @@ end
 -- @tab[opt] options perf.tracer's
 -- @return config; raises at the caller for a mistake in the options
 function M.read(options)
-  options = extension.check(known, options, 1)
+  options = check(options, 1)
   if options.events == true then mistake("events", "a list of events, or false") end
   local config = { warnings = {} }
   local disabled = (env "OTEL_SDK_DISABLED" or "false"):lower()

@@ -2,7 +2,7 @@
 local asked_events = require "perf.trace.requested_events"
 local blame = require "perf.base.argument"
 local counts = require "perf.counts"
-local extension = require "perf.base.optional"
+local declared = require "perf.base.options"
 local fast = require "perf.counts.read"
 
 local M = {}
@@ -129,6 +129,8 @@ local function watch(shape, span, events, asked)
   end
 end
 
+local check = declared.define { events = "string|table" }
+
 --- Count events in the spans of another library's tracer.
 --
 --     perf.observe(tracer, {events = "task-clock,page-faults"})
@@ -155,8 +157,7 @@ function M.observe(tracer, options)
   if not shape then
     blame.raise("a tracer of opentelemetry-lua, opentracing-lua or Kong expected, got " .. type(tracer), 1)
   end
-  options = extension.check({ events = "string|table" }, options, 2)
-  local events = options.events
+  local events = check(options, 2).events
   if events then
     local set, message, code = asked_events.option(events, 2)
     if not set then return nil, message, code end

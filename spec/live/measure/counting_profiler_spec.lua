@@ -148,7 +148,7 @@ end)
 
 describe("a profiler's options", function()
   it("are checked before anything is opened", function()
-    raises("unknown option 'pd'; there are cgroup, cpu, events, inherit, pid", perf.software_profiler, { pd = 1 })
+    raises("unknown option 'pd'; did you mean 'pid'?", perf.software_profiler, { pd = 1 })
     raises("table of options expected, got string", perf.hardware_profiler, "cycles")
     raises("option 'pid': number expected, got string", perf.cache_profiler, { pid = "1" })
     raises("option 'cpu': integer expected", perf.cache_profiler, { cpu = 0.5 })

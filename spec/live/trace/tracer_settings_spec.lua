@@ -47,7 +47,8 @@ describe("a wrong option", function()
       raises("option 'timeout': a number above 0 expected", function() perf.exporter.otlp { timeout = v } end)
     end
     raises("to 'otlp' (unknown option 'url')", function() perf.exporter.otlp { url = "x" } end)
-    raises("to 'otlp' (unknown option 'cert')", function() perf.exporter.otlp { tls = { cert = "x" } } end)
+    raises("to 'otlp' (unknown option 'cert'; did you mean 'certificate'?)",
+      function() perf.exporter.otlp { tls = { cert = "x" } } end)
     raises("to 'zipkin' (option 'endpoint': 'ftp://x' is not an http or https URL",
       function() perf.exporter.zipkin { endpoint = "ftp://x" } end)
     raises("option 'transport': unknown 'pigeon'", function() perf.exporter.otlp { transport = "pigeon" } end)

@@ -18,9 +18,10 @@ describe("perf.bpf.load", function()
   end)
 
   it("raises for options that it does not know or of the wrong type", function()
-    assert.error_matches(function() bpf.load("x.o", {maxentries = {}}) end, "#2 %(unknown option 'maxentries'%)")
+    assert.error_matches(function() bpf.load("x.o", {maxentries = {}}) end,
+      "#2 to 'load' %(unknown option 'maxentries'; did you mean 'max_entries'%?%)")
     assert.error_matches(function() bpf.load("x.o", {globals = 1}) end, "option 'globals': table expected, got number")
-    assert.error_matches(function() bpf.load("x.o", "x") end, "#2 %(table of options expected, got string%)")
+    assert.error_matches(function() bpf.load("x.o", "x") end, "#2 to 'load' %(table of options expected, got string%)")
   end)
 
   it("gives ENOENT for a file that is not there", function()

@@ -127,7 +127,8 @@ describe("perf.features", function()
   end)
 
   it("refuses what it does not know", function()
-    assert.error_matches(function() features.features(1) end, "bad argument #1 to 'features' %(table expected, got number%)")
+    assert.error_matches(function() features.features(1) end,
+      "bad argument #1 to 'features' %(table of options expected, got number%)")
     assert.error_matches(function() features.features { fresh = true } end, "unknown option 'fresh'")
   end)
 

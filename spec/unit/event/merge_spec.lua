@@ -169,7 +169,8 @@ describe("a reader of several rings", function()
 
   it("knows its options", function()
     local r = merge.reader { ring() }
-    assert.has_error(function() r:records { time = 1 } end, "bad argument #1 to 'records' (unknown option 'time')")
+    assert.has_error(function() r:records { time = 1 } end,
+      "bad argument #1 to 'records' (unknown option 'time'; did you mean 'timeout'?)")
   end)
 
   it("keeps any order of many", function()

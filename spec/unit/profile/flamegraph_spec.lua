@@ -91,7 +91,7 @@ describe("perf.profile.report.flamegraph", function()
 
   it("checks its options", function()
     local prof = profiles.empty()
-    assert.error_matches(function() prof:flamegraph(nil, { titel = "x" }) end, "unknown option 'titel'; there are diff, title")
+    assert.error_matches(function() prof:flamegraph(nil, { titel = "x" }) end, "unknown option 'titel'; did you mean 'title'?")
     assert.error_matches(function() prof:flamegraph(nil, { diff = 1 }) end, "option 'diff': table expected, got number")
     assert.error_matches(function() prof:flamegraph(nil, 1) end, "table of options expected, got number")
   end)

@@ -4,10 +4,10 @@
 -- The stacks are converted to a tree in arrays, since a profile may have a million nodes. It is written in preorder, the widest
 -- child first. The page, whose files are in flamegraph/, does the rest.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
+local options = require "perf.base.options"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -172,22 +172,7 @@ local function subtitle(prof, diff)
   return diff and ("%s \194\183 before: %s"):format(line, text.amount(text.number(diff.total), diff.unit)) or line
 end
 
-local known = { title = "string", diff = "table" }
-
-local function check(opts)
-  if opts == nil then return {} end
-  if type(opts) ~= "table" then
-    error(("bad argument #2 to 'flamegraph' (table of options expected, got %s)"):format(type(opts)), 4)
-  end
-  for key, value in every(opts) do
-    if not known[key] then
-      error(("bad argument #2 to 'flamegraph' (unknown option '%s'; there are diff, title)"):format(tostring(key)), 4)
-    elseif type(value) ~= known[key] then
-      error(("bad argument #2 to 'flamegraph' (option '%s': %s expected, got %s)"):format(key, known[key], type(value)), 4)
-    end
-  end
-  return opts
-end
+local check = options.define { title = "string", diff = "table" }
 
 --- Write a profile as a flame graph: one HTML file, which needs no network.
 -- @function Profile:flamegraph
@@ -198,7 +183,7 @@ end
 -- @tparam[opt] string options.title of the page
 -- @treturn string|boolean the page, or true @fails when the file cannot be written
 function M.flamegraph(prof, path, opts)
-  opts = check(opts)
+  opts = check(opts, 3, "flamegraph")
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
     prof.pid and (" (%d)"):format(prof.pid) or ""))
   return file.deliver(path, "flamegraph", function(put)
