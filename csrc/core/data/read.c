@@ -152,7 +152,7 @@ static int begin_packed(struct pf_data *d, const struct pf_header *h)
 			size = __builtin_bswap64(size);
 		if (size > h->size - head) {
 			pf_source_skip(&d->src, h->size);
-			return pf_data_bad(d, d->packed_offset, "a compressed record is longer than it is");
+			return pf_data_bad(d, d->packed_offset, "the compressed data exceeds its record");
 		}
 	}
 	d->packed_at = d->src.at + head;

@@ -98,7 +98,7 @@ describe("compressed records", function()
     end)
     with_file(m.file{attrs = attrs, data = sample(7) .. m.record(83, 0, m.u64(100), "too short") .. sample(8)}, function(file)
       assert.same({7, 8}, ips(file))
-      assert.matches("a compressed record is longer than it is", (file:error()))
+      assert.matches("the compressed data exceeds its record", (file:error()))
     end)
     with_file(m.file{attrs = attrs, data = table.concat(packed_records(zstd(sample(1) .. sample(2):sub(1, -3)), 500))},
       function(file)
