@@ -51,6 +51,8 @@ scripts_parse() { find lua -name '*.js' -print0 | xargs -0 -n 1 node --check; }
 
 components() { luajit tools/components.lua; }
 
+english() { luajit tools/english.lua; }
+
 no_marks() {
     ! grep -rnE '\b(TODO|FIXME|XXX)\b' csrc lua spec tools bench examples 2>/dev/null | grep -v 'tools/lint.sh'
 }
@@ -102,6 +104,7 @@ check "the core sees nothing of Lua" core_sees_no_lua
 tool luajit "the components use what their table allows" components
 tool luajit "the reference has what the API table has" luajit tools/reference.lua
 tool node "the scripts of the pages parse" scripts_parse
+tool luajit "the comments are in plain English" english
 check "nothing is marked as unfinished" no_marks
 check "no file is far over 450 lines" short_files
 # Elsewhere a newer compiler may warn of what ours does not: only our CI sets WERROR.
@@ -109,7 +112,7 @@ if [ -n "${WERROR:-}" ]; then compiled="has no warning"; else compiled="compiles
 tool gcc "gcc $compiled" compiles gcc
 tool clang "clang $compiled" compiles clang
 tool nm "only luaopen_ functions are exported" exports_only_open
-# What cppcheck finds depends on its version too.
+# The findings of cppcheck depend on its version too.
 if [ -n "${WERROR:-}" ]; then
     tool cppcheck "cppcheck is silent" cppcheck_clean
 else

@@ -1,0 +1,62 @@
+-- Finds comments and titles of specs that read like riddles, by patterns: luajit tools/english.lua [FILE...]. Without files it
+-- reads the sources of the tree. Each finding is printed with a plain form.
+
+-- {pattern of lower-case text, plain form}; "^" stands for the beginning of a comment.
+local riddles = {
+  { "^wh[ao][a-z]* [^?]*$", "begin with the subject, or with what the code does" },
+  { "^where [^?]*$", "begin with the subject; 'the position of', 'if'" },
+  { "%f[%a]whom%f[%A]", "name the thread, the user or the caller" },
+  { "%f[%a]whoever%f[%A]", "name the caller, the user or the process" },
+  { "%f[%a]for who%f[%A]", "'for callers that'" },
+  { "%f[%a]to who%f[%A]", "'for users who'" },
+  { "%f[%a]whose turn it is%f[%A]", "name the one that is next" },
+  { "%f[%a]somebody%f[%A]", "name the caller, the user or the process" },
+  { "%f[%a]what is no%f[%A]", "'a value that is not', 'an invalid'" },
+  { "%f[%a]what is none%f[%A]", "'other values'" },
+  { "%f[%a]that there is%f[%A]", "'that exists', 'every'" },
+  { "%f[%a]be had%f[%A]", "'is available', 'can be fetched'" },
+  { "%f[%a]is had%f[%A]", "'is available'" },
+  { "%f[%a]gives way%f[%A]", "'is closed', 'ends'" },
+  { "%f[%a]makes do%f[%A]", "'uses'" },
+}
+
+-- The text of a line that people read: a comment, or a title of a spec; and whether it begins the comment.
+local function texts(line, before)
+  local text = line:match "^%s*%-%-+%s*(.*)" or line:match "^%s*/%*+%s*(.*)" or line:match "^%s*#%s+(.*)"
+  if text then return text, not before end
+  text = line:match "%s%-%-%s+(.*)$" or line:match "/%*%s+(.*)%*/"
+  if text then return text, true end
+  return line:match "^%s*it%((%b\"\")" or line:match "^%s*describe%((%b\"\")" or before and line:match "^%s*%*%s+(.*)", false
+end
+
+local function check(path)
+  local file = io.open(path)
+  local n, inside, found = 0, false, 0
+  for line in file and file:lines() or function() end do
+    n = n + 1
+    local text, begins = texts(line, inside)
+    inside = text ~= nil and not line:find("*/", 1, true)
+    for _, riddle in ipairs(text and riddles or {}) do
+      if (begins or riddle[1]:sub(1, 1) ~= "^") and text:lower():find(riddle[1]) then
+        found = found + 1
+        print(("%s:%d: %s\n    plain: %s"):format(path, n, text, riddle[2]))
+        break
+      end
+    end
+  end
+  if file then file:close() end
+  return found
+end
+
+local found = 0
+if arg[1] then
+  for _, path in ipairs(arg) do found = found + check(path) end
+else
+  local files = assert(io.popen "git ls-files -- csrc lua spec tools mk bench examples Makefile")
+  for path in files:lines() do
+    local source = path:find "%.[ch]$" or path:find "%.lua$" or path:find "%.def$" or path:find "%.sh$" or path:find "%.mk$"
+    if (source or path == "Makefile") and path ~= "tools/english.lua" then found = found + check(path) end
+  end
+  files:close()
+end
+os.exit(found == 0 and 0 or 1)
