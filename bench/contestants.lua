@@ -1,4 +1,4 @@
---- Who takes part: array of {id, title, command = function(row, groups) -> shell command, why = what is missing, ours,
+--- The contestants: array of {id, title, command = function(row, groups) -> shell command, why = what is missing, ours,
 -- inner = a second way inside this module, which only the table shows}.
 --
 -- A contestant is a program that takes the row's id and the groups (floor.c says how they are written), prints "ready" or

@@ -1,4 +1,4 @@
---- What the figures were taken on: kernel, CPU, interpreters, versions of the peers.
+--- Describes the machine of the measurements: kernel, CPU, interpreters, versions of the peers.
 local M = {}
 
 local function line(command)

@@ -85,7 +85,7 @@ local function each(which, path)
   return (cpu(which) - before) / requests
 end
 
--- What a request costs more than without, in ns: {least, median} of the rounds, counted and at the floor.
+-- The additional cost of a request, in ns: {least, median} of the rounds, counted and at the floor.
 local function differences(path)
   local all = { without = {}, counted = {}, floor = {} }
   local more = { counted = {}, floor = {} }

@@ -52,7 +52,7 @@ function app.read_around(handler)
   read()
 end
 
---- What one reading of the worker's events costs, in ns: a turn that ends and goes on is two.
+--- The cost of one reading of the worker's events, in ns: a turn that ends and goes on needs two.
 function app.readings()
   local ledger, request = require "resty.perf.accounting", require "resty.core.base".get_request
   local n, best = 20000, math.huge

@@ -1,4 +1,4 @@
---- What profiling costs: `make bench-profile`, or luajit bench/profile.lua in the environment of `make env`.
+--- Measures the cost of profiling: `make bench-profile`, or luajit bench/profile.lua in the environment of `make env`.
 --
 -- Each workload runs plain and profiled in turns, in an order that is shuffled anew each round. A row is the CPU time of
 -- the profiled runs over that of the plain ones: the least of each, and the median of the rounds' ratios; then the samples a

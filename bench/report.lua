@@ -14,7 +14,7 @@ end
 
 local function ratio(v, floor) return floor and floor > 0 and v / floor or nil end
 
--- What a target is held against: the ratio of the minima; of the medians where a row says so; or the value itself.
+-- The value that a target is compared with: the ratio of the minima; of the medians where a row says so; or the value itself.
 local function reached(row, r, floor)
   if not r then return nil end
   if row.absolute then return r.min end

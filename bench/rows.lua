@@ -1,4 +1,4 @@
---- What the benchmark measures. A row:
+--- The rows of the benchmark. A row:
 --
 --   id         what the contestants know it by
 --   title      for the table

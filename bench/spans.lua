@@ -1,6 +1,6 @@
---- What a span costs: start, finish and queue, with four counts, over the floor of two group reads in C; and what becomes of its
--- garbage. The floor is read(2) twice through LuaJIT's FFI, which is a call in C; other interpreters show perf.measure instead.
--- Rounds are interleaved and shuffled; min and median of all are printed.
+--- Measures the cost of a span: start, finish and queue, with four counts, over the floor of two group reads in C; and what
+-- becomes of its garbage. The floor is read(2) twice through LuaJIT's FFI, which is a call in C; other interpreters show
+-- perf.measure instead. Rounds are interleaved and shuffled; min and median of all are printed.
 --
 --     eval "$(make -s env)"; taskset -c 1 luajit bench/spans.lua [ROUNDS]
 local measure = require "perf.measure"

@@ -1,4 +1,4 @@
---- What the CPUs are busy with, sampled by a BPF program: nothing reaches this process until it looks.
+--- Samples what the CPUs run by a BPF program: this process reads the result only at the end.
 --
 --     lua examples/bpf_oncpu.lua [SECONDS [HZ]]
 --

@@ -59,7 +59,7 @@ loop:wrap(function() -- other work, meanwhile
   end
 end)
 
-loop:wrap(function() -- what there is to see
+loop:wrap(function() -- all objects that can be listed
   for i = 1, 4 do
     print("command " .. i)
     os.execute "exec ls / >/dev/null"

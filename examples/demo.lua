@@ -1,4 +1,4 @@
---- What lua-perf shows, on work that somebody does: JSON in C (lua-cjson) against JSON in Lua (dkjson), on a document made
+--- Shows what lua-perf can do, on a real task: JSON in C (lua-cjson) against JSON in Lua (dkjson), on a document made
 -- of this machine's own data.
 --
 --     make demo                          LuaJIT
@@ -194,7 +194,7 @@ print(([[
 eval "$(make -s env%s)"; %s
 
 > perf = require "perf"
-> print(perf.doctor())                 -- what works here, what does not, and what would change it
+> print(perf.doctor())                 -- tells what works here, what does not, and how to change that
 > print(perf.list "fault")             -- events by name
 > print((perf.measure("page-faults,minor-faults", string.rep, "x", 1e7)))
 > print(perf.bench(function() return ("x"):rep(1000):find "y" end))

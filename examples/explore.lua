@@ -1,4 +1,4 @@
---- What there is to count here, and what stands in the way of the rest. All of it is as well typed at a prompt:
+--- Shows what can be counted here, and why other events cannot. All of this can also be typed at a prompt:
 --
 --     > perf = require "perf"
 --     > print(perf.doctor())

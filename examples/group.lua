@@ -1,7 +1,7 @@
 --- Events and groups by hand: events of one group count over the same instants, and one read gives them all.
 local perf = require "perf"
 
-local function check(value, message) -- what the machine refuses comes back as nil and a message
+local function check(value, message) -- a refusal by the machine is returned as nil and a message
   if value then return value end
   io.stderr:write("group: ", message, "\n")
   os.exit(1)

@@ -2,7 +2,7 @@
 -- that keeps the latest instead.
 local perf = require "perf"
 
-local function check(value, message, ...) -- what the machine refuses comes back as nil and a message
+local function check(value, message, ...) -- a refusal by the machine is returned as nil and a message
   if value then return value, message, ... end
   io.stderr:write("ring: ", message, "\n")
   os.exit(1)

@@ -41,7 +41,7 @@ local function handle(headers, items)
       if items > 300 then error("over the limit", 0) end
     end)
     local waiting = tracer:start "delivery"
-    waiting:pause() -- what others do meanwhile is not this span's
+    waiting:pause() -- the work of others meanwhile does not belong to this span
     price(100)
     waiting:resume()
     waiting:finish()
@@ -49,7 +49,7 @@ local function handle(headers, items)
   end)
 end
 
--- What a caller's tracer puts into its requests.
+-- The headers that a caller's tracer adds to its requests.
 local headers = { traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" }
 for _, items in ipairs { 10, 400 } do handle(headers, items) end
 

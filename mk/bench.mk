@@ -1,6 +1,6 @@
 # make bench: this module, the bare system calls and other libraries side by side, on one CPU (doc/performance.md).
 #
-# The peers are fetched by their own package managers and built into build/bench; one that cannot be had is named with
+# The peers are fetched by their own package managers and built into build/bench; one that is not available is named with
 # its reason and left out. BENCH_PEERS=0 leaves all of them out.
 #
 #   build/bench/NAME          a contestant: floor papi perf-event2 perf-utils linux-perf-data

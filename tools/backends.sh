@@ -6,7 +6,7 @@
 #   tools/backends.sh load               100,000 spans a second into the collector
 #
 # Zipkin is the project's executable jar, Prometheus is Debian's, Jaeger and the OpenTelemetry collector are built from the Go
-# module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that cannot be had is left
+# module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that is not available is left
 # out by name, and its specs are skipped. doc/exporter.md has it in words.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
@@ -49,7 +49,7 @@ collector_file=$cache/collector-$(cat spec/backends/collector/* | sha1sum | cut 
 making=$cache/making # Maven's repository, Go's modules and objects: removed when all is made
 export making zipkin_version zipkin_file jaeger_version jaeger_file collector_file
 
-# What each costs is said before it is begun. (Measured on two CPUs.)
+# The cost of each is printed before it is begun. (Measured on two CPUs.)
 declare -A cost=(
     [zipkin]="130 MB from Maven Central, some 10 seconds"
     [collector]="built by Go from its module proxy, some 2 minutes and 1.3 GB of disk meanwhile"

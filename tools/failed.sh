@@ -1,5 +1,5 @@
 #!/bin/bash
-# The list of what failed, for whoever sees only the end of a run: a file that $PERF_FAILED names, a line each of
+# The list of failures, for readers who see only the end of a run: a file that $PERF_FAILED names, a line each of
 # tier, interpreter, file:line, spec and message with tabs between them.
 #
 #   tools/failed.sh add TIER INTERPRETER PLACE NAME <MESSAGE    adds one, when there is such a file

@@ -174,7 +174,7 @@ for _, file in ipairs(files) do
   end
 end
 
--- What the API table has must be documented, and nothing else. The functions of resty.perf are those in its guide.
+-- Everything in the API table must be documented, and nothing else. The functions of resty.perf are those in its guide.
 local public, public_class = {}, {}
 for _, group in ipairs(api) do
   for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = row[2] end
@@ -248,7 +248,7 @@ if arg[1] == "-c" then
   for _, class in ipairs(sorted(classes)) do print(("%4d  %s"):format(count[class] or 0, class)) end
 end
 
--- What LDoc reads.
+-- The files that LDoc reads.
 local function write(dir)
   local summary = {}
   for line in io.lines "tools/components.txt" do

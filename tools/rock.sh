@@ -1,5 +1,5 @@
 #!/bin/bash
-# make rock: the module as it is installed, in each way that there is, without network:
+# make rock: installs the module in every possible way, without network:
 #
 #   luarocks make into a tree, for Lua 5.1, which is LuaJIT's too, and 5.4
 #   the rock that luarocks pack makes of it, under an ordinary user's --local
@@ -126,7 +126,7 @@ for v in 5.1 5.4; do
     rm -rf "$top"/*.rock "$top/home/.luarocks"
 done
 
-# What a source rock holds is an archive: these files of it are enough.
+# A source rock holds an archive, of which these files are enough.
 mkdir "$top/$rock"
 cp -r Makefile mk csrc lua bin LICENSE "$top/$rock"
 tar -C "$top" -czf "$top/$rock.tar.gz" "$rock"

@@ -60,7 +60,7 @@ tally() {
         }' "$@"
 }
 
-# What an output file says of a sanitizer's findings: the first report, and the first place in our code.
+# A sanitizer's findings in an output file: the first report, and the first line in our code.
 findings() {
     grep -a -m 1 -oE '(ERROR|WARNING): [A-Za-z]+Sanitizer: .*|[^ ]*: runtime error: .*' "$1" || return 0
     grep -a -m 1 -oE ' in [^ ]+ [^ ]*csrc/[^ ]+' "$1"
@@ -144,7 +144,7 @@ for lua in $lua_list; do
     done
     for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
 done
-# What each says is shown when all of its processes are done.
+# The output of an interpreter is shown when all of its processes have ended.
 while :; do
     while [ ${#queue[@]} -gt 0 ] && [ -z "$stopped" ] && [ ${#of[@]} -lt "$jobs" ]; do
         read -r lua i <<<"${queue[0]}"

@@ -41,7 +41,7 @@ for d in spec/live spec/regress spec/unit; do # those of the longest specs first
 done
 grep -q '^build ' "$totals" || export LINT_BUILT=${BUILD:-build}
 PERF_TOTALS=$totals tools/lint.sh
-# What checks the sources is the same on each interpreter: once is enough.
+# Checks of the sources are the same on each interpreter: once is enough.
 if [ -n "$(find spec/lint -name '*_spec.lua' 2>/dev/null)" ]; then
     PERF_TOTALS=$totals SUITE_NAME=lint tools/suite.sh -l "${built[0]:-luajit}" spec/lint
 fi

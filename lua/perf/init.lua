@@ -21,7 +21,7 @@ local perf = { _VERSION = require "perf.version" }
 local function load(module)
   local loaded = package.loaded[module]
   if type(loaded) == "table" then return loaded end
-  reclaim.make_room() -- `require` needs a descriptor; without one it would say that there is no such module
+  reclaim.make_room() -- `require` needs a descriptor; without one it would say that the module does not exist
   return require(module)
 end
 

@@ -12,7 +12,7 @@ end
 
 local serial = 0
 
--- What the program sent, by span id, and as a list.
+-- The spans that the program sent, by span id and as a list.
 local function run_program(kind, url)
   serial = serial + 1
   local service = ("spec-%d-%d-%d"):format(os.time(), require "testkit".getpid(), serial)

@@ -1,4 +1,4 @@
--- What a module finds out once and keeps must not be kept when descriptors had run out: in a Lua state of its own, a function
+-- A module must not cache a fact that it determined while no descriptors were left: in a Lua state of its own, a function
 -- is called for the first time without them, then with them.
 local kit = require "testkit"
 

@@ -24,7 +24,7 @@ local inject = {}
 
 local function outcome(ok, ...) return { ok = ok, ... } end
 
---- What each call can plausibly fail with.
+--- The plausible errors of each call.
 inject.errnos = {
   perf_event_open = { "EACCES", "EPERM", "ENOENT", "EINVAL", "EMFILE", "ENOSPC", "ENOSYS", "EOPNOTSUPP", "ENODEV", "EBUSY",
     "E2BIG", "ENOMEM", "ESRCH" },
@@ -64,7 +64,7 @@ local function words(text)
   return set
 end
 
--- What modules keep open between calls on purpose.
+-- Close what modules keep open between calls on purpose.
 local function release()
   for name, module in pairs(package.loaded) do
     if type(name) == "string" and name:find "^perf" and type(module) == "table" then
@@ -230,7 +230,7 @@ function Trial:system_calls(most)
         r = self:run()
         local seen = core.fault()
         local where = ("%s %d of %d: %s"):format(call, place, n, code)
-        -- Where it did not get so far this time, nothing failed.
+        -- If this run made fewer calls, nothing failed.
         if seen >= place then self:judge(where, call, code, r) end
         tidy(r)
         self:check_after(where)

@@ -6,7 +6,7 @@ local perf = require "perf"
 local rows = require "spec.fault.rows"
 local util = require "spec.support.util"
 
--- What the sources call a class whose rows have another name, and what no user holds: the rows that use it.
+-- Classes whose rows have another name than in the sources, and internal classes: the rows that use them.
 local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
   ["perf.msr"] = "Msr" }
 local inside = { Channel = "Pool", Descriptors = "perf.measure", Directory = "perf.pmus", Entry = "Event:read",

@@ -83,7 +83,7 @@ struct image {
 	int swapped, pipe;
 	struct pf_attr attr[MAX_EVENTS];
 	unsigned nevents, nrecords;
-	struct pf_record records[MAX_RECORDS * 2]; /* what it must read back as */
+	struct pf_record records[MAX_RECORDS * 2]; /* the expected value after reading it back */
 	uint32_t types[MAX_RECORDS * 2];
 };
 

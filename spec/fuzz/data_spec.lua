@@ -1,7 +1,7 @@
---- Whatever bytes a perf.data file has, reading it gives records, or nil with a reason, and raises nothing: the front, the
+--- For any bytes, reading a perf.data file gives records, or nil with a reason, and raises nothing: the front, the
 -- features, every record and all of its fields, as text too. (data_fuzz.c does the same for the core, a million times.)
 --
--- The files are whole ones that were damaged, by a generator with a fixed seed ($FUZZ_SEED), so that a failure can be had again;
+-- The files are whole ones that were damaged, by a generator with a fixed seed ($FUZZ_SEED), so that a failure can be reproduced;
 -- $FUZZ_ROUNDS is how many.
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"

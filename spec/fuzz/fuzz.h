@@ -1,4 +1,4 @@
-/* What fuzz programs share: numbers that the same seed repeats, and damage.
+/* Functions that fuzz programs share: random numbers that a seed repeats, and damage.
  *
  *     PROGRAM [runs [seed [first]]]
  *

@@ -1,8 +1,8 @@
---- Whatever text is given as an event's name, the answer is an event, nil with a reason, or a mistake blamed on the
+--- For any text as an event's name, the answer is an event, nil with a reason, or a mistake blamed on the
 -- caller: never another error, and no file is read that does not lie below the machine's directories.
 --
 -- The texts are pieces of names put together and then damaged, by a generator with a fixed seed ($FUZZ_SEED), so that a
--- failure can be had again. $FUZZ_ROUNDS is how many; the message of a failure has the text.
+-- failure can be reproduced. $FUZZ_ROUNDS is the number of rounds; the message of a failure has the text.
 local golden = require "spec.support.golden"
 local names = require "perf.names"
 

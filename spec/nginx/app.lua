@@ -1,4 +1,4 @@
---- What the specs' nginx runs: handlers that cost what they say, and answers about the worker.
+--- The application of the specs' nginx: handlers of known cost, and pages about the worker.
 local ffi = require "ffi"
 local kit = require "testkit"
 local perf = require "resty.perf"
@@ -20,7 +20,7 @@ local function touch(n)
   for i = 0, n - 1 do pages[i * PAGE] = 1 end
 end
 
---- What the costs below are costs of.
+--- The events of the costs below.
 M.event = "syscalls:sys_enter_getppid"
 
 --- perf.start.
@@ -58,7 +58,7 @@ function M.worker()
   for k, v in pairs(sums) do ngx.say(k, " ", ("%.0f"):format(v)) end
 end
 
---- What `judge` found wrong, and how many it looked at.
+--- The errors that `judge` found, and the number of requests that it checked.
 function M.tell()
   local dict = ngx.shared.test
   ngx.say("pid ", ngx.worker.pid(), " checked ", dict:get "checked" or 0, " wrong ", dict:get "wrong" or 0, " off ",

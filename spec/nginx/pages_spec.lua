@@ -157,7 +157,7 @@ scrape_configs:
     assert.equal("nonsense: unknown event\n", (s:get "/perf?flame=nonsense"))
     assert.equal(500, select(2, s:get "/perf?flame=task-clock&seconds=1000"))
     assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Sec-Fetch-Site: cross-site'")))
-    s:send "/perf?flame=task-clock&seconds=3" -- who asked is gone
+    s:send "/perf?flame=task-clock&seconds=3" -- the client has gone
     assert.equal(409, select(2, s:get "/perf?flame=task-clock&seconds=0.1"))
     s:wait(function() return select(2, s:get "/perf?flame=task-clock&seconds=0.1") == 200 end)
     assert.truthy(not s:errors():find "%[error%]")

@@ -1,4 +1,4 @@
--- What resty.perf costs, as far as it can be counted: readings of the worker's events, each a read(2); nginx itself makes none.
+-- The countable cost of resty.perf: readings of the worker's events, each a read(2); nginx itself makes none.
 -- They are counted from outside, since the worker's own counts leave them out.
 local perf = require "perf"
 local server = require "spec.nginx.server"

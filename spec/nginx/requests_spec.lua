@@ -1,4 +1,4 @@
--- What becomes of a request on its way through nginx: redirects, subrequests, aborts, errors, phases, HTTP/2, timers.
+-- Requests on their way through nginx: redirects, subrequests, aborts, errors, phases, HTTP/2, timers.
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 
@@ -22,7 +22,7 @@ describe("resty.perf and requests", function()
   local TIMES = 40
   local function many(path) assert.equal(TIMES, s:load(path, TIMES, 1)) end
 
-  -- What the worker counted for a route in a phase, once the request is over.
+  -- The worker's counts for a route in a phase, after the request.
   local function cost(route, phase, requests)
     s:wait(function() return (s:worker()["requests:" .. route] or 0) >= (requests or 1) end)
     local w = s:worker()

@@ -47,7 +47,7 @@ http {
 
 local modules = "/usr/lib/nginx/modules"
 
---- What a spec needs of the machine.
+--- The needs of a spec.
 M.needs = { lua = "luajit", root = true, nosan = true, cmd = { "nginx", "curl", "wrk", "h2load" },
   file = modules .. "/ngx_http_lua_module.so", perf_open = true }
 
@@ -161,7 +161,7 @@ function Server:get_both(first, second)
   return text, got
 end
 
---- What /worker says: numbers by name, of the one worker there is.
+--- The answer of /worker: numbers by name, of the only worker.
 function Server:worker()
   local t = {}
   for name, v in self:get "/worker":gmatch "(%S+) (%d+)" do t[name] = tonumber(v) end

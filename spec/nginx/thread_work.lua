@@ -1,4 +1,4 @@
---- What runs on a thread of nginx's pool, in a Lua of its own.
+--- Code for a thread of nginx's pool, in a Lua state of its own.
 local kit = require "testkit"
 
 return {

@@ -97,7 +97,7 @@ describe("resty.perf and workers", function()
     s:wait(function() return states() == "on" end)
     assert.equal(400, select(2, s:get("/perf?do=start&sample=5.5", "-X POST")))
     assert.equal(400, select(2, s:get("/perf?do=start&events=pagefalts", "-X POST")))
-    s:wait(function() -- whoever answers: twenty answers may all have been one worker's
+    s:wait(function() -- twenty answers may all have come from one worker
       for _ = 1, 20 do
         if not s:get "/perf?format=json":find('"running":true,"sample":5', 1, true) then return false end
       end

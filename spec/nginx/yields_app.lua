@@ -7,7 +7,7 @@ local perf = require "resty.perf"
 local has_pipe, pipe = pcall(require, "ngx.pipe")
 local semaphore = require "ngx.semaphore"
 
--- What a handler does between 3 calls and 4; a number says how many more of them are its own.
+-- The code of a handler between 3 calls and 4; a number is how many more calls are its own.
 local ways = {}
 
 function ways.sleep() ngx.sleep(0.002) end

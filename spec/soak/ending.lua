@@ -30,7 +30,7 @@ local function send(...)
   while true do spin(1000) end
 end
 
--- A profiler of the program's own, where perf.auto's gives way to it; never stopped.
+-- A profiler of the program's own, to which perf.auto's yields; never stopped.
 local function unstopped(opts)
   local p = assert(perf.profiler(opts or { freq = 5000 }))
   assert(p:start())

@@ -295,7 +295,7 @@ if cgroups then
   end)
 end
 
--- What must not grow ---------------------------------------------------------------------------
+-- Sizes that must not grow ---------------------------------------------------------------------------
 
 local function descriptors()
   local n = 0

@@ -112,7 +112,7 @@ probes.tracepoint = named("tracepoint ", function(name)
   return dir and readable(dir .. "/events/" .. name:gsub(":", "/") .. "/id")
 end)
 
--- kernel.perf_event_paranoid at this level or lower, or a user to whom it does not apply.
+-- kernel.perf_event_paranoid at this level or lower, or a user who is not bound by it.
 probes.paranoid = function(level)
   local now = tonumber(readable("/proc/sys/kernel/perf_event_paranoid") or "")
   if not needs.is_root() and (now or 4) > level then

@@ -193,10 +193,9 @@ void tk_watch_heap(void)
 }
 
 /*
- * What would add a stray fault to a spec that counts: a page of code or data that is used for the
- * first time. So every page that is mapped now is faulted in; of malloc's heap only where that may be
- * needed, or where all is asked for. Returns how many mappings that were.
- * Large files and a sanitizer's shadow memory are left out; the heap may be as large as it likes.
+ * A page of code or data that is used for the first time would add a fault to a spec that counts. So
+ * every page that is mapped now is faulted in; those of malloc's heap only if needed, or if all is set.
+ * Returns the number of mappings. Large files and a sanitizer's shadow memory are left out; the heap may have any size.
  */
 int tk_populate(int all)
 {

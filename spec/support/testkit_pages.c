@@ -76,7 +76,7 @@ static int l_set(lua_State *L)
     return luaL_argerror(L, 3, "no such field");
 }
 
-static lua_State *state; /* whose functions are called, while p:read runs */
+static lua_State *state; /* the state of the functions to call, while p:read runs */
 
 static uint64_t called(int nargs)
 {

@@ -1,5 +1,5 @@
 /*
- * What this machine lets one do, asked of the kernel itself: were it asked through the module, a
+ * Finds out from the kernel itself what this machine permits: if the module were used, a
  * bug there would look like a need that is not met, and the specs that would find it be skipped.
  */
 #include "testkit.h"

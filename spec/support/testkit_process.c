@@ -28,7 +28,7 @@
 struct child {
     pid_t pid; /* 0: waited for */
     int gate;  /* a byte written here lets it go; -1: it went */
-    int out;   /* what it has to say; -1: closed */
+    int out;   /* the pipe for its result; -1: closed */
 };
 
 static void close_fd(int *fd)
@@ -409,14 +409,14 @@ static int kit_storm(lua_State *L)
     return 1;
 }
 
-/* close_fd(fd): closes it, whoever opened it */
+/* close_fd(fd): closes any descriptor */
 static int kit_close_fd(lua_State *L)
 {
     lua_pushboolean(L, close((int)luaL_checkinteger(L, 1)) == 0);
     return 1;
 }
 
-/* orphans(): how many children this process has that nobody has waited for; those that have ended are buried */
+/* orphans(): how many children this process has that were not waited for; it waits for those that have ended */
 static int kit_orphans(lua_State *L)
 {
     int n = 0;

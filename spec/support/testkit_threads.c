@@ -100,7 +100,7 @@ static struct workers *check_workers(lua_State *L)
 }
 
 /*
- * Joins a thread and waits until the kernel has taken it out of the process. It wakes pthread_join before that, and whoever lists the
+ * Joins a thread and waits until the kernel has taken it out of the process. It wakes pthread_join before that, and a process that lists the
  * process's threads just then would find one more.
  */
 static void bury(pthread_t thread, long tid)

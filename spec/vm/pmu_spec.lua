@@ -72,7 +72,7 @@ describe("an Arm PMUv3", function()
     assert.is_number(c["task-clock"])
     assert.equal(0, c["page-faults"])
     local m = c:metrics()
-    -- What this PMU does not have is not in the default list.
+    -- Events that this PMU does not have are not in the default list.
     assert.is_nil(c["branch-misses"])
     assert.is_nil(m["branch-miss-rate"])
     assert.matches("cycles", tostring(c))

@@ -20,7 +20,7 @@ local LOOP = 3 -- its line, from the first
 describe("a profile by cycles", function()
   before_each(function() requires { vm = { "arm64", "icount" }, pmu = true } end)
 
-  -- What a line has, against what it should: a sample at either end may belong to the neighbour, and comes late.
+  -- The weight of a line, compared with the expected one: a sample comes late, so one at either end may belong to the next line.
   local function near(prof, line, cycles)
     local got = profiling.on_line(prof, first + line)
     assert.is_true(math.abs(got - cycles) <= 3 * PERIOD, ("%d: %d, not %d\n%s"):format(line, got, cycles, profiling.text(prof)))

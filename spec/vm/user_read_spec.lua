@@ -52,7 +52,7 @@ describe("a counter in user space", function()
     opened = {}
   end)
 
-  -- What is read between two read(2) lies between them, all of it.
+  -- Values that are read between two calls of read(2) must lie between theirs.
   local function agrees(ev)
     local a = ev:scan()
     local value, enabled, running, id = ev:user()
@@ -231,7 +231,7 @@ describe("a counter in user space", function()
     assert.is_true(agrees(ev))
   end)
 
-  it("gives way to a ring, to another's ring, and to whoever gets the descriptor", function()
+  it("ends with a ring, with redirection to another ring, and when a caller takes the descriptor", function()
     local ev, follower, given = keep(perf.open "cycles:u"), keep(perf.open "cycles:u"), keep(perf.open "cycles:u")
     for _, e in ipairs { ev, follower, given } do
       e:enable()

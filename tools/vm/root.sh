@@ -43,7 +43,7 @@ failed() {
 apt update >>"$log" 2>&1 || true
 kernel=$(apt-cache depends "linux-image-cloud-$arch" 2>>"$log" |
     sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
-[ -n "$kernel" ] || failed "no linux-image-cloud-$arch to be had"
+[ -n "$kernel" ] || failed "no linux-image-cloud-$arch is available"
 echo "Packages for the $arch guest, into $dir alone: $kernel ${packages[*]} with what they need; ${headers[*]}"
 apt install -y --download-only "${packages[@]}" >>"$log" 2>&1 || failed "its packages could not be downloaded"
 mkdir -p "$dir/more"
@@ -74,7 +74,7 @@ install -m 755 "$here/init" "$dir/root/init"
 printf 'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n' >"$dir/root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$dir/root/etc/group"
 ln -sf bash "$dir/root/bin/sh"
-# What the packages' scripts would have made.
+# Files that the packages' scripts would have made.
 ln -sf mawk "$dir/root/usr/bin/awk"
 (cd "$dir/root" && find . | cpio --quiet -o -H newc -R 0:0 >"$dir/base.cpio")
 rm -rf "$dir/root" "$state/lists"

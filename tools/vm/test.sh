@@ -8,7 +8,7 @@
 #   amd64        kprobes, BPF and unprivileged users on x86-64, without a PMU
 #   arm64-suite  two Arm CPUs without a PMU, for the whole suite: make test-arm64
 #
-# What a guest is made of is kept in build/vm (tools/vm/root.sh), so only the first run loads anything. Each guest runs
+# The files of a guest are kept in build/vm (tools/vm/root.sh), so only the first run loads anything. Each guest runs
 # the project's own suite (tools/suite.sh); one that does not get to its end counts as a failure. Where QEMU is not
 # there and cannot be installed, the guest is skipped by name.
 #
@@ -37,7 +37,7 @@ trap stopped INT TERM HUP
 
 arch_of() { echo "${1%%-*}"; }
 
-# What a guest runs, and how: sets specs, words, options, limit. `words` is what requires{vm=} knows of it.
+# The job of a guest: sets specs, words, options, limit. `words` are the properties for requires{vm=}.
 plan() {
     case $1 in
     arm64)

@@ -1,4 +1,4 @@
-/* What spans need beyond counts: the time of day, and ids. */
+/* Functions for spans: the time of day, and ids. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the module consists of. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file
+/* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file
  * that adds methods to another's class comes after that. */
 #ifndef PB_OPEN_H
 #define PB_OPEN_H

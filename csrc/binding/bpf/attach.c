@@ -61,7 +61,7 @@ static int l_set_bpf(lua_State *L)
 	return pb_result(L, r, "set_bpf");
 }
 
-/*** The BPF programs on the event's tracepoint, whoever set them.
+/*** The BPF programs on the event's tracepoint, including those of other processes.
  * @tparam[opt=64] integer max how many ids at most
  * @treturn {integer,...} ids
  * @treturn integer how many there are in all @fails "EINVAL" if it is no tracepoint or probe, "EPERM" without CAP_PERFMON */

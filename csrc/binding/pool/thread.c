@@ -91,7 +91,7 @@ static int run(lua_State *L)
 static int run_protected(lua_State *L, struct worker *w)
 {
 #if LUA_VERSION_NUM == 501
-	return lua_cpcall(L, run, w); /* where pushing a C function allocates */
+	return lua_cpcall(L, run, w); /* since pushing a C function allocates there */
 #else
 	lua_pushcfunction(L, run);
 	lua_pushlightuserdata(L, w);

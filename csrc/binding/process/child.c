@@ -129,7 +129,7 @@ static int l_kill(lua_State *L)
 	return pb_result(L, pf_process_kill(check_process(L, 1), (int)luaL_optinteger(L, 2, SIGTERM)), "kill");
 }
 
-/* core.catch_interrupts(): true, or nil, message, "EBUSY" when somebody in this process does already.
+/* core.catch_interrupts(): true, or nil, message, "EBUSY" if another caller in this process does already.
  * core.caught_interrupt(): the signal that came last, whether a process sent it (false: the terminal, to its whole group),
  * and how many came; or nil. core.release_interrupts(). */
 static int l_catch(lua_State *L)

@@ -27,7 +27,7 @@ static struct {
 	lua_State *L;
 	int kept;          /* reference to {function, thread, object that is finalized when the state closes} */
 	unsigned serial;   /* of the installation */
-	const void *state; /* what tells states apart */
+	const void *state; /* identifies the state */
 	int pid, tid;
 	atomic_flag taken;
 	volatile sig_atomic_t held, asked; /* asked: the signal */

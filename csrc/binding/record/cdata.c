@@ -38,7 +38,7 @@ int pb_pack(const struct pf_layout *l, const unsigned char *bytes, size_t n, str
 	return PB_TAKEN;
 }
 
-/* Where the fields that stand in the same place of every sample stand: {name = bytes from the record's start}. */
+/* The fields that have the same position in every sample: {name = bytes from the record's start}. */
 static void push_places(lua_State *L, uint64_t sample_type)
 {
 	lua_newtable(L);
@@ -72,7 +72,8 @@ int pb_unpack(lua_State *L, int i, int info, struct pb_record *out)
 	return pf_record_parse(&l, p->bytes, pf_load16(p->bytes + 6), &out->rec) >= 0;
 }
 
-/* core.packed_field(record, layout, info, i): field i of core.record_fields(). For perf.record.cdata, which knows that record is one. */
+/* core.packed_field(record, layout, info, i): field i of core.record_fields(). For perf.record.cdata, which knows that record is
+ * one. */
 static int l_packed_field(lua_State *L)
 {
 	struct pb_record r;

@@ -2,7 +2,7 @@
  * millions of samples, and for rings that fill fast.
  *
  *     for i, ip, time in data:each("sample", "ip", "time") do
- *     for i, ip, time in ev:each("sample", "ip", "time") do      -- what is in the ring now
+ *     for i, ip, time in ev:each("sample", "ip", "time") do      -- the records in the ring now
  *
  * Records of other types are skipped, damaged ones are left out. The steps of the loops are in event/ring_source.c and
  * data/source.c. */

@@ -1,4 +1,4 @@
-/* What each, Tally and packed Records offer to the sources of records: Event's ring (event/ring_source.c) and perf.data files
+/* The interface of each, Tally and packed Records to the sources of records: Event's ring (event/ring_source.c) and perf.data files
  * (data/source.c). A source finds the records, and passes them on. */
 #ifndef PB_SOURCE_H
 #define PB_SOURCE_H
@@ -41,8 +41,8 @@ struct pb_tally {
 struct pb_tally *pb_check_tally(lua_State *L);
 /* Count a record. Returns 1, or 0 if it is of another type or lacks a field, or -errno: -EBADMSG if it is damaged. */
 int pb_tally_count(struct pb_tally *p, struct pb_plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n);
-/* Count samples of the plan's layout, which has all fields placed, that lie one behind the other. Returns their number, and in *done
- * their bytes. The first record that is anything else, is cut off, or finds no memory is left to pb_tally_count. */
+/* Count samples of the plan's layout, which has all fields placed, that lie one behind the other. Returns their number, and in
+ * *done their bytes. The first record that is anything else, is cut off, or finds no memory is left to pb_tally_count. */
 uint64_t pb_tally_span(struct pb_tally *p, const struct pb_plan *plan, const unsigned char *bytes, size_t left, size_t *done);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where a Lua thread is, and how it gets to a safe point, where its stack can be walked.
+/* Finds out which code a Lua thread runs, and brings it to a safe point, where its stack can be walked.
  *
  *   walk.c             a Lua stack as frames of the core's
  *   luajit.c           LuaJIT: how a signal gets to a safe point (the hook of its own profiler), and what the interpreter did

@@ -30,7 +30,7 @@ static inline struct timespec pf_clock_after(int64_t ns)
 /* The time of day, in nanoseconds since 1970, at the zero of CLOCK_MONOTONIC when this process first asked. It stays constant. */
 uint64_t pf_clock_base(void);
 
-/* How much later, in nanoseconds, that zero seems to be now: 0 until somebody sets the clock, or trims it. The time of day is
+/* How much later, in nanoseconds, that zero seems to be now: 0 until the clock is set or trimmed. The time of day is
  * pf_clock_base() + pf_clock_skew() + pf_wall_ns(). A double, so that LuaJIT's FFI gives a plain number. */
 double pf_clock_skew(void);
 

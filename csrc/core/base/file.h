@@ -8,7 +8,7 @@
 struct pf_output {
 	int fd;
 	int error;  /* the first; nothing is written after it */
-	char *temp; /* NULL for what is no regular file, which is written as it is */
+	char *temp; /* NULL for a file that is not regular, which is written directly */
 	char *path;
 	uint32_t generation; /* pf_fork_generation at the opening */
 };

@@ -37,7 +37,7 @@ enum {
 	PF_COUNTER_WORDS       /* and lost: the size of the callers' arrays */
 };
 
-/* What a read(2) of an event or group means: filled by pf_read_decode. Fields that the format lacks are 0 and
+/* The decoded result of read(2) on an event or group, filled by pf_read_decode. Fields that the format lacks are 0 and
  * their bit in format is clear. values points into the caller's words: value i is at values[i * stride]. */
 struct pf_reading {
 	uint64_t format, nr, enabled, running;

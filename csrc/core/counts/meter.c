@@ -56,7 +56,7 @@ static uint64_t elapsed(uint64_t from, uint64_t to)
 	return from == UINT64_MAX || to == UINT64_MAX || to < from ? 0 : to - from;
 }
 
-/* Where the parts of Counts stand. */
+/* The positions of the parts of Counts. */
 struct parts {
 	uint64_t *times, *values, *ids;
 };

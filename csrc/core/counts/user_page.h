@@ -35,7 +35,7 @@ struct pf_user {
 struct pf_counters {
 	uint32_t n; /* how many counters can be named; 0 = none on this machine */
 	uint64_t (*counter)(uint32_t number);
-	uint64_t (*clock)(void); /* what was begun before is done and counted when it is read */
+	uint64_t (*clock)(void); /* earlier instructions have ended and are counted when the counter is read */
 };
 
 enum { PF_USER_MOST = 32 /* events of a group */, PF_USER_TRIES = 16 };

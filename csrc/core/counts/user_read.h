@@ -10,7 +10,7 @@
 
 #include "core/counts/user_page.h"
 
-/* What a program has to set in config1 of an event that it means to read so: -1 where there is nothing to read with. */
+/* The value for config1 of an event that is to be read without a system call; -1 if this CPU cannot do that. */
 extern const int pf_user_config1;
 
 /* Map the event's page, if it may be. Idempotent, and tried once. 0, or why not: -ENOTSUP it may not, -ESRCH another thread's,

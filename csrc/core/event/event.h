@@ -4,7 +4,7 @@
 
 #include "core/counts/counter.h"
 
-/* What perf_event_open(2) is called with, and what becomes of the event. */
+/* The arguments of perf_event_open(2), and its result. */
 struct pf_opening {
 	struct pf_attr *attr; /* attr->size is set by pf_event_open */
 	pid_t pid;

@@ -8,7 +8,8 @@
 /* The architecture that gives the bits of sample_regs_user and sample_regs_intr their meaning. */
 enum pf_arch { PF_ARCH_OTHER, PF_ARCH_X86, PF_ARCH_ARM64, PF_ARCH_ARM, PF_ARCH_RISCV };
 
-/* What sample_id_all adds to every record that is not a sample: in the order of sample_order.def, except that IDENTIFIER is last. */
+/* The fields that sample_id_all adds to every record that is not a sample: in the order of sample_order.def, except that IDENTIFIER
+ * is last. */
 #define PF_TRAILER                                                                                                   \
 	(PF_SAMPLE(TID) | PF_SAMPLE(TIME) | PF_SAMPLE(ID) | PF_SAMPLE(STREAM_ID) | PF_SAMPLE(CPU) | PF_SAMPLE(IDENTIFIER))
 

@@ -103,8 +103,8 @@ PF_INLINE int pf_take_read(struct pf_walk *w, uint64_t format, struct pf_view *o
 	return 1;
 }
 
-/* The fields of sample_order.def whose bits are in st. Those in had are not taken: the body of the record already has them, and they
- * are the same, except that fork's are the child's. The caller has checked pf_left. */
+/* The fields of sample_order.def whose bits are in st. Those in had are not taken: the body of the record already has them, and
+ * they are the same, except that fork's are the child's. The caller has checked pf_left. */
 PF_INLINE void pf_take_fields(struct pf_walk *w, uint64_t st, uint64_t had, struct pf_record *out)
 {
 	uint64_t word;
@@ -139,7 +139,7 @@ PF_INLINE void pf_take_fields(struct pf_walk *w, uint64_t st, uint64_t had, stru
 #include "core/record/sample_order.def"
 }
 
-/* What has says of the ids. */
+/* The bits of `has` for the ids. */
 PF_INLINE uint64_t pf_has_ids(uint64_t st)
 {
 	return st & (PF_SAMPLE(ID) | PF_SAMPLE(IDENTIFIER)) ? PF_HAS_EVENT_ID | PF_SAMPLE(ID) : 0;

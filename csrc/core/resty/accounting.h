@@ -34,13 +34,13 @@ struct pf_ledger;
 	/* The start of the request that was finished last; how many turns were found open. */                                  \
 	double last_start;                                                                                                      \
 	uint64_t abandoned;                                                                                                     \
-	/* What finish or settle gave last; what was counted since the ledger was opened, as of the last settle; the part of that \
+	/* The counts of the last finish or settle; the counts since the ledger was opened, as of the last settle; the part of that \
 	 * which belongs to no request. */                                                                                      \
 	uint64_t *last, *whole, *nobody;                                                                                        \
 	/* Of the finished requests of each route: [routes][phases][words] sums; [routes][values][PF_LEDGER_BUCKETS] how many had \
 	 * a value (0: wall time, 1: the first event) of each number of bits; [routes] how many there were. */                  \
 	uint64_t *route_sums, *histogram, *requests;                                                                            \
-	/* A pf_ledger_add_end of the host, or NULL. Whoever opens the ledger sets it. */                                       \
+	/* A pf_ledger_add_end of the host, or NULL. The caller that opens the ledger sets it. */                                       \
 	void *add_end;                                                                                                          \
 	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */     \
 	const void *owner;                                                                                                      \

@@ -1,5 +1,5 @@
-/* What a sampler and the engine of an interpreter share. The sampler's signal handler adds a sample to the pending ones and asks for a
- * safe point. There the engine walks the stack, interns its frames, and has the pending samples flushed to it. */
+/* The interface between a sampler and the engine of an interpreter. The sampler's signal handler adds a sample to the pending ones
+ * and asks for a safe point. There the engine walks the stack, interns its frames, and has the pending samples flushed to it. */
 #ifndef PF_SAMPLING_H
 #define PF_SAMPLING_H
 

@@ -33,8 +33,8 @@ int px_report_process(Dwfl *dwfl, int pid);
 /* symbols_elf.c */
 int px_symbol_offset(lua_State *L);
 int px_build_id(lua_State *L);
-/* Where a file is loaded, if its bytes from pgoff on are mapped at addr. *bias: the number to add to the file's own addresses;
- * *first: its first own address. Returns 0 or -errno; fd stays open. */
+/* Finds the load address of a file, if its bytes from pgoff on are mapped at addr. *bias: the number to add to the file's own
+ * addresses; *first: its first own address. Returns 0 or -errno; fd stays open. */
 int px_load_bias(int fd, uint64_t addr, uint64_t pgoff, uint64_t *bias, uint64_t *first);
 void px_push_build_id(lua_State *L, const unsigned char *bytes, int n);
 int px_build_id_of(int fd, unsigned char *out, int size);

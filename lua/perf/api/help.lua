@@ -7,7 +7,7 @@ local suggest = require "perf.base.suggest"
 
 local M = {}
 
--- What stands before the names of a group: "perf.", "perf.data." or "Event:".
+-- The prefix of the names in a group: "perf.", "perf.data." or "Event:".
 local function prefix_of(group)
   if group.class then return group.class .. ":" end
   return group.name and "perf." .. group.name .. "." or "perf."
@@ -44,7 +44,7 @@ local function each_row(visit)
   end
 end
 
--- What a name stands for: a module, a class, or every function and method that is called so.
+-- The meanings of a name: a module, a class, or every function and method of that name.
 local function by_name(name)
   local known = {}
   for _, list in ipairs { api, classes } do
@@ -65,8 +65,8 @@ local function by_name(name)
   return table.concat(found, "\n")
 end
 
--- What a value is: `perf`, one of its functions or modules, or an object. The class of an object is the one with the most methods
--- of those whose methods it has all.
+-- The API entry of a value: `perf`, one of its functions or modules, or an object. The class of an object is the one with the
+-- most methods of those whose methods it has all.
 local function by_value(value)
   local perf = package.loaded.perf
   if rawequal(value, perf) then return overview() end
@@ -90,7 +90,7 @@ local function by_value(value)
   return page_of(best)
 end
 
--- What `help` prints.
+-- The text that `help` prints.
 function M.text(what)
   if what == nil then return overview() end
   return (type(what) == "string" and by_name or by_value)(what)

@@ -6,7 +6,7 @@ local every = require "perf.base.pairs"
 
 local blame = {}
 
--- Where the library's own files lie: lua/perf/.
+-- The directory of the library's own files: lua/perf/.
 local home = (debug.getinfo(1, "S").source or ""):match("^(@.*)base/argument%.lua$")
 
 -- Functions that run in place of a public one, which called them in tail position: its name by them.
@@ -21,7 +21,7 @@ local function name_of(info)
   return blame.stands_for[info.func] or info.name ~= "?" and info.name or nil
 end
 
--- Where the library was called: "FILE:LINE: " or "", the name of the function that was, and whether as a method.
+-- The position at which the library was called, "FILE:LINE: " or ""; the name of the called function; and whether it is a method.
 local function call_site()
   local level, where, name, method = 3, "", nil, false
   while home do
@@ -70,13 +70,13 @@ function blame.self(message)
   error(where .. message, 0)
 end
 
--- What a mistake that `raise` raised says, without where and in which argument.
+-- The message of an error from `raise`, without position and argument.
 function blame.words(err)
   local text = tostring(err)
   return text:match "bad argument #%d+[^(]*%((.*)%)$" or text
 end
 
--- What a method is called with is of its class, or a mistake.
+-- Check that the object of a method call is of its class.
 -- @param v
 -- @tab class its metatable
 -- @string what what to call one
@@ -97,7 +97,7 @@ local function mistaken(name, message)
   error(message, 0)
 end
 
--- What may be a path, or a mistake.
+-- Check that a value can be a path.
 -- @param path
 -- @string name the function's or method's that it was given to
 -- @int arg which argument, a method's object being 1

@@ -1,5 +1,5 @@
 -- The times of spans. Within a tree of spans time is CLOCK_MONOTONIC's, a plain number of nanoseconds; a root's anchor says what
--- the time of day then was, so that spans of one tree keep their order when somebody sets the clock, and later trees follow it.
+-- the time of day then was, so that spans of one tree keep their order when the clock is set, and later trees follow it.
 --
 -- A time of day in nanoseconds is beyond 2^53, so it is computed in two parts and written as text, in this file only. A time that
 -- a program gives may have any date, so both parts of it are kept: the moment, {seconds, nanoseconds}.

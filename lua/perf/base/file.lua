@@ -1,4 +1,4 @@
--- Where a report goes: into a file that is seen whole or not at all, or to the caller as a string.
+-- Outputs of reports: a file that appears only when it is complete, or a string for the caller.
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 

@@ -71,7 +71,7 @@ function M.entry(e)
   return ("%s: %s%s%s"):format(e.label, M.value(e), is_shared(e) and " " .. share(e) or "", note)
 end
 
--- What Counts' metrics() gives, as a table.
+-- The result of Counts' metrics() as a table.
 function M.metrics(m)
   local rows = {}
   for name, v in every(m) do

@@ -39,7 +39,7 @@ local function of_file(number) return (number == 23 or number == 24) and "any" o
 -- @return file; or nil, message, errno's number
 function M.open_file(...) return M.retry(of_file, nil, io.open, ...) end
 
--- Make room for a descriptor, before somebody opens a file who cannot try again.
+-- Make room for a descriptor, for a caller that cannot retry when its open fails.
 function M.make_room()
   local file = M.open_file "/dev/null"
   if file then file:close() end

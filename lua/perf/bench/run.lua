@@ -5,7 +5,7 @@
 -- and a call cost, and is taken off. Drift and disturbances meet all of them alike.
 --
 -- The loop must not let the work be optimized away. Plain Lua does nothing of the kind. LuaJIT would inline the function, move
--- what is the same each time out of the loop and drop what nobody uses; so there every result goes to a C function,
+-- invariant code out of the loop and drop unused results; so there every result goes to a C function,
 -- which ends the trace: the function is compiled as in a hot loop, but each call of it works. A loop with its
 -- compilation off would not do: side traces of the function that return to it could not be compiled.
 -- Each function gets a loop of its own, or the first to be compiled would be the fast one.
@@ -170,7 +170,7 @@ local function counted(values)
   return t
 end
 
--- What a candidate found of one event.
+-- The samples of one event of a candidate.
 -- @tparam table candidate of `rounds`
 -- @tparam int|string row the event's place in the list, or "wall"
 -- @treturn table label, unit, values (a round each, per call, with the overhead taken off; false where not counted), known

@@ -8,11 +8,11 @@
 --     for key, value in obj:map("counts"):pairs() do print(key, value) end
 --     ev:close() obj:close()
 --
--- What kind of event a program is for is said by its section: `SEC("perf_event")` for counters and clocks (it runs at
+-- The section of a program selects its kind of event: `SEC("perf_event")` for counters and clocks (it runs at
 -- each overflow, so the event needs a sample_period or sample_freq), `SEC("tracepoint")` for tracepoints,
 -- `SEC("kprobe")` for kprobes and uprobes. A program that returns 0 keeps the hit from being counted or recorded. On counters
--- and clocks it runs while the event is enabled, for whom the event counts. On tracepoints and probes the kernel hangs it on
--- the point itself: it runs from `set_bpf` until the event is closed, enabled or not, and on tracepoints and kprobes for
+-- and clocks it runs while the event is enabled, for the tasks that the event counts. On tracepoints and probes the kernel hangs
+-- it on the point itself: it runs from `set_bpf` until the event is closed, enabled or not, and on tracepoints and kprobes for
 -- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`). A 0 there hides the hit from the events
 -- of every program on the machine: return 1 for tasks that are not yours.
 --

@@ -21,7 +21,7 @@ local function allows(level)
   if level < 0 then return "everything" end
   if level == 0 then return "everything but the raw data of tracepoints" end
   if level == 1 then return "own processes, with the kernel; not all of a CPU, no raw data of tracepoints" end
-  -- Only a user to whom the level applies can see whether this kernel has Debian's patch; root cannot.
+  -- Only a user who is bound by the level can see whether this kernel has Debian's patch; root cannot.
   if level >= 3 and (host.privileged() or not probe.anything()) then
     return host.privileged() and "nothing where the kernel is Debian's or Ubuntu's, else what 2 allows" or "nothing"
   end

@@ -1,4 +1,4 @@
--- What this kernel, this machine and this build can do, each asked by trying it.
+-- The features of this kernel, this machine and this build, each found by trying it.
 --
 -- A row is true, false, or a string that says what it would take ("needs a PMU"); nil where it cannot be told without
 -- permission.
@@ -37,7 +37,7 @@ function M.supported(event)
 end
 
 ---------------------------------------------------------------------------------------------------------------------
--- What the kernel takes
+-- Features of the kernel
 
 local named = { "sample_type", "read_format", "branch_sample_type", "clockid" }
 
@@ -277,7 +277,7 @@ function M.features(opts)
   branches(f)
   ioctls(f)
   f.modules = M.modules()
-  -- Where no descriptor is left, these are answers of the moment.
+  -- If no descriptor is left, these results are only temporary.
   local dir, _, code = core.opendir "/"
   if dir then dir:close() end
   if dir or code ~= "EMFILE" and code ~= "ENFILE" then known = f end

@@ -1,4 +1,4 @@
--- What works here, what does not, why, and what would change it.
+-- Reports what works here, what does not, why, and how to change that.
 --
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
 -- perf.doctor.build. A row's `ok` is true, false where something is to be gained, nil where there is nothing to judge.

@@ -7,7 +7,7 @@
 -- Tracepoints of system calls are only kept by `keep`: while one is open, each system call of each process takes about 50 ns
 -- more.
 --
--- What is kept are at most 32 descriptors a Lua state, closed on exec, and with the process. PERF_KEEP=0 keeps none.
+-- At most 32 descriptors are kept in a Lua state. An exec closes them. PERF_KEEP=0 keeps none.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"

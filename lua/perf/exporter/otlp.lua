@@ -116,13 +116,13 @@ Otlp.__tostring = base.Exporter.tostring
 
 -- Encodes a batch, span by span: writer:add(span) returns the size of the span in bytes, writer:finish([first, last]) returns
 -- the text of these spans (of all of them if not given).
--- @tab resource attributes of whoever sends
+-- @tab resource attributes of the sender
 function Otlp.writer(_, resource)
   return setmetatable({ head = head(resource, "resourceSpans", "scopeSpans"), parts = {} }, Writer)
 end
 
 -- The text of metrics.
--- @tab resource attributes of whoever sends
+-- @tab resource attributes of the sender
 -- @string list the metrics' JSON, with commas between
 function Otlp.metrics(_, resource, list)
   return head(resource, "resourceMetrics", "scopeMetrics") .. '"metrics":[' .. list .. "]}]}]}"

@@ -80,7 +80,7 @@ Zipkin.__index = Zipkin
 Zipkin.__tostring = base.Exporter.tostring
 
 -- Encodes a batch, span by span, as the writer of perf.exporter.otlp does.
--- @tab resource attributes of whoever sends; Zipkin takes the service's name
+-- @tab resource attributes of the sender; Zipkin takes the service's name
 function Zipkin.writer(_, resource)
   return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)
 end

@@ -47,7 +47,7 @@ local function halt(self)
 end
 
 local function result(c)
-  if _VERSION == "Lua 5.1" and not compiled.ffi then return counts.unpack(c) end -- where all Counts are tables
+  if _VERSION == "Lua 5.1" and not compiled.ffi then return counts.unpack(c) end -- all Counts are tables there
   return c
 end
 

@@ -159,7 +159,7 @@ local function at_offset(text, offset)
 end
 
 --- The event of a kernel function being called, or returning.
--- (Not for `inherit`: the kernel reads the function's name from the memory of whoever forks, and where a child has executed
+-- (Not for `inherit`: the kernel reads the function's name from the memory of the process that forks, and if a child has executed
 -- another program its forks fail. By `addr` it can be inherited.)
 -- @tparam table options
 -- @tparam string options.func the function's name; or
@@ -177,7 +177,7 @@ function events.kprobe(t)
 end
 
 --- The event of an instruction of a program or library being reached, or a function returning.
--- (Not for `inherit`: the kernel reads the path from the memory of whoever forks, and where a child has executed another
+-- (Not for `inherit`: the kernel reads the path from the memory of the process that forks, and if a child has executed another
 -- program its forks fail.)
 -- @tparam table options
 -- @tparam string options.path the file
@@ -255,7 +255,7 @@ local function rows_of(what, given, arg)
   return out
 end
 
---- The cache events of some caches, operations and results: every combination that there is.
+--- The cache events of some caches, operations and results: every valid combination.
 -- @tparam[opt] string|integer|table caches name or kernel value, or an array of them; all when nil: "L1-dcache" ("L1D"),
 -- "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"
 -- @tparam[opt] string|integer|table ops "load" ("read"), "store" ("write"), "prefetch"

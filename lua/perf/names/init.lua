@@ -227,7 +227,7 @@ local here = names.new()
 -- @return[1] the resolved event, its tables fresh
 -- @return[2] nil, message, code when the machine lacks what the name needs: "ENODEV" no such PMU, "ENOENT" or "EACCES"
 -- tracefs is not mounted or cannot be read
--- @raise for a name or a field that there is not
+-- @raise for an unknown name or field
 function names.resolve(spec)
   return here:resolve(spec)
 end

@@ -147,7 +147,7 @@ function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another 
     within = parent
     child_begins(parent)
   end
-  -- What most spans come to have is named here, so that the table is made at its size and never grows.
+  -- The fields of most spans are set here, so that the table is allocated at its final size.
   local span = setmetatable({ tracer = self, name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id,
     parent = within, token = self.token, anchor = anchor or clock.anchor(), start = 0, duration = false, running = false,
     set = false, counted = false, before = false }, Span)
@@ -187,7 +187,7 @@ local function leave(self, span, key, before, ok, ...)
   self.active[key], self.depth = before, self.depth - 1
   if ok then
     span:finish()
-  else -- where memory is short these fail too: the error that passes through is the function's
+  else -- these fail too if memory is short: the error that passes through is the function's
     pcall(span.record_error, span, ...)
     pcall(span.finish, span)
     blame.again(...)

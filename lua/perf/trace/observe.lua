@@ -113,7 +113,7 @@ local function watch(shape, span, events, asked)
     end
     if running then finish(running, put_once) end
     if own then finish(own, put_once) end
-    running, own = nil, nil -- somebody may hold on to this function
+    running, own = nil, nil -- callers may still have this function
     return its_finish(span, ...)
   end)
   replace(shape.setter, function(self, ...)

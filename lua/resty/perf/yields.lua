@@ -153,7 +153,7 @@ function M.install(ngx, turns, hooks, modules)
   local sockets = ngx.socket
   for _, name in ipairs { "tcp", "stream", "udp" } do replace(sockets, name, opening) end
   replace(sockets, "connect", function(connect) return yielding(opening(connect)) end)
-  -- Sockets of a constructor that somebody stored in a local before.
+  -- Sockets of a constructor that other code stored in a local before.
   patch(debug.getregistry().__tcp_cosocket_mt)
 
   local location = ngx.location

@@ -39,12 +39,12 @@ end
 row("perf.data.open", { setup = function() file():close() end, run = function()
   local f, message, code = perf.data.open(path)
   if not f then return nil, message, code end
-  local _, why = next(f.damaged) -- where it says what of the front could not be read
+  local _, why = next(f.damaged) -- it lists the parts of the front that could not be read
   if not why then return f end
   f:close()
   return nil, why, "EBADMSG"
 end, codes = { pread = "any" } })
--- What the file tells of this machine may be missing in it.
+-- The features that describe this machine may be missing in the file.
 row("perf.data.create", { run = function() return create(out) end, survives = "open" })
 method("File", file, {
   close = function(f) return f:close() end,

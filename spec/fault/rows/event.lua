@@ -151,7 +151,7 @@ method("Comparison", comparison, {
 })
 
 local function profiler() return perf.software_profiler { events = "page-faults:u,dummy:u" } end
--- What the machine does not count is named in `missing`.
+-- Events that the machine does not count are in `missing`.
 row("perf.software_profiler", { run = profiler, survives = "perf_event_open" })
 row("perf.hardware_profiler", { run = function() return (perf.hardware_profiler { events = "cycles:u" }) or true end,
   survives = "perf_event_open ioctl read" })

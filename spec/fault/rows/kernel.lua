@@ -2,7 +2,7 @@
 local perf = require "perf"
 
 local rows, row = require "spec.fault.list"()
--- What cannot be asked is an answer of these: it is not there.
+-- If these cannot read a file, they return that it does not exist.
 local any = "perf_event_open ioctl read open mmap munmap poll fstat close pread fcntl"
 
 row("perf.supported", { run = function() return (perf.supported()) or true end, survives = any })

@@ -112,7 +112,7 @@ method("Tally", tally, {
     local n, message, code = t:take(ev)
     t:close()
     return n, message, code
-  end, survives = "read" }, -- what was lost is a lower bound then
+  end, survives = "read" }, -- the loss is a lower bound then
   top = function(t) return t:top(2) end,
   totals = function(t) return t:totals() end,
 })

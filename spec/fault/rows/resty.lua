@@ -8,7 +8,7 @@ local perf = require "perf"
 local rows, row, method = require "spec.fault.list"()
 local luajit = { lua = "luajit" }
 
--- What cannot be counted in a request is not: the site works on.
+-- If a request cannot be counted, the site still works.
 local serves = "read ioctl perf_event_open"
 
 local options = { events = "page-faults:u,task-clock", slow = 0.1 }
@@ -83,7 +83,7 @@ end, setup = function()
   return h
 end })
 
--- What the ledger is made of, for every interpreter.
+-- The parts of the ledger, for every interpreter.
 local function ledger()
   local set, message, code = meter.open { assert(names.resolve "page-faults:u") }
   if not set then return nil, message, code end

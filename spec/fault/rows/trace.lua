@@ -24,7 +24,7 @@ row("perf.keep", { run = function() return perf.keep "page-faults:u" end })
 row("perf.help", { run = function() return require("perf.api.help").text "measure" end })
 row("perf.release", { run = function() return perf.release() end })
 
--- What a span does when it cannot count is to go without: the program it is in never fails for it.
+-- A span that cannot count has no counts: the program never fails for that.
 local counting = "perf_event_open read ioctl"
 
 local headers = { traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" }

@@ -36,7 +36,7 @@ local function a_record()
   return layouts:record(bytes.native.record(3, 0, bytes.native.u32(1) .. bytes.native.u32(2) .. "comm\0\0\0\0"))
 end
 
--- An object of each class that can be had without a library or a permission of its own.
+-- An object of each class that needs no library and no permission.
 local make = {
   Counts = function() return (perf.measure(nothing)) end,
   Region = function() return perf.start "dummy" end,

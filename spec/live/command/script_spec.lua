@@ -1,4 +1,4 @@
--- luaperf and the scripts that it runs: what they see, where their results go, and what is no script.
+-- luaperf and the scripts that it runs: their environment, their results, and words that are not scripts.
 local shell = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
 

@@ -249,7 +249,7 @@ describe("perf.record of a process", function()
       os.remove(gate)
       local watch = core.watch
       finally(function() core.watch = watch end)
-      core.watch = function(...) -- what the recording does once all is open: now the process may end
+      core.watch = function(...) -- as the recording does once all is open: now the process may end
         util.write_file(gate, "")
         return watch(...)
       end

@@ -35,7 +35,7 @@ describe("Event:measure", function()
     measure()
     ev:refresh(1)
     measure()
-    ev:fd() -- whoever has it may do what he likes
+    ev:fd() -- the caller may use it in any way
     measure()
   end)
 

@@ -2,7 +2,7 @@
 local kit = require "testkit"
 local util = require "spec.support.util"
 
--- What a program prints that keeps events.
+-- The output of a program that keeps events.
 local function program(text)
   local output
   util.with_tmpname(function(path)

@@ -1,4 +1,4 @@
--- What an ordinary user meets, for real: a child gives up root, tries, and says what it was told.
+-- Refusals for an ordinary user, for real: a child gives up root, tries, and returns the message.
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"
@@ -11,7 +11,7 @@ for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "e
   require("perf." .. name)
 end
 
--- What opening an event says: "CODE message", or "opened".
+-- The result of opening an event: "CODE message", or "opened".
 local function try(event, opts)
   local ev, message, code = perf.open(event, opts)
   if ev then
@@ -21,7 +21,7 @@ local function try(event, opts)
   return code .. " " .. message
 end
 
--- What an event counts of fn, and why not.
+-- The count of an event during fn, and its `why`.
 local function count(event, fn, ...)
   local list = { event }
   perf.measure(list, fn, ...)

@@ -1,4 +1,4 @@
--- What a ring does beside being read: waking its reader, losing, pausing, overwriting, taking another event's records. On
+-- A ring's functions besides reading: waking its reader, losing, pausing, overwriting, taking another event's records. On
 -- software events that this process makes in exact numbers.
 local core = require "perf.core"
 local kit = require "testkit"

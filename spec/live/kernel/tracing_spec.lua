@@ -1,4 +1,4 @@
---- What tracefs and /proc/self/mounts offer, against the files themselves.
+--- Compares the results with tracefs and /proc/self/mounts themselves.
 local perf = require "perf"
 local util = require "spec.support.util"
 

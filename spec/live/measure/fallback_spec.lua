@@ -1,4 +1,4 @@
--- What perf.measure without a list falls back to: user space alone where the kernel may not be counted, the kernel's
+-- The fallbacks of perf.measure without a list: user space alone where the kernel may not be counted, the kernel's
 -- accounting where perf_event_open is refused.
 local as_nobody = require "spec.support.nobody"
 local kit = require "testkit"
@@ -79,7 +79,7 @@ describe("perf.measure without a list", function()
   end
 
   it("does not take a full table of descriptors for a refusal", function()
-    require "perf.names" -- what is loaded on first use needs a descriptor for its file
+    require "perf.names" -- a module that is loaded on first use needs a descriptor for its file
     local text = util.in_child(function()
       local before = kit.fds()
       local limit = 0

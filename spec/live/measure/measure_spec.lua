@@ -169,7 +169,7 @@ describe("perf.measure", function()
         return c["page-faults"], r
       end)
       assert.equal("first", co())
-      kit.touch_pages(10) -- what else the thread runs is counted with it
+      kit.touch_pages(10) -- other work of the thread is counted too
       local n, r = co "second"
       assert.equal(15, n)
       assert.equal("second", r)

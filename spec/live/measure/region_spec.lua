@@ -8,7 +8,7 @@ local settled = util.settled
 
 describe("perf.start", function()
   it("counts until stop, exactly", function()
-    requires { nosan = true } -- whose memory is always new: pages that fault
+    requires { nosan = true } -- its memory is always new: pages that fault
     settled(function()
       local m = perf.start "page-faults,minor-faults"
       kit.touch_pages(64)
@@ -46,7 +46,7 @@ describe("perf.start", function()
   end)
 
   it("overlaps with others and with perf.measure", function()
-    requires { nosan = true } -- whose memory is always new: pages that fault
+    requires { nosan = true } -- its memory is always new: pages that fault
     settled(function()
       local a = perf.start "page-faults"
       kit.touch_pages(1)
@@ -62,7 +62,7 @@ describe("perf.start", function()
   end)
 
   it("is read while it runs", function()
-    requires { nosan = true } -- whose memory is always new: pages that fault
+    requires { nosan = true } -- its memory is always new: pages that fault
     settled(function()
       local m = perf.start "page-faults"
       kit.touch_pages(3)
@@ -77,7 +77,7 @@ describe("perf.start", function()
   end)
 
   it("ends in another coroutine than it began in", function()
-    requires { nosan = true } -- whose memory is always new: pages that fault
+    requires { nosan = true } -- its memory is always new: pages that fault
     settled(function()
       local m
       coroutine.wrap(function() m = perf.start "page-faults" coroutine.yield() end)()

@@ -294,7 +294,7 @@ describe("perf(1)", function()
   ]]
   local flags = {"exclude_user", "exclude_kernel", "exclude_hv", "exclude_idle", "exclude_host", "pinned", "exclusive"}
 
-  -- What perf -vv prints of an attr, in our names.
+  -- An attr as perf -vv prints it, with our names.
   local function attr_of(text)
     local block = text:match("perf_event_attr:\n(.-)\n%-%-%-")
     if not block then return nil end

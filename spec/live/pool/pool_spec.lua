@@ -78,7 +78,7 @@ describe("perf.pool", function()
       assert(fails(function() error(setmetatable({}, { __tostring = function() return "text" end })) end) == "text")
       assert(fails(function() error() end) == nil)
       assert(fails(function() coroutine.yield() end) == "attempt to yield from outside a coroutine")
-      if coroutine.close then -- what is to be closed is, and may fail as well
+      if coroutine.close then -- to-be-closed variables are closed, which may fail as well
         local text = "local x <close> = setmetatable({}, {__close = function(_, e) error({e, closed = true}) end}) error('x', 0)"
         local job = pool:submit(load(text))
         local ok, err = pcall(job.get, job)

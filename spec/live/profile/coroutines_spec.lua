@@ -213,7 +213,7 @@ end)
 describe("coroutine functions while a profiler runs", function()
   local library = { create = coroutine.create, resume = coroutine.resume, wrap = coroutine.wrap }
 
-  -- What a program can see of them, as text.
+  -- All that a program can see of them, as text.
   local function behaviour()
     local seen = {}
     local function see(...)

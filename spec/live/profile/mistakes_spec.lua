@@ -1,4 +1,4 @@
--- What can go wrong with a profiler, and what it must leave as it was.
+-- Failures of a profiler, and the state that it must restore.
 local kit = require "testkit"
 local as_nobody = require "spec.support.nobody"
 local core = require "perf.core"
@@ -266,7 +266,7 @@ describe("a profiler", function()
       local prof = assert(perf.profile(kit.spin, 5000000))
       local faults = assert(perf.profile({ event = "page-faults" }, kit.touch_pages, 100))
       local _, message, code = perf.profiler { event = "context-switches" }
-      -- what happens in the kernel alone is not profiled without it, at a total of 0
+      -- without the kernel, an event that happens only there is not profiled, at a total of 0
       assert(select(3, perf.profiler { event = "cpu-migrations" }) == "EACCES")
       assert(select(3, perf.profiler { event = "context-switches", period = 1 }) == "EACCES")
       -- at each switch the event stops counting a little before the thread's clock, by which spin goes

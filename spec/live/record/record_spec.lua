@@ -30,7 +30,7 @@ local function of_type(list, ...)
   return found
 end
 
--- What sample_id_all says of a record of this thread.
+-- The fields of sample_id_all in a record of this thread.
 local function check_id(ev, rec, tid)
   assert.equal(tid or kit.gettid(), rec.tid)
   assert.equal(ev:id(), rec.event_id)

@@ -15,7 +15,7 @@ end
 local function raw_of(name, fn, pages)
   local ev = assert(perf.open({event = name, sample_period = 1, sample_type = {"tid", "time", "raw"}}))
   assert(ev:map{pages = pages or 64})
-  fn() -- what happens at the first time only
+  fn() -- the work of the first time only
   assert(ev:enable())
   fn()
   assert(ev:disable())

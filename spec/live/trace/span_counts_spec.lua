@@ -1,4 +1,4 @@
--- What a span's own events add to the tracer's, and that each count comes once.
+-- A span's own events are added to the tracer's, and each count comes once.
 local kit = require "testkit"
 local perf = require "perf"
 local settled = require("spec.support.util").settled

@@ -1,4 +1,4 @@
--- What spans have for themselves when pauses come between: exact, or left out.
+-- The self counts of spans with pauses: exact, or left out.
 local kit = require "testkit"
 local tracer = require("spec.support.spans").tracer
 local settled = require("spec.support.util").settled
@@ -93,7 +93,7 @@ describe("what a span has for itself", function()
   -- Spans one below the other that are started, paused, resumed and finished in any order: where each has a self, they add up
   -- to what was done while one of them counted.
   it("adds up, whatever comes", function()
-    requires { nosan = true } -- whose memory is new each time, and faults
+    requires { nosan = true } -- its memory is new each time, and faults
     local seed = 7
     local function random(n)
       seed = (seed * 16807) % 2147483647

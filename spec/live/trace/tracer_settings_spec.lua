@@ -1,4 +1,4 @@
--- What options and the environment tell tracers and exporters: wrong options are mistakes at the caller's line, wrong variables
+-- Options and environment variables of tracers and exporters: wrong options are mistakes at the caller's line, wrong variables
 -- are ignored with a warning.
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -91,7 +91,7 @@ describe("an endpoint", function()
 end)
 
 describe("a wrong variable of the environment", function()
-  -- What a tracer makes of it, and its warnings.
+  -- The resulting setting of a tracer, and its warnings.
   local code = ([[
     local ok, t = pcall(require "perf".tracer, {events = false, metrics = true})
     if not ok then print(t) os.exit(0) end

@@ -28,7 +28,7 @@ describe("perf.tracer", function()
   end)
 
   it("counts what children did once: self and total", function()
-    requires { nosan = true } -- whose memory is new each time, and faults
+    requires { nosan = true } -- its memory is new each time, and faults
     settled(function()
       local t, list = tracer()
       t:span("outer", function()
@@ -364,7 +364,7 @@ describe("perf.tracer", function()
       for _ = 1, n do
         t:span("outer", function() t:start "inner":set_attribute("k", "v"):finish() end)
       end
-      t:flush() -- what waits in the queue is no garbage
+      t:flush() -- spans in the queue are not garbage
       collectgarbage()
       collectgarbage()
       return collectgarbage "count"

@@ -113,7 +113,7 @@ local function run(row)
   return finish(pcall(f))
 end
 
--- What gives nothing as its first result: statements, calls without results, fields that the record does not have, what is
+-- Expressions without a first result: statements, calls without results, fields that the record does not have, what is
 -- not mounted, and the row that shows how a refusal looks.
 local function may_be_nil(code)
   for _, pattern in ipairs { "^for ", ":close%(%)$", "^fn", "^span", "^tracer", "^rec",

@@ -36,7 +36,7 @@ describe("examples", function()
     assert.is_truthy(counted, output)
     assert.equal("0", lost)
     assert.equal(counted, read)
-    assert.is_true(tonumber(read) >= 8 * 400000 / 65536, output) -- what the child touches, where pages are largest
+    assert.is_true(tonumber(read) >= 8 * 400000 / 65536, output) -- the memory that the child touches, for the largest pages
   end)
 
   it("cqueues", function()

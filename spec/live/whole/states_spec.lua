@@ -27,7 +27,7 @@ describe("two Lua states in one process", function()
           assert.equal("5 7", text)
         end
       end)
-      -- what another thread touches is not counted here
+      -- pages of another thread are not counted here
       if not threaded then assert.is_true(c["page-faults"] >= 3 * 12) end
       util.exactly(9, function() return perf.measure("page-faults", kit.touch_pages, 9)["page-faults"] end)
     end)

@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 
 local version = _VERSION:match "%d.%d"
 
--- Where the core that this spec runs with was found.
+-- The directory of the core that this spec uses.
 local function build_directory()
   for pattern in package.cpath:gmatch "[^;]+" do
     local path = pattern:gsub("%?", "perf/core")

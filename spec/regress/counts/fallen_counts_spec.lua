@@ -1,4 +1,4 @@
--- A count that is less at the end of a measurement than it was at the start: somebody reset the event. In 0.1.0 the result was
+-- A count that is less at the end of a measurement than it was at the start: the event was reset. In 0.1.0 the result was
 -- 18446744073709551516 on LuaJIT and -100 on Lua 5.4. And a reset that the count overtook again gave a number that looked right.
 -- Such a count is nil, with its reason. Later than the measurements, the difference of two readings had the second mistake:
 -- after 5 faults, a reset, and 100 more, it was 95.
@@ -55,7 +55,7 @@ describe("a count that is reset while it is measured", function()
     ev:close()
   end)
 
-  -- What can be read twice: its name, and how it is opened.
+  -- Objects that can be read twice: the name, and a function that opens it.
   local readable = {
     { "a Group's", function() return perf.group { "page-faults", "minor-faults" } end },
     { "a Set's", function() return perf.set("page-faults", { pid = 0 }) end },

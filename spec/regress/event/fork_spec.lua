@@ -9,7 +9,7 @@ local util = require "spec.support.util"
 
 local REFUSED, split, refused = forks_of.REFUSED, forks_of.split, forks_of.refused
 
--- What a measured function does that forks: 3 system calls before, 5 after, and in the child others.
+-- A measured function that forks: 3 system calls before, 5 after, and others in the child.
 local function forks(raw)
   kit.syscalls(3)
   local pid = kit.split(raw)
@@ -22,7 +22,7 @@ local function forks(raw)
   return pid, status
 end
 
--- What is read counts ten more pages, exactly. The fork made all pages copy-on-write: those that are written to anew meanwhile
+-- The reading must be exactly ten pages more. The fork made all pages copy-on-write: those that are written to anew meanwhile
 -- are faults too, so it may take another attempt, but never fewer.
 local function counts_ten(read)
   kit.settle()
@@ -47,7 +47,7 @@ for _, raw in ipairs { false, true } do
     local function child(fn) assert.equal(0, split(fn, raw)) end
 
     describe("leaves the parent's counts alone by", function()
-      before_each(function() requires { nosan = true } end) -- whose memory is always new: pages that fault
+      before_each(function() requires { nosan = true } end) -- its memory is always new: pages that fault
       local ends = {
         disable = function(ev) pcall(ev.disable, ev) end,
         reset = function(ev) pcall(ev.reset, ev) end,

@@ -82,7 +82,7 @@ describe("what a ring lost", function()
       assert.is_nil(totals.at_least)
     end
     assert.matches("and [%d,]+ lost$", tostring(tally))
-    -- What happens after the last take is lost as well, and an event that is closed keeps its count.
+    -- Records after the last take are lost as well, and a closed event keeps its count.
     rings.touch(ev, N)
     local lost = tally:totals().lost
     ev:close()

@@ -1,5 +1,5 @@
 -- The story: perf.set(event, {cpus = {0, nil, 1}}) counted CPU 0 alone and {cpus = {0, 0}} everything twice; options that say two
--- things of whom to count ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed Set's or
+-- things about the target ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed Set's or
 -- Group's records() gave an iterator that failed later, and mistakes with both blamed lines of the library. A descriptor of -1
 -- for `bpf` or `cgroup` blamed lines of the library too or was an errno without a reason, a pid of 1e300 some process, pid -2 one
 -- that had ended; poll() of what is closed spoke of has_record, and read() of a closed Group named no method.

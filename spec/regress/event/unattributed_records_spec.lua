@@ -74,7 +74,7 @@ describe("set_output", function()
     assert.is_true(source:set_output(target))
     rings.touch(source, 3)
     assert.equal(source:read().value, rings.count(target).sample)
-    -- Where one has, its records are read by its own.
+    -- If one has a read_format, its records are read by that.
     target, source = pair({ sample_type = { "identifier" } }, { sample_type = { "identifier", "read" },
       read_format = { "id" }, sample_id_all = true })
     rings.raises("sample_id_all", function() source:set_output(target) end)

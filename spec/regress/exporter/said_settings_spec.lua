@@ -2,7 +2,7 @@
 -- endpoint a program exported nothing and printed nothing. An exporter that the program made itself raised an error.
 local util = require "spec.support.util"
 
--- What a program with this environment writes to stderr; its status.
+-- The stderr and the status of a program with this environment.
 local function said(env, code)
   return util.shell(("env %s %s -e '%s' 2>&1 >/dev/null"):format(env, util.lua(), code or [[
     local perf = require "perf"

@@ -12,7 +12,7 @@ describe("a list that is a new table each time", function()
     local jit = rawget(_G, "jit")
     for _, hot in ipairs(jit and { 2, 8, 56 } or { 0 }) do
       if jit then
-        jit.flush() -- what was compiled before decides what is compiled now
+        jit.flush() -- the traces compiled before decide what is compiled now
         require "jit.opt".start("hotloop=" .. hot, "hotexit=2")
       end
       local bad = {}

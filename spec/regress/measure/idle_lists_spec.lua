@@ -154,7 +154,7 @@ describe("an idle list is closed when its resources are needed", function()
       local limit, files = 0, {}
       for fd in pairs(kit.fds()) do limit = math.max(limit, fd + 1) end
       assert(kit.rlimit("nofile", limit))
-      while true do -- what is free below it
+      while true do -- the descriptors that are free below it
         local file = io.open "/dev/null"
         if not file then break end
         files[#files + 1] = file

@@ -18,7 +18,7 @@ local function values(c)
   return t
 end
 
--- What ALL shows for so many reads and other calls of the program.
+-- The expected counts of ALL for so many reads and other calls of the program.
 local function all_of(r, o) return { r, r, r + o, r + o, 0, 0 } end
 
 local function nothing() end

@@ -1,4 +1,4 @@
--- The story: a span of a pool's job was made when somebody fetched the job's result. Of jobs that had ended but that nobody asked
+-- The story: a span of a pool's job was made when the job's result was fetched. Of jobs that had ended but that nobody asked
 -- for, the end of the program, and tracer:close(), made none. And a job that was not measured had a span with the counts of the
 -- main thread while it made the span: a few microseconds of task-clock for a job of a second.
 local backend = require "spec.support.backend"

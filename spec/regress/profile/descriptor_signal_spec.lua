@@ -10,7 +10,7 @@ describe("a profiler without the kernel's sigtrap", function()
   it("takes the descriptor's signals for its own", function()
     requires { perf_open = true, paranoid = 2 }
     local said = util.in_child(function()
-      core.fault("perf_event_open", "EINVAL", 0) -- what such a kernel says of attr.sigtrap
+      core.fault("perf_event_open", "EINVAL", 0) -- such a kernel's answer for attr.sigtrap
       local p = assert(perf.profiler { event = "page-faults:u", period = 1 })
       core.fault()
       assert(p:start())

@@ -28,7 +28,7 @@ for _, ns in ipairs { "1", "999999999", "123456789012345678" --[[ 1973 ]], "9466
   times[#times + 1] = { ns, hex(ns), #ns > 3 and ns:sub(1, -4) or "0" }
 end
 
--- What an exporter of a kind posts of one span.
+-- The request in which an exporter posts one span.
 local function sent(kind, fill)
   local exporter, bodies = posted(kind)
   local t = assert(perf.tracer { events = false, exporter = exporter })

@@ -18,7 +18,7 @@ local function size(t)
   return n
 end
 
--- What is posted of one span that fill(tracer) makes.
+-- The request for one span that fill(tracer) makes.
 local function sent(limits, fill)
   local exporter, bodies = posted "otlp"
   local t = assert(perf.tracer { events = false, exporter = exporter, limits = limits })

@@ -2,7 +2,7 @@
 local api = require "perf.api"
 local util = require "spec.support.util"
 
--- What a new interpreter prints, which has run nothing else.
+-- The output of a new interpreter that has run nothing else.
 local function fresh(code)
   local text
   util.with_tmpname(function(path)

@@ -39,7 +39,7 @@ static int l_id(lua_State *L)
 }]],
 }
 
--- What the tool prints, and its status; `changes` are files by path with what to replace there by what.
+-- The output and the status of the tool; `changes` are replacements in files, by path.
 local function reference(changes, arguments)
   local text, status, page
   util.with_directory(function(dir)

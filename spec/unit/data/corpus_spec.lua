@@ -18,7 +18,7 @@ local function pid_of(v)
   return v and v < 0 and decimal(v + 4294967296) or text_of(v)
 end
 
-local place -- what is compared: for a failure's message
+local place -- the compared field, for a failure's message
 
 local function same(expected, got, what)
   if expected ~= nil and expected ~= got then
@@ -41,7 +41,7 @@ local function compare(message, rec, fields)
   end
 end
 
--- What sample_id_all adds, from the end of the record's bytes: its own pid, tid and time have these names in a Record.
+-- The fields that sample_id_all adds, from the end of the record's bytes: its own pid, tid and time have these names in a Record.
 local function trailer(rec)
   local attr = rec:info().attr
   if not attr or not attr.sample_id_all or rec.type == "sample" then return {} end
@@ -204,7 +204,7 @@ local compares = {
   end,
 }
 
--- What quipper leaves out of its list, or puts elsewhere.
+-- Records that quipper leaves out of its list, or puts elsewhere.
 local left_out = {header_attr = true, header_event_type = true, header_feature = true, event_update = true, id_index = true,
   cpu_map = true, bpf_event = true}
 

@@ -17,7 +17,7 @@ local function with_path(bytes, fn)
   end)
 end
 
--- What can be read of the bytes: the ips of samples; and the file's error or open's.
+-- The readable part of the bytes: the ips of samples; and the error of the file or of open.
 local function read(bytes)
   local ips, msg, code, count = {}, nil, nil, nil
   with_path(bytes, function(path)

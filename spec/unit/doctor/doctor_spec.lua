@@ -25,7 +25,7 @@ local function examine(facts, answer)
   return rows, report
 end
 
--- What a kernel refuses to an ordinary user at a level.
+-- A kernel's refusals for an ordinary user at a level.
 local function level(n)
   return function(attr, pid)
     if attr.type == "hardware" then return "ENOENT" end

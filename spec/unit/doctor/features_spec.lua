@@ -13,7 +13,7 @@ after_each(function()
     here:close()
   end
   here = nil
-  features.features { refresh = true } -- what the next caller gets is of the real machine
+  features.features { refresh = true } -- the next caller gets the facts of the real machine
 end)
 
 local function ask(facts, answer)

@@ -1,4 +1,4 @@
--- What perf_event_open refuses for want of permission, over machines that are not here.
+-- Refusals of perf_event_open for lack of permission, on simulated machines.
 -- spec/live/event/refusal_privileges_spec.lua meets the real ones.
 local machine = require "spec.support.machine"
 
@@ -97,7 +97,7 @@ describe("permission", function()
       why("x", with(cycles_u, { sample_type = { "phys_addr" } }), "EACCES"))
     local branch = with(cycles_u, { sample_type = { "branch_stack" } })
     assert.matches("for the kernel's branches", why("x", with(branch, { branch_sample_type = { "any", "kernel" } }), "EACCES"))
-    -- Whose branches is not said: then the hypervisor's too, unless exclude_hv.
+    -- Without a level, branches of the hypervisor are included too, unless exclude_hv.
     assert.matches("for the kernel's branches", why("x", with(branch, { branch_sample_type = { "any" } }), "EACCES"))
   end)
 
@@ -144,7 +144,7 @@ describe("permission", function()
   it("names the owner of a process that is another's", function()
     here = machine.new { paranoid = 2, files = { ["proc/4242/status"] = "Name:\tnginx\nUid:\t33\t33\t33\t33" } }
     here:answer(dummy_only)
-    -- The tree belongs to whoever runs this, so the refusal of /proc/PID/auxv cannot be had here: the live spec has it.
+    -- The tree belongs to the user who runs this, so /proc/PID/auxv is not refused here: the live spec tests that.
     assert.matches("a security module", why("cycles:u", cycles_u, "EACCES", { pid = 4242 }))
   end)
 

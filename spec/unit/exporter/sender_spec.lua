@@ -1,4 +1,4 @@
--- What a tracer makes of a backend's answers, with a backend that is a function: nothing here waits.
+-- A tracer's reactions to a backend's answers. The backend is a function, so nothing waits.
 local perf = require "perf"
 
 -- An exporter whose n-th post gives what answer(n) does: rejected, message, again, wanted (seconds).

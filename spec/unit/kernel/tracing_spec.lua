@@ -1,4 +1,4 @@
---- What is said of tracing where there is none, or not for everyone: over trees that are not this machine's.
+--- Messages about tracing if it is missing or not readable by all, on simulated trees.
 local tracefs = require "perf.kernel.tracefs"
 local tracing = require "perf.kernel.tracing"
 

@@ -184,7 +184,7 @@ describe("the tables", function()
       local seen = {}
       for _, row in ipairs(rows) do
         local where = (row.field or "") .. (row.arch or "")
-        if key ~= "misc" then -- whose bits mean something else in each type
+        if key ~= "misc" then -- its bits have another meaning in each type
           local value, name = where .. " " .. tostring(row.value), where .. " " .. row.name
           assert.is_nil(seen[value], key .. " " .. value)
           assert.is_nil(seen[name], key .. " " .. name)

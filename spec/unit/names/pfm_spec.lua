@@ -2,7 +2,7 @@
 local util = require "spec.support.util"
 local core = require "perf.core"
 
--- What a chunk returns in an interpreter whose libpfm4 takes that PMU for the machine's; lines of text.
+-- The result of a chunk, as lines, in an interpreter whose libpfm4 takes that PMU for the machine's.
 local function forced(pmu, chunk)
   local out, status = util.shell(("LIBPFM_FORCE_PMU=%s %s -e '%s'"):format(pmu, util.lua(), chunk))
   assert(status == 0, out)

@@ -94,8 +94,8 @@ describe("a profile's result", function()
   end)
 end)
 
--- Out beyond code without frame pointers a call chain has what is no address. Above 2^53 Lua 5.1 and 5.2 get it as a text,
--- which was compared with the mappings' numbers.
+-- Out beyond code without frame pointers a call chain has values that are not addresses. Above 2^53 Lua 5.1 and 5.2 get it as a
+-- text, which was compared with the mappings' numbers.
 describe("a native frame", function()
   it("may have something else in an address's place", function()
     local native = require("perf.profile.native").new()

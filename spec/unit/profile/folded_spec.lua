@@ -1,7 +1,7 @@
 local folded = require "perf.profile.report.folded"
 local profiles = require "spec.support.profiles"
 
--- What a flame graph tool reads: everything to the last blank is the stack.
+-- Parses like a flame graph tool: everything up to the last blank is the stack.
 local function as_tools_read(content)
   local list = {}
   for line in content:gmatch "([^\n]*)\n" do

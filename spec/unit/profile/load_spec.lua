@@ -81,7 +81,7 @@ describe("a damaged recording", function()
 end)
 
 describe("a pipe", function()
-  -- What is loaded from a FIFO that somebody writes a file into.
+  -- The result of loading a FIFO to which another process writes a file.
   local function through_fifo(path)
     local list, message, code
     util.with_directory(function(dir)

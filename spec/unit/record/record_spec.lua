@@ -9,7 +9,7 @@ for _, row in ipairs(core.defs().record) do T[row.sym] = row.value end
 
 local ID_ALL = { "tid", "time", "id", "stream_id", "cpu", "identifier" }
 
--- What sample_id_all appends with all of its fields.
+-- The trailer of sample_id_all with all of its fields.
 local function trailer(o)
   return o.u32(71) .. o.u32(72) .. o.u64(7300) .. o.u64(74) .. o.u64(75) .. o.u32(3) .. o.u32(0) .. o.u64(74)
 end

@@ -285,7 +285,7 @@ describe("a resolver of mappings", function()
 
   it("finds files where they were mapped", function()
     with_file(stacked("x86_64", 0x10000), function(path)
-      -- What mmap records have: the page of the code, at offset 4096 of the file.
+      -- The mapping as in mmap records: the page of the code, at offset 4096 of the file.
       for _, map in ipairs{{addr = 0x7f0000001000, pgoff = 4096, len = 4096}, {addr = 0x7f0000000000, pgoff = 0, len = 8192}} do
         map.filename = path
         map.build_id = "0102030405060708"

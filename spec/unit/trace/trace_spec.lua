@@ -1,4 +1,4 @@
--- What tracing is made of, each by itself: samplers, the queue, JSON text, ids, the clock.
+-- The parts of tracing, each on its own: samplers, the queue, JSON text, ids, the clock.
 local clock = require "perf.base.clock"
 local ids = require "perf.trace.ids"
 local queue = require "perf.exporter.queue"

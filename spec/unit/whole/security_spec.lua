@@ -1,4 +1,4 @@
--- Names and bytes that somebody else may have chosen: no name leaves its directory, no zero byte cuts a path short, no file is
+-- Names and bytes from untrusted sources: no name leaves its directory, no zero byte cuts a path short, no file is
 -- followed or opened that a link put there, no number in a record is believed. doc/security.md says what holds.
 local core = require "perf.core"
 local kit = require "testkit"

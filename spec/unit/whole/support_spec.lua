@@ -129,7 +129,7 @@ describe("the report", function()
 end)
 
 describe("suite.sh", function()
-  -- What it said, its status, and its list of failures with "SPEC" for the file.
+  -- Its output, its status, and its list of failures with "SPEC" for the file.
   local function suite(text)
     local output, status, list
     util.with_tmpname(function(name)

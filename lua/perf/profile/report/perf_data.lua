@@ -13,7 +13,7 @@ local text = require "perf.profile.report.frame_names"
 
 local M = {}
 
-local BASE = 0x10000000 -- where the symbols are mapped
+local BASE = 0x10000000 -- the address at which the symbols are mapped
 local SAMPLE, USER = 9, 2
 local HALF = math.floor(symbol_file.STEP / 2)
 local MOST = 8000 -- frames of a stack: a record's size has 16 bits
