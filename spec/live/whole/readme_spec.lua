@@ -3,7 +3,7 @@
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 
--- Where the paths in the pages are ours; results and what is built may not be there.
+-- The directories whose paths in the pages are ours; results and built files may be missing.
 local OURS = { csrc = true, lua = true, spec = true, tools = true, examples = true, doc = true, mk = true, bin = true }
 
 local readme = util.read_file "README.md"
