@@ -10,6 +10,7 @@
 -- and raw ones (`perf_raw::r1a8`). The environment variable LIBPFM_FORCE_PMU, read when libpfm4 is first asked, makes it take
 -- another CPU's tables ("skl", "icx") instead.
 -- @module perf.names.pfm
+local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
 local ext = extension.load("pfm", "libpfm4", "libpfm4-dev")
 
@@ -79,7 +80,7 @@ end
 -- this machine
 function M.encode(name)
   if type(name) ~= "string" then
-    error(("bad argument #1 to 'encode' (string expected, got %s)"):format(type(name)), 2)
+    argument.raise(("string expected, got %s"):format(type(name)), 1)
   end
   local attr, full, code, number = ext.encode(name)
   if attr then return attr, full, code end
@@ -109,7 +110,7 @@ end
 -- @treturn {table,...} `{name=, kind="pfm", pmu=, description=}` @fails
 function M.list(pattern)
   if pattern ~= nil and type(pattern) ~= "string" then
-    error(("bad argument #1 to 'list' (string expected, got %s)"):format(type(pattern)), 2)
+    argument.raise(("string expected, got %s"):format(type(pattern)), 1)
   end
   local pmus, message, code = present()
   if not pmus then return nil, "libpfm4: " .. message, code end

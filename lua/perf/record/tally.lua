@@ -103,12 +103,12 @@ function Tally:take(source)
   end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
-    error(("bad argument #1 to 'take' (Event, Group, Set or perf.data file expected, got %s)"):format(type(source)), 2)
+    blame.raise(("Event, Group, Set or perf.data file expected, got %s"):format(type(source)), 1)
   end
   local sum, any = 0, false
   for i, ev in ipairs(events) do
     if getmetatable(ev) ~= core.Event then
-      error(("bad argument #1 to 'take' (Event expected at [%d], got %s)"):format(i, type(ev)), 2)
+      blame.raise(("Event expected at [%d], got %s"):format(i, type(ev)), 1)
     end
     if blame.on(1, "", ev.is_mapped, ev) then
       local n, message, code = take_ring(self, ev)
@@ -145,7 +145,7 @@ end
 -- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
   if n ~= nil and type(n) ~= "number" then
-    error(("bad argument #1 to 'top' (number expected, got %s)"):format(type(n)), 2)
+    blame.raise(("number expected, got %s"):format(type(n)), 1)
   end
   local total = tonumber((raw(self, "top", "totals")))
   local list = {}

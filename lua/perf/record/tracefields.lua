@@ -12,6 +12,7 @@
 -- The format of a tracepoint is read from tracefs; with `parse` it can come from elsewhere, for example from the tracing
 -- data of a perf.data file, and of a machine of another byte order.
 -- @module perf.record.tracefields
+local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
 local options = require "perf.base.options"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
@@ -33,7 +34,7 @@ local check_parse = options.define { system = "string", big_endian = "boolean", 
 -- @treturn TraceFormat @fails "EBADMSG"
 function M.parse(text, opts)
   if type(text) ~= "string" then
-    error(("bad argument #1 to 'parse' (string expected, got %s)"):format(type(text)), 2)
+    argument.raise(("string expected, got %s"):format(type(text)), 1)
   end
   opts = check_parse(opts, 2)
   local big = opts.big_endian
@@ -83,7 +84,7 @@ local function name_of_id(root, id)
 end
 
 -- A tracepoint's Format. Raises at the caller of the public function if the argument cannot be a tracepoint.
-local function lookup(what, level)
+local function lookup(what)
   if type(what) == "userdata" and getmetatable(what) == ext.Format then return what end
   local known = by_name[what] or by_id[what]
   if known then return known end
@@ -91,12 +92,12 @@ local function lookup(what, level)
   if type(what) == "string" then
     group, name = what:match "^([^:]+):([^:]+)$"
     if not (group and is_part(group) and is_part(name)) then
-      error(("bad argument #1 (tracepoint 'group:name' expected, got '%s')"):format(what), level + 1)
+      argument.raise(("tracepoint 'group:name' expected, got '%s'"):format(what), 1)
     end
   elseif type(what) == "number" then
     id = what
   else
-    error(("bad argument #1 (tracepoint's name, id or Format expected, got %s)"):format(type(what)), level + 1)
+    argument.raise(("tracepoint's name, id or Format expected, got %s"):format(type(what)), 1)
   end
   local root, message, code = require "perf.kernel.tracefs".here:root()
   if not root then return nil, message, code end
@@ -108,9 +109,9 @@ local function lookup(what, level)
   return load_format(root, group, name)
 end
 
-local function check_raw(raw, level)
+local function check_raw(raw)
   if type(raw) ~= "string" then
-    error(("bad argument #2 (string of raw bytes expected, got %s)"):format(type(raw)), level + 1)
+    argument.raise(("string of raw bytes expected, got %s"):format(type(raw)), 2)
   end
 end
 
@@ -121,8 +122,8 @@ end
 -- @fails "EBADMSG" for bytes that are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" where tracefs
 -- cannot be read
 function M.decode(what, raw)
-  check_raw(raw, 2)
-  local format, message, code = lookup(what, 2)
+  check_raw(raw)
+  local format, message, code = lookup(what)
   if not format then return nil, message, code end
   return format:decode(raw)
 end
@@ -133,7 +134,7 @@ end
 -- bytes; and in the array itself `name`, `system`, `id`
 -- @fails as `perf.tracefields.decode`
 function M.format(what)
-  local format, message, code = lookup(what, 2)
+  local format, message, code = lookup(what)
   if not format then return nil, message, code end
   local list = format:fields()
   list.name, list.system, list.id = format:name()
@@ -145,8 +146,8 @@ end
 -- @tparam string raw the bytes
 -- @treturn string @fails as `perf.tracefields.decode`
 function M.text(what, raw)
-  check_raw(raw, 2)
-  local format, message, code = lookup(what, 2)
+  check_raw(raw)
+  local format, message, code = lookup(what)
   if not format then return nil, message, code end
   return format:text(raw)
 end

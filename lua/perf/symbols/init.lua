@@ -13,6 +13,7 @@
 -- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are kept and handed out again: do not
 -- change them.
 -- @module perf.symbols
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local extension = require "perf.base.optional"
 local options = require "perf.base.options"
@@ -92,7 +93,7 @@ Kernel.__index = Kernel
 -- @treturn KernelSymbols @fails "EPERM" when the kernel hides its addresses
 function M.kernel(path)
   if path ~= nil and type(path) ~= "string" then
-    error(("bad argument #1 to 'kernel' (string expected, got %s)"):format(type(path)), 2)
+    argument.raise(("string expected, got %s"):format(type(path)), 1)
   end
   local where = path or "/proc/kallsyms"
   local map, message, code = ext.kernel(where)
@@ -160,8 +161,8 @@ local function forget(self)
   self.kept, self.n = { {}, {} }, 0
 end
 
-local function check_map(map, i, level)
-  local function fail(text) error(("bad argument #1 (option 'maps': [%d]%s)"):format(i, text), level + 1) end
+local function check_map(map, i)
+  local function fail(text) argument.raise(("option 'maps': [%d]%s"):format(i, text), 1) end
   if type(map) ~= "table" then fail(": table expected, got " .. type(map)) end
   for _, key in ipairs { "addr", "filename" } do
     if map[key] == nil then fail(": field '" .. key .. "' expected") end
@@ -222,8 +223,8 @@ end
 function M.open(opts)
   opts = check(opts, 1)
   local n = (opts.pid and 1 or 0) + (opts.path and 1 or 0) + (opts.maps and 1 or 0)
-  if n ~= 1 then error("bad argument #1 (one of 'pid', 'path' and 'maps' expected)", 2) end
-  for i, map in ipairs(opts.maps or {}) do check_map(map, i, 2) end
+  if n ~= 1 then argument.raise("one of 'pid', 'path' and 'maps' expected", 1) end
+  for i, map in ipairs(opts.maps or {}) do check_map(map, i) end
   local resolver, message, code = ext.resolver(opts.debuginfod)
   if not resolver then return nil, message, code end
   local name = opts.path or opts.maps and #opts.maps .. " mappings" or "process " .. (opts.pid == 0 and core.pid() or opts.pid)
@@ -333,7 +334,7 @@ local check_unwind = options.define {
 function Resolver:unwind(t)
   if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
   t = check_unwind(t, 2, "unwind")
-  if not t.regs or not t.stack then error("bad argument #2 (options 'regs' and 'stack' expected)", 2) end
+  if not t.regs or not t.stack then argument.method("unwind", "options 'regs' and 'stack' expected", 2) end
   local abi = tostring(t.abi or t.regs.abi or 2)
   if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
   local wide = abi == "64" or abi == "2"
