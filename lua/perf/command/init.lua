@@ -5,7 +5,7 @@
 -- interpreter as luaperf, in a process of its own that begins with perf.command.session. Other programs are counted and recorded
 -- from outside.
 local options = require "perf.command.options"
-local say = require("perf.command.terminal").error
+local report_error = require("perf.command.terminal").error
 
 local M = {}
 
@@ -45,14 +45,14 @@ function M.main(arg)
   end
   local command = known(name)
   if not command then
-    say(("unknown command '%s'%s"):format(name, require "perf.base.suggest".hint(name, commands)))
-    say "luaperf --help lists them"
+    report_error(("unknown command '%s'%s"):format(name, require "perf.base.suggest".hint(name, commands)))
+    report_error "luaperf --help lists them"
     return M.USAGE
   end
   local opts, words = options.parse(command.options, arg, 2, command.mixed)
   if not opts then
-    say(words)
-    say(("luaperf %s --help lists the options"):format(name))
+    report_error(words)
+    report_error(("luaperf %s --help lists the options"):format(name))
     return M.USAGE
   end
   if opts.help then
@@ -63,7 +63,7 @@ function M.main(arg)
   local ok, status, message, code = pcall(command.run, opts, words, { interpreter = arg })
   if ok and status then return status end
   if not ok and tostring(status):find "interrupted!$" then return 128 + 2 end -- the interpreter raises this after ^C
-  say(ok and message or status)
+  report_error(ok and message or status)
   local refused = ok and code ~= "USAGE" or status == "not enough memory"
   return refused and M.REFUSED or M.USAGE
 end

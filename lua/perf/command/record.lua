@@ -1,6 +1,6 @@
 -- luaperf record: writes a script's profile by Lua line, or a perf.data file of any program, a process or the machine.
 local run = require "perf.command.run"
-local say = require "perf.command.terminal"
+local terminal = require "perf.command.terminal"
 
 local M = {}
 
@@ -32,7 +32,7 @@ local function of_script(opts, words, here)
     freq = opts.freq, period = opts.count, native = opts.g or opts["call-graph"] ~= nil, coroutines = opts.coroutines,
     output = opts.output or "luaperf.json", verbose = opts.verbose }))
   if not ended then return nil, message, code end
-  if ended.signal then say.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end
+  if ended.signal then terminal.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end
   return run.status(ended)
 end
 
@@ -41,18 +41,18 @@ local function of_others(opts, words, here)
   local target, during = words, nil
   if opts.pid or opts["all-cpus"] then
     target, during = opts.pid or -1, run.program(here, words)
-    if not (during or opts.timeout) then say.progress "recording; ^C ends it" end
+    if not (during or opts.timeout) then terminal.progress "recording; ^C ends it" end
   end
   local output = opts.output or "perf.data"
   local result, message, code = require "perf".record(target, { events = opts.event, freq = opts.freq, period = opts.count,
     call_graph = opts["call-graph"] or opts.g, output = output, timeout = opts.timeout, during = during })
-  say.progress()
+  terminal.progress()
   if not result then return nil, run.why(words[1], message, code), code end
   local lost = result.lost > 0 and (", %s%d lost: a lower -F, or a larger -c, loses fewer")
     :format(result.at_least and "at least " or "", result.lost) or ""
   local others = result.lost_records or 0
-  if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, say.count(others, "record")) end
-  io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(say.count(result.samples, "sample"), output, lost))
+  if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, terminal.count(others, "record")) end
+  io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(terminal.count(result.samples, "sample"), output, lost))
   if opts.verbose then
     for _, prof in ipairs(require "perf.profile.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
   end

@@ -2,7 +2,7 @@
 local every = require "perf.base.pairs"
 local load = require "perf.profile.load"
 local save = require "perf.profile.save"
-local say = require "perf.command.terminal"
+local terminal = require "perf.command.terminal"
 
 local M = {}
 
@@ -30,10 +30,10 @@ local kinds = { html = "flamegraph", folded = "folded", pprof = "pprof", speedsc
 
 local function read(path, event)
   if path == "-" then path = "/dev/stdin" end
-  say.progress("reading " .. path)
+  terminal.progress("reading " .. path)
   local list, message, code = load.load(path)
-  say.progress()
-  if list and message then say.error(message .. "; what follows is a part of it") end
+  terminal.progress()
+  if list and message then terminal.error(message .. "; what follows is a part of it") end
   if not list or not event then return list, message, code end
   local names = {}
   for i, prof in ipairs(list) do
@@ -84,7 +84,7 @@ local function print_tables(list, opts, before)
   if opts.output then
     return require "perf.base.file".write(opts.output, function(put) put(text) end)
   end
-  return say.out(text)
+  return terminal.out(text)
 end
 
 -- Run the command. @return exit status; or nil, message, code
@@ -120,7 +120,7 @@ function M.run(opts, words)
   local out
   out, message, code = write(list[1], kind, opts, before)
   if not out then return nil, message, code end
-  if not opts.output then out, message, code = say.out(out) end
+  if not opts.output then out, message, code = terminal.out(out) end
   return out and 0, message, code
 end
 

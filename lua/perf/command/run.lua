@@ -2,7 +2,7 @@
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local host = require "perf.kernel.host"
-local say = require "perf.command.terminal"
+local terminal = require "perf.command.terminal"
 
 local M = {}
 
@@ -42,7 +42,8 @@ local function warn_of_interpreter(path, chosen)
   wanted = wanted and wanted:match "[^/]*$"
   local runs = chosen:match "[^/]*$"
   if wanted and wanted ~= "lua" and wanted ~= runs then
-    say.error(("%s: its first line names %s, but it runs under %s; set LUA=%s to change that"):format(path, wanted, runs, wanted))
+    terminal.error(("%s: its first line names %s, but it runs under %s; set LUA=%s to change that"):format(path, wanted, runs,
+      wanted))
   end
 end
 

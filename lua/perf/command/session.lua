@@ -6,14 +6,14 @@
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.base.core"
 local save = require "perf.profile.save"
-local say = require "perf.command.terminal"
+local terminal = require "perf.command.terminal"
 
 local M = {}
 
 local REFUSED = 255
 
 local function refuse(message, status)
-  say.error(message)
+  terminal.error(message)
   os.exit(status or REFUSED)
 end
 
@@ -40,11 +40,11 @@ end
 local function write(prof, path)
   local ok, message = save.save(prof, path)
   if ok then return path end
-  say.error(message)
+  terminal.error(message)
   local other = ("%s/luaperf-%d.json"):format(os.getenv "TMPDIR" or "/tmp", (core.pid()))
   ok, message = prof:speedscope(other)
   if ok then return other end
-  say.error(message)
+  terminal.error(message)
 end
 
 local modes = {}
@@ -62,11 +62,11 @@ function modes.record(opts)
   return function()
     local prof, why = p:stop()
     p:close()
-    if not prof then return say.error(why) end
+    if not prof then return terminal.error(why) end
     local path = write(prof, opts.place)
     if path == opts.place then path = opts.output end
     if path and not (opts.quiet and path == opts.output) then
-      io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(say.count(prof.sample_count, "sample"), prof.event, path))
+      io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(terminal.count(prof.sample_count, "sample"), prof.event, path))
     end
     if opts.verbose and not opts.quiet then io.stderr:write(tostring(prof), "\n") end
   end
@@ -88,7 +88,7 @@ function modes.stat(opts)
       put((json and counts:json() or tostring(counts)) .. "\n")
     end)
     if not ok then
-      say.error(why)
+      terminal.error(why)
       io.stderr:write(tostring(counts), "\n")
     end
   end
@@ -117,13 +117,13 @@ function M.start(opts)
     if not last or core.pid() ~= pid then return end
     core.hold_signals() -- a signal that arrives while the result is written ends the process afterwards
     local done, err = pcall(last)
-    if not done then say.error(err) end
+    if not done then terminal.error(err) end
     return core.on_terminate()
   end
   local function stop_and_answer()
-    local asked = stop()
-    if asked and opts.terminated then exit(128 + asked) end
-    if asked then core.end_by(asked) end
+    local signal = stop()
+    if signal and opts.terminated then exit(128 + signal) end
+    if signal then core.end_by(signal) end
   end
   os.exit = function(...) -- luacheck: ignore 122
     stop_and_answer()

@@ -9,7 +9,7 @@ local counts = require "perf.counts"
 local format = require "perf.base.format"
 local host = require "perf.kernel.host"
 local run = require "perf.command.run"
-local say = require "perf.command.terminal"
+local terminal = require "perf.command.terminal"
 
 local M = {}
 
@@ -36,8 +36,8 @@ local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,i
 -- One result: {entries, wall_ns}
 
 local function say_whole(script, why)
-  say.error(("%s: the counts include the start of the interpreter, since the start of the script is unknown: %s"):format(script,
-    why))
+  terminal.error(("%s: the counts include the start of the interpreter, since the start of the script is unknown: %s")
+    :format(script, why))
 end
 
 -- Wait until the interpreter is about to open the script; returns the counters' values and the time at that moment.
@@ -114,11 +114,11 @@ local function from_others(opts, events, words, here)
   if #words > 0 then
     ended, message, code = run.run(run.program(here, words))
   else
-    say.progress "counting; ^C ends it"
+    terminal.progress "counting; ^C ends it"
     local signal = run.wait(opts.timeout, function()
       return opts.pid and not host.readable(("/proc/%d/stat"):format(opts.pid))
     end)
-    say.progress()
+    terminal.progress()
     ended = signal and { signal = signal } or ended
   end
   for _, one in ipairs(all) do one:disable() end
@@ -203,7 +203,7 @@ local function deliver(text, json, opts)
     io.stderr:write(text, "\n")
     return true
   end
-  if opts.output == "-" then return say.out(text .. "\n") end
+  if opts.output == "-" then return terminal.out(text .. "\n") end
   local ok, message, code = require "perf.base.file".write(opts.output, function(put)
     put(opts.output:find "%.json$" and json() .. "\n" or text)
   end)
@@ -229,7 +229,7 @@ function M.run(opts, words, here)
   local results, runs, argv = {}, opts["repeat"] or 1, not others and run.program(here, words)
   local ended, message, code = run.catching(function()
     for i = 1, runs do
-      if runs > 1 then say.progress(("run %d of %d"):format(i, runs)) end
+      if runs > 1 then terminal.progress(("run %d of %d"):format(i, runs)) end
       local result, how, code
       if others then
         result, how, code = from_others(opts, events, words, here)
@@ -247,7 +247,7 @@ function M.run(opts, words, here)
       if interrupted or run.status(how) ~= 0 or i == runs then return how end
     end
   end)
-  if runs > 1 then say.progress() end
+  if runs > 1 then terminal.progress() end
   if not ended then return nil, message, code end
   local title = opts.pid and #words == 0 and "process " .. opts.pid or #words > 0 and table.concat(words, " ") or "all CPUs"
   local text, c = text_of(results[1], title, opts)

@@ -48,8 +48,8 @@ local function reading(file, method)
   return found
 end
 
---- The first error in the file so far. A loop over `records` leaves out damaged records where the place of the next one is
--- known, and ends where it is not: this tells of both.
+--- The first error in the file so far. A loop over `records` skips a damaged record if the position of the next one is known, and
+-- ends otherwise; both are errors.
 -- @treturn ?string the first error's message; nil if nothing was wrong
 -- @treturn string its code: "EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built; another errno's name
 -- @treturn integer how many errors there were
@@ -193,34 +193,34 @@ local function attr_of_id(file, id)
   end
 end
 
--- Records that tell about the file itself.
-local tells = {}
+-- Handlers of records that describe the file itself, by type.
+local on_record = {}
 
-function tells.header_attr(file)
+function on_record.header_attr(file)
   local n = #file.attrs
   name_attr(file.attrs[n], described(rawget(file.features, "event_desc"), file.attrs[n], n))
 end
 
-function tells.header_event_type(file, rec)
+function on_record.header_event_type(file, rec)
   for _, e in ipairs(file.attrs) do
     if (e.attr.config or 0) == rec.event_id then name_attr(e, rec.name) end
   end
 end
 
-function tells.event_update(file, rec)
+function on_record.event_update(file, rec)
   local e = attr_of_id(file, rec.id)
   if not e then return end
   e.unit, e.scale, e.cpus = rec.unit or e.unit, rec.scale or e.scale, rec.cpus or e.cpus
   if rec.name then name_attr(e, rec.name) end
 end
 
-function tells.header_build_id(file, rec)
+function on_record.header_build_id(file, rec)
   local list = rawget(file.features, "build_id") or {}
   list[#list + 1] = {pid = rec.pid, build_id = rec.build_id, filename = rec.filename, misc = rec.misc}
   file.features.build_id = list
 end
 
-function tells.header_feature(file, rec)
+function on_record.header_feature(file, rec)
   local name = rec.feature
   if not is_feature[name] then return end -- a feature of a newer perf, which has only a number
   local value, msg = file._data:decode(name, rec.data, ncpus(file.features))
@@ -250,8 +250,8 @@ function data.open(path)
   if file.features.arch then raw:arch(file.features.arch) end
   name_attrs(file)
   state.handler = function(rec)
-    local tell = tells[rec.type]
-    if tell then tell(file, rec) end
+    local handle = on_record[rec.type]
+    if handle then handle(file, rec) end
   end
   state.inflater = function()
     local ok, zstd = pcall(require, "perf.ext.zstd")
