@@ -3,7 +3,7 @@
 # The peers are fetched by their own package managers and built into build/bench; one that is not available is named with
 # its reason and left out. BENCH_PEERS=0 leaves all of them out.
 #
-#   build/bench/NAME          a contestant: floor papi perf-event2 perf-utils linux-perf-data
+#   build/bench/NAME          a program: floor papi perf-event2 perf-utils linux-perf-data
 #   build/bench/NAME.why      why there is none
 #   build/bench/NAME.version  its version
 #   build/bench/samples.data  what perf recorded, to be decoded

@@ -1,4 +1,4 @@
-# Everything that can fail is made to, in each public function: see spec/fault/inject.lua.
+# Makes everything fail that can, in each public function: see spec/fault/inject.lua.
 .PHONY: faults faults-short
 
 # FAULTS=100000: at every place of a long run of calls or allocations, not at 40 of them

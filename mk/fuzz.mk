@@ -1,4 +1,4 @@
-# The parsers of what others wrote, under sanitizers: each spec/fuzz/NAME_fuzz.c is a program that links the core and the
+# Fuzzes the parsers of untrusted data, under sanitizers: each spec/fuzz/NAME_fuzz.c is a program that links the core and the
 # other files there, takes a number of runs and a seed, and aborts when something is wrong. The same seed gives the same
 # runs. Each spec/fuzz/NAME_spec.lua does the same from Lua, FUZZ_ROUNDS times: names of events, and whole files.
 FUZZ_RUNS ?= 1000000

@@ -33,7 +33,7 @@ read -ra lua_flags < <(pkg-config --cflags-only-I lua5.4 | sed 's/-I/-isystem /g
 sources() { find csrc -name '*.c' | sort; }
 
 # analyzer-malloc-leak: gcc 12 loses track of a block whose address is stored in another one; valgrind and LeakSanitizer do not.
-# analyzer-possible-null-dereference: it does not believe its own branch where a pointer was compared with NULL.
+# analyzer-possible-null-dereference: false reports after a pointer was compared with NULL.
 gcc_analyzer() {
     sources | xargs -P 2 -I @ gcc "${flags[@]}" "${lua_flags[@]}" -include tools/noreturn.h -O1 -fanalyzer \
         -Wno-analyzer-malloc-leak -Wno-analyzer-possible-null-dereference -Werror -c @ -o /dev/null

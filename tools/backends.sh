@@ -7,10 +7,10 @@
 #
 # Zipkin is the project's executable jar, Prometheus is Debian's, Jaeger and the OpenTelemetry collector are built from the Go
 # module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that is not available is left
-# out by name, and its specs are skipped. doc/exporter.md has it in words.
+# out by name, and its specs are skipped. doc/exporter.md describes it.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
-#   BACKENDS_BUDGET=SECONDS  how long all that is missing may be fetched and built; without it, as long as it takes
+#   BACKENDS_BUDGET=SECONDS  the limit for fetching and building missing servers; none by default
 #   BACKENDS_LUA="luajit lua5.4"    the interpreters
 #   LOAD_SECONDS=60          how long the load lasts
 #   PERF_TOTALS=FILE         gets "backends passed failed skipped", for .ci/run
@@ -41,7 +41,7 @@ trap 'exit 1' INT TERM HUP
 wanted() { [[ " ${names[*]} " == *" $1 "* ]]; }
 left_out() { echo "$1 is left out: $2"; }
 
-# --- what is not in the cache yet -----------------------------------------------------------------
+# --- servers that are not in the cache -----------------------------------------------------------------
 
 zipkin_file=$cache/zipkin-$zipkin_version.jar
 jaeger_file=$cache/jaeger-$jaeger_version
@@ -88,7 +88,7 @@ can_go() {
     [ "${version%%[!0-9]*}" -ge 21 ] || echo "go 1.21 or newer is needed, this is 1.$version"
 }
 
-# obtain NAME: makes its file, which is whole when it appears, or says why there is none.
+# obtain NAME: makes its file, which appears only when it is complete, or prints why that failed.
 obtain() {
     local name=$1 left=0 start=$SECONDS why # no time limit is 0
     local file=${name}_file log=$work/$name.log
@@ -99,7 +99,7 @@ obtain() {
     fi
     echo "$name is not in $cache yet: ${cost[$name]}"
     rm -rf "$making/tmp" && mkdir -p "$making/tmp"
-    # In the background, so that a signal to this script is heard at once and ends it too.
+    # In the background, so that this script handles a signal at once and ends the command too.
     timeout "$left" bash -c "make_$name" >"$log" 2>&1 &
     pids=($!)
     wait $!
@@ -113,7 +113,7 @@ obtain() {
     fi
 }
 
-# Two runs at once do not make the same server twice, nor remove what the other needs.
+# A lock keeps two runs from making the same server twice, and from removing files that the other needs.
 exec 9>"$cache/lock"
 flock -n 9 || {
     echo "another run fetches or builds servers: waiting for it"
@@ -147,7 +147,7 @@ for name in "${names[@]}"; do
     fi
     complete=
 done
-# Kept while something is missing: the next run goes on from there.
+# Keep the sources while a server is missing: the next run continues from there.
 [ -z "$complete" ] || rm -rf "$making"
 exec 9>&-
 [ "$what" != build ] || { echo "ready: ${!have[*]}"; [ -n "$complete" ]; exit; }

@@ -1,15 +1,15 @@
 #!/bin/bash
-# Does on other Debian releases, each in a root of its own, what a new user does: `make demo` and so on.
+# Tests what a new user does, `make demo` and so on, on other Debian releases, each in a root of its own.
 #
 #   tools/distros.sh [RELEASE...]     bullseye bookworm trixie sid; all without arguments
-#   tools/distros.sh turn             one of them that is not this machine's own, another each day
+#   tools/distros.sh turn             one of them that is not this machine's own; each day another one
 #
 # A root is made once by debootstrap, from the archive that this machine uses, and kept in PERF_ROOTS (~/.cache/lua-perf/roots) with
 # the packages that were fetched. Each run works on a layer above it, which is thrown away. Wants root, 2 GB of disk for each release
 # and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
-#   DISTRO_STEPS="demo test user rock install flags optional"    what is done, in this order; all by default
-#   DISTRO_SECONDS=720                                           no step starts after so long: it is skipped
+#   DISTRO_STEPS="demo test user rock install flags optional"    the steps, in this order; all by default
+#   DISTRO_SECONDS=720                                           after so many seconds the remaining steps are skipped
 #   PERF_LUAS="luajit lua5.4"                                    the interpreters of test and user
 #   PERF_TOTALS=FILE                                             gets "distros passed failed skipped", for .ci/run
 set -u
@@ -91,7 +91,7 @@ enter() {
         mount -t overlay overlay -o "lowerdir=$roots/$1,upperdir=$work/upper,workdir=$work/work" "$work/root" || return 1
     mkdir -p "$roots/$1.packages/partial"
     mount --bind "$roots/$1.packages" "$work/root/var/cache/apt/archives"
-    # This machine's own /proc: the specs lock a file there when they set a sysctl, which is for all.
+    # Mount this machine's own /proc: specs lock a file there when they set a sysctl, which affects the whole machine.
     for at in proc sys dev; do
         mount --rbind "/$at" "$work/root/$at"
         mount --make-rslave "$work/root/$at"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# make ends: spec/soak/ends.lua, so many ends of profiled programs on each interpreter that is found.
+# make ends: spec/soak/ends.lua, NUMBER ends of profiled programs on each interpreter that is found.
 #
 #   tools/ends.sh NUMBER
 set -u

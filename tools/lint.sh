@@ -2,14 +2,14 @@
 # Checks that need no kernel: each is one line, "ok", "FAILED" or "skipped" with the reason.
 #
 # PERF_TOTALS=FILE gets "lint passed failed skipped", PERF_FAILED=FILE a line for each failure, for make test.
-# LINT_BUILT=DIR is where make test has built for every interpreter, without a warning where these are errors.
+# LINT_BUILT=DIR is where make test has built for every interpreter; without warnings, if these are errors.
 set -u
 make=${MAKE:-make}
 pass=0 fail=0 skip=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# check NAME COMMAND...: the command's output is shown when it fails
+# check NAME COMMAND...: shows the command's output if it fails
 check() {
     local name=$1
     shift
@@ -24,7 +24,7 @@ check() {
     fi
 }
 
-# tool COMMAND NAME COMMAND...: the check, where the command is there
+# tool COMMAND NAME COMMAND...: the check, if the command is installed
 tool() {
     local need=$1
     shift
@@ -107,7 +107,7 @@ tool node "the scripts of the pages parse" scripts_parse
 tool luajit "the comments are in plain English" english
 check "nothing is marked as unfinished" no_marks
 check "no file is far over 450 lines" short_files
-# Elsewhere a newer compiler may warn of what ours does not: only our CI sets WERROR.
+# A newer compiler may have more warnings than ours, so only our CI sets WERROR.
 if [ -n "${WERROR:-}" ]; then compiled="has no warning"; else compiled="compiles it"; fi
 tool gcc "gcc $compiled" compiles gcc
 tool clang "clang $compiled" compiles clang

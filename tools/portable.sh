@@ -1,5 +1,5 @@
 #!/bin/bash
-# make test-portable: the sources for 32-bit x86 and for musl, as far as one machine can tell: core, binding and extensions compile
+# make test-portable: the sources for 32-bit x86 and for musl, as far as one machine can test that: core, binding and extensions compile
 # for i386 without a warning, the core with musl; the fuzz programs and the unit specs run as 32-bit programs (tools/i386.sh).
 #
 #   PERF_TOTALS=FILE    gets "portable passed failed skipped"
@@ -13,7 +13,7 @@ warn=(-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototyp
 flags=(-std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -O2 "${warn[@]}" -Icsrc)
 cc32=i686-linux-gnu-gcc
 
-# check COMMAND NAME FUNCTION: what ends with status 2 is skipped for the reason that it wrote last.
+# check COMMAND NAME FUNCTION: status 2 means skipped, for the reason in the last line.
 check() {
     local status=2
     if command -v "$1" >/dev/null; then

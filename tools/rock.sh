@@ -31,7 +31,7 @@ if [ "$(id -u)" -eq 0 ]; then
     chown -R 65534:65534 "$top/home"
     user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 fi
-# May this user count at all? Debian's own kernels say 3, which leaves counting to root.
+# May this user count at all? Debian's kernels have level 3, at which only root can count.
 runs_as=("${user[@]}")
 if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then
     if [ "$(id -u)" -ne 0 ]; then
@@ -98,7 +98,7 @@ works() {
         expect "^lua-perf ${version##*-} on Linux"$'\n'"interpreter +$2"$'\n'"optional parts" 0 "$luaperf" doctor
 }
 
-# empty DIRECTORY: nothing is there but what LuaRocks itself leaves, its list of rocks
+# empty DIRECTORY: it has no files except LuaRocks's own list of rocks
 empty() {
     local left
     left=$(find "$1" -mindepth 1 ! -name 'manifest*' ! -path "$1/lib" ! -path "$1/lib/luarocks" ! -path "$1/lib/luarocks/rocks-*" 2>&1)
@@ -138,7 +138,7 @@ checked "luaperf of it" works "$top/home/.luarocks/bin/luaperf" "Lua $v"
 
 # --- make install ---------------------------------------------------------------------------------
 
-# Closed to others by the installer's umask, the files could not be read by those who are to run them.
+# With the installer's strict umask, other users could not read the files.
 install_to() { (umask 077 && "$make" "$@"); }
 prefix=PREFIX=$top/prefix
 mkdir "$top/prefix"

@@ -10,7 +10,7 @@ for lua in $luas; do
     $make -s -j2 SAN=1 LUA=$lua all testkit || exit 1
 done
 export PERF_SAN=1 BUILD=build-san SUITE_NAME=${SUITE_NAME:-san}
-# Memory that the allocator gave back would fault again, in the middle of what specs count exactly.
+# Memory that the allocator unmaps would cause faults again, while specs count exactly.
 export ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:strict_string_checks=1:allocator_release_to_os_interval_ms=-1"
 export LSAN_OPTIONS="suppressions=$PWD/spec/support/lsan.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1"

@@ -183,7 +183,7 @@ if ! debian; then
 fi
 [ ${#wanted[@]} -eq 0 ] && exit 0
 
-# The packages of these that this machine's package lists have. Asked once: for a user who is not root each call reads all lists.
+# The packages of these that this machine's package lists have. Determined once, since for ordinary users each call reads all lists.
 had() {
     local words=${wanted[*]}
     # shellcheck disable=SC2086
@@ -222,7 +222,7 @@ apt() {
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# A source of this machine's that is broken or out of reach says nothing about the others: what is installed decides.
+# One package source may be broken or out of reach while others work, so the installed packages decide.
 apt update >"$log" 2>&1 || echo "apt-get update failed; going on with the package lists that are here: $(grep -m 1 '^[EW]:' "$log")"
 lists=$(had)
 packages=()

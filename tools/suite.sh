@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs busted specs on one interpreter after another and says how each went.
+# Runs busted specs on each interpreter, and prints the results of each.
 #
 #   tools/suite.sh [-l "luajit lua5.4"] [-f FILTER] PATH...
 #
@@ -43,7 +43,7 @@ done
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
-# Ended from outside, it still says what it knows.
+# After a signal it still prints the results so far.
 stopped=
 trap 'stopped=1; kill $(jobs -p) 2>/dev/null' INT TERM HUP
 
@@ -85,7 +85,7 @@ process() { # interpreter number
 left() { ls "$work/$1.left"; } # the files that no process of this interpreter has begun
 died() { ! grep -q '^done' "$1.result" 2>/dev/null; }
 
-# How a process ended, where that is a failure of its own: prints it, and adds it to the list.
+# If the end of a process is a failure of its own: prints it, and adds it to the list.
 ending() { # interpreter unit
     local status what
     status=$(cat "$2.status" 2>/dev/null)
@@ -103,7 +103,7 @@ ending() { # interpreter unit
     findings "$2.out" | tools/failed.sh add "$name" "$1" "" "$what"
 }
 
-# An interpreter whose processes have ended: says how it went, and adds to the totals.
+# After all processes of an interpreter have ended: prints its results, and adds to the totals.
 summary() { # interpreter seconds
     local lua=$1 unit pass fail skip
     for unit in "$work/$lua".*.out; do

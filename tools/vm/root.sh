@@ -39,7 +39,7 @@ failed() {
     echo "the $arch guest: $1" >&2
     exit 1
 }
-# A source of the host's that has nothing for this architecture fails alone.
+# A package source of the host without this architecture does not stop the others.
 apt update >>"$log" 2>&1 || true
 kernel=$(apt-cache depends "linux-image-cloud-$arch" 2>>"$log" |
     sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
@@ -59,7 +59,7 @@ cp -a "$dir/root/." "$dir/sysroot"
 for name in "${headers[@]}"; do unpack "$dir/sysroot" "$dir"/more/"$name"_*.deb; done
 rm -rf "$dir/kernel" "$dir/more" "$state/cache"
 
-# Left out: what no spec looks at, since the guest unpacks all of it at each start.
+# Files that no spec uses are left out, since the guest unpacks all of them at each start.
 (cd "$dir/root" && rm -rf usr/share/doc usr/share/man usr/share/locale usr/share/info usr/share/zoneinfo usr/share/i18n usr/share/perl* \
     usr/share/bash-completion usr/lib/*-linux-gnu/gconv usr/lib/*-linux-gnu/perl* usr/lib/*-linux-gnu/libperl* usr/sbin \
     usr/lib/systemd lib/systemd usr/lib/locale var usr/share/common-licenses boot lib/modules

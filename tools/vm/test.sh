@@ -87,7 +87,7 @@ pack() { # name arch
     rm -rf "$top"
 }
 
-# Its root and its module. Says why not, with status 2 where that is for want of QEMU or a network.
+# Makes its root and its module. On failure prints the reason; status 2 if QEMU or the network is missing.
 prepare() { # arch
     if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh "vm-$1" || return 2; fi
     local qemu=qemu-system-aarch64
