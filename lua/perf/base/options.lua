@@ -17,7 +17,7 @@ local function enumerate(list)
   return text == "" and list[#list] or text .. " or " .. list[#list]
 end
 
--- What is wrong with a number.
+-- Check a number: returns what is wrong with it, or nil.
 local function number_fault(row, v)
   if not (row.integer or row.least or row.most or row.above) then return end
   local least, most = row.least or -math.huge, row.most or 2 ^ 53

@@ -40,7 +40,7 @@ local common = {
 
 local check_bench = options.define(common)
 
--- What is wrong with a list of events.
+-- Check a list of events: returns what is wrong with it, or nil.
 local function event_list(v)
   if type(v) ~= "string" and type(v) ~= "table" then return "string or table of events expected, got " .. type(v) end
   if type(v) == "table" and next(v) == nil then return "the list has no event" end

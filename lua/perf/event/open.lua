@@ -69,7 +69,7 @@ local function int(v)
   if math.abs(v) > MAX_INT then return "out of range, got " .. tostring(v) end
 end
 
--- What is wrong with a cgroup.
+-- Check a cgroup: returns what is wrong with it, or nil.
 function M.cgroup_mistake(v)
   if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
   if type(v) == "number" and (v ~= math.floor(v) or v < 0 or v > MAX_INT) then return "path or descriptor expected, got " .. v end

@@ -24,7 +24,7 @@ describe("Declared options", function()
     assert.equal(5, check(setmetatable({}, { __index = { rate = 5 } }), 2).rate)
   end)
 
-  it("raise for what is no table, and for unknown names with the nearest one", function()
+  it("raise for a value that is not a table, and for unknown names with the nearest one", function()
     says("table of options expected, got string", "x")
     says("unknown option 'prid'; did you mean 'pid'?", { prid = 1 })
     says("unknown option 'zzzzzz'", { zzzzzz = 1 })
