@@ -100,13 +100,17 @@ static void take_sample(struct pf_sampler *s, const struct pf_record *r, const u
 	pend(s, r, &here, weight);
 }
 
-static void take_switch(struct pf_sampler *s, const struct pf_record *r, const struct pf_kind *here)
+/* The kernel writes a sample, which has the call chain, then the record of the switch out, then that of the switch in. */
+static void take_switch(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, struct pf_kind here)
 {
-	if (r->misc & SWITCH_OUT) {
+	if (r->type == PF_RECORD_SAMPLE && s->native && r->has & PF_SAMPLE(CALLCHAIN)) {
+		intern_chain(s, pf_view_u64(bytes, r->callchain), r->callchain.n, here.state == PF_OUTSIDE, &s->out_chain);
+	} else if (r->type == PF_RECORD_SWITCH && r->misc & SWITCH_OUT) {
 		s->out_since = r->time;
-	} else if (s->out_since) {
-		pend(s, r, here, r->time - s->out_since);
-		s->out_since = 0;
+	} else if (r->type == PF_RECORD_SWITCH && s->out_since) {
+		here.chain = s->out_chain;
+		pend(s, r, &here, r->time - s->out_since);
+		s->out_since = s->out_chain = 0;
 	}
 }
 
@@ -121,8 +125,7 @@ static void empty_ring(struct pf_sampler *s, const struct pf_kind *here, int own
 		if (n < 0)
 			continue;
 		if (s->mode == PF_SAMPLE_SWITCHES) {
-			if (r.type == PF_RECORD_SWITCH)
-				take_switch(s, &r, here);
+			take_switch(s, &r, bytes, *here);
 		} else if (r.type == PF_RECORD_SAMPLE) {
 			take_sample(s, &r, bytes, *here, own);
 		}

@@ -54,6 +54,11 @@ local function of_modules()
     add_table(found, true, "file.", file)
     if type(file.__index) == "table" then add_table(found, true, "file.", file.__index) end
   end
+  local ffi = rawget(_G, "jit") and package.loaded.ffi -- LuaJIT's own: a module for PUC Lua has this name too
+  if ffi then
+    add_table(found, true, "cdata.", debug.getmetatable(ffi.new "int")) -- every call of a C function is its __call
+    add_table(found, true, "ffi.C.", debug.getmetatable(ffi.C))
+  end
   for _, maker in ipairs(makers) do
     local ok, fn = pcall(maker[2])
     if ok and type(fn) == "function" then add(found, true, maker[1], fn) end

@@ -153,4 +153,19 @@ describe("a C function in a profile", function()
       for _, frame in ipairs(s.stack) do assert.is_nil(frame.name:find("function 0x", 1, true), profiling.text(prof)) end
     end
   end)
+
+  -- The fourth story: the functions by which LuaJIT's FFI calls and finds C functions are in no module. A program that slept in
+  -- ffi.C.usleep waited in "function 0x5556db8e77e0".
+  it("that LuaJIT's FFI calls is named", function()
+    requires { lua = "luajit", tracepoint = "syscalls:sys_enter_getppid" }
+    local ffi = require "ffi"
+    pcall(ffi.cdef, "int getppid(void);")
+    local function work()
+      for _ = 1, 100 do ffi.C.getppid() end
+    end
+    require "jit".off(work)
+    local prof = assert(perf.profile({ event = "syscalls:sys_enter_getppid" }, work))
+    assert.equal(100, prof.total)
+    assert.equal(100, profiling.under(prof, "cdata.__call"), profiling.text(prof))
+  end)
 end)

@@ -3,6 +3,7 @@
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
+local profiling = require "spec.support.profiling"
 
 -- Shares of the innermost native frames, in percent.
 local function leaves(prof)
@@ -75,5 +76,18 @@ describe("native leaves", function()
     assert.equal(prof.total, sum)
     assert.equal(prof.sample_count, count)
     assert.equal(1, other)
+  end)
+
+  -- The second story: a profile of context-switches that is weighed by the time off the CPU ignored native = true. Its event did
+  -- not sample call chains.
+  it("of waiting are those of the sleep's system call", function()
+    requires { paranoid = 1 }
+    local prof = assert(perf.profile({ event = "context-switches", native = true }, kit.sleeps, 10, 1000000))
+    local slept = 0
+    for _, s in ipairs(prof:samples()) do
+      local kind = s.stack[1].kind
+      if kind == "kernel" or kind == "native" then slept = slept + s.weight end
+    end
+    assert.is_true(slept >= 10 * 1000000 * 0.98, profiling.text(prof))
   end)
 end)
