@@ -101,7 +101,7 @@ local function prepare(spec, opts)
     attr.use_clockid, attr.clockid = true, "monotonic"
   end
   if software(attr) == 3 and not (opts.period or spec.attrs[1].sample_period) then
-    attr.sample_type = { "tid", "time", "read", "cpu", opts.native and "callchain" }
+    attr.sample_type = { "tid", "time", "read", "cpu", opts.native and "callchain" or nil }
     attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil
     attr.context_switch, attr.sample_id_all = true, true
     return attr, "switches"

@@ -89,5 +89,10 @@ describe("native leaves", function()
       if kind == "kernel" or kind == "native" then slept = slept + s.weight end
     end
     assert.is_true(slept >= 10 * 1000000 * 0.98, profiling.text(prof))
+    prof = assert(perf.profile({ event = "context-switches", native = false }, kit.sleeps, 1, 1000))
+    for _, s in ipairs(prof:samples()) do
+      local kind = s.stack[1].kind
+      assert.is_true(kind ~= "kernel" and kind ~= "native", profiling.text(prof))
+    end
   end)
 end)
