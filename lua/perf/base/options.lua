@@ -25,9 +25,9 @@ local function number_fault(row, v)
   local what = row.what
   if not what then
     what = row.integer and "whole number" or "number"
-    if row.most then what = ("%s from %g to %g"):format(what, least, most)
-    elseif row.least then what = ("%s of at least %g"):format(what, least)
-    elseif row.above then what = ("%s above %g"):format(what, row.above) end
+    if row.most then what = ("%s from %.14g to %.14g"):format(what, least, most)
+    elseif row.least then what = ("%s of at least %.14g"):format(what, least)
+    elseif row.above then what = ("%s above %.14g"):format(what, row.above) end
   end
   return ("%s expected, got %s"):format(what, tostring(v))
 end

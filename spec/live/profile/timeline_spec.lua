@@ -98,8 +98,9 @@ describe("a profile's timeline", function()
     p:close()
     local prof = perf.profile({ event = "page-faults" }, kit.touch_pages, 8)
     assert.has_error(function() prof:timeline() end)
-    for text, value in pairs { ["boolean or number expected, got string"] = "all", ["positive integer expected"] = 0,
-      ["at most 67108864 samples"] = 2 ^ 27 } do
+    for text, value in pairs { ["boolean or number expected, got string"] = "all",
+      ["whole number from 1 to 67108864 expected, got 0"] = 0,
+      ["whole number from 1 to 67108864 expected, got 134217728"] = 2 ^ 27 } do
       local ok, err = pcall(perf.profiler, { timeline = value })
       assert.is_false(ok)
       assert.matches(text, err, 1, true)
