@@ -221,7 +221,7 @@ static int l_is_inherited(lua_State *L)
 /* ev:is_off(): whether it is disabled: it was opened disabled or was disabled, and has not been enabled since. */
 static int l_is_off(lua_State *L)
 {
-	lua_pushboolean(L, !(to_event(L, 1)->state & PF_COUNTER_ON));
+	lua_pushboolean(L, !(pf_counter_state(to_event(L, 1)) & PF_COUNTER_ON));
 	return 1;
 }
 

@@ -91,7 +91,7 @@ int pf_counter_begin(struct pf_counter *c, uint64_t *words)
 		return r;
 	if ((c->format & ~PF_FORMAT(LOST)) != PF_COUNTER_FORMAT)
 		return -ENOTSUP;
-	if (c->state != PF_COUNTER_ON) {
+	if (pf_counter_state(c) != PF_COUNTER_ON) {
 		if (c->user.may) /* not between pf_own_enter and _exit: mapping makes other system calls */
 			pf_user_map(&c->user);
 		pf_own_enter(PF_OWN_IOCTL);

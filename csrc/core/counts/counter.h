@@ -10,7 +10,7 @@
 #include "core/counts/user_read.h"
 #include "core/kernel/uapi.h"
 
-/* The state of a counter is a sum of these. Only pf_counter_set and pf_counter_share change it. */
+/* The state of a counter is a sum of these. It is changed by pf_counter_set and pf_counter_share, and read by pf_counter_state. */
 enum pf_counter_state {
 	PF_COUNTER_OFF = 0,
 	PF_COUNTER_ON = 1,    /* it was opened enabled, or enabled, and not disabled since */
@@ -25,7 +25,7 @@ struct pf_counter {
 	uint8_t state;
 	uint8_t leads;       /* it has group members */
 	uint8_t held;        /* it is disabled while counts/own_calls.h makes a call */
-	struct pf_counter *leader; /* of its group, if that is another one; it outlives this one */
+	struct pf_counter *leader; /* of its group, if that is another one and open; its memory outlives this one's */
 	struct pf_own own;
 	struct pf_user user; /* for reading the counter without a system call, where that is possible */
 };
@@ -51,9 +51,19 @@ static inline int pf_counter_usable(const struct pf_counter *c)
 	return c->fd < 0 ? -EBADF : pf_inherited(c->generation) ? -ECHILD : 0;
 }
 
+/* A leader that is closed while it is off leaves its members disabled: see pf_event_close. */
+static inline int pf_counter_state(struct pf_counter *c)
+{
+	if (c->leader && c->leader->fd < 0) {
+		c->state &= (uint8_t)(c->leader->state | PF_COUNTER_SHARED);
+		c->leader = NULL;
+	}
+	return c->state;
+}
+
 static inline void pf_counter_set(struct pf_counter *c, int on)
 {
-	c->state = (uint8_t)((c->state & PF_COUNTER_SHARED) | (on ? PF_COUNTER_ON : PF_COUNTER_OFF));
+	c->state = (uint8_t)((pf_counter_state(c) & PF_COUNTER_SHARED) | (on ? PF_COUNTER_ON : PF_COUNTER_OFF));
 	c->held = 0;
 }
 

@@ -154,7 +154,7 @@ static void disable_idle(struct pf_meter *m)
 INLINE int all_on(const struct pf_meter *m)
 {
 	for (uint32_t i = 0; i < m->ngroups; i++)
-		if (m->group[i].leader->state != PF_COUNTER_ON)
+		if (pf_counter_state(m->group[i].leader) != PF_COUNTER_ON)
 			return 0;
 	return 1;
 }

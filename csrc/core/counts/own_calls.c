@@ -104,9 +104,10 @@ void pf_own_reset_group(const struct pf_counter *leader)
 
 static int is_on(const struct pf_own *w)
 {
+	const int on = pf_counter_state(w->counter) & PF_COUNTER_ON;
 	const struct pf_counter *leader = leader_of(w);
 
-	return w->counter->state & leader->state & PF_COUNTER_ON && !leader->held;
+	return on && leader->state & PF_COUNTER_ON && !leader->held;
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ void pf_event_close(struct pf_counter *c)
 	pf_user_drop(&c->user);
 	if (fd < 0)
 		return;
-	if (c->leads && !(c->state & PF_COUNTER_ON) && !pf_inherited(c->generation))
+	if (c->leads && !(pf_counter_state(c) & PF_COUNTER_ON) && !pf_inherited(c->generation))
 		pf_sys->ioctl(fd, PF_IOC_DISABLE, (void *)(uintptr_t)PF_IOC_FLAG_GROUP);
 	pf_sys->close(fd);
 }

@@ -1,6 +1,10 @@
 -- A Group had its own note of whether it was enabled, and its own copy of its leader's descriptor. What the program did with the
 -- leader by itself was not known to the Group: after leader:disable() a measurement counted nothing, and after leader:close() the
 -- Group read whatever file had got the number of the descriptor since.
+--
+-- A leader that is closed while it is disabled has its members disabled too, since the kernel would start them. A member that had
+-- been opened enabled was still said to be enabled: event:measure did not enable it, and counted nothing. And the library went on
+-- to add its own system calls to the count of such a member.
 local perf = require "perf"
 
 local function work()
@@ -27,6 +31,42 @@ describe("the leader of a group, used by itself", function()
     local file = assert(io.open("/dev/zero")) -- most likely it gets that number
     assert.error_matches(function() g:measure(work) end, "Group is closed, or a member of it")
     file:close()
+    g:close()
+  end)
+
+  it("leaves a member that was opened enabled to be enabled by its own measurement", function()
+    local leader = assert(perf.open "page-faults")
+    local member = assert(perf.open({ type = "software", config = 1, disabled = false }, { group = leader }))
+    assert.is_false(member:is_off())
+    leader:close()
+    assert.is_true(member:is_off())
+    assert.truthy(member:measure(work).raw > 0)
+    assert.is_false(member:is_off())
+    member:close()
+  end)
+
+  it("leaves a member that was enabled counting when it was enabled too", function()
+    local leader = assert(perf.open "page-faults")
+    local member = assert(perf.open({ type = "software", config = 1, disabled = false }, { group = leader }))
+    leader:enable()
+    leader:close()
+    assert.is_false(member:is_off())
+    assert.truthy(member:measure(work).raw > 0)
+    member:close()
+  end)
+
+  it("lets a member count none of the library's own calls when it is closed", function()
+    requires { tracepoint = "syscalls:sys_enter_read" }
+    local g = assert(perf.group { "page-faults", "syscalls:sys_enter_read" })
+    g:measure(work)
+    local member = g[2]
+    g:disable()
+    g[1]:close()
+    local before = member:scan(true)
+    for _ = 1, 5 do perf.measure("task-clock", work) end
+    local after = member:scan(true)
+    assert.equal(before[1].value, after[1].value)
+    assert.equal(before.own, after.own)
     g:close()
   end)
 end)
