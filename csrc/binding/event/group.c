@@ -1,10 +1,9 @@
 /* Group and Meter, which measure by reading before and after. Their results are Counts: counts.c.
  *
  * A Group is one kernel group. A Meter is several groups that are read together, or none: then it reads the kernel's accounting of
- * the thread. Both hold a struct pf_meter with plain descriptors. Their uservalue is the array of the objects that own these:
- * Events, Groups or, for a Meter of core.reopen, one Descriptors. A Group whose counters can be read without a system call has
- * pointers into its Events, and so keeps them alive in an array that no other code can change; that array has the caller's one at
- * 0.
+ * the thread. Both hold a struct pf_meter, which points into the objects that own the descriptors: Events, or, for a Meter of
+ * core.reopen, one Descriptors. Their uservalue keeps these alive. It is an array that no other code can change: of Events, with
+ * the caller's array at 0; of Groups; or of the Descriptors.
  */
 #include <errno.h>
 #include <string.h>
@@ -53,6 +52,9 @@ static int l_group(lua_State *L)
 	m->since_ns = lua_isnil(L, 2) ? 0 : pb_check_u64(L, 2, UINT64_MAX);
 	lua_pop(L, 1);
 	m->group[0].n = m->nvalues = (uint32_t)n;
+	lua_createtable(L, (int)n, 1);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, 0);
 	for (size_t i = 1; i <= n; i++) {
 		struct pf_counter *ev;
 
@@ -60,22 +62,13 @@ static int l_group(lua_State *L)
 		ev = pb_check_event(L, -1);
 		users[i - 1] = &ev->user;
 		may += ev->user.may || ev->user.page;
-		lua_pop(L, 1);
+		lua_rawseti(L, -2, (int)i);
 	}
-	if (may == n && n <= PF_USER_MOST) {
-		lua_createtable(L, (int)n, 1);
-		for (size_t i = 1; i <= n; i++) {
-			lua_rawgeti(L, 1, (int)i);
-			lua_rawseti(L, -2, (int)i);
-		}
-		lua_pushvalue(L, 1);
-		lua_rawseti(L, -2, 0);
+	if (may == n && n <= PF_USER_MOST)
 		m->group[0].users = users;
-	} else {
+	else
 		for (size_t i = 0; i < n; i++)
 			pf_user_drop(users[i]);
-		lua_pushvalue(L, 1);
-	}
 	pb_setuservalue(L, -2);
 	return 1;
 }
@@ -99,6 +92,7 @@ static int l_meter(lua_State *L)
 		m->nvalues = PF_USAGE_COUNT;
 		m->since_ns = pf_wall_ns();
 	}
+	lua_createtable(L, (int)n, 0);
 	for (size_t i = 0; i < n; i++) {
 		const struct pf_meter *g;
 
@@ -107,9 +101,8 @@ static int l_meter(lua_State *L)
 		luaL_argcheck(L, g, 1, "Groups expected");
 		m->group[i] = g->group[0];
 		m->nvalues += g->nvalues;
-		lua_pop(L, 1);
+		lua_rawseti(L, -2, (int)i + 1);
 	}
-	lua_pushvalue(L, 1);
 	pb_setuservalue(L, -2);
 	return 1;
 }
