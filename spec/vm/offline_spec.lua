@@ -34,7 +34,7 @@ describe("a CPU that is taken offline", function()
     assert.same({ 1, 0 }, { #rest, rest:per_cpu()[1].cpu })
     rest:close()
     local none, message, code = perf.set("cycles", { cpus = { 1 } })
-    assert.same({ nil, "cycles: none of the CPUs asked for is online", "ENODEV" }, { none, message, code })
+    assert.same({ nil, "cycles: none of the requested CPUs is online", "ENODEV" }, { none, message, code })
     s:close()
   end)
 

@@ -82,7 +82,7 @@ local function choose_cpus(requested, spec)
     if is_online[cpu] then chosen[#chosen + 1] = cpu end
   end
   if #chosen == 0 then
-    return nil, spec.label .. ": none of the CPUs requested for is online", "ENODEV"
+    return nil, spec.label .. ": none of the requested CPUs is online", "ENODEV"
   end
   return chosen
 end
@@ -171,7 +171,7 @@ function M.set(event, opts)
       end
     end
   end
-  if #s == 0 then return abandon(spec.label .. ": no CPU of those requested for counts it", "ENODEV") end
+  if #s == 0 then return abandon(spec.label .. ": no requested CPU counts it", "ENODEV") end
   for _, ev in ipairs(s) do
     if bpf then
       local ok, m, c = ev:set_bpf(bpf)
