@@ -8,7 +8,7 @@
 # the packages that were fetched. Each run works on a layer above it, which is thrown away. Wants root, 2 GB of disk for each release
 # and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
-#   DISTRO_STEPS="demo test user rock install flags optional"    the steps, in this order; all by default
+#   DISTRO_STEPS="demo doc test user rock install flags optional"    the steps, in this order; all by default
 #   DISTRO_SECONDS=720                                           after so many seconds the remaining steps are skipped
 #   PERF_LUAS="luajit lua5.4"                                    the interpreters of test and user
 #   PERF_TOTALS=FILE                                             gets "distros passed failed skipped", for .ci/run
@@ -16,7 +16,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tree=$PWD
 roots=${PERF_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/lua-perf/roots}
-read -ra steps <<<"${DISTRO_STEPS:-demo test user rock install flags optional}"
+read -ra steps <<<"${DISTRO_STEPS:-demo doc test user rock install flags optional}"
 releases=("$@")
 [ $# -gt 0 ] || releases=(bullseye bookworm trixie sid)
 if [ "$*" = turn ]; then
@@ -125,6 +125,7 @@ step() {
 # Each step of a release.
 # shellcheck disable=SC2016,SC2317 # the commands are expanded in the root; the functions are called by their names
 do_demo() { step "$1" "make demo" 'make demo'; }
+do_doc() { step "$1" "make doc beside Lua 5.4 alone" 'LUA=lua5.4 tools/setup.sh build && make doc'; }
 do_test() { step "$1" "make test" 'make test'; }
 do_user() {
     step "$1" "make test as an ordinary user" 'useradd -m tester 2>/dev/null; rm -rf /home/tester/lua-perf; chmod 700 /home/tester

@@ -138,7 +138,7 @@ nginx)
     ;;
 doc)
     command_or ldoc "makes the reference" lua-ldoc
-    installed lua-discount || installed lua-markdown || want "renders the reference's markdown" "lua-discount|lua-markdown"
+    installed lua-discount || installed discount || want "renders the reference's markdown" "lua-discount|discount"
     ;;
 backends-zipkin)
     command_or java "runs Zipkin" default-jre-headless
