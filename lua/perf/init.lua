@@ -9,6 +9,7 @@
 -- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
 -- used, and is replaced by what it stands for.
 local api = require "perf.api"
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 require "perf.base.core"
@@ -73,7 +74,7 @@ return setmetatable(perf, {
     if type(name) ~= "string" or name:find "^_" then return nil end
     local names = {}
     for known in every(perf) do names[#names + 1] = known end
-    error(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, names)), 2)
+    argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, names)), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,
 })

@@ -26,7 +26,7 @@ static void add_field(lua_State *L, struct pb_tally *p, int i)
 	const int field = pb_number_field(name);
 
 	if (field < 0 || strlen(name) >= sizeof p->name[0])
-		luaL_error(L, "field '%s' is not one number", name);
+		luaL_argerror(L, 1, lua_pushfstring(L, "field '%s' is not one number", name));
 	p->field[i] = field;
 	strcpy(p->name[i], name);
 	p->nfields++;

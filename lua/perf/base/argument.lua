@@ -6,17 +6,23 @@ local every = require "perf.base.pairs"
 
 local blame = {}
 
--- The directory of the library's own files: lua/perf/.
-local home = (debug.getinfo(1, "S").source or ""):match("^(@.*)base/argument%.lua$")
+-- The directory above the library's own files, which are in perf/, resty/perf.lua and resty/perf/.
+local root = (debug.getinfo(1, "S").source or ""):match("^(@.*)perf/base/argument%.lua$")
+
+local function is_ours(source)
+  return source:sub(1, #root) == root and (source:find("^perf/", #root + 1) or source:find("^resty/perf[./]", #root + 1))
+end
 
 -- Functions that run in place of a public one, which called them in tail position: its name by them.
 blame.stands_for = setmetatable({}, {__mode = "k"})
 
--- The name of a function of ours: as perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace of how it
--- was called, or on LuaJIT the caller's; or as it was called.
+-- The name of a function of ours: as perf or resty.perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace
+-- of how it was called, or on LuaJIT the caller's; or as it was called.
 local function name_of(info)
-  for key, value in every(package.loaded.perf or {}) do
-    if value == info.func then return key end
+  for _, module in ipairs { "perf", "resty.perf" } do
+    for key, value in every(package.loaded[module] or {}) do
+      if value == info.func then return key end
+    end
   end
   return blame.stands_for[info.func] or info.name ~= "?" and info.name or nil
 end
@@ -24,14 +30,14 @@ end
 -- The position at which the library was called, "FILE:LINE: " or ""; the name of the called function; and whether it is a method.
 local function call_site()
   local level, where, name, method = 3, "", nil, false
-  while home do
+  while root do
     local info = debug.getinfo(level, "Slnf")
     if not info then break end
-    if info.what ~= "C" and info.source:sub(1, #home) ~= home and info.currentline > 0 then
+    if is_ours(info.source) then
+      name, method = name_of(info), info.namewhat == "method"
+    elseif info.what ~= "C" and info.currentline > 0 then
       where = ("%s:%d: "):format(info.short_src, info.currentline)
       break
-    elseif info.source:sub(1, #home) == home then
-      name, method = name_of(info), info.namewhat == "method"
     end
     level = level + 1
   end
@@ -41,9 +47,11 @@ end
 -- Raise `message` as a mistake in an argument of the public function that was called.
 -- @string message what is wrong, with the offending name
 -- @int[opt=1] arg which argument; 0 for a message that is about no argument
+-- @string[opt] name the function's, where it may be called without one (`pcall(tally.take, tally, 1)`)
 -- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
-function blame.raise(message, arg)
-  local where, name = call_site()
+function blame.raise(message, arg, name)
+  local where, called = call_site()
+  name = name or called
   arg = arg or 1
   if arg > 0 then
     message = ("bad argument #%d%s (%s)"):format(arg, name and " to '" .. name .. "'" or "", message)
@@ -52,29 +60,24 @@ function blame.raise(message, arg)
 end
 
 -- The same for a method: as Lua does, its object is not counted where it stands before the colon.
--- @string name the method's
+-- @string name the method's; nil for whichever was called
 -- @string message
 -- @int arg which argument, the object being 1
 function blame.method(name, message, arg)
-  local where, _, colon = call_site()
+  local where, called, colon = call_site()
+  name = name or called
   if colon then arg = arg - 1 end
-  local what = arg == 0 and "calling '%s' on bad self (%s)" or "bad argument #" .. arg .. " to '%s' (%s)"
-  error(where .. what:format(name, message), 0)
-end
-
--- The object of the method that was called is of no use: whichever that is.
--- @string message why
-function blame.self(message)
-  local where, name, colon = call_site()
-  if name then message = (colon and "calling '%s' on bad self (%s)" or "bad argument #1 to '%s' (%s)"):format(name, message) end
+  if name then
+    message = (arg == 0 and "calling '%s' on bad self (%s)" or "bad argument #" .. arg .. " to '%s' (%s)"):format(name, message)
+  end
   error(where .. message, 0)
 end
 
--- The message of an error from `raise`, without position and argument.
-function blame.words(err)
-  local text = tostring(err)
-  return text:match "bad argument #%d+[^(]*%((.*)%)$" or text
-end
+-- The parts of an error that `raise` or the C API's luaL_argerror made: which argument, and what is wrong with it; or nil.
+local function parts(err) return tostring(err):match "bad argument #(%d+)[^(]*%((.*)%)$" end
+
+-- The message of an error, without position and argument.
+function blame.words(err) return select(2, parts(err)) or tostring(err) end
 
 -- Check that the object of a method call is of its class.
 -- @param v
@@ -91,12 +94,6 @@ end
 -- of 2022, `(...)` and `local err = ...` may be another one of them.
 function blame.again(err) error(err, 0) end
 
-local function mistaken(name, message)
-  local arg, why = tostring(message):match "bad argument #(%d+) to '[^']*' %((.*)%)$"
-  if arg then blame.method(name, why, tonumber(arg)) end
-  error(message, 0)
-end
-
 -- Check that a value can be a path.
 -- @param path
 -- @string name the function's or method's that it was given to
@@ -108,12 +105,16 @@ function blame.path(path, name, arg)
   return path
 end
 
-local function blamed_on(n, what, ok, ...)
-  if ok then return ... end
-  local err = ...
-  local why = blame.words(err)
-  if why ~= err then blame.raise(what .. why, n) end
-  error(err, 0) -- no mistake: memory ran out
+local function reword(n, what, err)
+  local arg, why = parts(err)
+  if not arg then error(err, 0) end -- no mistake: memory ran out
+  if n then blame.raise(what .. why, n) end
+  blame.method(what, why, tonumber(arg))
+end
+
+local function hand_on(n, what, ok, ...)
+  if not ok then reword(n, what, ...) end
+  return ...
 end
 
 -- Call a function whose mistakes are those of argument n of the public one that was called.
@@ -123,12 +124,7 @@ end
 -- @param ... its arguments
 -- @return what it returns
 function blame.on(n, what, f, ...)
-  return blamed_on(n, what, pcall(f, ...))
-end
-
-local function hand_on(name, ok, ...)
-  if not ok then mistaken(name, ...) end
-  return ...
+  return hand_on(n, what, pcall(f, ...))
 end
 
 -- Call a method of the core for the one that stands before it: its mistakes are the caller's.
@@ -137,7 +133,7 @@ end
 -- @param ... its arguments, the object first
 -- @return what it returns
 function blame.call(name, f, ...)
-  return hand_on(name, pcall(f, ...))
+  return hand_on(nil, name, pcall(f, ...))
 end
 
 -- Whether a value can be called: a function, or what has __call.

@@ -367,8 +367,7 @@ end
 function M.compare(candidates, opts)
   opts = check_compare(opts, 2)
   local names, fns = check_candidates(candidates, opts.baseline)
-  local ok, set, message, code = pcall(measure.lookup, opts.events)
-  if not ok then blame.raise("option 'events': " .. (tostring(set):match "%((.*)%)$" or tostring(set)), 2) end
+  local set, message, code = blame.on(2, "option 'events': ", measure.lookup, opts.events)
   if not set then return nil, message, code end
 
   local list = {}

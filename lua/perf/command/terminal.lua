@@ -1,13 +1,12 @@
 -- luaperf's messages: errors on one line, and progress if stderr is a terminal.
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
 
 -- An error of a module as a message for the user: without the position in the source and the argument's number.
 function M.plain(err)
-  local text = tostring(err)
-  return text:match "^bad argument #%d+ ?[^(]*%((.*)%)$" or text:match "^[^:]*:%d+: bad argument #%d+ ?[^(]*%((.*)%)$"
-    or (text:gsub("^%S+%.lua:%d+: ", ""))
+  return (argument.words(err):gsub("^%S+%.lua:%d+: ", ""))
 end
 
 -- Write "luaperf: ..." to stderr.

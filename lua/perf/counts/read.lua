@@ -140,8 +140,8 @@ local function by_ffi(ffi)
 
   local EBADF, ESRCH, ECHILD = -9, -3, -10
   local function failed(r, meter)
-    if r == ECHILD then blame.self(core.inherited "Group") end
-    if r == EBADF and getmetatable(meter) == core.Group then blame.self(core.closed_group) end
+    if r == ECHILD then blame.method(nil, core.inherited "Group", 1) end
+    if r == EBADF and getmetatable(meter) == core.Group then blame.method(nil, core.closed_group, 1) end
     if r == EBADF then blame.raise(core.closed_list, 0) end
     blame.raise(select(2, core.read_failed(r)), 0)
   end

@@ -6,6 +6,7 @@
 --
 -- Reading only. The kernel executes RDMSR on that CPU, wherever the caller runs.
 -- @classmod Msr
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -56,8 +57,7 @@ end
 -- @treturn Msr @fails "ENOENT" or "ENXIO" when there is no device, "EACCES" or "EPERM" when it is refused
 function M.msr(cpu)
   if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) or cpu > 65535 then
-    error(("bad argument #1 to 'msr' (number of a CPU expected, got %s)")
-      :format(type(cpu) == "number" and tostring(cpu) or type(cpu)), 2)
+    argument.raise("number of a CPU expected, got " .. (type(cpu) == "number" and cpu or type(cpu)))
   end
   return M.open(("/dev/cpu/%d/msr"):format(cpu), cpu)
 end

@@ -171,11 +171,7 @@ end
 function M.allowed(list, opts) return gather("software", list, opts, true) end
 
 local function open_meter(p, method)
-  if getmetatable(p) ~= Profiler then
-    error(("bad argument #1 to '%s' (Profiler expected, got %s)"):format(method, type(p)), 3)
-  end
-  if not p.meter then error(("bad argument #1 to '%s' (Profiler is closed)"):format(method), 3) end
-  return p.meter
+  return blame.object(p, Profiler, "Profiler", method).meter or blame.method(method, "Profiler is closed", 1)
 end
 
 --- Start counting.

@@ -102,10 +102,7 @@ local function one_form(attr)
 end
 
 -- Let the binding check types and ranges: it has the table of fields.
-local function check_values(attr)
-  local ok, why = pcall(core.pack, attr)
-  if not ok then blame.raise(tostring(why):match("%((.*)%)$") or tostring(why)) end
-end
+local function check_values(attr) blame.on(1, "", core.pack, attr) end
 
 local function copy_event(found)
   local out = copy(found)

@@ -195,14 +195,14 @@ end
 -- Jobs
 
 local function check_open(self)
-  if self.closed then error("Pool is closed", 3) end
+  if self.closed then blame.raise("Pool is closed", 0) end
 end
 
 -- The child of a fork does not have the threads, and one of them may have held a channel's lock.
 local function is_inherited(self) return core.fork_generation() ~= self.generation end
 
 local function check_process(self, what)
-  if is_inherited(self) then error(core.inherited(what), 3) end
+  if is_inherited(self) then blame.raise(core.inherited(what), 0) end
 end
 
 local function check_timeout(timeout)

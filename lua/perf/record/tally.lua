@@ -43,8 +43,7 @@ function M.tally(opts)
   opts = check(opts, 1)
   local by = opts.by
   if type(by) == "string" then by = { by } end
-  local ok, raw, message, code = pcall(core.tally, by, opts.max, opts.weight, opts.type)
-  if not ok then blame.raise(blame.words(raw), 1) end
+  local raw, message, code = blame.on(1, "", core.tally, by, opts.max, opts.weight, opts.type)
   if not raw then return nil, message, code end
   local fields = {}
   for i, name in ipairs(by) do fields[i] = name end
@@ -103,12 +102,12 @@ function Tally:take(source)
   end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
-    blame.raise(("Event, Group, Set or perf.data file expected, got %s"):format(type(source)), 1)
+    blame.raise(("Event, Group, Set or perf.data file expected, got %s"):format(type(source)), 1, "take")
   end
   local sum, any = 0, false
   for i, ev in ipairs(events) do
     if getmetatable(ev) ~= core.Event then
-      blame.raise(("Event expected at [%d], got %s"):format(i, type(ev)), 1)
+      blame.raise(("Event expected at [%d], got %s"):format(i, type(ev)), 1, "take")
     end
     if blame.on(1, "", ev.is_mapped, ev) then
       local n, message, code = take_ring(self, ev)
@@ -116,7 +115,7 @@ function Tally:take(source)
       sum, any = sum + n, true
     end
   end
-  if not any then error("no event is mapped: call map() first", 2) end
+  if not any then blame.raise("no event is mapped: call map() first", 0) end
   return sum
 end
 
@@ -145,7 +144,7 @@ end
 -- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
   if n ~= nil and type(n) ~= "number" then
-    blame.raise(("number expected, got %s"):format(type(n)), 1)
+    blame.raise(("number expected, got %s"):format(type(n)), 1, "top")
   end
   local total = tonumber((raw(self, "top", "totals")))
   local list = {}

@@ -298,7 +298,7 @@ end
 -- line is the call's, not that of what follows it
 -- @treturn table a Frame @fails "ENOENT" when no module has the address
 function Resolver:resolve(addr, is_return)
-  if not self.ext:is_open() then error("bad argument #1 to 'resolve' (Resolver is closed)", 2) end
+  if not self.ext:is_open() then argument.method("resolve", "Resolver is closed", 1) end
   local key = type(addr) == "number" and addr or hex(addr)
   local kept = self.kept[is_return and 2 or 1]
   local frame = kept[key]
@@ -332,7 +332,7 @@ local check_unwind = options.define {
 -- @treturn ?string why it ends there; nil at the outermost
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
-  if not self.ext:is_open() then error("bad argument #1 to 'unwind' (Resolver is closed)", 2) end
+  if not self.ext:is_open() then argument.method("unwind", "Resolver is closed", 1) end
   t = check_unwind(t, 2, "unwind")
   if not t.regs or not t.stack then argument.method("unwind", "options 'regs' and 'stack' expected", 2) end
   local abi = tostring(t.abi or t.regs.abi or 2)

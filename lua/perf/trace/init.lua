@@ -330,7 +330,7 @@ end
 -- @treturn string
 -- @raise without the option
 function Tracer:prometheus()
-  if not self.metrics then error("this tracer has no metrics: perf.tracer {metrics = true}", 2) end
+  if not self.metrics then blame.raise("this tracer has no metrics: perf.tracer {metrics = true}", 0) end
   leave_parent(self)
   return self.metrics:prometheus()
 end
