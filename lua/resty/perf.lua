@@ -8,6 +8,7 @@
 -- ledger when it ends. A subrequest is found to be its parent's by the ctx table that its capture was given.
 -- @module resty.perf
 local ffi = require "ffi"
+local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
 local every = require "perf.base.pairs"
 local base = require "resty.core.base"
@@ -309,21 +310,19 @@ end
 -- @treturn boolean true @fails requests are then served as ever, and not counted
 -- @raise for an unknown option or event
 function M.start(opts)
-  if opts ~= nil and type(opts) ~= "table" then
-    error("bad argument #1 to 'start' (table expected, got " .. type(opts) .. ")", 2)
-  end
+  if opts ~= nil and type(opts) ~= "table" then argument.raise("table expected, got " .. type(opts)) end
   if ngx.get_phase() == "init" then
-    error("perf.start belongs in init_worker_by_lua: what the master opens does not count its workers", 2)
+    argument.raise("perf.start belongs in init_worker_by_lua: what the master opens does not count its workers", 0)
   end
   if config then
     opts = opts or {}
-    options.change(opts, 3)
+    options.change(opts)
     local ok, message, code = obey(opts)
     if ok then commands.give(config.dict, config.mark, opts) end
     return ok, message, code
   end
 
-  local c = options.check(opts or {}, 3)
+  local c = options.check(opts)
   M.install()
   config = c
   config.dict:set("lua " .. ngx.worker.pid(), true)
@@ -366,9 +365,7 @@ function M.profile(event, seconds) return require("resty.perf.flamegraph").profi
 -- @tparam string name a route's; there are at most 100
 -- @treturn boolean whether the request is counted
 function M.route(name)
-  if type(name) ~= "string" then
-    error("bad argument #1 to 'route' (string expected, got " .. type(name) .. ")", 2)
-  end
+  if type(name) ~= "string" then argument.raise("string expected, got " .. type(name)) end
   return running and ledger.reroute(get_request(), route_number(config.admit(name))) or false
 end
 

@@ -38,7 +38,7 @@ local function fault(row, v)
   if types and not ("|" .. types .. "|"):find("|" .. type(v) .. "|", 1, true) then
     return ("%s expected, got %s"):format(row.type or enumerate(row.types), type(v))
   elseif row.oneof and type(v) == "string" and not row.oneof[v] then
-    return row.values .. " expected"
+    return (row.type or row.values) .. " expected"
   end
   if row.check then return row.check(v) end
   return type(v) == "number" and types and number_fault(row, v) or nil

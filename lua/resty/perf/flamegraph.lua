@@ -1,7 +1,7 @@
 -- A profile of this worker, by any event: of all its Lua code, for whichever request it runs.
 --
 -- A timer ends the profile, since the request that asked for it may have ended by then. A process has one profiler.
-local mistake = require "resty.perf.mistake"
+local argument = require "perf.base.argument"
 local profiler = require "perf.profile"
 
 local M = {}
@@ -29,13 +29,13 @@ end
 -- @return Profile; or nil, message, code. Raises for an unknown event.
 function M.profile(event, seconds, timer, sleep)
   if type(seconds) ~= "number" then
-    error("bad argument #2 to 'profile' (number expected, got " .. type(seconds) .. ")", 2)
+    argument.raise("number expected, got " .. type(seconds), 2)
   end
   if not (seconds > 0 and seconds <= LONGEST) then
     return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
   end
   if running then return nil, "this worker is being profiled already", "EBUSY" end
-  local p, message, code = mistake.checked(2, "profile", profiler.profiler, { event = event })
+  local p, message, code = argument.on(1, "", profiler.profiler, { event = event })
   if not p then return nil, message, code end
   local mine = { profiler = p } -- before it starts: memory may run out
   local ok

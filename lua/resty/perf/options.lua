@@ -1,8 +1,9 @@
 -- The options of perf.start, checked.
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local events = require "resty.perf.worker_events"
 local json = require "perf.base.json"
-local mistake = require "resty.perf.mistake"
+local options = require "perf.base.options"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampling"
 local slow = require "resty.perf.slow"
@@ -10,9 +11,7 @@ local spans = require "resty.perf.spans"
 
 local M = {}
 
-local checked = mistake.checked
-
-local known = { events = true, sample = true, routes = true, slow = true, spans = true, dict = true }
+local check = options.define { events = {}, sample = {}, routes = {}, slow = {}, spans = {}, dict = { default = "perf" } }
 
 M.sampler = sampler.new
 
@@ -23,28 +22,19 @@ end
 
 -- Check the options of perf.start.
 -- @param opts
--- @param level of the caller, as for error
 -- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
 -- mark=}: reports says whether the end of a request is reported, mark identifies the configuration
-function M.check(opts, level)
-  for k in every(opts) do
-    if not known[k] then error("bad argument #1 to 'start' (unknown option '" .. tostring(k) .. "')", level) end
-  end
-  local name = opts.dict or "perf"
-  local dict = ngx.shared[name]
-  if not dict then
-    error(("bad argument #1 to 'start' (dict: nginx.conf has no `lua_shared_dict %s 10m;`)"):format(tostring(name)), level)
-  end
-  local labels = checked(level, "start", events.check, opts.events)
-  local c = { events = opts.events, dict = dict, dict_name = name }
-  c.find, c.admit = checked(level, "start", routes.new, opts.routes)
-  c.decide, c.header, c.blind = checked(level, "start", sampler.new, opts.sample)
+function M.check(opts)
+  opts = check(opts, 1)
+  local dict = ngx.shared[opts.dict]
+  if not dict then argument.raisef("dict: nginx.conf has no `lua_shared_dict %s 10m;`", tostring(opts.dict)) end
+  local labels = events.check(opts.events)
+  local c = { events = opts.events, dict = dict, dict_name = opts.dict }
+  c.find, c.admit = routes.new(opts.routes)
+  c.decide, c.header, c.blind = sampler.new(opts.sample)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample or 1
-  if opts.slow ~= nil then c.is_slow = checked(level, "start", slow.new, opts.slow, labels) end
-  if opts.spans ~= nil then
-    checked(level, "start", spans.check, opts.spans)
-    c.spans = opts.spans
-  end
+  if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
+  if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c
@@ -54,15 +44,15 @@ local changeable = { events = "string", sample = "number" }
 
 -- Check options that are changed while nginx runs.
 -- @param opts {events=, sample=}
--- @param level of the caller, as for error
-function M.change(opts, level)
+function M.change(opts)
+  check(opts, 1)
   for k, v in every(opts) do
     local want = changeable[k]
-    if not want then error("bad argument #1 to 'start' ('" .. tostring(k) .. "' cannot be changed while nginx runs)", level) end
-    if type(v) ~= want then error(("bad argument #1 to 'start' (%s: %s expected, got %s)"):format(k, want, type(v)), level) end
+    if not want then argument.raisef("'%s' cannot be changed while nginx runs", k) end
+    if type(v) ~= want then argument.raisef("%s: %s expected, got %s", k, want, type(v)) end
   end
-  checked(level, "start", events.check, opts.events)
-  checked(level, "start", sampler.new, opts.sample)
+  events.check(opts.events)
+  sampler.new(opts.sample)
 end
 
 return M

@@ -2,11 +2,12 @@
 --
 -- They show paths and counts, so by default only this machine may see them: `from = "any"` or a function(address) decides
 -- otherwise. A proxy in front of nginx on the same machine counts as this machine.
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local every = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
-local mistake = require "resty.perf.mistake"
+local options = require "perf.base.options"
 local slow = require "resty.perf.slow"
 
 local M = {}
@@ -20,14 +21,12 @@ local function is_local(address)
   return address == "::1" or address == "unix:" or address:find "^127%.%d+%.%d+%.%d+$" ~= nil
 end
 
-local function allowed(opts, name)
-  for k in every(opts or {}) do
-    if k ~= "from" then error(("bad argument #1 to '%s' (unknown option '%s')"):format(name, tostring(k)), 3) end
-  end
-  local from = opts and opts.from or is_local
-  if from == "any" then return true end
-  if type(from) ~= "function" then error(("bad argument #1 to '%s' (from: \"any\" or a function)"):format(name), 3) end
-  return from(ngx.var.remote_addr)
+local check = options.define {
+  from = { "string|function", oneof = { "any" }, type = '"any" or a function', default = is_local } }
+
+local function allowed(opts)
+  local from = check(opts, 1).from
+  return from == "any" or from(ngx.var.remote_addr)
 end
 
 local function refuse(status, text)
@@ -94,7 +93,7 @@ local function start(perf, args)
   local sample = tonumber(args.sample)
   if args.sample and not sample then return refuse(400, "sample: number expected") end
   local called, ok, message = pcall(perf.start, { sample = sample, events = args.events })
-  if not called then return refuse(400, mistake.reason(ok)) end
+  if not called then return refuse(400, argument.words(ok)) end
   if not ok then return refuse(500, message) end
   return refuse(200, DONE)
 end
@@ -116,7 +115,7 @@ end
 local function flame(perf, event)
   if not same_origin() then return refuse(403, "from another site") end
   local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
-  if not called then return refuse(400, mistake.reason(prof)) end
+  if not called then return refuse(400, argument.words(prof)) end
   if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
   ngx.header.content_type = "text/html; charset=utf-8"
   ngx.print(prof:flamegraph())
@@ -124,7 +123,7 @@ end
 
 -- Content handler.
 function M.status(perf, opts)
-  if not allowed(opts, "status") then return refuse(403, "only from this machine") end
+  if not allowed(opts) then return refuse(403, "only from this machine") end
   if ngx.req.get_method() == "POST" then return command(perf) end
   local event = ngx.req.get_uri_args().flame
   if event then return flame(perf, type(event) == "string" and event or "task-clock") end
@@ -143,7 +142,7 @@ end
 
 -- Content handler.
 function M.metrics(perf, opts)
-  if not allowed(opts, "metrics") then return refuse(403, "only from this machine") end
+  if not allowed(opts) then return refuse(403, "only from this machine") end
   ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"
   local totals = perf.totals()
   if totals then ngx.print(exposition.text(totals)) end

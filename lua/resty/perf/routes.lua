@@ -9,6 +9,7 @@
 -- The first rule that matches decides; a path that matches none is "(other)". Without a list, the path is the name, and segments
 -- that look like keys become ":id". Clients can send any path, so there are at most MOST names, none is long, and all are UTF-8:
 -- Prometheus refuses a whole page for one name that is not.
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
@@ -36,7 +37,7 @@ local function pattern_of(path)
   return "^" .. table.concat(parts) .. (path:sub(-2) == "/*" and "" or "$")
 end
 
-local function bad(why, ...) error("routes: " .. why:format(...), 0) end
+local function bad(why, ...) argument.raisef("routes: " .. why, ...) end
 
 local function compile(list)
   local rules, last = {}, #list

@@ -2,11 +2,15 @@
 --
 -- One of n is one of each n requests in a row, at a random place among them: the share is exact, and a pattern in the traffic
 -- does not always meet the same place.
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
+local options = require "perf.base.options"
 
 local M = {}
 
-local function bad(text, ...) error("sample: " .. text:format(...), 0) end
+local function bad(text, ...) argument.raisef("sample: " .. text, ...) end
+
+local fields = { every = true, header = true, routes = true }
 
 local function check_every(n, what)
   if type(n) ~= "number" or n ~= math.floor(n) or n < 0 or n >= 2 ^ 53 then
@@ -38,7 +42,7 @@ function M.new(sample, random)
   if type(sample) == "number" then sample = { every = sample } end
   if type(sample) ~= "table" then bad("number or table expected, got %s", type(sample)) end
   for k in every(sample) do
-    if k ~= "every" and k ~= "header" and k ~= "routes" then bad("unknown field '%s'", tostring(k)) end
+    if not fields[k] then bad("unknown field '%s'%s", tostring(k), options.hint(k, fields)) end
   end
   random = random or math.random
   local general = one_of(check_every(sample.every or 1, "every"), random)

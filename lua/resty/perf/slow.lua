@@ -1,4 +1,5 @@
 -- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
+local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
@@ -8,7 +9,7 @@ local M = {}
 
 M.KEPT = 50
 
-local function bad(text, ...) error("slow: " .. text:format(...), 0) end
+local function bad(text, ...) argument.raisef("slow: " .. text, ...) end
 
 -- A function that recognizes slow requests.
 -- @param slow seconds from a request's first byte to its end; or a table of limits: of an event by its label, and `time` for

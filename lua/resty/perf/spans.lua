@@ -3,6 +3,7 @@
 -- A request's span begins when the request becomes known and ends in its log phase. Its parent comes from the client's header
 -- `traceparent` (or B3). The tracer itself counts nothing (events = false), since it would count whole threads; the counts come
 -- from the ledger.
+local argument = require "perf.base.argument"
 local ffi = require "ffi"
 
 local M = {}
@@ -14,9 +15,11 @@ local function key(r) return tonumber(ffi.cast("uintptr_t", r)) end
 local function header(name) return ngx.var["http_" .. name:gsub("-", "_")] end
 
 -- Raise if it is not a tracer without events.
+-- @return the tracer
 function M.check(tracer)
-  if type(tracer) ~= "table" or type(tracer.start) ~= "function" then error("spans: perf.tracer{events=false} expected", 0) end
-  if tracer.events ~= false then error("spans: the tracer counts whole threads: perf.tracer{events=false}", 0) end
+  if type(tracer) ~= "table" or type(tracer.start) ~= "function" then argument.raise "spans: perf.tracer{events=false} expected" end
+  if tracer.events ~= false then argument.raise "spans: the tracer counts whole threads: perf.tracer{events=false}" end
+  return tracer
 end
 
 -- Begin the span of a request that is counted.

@@ -1,4 +1,5 @@
 -- The worker's events: the list of perf.start opened as perf.measure opens its own.
+local argument = require "perf.base.argument"
 local exposition = require "resty.perf.metrics"
 local kernel_group = require "perf.event.group"
 local meter = require "perf.measure.open_list"
@@ -16,7 +17,7 @@ end
 -- Raise for two events that would be one metric of Prometheus: the same one twice, or written in two ways.
 local function check_apart(metrics, label, unit)
   local metric = exposition.metric(label, unit)
-  if metrics[metric] then error(("events: '%s' and '%s' are one metric, %s"):format(metrics[metric], label, metric), 0) end
+  if metrics[metric] then argument.raisef("events: '%s' and '%s' are one metric, %s", metrics[metric], label, metric) end
   metrics[metric] = label
 end
 
@@ -25,13 +26,13 @@ end
 function M.check(events)
   if events == nil then return end
   if type(events) ~= "string" and type(events) ~= "table" then
-    error("events: list or text expected, got " .. type(events), 0)
+    argument.raise("events: list or text expected, got " .. type(events))
   end
   local list = list_of(events)
   local wrong = names.wrong_list(list)
-  if wrong then error("events: " .. wrong, 0) end
-  if #list == 0 then error("events: the list has no event", 0) end
-  if #list > MOST then error(("events: %d events; at most %d"):format(#list, MOST), 0) end
+  if wrong then argument.raise("events: " .. wrong) end
+  if #list == 0 then argument.raise "events: the list has no event" end
+  if #list > MOST then argument.raisef("events: %d events; at most %d", #list, MOST) end
   local labels, metrics = {}, {}
   for _, event in ipairs(list) do
     local spec = names.resolve(event) or { label = tostring(event) }
