@@ -16,8 +16,8 @@ end
 -- Functions that run in place of a public one, which called them in tail position: its name by them.
 blame.stands_for = setmetatable({}, {__mode = "k"})
 
--- The name of a function of ours: as perf or resty.perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no trace
--- of how it was called, or on LuaJIT the caller's; or as it was called.
+-- The name of a function of ours: as perf or resty.perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no
+-- trace of how it was called, or on LuaJIT the caller's; or as it was called.
 local function name_of(info)
   for _, module in ipairs { "perf", "resty.perf" } do
     for key, value in every(package.loaded[module] or {}) do

@@ -17,7 +17,9 @@ local function header(name) return ngx.var["http_" .. name:gsub("-", "_")] end
 -- Raise if it is not a tracer without events.
 -- @return the tracer
 function M.check(tracer)
-  if type(tracer) ~= "table" or type(tracer.start) ~= "function" then argument.raise "spans: perf.tracer{events=false} expected" end
+  if type(tracer) ~= "table" or type(tracer.start) ~= "function" then
+    argument.raise "spans: perf.tracer{events=false} expected"
+  end
   if tracer.events ~= false then argument.raise "spans: the tracer counts whole threads: perf.tracer{events=false}" end
   return tracer
 end
