@@ -171,20 +171,23 @@ local function absolute(name)
   return (";" .. (os.getenv(name) or "")):gsub(";%./", ";" .. root .. "/"):sub(2)
 end
 
+local executable = util.shell("command -v " .. util.lua()):gsub("%s+$", "")
+
+local luaperf = ('LUA=${LUA:-%s} exec timeout -s KILL 120 %s/bin/luaperf "$@"'):format(executable, root)
 -- The commands that are replaced by one line of shell each.
-local function programs()
-  local lua = util.shell("command -v " .. util.lua()):gsub("%s+$", "")
-  local list = { make = ":", luaperf = ('LUA=${LUA:-%s} exec timeout -s KILL 120 %s/bin/luaperf "$@"'):format(lua, root) }
-  for name in ("interpreter luajit lua5.1 lua5.2 lua5.3 lua5.4"):gmatch "%S+" do list[name] = ('exec %s "$@"'):format(lua) end
-  return list
+local programs = { make = ":", luaperf = luaperf }
+for name in ("interpreter luajit lua5.1 lua5.2 lua5.3 lua5.4"):gmatch "%S+" do
+  programs[name] = ('exec %s "$@"'):format(executable)
 end
 
 -- Runs a shell script in a new directory: its output and status.
 local function shell(text, program)
   local output, status
   util.with_directory(function(dir)
-    assert(os.execute(("chmod 755 %s; mkdir %s/bin; ln -s %s/examples %s/examples"):format(dir, dir, root, dir)))
-    for name, line in pairs(programs()) do util.write_file(dir .. "/bin/" .. name, "#!/bin/sh\n" .. line .. "\n") end
+    local write_programs = ""
+    for name, line in pairs(programs) do
+      write_programs = ("%secho '#!/bin/sh\n%s' >bin/%s; "):format(write_programs, line, name)
+    end
     util.write_file(dir .. "/app.lua", APP)
     if program then util.write_file(dir .. "/block.lua", (program:gsub("%$PID%$", "tonumber(os.getenv 'PID')"))) end
     local other = ""
@@ -192,8 +195,9 @@ local function shell(text, program)
       other = "sleep 300 & PID=$!; export PID; trap 'kill $PID' EXIT\n"
     end
     util.write_file(dir .. "/run.sh", other .. text:gsub("%$PID%$", "$PID") .. "\n")
-    output, status = util.shell(("cd %s; chmod +x bin/*; unset LUA; export LUA_PATH='%s' LUA_CPATH='%s' PATH=\"$PWD/bin:$PATH\"; "
-      .. "timeout -s KILL 180 sh -e run.sh"):format(dir, absolute "LUA_PATH", absolute "LUA_CPATH"))
+    output, status = util.shell(("cd %s; chmod 755 .; ln -s %s/examples .; mkdir bin; %schmod +x bin/*; unset LUA; "
+      .. "export LUA_PATH='%s' LUA_CPATH='%s' PATH=\"$PWD/bin:$PATH\"; timeout -s KILL 180 sh -e run.sh")
+      :format(dir, root, write_programs, absolute "LUA_PATH", absolute "LUA_CPATH"))
     output = output:gsub(dir:gsub("%p", "%%%0") .. "/?", "")
   end)
   return output, status
@@ -251,24 +255,41 @@ end
 --- Runs a block and compares its output with the page's; raises where they differ.
 function M.run(block) run[block.kind](block) end
 
---- Whether a block is run.
-function M.runs(block) return run[block.kind] ~= nil and not block.text end
+-- What runs a block: the interpreter ("lua") or the shell ("sh").
+local function language_of(block)
+  if block.text or not run[block.kind] then return nil end
+  return (block.kind == "lua" or block.code:find "^> ") and "lua" or "sh"
+end
 
 local NEEDS = { root = { root = true }, perf_event_paranoid = { paranoid = 1 } }
 
---- The rows of a page's tables whose second cell is code, as blocks of one line. The last cell of a row begins with its needs.
-function M.rows(path)
+-- The rows of a page's tables whose second cell is code, as blocks of one line. The last cell of a row begins with its needs.
+local function rows_of(path)
   local rows, page = {}, util.read_file(path)
   local setup = page:match "<!%-%- setup(.-)%-%->" or ""
   for first, code, remarks in page:gmatch "\n| ([^\n]-) | `([^`\n]+)` | ?([^\n]*)|" do
     local kind = (code:find "^luaperf" or code:find "^[A-Z_]+=" or code:find "^luajit ") and "sh" or "lua"
     if code:find "^perf%." then code = "local _ = " .. code end
-    rows[#rows + 1] = { kind = kind, name = first, code = code .. "\n", setup = setup,
+    rows[#rows + 1] = { kind = kind, name = path .. ": " .. first, code = code .. "\n", setup = setup,
       needs = NEEDS[remarks:match "^needs ([%a_]+)"] or {},
       before = code:find "report" and "luaperf record app.lua; luaperf record -o perf.data true" or nil }
     if code:find "perf.data.open" then rows[#rows].setup = setup .. "\nperf.record({'true'}, {output = 'perf.data'})" end
   end
   return rows
+end
+
+--- The blocks and rows of all pages that "lua" or "sh" runs.
+function M.programs_in(language)
+  local list = {}
+  for _, path in ipairs(M.paths()) do
+    local blocks = M.blocks(path)
+    -- coming_from_go_spec.lua runs the rows of its page
+    for _, row in ipairs(path:find "coming%-from%-[^g]" and rows_of(path) or {}) do blocks[#blocks + 1] = row end
+    for _, block in ipairs(blocks) do
+      if language_of(block) == language then list[#list + 1] = block end
+    end
+  end
+  return list
 end
 
 return M

@@ -1,4 +1,4 @@
--- README.md and the other pages: what they name is there. Their code is run by pages_spec.lua.
+-- README.md and the other pages: what they name is there. Their code is run by pages_spec.lua and page_commands_spec.lua.
 -- Once: it reads pages, and looks for what they name.
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
