@@ -47,6 +47,7 @@ local function write(prof, path)
   terminal.error(message)
 end
 
+-- Each begins and returns two functions: the first ends it and may be called again, the second writes the result.
 local modes = {}
 
 function modes.record(opts)
@@ -59,7 +60,7 @@ function modes.record(opts)
     if not ok then p = nil end
   end
   if not p then return nil, message end
-  return function()
+  return function() p.sampler:stop() end, function()
     local prof, why = p:stop()
     p:close()
     if not prof then return terminal.error(why) end
@@ -76,9 +77,8 @@ function modes.stat(opts)
   local fast = require "perf.counts.read"
   local set, message = require "perf.measure".lookup(opts.events)
   if not set then return nil, message end
-  local c = fast.begin(set.meter, set.layout, set.words)
-  return function()
-    local counts = fast.finish(set.meter, c)
+  local c, counts = fast.begin(set.meter, set.layout, set.words), nil
+  return function() counts = counts or fast.finish(set.meter, c) end, function()
     if not opts.output then
       if not opts.quiet then io.stderr:write("\n", tostring(counts), "\n") end
       return
@@ -106,15 +106,13 @@ function M.start(opts)
     out:close()
     opts.place = absolute(opts.output)
   end
-  local pid = core.pid()
-  local ok, finish, message = pcall(modes[opts.mode], opts)
-  if not ok then refuse(finish, opts.mistake) end
-  if not finish then refuse(message) end
-  local exit = os.exit
+  local pid, exit = core.pid(), os.exit
+  local halt, finish
   local function stop()
     local last = finish
-    finish = nil
     if not last or core.pid() ~= pid then return end
+    halt() -- first, so that the result has no system calls of what follows
+    finish = nil
     core.hold_signals() -- a signal that arrives while the result is written ends the process afterwards
     local done, err = pcall(last)
     if not done then terminal.error(err) end
@@ -129,11 +127,15 @@ function M.start(opts)
     stop_and_answer()
     return exit(...)
   end
-  M.kept = at_exit(stop_and_answer)
   core.on_terminate(function(signal)
     stop()
     return opts.terminated and 128 + signal or nil
   end)
+  local ok, first, second = pcall(modes[opts.mode], opts) -- last, for the same reason
+  if not ok then refuse(first, opts.mistake) end
+  if not first then refuse(second) end
+  halt, finish = first, second
+  M.kept = at_exit(stop_and_answer) -- after the profiler, since finalizers run in the reverse order
 end
 
 return M

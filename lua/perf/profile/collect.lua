@@ -86,11 +86,11 @@ local function add(list, stack, weight, count, zone)
   return sample
 end
 
--- Name functions that are in no table by their symbols.
+-- Name functions that are in no table by their symbols; where there is no symbol and no name by the caller, by their place.
 local function name_by_symbols(frames)
   local native = #frames > 0 and require("perf.profile.native").new()
   for _, f in ipairs(frames) do
-    f.name = native:symbol(f.code) or f.name
+    f.name = native:symbol(f.code) or f.unknown and select(2, native:place(f.code)) or f.name
     f.func, f.code = f.name, nil
   end
   if native then native:close() end

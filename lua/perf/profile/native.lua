@@ -48,6 +48,16 @@ function Native:symbol(address)
   return found and found.symbol and ("%s (%s)"):format(found.symbol, found.module and base(found.module) or "?")
 end
 
+-- The file that is mapped at an address, and "FILE+OFFSET", which is the same in each run; nil if no file is mapped there.
+function Native:place(address)
+  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no file is mapped there.
+  for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
+    if address >= m[1] and address < m[2] and m[4]:sub(1, 1) == "/" then
+      return m[4], ("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3]))
+    end
+  end
+end
+
 -- The frame of an address.
 -- @string kind "native" or "kernel"
 function Native:frame(kind, address)
@@ -59,14 +69,8 @@ function Native:frame(kind, address)
     return self:named(name, kind, found.module, address)
   end
   if kind == "kernel" then return self:named(core.hex(address), kind, "[kernel.kallsyms]", address) end
-  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no file is mapped there.
-  for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
-    if address >= m[1] and address < m[2] then
-      if m[4]:sub(1, 1) == "/" then
-        return self:named(("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3])), kind, m[4], address)
-      end
-    end
-  end
+  local module, name = self:place(address)
+  if module then return self:named(name, kind, module, address) end
   -- In no file: code that LuaJIT compiled. Or, further out, not an address at all, if code without frame pointers has left
   -- something else in its place.
   return self:named("(compiled code)", "jit", nil, address)
