@@ -144,9 +144,8 @@ local Profiler = {}
 Profiler.__index = Profiler
 Profiler.__name = "perf.Profiler"
 
--- The source of this file, whose frames are between the program and the profiled function.
-local source = debug.getinfo(1, "S").source
-local hidden = { source, (source:gsub("profiler%.lua$", "zone.lua")) }
+-- The sources whose frames are between the program and a function that it profiles or runs in a zone.
+local hidden = { debug.getinfo(1, "S").source, debug.getinfo(require "perf.profile.zone".zone, "S").source }
 
 -- The first and last address of the interpreter's code, by the mappings of the process.
 local function interpreter_code()

@@ -1,6 +1,6 @@
--- The story: a profile of every system call of a script had 9 in the session that began it and 7 more after the script, all of them
--- for signals: luaperf began to profile before it set its handlers, and set others before it stopped. And the program that ran the
--- script was "function 0x55a0a08ac380", another one in each run, so that no two profiles could be compared.
+-- The story: a profile of every system call of a script had 9 in the session that began it and 7 more after the script, all of
+-- them for signals: luaperf began to profile before it set its handlers, and set others before it stopped. And the program that
+-- ran the script was "function 0x55a0a08ac380", another one in each run, so that no two profiles could be compared.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 
@@ -9,7 +9,7 @@ describe("luaperf record", function()
     local stacks
     util.with_directory(function(dir)
       util.write_file(dir .. "/a.lua", script)
-      stacks = luaperf.shell(dir, "luaperf record -e syscalls:sys_enter_rt_sigaction -o a.folded a.lua 2>&1 && cat a.folded")
+      stacks = luaperf.shell(dir, "luaperf record -e syscalls:sys_enter_rt_sigaction -o a.folded a.lua 2>&1; cat a.folded")
     end)
     return stacks
   end
