@@ -462,9 +462,10 @@ int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why)
 		pthread_sigmask(SIG_SETMASK, &k.mask, NULL);
 		return -EBUSY;
 	}
+	signal(SIGPROF, SIG_IGN); /* LuaJIT starts its timer before it installs its handler, and another thread may get the signal */
 	luaJIT_profile_start(L, "l", on_hook, p);
 	sigaction(SIGPROF, NULL, &luajits);
-	if (luajits.sa_handler == k.action.sa_handler) { /* it was installed before, by another Lua state */
+	if (luajits.sa_handler == SIG_IGN) { /* its handler was installed before, by another Lua state */
 		give_back(&k);
 		return -EBUSY;
 	}
