@@ -43,8 +43,9 @@ end)
 describe("a tally", function()
   it("refuses a value that is not an Event", function()
     local tally = perf.tally { by = "ip" }
-    assert.matches("bad argument #1 to 'take' (Event expected at [1], got number)", message_of(tally.take, tally, { 1 }), 1, true)
-    assert.matches("bad argument #1 to 'top' (number expected, got string)", message_of(tally.top, tally, "x"), 1, true)
+    assert.matches("bad argument #1 to 'take' (Event expected at [1], got number)",
+      message_of(function() tally:take { 1 } end), 1, true)
+    assert.matches("bad argument #1 to 'top' (number expected, got string)", message_of(function() tally:top "x" end), 1, true)
     tally:close()
   end)
 end)
