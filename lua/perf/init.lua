@@ -36,20 +36,33 @@ local function add_function(module, name)
   perf[name] = stub
 end
 
--- perf.NAME is a module that is loaded when it is first used.
+-- perf.NAME is a module that is loaded when it is first used. A program may keep the stub, keep its functions, or replace them
+-- (with functions that call the kept ones). So once the module is loaded, the stub has nothing of its own: reading and assigning
+-- its fields are the module's. A kept function is what the module had at first.
 local function add_module(module, name, functions)
-  local stub, meta = {}, {}
+  local stub, meta, kept, first = {}, {}, {}, nil
   local function use()
-    local found = load(module)
+    if first then return meta.__index end
+    local found, functions_of = load(module), {}
+    for key in every(kept) do functions_of[key] = found[key] end
+    first, meta.__index, meta.__newindex = functions_of, found, found
     if rawget(perf, name) == stub then perf[name] = found end
-    meta.__index, meta.__newindex = found, found
+    for key, fn in every(kept) do
+      local own = rawget(stub, key)
+      rawset(stub, key, nil)
+      if own ~= fn then found[key] = own end
+    end
     return found
   end
   function meta.__index(_, key) return use()[key] end
   function meta.__newindex(_, key, value) use()[key] = value end
   for _, row in ipairs(functions) do
     local key = row[1]
-    stub[key] = function(...) return use()[key](...) end
+    kept[key] = function(...)
+      use()
+      return first[key](...)
+    end
+    stub[key] = kept[key]
   end
   perf[name] = setmetatable(stub, meta)
 end

@@ -16,15 +16,22 @@ end
 -- Functions that run in place of a public one, which called them in tail position: its name by them.
 blame.stands_for = setmetatable({}, {__mode = "k"})
 
--- The name of a function of ours: as perf or resty.perf has it, since a tail call (a REPL's `return perf.open "x"`) leaves no
--- trace of how it was called, or on LuaJIT the caller's; or as it was called.
-local function name_of(info)
-  for _, module in ipairs { "perf", "resty.perf" } do
-    for key, value in every(package.loaded[module] or {}) do
-      if value == info.func then return key end
-    end
+local function key_of(t, fn)
+  for key, value in every(t) do
+    if value == fn then return key end
   end
-  return blame.stands_for[info.func] or info.name ~= "?" and info.name or nil
+end
+
+-- The name of a function of ours: as perf, one of its modules or resty.perf has it, since a tail call (a REPL's
+-- `return perf.open "x"`, or the first call of a stub) leaves no trace of how it was called, or on LuaJIT the caller's; or as it
+-- was called.
+local function name_of(info)
+  local perf = package.loaded.perf or {}
+  local name = key_of(perf, info.func) or key_of(package.loaded["resty.perf"] or {}, info.func) or blame.stands_for[info.func]
+  for _, module in every(perf) do
+    name = name or type(module) == "table" and key_of(module, info.func)
+  end
+  return name or info.name ~= "?" and info.name or nil
 end
 
 -- The position at which the library was called, "FILE:LINE: " or ""; the name of the called function; and whether it is a method.

@@ -36,10 +36,11 @@ function M.raw_fields(rec)
   if not raw then return nil end
   if info.decode_raw then return info.decode_raw(raw) end
   local attr = info.attr
-  if not attr or (attr.type ~= "tracepoint" and attr.type ~= 2) or #raw < 8 then return nil end
+  local id = attr and attr.config or 0 -- a file can say any 64-bit value, which may be no Lua number
+  if not attr or (attr.type ~= "tracepoint" and attr.type ~= 2) or type(id) ~= "number" or #raw < 8 then return nil end
   local ok, tracefields = pcall(require, "perf.record.tracefields")
   if not ok then return nil end
-  return (tracefields.decode(attr.config, raw))
+  return (tracefields.decode(id, raw))
 end
 
 local hexadecimal = { ip = true, addr = true, phys_addr = true, pgoff = true, len = true, misc = true, cookie = true }
