@@ -186,7 +186,7 @@ describe("backends", function()
     if not ok then error(err, 0) end
   end)
 
-  it("the collector takes 100,000 spans a second, or they are counted as dropped", function()
+  it("the collector accepts 100,000 spans a second, or those that it does not are counted as dropped", function()
     requires { backend = "collector", nostress = true }
     local output, status = util.shell(("%s spec/backends/load.lua %s 3 100000"):format(util.lua(), server "collector"))
     assert.equal(0, status, output)
@@ -194,7 +194,7 @@ describe("backends", function()
     assert.is_true(sent > 0, output)
   end)
 
-  it("a collector that is killed and comes back gets what the queue held, and the rest is counted", function()
+  it("a collector that is killed and restarted gets the spans of the queue, and the rest are counted as dropped", function()
     requires { backend = "killed" }
     local perf, kit = require "perf", require "testkit"
     os.remove(server "killed_file")

@@ -39,7 +39,7 @@ local code = [[
   return tostring(result)
 ]]
 
-describe("the first call without descriptors spoils no later one:", function()
+describe("after a first call without free descriptors, later calls still work:", function()
   for name, body in pairs(calls) do
     it(name, function()
       requires { tracefs = true, root = true }

@@ -110,7 +110,7 @@ describe("a damaged perf.data file", function()
     for _, pipe in ipairs{true, false} do files[#files + 1] = whole(perfdata.maker(order), pipe) end
   end
 
-  it("is read without one where it is not damaged", function()
+  it("is read without an error if it is not damaged", function()
     util.with_tmpname(function(path)
       for i, bytes in ipairs(files) do
         util.write_file(path, bytes)

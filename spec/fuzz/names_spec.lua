@@ -87,7 +87,7 @@ describe("damaged names", function()
     io.open = open -- luacheck: ignore 122
   end)
 
-  it("are answered", function()
+  it("give an event, a refusal or an error with the caller's line", function()
     local machines = {m.server, m.hybrid, m.bare, m.deaf}
     local count = {event = 0, refused = 0, mistake = 0}
     local rounds = tonumber(os.getenv("FUZZ_ROUNDS") or 2000)

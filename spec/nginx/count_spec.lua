@@ -24,21 +24,21 @@ describe("resty.perf under load", function()
     assert.equal("", s:errors())
   end
 
-  it("page faults, as www-data", function()
+  it("counts page faults, as www-data", function()
     requires { cmd = "setpriv" }
     serve("page-faults:u", { capability = "ipc_lock",
       init_worker = "app.lock_memory() app.start{events={'task-clock', 'page-faults:u'}}" })
     check "page-faults:u"
   end)
 
-  it("bytes hashed, by a uprobe, as root", function()
+  it("counts hashed bytes, by a uprobe, as root", function()
     requires { ext = "symbols", uprobe = true }
     serve("uprobe:/usr/sbin/nginx:ngx_md5_update", { user = "root", init_worker = [[
       app.start { events = { "task-clock", require "perf".uprobe { path = "/usr/sbin/nginx", symbol = "ngx_md5_update" } } }]] })
     check "uprobe:/usr/sbin/nginx:ngx_md5_update"
   end)
 
-  it("system calls, as root", function()
+  it("counts system calls, as root", function()
     requires { tracepoint = "syscalls:sys_enter_getppid" }
     serve("syscalls:sys_enter_getppid", { user = "root" })
     check "syscalls:sys_enter_getppid"

@@ -19,7 +19,7 @@ describe("resty.perf's pages", function()
     s:get "/work/%22%3Cb%3E?\\%22x"
   end
 
-  it("JSON", function()
+  it("are available as JSON", function()
     requires { module = "cjson" }
     serve()
     local json = require "cjson".decode((s:get "/perf?format=json"))
@@ -35,14 +35,14 @@ describe("resty.perf's pages", function()
   end)
 
   -- They once loaded their modules at the first request, as a user who may not be allowed to read them.
-  it("read no module when they are asked for", function()
+  it("load no module during a request", function()
     s = server.start { init_worker = "app.start{events='page-faults:u'} package.path, package.cpath = '', ''" }
     for path, start in pairs { ["/perf"] = "^<!DOCTYPE html>", ["/perf?format=json"] = "^{", ["/metrics"] = "^# HELP" } do
       assert.matches(start, (s:get(path)))
     end
   end)
 
-  it("metrics pass promtool and add up", function()
+  it("give metrics that pass promtool and add up", function()
     requires { cmd = "promtool" }
     serve()
     local text = s:get "/metrics"
@@ -60,7 +60,7 @@ describe("resty.perf's pages", function()
     assert.equal(value "lua_perf_worker_page_faults_u_total", sum + value "lua_perf_unattributed_page_faults_u_total")
   end)
 
-  it("whatever bytes a client sends, they can be read", function()
+  it("can be read whatever bytes a client sends", function()
     requires { cmd = "promtool" }
     serve()
     for _, path in ipairs { "/work%ff%fe", "/work%c0%80", "/work/%00x", "/work/%0a%0d%09%22", "/work?\255\254" } do
@@ -76,7 +76,7 @@ describe("resty.perf's pages", function()
     assert.truthy(s:get "/metrics":find('lua_perf_requests_total{route="/work\239\191\189\239\191\189"} 2\n', 1, true))
   end)
 
-  it("Prometheus scrapes them", function()
+  it("can be scraped by Prometheus", function()
     requires { cmd = "prometheus" }
     serve()
     util.write_file(s.dir .. "/prometheus.yml", ([[
@@ -96,7 +96,7 @@ scrape_configs:
     assert.truthy(ok, tostring(err))
   end)
 
-  it("Chromium draws the HTML, and what a request contains is text in it", function()
+  it("are drawn by Chromium, with the content of requests as text", function()
     requires { cmd = "chromium" }
     serve()
     local dom = util.shell(("chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=%s/chromium " ..
@@ -107,14 +107,14 @@ scrape_configs:
     assert.is_nil(dom:find('<b>', 1, true))
   end)
 
-  it("are for this machine, unless it is said otherwise", function()
+  it("are shown only to this machine by default", function()
     serve()
     assert.equal(403, select(2, s:get "/private"))
     assert.equal(200, select(2, s:get "/open"))
     assert.equal(200, select(2, s:get "/perf"))
   end)
 
-  it("take commands that they know, and name what is wrong with others", function()
+  it("accept known commands, and say why others are refused", function()
     serve()
     local all = "do=stop, or do=start with sample=N and events=LIST, each once\n"
     local number = "sample: number expected\n"
@@ -130,7 +130,7 @@ scrape_configs:
     assert.truthy(s:get "/perf?format=json":find('"sample":2', 1, true))
   end)
 
-  it("profile's mistakes are the caller's", function()
+  it("raise mistakes of profile at the caller's line", function()
     s = server.start { init_worker = "app.start{events='page-faults:u'}", server = [[
       location /call { content_by_lua_block {
         for _, call in ipairs {
@@ -147,7 +147,7 @@ scrape_configs:
     end
   end)
 
-  it("a flame graph of the worker, by any event; one at a time", function()
+  it("show a flame graph of the worker, by any event, one at a time", function()
     serve()
     local text, status = s:get "/perf?flame=task-clock&seconds=0.3"
     assert.equal(200, status)
@@ -165,7 +165,7 @@ scrape_configs:
 end)
 
 describe("resty.perf's spans", function()
-  it("go out with their counts, and with what traceparent says", function()
+  it("are sent with their counts, as children of the traceparent", function()
     requires(server.needs)
     requires { module = "cjson", tracepoint = "syscalls:sys_enter_getppid" }
     local s = server.start { user = "root", server = [[
@@ -207,7 +207,7 @@ describe("resty.perf's spans", function()
   end)
 
   -- The sender rests between two slices of a batch, for 0 seconds, and nginx wrote a line for each.
-  it("go out in batches without a word in the error log", function()
+  it("are sent in batches, and write nothing to the error log", function()
     requires(server.needs)
     local s = server.start { server = [[
       location /v1/traces { client_body_buffer_size 1m; content_by_lua_block { app.collector() } }

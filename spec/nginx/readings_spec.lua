@@ -5,7 +5,7 @@ local server = require "spec.nginx.server"
 
 local EVENT = "syscalls:sys_enter_read"
 
-describe("resty.perf reads", function()
+describe("resty.perf reads its events", function()
   local s
 
   before_each(function()
@@ -43,11 +43,11 @@ describe("resty.perf reads", function()
     assert.equal("", s:errors())
   end
 
-  it("twice a request, a phase, and a yield; not for a thread that ends as it began", function()
+  it("twice for each phase and each yield, but not for a thread that ends without a yield", function()
     readings({ ["/one"] = 2, ["/phases"] = 4, ["/yields"] = 6, ["/threads"] = 2, ["/sleepers"] = 8 }, 1)
   end)
 
-  it("the same where no log phase is asked for", function() readings({ ["/one"] = 2, ["/yields"] = 6 }, 1, " ") end)
+  it("equally often without a log phase", function() readings({ ["/one"] = 2, ["/yields"] = 6 }, 1, " ") end)
 
-  it("never for one that is not sampled", function() readings({ ["/phases"] = 0, ["/yields"] = 0 }, 1000000) end)
+  it("never for a request that is not sampled", function() readings({ ["/phases"] = 0, ["/yields"] = 0 }, 1000000) end)
 end)

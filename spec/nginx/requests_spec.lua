@@ -30,7 +30,7 @@ describe("resty.perf and requests", function()
     return w["phase:" .. route .. ":" .. phase .. ":" .. EVENT] or 0
   end
 
-  it("every phase on its own, filters within the content too", function()
+  it("counts each phase by itself, also filters within the content phase", function()
     serve [[
       location /phases {
         rewrite_by_lua_block { perf.rewrite(app.spend, 11) }
@@ -49,7 +49,7 @@ describe("resty.perf and requests", function()
     end
   end)
 
-  it("an internal redirect is the same request, though ngx.ctx is cleared", function()
+  it("takes an internal redirect as the same request, although ngx.ctx is cleared", function()
     serve [[
       location /from {
         rewrite_by_lua_block { perf.rewrite(function() app.spend(7) end) }
@@ -66,7 +66,7 @@ describe("resty.perf and requests", function()
     assert.is_nil(s:worker()["requests:/to"])
   end)
 
-  it("a subrequest is part of its parent, though it has a log phase of its own", function()
+  it("takes a subrequest as part of its parent, although it has its own log phase", function()
     serve [[
       log_subrequest on;
       location /parent { content_by_lua_block { perf.content(app.capture, "/child") } }
@@ -77,7 +77,7 @@ describe("resty.perf and requests", function()
     assert.equal(0, s:worker().known)
   end)
 
-  it("coroutines within a request, and semaphores between two", function()
+  it("counts coroutines within a request, and semaphores between two requests", function()
     serve [[
       location /generator { content_by_lua_block { perf.content(app.generator) } }
       location /wait { content_by_lua_block { perf.content(app.wait) } }
@@ -92,7 +92,7 @@ describe("resty.perf and requests", function()
     assert.equal(before, cost("/wait", "content", 4))
   end)
 
-  it("errors and aborts leave nothing behind", function()
+  it("leaves nothing behind after errors and aborts", function()
     serve [[
       location /error { content_by_lua_block { perf.content(function() error "boom" end) } }
       location /thread { content_by_lua_block { perf.content(function()
@@ -115,7 +115,7 @@ describe("resty.perf and requests", function()
     end
   end)
 
-  it("a request ends without a log phase too; one's end is not taken for another's", function()
+  it("ends a request without a log phase too, and never another one", function()
     serve([[
       location /one { log_by_lua_block { } content_by_lua_block { perf.content(function() app.spend(4) ngx.sleep(0.002)
         if ngx.var.arg_error then error "boom" end app.say() end) } }
@@ -132,7 +132,7 @@ describe("resty.perf and requests", function()
     assert.is_nil(s:log():find "slow request")
   end)
 
-  it("HTTP/2 and keep-alive: requests of one connection apart", function()
+  it("separates the requests of one connection, with HTTP/2 and keep-alive", function()
     serve [[location /one { content_by_lua_block { perf.content(function() app.spend(4) ngx.sleep(0.001) app.spend(4)
       app.say() end) } }]]
     assert.equal(100, s:load("/one", 100, 4, true))
@@ -143,7 +143,7 @@ describe("resty.perf and requests", function()
     assert.equal("8\n8\n8\n", (util.shell(("curl -s 'http://127.0.0.1:%d/one?[1-3]'"):format(s.port))))
   end)
 
-  it("timers have their own, and what starts one does not pay for it", function()
+  it("counts timers by themselves, not for the request that starts them", function()
     serve [[location /timer { content_by_lua_block { perf.content(function()
       ngx.timer.at(0, function(_, n) app.spend(n) ngx.sleep(0.001) app.spend(n) end, 9) app.say() end) } }]]
     many "/timer"
@@ -153,7 +153,7 @@ describe("resty.perf and requests", function()
     assert.equal(before + 18, cost("(timer)", "timer", TIMES + 1))
   end)
 
-  it("a route by its name, and at most 100 of them", function()
+  it("adds a request to a route by its name, and has at most 100 routes", function()
     serve([[location / { content_by_lua_block { perf.content(function()
       if ngx.var.arg_name then perf.route(ngx.var.arg_name) end ngx.say "ok" end) } }]],
       { init_worker = [[app.start{routes={"/users/:id", "/static/*"}}]] })

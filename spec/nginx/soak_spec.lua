@@ -13,7 +13,7 @@ describe("resty.perf in the long run", function()
 
   local function descriptors(pid) return tonumber((util.shell("ls /proc/" .. pid .. "/fd | wc -l"))) end
 
-  it("memory does not grow", function()
+  it("does not use more memory", function()
     s = server.start { init_worker = "perf.start{events='page-faults:u,task-clock'}", server = [[
       location /cost { content_by_lua_block { perf.content(app.cost, "page-faults") } }
       location /plain { content_by_lua_block { perf.content(ngx.say, "x") } }
@@ -39,7 +39,7 @@ describe("resty.perf in the long run", function()
     assert.equal("", s:errors())
   end)
 
-  it("reloads, aborts and a killed worker leave no word in the log and no descriptor", function()
+  it("leaves no line in the log and no descriptor after reloads, aborts and a killed worker", function()
     s = server.start { workers = 2, init_worker = "perf.start{events='page-faults:u,task-clock'}", server = [[
       location /cost { content_by_lua_block { perf.content(function()
         local thread = ngx.thread.spawn(ngx.sleep, 0.002)

@@ -14,7 +14,7 @@ describe("resty.perf and workers", function()
   -- The sum over all workers of the requests of /hello, once they are published.
   local function requests() return tonumber(s:get "/metrics":match 'lua_perf_requests_total{route="/hello"} (%d+)') or 0 end
 
-  it("sums outlive a reload and a worker that is killed; nothing stays open", function()
+  it("keeps its sums over a reload and a killed worker, and leaves nothing open", function()
     s = server.start { workers = 2, server = hello, init_worker = "app.start{events='page-faults:u'}" }
     local function descriptors()
       local n = {}
@@ -38,7 +38,7 @@ describe("resty.perf and workers", function()
     for line in s:errors():gmatch "[^\n]+" do assert.truthy(line:find "exited on signal 9", line) end
   end)
 
-  it("one of n, by header and by route", function()
+  it("samples one of n requests, by a header and by route", function()
     s = server.start { server = hello .. [[
       location /all { content_by_lua_block { perf.content(ngx.say, "all") } }]],
       init_worker = [[app.start{events='page-faults:u', sample={every=10, header="X-Perf", routes={["/all"]=1}}}]] }
@@ -51,7 +51,7 @@ describe("resty.perf and workers", function()
     assert.equal("", s:errors())
   end)
 
-  it("none but by header or by route; or none at all, until started", function()
+  it("samples only by header or route, or nothing until it is started", function()
     local function count(sample)
       if s then s:stop() end
       s = server.start { init_worker = "app.start{events='page-faults:u', sample=" .. sample .. "}",
@@ -73,7 +73,7 @@ describe("resty.perf and workers", function()
     assert.equal("", s:errors())
   end)
 
-  it("stops and starts in all workers, which a later one heeds", function()
+  it("stops and starts in all workers, also in those that are started later", function()
     s = server.start { workers = 2, server = hello, init_worker = "app.start{events='page-faults:u'}" }
     local function states()
       local seen = {}
@@ -106,7 +106,7 @@ describe("resty.perf and workers", function()
   end)
 
   -- It stopped first and looked afterwards, with the wrong event for good: this worker counted nothing while the others went on.
-  it("what is wrong or refused while nginx runs changes nothing", function()
+  it("changes nothing for a wrong or refused setting while nginx runs", function()
     s = server.start { server = hello .. [[
       location /call { content_by_lua_block {
         ngx.say(tostring(select(2, pcall(perf.start, {[ngx.var.arg_key] = tonumber(ngx.var.arg_v) or ngx.var.arg_v})))) } }
@@ -135,7 +135,7 @@ describe("resty.perf and workers", function()
     assert.equal("", s:errors())
   end)
 
-  it("counts by the kernel's accounting where perf_event_open is refused", function()
+  it("counts by the kernel's accounting if perf_event_open is refused", function()
     requires { seccomp = true }
     s = server.start { server = hello, init_worker = [[require("testkit").refuse("perf_event_open", 1) perf.start()]] }
     s:load("/hello", 10, 1)
@@ -148,14 +148,14 @@ describe("resty.perf and workers", function()
     end
   end)
 
-  it("serves and says why where the events are refused", function()
+  it("serves requests if the events are refused, and logs the reason", function()
     s = server.start { server = hello, init_worker = [[perf.start{events="page-faults:k"}]] }
     assert.equal("hello\n", (s:get "/hello"))
     assert.truthy(s:errors():find "page%-faults:k: perf_event_open: Permission denied", s:errors())
     assert.truthy(s:get "/worker":find "running 0")
   end)
 
-  it("refuses a code cache that is off, once, and serves", function()
+  it("reports lua_code_cache off once, and serves requests", function()
     for _, start in ipairs { "perf.start()", "perf.start{dict='test'}" } do
       s = server.start { server = hello, http = "lua_code_cache off;", init_worker = start }
       for _ = 1, 3 do assert.equal("hello\n", (s:get "/hello")) end
@@ -164,7 +164,7 @@ describe("resty.perf and workers", function()
     end
   end)
 
-  it("mistakes in nginx.conf are named", function()
+  it("reports mistakes in nginx.conf", function()
     for call, message in pairs {
       ["perf.start{event='x'}"] = "unknown option 'event'",
       ["perf.start{events='cyclse'}"] = "unknown event; did you mean 'cycles'",

@@ -46,7 +46,7 @@ local configuration = {
 local ways = { sleep = 7, flush = 7, read_body = 7, body_socket = 7, tcp = 7, connect = 7, tls = 7, udp = 7, capture = 17,
   capture_multi = 27, thread = 13, killed_thread = 12, semaphore = 7, coroutine = 10, yield = 7, worker_thread = 7 }
 
-describe("What yields:", function()
+describe("functions that yield:", function()
   local s
 
   before_each(function()
@@ -101,14 +101,14 @@ describe("What yields:", function()
     check("/way/pipe", "/way/pipe", { content = 7 })
   end)
 
-  it("a module that the host lacks: who requires it is told why", function()
+  it("requiring a module that the host lacks gives the reason", function()
     local said = s:get "/no_pipe"
     assert.truthy(said == "false\n" or said:find "^pipe API is not supported", said)
   end)
 
   it("server_rewrite", function() check("/server_rewrite", "/server_rewrite", { server_rewrite = 7, content = 7 }) end)
 
-  it("redirects within are the same request, one to elsewhere ends it", function()
+  it("an internal redirect continues the request, and an external one ends it", function()
     check("/exec", "/exec", { content = 8 })
     check("/named", "/named", { content = 8 })
     check("/jump", "/jump", { rewrite = 2, content = 7 })
@@ -117,12 +117,12 @@ describe("What yields:", function()
     assert.equal("", s:errors())
   end)
 
-  it("a balancer, asked again when its first choice does not answer", function()
+  it("a balancer that runs again when its first choice does not answer", function()
     check("/balanced", "/balanced", { access = 7, balancer = 10 })
     for line in s:errors():gmatch "[^\n]+" do assert.truthy(line:find "while connecting to upstream", line) end
   end)
 
-  it("a client that goes, and what is to be done then", function()
+  it("a client that disconnects, and the handler for that", function()
     local before = s:worker()
     for _ = 1, 5 do s:leave "/aborted" end
     s:wait(function() return s:worker()["requests:/aborted"] == 5 end)

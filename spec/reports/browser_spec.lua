@@ -15,7 +15,7 @@ end
 describe("a flame graph in a browser", function()
   before_each(function() requires { cmd = "chromium", module = "dkjson" } end)
 
-  it("says what is under the pointer", function()
+  it("shows the frame under the pointer", function()
     local r = page(profiles.program(), [[
       result.push(text("title"), text("details"));
       hover(300, 10); result.push(text("details"));
@@ -32,7 +32,7 @@ describe("a flame graph in a browser", function()
     assert.equal("true", r[8])
   end)
 
-  it("zooms to what is clicked, and out again", function()
+  it("zooms to a frame that is clicked, and out again", function()
     local r = page(profiles.program(), [[
       const reset = document.getElementById("reset");
       result.push(reset.disabled);
@@ -52,7 +52,7 @@ describe("a flame graph in a browser", function()
     assert.same({ r[7], "true" }, { r[8], r[9] })
   end)
 
-  it("searches by regular expressions, and counts what is found once", function()
+  it("searches by regular expressions, and counts each match once", function()
     local r = page(profiles.program(), [[
       const find = s => { type(s); result.push(text("matched")); };
       find("parse"); find("walk"); find("^app.*:2[25] (walk|render)$"); find("PARSE"); find("none"); find("("); find("");
@@ -65,7 +65,7 @@ describe("a flame graph in a browser", function()
     assert.same({ "", "view", "search" }, { r[9], r[10], r[11] })
   end)
 
-  it("is gone through by keys, from either end", function()
+  it("can be navigated by keys, from either end", function()
     local r = page(profiles.program(), [[
       const go = (...names) => { names.forEach(n => key(n)); result.push(text("details").match(/^\D*\d+ [a-z ]*[a-z]/)[0]); };
       go("ArrowDown"); go("ArrowDown"); go("ArrowRight"); go("ArrowDown", "ArrowRight"); go("ArrowLeft"); go("ArrowUp", "Enter");
@@ -76,7 +76,7 @@ describe("a flame graph in a browser", function()
     assert.same({ "app.lua:31 main", "app.lua:40 main chunk", "Icicle" }, { r[7], r[8], r[9] })
   end)
 
-  it("has the root at the bottom when it is turned over", function()
+  it("can have the root at the bottom", function()
     local r = page(profiles.program(), [[
       document.getElementById("flip").click();
       const tall = canvas_box().height;
@@ -86,7 +86,7 @@ describe("a flame graph in a browser", function()
     assert.matches("^app.lua:40 main chunk", r[2])
   end)
 
-  it("shows the difference of two profiles, by either's widths", function()
+  it("shows the difference of two profiles, with the widths of either", function()
     local before = profiles.new { { weight = 30, "a.lua:1 f" }, { weight = 70, "a.lua:2 g" } }
     local after = profiles.new { { weight = 150, "a.lua:1 f" }, { weight = 50, "a.lua:3 h" } }
     local r = page(after, [[
@@ -115,7 +115,7 @@ describe("a flame graph in a browser", function()
     assert.equal("3", r[2]) -- its data, its own and the one that asks
   end)
 
-  it("copes with no samples, and with a hundred thousand stacks", function()
+  it("works without samples, and with a hundred thousand stacks", function()
     local r = page(profiles.empty(), [[ result.push(text("details")); click(10, 10); key("ArrowDown"); key("Enter"); type("x");
       result.push(text("matched"), text("details")); ]])
     assert.same({ "all0 ns · 0.00 % of all · 0 samples", "0.00 %" }, { r[1], r[2] })
@@ -128,7 +128,7 @@ describe("a flame graph in a browser", function()
     assert.matches("samples", r[3])
   end)
 
-  it("goes as deep as stacks go", function()
+  it("shows the deepest stacks", function()
     local stack = { weight = 5 }
     for i = 1, 20000 do stack[i] = "a.lua:" .. i .. " f" end
     local r = page(profiles.new { stack }, [[

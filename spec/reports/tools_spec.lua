@@ -27,7 +27,7 @@ describe("perf", function()
     end)
   end)
 
-  it("scripts its stacks", function()
+  it("prints its stacks", function()
     with_perf_data(profiles.program(), function(path)
       local text = util.shell(("perf script -F comm,event,period,ip,sym -i %s 2>/dev/null"):format(path))
       local stacks = {}

@@ -37,7 +37,7 @@ describe("lists of hardware events that wait", function()
     end)
   end
 
-  it("leave them to an Event and a Group", function()
+  it("leave the counters to an Event and a Group", function()
     perf.measure(five "a", kit.spin, 1e5)
     perf.measure(five "b", kit.spin, 1e5)
     local g = assert(perf.group { "cycles:u", "cycles:k", "cycles", "cycles:u", "cycles:k" })
@@ -49,7 +49,7 @@ describe("lists of hardware events that wait", function()
     g:close()
   end)
 
-  it("count each what they should when they nest", function()
+  it("count exactly when they nest", function()
     local inner
     local outer = perf.measure("cycles:u,instructions:u", function()
       kit.spin(1e6)
@@ -66,7 +66,7 @@ describe("lists of hardware events that wait", function()
     assert.is_true(outer["cycles:u"] > 1.5 * again["cycles:u"])
   end)
 
-  it("leave them after an error in the measured function, too, once that is collected", function()
+  it("leave the counters after an error in the measured function, too, once that is collected", function()
     for _ = 1, 3 do
       assert.is_false(pcall(perf.measure, CYCLES, error, "on purpose"))
       assert.is_false(pcall(perf.measure, five "a", error, "on purpose"))

@@ -16,7 +16,7 @@ describe("a CPU that is taken offline", function()
     turn(true)
   end)
 
-  it("keeps in a set what it counted, and another set leaves it out", function()
+  it("keeps its count in a set, and is left out of a new set", function()
     local s = assert(perf.set("cycles", { cpus = "online" }))
     kit.pin(1)
     kit.spin(2e7)
@@ -38,7 +38,7 @@ describe("a CPU that is taken offline", function()
     s:close()
   end)
 
-  it("is counted again, when it is back, by a set that is opened then", function()
+  it("is counted again by a set that is opened when it is back", function()
     local s = assert(perf.set("cycles", { cpus = "online" }))
     turn(false)
     local off = s:per_cpu()[2].value
@@ -53,7 +53,7 @@ describe("a CPU that is taken offline", function()
     s:close()
   end)
 
-  it("counts nothing for an event that is opened meanwhile, and says so", function()
+  it("gives no count for an event that is opened meanwhile", function()
     turn(false)
     local ev, _, code = perf.open("cycles", { cpu = 1 })
     if not ev then return assert.equal("ENODEV", code) end -- newer kernels refuse it
@@ -65,7 +65,7 @@ describe("a CPU that is taken offline", function()
     ev:close()
   end)
 
-  it("leaves what stood in its ring to be read, and the other CPUs' records to come", function()
+  it("leaves the records in its ring readable, and other CPUs recording", function()
     local s = assert(perf.set({ event = "cycles:u", sample_period = 1000000, sample_type = { "tid", "cpu", "time" } },
       { cpus = "online", deferred_enable = true }))
     assert(s:map { pages = 16 })

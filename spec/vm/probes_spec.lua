@@ -35,7 +35,7 @@ describe("a kprobe", function()
     assert.matches("^kretprobe:.*" .. arch.func, e.label)
   end)
 
-  it("stands at an address as well", function()
+  it("may be set at an address too", function()
     local addr = ("\n" .. util.read_file "/proc/kallsyms"):match("\n(%x+) %a " .. arch.func .. "\n")
     assert.is_string(addr)
     local e = counted(perf.kprobe { addr = core.u64(tonumber(addr:sub(9), 16), tonumber(addr:sub(1, 8), 16)) },
@@ -75,7 +75,7 @@ describe("a kprobe", function()
     ev:close()
   end)
 
-  it("changes the kernel's text, which text_poke records tell", function()
+  it("changes the kernel's text, as text_poke records show", function()
     requires { vm = "amd64" } -- other architectures do not write them
     local addr = ("\n" .. util.read_file "/proc/kallsyms"):match("\n(%x+) %a " .. arch.func .. "\n")
     local s = assert(perf.set({ event = "dummy", text_poke = true, sample_id_all = true, sample_type = { "tid", "time" } },
@@ -100,7 +100,7 @@ describe("a kprobe", function()
     assert.equal(changes[1].old, changes[#changes].new)
   end)
 
-  it("of a function that is not there is refused by name", function()
+  it("of a missing function is refused by name", function()
     local attr = assert(perf.kprobe { func = "no_such_function_of_a_kernel" })
     local ev, message, code = perf.open(attr)
     assert.is_nil(ev)
@@ -108,7 +108,7 @@ describe("a kprobe", function()
     assert.is_truthy(code == "ENOENT" or code == "EADDRNOTAVAIL", code)
   end)
 
-  it("is an error when the kernel lets none stand there", function()
+  it("is an error if the kernel allows none there", function()
     local ev, message, code = perf.open(perf.kprobe { func = machine == "aarch64" and "el1h_64_sync" or "exc_int3" })
     assert.is_nil(ev)
     assert.is_string(message)
@@ -128,7 +128,7 @@ describe("a uprobe", function()
     end
   end)
 
-  it("counts what a kprobe beside it does not", function()
+  it("counts events that a kprobe beside it does not", function()
     requires { ext = "symbols" }
     local _, path, symbol = kit.probe_place()
     local u = assert(perf.open(assert(perf.uprobe { path = path, symbol = symbol })))
@@ -151,7 +151,7 @@ describe("a tracepoint", function()
     requires { vm = machine == "aarch64" and "arm64" or "amd64", tracepoint = "raw_syscalls:sys_enter", root = true }
   end)
 
-  it("counts a system call by number where a filter says so", function()
+  it("counts a system call by number with a filter", function()
     local ev = assert(perf.open "raw_syscalls:sys_enter")
     assert(ev:set_filter("id == " .. arch.call))
     ev:enable()

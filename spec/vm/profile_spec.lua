@@ -26,7 +26,7 @@ describe("a profile by cycles", function()
     assert.is_true(math.abs(got - cycles) <= 3 * PERIOD, ("%d: %d, not %d\n%s"):format(line, got, cycles, profiling.text(prof)))
   end
 
-  it("finds them on the lines that take them, and none twice", function()
+  it("attributes cycles to the lines that take them, and none twice", function()
     for _, native in ipairs { false, true } do
       local prof, result = perf.profile({ event = "cycles", period = PERIOD, native = native }, work)
       assert.equal(2999998, result)
@@ -40,14 +40,14 @@ describe("a profile by cycles", function()
     end
   end)
 
-  it("counts what perf.measure counts", function()
+  it("counts the same as perf.measure", function()
     perf.measure("cycles:u", work)
     local count = perf.measure("cycles:u", work)[1].value
     local prof = perf.profile({ event = "cycles:u", period = PERIOD }, work)
     assert.is_true(math.abs(prof.total / count - 1) < 0.05, prof.total .. " of " .. count)
   end)
 
-  it("by frequency finds them too", function()
+  it("by frequency attributes cycles too", function()
     local prof = perf.profile({ event = "cycles", freq = 500 }, work)
     assert.equal(prof.total, profiling.sum(prof))
     -- The kernel has to find the period first, and signals that come together are one sample.

@@ -20,7 +20,7 @@ end
 describe("samples of cycles", function()
   before_each(function() requires { vm = "arm64", pmu = true } end)
 
-  it("come one a period, each with where it was", function()
+  it("occur once in each period, with the address", function()
     requires { vm = "icount" }
     for _, period in ipairs { 1000000, 100000 } do
       local ev = open { event = "cycles:u", sample_period = period, sample_type = { "ip", "tid", "time", "period", "read" } }
@@ -48,7 +48,7 @@ describe("samples of cycles", function()
     end
   end)
 
-  it("come near the frequency asked for", function()
+  it("occur at about the requested frequency", function()
     requires { vm = "icount" }
     local ev = open { event = "cycles:u", sample_freq = 1000, sample_type = { "ip", "period", "time" } }
     ev:enable()
@@ -86,7 +86,7 @@ describe("samples of cycles", function()
     ev:close()
   end)
 
-  it("wake who polls for n of them", function()
+  it("wake a poll for n samples", function()
     local ev = open { event = "cycles:u", sample_period = 100000, wakeup_events = 4, sample_type = { "ip" } }
     assert.is_falsy(ev:poll(0))
     ev:enable()
@@ -97,7 +97,7 @@ describe("samples of cycles", function()
     ev:close()
   end)
 
-  it("change their period while they run", function()
+  it("may change their period while they run", function()
     requires { vm = "icount" }
     local ev = open { event = "cycles:u", sample_period = 1000000, sample_type = { "period" } }
     ev:enable()
@@ -130,7 +130,7 @@ describe("samples of cycles", function()
     ev:close()
   end)
 
-  it("signal the process at once that asked for SIGTRAP", function()
+  it("signal a process that asked for SIGTRAP at once", function()
     -- Nobody handles it: the first overflow ends the child.
     local status = kit.fork(function()
       local ev = assert(perf.open { event = "cycles:u", sample_period = 100000, sigtrap = true, remove_on_exec = true })

@@ -36,7 +36,7 @@ describe("counters", function()
     assert.is_true(math.abs((c[1].value + c[2].value) / c[3].value - 1) < 0.05)
   end)
 
-  it("take as many events in one group as there are, and refuse one more by name", function()
+  it("accept one event for each counter in a group, and refuse one more by name", function()
     local n = perf.features().pmu.counters
     local g = keep(perf.group(copies("cycles:u", n)))
     local c = g:measure(kit.spin, 1e6)
@@ -99,7 +99,7 @@ describe("counters", function()
     assert.matches("%%", tostring(c)) -- the share of the time
   end)
 
-  it("keep hardware and software events of a list apart, in the order asked", function()
+  it("separate hardware and software events of a list, in the order of the list", function()
     local c = perf.measure("page-faults,cycles:u,task-clock,cycles:k,minor-faults", function()
       kit.touch_pages(64)
       kit.spin(1e6)
@@ -111,7 +111,7 @@ describe("counters", function()
     assert.is_true(c["cycles:u"] > 0 and c["cycles:k"] > 0)
   end)
 
-  it("are given to pinned events first; those that get none have no value, and say why", function()
+  it("are given to pinned events first; those that get none have no value, with the reason", function()
     local n = perf.features().pmu.counters
     local events = {}
     for i = 1, n + 2 do events[i] = keep(perf.open { event = "cycles:u", pinned = true }) end
@@ -135,7 +135,7 @@ describe("counters", function()
     assert.equal(2, without)
   end)
 
-  it("are missed by pinned events of a list too, which says why", function()
+  it("may be missing for pinned events of a list too, which then have a reason", function()
     local c = perf.measure(copies("cycles:uD", 20), kit.spin, 1e6)
     local with, without = 0, 0
     for _, e in ipairs(c) do
@@ -150,7 +150,7 @@ describe("counters", function()
     assert.equal(20, with + without)
   end)
 
-  it("go to a pinned event from others that share them", function()
+  it("are taken from events that share them for a pinned event", function()
     local n = perf.features().pmu.counters
     local pinned = keep(perf.open { event = "cycles:u", pinned = true })
     local others = {}
@@ -167,7 +167,7 @@ describe("counters", function()
     assert.is_true(part > 0)
   end)
 
-  it("of one CPU are an exclusive event's alone", function()
+  it("of one CPU belong to an exclusive event alone", function()
     local ev = keep(perf.open { event = "cycles:u", exclusive = true })
     local e = ev:measure(kit.spin, 1e6)
     assert.is_true(e.value > 1e5)

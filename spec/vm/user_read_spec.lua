@@ -80,7 +80,7 @@ describe("a counter in user space", function()
     end
   end)
 
-  it("says exactly what read(2) says of the same work", function()
+  it("gives exactly the same as read(2) for the same work", function()
     requires { vm = "icount" }
     -- The least of several rounds, as in pmu_spec.lua.
     local ev, other = keep(perf.open "instructions:u"), by_read "instructions:u"
@@ -151,7 +151,7 @@ describe("a counter in user space", function()
     for k = 1, 4 do assert.equal(a[k].value, c[k].value) end
   end)
 
-  it("is left to read(2) while others have the counter", function()
+  it("is left to read(2) while other events have the counter", function()
     local events, there, away = {}, 0, 0
     for i = 1, 12 do
       events[i] = keep(perf.open "cycles:u")
@@ -189,7 +189,7 @@ describe("a counter in user space", function()
     end
   end)
 
-  it("is left to read(2) when it ran before anybody asked", function()
+  it("is left to read(2) if it ran before its first read", function()
     -- The same error could be there, and would not show.
     local ev = keep(perf.open { event = "cycles:u", disabled = false })
     kit.spin(1e6)
@@ -198,7 +198,7 @@ describe("a counter in user space", function()
     assert.same({ nil, "EAGAIN" }, { ev:user() })
   end)
 
-  it("is not read by another thread, whose counters are others", function()
+  it("is not read by another thread, which has other counters", function()
     local ev, g = keep(perf.open "cycles:u"), keep(perf.group { "cycles:u", "instructions:u" })
     local start
     ev:enable()
@@ -231,7 +231,7 @@ describe("a counter in user space", function()
     assert.is_true(agrees(ev))
   end)
 
-  it("ends with a ring, with redirection to another ring, and when a caller takes the descriptor", function()
+  it("is left to read(2) after a ring, a redirection, or a call of fd()", function()
     local ev, follower, given = keep(perf.open "cycles:u"), keep(perf.open "cycles:u"), keep(perf.open "cycles:u")
     for _, e in ipairs { ev, follower, given } do
       e:enable()
@@ -246,7 +246,7 @@ describe("a counter in user space", function()
     for _, e in ipairs { ev, follower, given } do assert.is_true(e:measure(kit.spin, 1e5).value > 1e4) end
   end)
 
-  it("is left to read(2) where its page cannot be mapped", function()
+  it("is left to read(2) if its page cannot be mapped", function()
     for call, seen in pairs { mmap = 1, ioctl = 2 } do -- that of its id, and the enabling one
       local ev = keep(perf.open "cycles:u")
       assert(core.fault(call, "EPERM"))
@@ -262,7 +262,7 @@ describe("a counter in user space", function()
     assert.equal(1, reads(g.read, g))
   end)
 
-  it("is not read of children, of samples, or where the administrator forbids it", function()
+  it("is not read for children, for samples, or if the administrator forbids it", function()
     local function refused(event, opts)
       local ev = keep(perf.open(event, opts))
       ev:enable()

@@ -38,7 +38,7 @@ describe("an ordinary user of an emulated machine", function()
   before_each(function() requires { vm = (os.getenv("PERF_VM") or "any"):match "^%w+", root = true } end)
 
   describe("at Debian's paranoid 3", function()
-    it("opens nothing, and is told so", function()
+    it("opens nothing, and gets the reason", function()
       for _, event in ipairs { "page-faults:u", "cycles:u", "task-clock" } do
         local said = as_nobody(3, try, event)
         assert.matches("^EACCES ", said)
@@ -51,7 +51,7 @@ describe("an ordinary user of an emulated machine", function()
       assert.matches("^rusage %d+ none$", as_nobody(3, source))
     end)
 
-    it("is told by the doctor", function()
+    it("gets the same answer from the doctor", function()
       local said = as_nobody(3, function()
         for _, row in ipairs(perf.doctor()) do
           if row.check == "perf_event_paranoid" then return tostring(row.ok) end

@@ -58,7 +58,7 @@ local make = {
   DoctorReport = function() return perf.doctor() end,
 }
 
-describe("The rows of classes", function()
+describe("the table of classes", function()
   for name, new in pairs(make) do
     it("have every method of a " .. name, function()
       local object = assert(new())

@@ -12,7 +12,7 @@ local QUICK = { repeats = 12, min_time = 0.0005 }
 describe("perf.bench", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("counts what a call does, exactly", function()
+  it("counts the events of a call exactly", function()
     local s = perf.bench("page-faults", touch(64), QUICK)
     local row = s["page-faults"]
     for _, field in ipairs { "median", "min", "max", "mean" } do assert.equal(64, row[field], field) end
@@ -25,7 +25,7 @@ describe("perf.bench", function()
     assert.equal(0, s.overhead["page-faults"])
   end)
 
-  it("counts a call's share of a batch", function()
+  it("divides the counts of a batch by its number of calls", function()
     requires{nostress = true} -- the collector's own work outweighs the call's
     local calls, wall_ns = 0, core.wall_ns
     finally(function() core.wall_ns = wall_ns end)
@@ -39,7 +39,7 @@ describe("perf.bench", function()
     assert.is_true(calls >= 7 * s.batch)
   end)
 
-  it("takes off what the loop and measuring cost", function()
+  it("subtracts the cost of the loop and of measuring", function()
     requires { tracefs = true, nostress = true }
     local s = perf.bench("raw_syscalls:sys_enter", function() kit.syscalls(10) end, { repeats = 7, min_time = 0 })
     assert.equal(1, s.batch)
@@ -49,7 +49,7 @@ describe("perf.bench", function()
     assert.equal(10, s[1].median)
   end)
 
-  it("calls the function without arguments, once a run where min_time is 0", function()
+  it("calls the function without arguments, once for each run if min_time is 0", function()
     local calls, most = 0, 0
     local s = perf.bench("dummy", function(...)
       calls, most = calls + 1, math.max(most, select("#", ...))
@@ -59,7 +59,7 @@ describe("perf.bench", function()
     assert.equal(2 + 3 + 9, calls) -- two to find the batch, before and after warming up
   end)
 
-  it("takes a callable table for a function", function()
+  it("accepts a callable table as a function", function()
     local calls = 0
     local f = setmetatable({}, { __call = function() calls = calls + 1 end })
     assert.equal(7, perf.bench("dummy", f, { repeats = 7, min_time = 0 }).n)
@@ -67,7 +67,7 @@ describe("perf.bench", function()
     assert.is_true(calls >= 14)
   end)
 
-  it("measures what the machine has when no list is given", function()
+  it("measures the machine's best events if no list is given", function()
     local s = perf.bench(touch(8), QUICK)
     assert.equal(8, s["page-faults"].median)
     assert.equal(perf.measure(function() end).source, s.source)
@@ -90,7 +90,7 @@ describe("perf.bench", function()
     assert.is_nil(s["page-faults"])
   end)
 
-  it("says why an event was never counted", function()
+  it("gives the reason why an event was never counted", function()
     local s = perf.bench("context-switches:u,page-faults", touch(1), QUICK)
     local row = s["context-switches:u"]
     assert.is_nil(row.median)
@@ -113,7 +113,7 @@ describe("perf.bench", function()
     assert.equal(3, got["page-faults"].median)
   end)
 
-  it("lets errors through as they are", function()
+  it("passes errors on unchanged", function()
     local thrown = {}
     local ok, err = pcall(perf.bench, "dummy", function() error(thrown) end)
     assert.is_false(ok)
@@ -141,7 +141,7 @@ describe("perf.bench", function()
     assert.equal(5, #lines)
   end)
 
-  it("prints that few runs make no interval", function()
+  it("prints that a few runs are not enough for an interval", function()
     assert.matches("\n3 runs are too few for 95 %%: the interval is the least to the most$",
       tostring(perf.bench("dummy", touch(1), { repeats = 3, min_time = 0 })))
     assert.matches("^1 run of 1 call;", tostring(perf.bench("dummy", touch(1), { repeats = 1, min_time = 0 })))
@@ -157,7 +157,7 @@ describe("perf.bench", function()
     assert.matches('"label":"page%-faults"', s:json())
   end)
 
-  it("counts by the kernel's accounting where perf_event_open is refused", function()
+  it("counts by the kernel's accounting if perf_event_open is refused", function()
     requires { seccomp = true }
     local text = require "spec.support.util".in_child(function()
       kit.refuse("perf_event_open", 1)
@@ -167,7 +167,7 @@ describe("perf.bench", function()
     assert.equal("rusage 64 true", (text:gsub("%.0", "")))
   end)
 
-  it("returns what the machine refuses", function()
+  it("returns nil, message and code if the machine refuses", function()
     local made = require "perf.measure"
     if made._release then made._release() end
     core.fault("perf_event_open", "EMFILE", 0)
@@ -179,7 +179,7 @@ describe("perf.bench", function()
     assert.not_matches("%[EMFILE%]", message)
   end)
 
-  it("raises for mistakes, at the caller's line", function()
+  it("raises an error for a mistake, with the caller's line", function()
     local f = function() end
     for _, case in ipairs {
       { "bad argument #1 to 'bench' %(function expected, got nil%)" },
@@ -214,7 +214,7 @@ end)
 
 describe("the loop of perf.bench", function()
   -- A loop's trace is where LuaJIT moves work out of it; those that end at a call of C repeat all of it.
-  it("is no trace that repeats itself, on LuaJIT", function()
+  it("does not become a trace that repeats itself, on LuaJIT", function()
     requires { jit = true, perf_open = true }
     local util = require "jit.util"
     local home, kinds, x = {}, {}, 1.5
@@ -236,7 +236,7 @@ end)
 describe("perf.compare", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("tells what differs, and by how much", function()
+  it("shows which functions differ, and by how much", function()
     local c = perf.compare({ old = touch(64), new = touch(128) }, { events = "page-faults", repeats = 12, min_time = 0.0005 })
     local new = c["page-faults"].candidates.new
     assert.equal("old", c.baseline)
@@ -265,7 +265,7 @@ describe("perf.compare", function()
     assert.equal("no difference seen", b.verdict)
   end)
 
-  it("has words for fewer, for something from nothing, and for what is too little to matter", function()
+  it("has texts for fewer, for a rise from zero, and for a difference that is too small to matter", function()
     local opts = { events = "page-faults", repeats = 12, min_time = 0 }
     local function verdict(a, b)
       return perf.compare({ { "a", touch(a) }, { "b", touch(b) } }, opts)[1].candidates.b.verdict
@@ -278,14 +278,14 @@ describe("perf.compare", function()
     assert.equal("1.00x more, sure", verdict(1000, 1001))
   end)
 
-  it("says when there are too few rounds to tell, and how many would do", function()
+  it("says that there are too few rounds, and how many are enough", function()
     local c = perf.compare({ old = touch(1), new = touch(2) }, { events = "page-faults", repeats = 5, min_time = 0 })
     assert.equal("too few rounds to tell", c[1].candidates.new.verdict)
     assert.is_false(c[1].candidates.new.real)
     assert.matches("8 rounds are the fewest that could tell$", tostring(c))
   end)
 
-  it("compares several, and keeps their order", function()
+  it("compares several functions, and keeps their order", function()
     local c = perf.compare({ { "one", touch(10) }, { "two", touch(20) }, { "three", touch(30) } },
       { events = "page-faults", repeats = 12, min_time = 0.0005, baseline = "two" })
     assert.same({ "two", "one", "three" }, c.names)
@@ -307,7 +307,7 @@ describe("perf.compare", function()
     assert.equal("a", baseline("b", "a", "c"))
   end)
 
-  it("runs everyone as often, in an order of chance that is the same each time", function()
+  it("runs each function equally often, in a random order that is the same each time", function()
     local function order(seed)
       local seen = {}
       local function note(name) return function() seen[#seen + 1] = name end end
@@ -342,7 +342,7 @@ describe("perf.compare", function()
     assert.equal(json.encode(t), c:json())
   end)
 
-  it("lets errors through, and raises for mistakes at the caller's line", function()
+  it("passes errors on, and raises an error for a mistake, with the caller's line", function()
     local f, thrown = function() end, {}
     local ok, err = pcall(perf.compare, { a = f, b = function() error(thrown) end })
     assert.is_false(ok)

@@ -51,7 +51,7 @@ describe("ev:set_bpf", function()
     obj:close()
   end)
 
-  it("runs at each of 64 page faults, by a program's table", function()
+  it("runs at each of 64 page faults, given a program object", function()
     requires{perf_open = true}
     local obj = load()
     local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1, exclude_kernel = false}, 0, -1))
@@ -70,7 +70,7 @@ describe("ev:set_bpf", function()
     obj:close()
   end)
 
-  it("runs on each event of a set, for the CPU where it happens", function()
+  it("runs on each event of a set, on the CPU of that event", function()
     requires{perf_open = true, ncpu = 2}
     local perf = require "perf"
     local obj = load()
@@ -98,7 +98,7 @@ describe("ev:set_bpf", function()
     end
   end)
 
-  it("runs on a CPU's clock, as often as the event overflows", function()
+  it("runs on the clock of a CPU, at each overflow of the event", function()
     requires{root = true}
     local cpu = kit.cpus()[1]
     local obj = load()
@@ -142,7 +142,7 @@ describe("ev:set_bpf", function()
     obj:close()
   end)
 
-  it("keeps the program for the event when the object is closed", function()
+  it("keeps the program for the event after the BPF object is closed", function()
     requires{perf_open = true}
     local obj = load()
     local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1}, 0, -1))
@@ -155,7 +155,7 @@ describe("ev:set_bpf", function()
     ev:close()
   end)
 
-  it("explains what the kernel refuses", function()
+  it("explains a refusal of the kernel", function()
     requires{perf_open = true}
     local obj = load()
     local ev = assert(core.open({type = 1, config = 2, disabled = true, sample_period = 1}, 0, -1))

@@ -51,7 +51,7 @@ describe("luaperf stat", function()
     end)
   end)
 
-  it("repeats", function()
+  it("repeats a run", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "print 'ran'")
       local output, status = shell(dir, "luaperf stat -r 3 -e page-faults:u a.lua")
@@ -95,7 +95,7 @@ describe("luaperf stat", function()
     end)
   end)
 
-  it("keeps the script's status", function()
+  it("exits with the script's status", function()
     with_directory(function(dir)
       util.write_file(dir .. "/exit.lua", "os.exit(7)")
       util.write_file(dir .. "/error.lua", "error 'oops'")
@@ -112,7 +112,7 @@ describe("luaperf stat", function()
     end)
   end)
 
-  it("says what is wrong as a command does", function()
+  it("prints a message about a mistake, as other commands do", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "")
       for line, wanted in pairs {
@@ -149,7 +149,7 @@ describe("luaperf stat", function()
     end)
   end)
 
-  it("has a text for every command", function()
+  it("has a help text for every command", function()
     local output, status = shell("/", "luaperf --help")
     assert.equal(0, status)
     for _, name in ipairs { "stat", "record", "report", "list", "doctor" } do
@@ -183,7 +183,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("records other programs into perf.data, which it reports", function()
+  it("records other programs into perf.data, and reports it", function()
     with_directory(function(dir)
       local output, status = shell(dir,
         "luaperf record -e page-faults:u -c 1 -- sh -c 'exit 4'; echo $?; luaperf report -n 3")
@@ -204,7 +204,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("keeps what was found when the script ends otherwise", function()
+  it("keeps the profile if the script ends by os.exit or an error", function()
     with_directory(function(dir)
       for code, wanted in pairs { ["os.exit(7)"] = 7, ["os.exit(7, true)"] = 7, ["error 'oops'"] = 1, ["error {}"] = 1,
         ["coroutine.wrap(function() os.exit(5) end)()"] = 5, ["os.exit = nil"] = 0, ["io.stdout:close()"] = 0 } do
@@ -228,7 +228,7 @@ describe("luaperf record", function()
     return tonumber(util.read_file(dir .. "/rc")), util.read_file(dir .. "/out")
   end
 
-  it("writes what was found when SIGTERM ends a script", function()
+  it("writes the profile when SIGTERM ends a script", function()
     with_directory(function(dir)
       for name, code in pairs { compiled = "local s = 0 for i = 1, 1e15 do s = s + i % 7 end",
         calls = "while true do string.rep('x', 10):byte() end", waits = "require('perf.core').watch({}, 60)",
@@ -248,7 +248,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("takes a hangup and SIGQUIT as SIGTERM", function()
+  it("handles SIGHUP and SIGQUIT like SIGTERM", function()
     with_directory(function(dir)
       for signal, wanted in pairs { HUP = 129, QUIT = 131 } do
         util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() require('perf.core').watch({}, 60)")
@@ -264,7 +264,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("does not mind a hangup under nohup", function()
+  it("ignores SIGHUP under nohup", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua",
         "io.open('going', 'w'):close() require('perf.core').watch({}, 0.5) os.exit(3)")
@@ -275,7 +275,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("leaves SIGTERM to a script that has a use for it", function()
+  it("leaves SIGTERM to a script that handles it", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "local kit = require 'testkit' kit.count_signals(15) io.open('going', 'w'):close() "
         .. "require('perf.core').watch({}, 60) os.exit(kit.count_signals(15, false) > 0 and 9 or 8)")
@@ -285,7 +285,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("passes SIGTERM to a program, and ends with what was found", function()
+  it("passes SIGTERM to a program, and writes the samples up to then", function()
     with_directory(function(dir)
       for _, line in ipairs { "record", "stat" } do
         local status, output = signalled(dir, "TERM", line .. " -e task-clock:u -- sh -c 'echo >going; exec sleep 60'")
@@ -310,7 +310,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("records a process until a signal, or as long as a program runs", function()
+  it("records a process until a signal, or until another program ends", function()
     requires { root = true }
     with_directory(function(dir)
       for signal, wanted in pairs { INT = 130, TERM = 143 } do
@@ -344,7 +344,7 @@ describe("luaperf record", function()
     end)
   end)
 
-  it("is not written by the child of a fork", function()
+  it("writes no profile in the child of a fork", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua",
         "local kit = require 'testkit' kit.fork(function() os.exit(0) end) kit.fork(function() end)")
@@ -356,7 +356,7 @@ describe("luaperf record", function()
 end)
 
 describe("luaperf report", function()
-  it("turns a profile into anything", function()
+  it("converts a profile into every format", function()
     with_directory(function(dir)
       local prof = require "spec.support.profiles".program()
       assert(prof:speedscope(dir .. "/luaperf.json"))
@@ -386,7 +386,7 @@ describe("luaperf report", function()
 end)
 
 describe("luaperf list and doctor", function()
-  it("print what the module says", function()
+  it("print the text of the module's function", function()
     assert.matches("^NAME +KIND.*\npage%-faults", (shell("/", "luaperf list page-faults")))
     assert.matches("^lua%-perf ", (shell("/", "luaperf doctor")))
   end)
@@ -399,7 +399,7 @@ describe("perf.auto", function()
     return shell(dir, ("%s $LUA -lperf.auto %s"):format(env, rest))
   end
 
-  it("profiles a program that knows nothing of it", function()
+  it("profiles a program without a change to it", function()
     with_directory(function(dir)
       util.write_file(dir .. "/faults.lua", FAULTS)
       local output, status = auto(dir, "PERF_EVENTS=page-faults:u PERF_PERIOD=1 PERF_VERBOSE=1", "faults.lua 2000")
@@ -412,7 +412,7 @@ describe("perf.auto", function()
     end)
   end)
 
-  it("counts it", function()
+  it("counts a program without a change to it", function()
     with_directory(function(dir)
       local output, status = auto(dir, "PERF_MODE=stat PERF_EVENTS=page-faults,task-clock", "-e 'os.exit(3)'")
       assert.equal(3, status)
@@ -420,7 +420,7 @@ describe("perf.auto", function()
     end)
   end)
 
-  it("is quiet, unless a result would be lost", function()
+  it("is quiet with PERF_QUIET, unless a result would be lost", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "")
       assert.equal("", (auto(dir, "PERF_QUIET=1 PERF_MODE=stat PERF_EVENTS=page-faults", "a.lua")))
@@ -430,7 +430,7 @@ describe("perf.auto", function()
     end)
   end)
 
-  it("says what is wrong with its variables, and runs nothing", function()
+  it("reports wrong variables, and does not run the program", function()
     for env, wanted in pairs { ["PERF_MODE=x"] = "perf.auto: PERF_MODE: record or stat expected, got 'x'\n",
       ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: a whole number, 1 or more, expected, got 'fast'\n",
       ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: a whole number, 1 or more, expected, got '0'\n",
@@ -443,7 +443,7 @@ describe("perf.auto", function()
     end
   end)
 
-  it("does without privileges", function()
+  it("works without privileges", function()
     requires { root = true, cmd = "flock" }
     with_directory(function(dir)
       assert(os.execute("chmod 777 " .. dir))

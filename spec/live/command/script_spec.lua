@@ -7,7 +7,7 @@ local with_directory = util.with_directory
 describe("a script under luaperf", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
 
-  it("sees the words that it would see without", function()
+  it("sees the same arguments as without luaperf", function()
     -- Lua 5.1 and 5.2 set arg when what luaperf has them run first is over.
     local before = util.shell(util.lua() .. " -e 'print(arg)' /dev/null"):find "^table"
     with_directory(function(dir)
@@ -22,7 +22,7 @@ describe("a script under luaperf", function()
     end)
   end)
 
-  it("is run as it is beside a process or all CPUs", function()
+  it("is run without a profiler with -p and -a", function()
     requires { root = true }
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "print('ran', arg[1], arg[0]) os.exit(4)")
@@ -34,7 +34,7 @@ describe("a script under luaperf", function()
     end)
   end)
 
-  it("may change its directory: the result is where it was begun", function()
+  it("may change its directory: the result is written relative to the first one", function()
     with_directory(function(dir)
       local chdir = "assert(require('testkit').chdir('sub'))"
       util.write_file(dir .. "/a.lua", chdir)
@@ -46,7 +46,7 @@ describe("a script under luaperf", function()
     end)
   end)
 
-  it("unwinds as a program of perf's options would", function()
+  it("may be recorded with the options for call graphs of other programs", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "print 'ran'")
       for _, mode in ipairs { "-g", "--call-graph fp", "--call-graph=dwarf" } do
@@ -60,8 +60,8 @@ describe("a script under luaperf", function()
   end)
 end)
 
-describe("a file that is no script", function()
-  it("is named as such", function()
+describe("a file that is not a script", function()
+  it("is named in the message", function()
     with_directory(function(dir)
       util.write_file(dir .. "/noext", "print 'ran'")
       for _, command in ipairs { "stat", "record -e task-clock:u" } do

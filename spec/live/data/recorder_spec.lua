@@ -35,7 +35,7 @@ end
 describe("perf.record of a command", function()
   before_each(function() requires{perf_open = true} end)
 
-  it("has every page fault of it, its exit status, and what it mapped", function()
+  it("has every page fault of the command, its exit status, and its mappings", function()
     local counts = {}
     for i, n in ipairs{0, 640} do
       recorded(toucher(n), {events = "page-faults:u", period = 1}, function(result, records, file)
@@ -99,7 +99,7 @@ describe("perf.record of a command", function()
     end)
   end)
 
-  it("gives what perf script gives, sample by sample", function()
+  it("gives the same samples as perf script", function()
     requires{cmd = "perf"}
     recorded(toucher(64), {events = "page-faults", period = 1, call_graph = true}, function(result, records)
       local script = util.shell(("perf script -F comm,pid,tid,cpu,time,period,event,ip,sym --ns -G -i '%s' 2>/dev/null")
@@ -121,7 +121,7 @@ describe("perf.record of a command", function()
     end)
   end)
 
-  it("is a file for perf report and perf buildid-list", function()
+  it("writes a file that perf report and perf buildid-list read", function()
     requires{cmd = "perf"}
     local work = {util.lua(), "-e", "local t = {} for i = 1, 3e6 do t[i % 100] = tostring(i) end"}
     recorded(work, {events = "cpu-clock:u", freq = 199},
@@ -152,20 +152,20 @@ describe("perf.record of a command", function()
     end)
   end)
 
-  it("by a signal tells which", function()
+  it("returns the signal that ended the command", function()
     recorded("kill -9 $$", {events = "page-faults:u"}, function(result)
       assert.same({137, 9}, {result.status, result.signal})
     end)
   end)
 
-  it("is ended by a timeout", function()
+  it("ends at a timeout", function()
     recorded({"sleep", "60"}, {events = "page-faults:u", timeout = 0.2}, function(result)
       assert.is_true(result.timed_out)
       assert.same({143, 15}, {result.status, result.signal})
     end)
   end)
 
-  it("that cannot be run leaves no file, no child and nothing open", function()
+  it("leaves no file, no child and nothing open if the command cannot be run", function()
     util.with_tmpname(function(path)
       os.remove(path)
       assert.same({nil, "/no/such/program: exec: No such file or directory", "ENOENT"},
@@ -175,7 +175,7 @@ describe("perf.record of a command", function()
     end)
   end)
 
-  it("that cannot be run leaves the recording that is there", function()
+  it("leaves an existing recording unchanged if the command cannot be run", function()
     util.with_directory(function(dir)
       local path = dir .. "/perf.data"
       util.write_file(path, "an older one")
@@ -197,7 +197,7 @@ describe("perf.record of a command", function()
     assert.equal("ENOENT", (select(3, perf.record({"true"}, {output = "/no/such/dir/x", events = "page-faults:u"}))))
   end)
 
-  it("reports what the system refuses", function()
+  it("reports a refusal of the system", function()
     util.with_tmpname(function(path)
       for call, code in pairs{fork = "EAGAIN", pipe = "EMFILE", perf_event_open = "EMFILE", mmap = "ENOMEM"} do
         core.fault(call, code, 0)
@@ -222,7 +222,7 @@ describe("perf.record of a process", function()
     if not ok then error(err, 0) end
   end
 
-  it("describes what runs already", function()
+  it("records the mappings that exist already", function()
     with_process("while :; do :; done", function(pid)
       recorded(pid, {events = "cpu-clock:u", freq = 997, timeout = 0.3}, function(result, records)
         assert.is_true(result.timed_out)
@@ -244,7 +244,7 @@ describe("perf.record of a process", function()
     end)
   end)
 
-  it("ends with it", function()
+  it("ends when the process ends", function()
     util.with_tmpname(function(gate)
       os.remove(gate)
       local watch = core.watch
@@ -262,7 +262,7 @@ describe("perf.record of a process", function()
     end)
   end)
 
-  it("that is not there is ESRCH", function()
+  it("returns ESRCH if the process does not exist", function()
     local ok, msg, code = perf.record(4194304 + 1, {events = "page-faults:u"})
     assert.is_nil(ok)
     assert.equal("ESRCH", code)
@@ -273,7 +273,7 @@ end)
 describe("a signal", function()
   before_each(function() requires{perf_open = true, cmd = {"sh", "sleep"}} end)
 
-  it("ends the recording and not the caller, with the file whole", function()
+  it("ends the recording but not the caller, and the file is complete", function()
     for _, signal in ipairs{"INT", "TERM"} do
       util.with_tmpname(function(path)
         -- The command sends the signal: it begins when the recording has.
@@ -300,7 +300,7 @@ describe("a signal", function()
 end)
 
 describe("perf.record", function()
-  it("leaves a device where it is when the command is not there", function()
+  it("leaves a device in place if the command does not exist", function()
     requires{perf_open = true}
     util.with_tmpname(function(path)
       os.remove(path)
@@ -335,7 +335,7 @@ describe("perf.record", function()
     refused("none given", {"true"}, {events = {}})
   end)
 
-  it("takes what the machine can, without privileges", function()
+  it("records the events that an ordinary user may use", function()
     requires{root = true, cmd = {"true", "flock"}}
     local text = as_nobody(2, function()
       local r = assert(perf.record({"true"}, {output = "/dev/null"}))

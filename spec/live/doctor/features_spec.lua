@@ -26,7 +26,7 @@ describe("perf.features here", function()
     end
   end)
 
-  it("says of the PMU, breakpoints and the level what others find", function()
+  it("agrees with other modules about the PMU, breakpoints and the level", function()
     local f = perf.features { refresh = true }
     assert.equal(tonumber(util.read_file "/proc/sys/kernel/perf_event_paranoid"), f.paranoid)
     assert.equal(f.paranoid, perf.paranoid())
@@ -37,11 +37,11 @@ describe("perf.features here", function()
     assert.equal(kit.can_open { type = 5, bp_type = 2, bp_addr = cell:addr(), bp_len = 8 } or false, f.breakpoints)
   end)
 
-  it("says of BPF what the kernel does", function()
+  it("agrees with the kernel about BPF", function()
     assert.equal(kit.can_bpf() or false, perf.features { refresh = true }.bpf == true)
   end)
 
-  it("has as many counters as a group that opens", function()
+  it("has as many counters as the largest group that can run", function()
     requires { pmu = true }
     local n = perf.features().pmu.counters
     local list = {}

@@ -5,7 +5,7 @@ local util = require "spec.support.util"
 local exactly = util.exactly
 
 describe("perf.open", function()
-  it("gives an event that is disabled until enabled", function()
+  it("returns an event that is disabled until enabled", function()
     local ev = assert(perf.open "page-faults")
     kit.touch_pages(5)
     assert.is_nil(ev:read().value)
@@ -29,7 +29,7 @@ describe("perf.open", function()
     ev:close()
   end)
 
-  it("runs at once when the attr says so", function()
+  it("enables the event at once if its attr says so", function()
     exactly(64, function()
       local ev = assert(perf.open { event = "page-faults", disabled = false })
       kit.touch_pages(64)
@@ -47,7 +47,7 @@ describe("perf.open", function()
     ev:close()
   end)
 
-  it("measures even when the function raises", function()
+  it("measures even if the function raises an error", function()
     local ev = assert(perf.open "page-faults")
     local ok, err = pcall(ev.measure, ev, function() error("oops", 0) end)
     assert.is_false(ok)
@@ -118,7 +118,7 @@ describe("perf.open", function()
     assert.is_nil(kit.fds()[fd])
   end)
 
-  it("leaves no descriptor of 10,000 forgotten events", function()
+  it("leaves no descriptors of 10,000 events that are collected", function()
     requires { nosan = true, nostress = true }
     local n = 0
     for i = 1, 10000 do
@@ -158,7 +158,7 @@ describe("perf.open", function()
     ev:close()
   end)
 
-  it("refuses what is wrong, and says what", function()
+  it("refuses wrong arguments and names them", function()
     local function raises(message, ...)
       local ok, err = pcall(...)
       assert.is_false(ok)
@@ -180,7 +180,7 @@ describe("perf.open", function()
     raises("Event is closed", perf.open, "dummy", { group = ev })
   end)
 
-  it("returns what the machine refuses", function()
+  it("returns nil, message and code if the machine refuses", function()
     local function refuses(code, ...)
       local ev, message, got = perf.open(...)
       assert.is_nil(ev)
@@ -221,7 +221,7 @@ describe("perf.group", function()
     g:close()
   end)
 
-  it("takes a list in text, with braces and modifiers", function()
+  it("accepts a list as a string, with braces and modifiers", function()
     local g = assert(perf.group "{page-faults,minor-faults}:u")
     assert.equal("page-faults:u", g[1]:label())
     assert.is_true(g[2]:attr().exclude_kernel)
@@ -232,7 +232,7 @@ describe("perf.group", function()
     assert.equal(3, c["minor-faults"])
   end)
 
-  it("resets every member, not the leader alone", function()
+  it("resets every member, not only the leader", function()
     -- PERF_EVENT_IOC_RESET on a leader leaves its siblings as they are unless it carries PERF_IOC_FLAG_GROUP.
     local g = assert(perf.group "task-clock,page-faults")
     for _ = 1, 4 do
@@ -255,7 +255,7 @@ describe("perf.group", function()
     g:close()
   end)
 
-  it("nests", function()
+  it("measures nested calls", function()
     local g = assert(perf.group { "page-faults" })
     util.settled(function()
       local inner
@@ -270,7 +270,7 @@ describe("perf.group", function()
     g:close()
   end)
 
-  it("passes errors on and is usable after them", function()
+  it("passes errors on, and works afterwards", function()
     local g = assert(perf.group { "page-faults" })
     local err = {}
     local ok, got = pcall(g.measure, g, function() error(err) end)
@@ -291,7 +291,7 @@ describe("perf.group", function()
     assert.matches("page%-faults", tostring(c))
   end)
 
-  it("is kept alive by its members, and they by it", function()
+  it("keeps its members alive, and they keep it", function()
     local g = assert(perf.group { "page-faults", "dummy" })
     local member = g[2]
     g = nil -- luacheck: ignore
@@ -304,7 +304,7 @@ describe("perf.group", function()
     member:close()
   end)
 
-  it("closes all its events, and says so afterwards", function()
+  it("closes all its events, and refuses use afterwards", function()
     local before = kit.fds()
     local g = assert(perf.group { "page-faults", "dummy" })
     local member = g[2]
@@ -320,7 +320,7 @@ describe("perf.group", function()
     assert.equal("Group(2 events, closed)", tostring(g))
   end)
 
-  it("says that an event has joined that it does not know", function()
+  it("reports that another event has joined by perf.open's group option", function()
     local g = assert(perf.group { "page-faults", "context-switches" })
     local joined = assert(perf.open("minor-faults", { group = g[1] }))
     local wanted = "read of a group that an event has joined since, by perf.open's group: No space left on device"
@@ -331,7 +331,7 @@ describe("perf.group", function()
     g:close()
   end)
 
-  it("opens all or nothing", function()
+  it("opens all events or none", function()
     local before = kit.fds()
     local g, message, code = perf.group({ "page-faults", "dummy" }, { pid = 2 ^ 30 })
     assert.is_nil(g)
@@ -363,7 +363,7 @@ describe("perf.group", function()
     collectgarbage()
   end)
 
-  it("counts what inherited children did, after they have gone", function()
+  it("counts the work of inherited children after their end", function()
     local g = assert(perf.group { { event = "page-faults", inherit = true } })
     g:enable()
     kit.touch_pages(3)
@@ -377,7 +377,7 @@ describe("perf.group", function()
 end)
 
 describe("perf.set", function()
-  it("has an event on each online CPU and adds them up", function()
+  it("has an event on each online CPU and adds up their counts", function()
     local s = assert(perf.set "page-faults")
     local per_cpu, cpus, i = s:per_cpu(), {}, nil
     for n, e in ipairs(per_cpu) do
@@ -402,7 +402,7 @@ describe("perf.set", function()
     assert.equal("Set(page-faults, closed)", tostring(s))
   end)
 
-  it("leaves events disabled when asked", function()
+  it("leaves events disabled if asked", function()
     local s = assert(perf.set("page-faults", { cpus = { 0 }, deferred_enable = true }))
     kit.touch_pages(5)
     assert.is_nil(s:read().value)
@@ -431,7 +431,7 @@ describe("perf.set", function()
     s:close()
   end)
 
-  it("opens all or nothing, and says what is wrong", function()
+  it("opens all events or none, and names the refused one", function()
     local s, message, code = perf.set("dummy", { cpus = { 0, 9999 } })
     assert.is_nil(s)
     assert.equal("EINVAL", code)

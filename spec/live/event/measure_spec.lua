@@ -14,7 +14,7 @@ describe("Event:measure", function()
 
   local function faults(opts) return keep(assert(perf.open("page-faults:u", opts))) end
 
-  it("gives what read gives, of that time, and the function's results", function()
+  it("returns a reading of that time, as read does, and the function's results", function()
     local ev = faults()
     ev:enable()
     kit.touch_pages(3)
@@ -27,7 +27,7 @@ describe("Event:measure", function()
     end
   end)
 
-  it("enables the event, also after it was disabled in any way", function()
+  it("enables the event, however it was disabled before", function()
     local ev = faults()
     local function measure() util.exactly(4, function() return ev:measure(kit.touch_pages, 4).value end) end
     measure()
@@ -66,7 +66,7 @@ describe("Event:measure", function()
     assert.equal(1, select("#", (co "in")))
   end)
 
-  it("measures by other formats", function()
+  it("measures with other read formats", function()
     for _, format in ipairs { {}, { "id" }, { "total_time_enabled", "total_time_running", "id", "lost" } } do
       local ev = keep(assert(perf.open { event = "page-faults:u", read_format = format }))
       util.exactly(6, function()
@@ -80,7 +80,7 @@ describe("Event:measure", function()
     end
   end)
 
-  it("tells what fails", function()
+  it("returns what failed", function()
     local ev = faults()
     ev:measure(function() end)
     core.fault("read", "EIO")

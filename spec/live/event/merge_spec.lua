@@ -44,7 +44,7 @@ describe("a reader of several events", function()
     assert.is_true(runs >= 40) -- the two in turn, and not first one and then the other
   end)
 
-  it("gives the records of several processes to the end of all", function()
+  it("returns the records of several processes until all have ended", function()
     local children, events = {}, {}
     for i = 1, 3 do
       children[i] = assert(kit.start(function()
@@ -75,7 +75,7 @@ describe("a reader of several events", function()
     assert.equal(all, n)
   end)
 
-  it("waits no longer than it is told", function()
+  it("waits no longer than its timeout", function()
     local reader = merge.reader { open "page-faults:u", open "dummy" }
     assert.equal("ETIMEDOUT", select(3, reader:read_record()))
     assert.equal("ETIMEDOUT", select(3, reader:read_record(0.01)))

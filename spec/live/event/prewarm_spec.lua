@@ -23,8 +23,8 @@ local before = descriptors()
 local function more() return descriptors() - before end
 ]]
 
-describe("the keeper", function()
-  it("holds one of each kind that is patched in, and gives them up", function()
+describe("perf.keep", function()
+  it("keeps one event of each kind for which the kernel patches its code, and releases them", function()
     assert.equal("0 2 1 1 2 2 0 2\n", program(head .. [[
       local seen = {}
       local function see() seen[#seen + 1] = more() end
@@ -39,7 +39,7 @@ describe("the keeper", function()
       print(table.concat(seen, " "))]]))
   end)
 
-  it("holds tracepoints, system calls' only when told to", function()
+  it("keeps tracepoints, but those of system calls only on request", function()
     requires { tracefs = true }
     assert.equal("1 1 2 2 0\n", program(head .. [[
       local seen = {}
@@ -52,7 +52,7 @@ describe("the keeper", function()
       print(table.concat(seen, " "))]]))
   end)
 
-  it("does not change what is counted", function()
+  it("does not change counts", function()
     assert.equal("64 64 0\n", program(head .. [[
       perf.open("page-faults"):close()
       kit.touch_pages(8)
@@ -72,7 +72,7 @@ describe("the keeper", function()
       print(ev:read().value, 64, child)]]):gsub("\t", " "))
   end)
 
-  it("keeps nothing with PERF_KEEP=0, and says why an event cannot be kept", function()
+  it("keeps nothing with PERF_KEEP=0, and gives the reason why an event cannot be kept", function()
     local perf = require "perf"
     local before = kit.fds()
     perf.open("page-faults"):close()

@@ -48,18 +48,18 @@ describe("an ordinary user", function()
   -- Not while the collector makes everything slow, since the level is everyone's.
   before_each(function() requires { root = true, perf_open = true, nostress = true, cmd = "flock" } end)
 
-  it("is told at level 2 that the kernel is left out", function()
+  it("gets a note at level 2 that the kernel is not counted", function()
     assert.equal("EACCES page-faults: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space "
       .. "only with page-faults:u, or " .. sysctl_or_cap:format(1), as_nobody(2, try, "page-faults"))
     assert.equal("EACCES page-faults:k: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space "
       .. "only with page-faults:u, or " .. sysctl_or_cap:format(1), as_nobody(2, try, "page-faults:k"))
   end)
 
-  it("counts exactly what was promised with :u", function()
+  it("counts exactly with :u, as the message promised", function()
     assert.equal("64 ", as_nobody(2, count, "page-faults:u", kit.touch_pages, 64))
   end)
 
-  it("is not sent to :u where that counts nothing, and is told so when it asks for it", function()
+  it("is not advised to use :u for an event that then counts nothing, and gets the reason if it does", function()
     assert.equal("EACCES context-switches: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; context "
       .. "switches happen in the kernel, so :u would count none; " .. sysctl_or_cap:format(1),
       as_nobody(2, try, "context-switches"))
@@ -67,7 +67,7 @@ describe("an ordinary user", function()
       as_nobody(2, count, "context-switches:u", kit.sleeps, 5))
   end)
 
-  it("counts its own switches at level 1", function()
+  it("counts its own context switches at level 1", function()
     assert.equal("as many", as_nobody(1, function()
       local ev = assert(perf.open "context-switches")
       ev:enable()
@@ -81,7 +81,7 @@ describe("an ordinary user", function()
     end))
   end)
 
-  it("may not have all of a CPU at level 1, and may at level 0", function()
+  it("may count a whole CPU at level 0, but not at level 1", function()
     assert.equal("EACCES page-faults:u: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2, and must be 0 or "
       .. "less for every process of a CPU; count one process instead, or " .. sysctl_or_cap:format(0),
       as_nobody(2, try, "page-faults:u", { pid = -1, cpu = 0 }))
@@ -91,7 +91,7 @@ describe("an ordinary user", function()
     assert.equal("opened", as_nobody(0, try, "page-faults", { pid = -1, cpu = 0 }))
   end)
 
-  it("has the raw data of tracepoints at level -1 only", function()
+  it("may sample the raw data of tracepoints only at level -1", function()
     requires { tracepoint = "sched:sched_switch" }
     local event = { type = "tracepoint", sample_type = { "raw" }, sample_period = 1 }
     event.config = tonumber(util.read_file(util.tracefs_dir() .. "/events/sched/sched_switch/id"))
@@ -102,7 +102,7 @@ describe("an ordinary user", function()
     assert.equal("opened", as_nobody(-1, try, event))
   end)
 
-  it("counts the tracepoints of system calls with :u, as the message says", function()
+  it("counts the tracepoints of system calls with :u, as the message advises", function()
     requires { tracepoint = { "sched:sched_switch", "syscalls:sys_enter_getppid" } }
     local function point(name)
       return { type = "tracepoint", exclude_kernel = true,
@@ -112,7 +112,7 @@ describe("an ordinary user", function()
     assert.equal("0", as_nobody(2, count, point "sched/sched_switch", kit.sleeps, 7):match "^%d+")
   end)
 
-  it("is told what level 3 means on this kernel", function()
+  it("gets a message that says what level 3 means on this kernel", function()
     local text = as_nobody(3, try, "page-faults:u")
     if text ~= "opened" then -- Debian's kernel
       assert.equal("EACCES page-faults:u: perf_event_open: Permission denied (kernel.perf_event_paranoid is 3, where this kernel "
@@ -121,13 +121,13 @@ describe("an ordinary user", function()
     assert.matches("kernel.perf_event_paranoid is 3[;,]", as_nobody(3, try, "page-faults"))
   end)
 
-  it("names the owner of a process that it may not count", function()
+  it("gets a message that names the owner of a process that it may not count", function()
     assert.equal(("EACCES page-faults:u: perf_event_open: Permission denied (process %d belongs to uid 0, and this program "
       .. "runs as uid 65534; run as that user, or give the program CAP_PERFMON)"):format(kit.getpid()),
       as_nobody(2, try, "page-faults:u", { pid = kit.getpid() }))
   end)
 
-  it("may count another process of its own", function()
+  it("may count another process of the same user", function()
     assert.equal("opened", as_nobody(2, function()
       local child = kit.start(function() end)
       local text = try("page-faults:u", { pid = child:pid() })
@@ -136,19 +136,19 @@ describe("an ordinary user", function()
     end))
   end)
 
-  it("is told what no level gives", function()
+  it("gets a message that says that no level allows it", function()
     assert.matches("namespace records take CAP_PERFMON, whatever kernel.perf_event_paranoid is",
       as_nobody(-1, try, { type = "software", config = 9, namespaces = true }))
   end)
 
-  it("is told that a uprobe takes CAP_SYS_ADMIN", function()
+  it("gets a message that a uprobe needs CAP_SYS_ADMIN", function()
     requires { uprobe = true }
     local kind = tonumber(util.read_file "/sys/bus/event_source/devices/uprobe/type")
     assert.matches("uprobes take CAP_SYS_ADMIN, whatever",
       as_nobody(-1, try, { type = kind, uprobe_path = "/bin/true", exclude_kernel = true }))
   end)
 
-  it("is told of a kernel breakpoint", function()
+  it("gets a message about a breakpoint in the kernel", function()
     requires { breakpoint = true }
     local attr = { type = "breakpoint", bp_type = { "w" }, bp_addr = -4096, bp_len = 8 }
     if select(2, core.uname()) == "aarch64" then
@@ -158,7 +158,7 @@ describe("an ordinary user", function()
     end
   end)
 
-  it("has memory for as many rings as the doctor says", function()
+  it("may map as many rings as the doctor says", function()
     requires { nosan = true }
     local said, mapped = as_nobody(2, function()
       assert(kit.rlimit("memlock", 2 ^ 20))
@@ -178,7 +178,7 @@ describe("an ordinary user", function()
     assert.equal(said, mapped)
   end)
 
-  it("has features and a doctor that say the same", function()
+  it("gets the same answers from perf.features and perf.doctor", function()
     assert.equal("true 2 unreadable needs CAP_SYS_ADMIN", as_nobody(2, function()
       local f = perf.features { refresh = true }
       local tracefs = f.tracefs:match "^%a+" or f.tracefs
@@ -194,17 +194,17 @@ describe("an ordinary user", function()
 end)
 
 describe("root", function()
-  it("is bound by no level", function()
+  it("is not restricted by any level", function()
     requires { root = true, perf_open = true }
     assert.equal("opened", try "page-faults")
     assert.equal("opened", try("page-faults", { pid = -1, cpu = 0 }))
   end)
 end)
 
-describe("limits and targets that are not there", function()
+describe("limits and missing targets", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is a limit when descriptors run out, and never a permission", function()
+  it("report descriptors that run out as a limit, never as a permission", function()
     local text = util.in_child(function()
       assert(kit.rlimit("nofile", 40))
       local events, message, code = until_refused("dummy:u", 100)
@@ -215,7 +215,7 @@ describe("limits and targets that are not there", function()
     assert.is_nil(text:find "paranoid")
   end)
 
-  it("names the process that is not there", function()
+  it("name the process that does not exist", function()
     local child = kit.start(function() end)
     local pid = child:pid()
     child:wait()
@@ -223,7 +223,7 @@ describe("limits and targets that are not there", function()
       :format(pid), try("page-faults", { pid = pid }))
   end)
 
-  it("tells a process that has ended and was not waited for", function()
+  it("recognize a process that has ended and was not waited for", function()
     local child = kit.start(function() end)
     child:go()
     local status = "/proc/" .. child:pid() .. "/status"
@@ -233,16 +233,16 @@ describe("limits and targets that are not there", function()
     child:close()
   end)
 
-  it("names the CPU that this machine has not", function()
+  it("name the CPU that this machine does not have", function()
     assert.matches("^EINVAL page%-faults: perf_event_open: Invalid argument %(there is no CPU 8191; this machine has %d",
       try("page-faults", { cpu = 8191 }))
   end)
 
-  it("wants a process or a CPU", function()
+  it("require a process or a CPU", function()
     assert.matches("pid=%-1 with cpu=%-1 would be every process on every CPU", try("page-faults", { pid = -1 }))
   end)
 
-  it("says so when the debug registers are used up", function()
+  it("report that the debug registers are used up", function()
     requires { breakpoint = true }
     local cell = kit.cell()
     local _, message, code = until_refused({ type = "breakpoint", bp_type = { "w" }, bp_addr = cell:addr(), bp_len = 8,

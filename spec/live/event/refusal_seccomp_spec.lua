@@ -28,14 +28,14 @@ local said = "^%s page%%-faults:u: perf_event_open: [%%a ]+ %%(a seccomp filter 
 describe("a seccomp filter", function()
   before_each(function() requires { seccomp = true, perf_open = true } end)
 
-  it("is named for EPERM and ENOSYS, to root", function()
+  it("is named as the reason for EPERM and ENOSYS, to root", function()
     requires { root = true }
     for name, errno in pairs { EPERM = EPERM, ENOSYS = ENOSYS, EACCES = EACCES } do
       assert.matches(said:format(name), filtered(errno, false, refusal "page-faults:u"))
     end
   end)
 
-  it("is named to an ordinary user, though the level would refuse the event too", function()
+  it("is named to an ordinary user, although the level would refuse the event too", function()
     requires { root = true }
     for name, errno in pairs { EPERM = EPERM, ENOSYS = ENOSYS } do
       assert.matches(said:format(name), filtered(errno, true, refusal "page-faults:u"))
@@ -51,7 +51,7 @@ describe("a seccomp filter", function()
     assert.matches("^false dummy:u: perf_event_open: Operation not permitted %(a seccomp filter", text)
   end)
 
-  it("leaves nothing to be told of what only events tell", function()
+  it("leaves the features unknown that only an event can show", function()
     assert.equal("false nil nil nil true", filtered(EPERM, false, function()
       local f = perf.features { refresh = true }
       return ("%s %s %s %s %s"):format(tostring(f.supported), tostring(f.attr.build_id), tostring(f.breakpoints),
@@ -59,7 +59,7 @@ describe("a seccomp filter", function()
     end))
   end)
 
-  it("is what the doctor finds", function()
+  it("is found by the doctor", function()
     local text = filtered(EPERM, false, function()
       for _, row in ipairs(perf.doctor()) do
         if row.check == "seccomp" then return ("%s|%s|%s"):format(tostring(row.ok), row.detail, row.fix) end
@@ -68,7 +68,7 @@ describe("a seccomp filter", function()
     assert.matches("^false|a filter keeps perf_event_open from this process %(EPERM%)|docker run %-%-cap%-add PERFMON", text)
   end)
 
-  it("that lets perf_event_open pass is no matter", function()
+  it("that allows perf_event_open changes nothing", function()
     assert.equal("true true a filter, which lets perf_event_open pass", util.in_child(function()
       assert(kit.refuse("getrusage", EPERM))
       for _, row in ipairs(perf.doctor()) do
@@ -77,7 +77,7 @@ describe("a seccomp filter", function()
     end))
   end)
 
-  it("leaves perf.measure the kernel's accounting", function()
+  it("makes perf.measure use the kernel's accounting", function()
     assert.equal("rusage 64", filtered(ENOSYS, false, function()
       kit.settle()
       local counts = perf.measure(kit.touch_pages, 64)

@@ -62,12 +62,12 @@ describe("a damaged ring", function()
   end)
   after_each(function() ev:close() end)
 
-  it("is no different from a good one before the damage", function()
+  it("is read like an intact one before the damage", function()
     requires { nostress = true }
     for i = 1, 1000 do good("name " .. i) end
   end)
 
-  it("loses what is there when a length is impossible, and goes on", function()
+  it("loses the records in it if a length is impossible, and continues with later ones", function()
     local dropped = 0
     for _, size in ipairs { 0, 1, 4, 7, 9, 15, 17, 28, 32, 4096, 65528, 65535 } do
       good "before"
@@ -104,7 +104,7 @@ describe("a damaged ring", function()
     assert.equal(odd, ev:drain())
   end)
 
-  it("goes on behind an iterator", function()
+  it("is read on after an iterator", function()
     write(comm "one" .. b.header(SWITCH, 0, 3))
     publish()
     local n = 0
@@ -130,7 +130,7 @@ describe("a damaged ring", function()
     good "after"
   end)
 
-  it("has a head that is nowhere", function()
+  it("may have a head outside of it", function()
     for _, at in ipairs { 4, 7, PAGE + 8, 2 * PAGE, "0x7ffffffffffffff8", "0xfffffffffffffff8", "0x8000000000000000" } do
       good "before"
       local low, high = core.halves(at)
@@ -145,7 +145,7 @@ describe("a damaged ring", function()
   end)
 
   -- Found by ring_fuzz: the tail stood at an odd place from then on, and a header was read across the end of the mapping.
-  it("has a head between two places of records, and later one that is right", function()
+  it("may have a head between two records, and later a correct one", function()
     for odd = 1, 7 do
       publish(head + PAGE - 8 + odd)
       bad()
@@ -157,7 +157,7 @@ describe("a damaged ring", function()
     end
   end)
 
-  it("has records that wrap around its end at every place", function()
+  it("has records that wrap around its end at every offset", function()
     requires { nostress = true }
     local long = ("n"):rep(200)
     for _ = 1, 3 * PAGE / 8 do
@@ -168,7 +168,7 @@ describe("a damaged ring", function()
     end
   end)
 
-  it("is full to the last byte", function()
+  it("may be full to the last byte", function()
     write(b.record(SWITCH, 0))
     publish()
     ev:read_record()
@@ -180,7 +180,7 @@ describe("a damaged ring", function()
     assert.equal(comm(name), ev:drain())
   end)
 
-  it("counts what lost records say", function()
+  it("counts the losses in lost records", function()
     write(b.record(LOST, 0, b.u64s(1, 5)) .. b.record(13, 0, b.u64(7)) .. b.record(LOST, 0, b.u64s(1, 6)))
     publish()
     local function said()
@@ -203,7 +203,7 @@ describe("a damaged ring", function()
     assert.equal(18, said())
   end)
 
-  it("never does worse than an error, whatever stands in it", function()
+  it("returns an error at worst, whatever its bytes are", function()
     requires { nostress = true }
     local seed = 20240229
     local function random(n)
@@ -260,7 +260,7 @@ describe("a damaged ring in overwrite mode", function()
     return table.concat(list, " ")
   end
 
-  it("is no different from a good one before the damage", function()
+  it("is read like an intact one before the damage", function()
     write(-48, comm "two" .. comm "one")
     assert.equal("two one", names())
     assert.is_false(ev:has_record())
@@ -268,7 +268,7 @@ describe("a damaged ring in overwrite mode", function()
     assert.equal("four three", names())
   end)
 
-  it("ends where nothing was written yet, or what is there was overwritten", function()
+  it("ends at bytes that were never written, or at a record that is partly overwritten", function()
     write(-PAGE, comm "two" .. comm "one")
     assert.equal("two one", names())
     write(-2 * PAGE - 24, comm "three" .. b.header(COMM, 0, 60000))
@@ -276,7 +276,7 @@ describe("a damaged ring in overwrite mode", function()
     assert.equal(0, select(2, ev:lost()).damaged)
   end)
 
-  it("loses the rest when a length is impossible, and goes on", function()
+  it("loses the rest if a length is impossible, and gives later records", function()
     for i, size in ipairs { 1, 7, 9, 25 } do
       write(-i * 1000 * 8, comm "new" .. b.header(COMM, 0, size) .. comm "old")
       assert.equal("new", ev:read_record().comm)

@@ -50,8 +50,8 @@ describe("an Event's ring", function()
     end)
   end)
 
-  describe("counts what it had no room for", function()
-    it("in lost records, and by the kernel's own count", function()
+  describe("counts the records that do not fit", function()
+    it("by lost records, and by the kernel's own count", function()
       local ev = faults({ sample_type = { "addr" }, read_format = { "lost", "id" } }, { pages = 1 })
       touch(ev, 1000)
       -- A full ring has room for one record less, or it could not be told from an empty one.
@@ -69,7 +69,7 @@ describe("an Event's ring", function()
       assert.same({ records = 745, samples = 0, damaged = 0, kernel = 745 }, detail)
     end)
 
-    it("without the kernel's count, from the records, and says so", function()
+    it("from lost records alone if the kernel has no count, and says so", function()
       local ev = as_older(faults, { read_format = {} }, { pages = 1 })
       touch(ev, 1000)
       assert.equal(0, (ev:lost()))
@@ -93,7 +93,7 @@ describe("an Event's ring", function()
       return n
     end
 
-    it("so that every fault is accounted for", function()
+    it("and every fault is read or lost", function()
       local ev = faults({ read_format = { "lost" } }, { pages = 2 })
       local got = 0
       for step = 1, 20 do
@@ -110,7 +110,7 @@ describe("an Event's ring", function()
       assert.equal(n, detail.records)
     end)
 
-    it("so that a million system calls are all accounted for", function()
+    it("and each of a million system calls is read or lost", function()
       requires { tracepoint = "syscalls:sys_enter_getppid", nostress = true }
       local ev = open({ event = "syscalls:sys_enter_getppid", sample_period = 1, sample_type = { "time" },
         read_format = { "lost" } },
@@ -130,7 +130,7 @@ describe("an Event's ring", function()
       assert.is_true(got < produced)
     end)
 
-    it("in a group of several, each for itself", function()
+    it("for each event of a group by itself", function()
       local g = assert(perf.group({ { event = "page-faults:u", sample_period = 1, sample_type = { "addr" } }, "dummy" }))
       rings.keep(g)
       assert(g[1]:map { pages = 1 })
@@ -142,7 +142,7 @@ describe("an Event's ring", function()
   end)
 
   describe("is paused", function()
-    it("and then loses what is written", function()
+    it("and then loses new records", function()
       local ev = faults { read_format = { "lost" } }
       touch(ev, 10)
       assert.is_true(ev:pause_output())
@@ -154,7 +154,7 @@ describe("an Event's ring", function()
       assert.equal(20, (ev:lost()))
     end)
 
-    it("only where there is one", function()
+    it("only if it is mapped", function()
       local ev = faults(nil, false)
       local ok, message, code = ev:pause_output()
       assert.is_nil(ok)
@@ -169,7 +169,7 @@ describe("an Event's ring", function()
         { pages = pages or 1, overwrite = true })
     end
 
-    it("keeps the latest, which are read first", function()
+    it("keeps the latest records, and gives them first", function()
       local ev = backward()
       touch(ev, 1000)
       assert.is_true(ev:has_record())
@@ -185,7 +185,7 @@ describe("an Event's ring", function()
       assert.equal("ETIMEDOUT", select(3, ev:read_record()))
     end)
 
-    it("gives what came since the snapshot before", function()
+    it("gives the records since the previous snapshot", function()
       local ev = backward()
       touch(ev, 10)
       assert.same({ sample = 10 }, count(ev))
@@ -198,7 +198,7 @@ describe("an Event's ring", function()
       assert.same({ sample = 3 }, count(ev))
     end)
 
-    it("with records of a size that does not divide it", function()
+    it("works with records whose size does not divide that of the ring", function()
       local ev = faults({ write_backward = true, sample_type = { "addr", "time" } }, { pages = 2 })
       for _, n in ipairs { 1, 7, 341, 342, 5000, 2, 1000 } do
         touch(ev, n)
@@ -206,7 +206,7 @@ describe("an Event's ring", function()
       end
     end)
 
-    it("pauses no longer than a snapshot takes", function()
+    it("pauses only for a snapshot", function()
       local ev = backward()
       touch(ev, 10)
       assert(ev:read_record())
@@ -216,7 +216,7 @@ describe("an Event's ring", function()
       assert.same({ sample = 9 + 10 }, count(ev))
     end)
 
-    it("leaves a pause of the caller's own", function()
+    it("does not end a pause of the caller", function()
       local ev = backward()
       touch(ev, 10)
       ev:pause_output()
@@ -229,7 +229,7 @@ describe("an Event's ring", function()
       assert.same({ lost = 1, sample = 2 }, count(ev))
     end)
 
-    it("says when it cannot be paused", function()
+    it("returns the error if it cannot be paused, and loses nothing", function()
       local ev = backward()
       touch(ev, 10)
       core.fault("ioctl", "ENOMEM")
@@ -240,7 +240,7 @@ describe("an Event's ring", function()
       assert.same({ sample = 10 }, count(ev))
     end)
 
-    it("is the mode of such an event, and of no other", function()
+    it("is refused with overwrite = false and with an aux area", function()
       local ev = faults({ write_backward = true }, false)
       raises("write_backward", function() ev:map { overwrite = false } end)
       raises("not with overwrite", function() ev:map { aux_pages = 1 } end)
@@ -248,10 +248,10 @@ describe("an Event's ring", function()
     end)
   end)
 
-  describe("takes another event's records", function()
+  describe("receives another event's records", function()
     local ids = { "identifier", "addr", "tid" }
 
-    it("and finds the event of each record, though layouts differ", function()
+    it("and finds the event of each record, although layouts differ", function()
       local target = faults { sample_type = ids, sample_id_all = true }
       local source = open({ event = "minor-faults:u", sample_period = 2, sample_type = { "identifier", "time", "addr" },
         sample_id_all = true }, nil, false)
@@ -275,7 +275,7 @@ describe("an Event's ring", function()
       assert.same({ ["page-faults:u"] = 10, ["minor-faults:u"] = 5 }, n)
     end)
 
-    it("without sample_id_all where all records are samples", function()
+    it("without sample_id_all if all records are samples", function()
       local target = faults { sample_type = ids }
       local source = open({ event = "minor-faults:u", sample_period = 1, sample_type = ids }, nil, false)
       assert.is_true(source:set_output(target))
@@ -291,7 +291,7 @@ describe("an Event's ring", function()
       raises("identifier", function() source:set_output(plain) end)
     end)
 
-    it("until it is told otherwise", function()
+    it("until the redirection ends", function()
       local target = faults { sample_type = ids }
       local source = open({ event = "minor-faults:u", sample_period = 1, sample_type = ids }, nil, false)
       for _ = 1, 3 do
@@ -303,7 +303,7 @@ describe("an Event's ring", function()
       assert.same({ sample = 12 }, count(target))
     end)
 
-    it("only when it has a ring, and the other has none", function()
+    it("only if it is mapped and the other event's is not", function()
       local target, source = faults(nil, false), faults(nil, false)
       raises("call map() first", function() source:set_output(target) end)
       raises("Event expected", function() source:set_output(1) end)
@@ -312,7 +312,7 @@ describe("an Event's ring", function()
       raises("ring of its own", function() source:set_output(target) end)
     end)
 
-    it("only of the same thread", function()
+    it("only if both count the same thread", function()
       local target = faults { sample_type = ids }
       local child = assert(kit.start(function() end))
       local source = open({ event = "page-faults:u", sample_period = 1, sample_type = ids }, { pid = child:pid() }, false)
@@ -323,7 +323,7 @@ describe("an Event's ring", function()
       child:close()
     end)
 
-    it("and lives as long as those that write into it", function()
+    it("and lives as long as the events that write into it", function()
       local source = open({ event = "minor-faults:u", sample_period = 1, sample_type = ids }, nil, false)
       do
         local target = assert(perf.open({ event = "page-faults:u", sample_period = 1, sample_type = ids }))

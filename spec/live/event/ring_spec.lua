@@ -15,7 +15,7 @@ describe("an Event's ring", function()
   after_each(rings.close_all)
 
   describe("is mapped", function()
-    it("with any power of two pages", function()
+    it("with any power of two as the number of pages", function()
       for shift = 0, 7 do
         local ev = faults(nil, false)
         local same, pages, message = ev:map { pages = 2 ^ shift }
@@ -30,17 +30,17 @@ describe("an Event's ring", function()
       end
     end)
 
-    it("with 128 pages when nothing is said", function()
+    it("with 128 pages by default", function()
       local ev = faults(nil, false)
       assert.equal(128, select(2, ev:map()))
     end)
 
-    it("once", function()
+    it("only once", function()
       local ev = faults()
       raises("mapped already", function() ev:map() end)
     end)
 
-    it("only with options that it knows", function()
+    it("only with known options", function()
       local ev = faults(nil, false)
       raises("unknown option 'size'", function() ev:map { size = 1 } end)
       raises("table expected", function() ev:map(8) end)
@@ -51,7 +51,7 @@ describe("an Event's ring", function()
       raises("write_backward", function() ev:map { overwrite = true } end)
     end)
 
-    it("with fewer pages when the allowance is too small, and says so", function()
+    it("with fewer pages if the user may not lock more memory, and says so", function()
       local ev = faults(nil, false)
       core.fault("mmap", "EPERM")
       local same, pages, message = ev:map { pages = 8 }
@@ -82,7 +82,7 @@ describe("an Event's ring", function()
       assert.is_truthy(text == "some" or text:find("perf_event_mlock_kb", 1, true), text)
     end)
 
-    it("not at all when the machine refuses, and then nothing stays", function()
+    it("not at all if the machine refuses, and leaves nothing", function()
       for _, code in ipairs { "ENOMEM", "EINVAL", "EAGAIN" } do
         local ev = faults(nil, false)
         core.fault("mmap", code)
@@ -95,7 +95,7 @@ describe("an Event's ring", function()
       end
     end)
 
-    it("with an aux area only where the event has one", function()
+    it("with an aux area only if the event has one", function()
       local ev = faults(nil, false)
       local ok, _, code = ev:map { pages = 8, aux_pages = 8 }
       assert.is_nil(ok)
@@ -105,7 +105,7 @@ describe("an Event's ring", function()
       raises("without aux_pages", function() ev:read_aux(0, 1) end)
     end)
 
-    it("for every call that reads", function()
+    it("before any call that reads, or that raises an error", function()
       local ev = faults(nil, false)
       for _, name in ipairs { "read_record", "read_raw", "records", "poll", "has_record", "drain", "read_aux" } do
         raises("call map() first", function() ev[name](ev) end)
@@ -115,7 +115,7 @@ describe("an Event's ring", function()
       raises("Event is closed", function() ev:map() end)
     end)
 
-    it("and unmapped by close, twice, and by the collector", function()
+    it("and is unmapped by close, also a second one, and by the collector", function()
       local ev = faults()
       assert.equal(1, #kit.rings())
       ev:close()
@@ -157,7 +157,7 @@ describe("an Event's ring", function()
       assert.equal("ETIMEDOUT", code)
     end)
 
-    it("as one page after the other was touched", function()
+    it("in the order in which pages were touched", function()
       local ev = faults()
       touch(ev, 100)
       local previous
@@ -187,7 +187,7 @@ describe("an Event's ring", function()
       end
     end)
 
-    it("with records so large that one nearly fills it", function()
+    it("with records that nearly fill it", function()
       local ev = faults({ sample_type = { "addr", "stack_user" }, sample_stack_user = 2048 }, { pages = 1 })
       for _ = 1, 100 do
         touch(ev, 1)
@@ -198,7 +198,7 @@ describe("an Event's ring", function()
       end
     end)
 
-    it("into a Record that is used again", function()
+    it("into the same Record each time", function()
       local ev = faults { sample_type = { "addr", "time" } }
       touch(ev, 3)
       local first = assert(ev:read_record())
@@ -218,7 +218,7 @@ describe("an Event's ring", function()
       raises("Record expected", function() ev:read_record(0, {}) end)
     end)
 
-    it("as bytes, one record's or all", function()
+    it("as the bytes of one record or of all", function()
       local ev = faults()
       touch(ev, 10)
       local raw = ev:read_raw()
@@ -236,7 +236,7 @@ describe("an Event's ring", function()
       assert.equal("ETIMEDOUT", code)
     end)
 
-    it("with a limit of time, in seconds", function()
+    it("with a timeout, in seconds", function()
       local ev = faults()
       for _, bad in ipairs { -1, 0 / 0, "x", {} } do
         assert.has_error(function() ev:read_record(bad) end)
@@ -254,7 +254,7 @@ describe("an Event's ring", function()
       assert.same({ sample = 1 }, count(ev, { timeout = 0 }))
     end)
 
-    it("while another process writes, to its end", function()
+    it("while another process writes, until that ends", function()
       local child = assert(kit.start(function()
         for _ = 1, 10 do kit.touch_pages(100) end
       end))
@@ -277,7 +277,7 @@ describe("an Event's ring", function()
       child:wait()
     end)
 
-    it("through the failure of its system calls", function()
+    it("with errors returned if its system calls fail", function()
       local ev = faults()
       core.fault("poll", "ENOMEM")
       local rec, message, code = ev:read_record(0)
@@ -326,7 +326,7 @@ describe("an Event's ring", function()
       assert.same({}, kit.rings())
     end)
 
-    it("gives the same record at the next try", function()
+    it("returns the same record at the next call", function()
       local ev = faults()
       touch(ev, 3)
       local first = kit.fail_alloc(0, ev.read_record, ev)
@@ -343,7 +343,7 @@ describe("an Event's ring", function()
   end)
 
   describe("across a fork", function()
-    it("is the parent's alone", function()
+    it("belongs to the parent alone", function()
       local ev = faults()
       touch(ev, 5)
       local text = util.in_child(function()
@@ -374,7 +374,7 @@ describe("core.wait", function()
   end
   after_each(rings.close_all)
 
-  it("waits for any of several", function()
+  it("waits for any of several descriptors", function()
     local a, b, c = three()
     assert.equal("ETIMEDOUT", select(3, core.wait({ a, b, c })))
     assert.equal("ETIMEDOUT", select(3, core.wait({ a, b, c }, 0.01)))
@@ -386,7 +386,7 @@ describe("core.wait", function()
     assert.has_error(function() core.wait(a) end)
   end)
 
-  it("ends when every watched process has", function()
+  it("ends when every watched process has ended", function()
     local first, second = assert(kit.start(function() end)), assert(kit.start(function() end))
     local a = faults({}, { pages = 64 }, { pid = first:pid() })
     local b = faults({}, { pages = 64 }, { pid = second:pid() })

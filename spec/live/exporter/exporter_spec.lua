@@ -42,7 +42,7 @@ describe("exporters", function()
     end
   end)
 
-  it("post OTLP in JSON, every field as it is", function()
+  it("post OTLP in JSON, with every field", function()
     local b = start()
     local t = tracer(b, { resource = { ["host.name"] = "h" }, service = 'sh"op' },
       { endpoint = b.url, headers = { ["X-Key"] = "k" } })
@@ -111,7 +111,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("compress", function()
+  it("compress requests", function()
     requires { module = "zlib" }
     local b = start()
     local t = tracer(b, {}, { endpoint = b.url, compression = "gzip" })
@@ -125,7 +125,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("keep the connection, and find it closed", function()
+  it("keep the connection, and open another after it was closed", function()
     local b = start { statuses = "200,200,drop,200" }
     local t = tracer(b, { batch = 1 })
     for i = 1, 4 do
@@ -137,7 +137,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("try again what may work later, and no more what never will", function()
+  it("retry errors that may pass, and no others", function()
     local b = start { statuses = "503,429,200,400,200" }
     local t = tracer(b, { batch = 1, delay = 0 })
     t:start "first":finish()
@@ -155,7 +155,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("count what a backend takes and does not keep", function()
+  it("count the spans that a backend says it rejected", function()
     local b = start { statuses = "200partial" }
     local t = tracer(b)
     for _ = 1, 3 do t:start "x":finish() end
@@ -166,7 +166,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("bring what the queue held when a backend comes back, and count the rest", function()
+  it("send the spans in the queue when a backend is back, and count the rest", function()
     local b = start()
     local t = tracer(b, { queue = 10, batch = 5, delay = 0 })
     t:start "before":finish()
@@ -214,7 +214,7 @@ describe("exporters", function()
     silent:close()
   end)
 
-  it("leave what sending costs out of the spans around it", function()
+  it("leave the cost of sending out of the spans around it", function()
     local b = start()
     local t = tracer(b, { batch = 64, delay = 0, events = "task-clock" })
     local outer = t:start "outer"
@@ -229,7 +229,7 @@ describe("exporters", function()
     t:close()
   end)
 
-  it("send what is left when the program ends", function()
+  it("send the remaining spans when the program ends", function()
     local b = start()
     local code = [[local t = require "perf".tracer {events = "dummy"} t:start "last words":finish()]]
     local output, status = util.shell(("OTEL_EXPORTER_OTLP_ENDPOINT=%s %s -e '%s'"):format(b.url, util.lua(), code))
@@ -256,7 +256,7 @@ describe("exporters", function()
     assert.equal("ns", metrics["perf.span.duration"].unit)
   end)
 
-  it("speak over lua-http where that is asked for", function()
+  it("use lua-http if that is asked for", function()
     requires { module = "http.request" }
     local b = start()
     local code = ([[
@@ -270,7 +270,7 @@ describe("exporters", function()
     assert.equal("by lua-http and at the end", names(b))
   end)
 
-  it("say what is missing", function()
+  it("name a missing library", function()
     local output = util.shell(([[%s -e 'package.preload.socket = function() error "away" end
       package.preload.cqueues = package.preload.socket
       local t = require "perf".tracer {events = "dummy"} t:start "x":finish() t:flush()
@@ -326,11 +326,11 @@ describe("exporters over TLS", function()
     return ok, message
   end
 
-  it("send where the certificate is trusted and of that name", function()
+  it("send if the certificate is trusted and has the host's name", function()
     assert.is_true(send("localhost", { cafile = dir .. "/cert.pem" }))
   end)
 
-  it("refuse one that is not trusted, or another's", function()
+  it("refuse a certificate that is not trusted, or has another name", function()
     local ok, message = send("localhost", {})
     assert.is_nil(ok)
     assert.matches("TLS: .*certificate verify failed", message)
@@ -339,7 +339,7 @@ describe("exporters over TLS", function()
     assert.matches("TLS: the certificate is not one of '127.0.0.1'", message)
   end)
 
-  it("do without when told to", function()
+  it("do not check the certificate if told so", function()
     assert.is_true(send("127.0.0.1", { verify = false }))
   end)
 end)

@@ -43,7 +43,7 @@ describe("perf.software_profiler", function()
     p:close()
   end)
 
-  it("starts, stops, resets, reads", function()
+  it("starts, stops, resets and reads", function()
     local p = assert(perf.software_profiler { events = "page-faults,minor-faults" })
     kit.touch_pages(5)
     assert.is_nil(p:read()["page-faults"])
@@ -96,7 +96,7 @@ describe("perf.software_profiler", function()
     assert.is_true(faults(true) >= 500)
   end)
 
-  it("names what this machine does not count, and counts the rest", function()
+  it("names the events that this machine does not count, and counts the rest", function()
     local p = assert(perf.software_profiler { events = { nowhere, "page-faults" } })
     assert.equal(1, #p)
     assert.equal("page-faults", p[1]:label())
@@ -107,7 +107,7 @@ describe("perf.software_profiler", function()
     p:close()
   end)
 
-  it("fails as a whole for what is wrong with all of it", function()
+  it("fails as a whole for an error that concerns all events", function()
     local p, message, code = perf.software_profiler { pid = 0x3fffffff }
     assert.is_nil(p)
     assert.equal("ESRCH", code)
@@ -118,7 +118,7 @@ describe("perf.software_profiler", function()
     assert.is_string(code)
   end)
 
-  it("closes once and for all", function()
+  it("closes once, and refuses use afterwards", function()
     local p = assert(perf.software_profiler { events = "page-faults" })
     local event = p[1]
     p:close()
@@ -131,7 +131,7 @@ describe("perf.software_profiler", function()
     end
   end)
 
-  it("is closed by its end of scope, on 5.4", function()
+  it("is closed at the end of its scope, on 5.4", function()
     requires { lua = "5.4" }
     local chunk = assert(load [[
       local perf = ...
@@ -171,7 +171,7 @@ describe("perf.hardware_profiler", function()
     end
   end)
 
-  it("counts what the CPU has", function()
+  it("counts the events that the CPU has", function()
     requires { pmu = true }
     local event = kit.can_open { type = 0, config = 1 } and "instructions" or "cycles" -- an emulated one lacks the former
     local p = assert(perf.hardware_profiler { events = event .. ":u" })

@@ -6,7 +6,7 @@ local perf = require "perf"
 local util = require "spec.support.util"
 
 describe("perf.measure without a list", function()
-  it("counts user space alone where no more is allowed", function()
+  it("counts user space alone if no more is allowed", function()
     requires { root = true, cmd = "flock" }
     local text = as_nobody(2, function()
       local c
@@ -28,7 +28,7 @@ describe("perf.measure without a list", function()
     assert.matches("<not counted>%s+context%-switches:u%s+# context switches happen in the kernel", text)
   end)
 
-  it("lets clocks run for everyone, and names what else may not be counted", function()
+  it("counts by clocks for every user, and names the events that may not be counted", function()
     requires { root = true, cmd = "flock" }
     local text = as_nobody(2, function()
       assert(perf.measure("task-clock", kit.spin, 1e6)["task-clock"] >= 9e5)
@@ -78,7 +78,7 @@ describe("perf.measure without a list", function()
     end)
   end
 
-  it("does not take a full table of descriptors for a refusal", function()
+  it("does not mistake a full table of descriptors for a refusal", function()
     require "perf.names" -- a module that is loaded on first use needs a descriptor for its file
     local text = util.in_child(function()
       local before = kit.fds()

@@ -21,7 +21,7 @@ describe("perf.measure", function()
       end)
     end)
 
-    it("nothing, when nothing happens", function()
+    it("nothing if nothing happens", function()
       local list = "page-faults,cpu-migrations,alignment-faults,emulation-faults,dummy,context-switches"
       finally(kit.unpin)
       kit.pin(kit.cpu())
@@ -121,7 +121,7 @@ describe("perf.measure", function()
     end)
   end)
 
-  it("nests: every call sees its own counts and those within", function()
+  it("nests: each call sees its own counts and those of the calls within it", function()
     settled(function()
       local inner, innermost
       local outer = perf.measure("page-faults", function()
@@ -138,7 +138,7 @@ describe("perf.measure", function()
     end)
   end)
 
-  it("recurses", function()
+  it("works in recursive functions", function()
     settled(function()
       local seen = {}
       local function f(depth)
@@ -150,7 +150,7 @@ describe("perf.measure", function()
     end)
   end)
 
-  it("refuses direct calls of the functions inside", function()
+  it("refuses direct calls of its internal functions", function()
     if not core.measurer then return end -- LuaJIT and Lua 5.1 measure by two calls
     assert.has_error(function() core.measure(function() end) end,
       "bad argument #1 to 'measure' (only a function that core.measurer made calls this)")
@@ -203,7 +203,7 @@ describe("perf.measure", function()
       return n
     end
 
-    it("by its text, its table and its content", function()
+    it("by the same string, table or content", function()
       assert.equal(2, opened(function() perf.measure("page-faults,dummy", faults(1)) end))
       assert.equal(0, opened(function() perf.measure("page-faults,dummy", faults(1)) end))
       local list = { "minor-faults" }
@@ -238,7 +238,7 @@ describe("perf.measure", function()
       assert.is_true(n < 100, n .. " descriptors")
     end)
 
-    it("nor more of tables that the caller keeps", function()
+    it("nor more than that of tables that the caller keeps", function()
       local kept = {}
       for i = 1, 200 do
         kept[i] = { "page-faults", { event = "page-faults", sample_period = 1000 + i } }
@@ -277,7 +277,7 @@ describe("perf.measure", function()
   end)
 
   describe("without a list", function()
-    it("has the software events at least, in the documented order", function()
+    it("has at least the software events, in the documented order", function()
       settled(function()
         local c = perf.measure(kit.touch_pages, 64)
         local labels = {}
@@ -290,14 +290,14 @@ describe("perf.measure", function()
       end)
     end)
 
-    it("counts in software where there is no PMU", function()
+    it("counts software events on a machine without a PMU", function()
       if kit.can_open { type = 0, config = 0 } then pending "this machine has a PMU" end
       local c = perf.measure(function() end)
       assert.equal("software", c.source)
       assert.equal(4, #c)
     end)
 
-    it("counts in hardware where there is one", function()
+    it("counts hardware events on a machine with a PMU", function()
       requires { pmu = true }
       local c = perf.measure(kit.spin, 1e6)
       assert.equal("hardware", c.source)
@@ -319,14 +319,14 @@ describe("perf.measure", function()
     refuses("page-fautls", "page-fautls", print)
   end)
 
-  it("raises what the machine refuses, with its code", function()
+  it("raises an error if the machine refuses, with the code", function()
     if kit.can_open { type = 0, config = 0 } then pending "this machine has a PMU" end
     local ok, err = pcall(perf.measure, "cycles", print)
     assert.is_false(ok)
     assert.matches("^cycles: perf_event_open: .*%[EN%u+%]$", err)
   end)
 
-  it("takes 500 events as a clear error and leaves nothing open", function()
+  it("refuses 500 events with a clear message and leaves nothing open", function()
     local list = {}
     for i = 1, 500 do list[i] = "page-faults" end
     local ok, err = pcall(perf.measure, list, print)
@@ -360,7 +360,7 @@ describe("perf.measure", function()
     assert.equal("done", text)
   end)
 
-  it("gives entries in the order asked, whatever the groups", function()
+  it("returns entries in the order of the list, whatever the groups", function()
     requires { tracefs = true }
     local c = perf.measure("raw_syscalls:sys_exit,page-faults,task-clock,minor-faults", kit.touch_pages, 2)
     local labels = {}
@@ -375,26 +375,26 @@ describe("perf.measure", function()
     end
   end)
 
-  it("says why an event that cannot count has no value", function()
+  it("gives the reason why an event that cannot count has no value", function()
     local c = perf.measure("context-switches:u,page-faults:u", kit.sleeps, 3)
     assert.is_nil(c["context-switches"])
     assert.matches("happen in the kernel", c[1].why, 1, true)
     assert.equal(0, c[1].raw)
   end)
 
-  it("takes one event's attr for a list", function()
+  it("accepts one event's attr as a list", function()
     assert.equal(4, perf.measure({ event = "page-faults" }, kit.touch_pages, 4)["page-faults"])
     assert.equal(4, perf.measure(perf.attr "page-faults:u", kit.touch_pages, 4)["page-faults"])
     assert.equal(4, perf.measure({ perf.attr "page-faults" }, kit.touch_pages, 4)["page-faults"])
   end)
 
-  it("is still right after its events were released", function()
+  it("still counts exactly after its events were released", function()
     assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
     measure._release()
     assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
   end)
 
-  it("opens a list again as it was, however often", function()
+  it("opens a list again as before, any number of times", function()
     local list = "page-faults:u,task-clock,context-switches"
     local first = perf.measure(list, kit.touch_pages, 3)
     for _ = 1, 3 do
@@ -410,7 +410,7 @@ describe("perf.measure", function()
     end
   end)
 
-  it("leaves nothing open where that fails, and opens it as if it were new", function()
+  it("leaves nothing open if that fails, and opens the list as a new one", function()
     local list = "page-faults,cpu-migrations"
     perf.measure(list, function() end)
     perf.release() -- nothing is left that could give way
@@ -433,7 +433,7 @@ describe("perf.measure", function()
     assert.equal(2, perf.measure("page-faults", kit.touch_pages, 2)["page-faults"])
   end)
 
-  it("does not stop LuaJIT from compiling the loop around it", function()
+  it("lets LuaJIT compile the loop around it", function()
     requires { jit = true, nosan = true, nostress = true }
     if os.getenv "PERF_NO_FFI" == "1" then pending "the C API is chosen" end
     local aborts, traces = {}, 0

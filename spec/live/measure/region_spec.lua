@@ -24,7 +24,7 @@ describe("perf.start", function()
     end)
   end)
 
-  it("counts what perf.measure counts, for every kind of list", function()
+  it("counts the same as perf.measure, for every kind of list", function()
     settled(function()
       local attr = { event = "page-faults" }
       for _, events in ipairs { "page-faults", { "page-faults" }, attr, { attr } } do
@@ -45,7 +45,7 @@ describe("perf.start", function()
     end)
   end)
 
-  it("overlaps with others and with perf.measure", function()
+  it("may overlap with other regions and with perf.measure", function()
     requires { nosan = true } -- its memory is always new: pages that fault
     settled(function()
       local a = perf.start "page-faults"
@@ -76,7 +76,7 @@ describe("perf.start", function()
     end)
   end)
 
-  it("ends in another coroutine than it began in", function()
+  it("may end in another coroutine than it began in", function()
     requires { nosan = true } -- its memory is always new: pages that fault
     settled(function()
       local m
@@ -120,7 +120,7 @@ describe("perf.start", function()
     assert.is_true(m:stop()["page-faults"] >= 20)
   end)
 
-  it("is the parent's after a fork: in the child its counts are nil and say why", function()
+  it("belongs to the parent after a fork: in the child its counts are nil, with a reason", function()
     local m = perf.start "page-faults"
     kit.touch_pages(50)
     local text = util.in_child(function()
@@ -136,7 +136,7 @@ describe("perf.start", function()
     assert.is_true(n >= 50 and n < 20000, n) -- the fork made pages copy-on-write
   end)
 
-  it("keeps its list open, and says so where perf.release has closed it", function()
+  it("keeps its list open, and reports that perf.release has closed it", function()
     local m = perf.start "page-faults"
     measure._release()
     local c, message, code = m:stop()
@@ -148,7 +148,7 @@ describe("perf.start", function()
     assert.equal("perf.Region(closed)", tostring(m))
   end)
 
-  it("refuses mistakes, and gives what the machine refuses", function()
+  it("raises an error for a mistake, and returns a refusal of the machine", function()
     local function refuses(message, ...)
       local ok, why = pcall(...)
       assert.is_false(ok)

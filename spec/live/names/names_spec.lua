@@ -41,7 +41,7 @@ describe("software events", function()
     group:close()
   end)
 
-  it("count what they are named after", function()
+  it("count the events of their name", function()
     requires { perf_open = true, nosan = true, nostress = true }
     local ev = assert(perf.open(perf.attr{event = "minor-faults", label = "pages"}))
     ev:enable()
@@ -66,7 +66,7 @@ describe("tracepoints", function()
     opens("sched:sched_switch")
   end)
 
-  it("count what they are named after", function()
+  it("count the events of their name", function()
     requires { tracepoint = "syscalls:sys_enter_getppid", nosan = true }
     local ev = assert(perf.open(perf.tracepoint("syscalls", "sys_enter_getppid")))
     ev:enable()
@@ -76,7 +76,7 @@ describe("tracepoints", function()
     ev:close()
   end)
 
-  it("are listed as tracefs does", function()
+  it("are listed as in tracefs", function()
     requires { tracefs = true, nostress = true }
     local all, count = perf.tracepoints(), 0
     for _ in util.read_file(util.tracefs_dir() .. "/available_events"):gmatch("[^\n]+") do count = count + 1 end
@@ -86,7 +86,7 @@ describe("tracepoints", function()
     assert.same({}, perf.tracepoints("no such tracepoint"))
   end)
 
-  it("are mistakes when there is none of the name", function()
+  it("are mistakes if tracefs has none of the name", function()
     requires { tracefs = true, nostress = true }
     local id, message, code = perf.tracepoint_id("sched", "sched_swtich")
     assert.is_nil(id)
@@ -175,7 +175,7 @@ describe("probes", function()
     ev:close()
   end)
 
-  it("say what a symbol needs", function()
+  it("say that a symbol needs perf.symbols", function()
     local kept = package.loaded["perf.symbols"]
     package.loaded["perf.symbols"] = nil
     package.preload["perf.symbols"] = function() error("perf.symbols: not built (apt-get install it)", 0) end
@@ -210,7 +210,7 @@ describe("probes", function()
     ev:close()
   end)
 
-  it("are the machine's refusal where it has no such PMU", function()
+  it("are refused by a machine that has no such PMU", function()
     for _, kind in ipairs{"kprobe", "uprobe"} do
       if not perf.pmu_type(kind) then
         local attr, message, code = perf[kind]{func = kind == "kprobe" and "f" or nil,
@@ -226,7 +226,7 @@ end)
 describe("PMUs", function()
   local root = "/sys/bus/event_source/devices"
 
-  it("are those of sysfs", function()
+  it("are the same as in sysfs", function()
     local names_here = core.listdir(root) or {}
     local all = perf.pmus()
     assert.equal(#names_here, #all)
@@ -243,7 +243,7 @@ describe("PMUs", function()
     assert.equal("ENODEV", code)
   end)
 
-  it("have events that resolve to what their files say", function()
+  it("have events that resolve to the values of their files", function()
     requires { file = root .. "/msr/events/tsc" }
     local event = assert(names.resolve("msr/tsc/"))
     assert.equal(perf.pmu_type("msr"), event.attrs[1].type)
@@ -253,7 +253,7 @@ describe("PMUs", function()
     opens("tsc")
   end)
 
-  it("that are not here are refused", function()
+  it("are refused if the machine does not have them", function()
     local ev, message, code = perf.open("nosuch/event=1/")
     assert.is_nil(ev)
     assert.matches("nosuch/event=1/: no PMU 'nosuch' here; there are: ", message, 1, true)
@@ -262,7 +262,7 @@ describe("PMUs", function()
 end)
 
 describe("perf.list", function()
-  it("has names that resolve", function()
+  it("lists names that resolve", function()
     requires { tracefs = true, nostress = true }
     local kinds = {}
     for _, row in ipairs(perf.list()) do
@@ -315,7 +315,7 @@ describe("perf(1)", function()
     return table.concat(out, " ")
   end
 
-  it("reads the same names the same", function()
+  it("understands the same names in the same way", function()
     requires { cmd = "perf", nostress = true, tracefs = true, root = true, file = "/sys/bus/event_source/devices/msr/events/tsc" }
     local script = {}
     for name in spelled:gmatch("%S+") do
@@ -336,7 +336,7 @@ describe("perf(1)", function()
 end)
 
 describe("a name", function()
-  it("is blamed on the line of the caller, through every function that takes one", function()
+  it("has its errors raised at the caller's line, by every function that accepts a name", function()
     requires { nostress = true }
     for name, call in pairs{
       open = function() return (perf.open("cylces")) end,
@@ -352,7 +352,7 @@ describe("a name", function()
     end
   end)
 
-  it("of a machine that is not here can be asked for too", function()
+  it("may be resolved for another machine", function()
     local root = trees.server()
     local there = names.new(require("perf.kernel.pmu").new(root))
     assert.equal(0x13c, there:resolve("cpu/event=0x3c,umask=1/").attrs[1].config)

@@ -13,7 +13,7 @@ end
 describe("perf.pool", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("runs functions, and gives results, errors, tracebacks and counts back", function()
+  it("runs functions, and returns their results, errors, tracebacks and counts", function()
     assert.equal("fine", in_child(function()
       local pool = assert(perf.pool { size = 2, events = "page-faults,task-clock" })
       local job = pool:submit(function(n, t)
@@ -40,7 +40,7 @@ describe("perf.pool", function()
   end)
 
   -- No message handler is called where memory ran out; on LuaJIT it fails where the stack did. An error was nil then.
-  it("gives errors back that leave no room for a message handler", function()
+  it("returns errors that leave no room for a message handler", function()
     requires { nosan = true, nostress = true }
     local script = [[
       local pool = require "perf".pool {size = 1, events = false}
@@ -63,7 +63,7 @@ describe("perf.pool", function()
     for i = 2, 5 do assert.matches("stack overflow.*\tstack traceback:$", lines[i]) end
   end)
 
-  it("gives errors back that cannot be made text, and of a job that yields", function()
+  it("returns errors that have no text, and the error of a job that yields", function()
     assert.equal("fine", in_child(function()
       local pool = assert(perf.pool { size = 1, events = false })
       local function fails(fn)
@@ -88,7 +88,7 @@ describe("perf.pool", function()
     end))
   end)
 
-  it("gives an error where a result cannot be read", function()
+  it("returns an error if a result cannot be read", function()
     assert.equal("fine", in_child(function()
       package.loaded["perf.pool"] = nil -- which may have been loaded with another copy
       local copy = require "perf.pool.copy"
@@ -169,7 +169,7 @@ describe("perf.pool", function()
     end)
   end)
 
-  it("runs thousands", function()
+  it("runs thousands of jobs", function()
     requires { nostress = true }
     assert.equal("fine", in_child(function()
       local pool = assert(perf.pool { size = 3, queue = 100, events = "dummy" })
@@ -189,7 +189,7 @@ describe("perf.pool", function()
     end))
   end)
 
-  it("leaves no descriptors and threads", function()
+  it("leaves no descriptors or threads", function()
     assert.equal("fine", in_child(function()
       local function descriptors()
         local n = 0
@@ -209,7 +209,7 @@ describe("perf.pool", function()
     end))
   end)
 
-  it("makes spans of jobs", function()
+  it("makes a span of each job", function()
     assert.equal("fine", in_child(function()
       local list
       local tracer = perf.tracer { events = "page-faults", exporter = function(batch) list = batch end }
@@ -230,14 +230,14 @@ describe("perf.pool", function()
     end))
   end)
 
-  it("ends with the program", function()
+  it("ends when the program ends", function()
     local code = [[local p = require "perf".pool {size = 2} for _ = 1, 10 do p:submit(function() return 1 end) end]]
     assert.same({ "", 0 }, { util.shell(("%s -e '%s'"):format(util.lua(), code)) })
     code = code .. [[ local j = p:submit(function() end) j:get() print "done"]]
     assert.same({ "done\n", 0 }, { util.shell(("%s -e '%s'"):format(util.lua(), code)) })
   end)
 
-  it("says what is wrong", function()
+  it("reports mistakes", function()
     assert.equal("fine", in_child(function()
       local function raises(pattern, fn, ...)
         local ok, message = pcall(fn, ...)
@@ -263,7 +263,7 @@ describe("perf.pool", function()
     end))
   end)
 
-  it("is not the pool of a child", function()
+  it("cannot be used in the child of a fork", function()
     assert.equal("fine", in_child(function()
       local pool = assert(perf.pool { size = 1, events = false })
       util.in_child(function()

@@ -85,25 +85,25 @@ describe("a profile's coroutines", function()
 
   before_each(function() early = make() end)
 
-  it("show by themselves", function()
+  it("are shown alone", function()
     local _, by, text = profile(nil, run)
     holds(by, "body$", 3 * EACH, text)
   end)
 
-  it("show under the stack that resumed them", function()
+  it("are shown on top of the stack that resumed them", function()
     local _, by, text = profile("resumer", run)
     holds(by, "body drive run", 2 * EACH, text)
     holds(by, "body nested drive_fn run", EACH, text)
   end)
 
-  it("show under the stack that made them, those from before by themselves", function()
+  it("are shown on top of the stack that created them, older ones alone", function()
     local _, by, text = profile("creator", run)
     holds(by, "body make run", EACH, text)
     holds(by, "body nested make_nested run", EACH, text)
     holds(by, "body$", EACH, text)
   end)
 
-  it("show under a maker that is gone, and that was a coroutine", function()
+  it("are shown on top of a creator that is a dead coroutine", function()
     local left
     local function parent()
       left = make()
@@ -129,7 +129,7 @@ describe("a profile's coroutines", function()
     holds(by, "parent start", 50, text)
   end)
 
-  it("show what they do up to an error", function()
+  it("are shown up to their error", function()
     local function fails()
       kit.touch_pages(100)
       error "enough"
@@ -146,7 +146,7 @@ describe("a profile's coroutines", function()
     end
   end)
 
-  it("name the library's functions, not those in their place", function()
+  it("name the library's functions, not their replacements", function()
     local prof, _, text = profile("resumer", function() drive(make()) end)
     assert.is_true(profiling.under(prof, "coroutine.resume") >= EACH, text)
     for _, s in ipairs(prof:samples()) do
@@ -156,7 +156,7 @@ describe("a profile's coroutines", function()
     end
   end)
 
-  it("are forgotten when they are dead", function()
+  it("are collected when they are dead", function()
     -- 500 live at a time, at most: how many would wait for a collector that runs by itself differs from round to round, and with
     -- it the room that the table of coroutines needs.
     local function many(n)
@@ -194,7 +194,7 @@ describe("a profile's coroutines", function()
     assert.is_true(collectgarbage "count" - before <= 64, grown)
   end)
 
-  it("made by one another without end take no more memory", function()
+  it("that create each other without end take no more memory", function()
     local function generation(n)
       if n > 0 then return coroutine.create(generation), n - 1 end
     end
@@ -259,7 +259,7 @@ describe("coroutine functions while a profiler runs", function()
     return seen
   end
 
-  it("do as the library's", function()
+  it("work like the library's functions", function()
     local plain = behaviour()
     for _, how in ipairs { "alone", "resumer", "creator" } do
       local _, seen = perf.profile({ coroutines = how }, behaviour)
@@ -267,7 +267,7 @@ describe("coroutine functions while a profiler runs", function()
     end
   end)
 
-  it("are put back, and copies that a program kept work as before", function()
+  it("are restored, and references that a program kept work as before", function()
     for _, how in ipairs { "alone", "resumer", "creator" } do
       local kept, fn
       local p = assert(perf.profiler { event = "page-faults", coroutines = how })
@@ -290,7 +290,7 @@ describe("coroutine functions while a profiler runs", function()
     end
   end)
 
-  it("are put back when the profiler is forgotten", function()
+  it("are restored when the profiler is collected", function()
     for _, how in ipairs { "alone", "resumer", "creator" } do
       assert(perf.profiler({ event = "page-faults", coroutines = how }):start())
       local create = coroutine.create
@@ -301,7 +301,7 @@ describe("coroutine functions while a profiler runs", function()
     end
   end)
 
-  it("leave alone what others have put in their place meanwhile", function()
+  it("are not restored if a program has replaced them meanwhile", function()
     local p = assert(perf.profiler { event = "page-faults", coroutines = "creator" })
     assert(p:start())
     local function theirs() end

@@ -4,7 +4,7 @@ local ends = require "spec.soak.ends"
 describe("a profiled program", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("ends as it would without a profiler, and its profile is there", function()
+  it("ends as it would without a profiler, and its profile is written", function()
     assert.same({}, ends.run_all(1, ends.kinds))
   end)
 end)

@@ -28,7 +28,7 @@ local function caught()
 end
 
 describe("a profiler", function()
-  it("refuses options that there are not", function()
+  it("refuses unknown options", function()
     for text, opts in pairs {
       ["unknown option 'frequency'"] = { frequency = 1 },
       ["option 'freq': number expected, got string"] = { freq = "1" },
@@ -56,7 +56,7 @@ describe("a profiler", function()
     bad "bad argument #2 to 'profile' (function expected, got nil)"
   end)
 
-  it("says what it is and whether it runs", function()
+  it("describes itself and says whether it runs", function()
     local p = assert(perf.profiler { event = "page-faults", period = 10 })
     assert.equal("perf.Profiler(page-faults, every 10, stopped)", tostring(p))
     assert(p:start())
@@ -92,7 +92,7 @@ describe("a profiler", function()
     works()
   end)
 
-  it("is the only one of the process, other states' too", function()
+  it("is the only one in the process, also of other Lua states", function()
     local p = perf.profiler {}
     assert.is_true(p:start())
     local ok, text = kit.state [[
@@ -145,7 +145,7 @@ describe("a profiler", function()
     assert.equal(before, caught())
   end)
 
-  it("stays out of the way of LuaJIT's own", function()
+  it("does not disturb LuaJIT's own profiler", function()
     requires { lua = "luajit" }
     local profile = require "jit.profile"
     works() -- from here on the handler is known
@@ -172,7 +172,7 @@ describe("a profiler", function()
     works()
   end)
 
-  it("is off in the child of a fork, and not disturbed in the parent", function()
+  it("is stopped in the child of a fork, and not disturbed in the parent", function()
     local p = perf.profiler { event = "page-faults" }
     assert.is_true(p:start())
     kit.touch_pages(100)
@@ -202,14 +202,14 @@ describe("a profiler", function()
     assert.equal("true", text, status)
   end)
 
-  it("stops when it is forgotten", function()
+  it("stops when it is collected", function()
     assert(perf.profiler({ event = "page-faults" }):start())
     collectgarbage()
     collectgarbage()
     works()
   end)
 
-  it("gives back everything when the machine refuses something", function()
+  it("releases everything if the machine refuses something", function()
     for _, call in ipairs { "perf_event_open", "mmap", "ioctl" } do
       for skip = 0, 12 do
         collectgarbage()
@@ -222,7 +222,7 @@ describe("a profiler", function()
     works()
   end)
 
-  it("loses nothing when memory for its stacks does not come", function()
+  it("loses no weight if no memory is free for its stacks", function()
     -- 4096 different stacks: more nodes than there is room for at the start
     local function branch(n, depth)
       if depth == 0 then
@@ -250,7 +250,7 @@ describe("a profiler", function()
     end
   end)
 
-  it("says what it cannot profile", function()
+  it("names an event that it cannot profile", function()
     refused("EINVAL", perf.profiler { event = "syscalls:sys_enter_rt_sigreturn" })
     refused("EACCES", perf.profiler { event = "context-switches:u" })
     refused("EINVAL", perf.profiler { event = "page-faults", filter = "x >" })

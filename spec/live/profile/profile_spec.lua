@@ -23,7 +23,7 @@ local function libc()
 end
 
 describe("perf.profile", function()
-  it("gives the function's results", function()
+  it("returns the function's results", function()
     local function results(...)
       assert.equal(5, select("#", ...))
       local prof, a, b, c, d = ...
@@ -78,7 +78,7 @@ describe("perf.profile", function()
       assert.is_true(math.abs(profiling.on_line(prof, first + 1) - 7000) <= 10, profiling.text(prof))
     end)
 
-    it("those of a C function that is profiled by itself, on the line that asks for it", function()
+    it("those of a C function that is profiled directly, on the line that asks for it", function()
       local line = next_line()
       local prof = perf.profile(faults, kit.touch_pages, 1000)
       check(assert, prof, 1000, line)
@@ -158,7 +158,7 @@ describe("perf.profile", function()
       assert.is_true(profiling.on_line(prof, line) >= 20 * 3000000 * 0.98, text)
     end)
 
-    it("how often it is off the CPU, where a period asks for that", function()
+    it("how often the thread leaves the CPU, if a period is given", function()
       local line
       local function switches() return kit.rusage "nvcsw" + kit.rusage "nivcsw" end
       local before = switches()
@@ -209,7 +209,7 @@ describe("perf.profile", function()
     end)
   end)
 
-  describe("sees compiled code", function()
+  describe("shows the lines of compiled code", function()
     local bytes = 4096 * 20000
     local base, p
 
@@ -312,7 +312,7 @@ describe("perf.profile", function()
     end)
   end)
 
-  it("tells what ran outside of Lua", function()
+  it("shows code that ran outside of Lua", function()
     requires { nosan = true }
     local ok, text = kit.host([[
       local perf, kit = require "perf", require "testkit"
@@ -339,7 +339,7 @@ describe("perf.profile", function()
     assert.is_true(tonumber(inside) >= 400 and tonumber(inside) <= 410, text)
   end)
 
-  it("adds up clocks too, with what came after the last sample", function()
+  it("adds up the exact total of clocks too, with the rest after the last sample", function()
     local prof = perf.profile({ freq = 2000 }, kit.spin, 30000000)
     assert.equal(prof.total, profiling.sum(prof))
     -- At each switch the event stops counting a little before the thread's clock, by which spin goes: a busy machine has many.
@@ -347,7 +347,7 @@ describe("perf.profile", function()
     assert.is_true(profiling.under(prof, "(unsampled)") < prof.total / 2, profiling.text(prof))
   end)
 
-  it("labels what runs in a zone", function()
+  it("labels the samples in a zone", function()
     local function weights(prof)
       local by = {}
       for _, s in ipairs(prof:samples()) do by[s.zone or ""] = (by[s.zone or ""] or 0) + s.weight end

@@ -48,7 +48,7 @@ describe("a profile's timeline", function()
     end)
   end)
 
-  it("keeps the first ones, and counts the rest", function()
+  it("keeps the first samples, and counts the rest", function()
     requires { perf_open = true }
     local prof = perf.profile({ event = "page-faults", timeline = 10 }, kit.touch_pages, 64)
     local list = each(prof)
@@ -57,7 +57,7 @@ describe("a profile's timeline", function()
     assert.equal(prof.total, profiling.sum(prof))
   end)
 
-  it("weighs waits by the time off the CPU, and is under its zones", function()
+  it("weighs waits by the time off the CPU, and has the zones", function()
     requires { perf_open = true }
     local prof = perf.profile({ event = "context-switches", timeline = true }, function()
       perf.zone("nap", function() os.execute "sleep 0.02" end)
@@ -86,7 +86,7 @@ describe("a profile's timeline", function()
     assert.same({}, by_stack)
   end)
 
-  it("is anew for each run, and there only where it was asked for", function()
+  it("is new for each run, and exists only if it was asked for", function()
     requires { perf_open = true }
     local p = assert(perf.profiler { event = "page-faults", timeline = true })
     for _ = 1, 2 do

@@ -14,7 +14,7 @@ describe("ev:each", function()
   teardown(function() rings.compiler(true) end)
   after_each(rings.close_all)
 
-  it("gives the fields of every sample that is there, counted from 1", function()
+  it("gives the fields of every sample in the ring, with a number from 1 on", function()
     local ev = faults(MORE)
     touch(ev, 64)
     local n, seen = 0, {}
@@ -30,7 +30,7 @@ describe("ev:each", function()
     for _ in ev:each("sample", "ip") do error "there is no more" end
   end)
 
-  it("says the same as Records do", function()
+  it("gives the same values as Records", function()
     local ev, same = faults(MORE), faults(MORE)
     assert(ev:enable() and same:enable())
     kit.touch_pages(32)
@@ -46,7 +46,7 @@ describe("ev:each", function()
     assert.equal(#addresses, i)
   end)
 
-  it("passes over other types, and may be broken off", function()
+  it("skips other types, and may be left by break", function()
     local ev = rings.open({ event = "dummy", task = true, sample_id_all = true, sample_type = { "tid", "time" } }, nil,
       { pages = 8 })
     ev:enable()
@@ -61,7 +61,7 @@ describe("ev:each", function()
     assert.is_false(ev:has_record())
   end)
 
-  it("counts what was lost", function()
+  it("counts lost records", function()
     local ev = faults({ read_format = { "lost" } }, { pages = 1 })
     touch(ev, 1000)
     local n = 0
@@ -90,7 +90,7 @@ describe("ev:each", function()
     assert.is_true(state ~= other)
   end)
 
-  it("raises for what it does not know, and when closed", function()
+  it("raises an error for unknown types and fields, and for a closed event", function()
     local ev = faults()
     raises("no record of the kernel has the type 'smaple'", function() ev:each("smaple") end)
     raises("field 'callchain' is not one number or string", function() ev:each("sample", "callchain") end)
@@ -110,7 +110,7 @@ describe("a Record", function()
   teardown(function() rings.compiler(true) end)
   after_each(rings.close_all)
 
-  it("outlives its event, and knows it", function()
+  it("outlives its event, and still has its label", function()
     local ev = faults(MORE)
     touch(ev, 1)
     local rec, id = ev:read_record(), ev:id()
@@ -123,7 +123,7 @@ describe("a Record", function()
     assert.equal(text, tostring(rec))
   end)
 
-  it("has of a sample what its bytes say, by whichever way it is read", function()
+  it("has the same fields of a sample, by whichever function it was read", function()
     local ev = faults(MORE)
     touch(ev, 1)
     local rec = ev:read_record()
@@ -144,7 +144,7 @@ describe("a Record", function()
     assert.has_error(function() rec.ip = 1 end)
   end)
 
-  it("is used again where it has room, and made anew where not", function()
+  it("is filled again if it has room, and otherwise a new one is made", function()
     local small, large = faults { sample_type = { "addr" } }, faults(MORE)
     touch(small, 2)
     touch(large, 2)
@@ -160,7 +160,7 @@ describe("a Record", function()
     assert.equal(kit.gettid(), grown.tid)
   end)
 
-  it("is not read with a wrong timeout, or into something else", function()
+  it("is not read with a wrong timeout, or into another object", function()
     local ev = faults()
     touch(ev, 1)
     raises("bad argument #1 to 'read_record'", function() ev:read_record "now" end)
@@ -169,7 +169,7 @@ describe("a Record", function()
     assert.equal("sample", ev:read_record().type)
   end)
 
-  it("of another ring goes by its own event's name", function()
+  it("has the label of the event that wrote it into another event's ring", function()
     local a, b = faults(MORE), faults({ event = "minor-faults:u", sample_type = MORE.sample_type, sample_id_all = true }, false)
     assert(b:set_output(a))
     assert(a:enable() and b:enable())
@@ -196,7 +196,7 @@ describe("LuaJIT", function()
     end
   end
 
-  it("compiles a loop that makes Records", reading(function(ev, n)
+  it("compiles a loop that creates Records", reading(function(ev, n)
     local sum = 0
     for rec in ev:records() do
       sum = sum + rec.tid + rec.time
@@ -205,7 +205,7 @@ describe("LuaJIT", function()
     end
   end))
 
-  it("compiles a loop that uses one again, which leaves no garbage", reading(function(ev, n)
+  it("compiles a loop that fills the same Record, which leaves no garbage", reading(function(ev, n)
     local sum, rec = 0, ev:read_record()
     local function read(times)
       for _ = 1, times do

@@ -239,7 +239,7 @@ describe("the kernel's record", function()
     assert.equal(20, out)
   end)
 
-  it("ksymbol and bpf_event, of a program that comes and goes", function()
+  it("ksymbol and bpf_event, of a program that is loaded and unloaded", function()
     requires { bpf = true, root = true }
     local ev = dummy { ksymbol = true, bpf_event = true }
     local list = records_of(ev, function() assert(kit.can_bpf()) end)

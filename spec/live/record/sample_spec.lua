@@ -86,7 +86,7 @@ describe("the kernel's sample has", function()
     assert.equal(64, n)
   end)
 
-  it("read values of a group in which a member alone is sampled", function()
+  it("read values of a group in which only a member is sampled", function()
     local g = assert(perf.group { "dummy", "minor-faults:u",
       { event = "page-faults:u", sample_period = 1, sample_type = { "read" } }, "task-clock" })
     rings.keep(g)
@@ -202,7 +202,7 @@ describe("the kernel's sample has", function()
     end
   end)
 
-  it("the physical address of what a breakpoint watches", function()
+  it("the physical address that a breakpoint watches", function()
     requires { breakpoint = true, root = true }
     local cell = kit.cell()
     local ev = open { type = "breakpoint", bp_type = { "w" }, bp_addr = cell:addr(), bp_len = 8, exclude_kernel = true,
@@ -224,7 +224,7 @@ describe("the kernel's sample has", function()
     for _, rec in ipairs((samples { "cgroup" })) do assert.is_truthy(rec.cgroup > 0) end
   end)
 
-  it("weight, data source and transaction, which software does not tell", function()
+  it("weight, data source and transaction, which are empty for software events", function()
     for _, rec in ipairs((samples { "weight", "data_src", "transaction" })) do
       assert.equal(0, rec.weight)
       assert.equal("na", rec.data_src.op[1])
@@ -258,7 +258,7 @@ describe("the kernel's sample has", function()
     end
   end)
 
-  it("no more than that", function()
+  it("nothing that was not asked for", function()
     local rec = samples { "ip", "addr", "tid" }[1]
     assert.same({ type = "sample", type_id = 9, size = 32, misc = 2, cpu_mode = "user", exact_ip = false, event = "page-faults:u",
       ip = rec.ip, addr = rec.addr, pid = kit.getpid(), tid = kit.gettid() }, rec:totable())

@@ -29,7 +29,7 @@ describe("a tally", function()
     assert.matches("100 +100.0 %% +tid " .. kit.gettid() .. "\n100 in all, 100 of them in 1 keys", tostring(hits))
   end)
 
-  it("tells the addresses that Records have, by several fields", function()
+  it("counts by several fields, with the same addresses as Records", function()
     local ev, same = faults(FIELDS), faults(FIELDS)
     assert(ev:enable() and same:enable())
     kit.touch_pages(300) -- so that the table grows
@@ -51,7 +51,7 @@ describe("a tally", function()
     assert.equal(10, #hits:top())
   end)
 
-  it("goes around the ring's end", function()
+  it("reads records that wrap around the ring's end", function()
     local ev = faults(FIELDS, { pages = 1 })
     local hits = tally { by = "tid" }
     for _ = 1, 20 do
@@ -74,7 +74,7 @@ describe("a tally", function()
     assert.same({ 30, 30 }, { hits:count(a:id(), kit.gettid()), hits:count(b:id(), kit.gettid()) })
   end)
 
-  it("adds up a field instead", function()
+  it("adds up a field instead of counting", function()
     local ev = faults(FIELDS)
     local hits = tally { by = "pid", weight = "tid" }
     touch(ev, 64)
@@ -83,7 +83,7 @@ describe("a tally", function()
     assert.equal(64 * kit.gettid(), hits:totals().total)
   end)
 
-  it("holds no more keys than it may, and adds up the rest", function()
+  it("holds no more keys than its max, and adds up the rest", function()
     local ev = faults(FIELDS)
     local hits = tally { by = "addr", max = 10 }
     touch(ev, 64)
@@ -97,7 +97,7 @@ describe("a tally", function()
     assert.equal("Tally: nothing was counted", tostring(hits))
   end)
 
-  it("and what was lost are all there was", function()
+  it("and the lost records add up to all records", function()
     local ev = faults({ sample_type = FIELDS.sample_type, read_format = { "lost" } }, { pages = 1 })
     local hits = tally { by = "ip" }
     touch(ev, 1000)
@@ -127,7 +127,7 @@ describe("a tally", function()
     assert.equal(3, forks:count(kit.getpid()))
   end)
 
-  it("takes from groups, sets and files", function()
+  it("takes records from groups, sets and files", function()
     local group = rings.keep(assert(perf.group { { event = "page-faults:u", sample_period = 1, sample_type = { "tid" } },
       "task-clock" }))
     group[1]:map { pages = 8 }
@@ -161,7 +161,7 @@ describe("a tally", function()
     assert.equal(32, hits:totals().total)
   end)
 
-  it("refuses what it cannot do", function()
+  it("refuses unknown fields, types and options", function()
     raises("table of options expected, got string", perf.tally, "ip")
     raises("unknown option 'bye'", perf.tally, { bye = "ip" })
     raises("option 'by': one to four names", perf.tally, {})

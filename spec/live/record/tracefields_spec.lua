@@ -82,7 +82,7 @@ describe("perf.tracefields", function()
     assert.matches("^prev_comm=luaperf%-switch prev_pid=%d+ prev_prio=%d+ prev_state=%u.* ==> next_comm=", text)
   end)
 
-  it("has strings that stand at the record's end", function()
+  it("has strings that lie at the record's end", function()
     need("sched:sched_process_exec")
     local ev = assert(perf.open({event = "sched:sched_process_exec", sample_period = 1, inherit = true,
       sample_type = {"tid", "time", "raw"}}, {pid = 0, cpu = kit.cpus()[1]}))
@@ -104,7 +104,7 @@ describe("perf.tracefields", function()
     assert.equal(found.pid, found.common_pid)
   end)
 
-  it("is what rec.raw_fields gives", function()
+  it("gives the same as rec.raw_fields", function()
     need("raw_syscalls:sys_enter")
     local ev = assert(perf.open({event = "raw_syscalls:sys_enter", sample_period = 1, sample_type = {"raw"}}))
     assert(ev:map{pages = 8})
@@ -116,7 +116,7 @@ describe("perf.tracefields", function()
     ev:close()
   end)
 
-  it("finds a tracepoint by its id as by its name", function()
+  it("finds a tracepoint by its id and by its name", function()
     need("sched:sched_switch")
     requires{nostress = true} -- thousands of files
     local id = tonumber(util.read_file(util.tracefs_dir() .. "/events/sched/sched_switch/id"))

@@ -36,7 +36,7 @@ describe("resty.perf.accounting", function()
     return faults(unattributed)
   end
 
-  it("two requests that take turns", function()
+  it("separates two requests that take turns", function()
     local a, b = address(1), address(2)
     assert.equal(ledger.ENOENT, ledger.enter(a, CONTENT))
     for _, r in ipairs { a, b } do assert.equal(0, ledger.admit(r, 0, 0, 0)) end
@@ -67,7 +67,7 @@ describe("resty.perf.accounting", function()
     balanced()
   end)
 
-  it("a filter within the content; the content goes on", function()
+  it("counts a filter within the content phase as its own, and then the content again", function()
     local r = address(3)
     ledger.admit(r, 0, 0, 0)
     ledger.enter(r, CONTENT)
@@ -102,7 +102,7 @@ describe("resty.perf.accounting", function()
     assert.truthy(balanced() >= 20)
   end)
 
-  it("threads of one request: a turn lasts, or begins again", function()
+  it("adds the threads of one request together, in one turn or several", function()
     local r = address(6)
     ledger.admit(r, 0, 0, 0)
     ledger.enter(r, CONTENT)
@@ -119,7 +119,7 @@ describe("resty.perf.accounting", function()
     assert.equal(3, faults(ledger.request(r)))
   end)
 
-  it("a request that ended may have its last phase; whatever else comes is another one's", function()
+  it("counts the last phase of a request that ended; later turns belong to another request", function()
     local r, other = address(8), address(16)
     ledger.admit(r, 0, 0, 7)
     ledger.enter(r, CONTENT)
@@ -158,7 +158,7 @@ describe("resty.perf.accounting", function()
     balanced()
   end)
 
-  it("the host is asked for the end of each, and may tell it when the ledger is closed", function()
+  it("asks the host for the end of each request, which may come after the ledger is closed", function()
     local ends = {}
     ffi.cdef "struct ledger_spec_end { void (*handler)(void *); void *data; char bytes[64]; };"
     local add = ffi.cast("void *(*)(void *, size_t)", function(r, n)
@@ -196,7 +196,7 @@ describe("resty.perf.accounting", function()
     ends[2].handler(ends[2].data)
   end)
 
-  it("a subrequest's turns are its parent's; both go together", function()
+  it("adds a subrequest's turns to its parent; both end together", function()
     local r, sub, other = address(9), address(10), address(11)
     assert.equal(ledger.ENOENT, ledger.alias(sub, r))
     ledger.admit(r, 0, 0, 0)
@@ -218,7 +218,7 @@ describe("resty.perf.accounting", function()
     balanced()
   end)
 
-  it("one that is not counted, and its subrequest", function()
+  it("does not count a request that is not sampled, nor its subrequest", function()
     local r, sub = address(12), address(13)
     ledger.admit(r, -1, 0, 0)
     assert.equal(0, ledger.enter(r, CONTENT))
@@ -231,7 +231,7 @@ describe("resty.perf.accounting", function()
     assert.equal(0, ledger.known())
   end)
 
-  it("thousands at once, in any order", function()
+  it("accounts for thousands of requests at once, in any order", function()
     local n = 5000
     for i = 1, n do assert.equal(0, ledger.admit(address(i), i % 3 == 0 and -1 or 0, 0, 0)) end
     for i = n, 1, -1 do assert.equal(i % 3 == 0 and 0 or 1, ledger.enter(address(i), CONTENT)) end
@@ -244,7 +244,7 @@ describe("resty.perf.accounting", function()
     balanced()
   end)
 
-  it("routes", function()
+  it("adds requests up by route", function()
     local r = address(14)
     ledger.admit(r, 0, 0, 0)
     assert.is_false(ledger.reroute(r, 7))
@@ -256,7 +256,7 @@ describe("resty.perf.accounting", function()
     assert.is_true(ledger.admit(r, 9, 0, 0) ~= 0)
   end)
 
-  it("outside of requests nothing is counted for one", function()
+  it("counts nothing for a request outside of requests", function()
     local r = address(22)
     ledger.admit(r, 0, 0, 0)
     assert.is_nil(ledger.request(nil))
@@ -265,7 +265,7 @@ describe("resty.perf.accounting", function()
     assert.equal(1, ledger.known())
   end)
 
-  it("closed, it knows nothing and refuses nothing", function()
+  it("gives nil and accepts calls after it was closed", function()
     ledger.close()
     local r = address(15)
     for _, name in ipairs { "enter", "leave", "turn", "back", "exit" } do assert.equal(0, ledger[name](r, 1, 1)) end

@@ -56,7 +56,7 @@ local function with_program(flags, fn)
 end
 
 describe("perf.symbols.offset", function()
-  it("is where a uprobe counts 41 calls of 41", function()
+  it("gives an offset at which a uprobe counts 41 calls of 41", function()
     need{uprobe = true}
     local _, path, name = kit.probe_place()
     local offset, addr = symbols.offset(path, name)
@@ -107,14 +107,14 @@ describe("perf.symbols.offset", function()
 end)
 
 describe("perf.symbols.build_id", function()
-  it("is what readelf prints", function()
+  it("is the same as readelf prints", function()
     need{cmd = "readelf"}
     local _, path = kit.probe_place()
     local printed = util.shell("readelf -n " .. path):match("Build ID: (%x+)")
     assert.equal(printed, symbols.build_id(path))
   end)
 
-  it("of the kernel is in its notes", function()
+  it("of the kernel comes from its notes", function()
     need{file = "/sys/kernel/notes"}
     local id = assert(symbols.build_id("[kernel]"))
     assert.matches("^%x+$", id)
@@ -124,7 +124,7 @@ describe("perf.symbols.build_id", function()
 end)
 
 describe("a resolver of this process", function()
-  it("knows its functions, files and lines", function()
+  it("finds its functions, files and lines", function()
     need()
     local addr, path, name = kit.probe_place()
     local r = assert(symbols.open{pid = 0})
@@ -144,7 +144,7 @@ describe("a resolver of this process", function()
     r:close()
   end)
 
-  it("is the same by the mappings of a recording", function()
+  it("gives the same from the mappings of a recording", function()
     need()
     local addr, path, name = kit.probe_place()
     local maps = {}
@@ -163,7 +163,7 @@ describe("a resolver of this process", function()
     r:close()
   end)
 
-  it("sees a library that was loaded since", function()
+  it("finds a library that was loaded later", function()
     need()
     local r = assert(symbols.open{pid = 0})
     local before = #r:modules()
@@ -172,7 +172,7 @@ describe("a resolver of this process", function()
     r:close()
   end)
 
-  it("has symbols that a JIT left in /tmp/perf-PID.map", function()
+  it("has the symbols that a JIT wrote to /tmp/perf-PID.map", function()
     need()
     local path = ("/tmp/perf-%d.map"):format(kit.getpid())
     local cell = kit.cell()
@@ -196,7 +196,7 @@ describe("a resolver of this process", function()
     assert(ok, err)
   end)
 
-  it("says when there is no such process, or none of ours", function()
+  it("reports a process that does not exist, or belongs to another user", function()
     need()
     assert.same({nil, "no process 2147483646", "ESRCH"}, {symbols.open{pid = 2147483646}})
     requires{root = true}
@@ -213,7 +213,7 @@ describe("unwinding a sample's stack", function()
   -- All general registers, as the machine numbers them.
   local masks = {x86_64 = 0xff01ff, aarch64 = 0x1ffffffff}
 
-  it("gives the functions that were called, from the fault to the program's start", function()
+  it("gives the functions of the call chain, from the fault to the program's start", function()
     need{perf_open = true}
     local mask = masks[select(2, core.uname())]
     local r = assert(symbols.open{pid = 0})
@@ -247,7 +247,7 @@ describe("unwinding a sample's stack", function()
 end)
 
 describe("the running kernel's symbols", function()
-  it("are those of /proc/kallsyms", function()
+  it("are the same as in /proc/kallsyms", function()
     need{root = true, nostress = true}
     local k = assert(symbols.kernel())
     local lines, checked = 0, 0
@@ -272,7 +272,7 @@ describe("the running kernel's symbols", function()
     k:close()
   end)
 
-  it("are hidden from others, and that is said", function()
+  it("are hidden from ordinary users, with a message that says so", function()
     need{root = true, cmd = "flock"}
     local restrict = util.read_file("/proc/sys/kernel/kptr_restrict"):match("%d+")
     assert.equal("EPERM", as_nobody(2, function()
@@ -282,7 +282,7 @@ describe("the running kernel's symbols", function()
     end))
   end)
 
-  it("name the kernel's part of a call chain", function()
+  it("name the kernel's functions in a call chain", function()
     need{root = true, perf_open = true}
     local r = assert(symbols.open{pid = 0})
     local k = assert(symbols.kernel())

@@ -65,7 +65,7 @@ describe("perf.observe", function()
     end)
   end)
 
-  it("gives a span that has methods of its own these back", function()
+  it("restores the methods of a span that has its own", function()
     local tracer = {}
     function tracer.start_span()
       local span = { tags = {} }
@@ -83,7 +83,7 @@ describe("perf.observe", function()
     assert.same({ done = true, after = true, ["perf.dummy"] = 0, [FAULTS] = span.tags[FAULTS] }, span.tags)
   end)
 
-  it("counts what a span asks for by perfevents, at its start or later", function()
+  it("counts the events in a span's perfevents, set at its start or later", function()
     settled(function()
       local tracer, finished = foreign.opentracing()
       perf.observe(tracer)
@@ -116,7 +116,7 @@ describe("perf.observe", function()
     assert.equal(0, finished[1].attributes["perf.dummy"])
   end)
 
-  it("counts what can be of what a span asks for, and gives each count once", function()
+  it("counts those events in a span's perfevents that it can, and gives each count once", function()
     local tracer, context, finished = foreign.opentelemetry()
     perf.observe(tracer, { events = "dummy,dummy" })
     local _, span = tracer:start(context, "x", { attributes = { foreign.string("perfevents", "dummy,no-such,page-faults") } })
@@ -130,7 +130,7 @@ describe("perf.observe", function()
     assert.matches("^no%-such: unknown event", keys["perf.error"].string_value)
   end)
 
-  it("leaves spans alone that are not recorded", function()
+  it("does not count spans that are not recorded", function()
     local tracer, context = foreign.opentelemetry()
     tracer.provider.sampled = false
     perf.observe(tracer, { events = "dummy" })
@@ -156,7 +156,7 @@ describe("perf.observe", function()
     assert.equal("ENOENT", code)
   end)
 
-  it("can be taken back, and leaves other tracers alone", function()
+  it("can be undone, and does not change other tracers", function()
     local tracer, finished = foreign.opentracing()
     local class_start = getmetatable(tracer).__index.start_span
     local _, restore = perf.observe(tracer, { events = "dummy" })
@@ -168,7 +168,7 @@ describe("perf.observe", function()
     assert.is_nil(finished[1].tags)
   end)
 
-  it("says nothing of the parent's spans in the child of a fork", function()
+  it("counts nothing for the parent's spans in the child of a fork", function()
     local tracer, finished = foreign.opentracing()
     perf.observe(tracer, { events = "page-faults" })
     local span = tracer:start_span "x"
@@ -184,7 +184,7 @@ describe("perf.observe", function()
     assert.is_number(finished[1].tags[FAULTS])
   end)
 
-  it("raises for mistakes", function()
+  it("raises an error for a mistake", function()
     local function raises(pattern, ...)
       local ok, message = pcall(perf.observe, ...)
       assert.is_false(ok)

@@ -23,10 +23,10 @@ local function tracer(events, options)
   return assert(perf.tracer(options))
 end
 
-describe("what a span asks for by perfevents", function()
+describe("the events in a span's perfevents", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is counted as far as it can be", function()
+  it("are counted as far as the machine can", function()
     settled(function()
       local t = tracer(false)
       for _, list in ipairs { "page-faults,no-such,dummy", { "page-faults", "no-such", "dummy" } } do
@@ -48,7 +48,7 @@ describe("what a span asks for by perfevents", function()
     end
   end)
 
-  it("is not counted in a pause", function()
+  it("are not counted in a pause", function()
     settled(function()
       local t = tracer(false)
       local span = t:start "x":pause():set_attribute("perfevents", FAULTS)
@@ -64,7 +64,7 @@ describe("what a span asks for by perfevents", function()
     end)
   end)
 
-  it("comes once where the tracer counts it too", function()
+  it("appear once if the tracer counts them too", function()
     settled(function()
       local t = tracer(FAULTS, { metrics = { buckets = { 1 } } })
       local span = t:start "x"
@@ -85,7 +85,7 @@ end)
 describe("a count of a span", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("comes once where the tracer names it twice", function()
+  it("appears once if the tracer names its event twice", function()
     local t = tracer("page-faults,page-faults,dummy", { metrics = true })
     local span = t:start "x"
     span:finish()
@@ -98,7 +98,7 @@ describe("a count of a span", function()
     assert.matches('perf_page_faults_count{span="x"} 1\n', t:prometheus())
   end)
 
-  it("stands where an attribute has its name", function()
+  it("replaces an attribute of the same name", function()
     local t = tracer "dummy"
     local span = t:start("x", { attributes = { ["perf.dummy"] = "mine", ["perf.self.dummy"] = 5, ["perf.else"] = "kept" } })
     span:finish()

@@ -13,10 +13,10 @@ local function check(list, expected)
   end
 end
 
-describe("what a span has for itself", function()
+describe("the self count of a span", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is not less for a child that ran while it was paused", function()
+  it("is not reduced by a child that ran while the span was paused", function()
     settled(function()
       local t, list = tracer()
       local parent = t:start "parent"
@@ -57,7 +57,7 @@ describe("what a span has for itself", function()
     end)
   end)
 
-  it("is left out where a child counted for a part of the time", function()
+  it("is left out if a child counted for only a part of the time", function()
     settled(function()
       local t, list = tracer()
       local parent = t:start "paused in between"
@@ -92,7 +92,7 @@ describe("what a span has for itself", function()
 
   -- Spans one below the other that are started, paused, resumed and finished in any order: where each has a self, they add up
   -- to what was done while one of them counted.
-  it("adds up, whatever comes", function()
+  it("adds up in a random tree of spans", function()
     requires { nosan = true } -- its memory is new each time, and faults
     local seed = 7
     local function random(n)

@@ -45,7 +45,7 @@ describe("a mistake in the use of a span", function()
     assert.equal("5", kept.x.message)
   end)
 
-  it("is raised by what starts one, which leaves nothing behind", function()
+  it("is raised by the functions that start one, which then leave nothing behind", function()
     local parent = t:start "parent"
     local trace, span = ("a"):rep(32), ("b"):rep(16)
     raises("#2 to 'start' (option 'links': array of contexts expected, got string)", function() t:start("a", { links = "x" }) end)
@@ -70,7 +70,7 @@ describe("a mistake in the use of a span", function()
     assert.equal(trace, t:start("root in a trace", { parent = { trace_id = trace } }).trace_id)
   end)
 
-  it("is raised for cdata that is no 64-bit number", function()
+  it("is raised for cdata that is not a 64-bit number", function()
     requires { lua = "luajit" }
     local ffi = require "ffi"
     local s = t:start "x"
@@ -79,7 +79,7 @@ describe("a mistake in the use of a span", function()
     s:set_attribute("a", ffi.new("uint64_t", 5)):set_attribute("b", { ffi.new("int64_t", 5) })
   end)
 
-  it("is raised for headers, within a current span or not", function()
+  it("is raised for wrong headers, with or without a current span", function()
     raises("bad argument #1 to 'inject' (table or function expected, got number)", function() t:inject(5) end)
     raises("bad argument #1 to 'extract' (table or function expected, got number)", function() t:extract(5) end)
     t:span("x", function()
@@ -89,7 +89,7 @@ describe("a mistake in the use of a span", function()
 end)
 
 describe("a span that is not sampled", function()
-  it("has a totable too", function()
+  it("has the method totable too", function()
     local silent = assert(perf.tracer { events = false, sampler = 0, exporter = false }):start "x"
     local s, loud = silent:totable(), t:start "x":totable()
     assert.equal("x", s.name)
@@ -101,7 +101,7 @@ describe("a span that is not sampled", function()
 end)
 
 describe("a span's name", function()
-  it("is UTF-8 in what Prometheus scrapes, and unique", function()
+  it("is UTF-8 in the metrics for Prometheus, and unique", function()
     local m = assert(perf.tracer { events = false, exporter = false, metrics = { buckets = { 1 } } })
     m:start "grün\255":finish()
     m:start "grün\254":finish()

@@ -56,7 +56,7 @@ describe("a wrong option", function()
     raises("option 'headers': 'a b' is not a header", function() perf.exporter.otlp { headers = { ["a b"] = "1" } } end)
   end)
 
-  it("is a timeout that is no number", function()
+  it("may be a timeout that is not a number", function()
     local t = assert(perf.tracer { events = false, exporter = function() end })
     raises("to 'close' (number of seconds expected, got string)", function() t:close "x" end)
     raises("to 'flush' (number of seconds expected, got nan)", function() t:flush(math.abs(nan)) end)
@@ -69,7 +69,7 @@ describe("an endpoint", function()
     return tostring(e):match " to (.*)$", e
   end
 
-  it("keeps its query behind the path", function()
+  it("keeps its query after the path", function()
     assert.equal("http://h:1/v1/traces?x=1", (url("otlp", "http://h:1?x=1")))
     assert.equal("http://h:1/p/v1/traces?x=1/2", (url("otlp", "http://h:1/p/?x=1/2")))
     assert.equal("http://h:1/v1/traces?x", (url("otlp", "http://h:1/v1/traces?x")))
@@ -118,7 +118,7 @@ describe("a wrong variable of the environment", function()
     if select("#", ...) == 0 then assert.equal("", warnings, env) end
   end
 
-  it("that is to be a number is ignored", function()
+  it("is ignored if it should be a number", function()
     local size = " a whole number from 1 to 16777216 expected; it is ignored"
     check("", usual)
     for _, v in ipairs { "0", "1.5", "nan", "99999999", "abc" } do
@@ -134,7 +134,7 @@ describe("a wrong variable of the environment", function()
     check("OTEL_BSP_MAX_QUEUE_SIZE=100", "100 100 50 10 60 nil plain 128")
   end)
 
-  it("that is to be a sampler's argument is ignored", function()
+  it("is ignored if it should be a sampler's argument", function()
     local off = usual:gsub(" 50 ", " 0 ")
     check("OTEL_TRACES_SAMPLER=always_off OTEL_TRACES_SAMPLER_ARG=abc", off)
     check("OTEL_TRACES_SAMPLER=parentbased_always_off OTEL_TRACES_SAMPLER_ARG=7", off)
@@ -147,7 +147,7 @@ describe("a wrong variable of the environment", function()
     assert.matches("^true", util.shell(run_with_parent)) -- of the same sampler, which does not ask the parent
   end)
 
-  it("that is to be a list goes without its wrong entries", function()
+  it("is used without its wrong entries if it is a list", function()
     check("OTEL_RESOURCE_ATTRIBUTES=garbage,a=b", usual, "OTEL_RESOURCE_ATTRIBUTES=garbage: key=value expected; it is ignored")
     check("OTEL_EXPORTER_OTLP_HEADERS=a%20b=1,good=1", usual:gsub(" nil ", " 1 "),
       "OTEL_EXPORTER_OTLP_HEADERS=***: not a header; it is ignored")
@@ -155,12 +155,12 @@ describe("a wrong variable of the environment", function()
       "OTEL_EXPORTER_OTLP_HEADERS=***: key=value")
   end)
 
-  it("that names a compression goes without one", function()
+  it("means no compression if it names one that is unknown", function()
     check("OTEL_EXPORTER_OTLP_COMPRESSION=br", usual,
       "OTEL_EXPORTER_OTLP_COMPRESSION=br: unknown compression 'br'; there are gzip, none; nothing is compressed")
   end)
 
-  it("that names an endpoint says so", function()
+  it("is reported if it names an endpoint", function()
     local _, warnings = run "OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x"
     assert.equal("the environment's exporter: OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://x' is not an http or https URL; "
       .. "nothing is exported", warnings)

@@ -27,7 +27,7 @@ describe("perf.tracer", function()
     end)
   end)
 
-  it("counts what children did once: self and total", function()
+  it("counts the work of children once, in self and total counts", function()
     requires { nosan = true } -- its memory is new each time, and faults
     settled(function()
       local t, list = tracer()
@@ -55,7 +55,7 @@ describe("perf.tracer", function()
     end)
   end)
 
-  it("leaves self out where children overlap or outlive it", function()
+  it("leaves self counts out if children overlap or outlive their parent", function()
     local t, list = tracer()
     local outer = t:start "outer"
     local a, b = t:start("a", { parent = outer }), t:start("b", { parent = outer })
@@ -73,7 +73,7 @@ describe("perf.tracer", function()
     assert.equal(list.early.span_id, list.late.parent_id)
   end)
 
-  it("leaves out what others do while it is paused", function()
+  it("does not count while a span is paused", function()
     settled(function()
       local t, list = tracer()
       local span = t:start "work"
@@ -96,7 +96,7 @@ describe("perf.tracer", function()
     end)
   end)
 
-  it("keeps two that take turns apart", function()
+  it("separates two spans that take turns", function()
     settled(function()
       local t, list = tracer()
       local function work(name, pages)
@@ -122,7 +122,7 @@ describe("perf.tracer", function()
     end)
   end)
 
-  it("takes counts from elsewhere", function()
+  it("accepts counts that were taken elsewhere", function()
     local t, list = tracer()
     local outer = t:start "outer"
     local c = perf.measure("page-faults,dummy", kit.touch_pages, 9)
@@ -166,7 +166,7 @@ describe("perf.tracer", function()
     assert.matches("no%-such%-event: unknown event", list.x.attributes["perf.error"])
   end)
 
-  it("brackets a function: results, errors, yields", function()
+  it("runs a function in a span, with its results, errors and yields", function()
     local t, list = tracer()
     assert.same({ n = 3, nil, 2, nil }, (function(...) return { n = select("#", ...), ... } end)(
       t:span("results", function(...) return ... end, nil, 2, nil)))
@@ -196,7 +196,7 @@ describe("perf.tracer", function()
     assert.equal("unset", list.yields.status)
   end)
 
-  it("knows the current span of each coroutine", function()
+  it("has a current span for each coroutine", function()
     local t = tracer()
     t:span("main", function()
       assert.equal("main", t:current().name)
@@ -235,7 +235,7 @@ describe("perf.tracer", function()
     assert.is_nil(s.message)
   end)
 
-  it("bounds attributes and events", function()
+  it("limits the number of attributes and events", function()
     local t, list = tracer { events = false }
     local span = t:start "x"
     for i = 1, 200 do span:set_attribute("k" .. i, i):add_event("e" .. i) end
@@ -251,7 +251,7 @@ describe("perf.tracer", function()
     assert.equal(72, span.dropped_events)
   end)
 
-  it("takes times from elsewhere", function()
+  it("accepts times that were taken elsewhere", function()
     local t, list = tracer { events = false }
     local span = t:start("x", { start_ns = 1700000000000000000 })
     span:finish(1700000000000512000)
@@ -262,7 +262,7 @@ describe("perf.tracer", function()
     assert.matches("^0?x?18e9fc5fda4864d6$", perf.hex(list.y.start_ns):gsub("^0x", ""))
   end)
 
-  it("passes contexts on", function()
+  it("propagates contexts", function()
     local t = tracer { propagators = { "tracecontext", "b3" } }
     local headers = {}
     local sent
@@ -282,7 +282,7 @@ describe("perf.tracer", function()
     assert.is_nil(t:start("root", { parent = t:extract {} }).parent_id)
   end)
 
-  it("samples", function()
+  it("samples traces", function()
     local t, list = tracer { sampler = 0 }
     local span = t:start "x"
     assert.is_false(span:is_recording())
@@ -304,7 +304,7 @@ describe("perf.tracer", function()
     assert.equal(1, #list)
   end)
 
-  it("sends a batch when it is full, and counts what the queue does not hold", function()
+  it("sends a batch when it is full, and counts spans that do not fit into the queue", function()
     local t, list = tracer { queue = 8, batch = 4, delay = 1000 }
     for _ = 1, 3 do t:start "x":finish() end
     assert.equal(0, #list)
@@ -323,7 +323,7 @@ describe("perf.tracer", function()
     assert.equal("EIO", code)
   end)
 
-  it("is another one in the child of a fork", function()
+  it("begins anew in the child of a fork", function()
     local t, list = tracer { delay = 1000 }
     local open = t:start "open"
     t:start "queued":finish()
@@ -357,7 +357,7 @@ describe("perf.tracer", function()
     assert.is_true(list.before.counts[FAULTS] ~= nil and list.after.counts[FAULTS] >= 20)
   end)
 
-  it("makes no garbage that grows", function()
+  it("makes no growing garbage", function()
     requires { nostress = true }
     local t = tracer { queue = 64, batch = 64, exporter = function() end }
     local function run(n)
@@ -375,7 +375,7 @@ describe("perf.tracer", function()
     assert.is_true(growth < 64, growth)
   end)
 
-  it("closes by <close>", function()
+  it("is closed by <close>", function()
     requires { lua = "5.4" }
     local t, list = tracer()
     local f = assert(load [[local t = ...
@@ -413,7 +413,7 @@ describe("perf.tracer", function()
     raises("no metrics", function() t:prometheus() end)
   end)
 
-  it("says what the machine refuses", function()
+  it("reports a refusal of the machine", function()
     local t, message, code = perf.tracer { events = { { type = 0x7ffffff0, config = 0, label = "nothing" } }, exporter = false }
     assert.is_nil(t)
     assert.matches("nothing", message)
@@ -444,7 +444,7 @@ describe("perf.tracer", function()
       run "OTEL_TRACES_EXPORTER=jaeger OTEL_TRACES_SAMPLER=x")
   end)
 
-  it("counts what spans of a name cost, in histograms", function()
+  it("keeps histograms of counts for each span name", function()
     settled(function()
       local t = tracer { metrics = { buckets = { 1, 10, 100 } } }
       for _, n in ipairs { 0, 1, 5, 50, 500 } do

@@ -158,7 +158,7 @@ describe("doc/coming-from-go.md", function()
     end
   end)
 
-  it("names events that there are, where a PMU is needed to count them", function()
+  it("names existing events if a PMU is needed to count them", function()
     requires { nostress = true }
     local perf, seen = require "perf", 0
     for _, row in ipairs(rows) do

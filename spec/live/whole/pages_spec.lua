@@ -19,7 +19,7 @@ describe("a block of a page", function()
     return { kind = kind, code = code, setup = "", needs = {}, output = output and { code = output, needs = {} } }
   end
 
-  it("fails if its program fails, or prints something else than the page shows", function()
+  it("fails if its program fails, or prints other text than the page shows", function()
     pages.run(block("lua", "print(1 + 1)\n", "2\n"))
     assert.matches("attempt to call", util.message_of(pages.run, block("lua", "nothing()\n")))
     assert.matches("the page has:\nthree\nbut", util.message_of(pages.run, block("lua", "print 'two'\n", "three\n")))

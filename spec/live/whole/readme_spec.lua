@@ -10,11 +10,11 @@ local readme = util.read_file "README.md"
 local measuring = util.read_file "doc/measuring.md"
 
 describe("README and measuring", function()
-  it("keep to 200 lines in README", function()
+  it("have at most 200 lines in README", function()
     assert.is_true(select(2, readme:gsub("\n", "")) <= 200)
   end)
 
-  it("shows messages as they are", function()
+  it("show the messages as they are", function()
     local perf = require "perf"
     local mistake, refusal = measuring:match '\n> =perf%.open "cyclse"\n([^\n]+)\n> =perf%.open "cycles"\n(.-)\n```'
     local ok, message = pcall(function()
@@ -31,7 +31,7 @@ describe("README and measuring", function()
     end
   end)
 
-  it("and the other pages name files that are there", function()
+  it("name, like the other pages, only files that exist", function()
     requires { file = "csrc/binding/core.c" } -- a guest has what it runs only
     local text, seen = {}, 0
     for _, path in ipairs(pages.paths()) do text[#text + 1] = util.read_file(path) end
@@ -45,7 +45,7 @@ describe("README and measuring", function()
     assert.is_true(seen > 50)
   end)
 
-  it("explain each reason for a missing count in the library's own words", function()
+  it("explain each reason for a missing count, in the words of the library", function()
     local sources = util.read_file "lua/perf/counts/init.lua" .. util.read_file "lua/perf/event/open.lua"
     local rows = util.read_file "doc/faq.md":match "| `why` says |[^\n]*\n[^\n]*\n(.-)\n\n"
     local seen = 0

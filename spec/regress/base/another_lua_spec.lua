@@ -2,7 +2,7 @@
 -- and not a word of which Lua the module was built for.
 local saved = { "perf.core", "perf.base.core" }
 
-describe("the C half for another Lua", function()
+describe("a C library built for another Lua", function()
   local function loaded(message)
     local before = {}
     for _, name in ipairs(saved) do before[name], package.loaded[name] = package.loaded[name], nil end
@@ -14,7 +14,7 @@ describe("the C half for another Lua", function()
     return why
   end
 
-  it("is named, with what to do", function()
+  it("is named, with advice", function()
     local why = loaded("error loading module 'perf.core' from file '/b/lua5.9/core.so':\n\t"
       .. "/b/lua5.9/core.so: undefined symbol: lua_x")
     assert.matches("/b/lua5.9/core.so is for another Lua, not for ", why, 1, true)
@@ -22,7 +22,7 @@ describe("the C half for another Lua", function()
     assert.matches("(undefined symbol: lua_x)", why, 1, true)
   end)
 
-  it("is not suspected where the loader gives another reason", function()
+  it("is not suspected if the loader gives another reason", function()
     assert.matches("no such file", loaded "error loading module 'perf.core' from file '/b/core.so':\n\tno such file", 1, true)
   end)
 end)

@@ -15,7 +15,7 @@ end
 local NOTHING = {}
 
 describe("an argument of a class's functions", function()
-  it("may be of any type: they raise, or do nothing", function()
+  it("may be of any type: the function raises an error, or does nothing", function()
     for _, ext in ipairs { "zstd", "bpf", "symbols", "tracefields", "pfm" } do pcall(require, "perf.ext." .. ext) end
     pcall(perf.profile, function() end)
     local wrong = { NOTHING, {}, 1, "text", true, print, io.stdout, coroutine.create(function() end), core.channel(),

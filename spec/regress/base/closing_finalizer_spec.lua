@@ -81,12 +81,12 @@ local function run(dir, script, ...)
 end
 
 describe("an object that a finalizer closes", function()
-  it("is read to the record's end: an event's ring", function()
+  it("is read to the end of the record: an event's ring", function()
     requires{perf_open = true}
     util.with_directory(function(dir) assert.equal("done", run(dir, events)) end)
   end)
 
-  it("is read to the record's end: a file", function()
+  it("is read to the end of the record: a file", function()
     util.with_directory(function(dir)
       make_file(dir .. "/perf.data")
       assert.equal("done", run(dir, files, dir .. "/perf.data"))

@@ -13,7 +13,7 @@ describe("a mistake", function()
     end
   end
 
-  it("with a perf.data file is the caller's", function()
+  it("with a perf.data file is raised at the caller's line", function()
     local path = os.tmpname()
     local w = assert(perf.data.create(path, { events = "dummy" }))
     assert(w:close())
@@ -49,7 +49,7 @@ describe("a mistake", function()
     os.remove(path)
   end)
 
-  it("with a profile or a zone is the caller's", function()
+  it("with a profile or a zone is raised at the caller's line", function()
     requires { perf_open = true }
     local prof = assert(perf.profile(function() end))
     all_said {
@@ -63,7 +63,7 @@ describe("a mistake", function()
     }
   end)
 
-  it("with a Profiler is the caller's, and a closed one does not start", function()
+  it("with a Profiler is raised at the caller's line, and a closed one does not start", function()
     requires { perf_open = true }
     local p = assert(perf.profiler())
     p:close()

@@ -3,7 +3,7 @@
 -- whatever it hangs on: the collector freed it while a function that ran later still had it, and then marked what was freed.
 local util = require "spec.support.util"
 
-it("nothing is collected while what runs at the end runs", function()
+it("no object is collected while the handlers at the end run", function()
   local script = [[
     kept = require "perf.base.at_exit"(function()
       local weak, all = setmetatable({ {} }, { __mode = "v" }), {}

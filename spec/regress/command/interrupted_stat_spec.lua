@@ -10,7 +10,7 @@ local util = require "spec.support.util"
 local SIGINT = 2
 
 describe("an interrupt", function()
-  it("waits in the child until it is started, and ends it then, traced or not", function()
+  it("is pending in the child until the program starts, and then ends it, traced or not", function()
     for _, traced in ipairs { false, true } do
       local process = assert(core.spawn { "sleep", "60" })
       if not traced or process:trace() then
@@ -24,7 +24,7 @@ describe("an interrupt", function()
     end
   end)
 
-  it("ends luaperf stat -r with the means of the runs before", function()
+  it("ends luaperf stat -r with the means of the earlier runs", function()
     requires { perf_open = true }
     for _, ending in ipairs { "exec sleep 60", "exit 0" } do
       util.with_directory(function(dir)
@@ -36,7 +36,7 @@ describe("an interrupt", function()
     end
   end)
 
-  it("of luaperf itself is no mistake in the options", function()
+  it("of luaperf itself is not reported as a mistake in the options", function()
     local command, saved = require "perf.command", package.loaded["perf.command.list"]
     package.loaded["perf.command.list"] = { options = {}, run = function() error "interrupted!" end }
     local status = command.main { "list" }

@@ -14,7 +14,7 @@ describe("luaperf", function()
     return output
   end
 
-  it("reports what was recorded last", function()
+  it("reports the newest recording", function()
     local profile = "main;f 3\\n"
     local function written(first, second)
       return try(("printf '%s' >%s; sleep 0.02; printf '%s' >%s; luaperf report 2>&1")
@@ -24,13 +24,13 @@ describe("luaperf", function()
     assert.matches("  g\n", written("perf.data", "luaperf.json"))
   end)
 
-  it("says what makes the file that report looks for", function()
+  it("names the command that writes the file for report", function()
     assert.equal("luaperf: luaperf.json: No such file or directory (luaperf record script.lua makes one)\n",
       try "luaperf report 2>&1")
     assert.equal("luaperf: b: No such file or directory\n", try "luaperf report b 2>&1")
   end)
 
-  it("says why a word cannot be run", function()
+  it("gives the reason why a program cannot be run", function()
     for _, command in ipairs { "stat", "record" } do
       assert.equal("luaperf: ./.: Is a directory\n", try("luaperf " .. command .. " ./. 2>&1"))
       assert.equal("luaperf: ./a.txt: Permission denied (it is not executable: chmod +x makes it so; the name of a Lua script "
@@ -39,7 +39,7 @@ describe("luaperf", function()
     end
   end)
 
-  it("names an interpreter that is not there, or cannot load the module", function()
+  it("names an interpreter that does not exist, or cannot load the module", function()
     assert.equal("luaperf: LUA=nosuch -x: no such interpreter\n", try "LUA='nosuch -x' luaperf 2>&1")
     util.with_directory(function(dir)
       local output = luaperf.copied(dir) "echo no >perf/core.so; luaperf 2>&1"

@@ -20,7 +20,7 @@ local FAULTS = "page-faults:u"
 describe("luaperf stat", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
 
-  it("counts for a script that makes garbage what it costs without luaperf", function()
+  it("counts the same for a script that makes garbage as without luaperf", function()
     with_directory(function(dir)
       util.write_file(dir .. "/empty.lua", "")
       util.write_file(dir .. "/a.lua", "local t = {} for i = 1, 200000 do t[i % 20000 + 1] = { i, tostring(i) } end")
@@ -55,7 +55,7 @@ describe("luaperf stat", function()
     end)
   end)
 
-  it("goes on without an event that the machine lacks, in the order that was asked for", function()
+  it("counts without an event that the machine lacks, in the order of the list", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "print 'ran' os.exit(7)")
       for _, what in ipairs { "a.lua", "-- $LUA a.lua" } do

@@ -6,7 +6,7 @@ local perf = require "perf"
 describe("a label without its modifier", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is nil where it could mean several", function()
+  it("is nil if several entries match", function()
     for _, events in ipairs { "page-faults:u,page-faults:k", "page-faults:k,page-faults:u,page-faults:uk,dummy" } do
       local c = perf.measure(events, function() end)
       for _, counts in ipairs { c, c + c } do
@@ -17,7 +17,7 @@ describe("a label without its modifier", function()
     end
   end)
 
-  it("finds the event that has exactly this label, wherever it is in the list", function()
+  it("finds the event that has exactly this label, at any place in the list", function()
     for _, events in ipairs { "dummy:u,dummy:k,dummy", "dummy,dummy:u,dummy:k", "dummy:u,dummy,dummy:k" } do
       local c = perf.measure(events, function() end)
       assert.equal(0, c.dummy)
@@ -27,7 +27,7 @@ describe("a label without its modifier", function()
 end)
 
 describe("mistakes with Counts", function()
-  it("are blamed on the line that makes them", function()
+  it("are raised at the line that makes them", function()
     requires { perf_open = true }
     local c = perf.measure("dummy", function() end)
     for want, wrong in pairs {

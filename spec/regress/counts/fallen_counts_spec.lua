@@ -100,7 +100,7 @@ describe("a count that is reset while it is measured", function()
     g:close()
   end)
 
-  it("is a number in the difference of two measurements", function()
+  it("leaves a number in the difference of two measurements", function()
     local few = perf.measure("page-faults", kit.touch_pages, 10)
     local many = perf.measure("page-faults", kit.touch_pages, 5000)
     assert.is_true((few - many)["page-faults"] < -4000)
@@ -108,7 +108,7 @@ describe("a count that is reset while it is measured", function()
 end)
 
 describe("arithmetic of measured Counts", function()
-  it("uses the numbers that they show", function()
+  it("uses the same numbers as are shown", function()
     local list = "page-faults,dummy"
     local a, b = perf.measure(list, kit.touch_pages, 30), perf.measure(list, kit.touch_pages, 10)
     local x, y = a["page-faults"], b["page-faults"]

@@ -13,7 +13,7 @@ describe("a probe by name", function()
     return assert(perf.uprobe {path = path, symbol = "malloc"})
   end
 
-  it("is not recorded with the children, and that is said before anything runs", function()
+  it("is refused with children, before any program runs", function()
     util.with_tmpname(function(path)
       local file = path .. ".data"
       local r, message, code = perf.record({"sh", "-c", "touch " .. path .. ".ran"}, {events = {malloc()}, output = file})
@@ -25,7 +25,7 @@ describe("a probe by name", function()
     end)
   end)
 
-  it("is recorded without them, and they run", function()
+  it("is recorded without children, which still run", function()
     local _, path, symbol = kit.probe_place()
     util.with_tmpname(function(name)
       local file = name .. ".data"

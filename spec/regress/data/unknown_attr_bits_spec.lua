@@ -30,7 +30,7 @@ describe("an attr that is newer than the tables, or damaged,", function()
     end
   end)
 
-  it("does not keep a file's records from being read", function()
+  it("does not prevent reading a file's records", function()
     for _, attr in ipairs {{sample_type = 1 + 2 ^ 25}, {sample_type = 1, sample_regs_intr = -1}} do
       local got = assert(read(attr))
       assert.same({"comm", "name", 6}, {got[1], got[2], got[3]})

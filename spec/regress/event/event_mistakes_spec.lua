@@ -14,7 +14,7 @@ describe("a mistake with an Event", function()
   end)
   after_each(function() if ev then ev:close() end end)
 
-  it("is blamed on the line that makes it, and on the argument as Lua counts it", function()
+  it("is raised at the line that makes it, with the argument's number as Lua counts it", function()
     for want, wrong in pairs {
       ["bad argument #1 to 'map' (unknown option 'foo')"] = function() ev:map { foo = 1 } end,
       ["bad argument #1 to 'set_filter' (string expected"] = function() ev:set_filter {} end,
@@ -37,7 +37,7 @@ describe("a mistake with an Event", function()
     assert.matches("bad argument #2 to 'map' (unknown option 'foo')", message_of(ev.map, ev, { foo = 1 }), 1, true)
   end)
 
-  it("has the method's name also when pcall or a tail call hides it", function()
+  it("has the method's name even if pcall or a tail call hides it", function()
     for method, wrong in pairs { refresh = "x", set_period = {}, set_bpf = "x", set_output = 7 } do
       assert.matches("bad argument #2 to '" .. method .. "' ", message_of(ev[method], ev, wrong))
       assert.matches("bad argument #%d to '" .. method .. "' ", message_of(function() return ev[method](ev, wrong) end))
@@ -54,7 +54,7 @@ describe("a mistake with an Event", function()
     assert.equal(0, ev:read().enabled_ns)
   end)
 
-  it("is said to be a closed event, before and within a measurement", function()
+  it("names a closed event, before and within a measurement", function()
     for _, attr in ipairs { { event = "dummy" }, { event = "dummy", read_format = {} } } do
       local own = assert(perf.open(attr))
       assert.matches("Event is closed", message_of(own.measure, own, function() own:close() end))
@@ -86,7 +86,7 @@ describe("a mistake with an Event", function()
 end)
 
 describe("Event:modify", function()
-  it("takes what perf.open takes, and keeps the fields that it is not given", function()
+  it("accepts the same as perf.open, and keeps the fields that are not given", function()
     requires { breakpoint = true }
     local ev = assert(perf.open(perf.breakpoint { addr = 0x1000, len = 8, access = "w" }))
     for i, attr in ipairs { perf.breakpoint { addr = 0x2000, len = 8, access = "w" }, "mem:0x3000/8:w",

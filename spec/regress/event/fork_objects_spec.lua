@@ -16,7 +16,7 @@ local GETPPID = "syscalls:sys_enter_getppid"
 describe("a forked child", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is noticed by a handler where the kernel clears no page", function()
+  it("is detected by a handler if the kernel clears no page", function()
     requires { seccomp = true }
     assert.equal("fine", util.in_child(function()
       return (util.shell(util.lua() .. [[ -e 'local kit = require "testkit"
@@ -77,7 +77,7 @@ describe("a forked child", function()
     end
   end)
 
-  it("that shares the memory until it runs a program changes nothing", function()
+  it("that shares the memory until it executes a program changes nothing", function()
     requires { root = true, tracepoint = GETPPID }
     local generation = core.fork_generation()
     local ev = assert(perf.open(GETPPID))
@@ -130,7 +130,7 @@ describe("a forked child", function()
     assert.equal(1, jobs:pop(0))
   end)
 
-  it("neither starts nor ends a program of the parent", function()
+  it("can neither start nor end a program of the parent", function()
     local p = assert(core.spawn { "true" })
     assert.equal(0, split(function()
       for _, method in ipairs { "start", "kill", "wait" } do
@@ -144,7 +144,7 @@ describe("a forked child", function()
     p:close()
   end)
 
-  it("may be alive while another program that was not started is given up", function()
+  it("may be alive while the parent gives up another program that was not started", function()
     local first, second = assert(core.spawn { "true" }), assert(core.spawn { "true" })
     first:close() -- the second has a copy of its gate
     second:close()

@@ -46,7 +46,7 @@ for _, raw in ipairs { false, true } do
 
     local function child(fn) assert.equal(0, split(fn, raw)) end
 
-    describe("leaves the parent's counts alone by", function()
+    describe("does not change the parent's counts by", function()
       before_each(function() requires { nosan = true } end) -- its memory is always new: pages that fault
       local ends = {
         disable = function(ev) pcall(ev.disable, ev) end,
@@ -101,7 +101,7 @@ for _, raw in ipairs { false, true } do
       end)
     end)
 
-    it("is refused each use of an event, a group and a set, with one message", function()
+    it("cannot use an event, a group or a set, and gets the same message each time", function()
       local sampled = { event = "page-faults:u", sample_period = 1, sample_type = { "addr" } }
       local ev, g = assert(perf.open(sampled)), assert(perf.group { "page-faults:u", "task-clock:u" })
       local s = assert(perf.set("page-faults:u", { threads = kit.getpid() }))
@@ -254,7 +254,7 @@ for _, raw in ipairs { false, true } do
       end)
     end)
 
-    it("has a tracer that begins with nothing", function()
+    it("has a tracer with an empty queue", function()
       local sent = {}
       local t = assert(perf.tracer { events = false, delay = 1000, metrics = true, exporter = function(spans)
         for _, s in ipairs(spans) do sent[#sent + 1] = s.name end
@@ -274,7 +274,7 @@ for _, raw in ipairs { false, true } do
       t:close()
     end)
 
-    it("has no part in the parent's profile, and makes its own with the same profiler", function()
+    it("adds nothing to the parent's profile, and can start the same profiler", function()
       local running, new = perf.profiler { event = "page-faults" }, perf.profiler { event = "page-faults" }
       child(function() running:close() end)
       assert(running:start())
@@ -297,7 +297,7 @@ for _, raw in ipairs { false, true } do
       new:close()
     end)
 
-    it("has no threads of a pool, and does not wait for them", function()
+    it("does not have a pool's threads, and does not wait for them", function()
       assert.equal("1", util.in_child(function()
         local pool = assert(perf.pool { size = 1, events = false })
         local job = pool:submit(function() return 1 end)
@@ -317,7 +317,7 @@ for _, raw in ipairs { false, true } do
       end))
     end)
 
-    it("does not get the result of a benchmark that it was forked in", function()
+    it("gets no result of a benchmark during which it was forked", function()
       local pid
       local ok, result = pcall(perf.bench, function()
         if not pid then pid = kit.split(raw) end

@@ -48,14 +48,14 @@ function ways.read_raw(ev)
   return n
 end
 
-describe("what a ring lost", function()
+describe("the loss of a ring", function()
   setup(function() rings.compiler(false) end)
   teardown(function() rings.compiler(true) end)
   before_each(function() requires { perf_open = true, nosan = true } end)
   after_each(rings.close_all)
 
   for name, read in pairs(ways) do
-    it("is known when nothing is written after it: " .. name, function()
+    it("is known even if no record is written after it: " .. name, function()
       local ev = rings.open(with(), nil, { pages = 1 })
       rings.touch(ev, N)
       local happened = ev:read().value
@@ -92,7 +92,7 @@ describe("what a ring lost", function()
     assert.equal("Tally: nothing was counted", tostring(tally))
   end)
 
-  it("is known to a tally when the event has been collected, with what was lost after the last take", function()
+  it("is known to a tally after the event was collected, including losses after the last take", function()
     local tally, collected, lost = perf.tally { by = "tid" }, setmetatable({}, { __mode = "k" }), nil
     local function overflow()
       local ev = assert(perf.open(with()))
@@ -113,7 +113,7 @@ describe("what a ring lost", function()
     assert.equal(0, tally:totals().lost)
   end)
 
-  it("is each event's own in a group, and the group's in all", function()
+  it("is known for each event of a group, and for the group", function()
     local g = rings.keep(assert(perf.group { with(), with { event = "minor-faults:u", sample_period = 2 }, "dummy" }))
     assert.same({ 0, {} }, { g:lost() })
     assert(g[1]:map { pages = 1 })
@@ -137,7 +137,7 @@ describe("what a ring lost", function()
     assert.equal(sum, (g:lost()))
   end)
 
-  it("is the sum of a set's", function()
+  it("is the sum of those of a set's events", function()
     local s = rings.keep(assert(perf.set(with(), { pid = 0, cpus = kit.cpus(), deferred_enable = true })))
     assert(s:map { pages = 1 })
     s:enable()
@@ -151,7 +151,7 @@ describe("what a ring lost", function()
     assert.equal(lost, (s:lost()))
   end)
 
-  it("has what children lost that inherit the event", function()
+  it("includes losses in children that inherit the event", function()
     requires { nostress = true }
     local ev = rings.open(with { inherit = true }, { cpu = kit.cpu() }, { pages = 1 })
     kit.pin(kit.cpu())
@@ -162,7 +162,7 @@ describe("what a ring lost", function()
     assert.equal(ev:read().value, ways.records(ev) + ev:lost())
   end)
 
-  it("has a place for each of those that write into one ring", function()
+  it("is known for each event that writes into one ring", function()
     local ids = { "identifier" }
     local target = rings.open(with { sample_type = ids }, nil, { pages = 1 })
     local other = rings.open(with { event = "minor-faults:u", sample_type = ids }, nil, false)
@@ -197,7 +197,7 @@ describe("what a ring lost", function()
     assert.equal(happened, ways.records(ev) + ev:lost())
   end)
 
-  it("stays at a reset", function()
+  it("is not cleared by reset", function()
     local ev = rings.open(with(), nil, { pages = 1 })
     rings.touch(ev, N)
     local lost = ev:lost()
@@ -205,7 +205,7 @@ describe("what a ring lost", function()
     assert.equal(lost, (ev:lost()))
   end)
 
-  it("is counted whatever read_format says, and what that says is what is read", function()
+  it("is counted whatever read_format says, and reads return only what that says", function()
     for _, format in ipairs { {}, { "id" }, { "lost" }, { "group" }, { "group", "id" },
       { "total_time_enabled", "total_time_running", "id" } } do
       local ev = rings.open(with { read_format = format, sample_type = { "read", "tid" } }, nil, { pages = 1 })
@@ -225,7 +225,7 @@ describe("what a ring lost", function()
     end
   end)
 
-  it("is in the attr of a file that its records are copied into", function()
+  it("is in the attr of a file into which its records are copied", function()
     local ev = rings.open(with { sample_type = { "read", "tid" } }, nil, { pages = 1 })
     rings.touch(ev, 10)
     util.with_tmpname(function(path)
@@ -319,7 +319,7 @@ describe("perf.record", function()
     end
   end)
 
-  it("says the same as the kernel, to the unit", function()
+  it("agrees exactly with the kernel", function()
     requires { tracepoint = "syscalls:sys_enter_getppid", root = true }
     for _, pages in ipairs { 1, 128 } do
       util.with_tmpname(function(path)

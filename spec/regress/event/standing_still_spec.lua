@@ -26,7 +26,7 @@ describe("a disabled group", function()
     end
   end)
 
-  it("stays disabled when its leader is closed, although a member of perf.open's option group was enabled", function()
+  it("stays disabled when its leader is closed, although a member opened by perf.open's group option was enabled", function()
     local leader = assert(perf.open "dummy")
     local member = assert(perf.open("page-faults", { group = leader }))
     member:enable()
@@ -49,7 +49,7 @@ describe("a disabled group", function()
     end
   end)
 
-  it("has no wall time for the time it is disabled", function()
+  it("has no wall time while it is disabled", function()
     local g = assert(perf.group { "task-clock" })
     kit.sleeps(3)
     assert.equal(0, g:read().wall_ns)
@@ -73,7 +73,7 @@ describe("a disabled group", function()
     g:close()
   end)
 
-  it("has, where its events are enabled from the start, at least their time as its wall time", function()
+  it("has a wall time of at least its events' time, if they are enabled from the start", function()
     local g = assert(perf.group { { event = "task-clock", disabled = false }, "page-faults" })
     kit.spin(1e6)
     local c = g:read()

@@ -21,7 +21,7 @@ describe("set_output", function()
     return rings.open(event("page-faults:u", a)), rings.open(event("minor-faults:u", b or a), nil, false)
   end
 
-  it("refuses events whose records could not be told apart", function()
+  it("refuses events whose records could not be distinguished", function()
     local all = { mmap = true, sample_id_all = true }
     for _, more in ipairs { { sample_type = { "addr" } }, { sample_type = { "ip", "tid", "time" } },
       { sample_type = { "stream_id" } },
@@ -68,7 +68,7 @@ describe("set_output", function()
     assert.equal(source:id(), rec.id)
   end)
 
-  it("ignores the read_format where no record contains a reading", function()
+  it("ignores the read_format if no record contains a reading", function()
     local target, source = pair({ sample_type = { "identifier" }, read_format = {} },
       { sample_type = { "identifier" }, read_format = { "id", "total_time_enabled" } })
     assert.is_true(source:set_output(target))

@@ -34,7 +34,7 @@ local WANTED = ("page-faults:u value: %s\ncontext-switches:u nil: context switch
 describe("counts of user space alone", function()
   before_each(function() requires { root = true, perf_open = true, nostress = true, cmd = "flock" } end)
 
-  it("say so in perf.measure's own list, and in what is made of it", function()
+  it("say so in perf.measure's default list, and in the results computed from it", function()
     assert.equal(WANTED .. "\nsame", as_nobody(2, function()
       local c = perf.measure(kit.touch_pages, 64)
       local text = told(c, "page-faults:u", "context-switches:u", "task-clock")
@@ -74,7 +74,7 @@ describe("counts of user space alone", function()
     end))
   end)
 
-  it("say so in luaperf stat, whatever was asked for", function()
+  it("say so in luaperf stat, for any events", function()
     util.with_directory(function(dir)
       assert(os.execute("chmod 777 " .. dir))
       for i, events in ipairs { "page-faults,context-switches,task-clock", "" } do
@@ -104,7 +104,7 @@ describe("counts of user space alone", function()
     end)
   end)
 
-  it("have no such note where nothing was left out", function()
+  it("have no such note if nothing was left out", function()
     assert.equal("page-faults value: ", told(perf.measure(kit.touch_pages, 64), "page-faults"))
     assert.equal("page-faults:u value: ", as_nobody(2, function()
       return told(perf.measure("page-faults:u", kit.touch_pages, 64), "page-faults:u")
@@ -112,7 +112,7 @@ describe("counts of user space alone", function()
   end)
 end)
 
-describe("an event that cannot count anything with :u", function()
+describe("an event that counts nothing with :u", function()
   before_each(function() requires { perf_open = true } end)
 
   it("has a reason instead of a 0", function()

@@ -51,7 +51,7 @@ describe("a batch that is on its way when the program ends", function()
 end)
 
 describe("an answer with an invalid length", function()
-  it("is no answer", function()
+  it("is not accepted", function()
     requires { module = "socket" }
     local b = backend.start { statuses = "200bare,200" }
     local t = assert(require "perf".tracer { events = false, exporter = require "perf".exporter.otlp { endpoint = b.url } })

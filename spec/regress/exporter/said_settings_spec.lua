@@ -31,7 +31,7 @@ describe("a wrong setting of the environment", function()
     once "OTEL_SDK_DISABLED=true OTEL_BSP_MAX_QUEUE_SIZE=many" -- nothing is wanted
   end)
 
-  it("is reported also where it names something that is not supported", function()
+  it("is reported also if it names something that is not supported", function()
     once("OTEL_TRACES_EXPORTER=none OTEL_PROPAGATORS=tracecontext,baggage",
       "OTEL_PROPAGATORS: 'baggage' is not supported; it is not passed on")
     once("OTEL_TRACES_EXPORTER=none OTEL_LOG_LEVEL=debug OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://h:1",
@@ -55,7 +55,7 @@ describe("a wrong setting of the environment", function()
     assert.equal(0, status)
   end)
 
-  it("does not stop a program that makes its exporter itself", function()
+  it("does not stop a program that creates its exporter itself", function()
     for _, env in ipairs { "OTEL_EXPORTER_OTLP_ENDPOINT=ftp://x", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=nonsense" } do
       local output, status = said(env, [[
         local perf = require "perf"

@@ -34,7 +34,7 @@ end
 
 describe("a batch that is too large", function()
   for _, answer in ipairs { { 413, {}, "too much" }, { 400, {}, '{"code":3,"message":"http: request body too large"}' } } do
-    it("is sent in parts, and costs the one span that no request can hold (" .. answer[1] .. ")", function()
+    it("is sent in parts, and loses only the span that is too large for any request (" .. answer[1] .. ")", function()
       local taken = {}
       local exporter = posted("otlp", function(request)
         if #request.body > 1e5 then return answer[1], answer[2], answer[3] end
@@ -53,7 +53,7 @@ describe("a batch that is too large", function()
     end)
   end
 
-  it("is not made by ordinary spans: the size of a request is bounded", function()
+  it("is not built from ordinary spans, since the size of a request is bounded", function()
     for _, kind in ipairs { "otlp", "zipkin" } do
       local exporter, bodies = posted(kind)
       local t = tracer(exporter, { batch_bytes = 5000 })
@@ -97,7 +97,7 @@ describe("a batch that is too large", function()
     assert.matches("not enough memory", t:stats().last_error)
   end)
 
-  it("is split by a real backend's answer, too", function()
+  it("is also split after the answer of a real backend", function()
     requires { module = { "socket", "dkjson" } }
     local b = backend.start { statuses = "413,200" }
     local t = tracer(perf.exporter.otlp { endpoint = b.url })
@@ -109,7 +109,7 @@ describe("a batch that is too large", function()
   end)
 end)
 
-describe("a batch that a backend puts off", function()
+describe("a batch that a backend asks to retry later", function()
   local b
   before_each(function()
     requires { module = { "socket", "dkjson" } }
@@ -117,7 +117,7 @@ describe("a batch that a backend puts off", function()
   end)
   after_each(function() if b then b:stop() end end)
 
-  it("is tried again by close, until its deadline", function()
+  it("is retried by close, until its deadline", function()
     b = backend.start { statuses = "503,drop,429,200" }
     local t = tracer(perf.exporter.otlp { endpoint = b.url })
     finish(t, 100)
@@ -135,7 +135,7 @@ describe("a batch that a backend puts off", function()
     assert.is_true(#b:requests() >= 2)
   end)
 
-  it("is tried again at the end of a program", function()
+  it("is retried at the end of a program", function()
     b = backend.start { statuses = "503,200" }
     local code = [[local t = require "perf".tracer {events = false} for _ = 1, 100 do t:start "last words":finish() end %s]]
     local function run(last)
@@ -154,7 +154,7 @@ describe("a batch that a backend puts off", function()
     end
   end)
 
-  it("is sent also where the backend did not answer at all, and comes back before the deadline", function()
+  it("is sent also if the backend did not answer at all, and is back before the deadline", function()
     b = backend.start()
     b:kill()
     local t = tracer(perf.exporter.otlp { endpoint = b.url })
@@ -168,7 +168,7 @@ describe("a batch that a backend puts off", function()
     assert.same({ 100, 100, 0, 0 }, stats(t))
   end)
 
-  it("is tried again at once by flush and close where the answer names no time", function()
+  it("is retried at once by flush and close if the answer names no time", function()
     local n = 0
     local exporter = posted("otlp", function()
       n = n + 1
@@ -187,7 +187,7 @@ describe("a batch that a backend puts off", function()
     assert.same({ 1, 0, 1, 0 }, stats(t))
   end)
 
-  it("is not tried before the time that the answer names, except by close shortly before its deadline", function()
+  it("is not retried before the time that the answer names, except by close shortly before its deadline", function()
     local n = 0
     local exporter = posted("otlp", function()
       n = n + 1
@@ -223,12 +223,12 @@ describe("Retry-After", function()
     assert.equal(7, wanted { ["retry-after"] = "7" })
   end)
 
-  it("is compared with our clock where the answer has no date", function()
+  it("is compared with the local clock if the answer has no date", function()
     local seconds = wanted { ["retry-after"] = os.date("!%a, %d %b %Y %H:%M:%S GMT", os.time() + 1000) }
     assert.is_true(seconds > 900 and seconds <= 1000, seconds)
   end)
 
-  it("is ignored where it makes no sense", function()
+  it("is ignored if it is invalid", function()
     for _, text in ipairs { "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 994 08:49:37 GMT", "tomorrow", "" } do
       assert.is_nil(wanted { ["retry-after"] = text })
     end

@@ -6,10 +6,10 @@ local util = require "spec.support.util"
 
 local PAGES = 3000
 
-describe("An event that is asked for twice", function()
+describe("an event that is asked for twice", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
 
-  it("is counted twice by luaperf stat -p, in the order asked for", function()
+  it("is counted twice by luaperf stat -p, in the order of the list", function()
     util.with_directory(function(dir)
       util.write_file(dir .. "/a.lua", ([[
         local function wait(name) repeat local f = io.open(name) until f end

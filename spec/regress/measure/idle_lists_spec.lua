@@ -39,19 +39,19 @@ describe("an idle list is closed when its resources are needed", function()
     return registers
   end
 
-  describe("with its debug registers", function()
+  describe("for its debug registers", function()
     before_each(function()
       requires { breakpoint = true }
       if count_registers() == 20 then pending "this machine has more than 19 debug registers" end
     end)
 
-    it("to the next list", function()
+    it("by the next list", function()
       for i, c in ipairs(cells(3 * registers)) do
         assert.equal(i, (perf.measure(c.name, c.write, i)[c.name]))
       end
     end)
 
-    it("to Events and Groups, until they are all in use, which the refusal says", function()
+    it("by Events and Groups, until all registers are in use, as the refusal says", function()
       local all, open = cells(2 * registers + 1), {}
       for i = 1, registers do perf.measure(all[i].name, all[i].write, 1) end
       open[1] = assert(perf.group { all[registers + 1].name })
@@ -122,7 +122,7 @@ describe("an idle list is closed when its resources are needed", function()
       assert.equal(6, perf.measure({ all[registers].name }, all[registers].write, 6)[1].value)
     end)
 
-    it("but not that of a span, running or paused; a tracer opens its own again", function()
+    it("but not that of a span, running or paused; a tracer opens its list again", function()
       local all = cells(registers + 2)
       local tracer = perf.tracer { service = "x", events = all[1].name, exporter = false }
       local running, paused = tracer:start "running", tracer:start "paused"
@@ -144,7 +144,7 @@ describe("an idle list is closed when its resources are needed", function()
     end)
   end)
 
-  it("with its descriptors, to whatever this library opens", function()
+  it("for its descriptors, by everything that this library opens", function()
     local text = util.in_child(function()
       kit.settle()
       local lists = { "page-faults,minor-faults,dummy", "page-faults,dummy", { "dummy", "task-clock" } }
@@ -178,7 +178,7 @@ describe("an idle list is closed when its resources are needed", function()
     assert.equal("done", text)
   end)
 
-  it("with its descriptors, to a module of this library that is loaded later, and to a pool's threads", function()
+  it("for its descriptors, by a module of this library that is loaded later, and by a pool's threads", function()
     assert.equal("done", (util.in_child(function()
       kit.settle()
       for _, module in ipairs { "", ".pool", ".data" } do package.loaded["perf" .. module] = nil end

@@ -140,7 +140,7 @@ describe("a measurement of system calls", function()
     for i = 1, 200 do assert.equal(expected[i % #ALL + 1], c[i].value, i) end
   end)
 
-  it("is exact by event:measure and group:measure, while all others measure too", function()
+  it("is exact by event:measure and group:measure, while other events measure too", function()
     local group = assert(perf.group(ALL))
     for i, event in ipairs(ALL) do
       local plain = assert(perf.open(event))
@@ -163,7 +163,7 @@ describe("a measurement of system calls", function()
     group:close()
   end)
 
-  it("is exact where its group is disabled for a part of it", function()
+  it("is exact if its group is disabled for a part of it", function()
     local group = assert(perf.group { READ, "task-clock", READ_EXIT })
     local c = group:measure(function()
       reads(1)
@@ -177,7 +177,7 @@ describe("a measurement of system calls", function()
     group:close()
   end)
 
-  it("counts the reads that the function makes by this library", function()
+  it("counts the reads that the function itself makes by this library", function()
     local ev = assert(perf.open "task-clock")
     assert.equal(2, perf.measure(READ, function() ev:read() ev:read() end)[1].value)
     ev:close()
@@ -189,7 +189,7 @@ describe("a measurement of system calls", function()
   end)
 
   -- Which of these a kernel heeds differs by tracepoint.
-  it("is exact where user space or the kernel is excluded", function()
+  it("is exact if user space or the kernel is excluded", function()
     for _, event in ipairs { READ .. ":u", READ .. ":k", READ .. ":uk", READ_EXIT .. ":u", READ_EXIT .. ":k", CALL .. ":k" } do
       local ev = assert(perf.open(event))
       ev:enable()
@@ -307,7 +307,7 @@ describe("a measurement of system calls", function()
     end))
   end)
 
-  it("is exact in turns of requests", function()
+  it("is exact for requests that take turns", function()
     requires { lua = "luajit" }
     local ffi, ledger = require "ffi", require "resty.perf.accounting"
     local meter, names = require "perf.measure.open_list", require "perf.names"

@@ -26,7 +26,7 @@ describe("a list of events", function()
     assert.matches("unknown field 'inherit' in a list of events", message_of(perf.group, list))
   end)
 
-  it("may be one event's table wherever a list is measured", function()
+  it("may be a single event's table wherever a list is measured", function()
     requires { perf_open = true }
     local stats = perf.bench({ event = "dummy" }, nothing, { repeats = 1, warmup = 0, min_time = 0 })
     assert.equal("dummy", stats[1].label)
@@ -50,8 +50,8 @@ describe("a mistake in a tail call", function()
   end)
 end)
 
-describe("what goes through perf.measure's lists", function()
-  it("is blamed on the argument of the function that was called", function()
+describe("a mistake in a list of events", function()
+  it("is reported with the argument of the function that was called", function()
     local function compare(events)
       return message_of(perf.compare, { a = print, b = tostring }, { events = events })
     end

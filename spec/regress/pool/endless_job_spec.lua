@@ -87,7 +87,7 @@ describe("a job that never ends", function()
     end
   end)
 
-  it("may end after its pool is closed, and after the state that made it", function()
+  it("may end after its pool is closed, and after the end of the state that created it", function()
     -- Each job ends at another moment around the close, or while the state is closed. What a thread left behind must not use is
     -- then being freed.
     assert.same({ "", 0 }, run [[
@@ -110,7 +110,7 @@ describe("a job that never ends", function()
       end]])
   end)
 
-  it("leaves nothing behind where the jobs end in time", function()
+  it("leaves nothing behind if the jobs end in time", function()
     assert.same({ "true\t1\n", 0 }, run [[
       local perf = require "perf"
       local pool = perf.pool {size = 2, events = false}

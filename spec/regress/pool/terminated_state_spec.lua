@@ -38,7 +38,7 @@ describe("a handler for SIGTERM", function()
     assert.same({ "", 9 }, { output, status })
   end)
 
-  it("is held back until the result is written", function()
+  it("is delayed until the result is written", function()
     local output, status = util.shell(([[timeout -s KILL 20 %s -e '
       local core = require "perf.core"
       assert(core.on_terminate(function() return 9 end))

@@ -48,7 +48,7 @@ describe("an ended job without a caller that fetches its results", function()
     assert.equal(5, select(2, log:gsub('"name":"pool ', "")))
   end)
 
-  it("has a span without counts where it is not measured", function()
+  it("has a span without counts if it is not measured", function()
     local spans = {}
     local tracer = perf.tracer { events = "task-clock", exporter = function(batch)
       for _, span in ipairs(batch) do spans[#spans + 1] = span end

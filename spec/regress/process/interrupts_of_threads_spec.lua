@@ -12,8 +12,8 @@ local function handled()
   return text:match "\nSigCgt:%s*%x-(%x%x%x%x)\n"
 end
 
-describe("signals that two threads take over in turn", function()
-  it("have the process's own actions afterwards", function()
+describe("signals that two threads catch in turn", function()
+  it("have their previous handlers afterwards", function()
     local before, jobs = handled(), {}
     local pool = assert(perf.pool { size = 2 })
     for i = 1, 2 do

@@ -51,7 +51,7 @@ describe("a C function in a profile", function()
     assert.is_true(profiling.on_line(prof, line) / prof.total > 0.8, profiling.text(prof))
   end)
 
-  it("is not made up where the debug library calls a hook on top of a Lua function's frame", function()
+  it("is not shown wrongly if the debug library calls a hook on top of a Lua function's frame", function()
     local function hook() for _ = 1, 3 do end end
     local function work() for _ = 1, 100 do end end
     if jit then jit.off(work) end
@@ -84,24 +84,24 @@ describe("a C function in a profile", function()
       assert.is_true(profiling.under(prof, name) >= count, profiling.text(prof))
     end
 
-    it("is named where the event is a tracepoint", function()
+    it("is named if the event is a tracepoint", function()
       requires { tracepoint = "syscalls:sys_enter_getppid" }
       named("syscalls:sys_enter_getppid", "testkit.syscalls", 100)
     end)
 
-    it("is named where the event is every system call", function()
+    it("is named if the event is every system call", function()
       requires { tracepoint = "raw_syscalls:sys_enter" }
       named("raw_syscalls:sys_enter", "testkit.syscalls", 100)
       named("raw_syscalls:sys_exit", "testkit.syscalls", 100)
     end)
 
-    it("is named where the event is a uprobe", function()
+    it("is named if the event is a uprobe", function()
       requires { uprobe = true, ext = "symbols", nosan = true }
       local _, path, symbol = kit.probe_place()
       named(assert(perf.uprobe { path = path, symbol = symbol }), "testkit.probe", 100)
     end)
 
-    it("is unknown on LuaJIT where asking would cause the event, which has an end", function()
+    it("is unknown on LuaJIT if looking it up would cause the event without end", function()
       requires { tracepoint = "syscalls:sys_enter_process_vm_readv", lua = "luajit" }
       local core = require "perf.core"
       local pid = core.pid()
@@ -122,7 +122,7 @@ describe("a C function in a profile", function()
     assert.is_truthy(found, profiling.text(prof))
   end)
 
-  it("has its name where it calls a Lua function", function()
+  it("has its name if it calls a Lua function", function()
     requires { nostress = true }
     local t, sort = {}, table.sort
     local function less(a, b) return a < b end

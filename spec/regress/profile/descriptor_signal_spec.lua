@@ -7,7 +7,7 @@ local perf = require "perf"
 local util = require "spec.support.util"
 
 describe("a profiler without the kernel's sigtrap", function()
-  it("takes the descriptor's signals for its own", function()
+  it("handles the signals of its descriptor", function()
     requires { perf_open = true, paranoid = 2 }
     local said = util.in_child(function()
       core.fault("perf_event_open", "EINVAL", 0) -- such a kernel's answer for attr.sigtrap

@@ -20,7 +20,7 @@ local function leaves(prof)
 end
 
 describe("native leaves", function()
-  it("of one long call have the shares that the event's own ring has", function()
+  it("of one long call have the same shares as in the event's ring", function()
     requires { ext = "symbols", perf_open = true }
     local before = kit.clock_ns "thread"
     kit.hot_spots(10)

@@ -9,7 +9,7 @@ local util = require "spec.support.util"
 describe("a running profile", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is written when the state is closed, whatever is finalized", function()
+  it("is written when the state is closed, after any finalizers", function()
     util.with_tmpname(function(path)
       for _ = 1, 5 do
         os.remove(path)

@@ -6,7 +6,7 @@ local perf = require "perf"
 describe("a profiler that was started in a coroutine", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("goes on when that is dead and collected", function()
+  it("continues when the coroutine is dead and collected", function()
     local p, x = nil, 0
     local weak = setmetatable({}, { __mode = "k" })
     local function begin()

@@ -23,7 +23,7 @@ describe("coroutines that resume each other", function()
   before_each(function() requires { perf_open = true } end)
 
   for _, coroutines in ipairs { "alone", "resumer", "creator" } do
-    it("nest as deep under a profiler, coroutines = " .. coroutines, function()
+    it("nest equally deep under a profiler, coroutines = " .. coroutines, function()
       for _, way in ipairs { "resume", "wrap" } do
         local plain = deepest(way)
         local p = assert(perf.profiler { event = "page-faults", coroutines = coroutines })

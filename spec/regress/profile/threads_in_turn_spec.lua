@@ -5,7 +5,7 @@ local core = require "perf.core"
 local perf = require "perf"
 
 describe("profiles of two threads in turn", function()
-  it("fail only because one runs, and count all", function()
+  it("fail only because another one runs, and count everything", function()
     local pool = assert(perf.pool { size = 2 })
     local jobs = {}
     for i = 1, 2 do
@@ -36,7 +36,7 @@ describe("profiles of two threads in turn", function()
     assert.is_table(perf.profile({ event = "page-faults" }, core.wall_ns))
   end)
 
-  it("leave a function that one of them kept from coroutine to its own thread", function()
+  it("leave a coroutine function that one thread kept to that thread", function()
     local pool = assert(perf.pool { size = 2 })
     local kept = assert(pool:submit(function()
       local profile, resume = require("perf").profile, nil

@@ -10,7 +10,7 @@ local compare = require "perf.bench.report".compare
 describe("a Set's wall time", function()
   before_each(function() requires { perf_open = true } end)
 
-  it("is that for which it was enabled, and not that in which its task ran", function()
+  it("is the time for which it was enabled, not the time for which its task ran", function()
     for _, opts in ipairs { { pid = 0 }, { threads = kit.getpid() } } do
       local before = core.wall_ns()
       local s = assert(perf.set("task-clock", opts))
@@ -35,7 +35,7 @@ describe("luaperf stat of a process", function()
   before_each(function() requires { perf_open = true } end)
 
   -- The order of what is done: the clock is to be read first and last.
-  it("takes the time outside of the counting", function()
+  it("measures the time outside of the counting", function()
     local names = { "perf.command.counters", "perf.core", "perf.command.stat" }
     local order, loaded = {}, {}
     for i, name in ipairs(names) do loaded[i] = require(name) end
@@ -75,7 +75,7 @@ describe("perf.compare", function()
       b = { median = b, ratio = ratio, ratio_ci = { ratio, ratio, level = 0.95 }, verdict = "sure" } } }
   end
 
-  it("says where its ratio is not that of the medians beside it", function()
+  it("notes if its ratio differs from that of the medians that it shows", function()
     local text = compare { n = 12, names = { "a", "b" }, baseline = "a", batch = { a = 1, b = 1 }, wall = row("wall", 10, 20, 2),
       row("page-faults", 6, 49, 7.29), rule = function() return "the rule" end }
     assert.matches("\npage%-faults, b: 7.29x is the median of the rounds' own ratios; that of the two medians is 8.17x\n", text)

@@ -15,7 +15,7 @@ local function labels(prof)
 end
 
 describe("a zone", function()
-  it("of a thread of a pool labels no sample of another thread", function()
+  it("of a pool's thread labels no sample of another thread", function()
     perf.zone("here", function() end)
     local pool = assert(perf.pool { size = 1 })
     local entered = assert(pool:submit(function() -- it stays in the zone

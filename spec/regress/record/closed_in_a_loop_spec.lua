@@ -5,7 +5,7 @@ local perf = require "perf"
 local rings = require "spec.support.rings"
 local message_of = require("spec.support.util").message_of
 
-describe("what is closed too early", function()
+describe("a ring or file that is closed too early", function()
   before_each(function() requires { perf_open = true } end)
   after_each(rings.close_all)
 
@@ -29,7 +29,7 @@ describe("what is closed too early", function()
     return ev
   end
 
-  it("by the loop that reads it is the program's mistake", function()
+  it("by the loop that reads it raises an error", function()
     for _, loop in ipairs {
       function(ev) return ev:each("sample", "addr") end,
       function(ev) return ev:each("sample", "addr", { max = 9 }) end,
@@ -42,7 +42,7 @@ describe("what is closed too early", function()
     end
   end)
 
-  it("by the loop over a file is the program's mistake", function()
+  it("by the loop over a file raises an error", function()
     local path = os.tmpname()
     local ev = faulting()
     local w = assert(perf.data.create(path, { events = { ev } }))
@@ -58,7 +58,7 @@ describe("what is closed too early", function()
     os.remove(path)
   end)
 
-  it("is the program's mistake in a tally", function()
+  it("raises an error in a tally", function()
     local tally, ev = assert(perf.tally { by = "addr" }), faulting()
     ev:close()
     said("bad argument #1 to 'take' (Event is closed)", function() local n = tally:take(ev) return n end)

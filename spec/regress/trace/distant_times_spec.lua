@@ -40,7 +40,7 @@ end
 
 local function hex_of(v) return (perf.hex(v):gsub("^0x0*(%x)", "0x%1")) end
 
-describe("a time from elsewhere", function()
+describe("a time that was measured elsewhere", function()
   it("is exact at any date, in OTLP and in plain tables", function()
     for i, from in ipairs(times) do
       local till = times[i + 1] or from
@@ -92,7 +92,7 @@ describe("a time from elsewhere", function()
     assert.equal(body:match '"startTimeUnixNano":"(%d+)"', body:match '"endTimeUnixNano":"(%d+)"')
   end)
 
-  it("that is in the future holds nothing up", function()
+  it("that is in the future delays nothing", function()
     local exporter, bodies = posted "otlp"
     local t = assert(perf.tracer { events = false, exporter = exporter, delay = 0 })
     local span = t:start("x", { start_ns = times[6][2] })

@@ -33,7 +33,7 @@ local function cheap(...)
   end
 end
 
-describe("what sending costs", function()
+describe("the cost of sending", function()
   before_each(function() requires { perf_open = true } end)
 
   it("is not in the counts of a span that flushes, polls or closes", function()
@@ -95,7 +95,7 @@ describe("what sending costs", function()
     cheap(late, own, paused, grand, alone, foreign)
   end)
 
-  it("is left out of each span once, and the spans' own work is not", function()
+  it("is left out of each span once, and the spans' own work is counted", function()
     local t = tracer { batch = 1, delay = 1000 }
     t:span("warm", kit.touch_pages, 300)
     local outer = t:start "outer"

@@ -39,7 +39,7 @@ end
 describe("the limits of a span", function()
   before_each(function() requires { module = "dkjson" } end)
 
-  it("hold for attributes at its start as for later ones", function()
+  it("hold for attributes at its start and for later ones", function()
     local s = sent(nil, function(t) return t:start("x", { attributes = many(10002) }) end)
     assert.same({ 128, 9874 }, { #s.attributes, s.droppedAttributesCount })
     s = sent(nil, function(t) return t:start("x", { attributes = many(100) }):set_attributes(many(300)) end)
@@ -85,7 +85,7 @@ describe("the limits of a span", function()
     assert.same({ a = "l" }, values(s.links[2].attributes))
   end)
 
-  it("hold for the lengths of values, in characters, wherever they are", function()
+  it("hold for the lengths of all values, in characters", function()
     local link = { trace_id = TRACE, span_id = SPAN, attributes = { s = "abcdef" } }
     local s = sent({ attribute_length = 3 }, function(t)
       local span = t:start("a long name stays", { attributes = { s = "abcdef", u = "äöüß", list = { "abcdef", 12345, "ab" } },
@@ -153,7 +153,7 @@ describe("the limits of a span", function()
     assert.same({ perfevents = "no-such-event", b = 2 }, span:totable().attributes)
   end)
 
-  it("come from the environment, each from its variable or the general one", function()
+  it("come from the environment, from a specific or a general variable", function()
     local code = [[
       local t = require "perf".tracer {events = false, exporter = false}
       local l = t.limits
@@ -170,7 +170,7 @@ describe("the limits of a span", function()
     assert.equal("128 inf 0 128 128 128", limits "OTEL_SPAN_EVENT_COUNT_LIMIT=0")
   end)
 
-  it("are checked where a program gives them", function()
+  it("are checked if a program gives them", function()
     for limits, pattern in pairs { [{ attributes = -1 }] = "option 'limits.attributes': a whole number from 0",
       [{ attribute_length = 0.5 }] = "option 'limits.attribute_length': a whole number from 0, or math.huge",
       [{ spans = 1 }] = "unknown option 'spans'" } do

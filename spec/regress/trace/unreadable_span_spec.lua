@@ -44,7 +44,7 @@ describe("a span whose events cannot be read", function()
     assert.same({}, list.work.counts)
   end)
 
-  it("starts all the same", function()
+  it("starts nevertheless", function()
     tracer:start("first"):finish() -- new events begin at 0, without a read
     core.fault("read", "EIO", 0)
     local span = tracer:start "work"

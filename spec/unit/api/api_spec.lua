@@ -17,7 +17,7 @@ local function fresh(code)
 end
 
 describe("perf", function()
-  it("has every name of the rows before any is used", function()
+  it("has every name of the table before any is used", function()
     local names = {}
     for name in fresh('for name, value in pairs(require "perf") do print(name, type(value)) end'):gmatch "%S+" do
       names[name] = true
@@ -31,14 +31,14 @@ describe("perf", function()
     end
   end)
 
-  it("loads at first only what measuring needs", function()
+  it("loads at first only the modules for measuring", function()
     local output = fresh('require "perf" for name in pairs(package.loaded) do print(name) end')
     for module in ("names doctor bench profile trace pool data symbols api.help api.classes"):gmatch "%S+" do
       assert.is_nil(output:find("perf." .. module .. "\n", 1, true), module)
     end
   end)
 
-  it("has functions and rows that agree", function()
+  it("has functions that agree with the table", function()
     local perf = require "perf"
     for _, group in ipairs(api) do
       local ok, module = pcall(require, "perf." .. group.module)
@@ -76,7 +76,7 @@ describe("perf", function()
     assert.equal("done", output)
   end)
 
-  it("gives an error of a first call the caller's line", function()
+  it("raises an error of a first call at the caller's line", function()
     local output = fresh [[
       local perf = require "perf"
       local _, message = pcall(function()
@@ -88,7 +88,7 @@ describe("perf", function()
     if _VERSION ~= "Lua 5.1" or _G.jit then assert.is_truthy(output:find("FILE:3:", 1, true), output) end
   end)
 
-  it("raises for a name that it does not have", function()
+  it("raises an error for an unknown name", function()
     local perf = require "perf"
     local function message_of(name)
       local ok, message = pcall(function() return perf[name] end)

@@ -12,7 +12,7 @@ describe("perf.help", function()
     assert.equal(text, help(perf))
   end)
 
-  it("of a name shows every function and method that is called so", function()
+  it("of a name shows every function and method of that name", function()
     assert.is_truthy(help "measure":find("^perf%.measure%(%[events,%] fn, %.%.%.%)\n  Run a function"))
     assert.is_truthy(help "measure":find("Event:measure(fn, ...)", 1, true))
     assert.equal(help "perf.bench", help "bench")
@@ -22,7 +22,7 @@ describe("perf.help", function()
     assert.is_truthy(help "Event":find("Event:set_filter(text)", 1, true))
   end)
 
-  it("of a value shows what it is", function()
+  it("of a value describes it", function()
     assert.equal(help "perf.set", help(perf.set))
     assert.equal(help "perf.measure", help(perf.measure))
     assert.equal(help "data", help(perf.data))
@@ -37,7 +37,7 @@ describe("perf.help", function()
     assert.equal(help "measure", printed)
   end)
 
-  it("of what it does not know raises", function()
+  it("of an unknown name raises an error", function()
     assert.error_matches(function() perf.help "mesure" end,
       "bad argument #1 to 'help' %(nothing is called 'mesure'; did you mean 'measure' or 'resume'%?%)")
     assert.error_matches(function() perf.help(3) end,

@@ -82,7 +82,7 @@ describe("the reference's check", function()
     rejects(lua .. ":5: perf.open is not in perf.api", { [api] = { ["{\"open\", \"(name)\", \"Open.\"}"] = "" } })
   end)
 
-  it("rejects other arguments than the API table has, and a tag that it does not know", function()
+  it("rejects other arguments than those in the API table, and an unknown tag", function()
     local doc = { ["-- @tparam string name\n"] = "" }
     rejects(lua .. ":5: perf.open has the arguments (), but (name) in perf.api", { [lua] = doc })
     local row = { ["(name)"] = "([name], ...)" }
@@ -97,7 +97,7 @@ describe("the reference's check", function()
     assert.equal("", (reference { [lua] = doc, [api] = row }))
   end)
 
-  it("takes the functions of resty.perf from the guide", function()
+  it("reads the functions of resty.perf from the guide", function()
     local guide = { ["doc/openresty.md"] = { ["Methods"] = "Methods\n=======\n\nstart, stop\n-----------" } }
     local text, status = reference(guide)
     assert.equal(1, status)
@@ -106,7 +106,7 @@ describe("the reference's check", function()
     assert.equal("", (reference(guide)))
   end)
 
-  it("writes a page for each component, with what fails and since when", function()
+  it("writes a page for each component, with errors and versions", function()
     local _, status, page = reference(nil, "out")
     assert.equal(0, status)
     local expected = [[

@@ -19,7 +19,7 @@ local function hello(put)
 end
 
 describe("a report's file", function()
-  it("is made, and takes the place of another", function()
+  it("is written, and replaces another", function()
     with_directory(function(dir)
       local path = dir .. "/a"
       assert.is_true(file.write(path, hello))
@@ -30,7 +30,7 @@ describe("a report's file", function()
     end)
   end)
 
-  it("replaces a symbolic link and not what it leads to", function()
+  it("replaces a symbolic link and not its target", function()
     with_directory(function(dir)
       util.write_file(dir .. "/victim", "precious")
       assert(os.execute(("ln -s victim %s/a && ln -s nowhere %s/b"):format(dir, dir)))
@@ -42,7 +42,7 @@ describe("a report's file", function()
     end)
   end)
 
-  it("writes into a descriptor by its name, after what stands there", function()
+  it("is written into a descriptor by its name, after the bytes in it", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "io.write 'first\\n' io.stdout:flush() "
         .. "assert(require 'perf.base.file'.write('/proc/self/fd/1', function(put) put 'then' end))")
@@ -51,7 +51,7 @@ describe("a report's file", function()
     end)
   end)
 
-  it("says what refuses it, and leaves nothing behind", function()
+  it("names the refusal, and leaves nothing behind", function()
     local function refused(code, path)
       local ok, message, got = file.write(path, hello)
       assert.is_nil(ok)
@@ -66,7 +66,7 @@ describe("a report's file", function()
     assert.error_matches(function() file.write("a\0b", hello) end, "zero bytes")
   end)
 
-  it("needs the permission to write", function()
+  it("needs permission to write", function()
     requires { root = true }
     with_directory(function(dir)
       util.write_file(dir .. "/mine", "kept")
@@ -89,7 +89,7 @@ describe("a report's file", function()
     end)
   end)
 
-  it("that fails in the middle leaves the old one", function()
+  it("that fails in the middle leaves the old one unchanged", function()
     for _, call in ipairs { "write", "rename", "open" } do
       with_directory(function(dir)
         util.write_file(dir .. "/a", "old")
@@ -105,7 +105,7 @@ describe("a report's file", function()
     end
   end)
 
-  it("lets the error of what writes it through, and leaves nothing", function()
+  it("passes on the error of the function that writes it, and leaves nothing", function()
     with_directory(function(dir)
       local err = {}
       local ok, got = pcall(file.write, dir .. "/a", function(put)
@@ -132,7 +132,7 @@ describe("a report's file", function()
     end)
   end)
 
-  it("of any report: the profile is still there to be written elsewhere", function()
+  it("that fails leaves the profile, which can be written elsewhere", function()
     local prof = profiles.program()
     for _, name in ipairs { "folded", "flamegraph", "pprof", "speedscope", "perf_data" } do
       local ok, message, code = prof[name](prof, "/dev/full")

@@ -20,7 +20,7 @@ describe("json", function()
     assert.equal(1 / 3, tonumber(json.encode(1 / 3)))
   end)
 
-  it("has null for what JSON lacks", function()
+  it("writes null for values that JSON lacks", function()
     assert.equal("[null,null,null]", json.encode { 0 / 0, 1 / 0, -1 / 0 })
     assert.equal("null", json.encode(nil))
   end)
@@ -53,7 +53,7 @@ describe("json", function()
 end)
 
 describe("decoded JSON", function()
-  it("decodes what JSON has", function()
+  it("has every kind of value", function()
     assert.same({ 1, -2.5, 1e3, "a\"\\/\b\f\n\r\t\226\130\172\240\159\148\165", true, false, { x = { {} } } },
       json.decode [=[ [1, -2.5, 1e3, "a\"\\\/\b\f\n\r\t\u20ac\ud83d\udd25", true, false, {"x": [[]]}] ]=])
     assert.is_nil(json.decode "null")
@@ -61,7 +61,7 @@ describe("decoded JSON", function()
     assert.same({ 1, 2, 3 }, json.decode "[1,2, 3]")
   end)
 
-  it("refuses text that is not JSON", function()
+  it("is refused for text that is not JSON", function()
     for _, text in ipairs { "", "[", "[1", "[1,]x", '"a', '"\\q"', '"\\u12"', "{1:2}", '{"a" 1}', '{"a":1', "nul", "1 2", "--1",
       ("["):rep(1000) } do
       local v, message, code = json.decode(text)

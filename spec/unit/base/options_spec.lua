@@ -14,8 +14,8 @@ local function says(message, opts)
   assert.equal(message, err:match "%((.*)%)$")
 end
 
-describe("Declared options", function()
-  it("are returned with their defaults, in a table of their own", function()
+describe("declared options", function()
+  it("are returned with their defaults, in a new table", function()
     assert.same({ pages = 8 }, check(nil, 2))
     local opts = { rate = 1, mode = "fp", pid = 3, path = 7 }
     local result = check(opts, 2)
@@ -48,7 +48,7 @@ describe("Declared options", function()
     assert.equal(1, check({ rate = 1 }, 2).rate)
   end)
 
-  it("can be without one of the others, and can need one", function()
+  it("can be derived with an option less, and can require an option", function()
     local without = options.define({ pid = false }, { pid = "number", cpu = "number" })
     assert.has_error(function() without({ pid = 1 }, 1) end)
     local function check_by(v) return v == nil and "a field expected" or nil end

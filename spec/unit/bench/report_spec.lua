@@ -10,7 +10,7 @@ describe("perf.bench.text.quantity", function()
     end
   end)
 
-  it("shows counts whole where they are, and fractions as far as they mean something", function()
+  it("shows whole counts as integers, and fractions with their significant digits", function()
     for _, case in ipairs { { 0, "0" }, { 64, "64" }, { 1234567, "1,234,567" }, { 12345.678, "12,346" }, { 64.5, "64.50" },
       { 1.5, "1.500" }, { 0.03214, "0.0321" }, { 0.5, "0.5" }, { -3, "-3" }, { -1234.5, "-1,234" } } do
       assert.equal(case[2], text.quantity(case[1]))

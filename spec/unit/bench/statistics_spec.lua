@@ -23,7 +23,7 @@ describe("perf.stats.summary", function()
     assert.equal(9, s.max)
   end)
 
-  it("leaves the array as it was", function()
+  it("does not change the array", function()
     local t = { 3, 1, 2 }
     stats.summary(t)
     assert.same({ 3, 1, 2 }, t)
@@ -39,7 +39,7 @@ describe("perf.stats.summary", function()
     end
   end)
 
-  it("says what an interval of a few values covers", function()
+  it("gives the coverage of an interval of a few values", function()
     local s = stats.summary { 1, 2, 3 }
     assert.same({ 1, 3 }, { s.ci[1], s.ci[2] })
     near(0.75, s.ci.level)
@@ -49,13 +49,13 @@ describe("perf.stats.summary", function()
     assert.equal(0, s.stddev)
   end)
 
-  it("goes over to the normal approximation where it agrees with the exact one", function()
+  it("uses the normal approximation where it agrees with the exact distribution", function()
     local exact, approximate = stats.summary(range(1000)), stats.summary(range(1001))
     near(exact.ci[1], approximate.ci[1], 1)
     near(exact.ci[2], approximate.ci[2], 1.5)
   end)
 
-  it("has no rounding where all values are the same", function()
+  it("has no rounding error if all values are equal", function()
     local t = {}
     for i = 1, 30 do t[i] = 0.1 end
     local s = stats.summary(t)
@@ -106,7 +106,7 @@ describe("perf.stats.signed_rank", function()
     end
   end)
 
-  it("is not swayed by how far the far ones are", function()
+  it("does not depend on the distance of outliers", function()
     near(stats.signed_rank { 1, 2, 3, 4, 5, 6, 7, 8, -9, 10 }, (stats.signed_rank { 1, 2, 3, 4, 5, 6, 7, 8, -900, 10 }))
     near(stats.signed_rank { 1, 2, 3, 4, 5, -6, 7, 8, 9, 10 }, (stats.signed_rank { 1, 2, 3, 4, 5, 6, 7, 8, 9, -10 }))
   end)
@@ -120,7 +120,7 @@ describe("perf.stats.signed_rank", function()
     assert.equal(0, n)
   end)
 
-  it("goes over to the normal approximation where it agrees with the exact one", function()
+  it("uses the normal approximation where it agrees with the exact distribution", function()
     local function spread(n)
       local d = {}
       for i = 1, n do d[i] = i % 3 == 0 and -i or i end
@@ -132,13 +132,13 @@ describe("perf.stats.signed_rank", function()
     near(approximate, stats.signed_rank(d), 0.005)
   end)
 
-  it("counts in what the least p can be", function()
+  it("includes the least possible p", function()
     for n = 1, 20 do near(stats.least_p(n), (stats.signed_rank(range(n)))) end
   end)
 end)
 
 describe("perf.stats.paired", function()
-  it("is exact where the data are", function()
+  it("is exact for exact data", function()
     local a, b = {}, {}
     for i = 1, 30 do a[i], b[i] = 64, 128 end
     local r = stats.paired(a, b)
@@ -160,7 +160,7 @@ describe("perf.stats.paired", function()
     assert.is_nil(r.ratio)
   end)
 
-  it("has no upper end of the ratio where the baseline may be 0", function()
+  it("has no upper end of the ratio if the baseline may be 0", function()
     local r = stats.paired({ 0, 0, 0, 1, 1, 1, 1, 1 }, { 1, 2, 1, 1, 2, 1, 2, 1 })
     assert.equal(math.huge, r.ratio[3])
     assert.is_true(r.ratio[1] >= 1 and r.ratio[1] < math.huge)
@@ -168,7 +168,7 @@ describe("perf.stats.paired", function()
     assert.same({ 0, 0, 0 }, { r.ratio[1], r.ratio[2], r.ratio[3] })
   end)
 
-  it("has an interval that leaves out 1 where the test finds a difference", function()
+  it("has an interval without 1 if the test finds a difference", function()
     requires { nostress = true } -- much arithmetic, nothing to leak
     local random, apart = stats.rng(11), 0
     for _ = 1, 100 do
@@ -183,7 +183,7 @@ describe("perf.stats.paired", function()
     assert.is_true(apart > 20 and apart < 95, tostring(apart))
   end)
 
-  it("sees through drift that both have", function()
+  it("is not affected by drift that both share", function()
     local a, b = {}, {}
     for i = 1, 30 do
       local speed = 1 + i / 10
@@ -196,7 +196,7 @@ describe("perf.stats.paired", function()
     assert.is_true(r.p < 1e-8)
   end)
 
-  it("takes many rounds together in blocks", function()
+  it("combines many rounds in blocks", function()
     requires { nostress = true } -- much arithmetic, nothing to leak
     local a, b, random = {}, {}, stats.rng(5)
     for i = 1, 5000 do a[i], b[i] = 10 + random(), 15 + random() end
@@ -210,7 +210,7 @@ describe("perf.stats.paired", function()
 end)
 
 describe("perf.stats.holm", function()
-  it("is stricter the more was asked", function()
+  it("is stricter the more comparisons there are", function()
     local adjusted = stats.holm { 0.01, 0.04, 0.03, 0.005 }
     for i, want in ipairs { 0.03, 0.06, 0.06, 0.02 } do near(want, adjusted[i]) end
     assert.same({ 1, 1, 1 }, stats.holm { 1, 0.9, 0.5 })
@@ -280,7 +280,7 @@ describe("a comparison", function()
     assert.is_true(wrong <= 20, wrong .. " of 400 tables have a difference")
   end)
 
-  it("has intervals that hold the truth", function()
+  it("has intervals that contain the true value", function()
     local random, held = stats.rng(31), 0
     for _ = 1, 100 do
       local a, b = pair_up(random, 20, 1.25)
@@ -290,7 +290,7 @@ describe("a comparison", function()
     near(95, held, 4)
   end)
 
-  it("finds an eighth where it is", function()
+  it("finds a difference of an eighth", function()
     local random, found = stats.rng(99), 0
     for _ = 1, 50 do
       local a, b = pair_up(random, 30, 1.125)

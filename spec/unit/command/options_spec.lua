@@ -12,7 +12,7 @@ local function parse(line, mixed)
 end
 
 describe("perf.command.options", function()
-  it("takes options in all their forms", function()
+  it("accepts options in all their forms", function()
     for line, wanted in pairs { ["-e x"] = { event = "x" }, ["-ex"] = { event = "x" }, ["--event x"] = { event = "x" },
       ["--event=x"] = { event = "x" }, ["--event=a=b"] = { event = "a=b" }, ["-av"] = { all = true, verbose = true },
       ["-aF 99"] = { all = true, freq = 99 }, ["-vF99"] = { verbose = true, freq = 99 }, ["-e a -e b,c"] = { event = "a,b,c" },
@@ -36,13 +36,13 @@ describe("perf.command.options", function()
     assert.same({ "-" }, select(2, parse "-"))
   end)
 
-  it("may stand behind words where no program is named", function()
+  it("accepts options after words if no program is named", function()
     local opts, left = parse("file -a other -v -- -x", true)
     assert.same({ all = true, verbose = true }, opts)
     assert.same({ "file", "other", "-x" }, left)
   end)
 
-  it("says what is wrong", function()
+  it("reports mistakes", function()
     for line, wanted in pairs { ["-z"] = "unknown option '-z'", ["-az"] = "unknown option '-z'",
       ["--zoo"] = "unknown option '--zoo'", ["--=x"] = "unknown option '--=x'",
       ["-e"] = "option -e needs EVENTS", ["--timeout"] = "option --timeout needs SECONDS",
@@ -58,7 +58,7 @@ describe("perf.command.options", function()
     end
   end)
 
-  it("has a text of all of them", function()
+  it("prints a help text of all options", function()
     local text = options.help { usage = "x [options]", about = "does", options = rows }
     assert.truthy(text:find("usage: x [options]\n\ndoes\n", 1, true))
     for _, row in ipairs(rows) do assert.truthy(text:find(row[2] and "--" .. row[2] or "\n  -g  ", 1, true)) end

@@ -30,13 +30,13 @@ local function one(fields, counter, clock)
 end
 
 describe("a counter's page", function()
-  it("gives offset and counter together", function()
+  it("gives the sum of offset and counter", function()
     assert.same({ 1000, 0, 0 }, one({ offset = 1000 }))
     assert.same({ 1042, 0, 0 }, one({ offset = 1000 }, 42))
     assert.same({ 100, 0, 0 }, one({ offset = -1000 }, 1100))
   end)
 
-  it("names the counter by one less than its index", function()
+  it("has an index that is one more than the counter's number", function()
     local asked
     local function counter(n) asked = n return 0 end
     one({ index = 1 }, counter)
@@ -45,7 +45,7 @@ describe("a counter's page", function()
     assert.equal(31, asked)
   end)
 
-  it("takes the counter's highest bit for its sign, whatever its width", function()
+  it("uses the counter's highest bit as its sign, whatever its width", function()
     for _, width in ipairs { 1, 8, 31, 32, 40, 47, 48 } do
       local half = 2 ^ (width - 1)
       local base = 2 ^ 50
@@ -58,11 +58,11 @@ describe("a counter's page", function()
     assert.same({ 0, 0, 0 }, one({ pmc_width = 64, offset = -2 ^ 63 }, -2 ^ 63))
   end)
 
-  it("leaves out bits above its width", function()
+  it("ignores bits above its width", function()
     assert.same({ 5, 0, 0 }, one({ pmc_width = 32 }, 2 ^ 40 + 2 ^ 32 + 5))
   end)
 
-  it("follows a counter that the kernel starts below zero and that passes it", function()
+  it("is exact for a counter that the kernel starts below zero and that passes zero", function()
     -- 2^31 to go to the overflow: the count so far is offset + counter at each moment.
     local start = 2 ^ 31
     for _, counted in ipairs { 0, 1, 2 ^ 31 - 1 } do
@@ -72,7 +72,7 @@ describe("a counter's page", function()
     assert.same({ 7 + 2 ^ 31 + 3, 0, 0 }, one({ pmc_width = 32, offset = 7 + start }, 3))
   end)
 
-  it("is right after a reset, where the kernel has taken a counter below zero for a positive number", function()
+  it("is right after a reset, when the kernel has read a counter below zero as a positive number", function()
     for _, width in ipairs { 32, 40, 48 } do
       local raw = 2 ^ (width - 1) + 5000 -- started at -2^(width - 1), and 5000 counted before the reset
       for _, counted in ipairs { 0, 1, 2 ^ 30 } do
@@ -88,14 +88,14 @@ describe("a counter's page", function()
     assert.same({ 0, 333, 333 }, one({ time_mult = 2 ^ 31 / 3, time_shift = 31 }, 0, 1000))
   end)
 
-  it("does not lose the high bits of a clock that has run for years", function()
+  it("keeps the high bits of a clock that has run for years", function()
     local clock = 3e9 * 86400 * 365 -- 3 GHz, a year: clock * mult has 85 bits
     local mult, shift = 2 ^ 31, 31
     assert.same({ 0, clock, clock }, one({ time_mult = mult, time_shift = shift }, 0, clock))
     assert.same({ 0, 1248, 1248 }, one({ time_mult = mult, time_shift = shift, time_offset = 1248 - clock }, 0, clock))
   end)
 
-  it("follows a clock of fewer bits around", function()
+  it("follows a clock of fewer bits when it wraps around", function()
     local fields = { capabilities = CAPS + SHORT, time_mask = 2 ^ 32 - 1, time_cycles = 2 ^ 32 - 100,
       time_offset = -(2 ^ 32 - 100) }
     assert.same({ 0, 50, 50 }, one(fields, 0, 2 ^ 32 - 50))
@@ -104,7 +104,7 @@ describe("a counter's page", function()
     assert.same({ 0, 50 - (2 ^ 32 - 100), 50 - (2 ^ 32 - 100) }, one(fields, 0, 50))
   end)
 
-  it("is not read where it cannot be exact", function()
+  it("is not read if it cannot be exact", function()
     local function never() error "a counter was read" end
     assert.is_nil(one({ index = 0 }, never)) -- disabled, or waiting for a counter
     assert.is_nil(one({ index = 33 }, never)) -- none that this machine has
@@ -132,7 +132,7 @@ describe("a page that changes while it is read", function()
     assert.same({ 1, 70, 0, 501, 101 }, words)
   end)
 
-  it("is read again also where it seems to have no counter", function()
+  it("is read again also if it seems to have no counter", function()
     local p, looks = pages { index = 0 }, 0
     local words = p:read(32, function() return 8 end, function()
       looks = looks + 1
@@ -143,7 +143,7 @@ describe("a page that changes while it is read", function()
     assert.equal(8, words[4])
   end)
 
-  it("is given up when that does not end", function()
+  it("is given up if the changes do not end", function()
     local p, reads = pages {}, 0
     assert.is_nil(p:read(32, function()
       reads = reads + 1
@@ -153,12 +153,12 @@ describe("a page that changes while it is read", function()
     assert.equal(16, reads)
   end)
 
-  it("is not believed while it is being written", function()
+  it("is not used while it is being written", function()
     assert.is_nil(one { lock = 1 })
     assert.same({ 0, 0, 0 }, one { lock = 2 ^ 32 - 2 })
   end)
 
-  it("that the number of changes comes around in is seen", function()
+  it("is noticed even if the number of changes wraps around", function()
     local p, reads = pages { lock = 2 ^ 32 - 2 }, 0
     p:read(32, function()
       reads = reads + 1
@@ -177,7 +177,7 @@ describe("the pages of a group", function()
     assert.same({ 3, 450, 350, 10, 101, 1020, 102, 31030, 103 }, words)
   end)
 
-  it("are read all again when one of them changes", function()
+  it("are all read again if one of them changes", function()
     for changed = 1, 3 do
       local p, asked = pages({ index = 1 }, { index = 2 }, { index = 3 }), {}
       local words = p:read(32, function(n)
@@ -190,7 +190,7 @@ describe("the pages of a group", function()
     end
   end)
 
-  it("are not read when one has no counter", function()
+  it("are not read if one has no counter", function()
     for without = 1, 3 do
       local p = pages({}, {}, {})
       p:set(without, "index", 0)
@@ -214,7 +214,7 @@ describe("an event's counter", function()
   local arm = machine { config1 = 2, format = "config1:1", allowed = true }
   local cycles = { type = "hardware", config = 0 }
 
-  it("is read on x86 without being asked for", function()
+  it("is read on x86 without a request", function()
     for _, kind in ipairs { "hardware", "hw_cache", "raw", 0, 3, 4 } do
       local attr = { type = kind, config = 1 }
       local same, may = user_read.ask(attr, x86)
@@ -223,7 +223,7 @@ describe("an event's counter", function()
     end
   end)
 
-  it("is asked for on Arm by a bit of config1", function()
+  it("is requested on Arm by a bit of config1", function()
     local attr, may = user_read.ask(cycles, arm)
     assert.is_true(may)
     assert.same({ type = "hardware", config = 0, config1 = 2 }, attr)
@@ -245,7 +245,7 @@ describe("an event's counter", function()
     end
   end)
 
-  it("is not read where more than the thread's own count is asked for", function()
+  it("is not read if the event counts more than the thread itself", function()
     for field, value in pairs { inherit = true, sample_period = 1000, sample_freq = 99 } do
       for _, m in ipairs { x86, arm } do
         local attr, may = user_read.ask({ type = 0, config = 0, [field] = value }, m)
@@ -256,7 +256,7 @@ describe("an event's counter", function()
     assert.is_true(select(2, user_read.ask({ type = 0, config = 0, inherit = false, sample_period = 0 }, x86)))
   end)
 
-  it("is not read of another PMU than the cores'", function()
+  it("is not read if its PMU is not that of the cores", function()
     assert.is_false(select(2, user_read.ask({ type = 20, config = 0 }, x86)))
   end)
 end)

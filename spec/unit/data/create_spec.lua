@@ -35,7 +35,7 @@ local function read(path, fn)
 end
 
 describe("perf.data.create", function()
-  it("writes what perf.data.open reads", function()
+  it("writes a file that perf.data.open reads", function()
     with_path(function(path)
       local w = assert(data.create(path, {events = events, hostname = "a host", cmdline = {"a", "b c"}, total_mem = false}))
       assert.is_true(w:write(comm "a name"))
@@ -65,7 +65,7 @@ describe("perf.data.create", function()
     end)
   end)
 
-  it("takes names, attr tables and open Events", function()
+  it("accepts names, attr tables and open Events", function()
     requires{perf_open = true}
     local ev = assert(require "perf".open("page-faults"))
     with_path(function(path)
@@ -81,7 +81,7 @@ describe("perf.data.create", function()
     ev:close()
   end)
 
-  it("writes every feature as it is read", function()
+  it("writes every feature as it was read", function()
     local features = {hostname = "h", osrelease = "6", version = "v", arch = "x86_64", nrcpus = {available = 4, online = 2},
       cpudesc = "a CPU", cpuid = "V,1,2,3", total_mem = 12345, cmdline = {"perf", "record", ""},
       cpu_topology = {cores = {"0-1"}, threads = {"0", "1"}, dies = {"0-1"}, cpus = {{core_id = 0, socket_id = 0, die_id = 0},
@@ -108,7 +108,7 @@ describe("perf.data.create", function()
     end)
   end)
 
-  it("takes nothing of this machine for a copy of another's file", function()
+  it("uses nothing of this machine for a copy of another machine's file", function()
     with_path(function(path)
       local w = assert(data.create(path, {events = events, features = {hostname = "elsewhere"}}))
       assert.is_true(w:write(map("/bin/sh", 5)))
@@ -122,7 +122,7 @@ describe("perf.data.create", function()
     end)
   end)
 
-  it("gives the build ids of what was mapped to be run: a record's own, or the file's", function()
+  it("writes the build ids of executable mappings, from the record or the mapped file", function()
     requires{file = "/bin/sh", cmd = "readelf"}
     local expected = util.shell("readelf -n /bin/sh | sed -n 's/.*Build ID: //p'"):gsub("%s", "")
     with_path(function(path)
@@ -142,7 +142,7 @@ describe("perf.data.create", function()
     end)
   end)
 
-  it("writes an auxtrace record's data behind it, and where it is", function()
+  it("writes an auxtrace record's data after it, and its position into the index", function()
     with_path(function(path)
       local w = assert(data.create(path, {events = events}))
       local aux = m.record(71, 0, m.u64s{16, 0, 0}, m.u32(0), m.u32(0), m.u32(0), m.u32(0))
@@ -181,7 +181,7 @@ describe("perf.data.create", function()
     end)
   end)
 
-  it("copies a pipe's records, leaving those that tell of the file to the front", function()
+  it("copies a pipe's records, except those that describe the file", function()
     local pipe = m.pipe(m.record(64, 0, m.attr{sample_type = 1 + 2}, m.u64(1)) .. m.record(68, 0)
       .. m.record(67, 2, m.u32(-1), ("\1"):rep(20), m.u32(0), m.text "/bin/a") .. m.record(9, 2, m.u64(5), m.u32(7), m.u32(8)))
     with_path(function(path)
@@ -258,7 +258,7 @@ describe("the file that perf.data.create makes", function()
     return w:close()
   end
 
-  it("is its owner's alone, and takes the place of one that is there", function()
+  it("is readable by its owner alone, and replaces an existing file", function()
     requires{cmd = "stat"}
     with_path(function(path)
       util.write_file(path, ("old"):rep(10000))
@@ -268,7 +268,7 @@ describe("the file that perf.data.create makes", function()
     end)
   end)
 
-  it("is not written through a symbolic link, unless that is asked for", function()
+  it("is not written through a symbolic link, except on request", function()
     requires{cmd = "ln"}
     with_path(function(path)
       local target = path .. ".target"
@@ -285,14 +285,14 @@ describe("the file that perf.data.create makes", function()
     end)
   end)
 
-  it("is refused with mode exclusive where there is one", function()
+  it("is refused with mode exclusive if the file exists", function()
     with_path(function(path)
       assert.is_true(create(path, "exclusive"))
       assert.same({nil, path .. ": File exists", "EEXIST"}, {create(path, "exclusive")})
     end)
   end)
 
-  it("reports a full disk, whenever that shows", function()
+  it("is reported as failed on a full disk, whenever the error occurs", function()
     requires{file = "/dev/full"}
     local w = assert(data.create("/dev/full", {events = events}))
     local ok, msg, code
@@ -308,7 +308,7 @@ describe("the file that perf.data.create makes", function()
     assert.is_true(w:close())
   end)
 
-  it("reports what the system refuses", function()
+  it("is reported as failed if the system refuses it", function()
     assert.same({nil, "/no/such/directory/x: No such file or directory", "ENOENT"}, {create "/no/such/directory/x"})
     assert.equal("EISDIR", (select(3, create "/tmp")))
     with_path(function(path)
@@ -323,7 +323,7 @@ describe("the file that perf.data.create makes", function()
     end)
   end)
 
-  it("is left unfinished when the writer is forgotten, and can be read up to there", function()
+  it("is unfinished if the writer is collected, and can be read up to its last record", function()
     with_path(function(path)
       local w = assert(data.create(path, {events = events}))
       assert.is_true(w:write(sample(1, 1)))
@@ -337,7 +337,7 @@ describe("the file that perf.data.create makes", function()
     end)
   end)
 
-  it("is one that perf reads", function()
+  it("can be read by perf", function()
     requires{cmd = "perf"}
     with_path(function(path)
       local w = assert(data.create(path, {events = events, hostname = "a-host-of-mine", cmdline = {"my", "command"}}))
@@ -369,7 +369,7 @@ describe("the file that perf.data.create makes", function()
 end)
 
 describe("core.build_id", function()
-  it("says why there is none", function()
+  it("gives the reason if there is none", function()
     assert.same({nil, "build id of /etc/passwd: Exec format error", "ENOEXEC"}, {core.build_id "/etc/passwd"})
     assert.equal("ENOEXEC", (select(3, core.build_id "/dev/null")))
     assert.equal("ENOENT", (select(3, core.build_id "/no/such/file")))

@@ -38,8 +38,8 @@ local function refused(bytes, pattern)
   return ips
 end
 
-describe("the front of a file", function()
-  it("has to be one of a perf.data file", function()
+describe("the header of a file", function()
+  it("must be that of a perf.data file", function()
     refused("", "too short")
     refused("PERFILE2", "too short")
     refused("PERFILE3" .. ("\0"):rep(200), "does not begin as a perf.data file does")
@@ -49,7 +49,7 @@ describe("the front of a file", function()
     refused("#!/bin/sh\necho this is no perf.data file\n" .. ("#"):rep(200), "does not begin")
   end)
 
-  it("may be cut off anywhere", function()
+  it("may be cut off at any byte", function()
     local whole = m.file{attrs = plain, data = sample(1)}
     for n = 0, 104 + 8 + 144 - 1 do
       local ips, _, code = read(whole:sub(1, n))
@@ -58,7 +58,7 @@ describe("the front of a file", function()
     end
   end)
 
-  it("may name places and sizes that are not there", function()
+  it("may have offsets and sizes beyond the file", function()
     local huge = {0xffffffff, 0xffffffff}
     for _, edit in ipairs{
       function(h) h.attr_size = 0 end, function(h) h.attr_size = 79 end, function(h) h.attr_size = huge end,
@@ -74,7 +74,7 @@ describe("the front of a file", function()
     end
   end)
 
-  it("cannot make ids of many events cost more than the file", function()
+  it("cannot make the ids of many events use more memory than the file", function()
     -- 400 attrs, each with the whole file as its ids: a thousand times what the file holds.
     local attrs, entry = {}, m.attr{}
     for i = 1, 400 do attrs[i] = {attr = entry} end
@@ -85,7 +85,7 @@ describe("the front of a file", function()
     refused(table.concat(out) .. bytes:sub(at + 400 * 144 + 1), "more events or ids than the file can hold")
   end)
 
-  it("may have features that lie beyond its end or do not hold together: the others are read", function()
+  it("may have features that lie beyond the file's end or are invalid: the others are read", function()
     local good = m.string "host"
     local bytes = m.file{attrs = plain, data = sample(1), features = {[3] = good, [4] = m.u32(100000) .. "short",
       [7] = m.u32(1), [11] = m.u32(4294967295) .. m.string "perf", [13] = m.u32(4000000000), [12] = m.u32(9) .. m.u32(8),
@@ -187,7 +187,7 @@ describe("records", function()
     end)
   end)
 
-  it("of a pipe may hold attrs and features that make no sense", function()
+  it("of a pipe may have invalid attrs and features", function()
     for _, bad in ipairs{m.record(64, 0), m.record(64, 0, ("\0"):rep(63)), m.record(64, 0, m.attr{}:sub(1, 100)),
       m.record(64, 0, m.u32(0) .. m.u32(4294967295) .. ("\0"):rep(100)), m.record(80, 0), m.record(80, 0, m.u64(12), "x"),
       m.record(80, 0, m.u64{0xffffffff, 0xffffffff}), m.record(78, 0), m.record(78, 0, m.u64(1)), m.record(78, 0, m.u64s{3, 1}),
@@ -219,7 +219,7 @@ describe("records", function()
     assert.equal(2, count)
   end)
 
-  it("end where reading fails", function()
+  it("end at a failed read", function()
     with_path(m.file{attrs = plain, data = sample(1):rep(20000)}, function(path)
       local file = assert(data.open(path))
       local n, last = 0, nil
@@ -246,7 +246,7 @@ describe("records", function()
 end)
 
 describe("a file from a real machine", function()
-  it("with a sample of size 0 gives what is before it", function()
+  it("with a sample of size 0 gives the records before it", function()
     requires{corpus = "perf.data.piped.corrupted.zero_size_sample-3.2"}
     local file = assert(data.open(util.corpus_path "perf.data.piped.corrupted.zero_size_sample-3.2"))
     local types, n = {}, 0

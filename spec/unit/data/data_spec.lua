@@ -97,16 +97,16 @@ local function full_sample(m)
     m.u64s{4096, 66, 4096, 2097152}, m.u64(8), "aux data")
 end
 
-describe("a file of the other byte order", function()
+describe("a file in the other byte order", function()
   local little, big = perfdata.maker "<", perfdata.maker ">"
 
-  it("has the same records of every type of the kernel's", function()
+  it("has the same records of every type of the kernel", function()
     local a, b = all(kernel_file(little)), all(kernel_file(big))
     assert.equal(22, #a)
     for i = 1, #a do assert.same(a[i], b[i]) end
   end)
 
-  it("has the same samples, with every part a sample can have", function()
+  it("has the same samples, with every field that a sample can have", function()
     local function file(m)
       return m.file{attrs = {{attr = m.attr(full), ids = {7}}}, data = full_sample(m)}
     end
@@ -123,7 +123,7 @@ describe("a file of the other byte order", function()
     assert.equal(2, #b[1].counts)
   end)
 
-  it("has the same attrs: bits in their places, fields of two bits too", function()
+  it("has the same attrs, with bits and fields of two bits in the same positions", function()
     local t = {type = 4, config = {5, 6}, sample_freq = 4000, sample_type = 7, read_format = 4, disabled = true, inherit = true,
       freq = true, exclude_hv = true, precise_ip = 2, sample_id_all = true, mmap2 = true, use_clockid = true, clockid = 1,
       namespaces = true, cgroup = true, build_id = true, config1 = 9, config2 = 10, branch_sample_type = 8,
@@ -310,11 +310,11 @@ describe("a pipe's stream", function()
     assert.is_nil(file:error())
   end
 
-  it("fills attrs, features and names as they pass, and each record finds its event", function()
+  it("adds attrs, features and names as they are read, and each record finds its event", function()
     with_file(stream, check)
   end)
 
-  it("is read from a fifo as it comes", function()
+  it("is read from a fifo while it is written", function()
     requires{cmd = "mkfifo"}
     util.with_tmpname(function(path)
       util.write_file(path .. ".bytes", stream)
@@ -343,7 +343,7 @@ describe("reading", function()
   local plain = {{attr = m.attr{sample_type = mask("ip", "tid", "time"), sample_id_all = true}, ids = {1}}}
   local function sample(ip, time) return m.record(9, 2, m.u64(ip), m.u32(1), m.u32(2), m.u64(time)) end
 
-  it("finds each sample's event by its id where layouts differ", function()
+  it("finds each sample's event by its id if layouts differ", function()
     local attrs = {{attr = m.attr{sample_type = mask("identifier", "ip")}, ids = {1, 2}},
       {attr = m.attr{type = 1, config = 2, sample_type = mask("identifier", "addr", "period")}, ids = {3}}}
     with_file(m.file{attrs = attrs, data = m.record(9, 2, m.u64s{3, 50, 60}) .. m.record(9, 2, m.u64s{2, 70})}, function(file)
@@ -365,7 +365,7 @@ describe("reading", function()
       end)
   end)
 
-  it("gives what follows an auxtrace record in parts, or passes over it", function()
+  it("gives the data after an auxtrace record in parts, or skips it", function()
     local function aux(n) return m.record(71, 0, m.u64s{n, 0, 0}, m.u32(0), m.u32(0), m.u32(0), m.u32(0)) end
     with_file(m.file{attrs = plain, data = aux(300000) .. ("x"):rep(300000) .. aux(11) .. "hello world" .. aux(8) .. "ignored."
       .. sample(5, 6)}, function(file)
@@ -412,7 +412,7 @@ describe("reading", function()
     assert.equal(3000, n)
   end)
 
-  it("goes on to the end of a file whose recorder was killed", function()
+  it("continues to the end of a file whose recorder was killed", function()
     local bytes = m.file{attrs = plain, data = sample(1, 1) .. sample(2, 2), features = {[3] = m.string "host"},
       edit = function(h) h.data_size = 0 end}
     with_file(bytes:sub(1, -(16 + 68 + 1)), function(file) -- as it was when the features were not written yet
@@ -443,7 +443,7 @@ describe("reading", function()
     end)
   end)
 
-  it("names events as perf does when the file does not", function()
+  it("names events as perf does if the file has no names", function()
     local function name(t)
       local got
       with_file(m.file{attrs = {{attr = m.attr(t)}}, data = ""}, function(file) got = file.attrs[1].name end)

@@ -51,7 +51,7 @@ describe("compressed records", function()
   plain = table.concat(plain)
 
   for _, newer in ipairs{false, true} do
-    it("are read wherever the stream is cut" .. (newer and ", padded ones too" or ""), function()
+    it("are read if the stream is cut at any byte" .. (newer and ", padded ones too" or ""), function()
       requires{cmd = "zstd", ext = "zstd"}
       local stream = zstd(plain)
       for _, n in ipairs{1, 7, 100, 1000, 60000} do
@@ -63,7 +63,7 @@ describe("compressed records", function()
     end)
   end
 
-  it("may have others between them, at odd places of the file", function()
+  it("may have other records between them, at unaligned positions", function()
     requires{cmd = "zstd", ext = "zstd"}
     local records = packed_records(zstd(sample(1) .. sample(2)), 11)
     with_file(m.file{attrs = attrs, data = m.record(68, 0) .. table.concat(records) .. sample(3) .. m.record(68, 0)},
@@ -72,7 +72,7 @@ describe("compressed records", function()
       end)
   end)
 
-  it("unpack to more than the reader's window holds at once", function()
+  it("may unpack to more bytes than the reader's window", function()
     requires{cmd = "zstd", ext = "zstd"}
     local n = 0
     local text = m.record(3, 0, m.u32(1), m.u32(2), m.text(("a"):rep(1000)), m.u32(0), m.u32(0))
@@ -86,7 +86,7 @@ describe("compressed records", function()
     assert.equal(5000, n)
   end)
 
-  it("that do not unpack end the reading", function()
+  it("end the reading if they cannot be unpacked", function()
     requires{cmd = "zstd", ext = "zstd"}
     local stream = zstd(plain)
     local records = packed_records(stream:sub(1, 200) .. ("\255"):rep(3000), 500)
@@ -107,7 +107,7 @@ describe("compressed records", function()
       end)
   end)
 
-  it("are passed over, said once, where perf.ext.zstd is not built", function()
+  it("are skipped, with one warning, if perf.ext.zstd is not built", function()
     local kept = package.loaded["perf.ext.zstd"]
     package.loaded["perf.ext.zstd"] = nil
     package.preload["perf.ext.zstd"] = function() error("module 'perf.ext.zstd' not found") end
@@ -130,7 +130,7 @@ describe("compressed records", function()
     end)
   end)
 
-  it("of perf's own making are read", function()
+  it("are read if perf has written them", function()
     requires{cmd = "perf", ext = "zstd", perf_open = true}
     util.with_tmpname(function(path)
       local output = util.shell(("perf record -z -F 5000 -e cpu-clock -o '%s' -- %s -e 'for i = 1, 3e6 do math.sin(i) end'")

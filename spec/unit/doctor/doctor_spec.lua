@@ -35,7 +35,7 @@ local function level(n)
 end
 
 describe("perf.doctor", function()
-  it("says what each level allows, and what would allow more", function()
+  it("says what each level allows, and how to allow more", function()
     local rows = examine({ paranoid = 2 }, level(2))
     local row = rows.perf_event_paranoid
     assert.is_false(row.ok)
@@ -63,7 +63,7 @@ describe("perf.doctor", function()
     assert.is_nil(rows["software events"].ok)
   end)
 
-  it("is content with root and with CAP_PERFMON", function()
+  it("finds no restriction for root and with CAP_PERFMON", function()
     local row = examine({ uid = 0, cap = "000001ffffffffff" }).perf_event_paranoid
     assert.is_true(row.ok)
     assert.matches("^2, which does not restrict this program: it has CAP_SYS_ADMIN; an ordinary user may count own", row.detail)
@@ -150,7 +150,7 @@ describe("perf.doctor", function()
     assert.equal("programs can be loaded, with the kernel's types (BTF)", rows.BPF.detail)
   end)
 
-  it("reckons how many rings there is memory for", function()
+  it("computes for how many rings memory may be locked", function()
     assert.matches("^no limit", examine { cap = "0000000000004000" }["memory for rings"].detail)
     assert.matches("^no limit", examine { paranoid = -1 }["memory for rings"].detail)
     local row = examine { cpus = "0-63", files = { ["proc/sys/kernel/perf_event_mlock_kb"] = "64" } }["memory for rings"]
@@ -189,7 +189,7 @@ describe("perf.doctor", function()
     end
   end)
 
-  it("is data: each row that is not well has a reason, and none that is well a remedy", function()
+  it("is data: each failed row has a reason, and no other row has a remedy", function()
     local _, report = examine({ paranoid = 2 }, level(2))
     for _, row in ipairs(report) do
       assert.is_string(row.check)

@@ -42,7 +42,7 @@ local function old_kernel(attr)
 end
 
 describe("perf.features", function()
-  it("says what an old kernel lacks", function()
+  it("names the features that an old kernel lacks", function()
     local f = ask({}, old_kernel)
     assert.is_true(f.attr.clockid)
     assert.is_false(f.attr.build_id)
@@ -82,7 +82,7 @@ describe("perf.features", function()
     assert.matches("\nhardware +yes, 5 counters\n", tostring(f))
   end)
 
-  it("does not guess where nothing opens", function()
+  it("does not guess if no event opens", function()
     local f = ask({ seccomp = 2 }, function() return "EPERM" end)
     assert.is_false(f.supported)
     assert.is_nil(f.pmu.present)
@@ -92,7 +92,7 @@ describe("perf.features", function()
     assert.matches("\nsample_type +cannot be told\n", tostring(f))
   end)
 
-  it("says what probes and BPF take", function()
+  it("names the needs of probes and BPF", function()
     local files = { ["sys/bus/event_source/devices/kprobe/type"] = "6" }
     local f = ask { files = files }
     assert.equal("needs CAP_PERFMON", f.kprobe)
@@ -119,14 +119,14 @@ describe("perf.features", function()
       ask { files = { ["proc/self/mounts"] = "tracefs /sys/kernel/tracing tracefs rw 0 0" } }.tracefs)
   end)
 
-  it("is asked once, and again on request", function()
+  it("probes once, and again on request", function()
     local f = ask {}
     assert.equal(f, features.features())
     assert.equal(f, features.features {})
     assert.not_equal(f, features.features { refresh = true })
   end)
 
-  it("refuses what it does not know", function()
+  it("refuses unknown options", function()
     assert.error_matches(function() features.features(1) end,
       "bad argument #1 to 'features' %(table of options expected, got number%)")
     assert.error_matches(function() features.features { fresh = true } end, "unknown option 'fresh'")
@@ -148,7 +148,7 @@ describe("perf.features", function()
     end
   end)
 
-  it("says that a part is there and does not load", function()
+  it("reports that a part is built but does not load", function()
     package.preload["perf.ext.bpf"] = function() error "libbpf.so.1: cannot open shared object file" end
     local was = package.loaded["perf.ext.bpf"]
     package.loaded["perf.ext.bpf"] = nil
@@ -159,7 +159,7 @@ describe("perf.features", function()
 end)
 
 describe("perf.supported", function()
-  it("gives the reason beside false", function()
+  it("returns the reason after false", function()
     here = machine.new { paranoid = 4 }
     here:answer(function() return "EACCES" end)
     local ok, reason = features.supported()

@@ -47,7 +47,7 @@ describe("a reader of several rings", function()
     return list
   end
 
-  it("gives all in the order of their times", function()
+  it("gives all records in the order of their times", function()
     local r = merge.reader { ring(at(1), at(4), at(9)), ring(), ring(at(2), at(3), at(10)), ring(at(5)) }
     assert.is_true(r:has_record())
     assert.is_true(r:poll(0))
@@ -59,18 +59,18 @@ describe("a reader of several rings", function()
     assert.equal("ETIMEDOUT", code)
   end)
 
-  it("gives those of one time in the order in which it found them", function()
+  it("gives records of the same time in the order in which it read them", function()
     local r = merge.reader { ring(at(1, 1), at(1, 2)), ring(at(1, 3)), ring(at(1, 4)) }
     local tags = {}
     for rec in r:records() do tags[#tags + 1] = rec.period end
     assert.same({ 1, 2, 3, 4 }, tags)
   end)
 
-  it("mends what is out of order within a ring", function()
+  it("sorts records that are out of order within a ring", function()
     assert.same({ 1, 2, 3, 4, 5 }, drain(merge.reader { ring(at(2), at(1), at(4)), ring(at(5), at(3)) }))
   end)
 
-  it("tells times apart to the nanosecond, whatever the clock", function()
+  it("distinguishes times to the nanosecond, whatever the clock", function()
     local list = {}
     for i = 9, 0, -1 do list[#list + 1] = at("0x18d3a2b1f4c5d6e" .. i) end
     local r = merge.reader { ring(list[1], list[3], list[5], list[7], list[9]), ring(list[2], list[4], list[6], list[8],
@@ -80,7 +80,7 @@ describe("a reader of several rings", function()
     assert.equal("0123456789", table.concat(got))
   end)
 
-  it("waits with a record until every ring was looked at again", function()
+  it("holds a record until every ring was read again", function()
     -- While the second ring is read, an earlier record is written into the first.
     local first, second = ring(), ring(at(20))
     local written
@@ -93,7 +93,7 @@ describe("a reader of several rings", function()
     assert.same({ 10, 20 }, drain(merge.reader { first, second }))
   end)
 
-  it("holds no more than it may, and keeps the order", function()
+  it("holds no more records than its limit, and keeps the order", function()
     local first, second = ring(), ring()
     for i = 1, 100 do
       first.queue[i] = at(2 * i)
@@ -110,7 +110,7 @@ describe("a reader of several rings", function()
     assert.is_true(most <= 16)
   end)
 
-  it("holds back what a full ring may still come before", function()
+  it("holds records that may be later than those in a full ring", function()
     -- The first ring has more than one round takes; the second is far ahead of it.
     local first, second = ring(), ring(at(1000))
     for i = 1, 50 do first.queue[i] = at(i) end
@@ -120,7 +120,7 @@ describe("a reader of several rings", function()
     assert.equal(1000, list[51])
   end)
 
-  it("takes all records of a ring in overwrite mode, which gives the latest first", function()
+  it("reads all records of a ring in overwrite mode, which gives the latest first", function()
     local r = ring()
     r.attr = { write_backward = true }
     for i = 100, 1, -1 do r.queue[#r.queue + 1] = at(i) end
@@ -129,13 +129,13 @@ describe("a reader of several rings", function()
     for i = 2, 101 do assert.is_true(list[i - 1] <= list[i]) end
   end)
 
-  it("leaves a record without a time behind the one before it", function()
+  it("keeps a record without a time after the one before it", function()
     assert.same({ "-", 1, 2, "-", "-", 3, 4 }, drain(merge.reader { ring(at(2), without(), without(), at(4)), ring(without(),
       at(1), at(3)) }))
     assert.same({ "-", "-", "-" }, drain(merge.reader { ring(without(), without()), ring(without()) }))
   end)
 
-  it("says that one is damaged, and goes on", function()
+  it("reports a damaged ring, and continues", function()
     local r = merge.reader { ring(at(1), "bad", at(3)), ring(at(2)) }
     local codes, times = {}, {}
     repeat
@@ -159,7 +159,7 @@ describe("a reader of several rings", function()
     assert.is_truthy(err:find("call map() first", 1, true))
   end)
 
-  it("ends when all that is watched has ended", function()
+  it("ends when all watched processes have ended", function()
     ended = "EPIPE"
     local r = merge.reader { ring(at(1)), ring() }
     assert.same({ 1 }, drain(r))
@@ -167,13 +167,13 @@ describe("a reader of several rings", function()
     assert.equal("EPIPE", select(3, r:poll(1)))
   end)
 
-  it("knows its options", function()
+  it("refuses unknown options", function()
     local r = merge.reader { ring() }
     assert.has_error(function() r:records { time = 1 } end,
       "bad argument #1 to 'records' (unknown option 'time'; did you mean 'timeout'?)")
   end)
 
-  it("keeps any order of many", function()
+  it("keeps the order of many random records", function()
     local seed = 7
     local function random(n)
       seed = seed * 16807 % 2147483647

@@ -15,7 +15,7 @@ local function kernel(answer)
 end
 
 describe("probe", function()
-  it("takes a refusal for want of permission or a PMU as knowledge", function()
+  it("learns from a refusal for lack of permission or of a PMU", function()
     for code, verdict in pairs { EACCES = true, EPERM = true, EINVAL = false, E2BIG = false, EOPNOTSUPP = "needs a PMU",
       ENOSYS = "not on this CPU" } do
       kernel(function() return code end)
@@ -27,7 +27,7 @@ describe("probe", function()
     assert.is_true(probe.field("build_id", "bit"))
   end)
 
-  it("asks with an event that counts nothing, in user space, asleep", function()
+  it("probes with a disabled event that counts nothing, in user space", function()
     local asked
     kernel(function(attr, pid, cpu) asked = { attr, pid, cpu } end)
     probe.field("build_id", "bit")
@@ -35,7 +35,7 @@ describe("probe", function()
       build_id = true }, 0, -1 }, asked)
   end)
 
-  it("gives a bit the fields it means nothing without", function()
+  it("sets the fields that a bit needs", function()
     local attr
     kernel(function(a) attr = a end)
     probe.field("sigtrap", "bit")
@@ -51,12 +51,12 @@ describe("probe", function()
     assert.equal("tai", attr.clockid)
   end)
 
-  it("leaves out fields that the dummy event has not", function()
+  it("leaves out fields that the dummy event does not have", function()
     kernel(function() error "not to be asked" end)
     for _, field in ipairs { "bp_addr", "kprobe_func", "uprobe_path" } do assert.is_nil(probe.field(field, "u64")) end
   end)
 
-  it("finds the one field, or the one name, that is refused", function()
+  it("finds the single field or name that is refused", function()
     kernel(function(attr)
       if attr.exclude_idle then return "EINVAL" end
       for _, name in ipairs(attr.sample_type or {}) do
@@ -69,7 +69,7 @@ describe("probe", function()
     assert.is_nil(probe.culprit({ type = "raw" }, "raw", {}))
   end)
 
-  it("does not open what patches the kernel once more", function()
+  it("does not open again an event for which the kernel patches its code", function()
     kernel(function() error "not to be asked" end)
     for _, kind in ipairs { "tracepoint", "kprobe", "uprobe" } do
       assert.is_nil(probe.culprit({ type = 9, exclude_idle = true }, kind, {}))
@@ -77,7 +77,7 @@ describe("probe", function()
     assert.is_nil(probe.culprit({ type = "software", exclude_idle = true }, "software", { cgroup = "/x" }))
   end)
 
-  it("tells whether the CPU's counters are there", function()
+  it("tells whether the CPU's counters are available", function()
     for code, verdict in pairs { ENOENT = false, EOPNOTSUPP = false, ENODEV = false, ENXIO = false, EINVAL = false,
       EBUSY = true } do
       kernel(function() return code end)

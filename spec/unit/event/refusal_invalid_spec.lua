@@ -23,7 +23,7 @@ describe("invalid", function()
   local function never() return false end
   local function always() return true end
 
-  it("says what contradicts what", function()
+  it("names fields that contradict each other", function()
     kernel(never)
     for text, fields in pairs {
       ["sample_stack_user is 12, and must be a multiple of 8 below 65535"] = { sample_type = { "stack_user" },
@@ -89,7 +89,7 @@ describe("invalid", function()
       why("dummy", with(dummy, { defer_callchain = true, sample_type = { "callchain" } }), "EINVAL"))
   end)
 
-  it("finds registers that the CPU has not", function()
+  it("finds registers that the CPU does not have", function()
     kernel(function(attr) return attr.sample_regs_user and tonumber(attr.sample_regs_user) > 2 ^ 20 end)
     assert.equal("sample_regs_user names registers that this CPU does not have: bit 24, 30",
       why("dummy", with(dummy, { sample_type = { "regs_user" }, sample_regs_user = 2 ^ 30 + 2 ^ 24 + 3 }), "EINVAL"))
@@ -154,7 +154,7 @@ describe("invalid", function()
       .. "open it outside of the group", beside(a))
   end)
 
-  it("leaves fields out until the event opens", function()
+  it("leaves out fields until the event opens", function()
     here = machine.new()
     here:answer(function(attr)
       if attr.exclude_idle then return "EINVAL" end
@@ -168,7 +168,7 @@ describe("invalid", function()
       why("x", { type = "software", config = 0, sample_type = { "ip", "transaction", "tid" } }, "EINVAL"))
   end)
 
-  it("says no more than it knows", function()
+  it("says no more than is certain", function()
     kernel(always)
     assert.is_nil(why("dummy", dummy, "EINVAL"))
     assert.is_nil(why("dummy", dummy, "EILSEQ"))

@@ -22,7 +22,7 @@ local function dummy_only(attr)
 end
 
 describe("permission", function()
-  it("is the example of the reference", function()
+  it("gives the example of the reference", function()
     here = machine.new { paranoid = 2 }
     here:answer(dummy_only)
     local none, message, code = require "perf.event.refusal"("cycles:k", with(cycles, { exclude_user = true }),
@@ -33,7 +33,7 @@ describe("permission", function()
       .. "cycles:u, or run: sysctl kernel.perf_event_paranoid=1, or give the program CAP_PERFMON)", message)
   end)
 
-  it("keeps a label's spelling when it offers :u", function()
+  it("keeps a label's spelling when it suggests :u", function()
     here = machine.new()
     here:answer(dummy_only)
     local reason = "kernel.perf_event_paranoid is 2; count user space only with %s, or run: "
@@ -45,7 +45,7 @@ describe("permission", function()
     end
   end)
 
-  it("does not offer :u where the kernel is all there is to count", function()
+  it("does not suggest :u for an event of the kernel alone", function()
     here = machine.new()
     here:answer(dummy_only)
     for name, config in pairs { ["context-switches"] = 3, ["cpu-migrations"] = 4, ["cgroup-switches"] = 11 } do
@@ -58,7 +58,7 @@ describe("permission", function()
       why("syscalls:sys_enter_read", { type = "tracepoint", config = 700 }, "EACCES"))
   end)
 
-  it("says which level all of a CPU takes", function()
+  it("says which level a whole CPU needs", function()
     here = machine.new { paranoid = 1 }
     here:answer(dummy_only)
     assert.equal("kernel.perf_event_paranoid is 1, and must be 0 or less for every process of a CPU; count one process "
@@ -66,7 +66,7 @@ describe("permission", function()
       why("cycles", cycles, "EACCES", { pid = -1, cpu = 0 }))
   end)
 
-  it("adds up what an event needs", function()
+  it("adds up the needs of an event", function()
     here = machine.new { paranoid = 2 }
     here:answer(dummy_only)
     assert.equal("kernel.perf_event_paranoid is 2, and must be 0 or less for counting the kernel and every process of a CPU; "
@@ -74,7 +74,7 @@ describe("permission", function()
       .. "CAP_PERFMON", why("cycles", cycles, "EACCES", { pid = -1, cpu = 0 }))
   end)
 
-  it("takes a cgroup for all of a CPU", function()
+  it("treats a cgroup like a whole CPU", function()
     here = machine.new { paranoid = 1 }
     here:answer(dummy_only)
     assert.equal("kernel.perf_event_paranoid is 1, and must be 0 or less for every process of a CPU; run: sysctl "
@@ -82,7 +82,7 @@ describe("permission", function()
       why("cycles", cycles, "EACCES", { cgroup = "/x", cpu = 0 }))
   end)
 
-  it("knows what raw data of tracepoints takes", function()
+  it("knows the needs of the raw data of tracepoints", function()
     here = machine.new { paranoid = 0 }
     here:answer(dummy_only)
     assert.equal("kernel.perf_event_paranoid is 0, and must be -1 or less for raw data of tracepoints; run: sysctl "
@@ -101,7 +101,7 @@ describe("permission", function()
     assert.matches("for the kernel's branches", why("x", with(branch, { branch_sample_type = { "any" } }), "EACCES"))
   end)
 
-  it("says what no level gives", function()
+  it("names the capability if no level suffices", function()
     here = machine.new { paranoid = -1, files = { ["sys/bus/event_source/devices/kprobe/type"] = "6" } }
     here:answer(dummy_only)
     assert.equal("kprobes take CAP_PERFMON, whatever kernel.perf_event_paranoid is; give the program CAP_PERFMON",
@@ -113,7 +113,7 @@ describe("permission", function()
       why("b", { type = "breakpoint", bp_type = { "w" }, bp_addr = -4096, bp_len = 8 }, "EPERM"))
   end)
 
-  it("knows Debian's level 3 and Ubuntu's 4, where CAP_PERFMON does not suffice", function()
+  it("knows Debian's level 3 and Ubuntu's 4, for which CAP_PERFMON does not suffice", function()
     for _, level in ipairs { 3, 4 } do
       here = machine.new { paranoid = level }
       here:answer(function() return "EACCES" end)
@@ -127,7 +127,7 @@ describe("permission", function()
     assert.matches("refuses every event to users and CAP_PERFMON does not suffice; run:", why("cycles:u", cycles_u, "EACCES"))
   end)
 
-  it("takes level 3 of a kernel without Debian's patch for what it is there", function()
+  it("knows level 3 of a kernel without Debian's patch", function()
     here = machine.new { paranoid = 3 }
     here:answer(dummy_only)
     assert.matches("^kernel.perf_event_paranoid is 3; count user space only with cycles:u", why("cycles", cycles, "EACCES"))
@@ -148,7 +148,7 @@ describe("permission", function()
     assert.matches("a security module", why("cycles:u", cycles_u, "EACCES", { pid = 4242 }))
   end)
 
-  it("tells a seccomp filter from the level", function()
+  it("distinguishes a seccomp filter from the level", function()
     for _, code in ipairs { "EPERM", "ENOSYS" } do
       here = machine.new { paranoid = 2, seccomp = 2 }
       here:answer(function() return code end)

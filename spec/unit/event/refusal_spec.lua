@@ -21,7 +21,7 @@ describe("explain: limits and the rest", function()
     here:answer(function() end)
   end)
 
-  it("takes a want of descriptors for what it is", function()
+  it("reports a lack of descriptors as such", function()
     local text = why("cycles", cycles, "EMFILE")
     assert.matches("^every event takes a descriptor, and this process may have %d+ open %(RLIMIT_NOFILE%); close events, "
       .. "or ", text)
@@ -29,14 +29,14 @@ describe("explain: limits and the rest", function()
     assert.matches("^the whole system has as many files open as fs.file%-max allows", why("cycles", cycles, "ENFILE"))
   end)
 
-  it("names the process that is not there", function()
+  it("names the process that does not exist", function()
     assert.equal("there is no process or thread 4194303 here", why("cycles", cycles, "ESRCH", { pid = 4194303 }))
     here:close()
     here = machine.new { files = { ["proc/77/status"] = "Name:\tx\nState:\tZ (zombie)\nUid:\t0\t0\t0\t0" } }
     assert.equal("process 77 has ended", why("cycles", cycles, "ESRCH", { pid = 77 }))
   end)
 
-  it("tells a newer field from a record that is too large", function()
+  it("distinguishes a newer field from a record that is too large", function()
     local _, message = explain("dummy", with(dummy, { config4 = 1 }),
       "perf_event_open: attr field 'config4' is newer than this kernel: Argument list too long", "E2BIG", {})
     assert.matches("'config4' is newer than this kernel: Argument list too long %(Linux .- does not have it; leave config4 "
@@ -51,7 +51,7 @@ describe("explain: limits and the rest", function()
       why("dummy", with(dummy, { sample_type = { "callchain" }, sample_max_stack = 500 }), "EOVERFLOW"))
   end)
 
-  it("has a word for each of the others", function()
+  it("has a text for each other errno", function()
     assert.matches("debug registers are all in use", why("b", { type = "breakpoint" }, "ENOSPC"))
     assert.matches("the PMU has no counter left", why("c", cycles, "ENOSPC"))
     assert.matches("another program has the counters for itself", why("c", cycles, "EBUSY"))
@@ -98,7 +98,7 @@ describe("explain.mmap", function()
 end)
 
 describe("explain.filter", function()
-  it("tells a bad filter from an event that has none", function()
+  it("distinguishes a bad filter from an event that cannot have one", function()
     here = machine.new { files = { ["sys/bus/event_source/devices/intel_pt/type"] = "8",
       ["sys/bus/event_source/devices/intel_pt/nr_addr_filters"] = "2" } }
     local function filter(attr, code)

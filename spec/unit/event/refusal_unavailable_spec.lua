@@ -30,21 +30,21 @@ describe("unavailable", function()
       why("cache-misses", { type = "hardware", config = 3 }, "ENOENT"))
   end)
 
-  it("does not speak of a host where there is none", function()
+  it("does not mention a host on a physical machine", function()
     here = machine.new()
     here:answer(none)
     assert.equal("this machine has no hardware counters that the kernel knows; use cpu-clock or task-clock",
       why("cycles", cycles, "ENOENT"))
   end)
 
-  it("tells a missing event from a missing PMU", function()
+  it("distinguishes a missing event from a missing PMU", function()
     here = machine.new()
     here:answer(function(attr) return attr.config ~= 0 and attr.type ~= "software" and "ENOENT" or nil end)
     assert.equal("this CPU's PMU does not count this event; use what perf.list() shows",
       why("bus-cycles", { type = "hardware", config = 6 }, "ENOENT"))
   end)
 
-  it("names the PMUs where a type is unknown", function()
+  it("names the PMUs if a type is unknown", function()
     here = machine.new()
     here:answer(none)
     assert.equal("no PMU here has type 99; the PMUs are breakpoint=5 software=1 tracepoint=2 uprobe=7",
@@ -58,7 +58,7 @@ describe("unavailable", function()
       why("cycles", cycles, "ENODEV", { pid = -1, cpu = 2 }))
   end)
 
-  it("knows software events that are newer, functions and files that are not there", function()
+  it("knows software events that are newer, and missing functions and files", function()
     here = machine.new { files = { ["sys/bus/event_source/devices/kprobe/type"] = "6" } }
     here:answer(function() end)
     assert.equal("this kernel has no software event 11", why("cgroup-switches", { type = "software", config = 11 }, "ENOENT"))

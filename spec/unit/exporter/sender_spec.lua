@@ -26,7 +26,7 @@ end
 local function taken() return 0 end
 
 describe("a sender", function()
-  it("stays away as long as a backend asks for, up to 5 minutes", function()
+  it("waits as long as a backend asks for, up to 5 minutes", function()
     for wanted, most in pairs { [120] = 120, [1e6] = 300 } do
       local e = exporter(function() return nil, "busy", true, wanted end)
       local t = tracer(e, { retry = 60 }) -- and is asked once more then
@@ -43,7 +43,7 @@ describe("a sender", function()
     end
   end)
 
-  it("says in the end what became of the spans, and takes no more", function()
+  it("returns the error of unsent spans at the end, and accepts no more", function()
     local t = tracer(exporter(function() return nil, "away", false end))
     t:start "x":finish()
     local late = t:start "late"
@@ -86,7 +86,7 @@ describe("an exporter", function()
     return perf.exporter[kind] {}:post({ post = function() return status, headers or {}, body or "" end }, "", "traces")
   end
 
-  it("tries again what OTLP says to, when the backend says", function()
+  it("retries the statuses that OTLP names, after the time that the backend names", function()
     for status, again in pairs { [400] = false, [408] = false, [429] = true, [500] = false, [502] = true, [503] = true,
       [504] = true } do
       local rejected, _, retry = post("otlp", status)
@@ -98,7 +98,7 @@ describe("an exporter", function()
     end
   end)
 
-  it("reads what OTLP's answer says of spans that were not kept", function()
+  it("reads from OTLP's answer how many spans were rejected", function()
     local function rejected(body)
       local n, message = post("otlp", 200, nil, body)
       return { n, message }

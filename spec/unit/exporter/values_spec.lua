@@ -1,7 +1,7 @@
 local values = require "perf.exporter.values"
 
 describe("perf.exporter.values", function()
-  it("tells integers from doubles, and keeps their digits", function()
+  it("distinguishes integers and doubles, and keeps their digits", function()
     assert.same({ "int", "3" }, { values.number(3) })
     assert.same({ "int", "-9007199254740991" }, { values.number(-9007199254740991) })
     assert.same({ "double", "1.5" }, { values.number(1.5) })
@@ -28,7 +28,7 @@ describe("perf.exporter.values", function()
     end
   end)
 
-  it("keeps texts, and forgets them when they are too many", function()
+  it("caches strings, and drops them when they are too many", function()
     local calls = 0
     local f = values.keep(function(s)
       calls = calls + 1

@@ -10,7 +10,7 @@ after_each(function()
 end)
 
 describe("host", function()
-  it("reads lines and numbers, and says why not", function()
+  it("reads lines and numbers, or gives the reason", function()
     here = machine.new { files = { a = "one\ntwo", b = "  -1 ", c = "x1", d = "" } }
     assert.equal("one", host.line "/a")
     assert.equal("one\ntwo\n", host.slurp "/a")
@@ -60,7 +60,7 @@ describe("host", function()
     assert.is_false(host.capable "sys_admin")
   end)
 
-  it("takes the thread's status where there is one", function()
+  it("reads the thread's status if it exists", function()
     here = machine.new { uid = 5, seccomp = 2, files = { ["proc/thread-self/status"] = "Uid:\t1\t7\t1\t1\nSeccomp:\t0",
       ["proc/9/status"] = "Uid:\t1\t8\t1\t1" } }
     assert.equal(7, host.uid())
@@ -89,7 +89,7 @@ describe("host", function()
     assert.same({ name = "uncore_imc", type = 9, cpumask = "0" }, host.pmu "uncore_imc")
   end)
 
-  it("tells virtual machines and containers", function()
+  it("recognizes virtual machines and containers", function()
     for _, files in ipairs {
       { ["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu hypervisor\n" },
       { ["sys/class/dmi/id/sys_vendor"] = "QEMU" },
@@ -108,7 +108,7 @@ describe("host", function()
     assert.is_true(host.container())
   end)
 
-  it("finds tracefs in both places, and tells unmounted from unreadable", function()
+  it("finds tracefs in both places, and distinguishes unmounted from unreadable", function()
     here = machine.new()
     assert.same({ nil, "unmounted" }, { host.tracefs() })
     here:close()

@@ -22,7 +22,7 @@ describe("perf.msr", function()
     end)
   end)
 
-  it("says what it could not read", function()
+  it("names the register that it could not read", function()
     with_registers(function(path)
       local m = assert(msr.open(path))
       local value, message, code = m:read(0x1000)
@@ -41,7 +41,7 @@ describe("perf.msr", function()
     end)
   end)
 
-  it("raises for an invalid register, and when it is closed", function()
+  it("raises an error for an invalid register, and when it is closed", function()
     with_registers(function(path)
       local m = assert(msr.open(path))
       assert.error_matches(function() m:read() end, "integer expected, got n")
@@ -54,14 +54,14 @@ describe("perf.msr", function()
     end)
   end)
 
-  it("raises for an invalid CPU", function()
+  it("raises an error for an invalid CPU", function()
     for _, cpu in ipairs{-1, 1.5, 65536, "0", true} do
       assert.error_matches(function() msr.msr(cpu) end, "number of a CPU expected")
     end
     assert.error_matches(function() msr.msr() end, "got nil")
   end)
 
-  it("explains why a device does not open", function()
+  it("gives the reason why a device does not open", function()
     local m, message, code = msr.open("/no/such/msr", 0)
     assert.is_nil(m)
     assert.equal("ENOENT", code)
@@ -78,7 +78,7 @@ describe("perf.msr", function()
     assert.matches("Permission denied %(", message)
   end)
 
-  it("says what a driver lacks", function()
+  it("reports a device whose driver is missing", function()
     requires{root = true, cmd = "mknod"}
     util.with_tmpname(function(path)
       os.remove(path)
@@ -120,7 +120,7 @@ describe("perf.msr on this machine", function()
     m:close()
   end)
 
-  it("is reached as perf.msr", function()
+  it("is available as perf.msr", function()
     local m, message, code = require "perf".msr(0)
     if m then
       m:close()

@@ -17,7 +17,7 @@ describe("pmu", function()
     for _, root in ipairs{server, hybrid, arm, little, bare} do trees.remove(root) end
   end)
 
-  it("lists in an order that counts", function()
+  it("lists PMUs in the order of their numbers", function()
     local names = pmu.new(server):names()
     local at = {}
     for i, name in ipairs(names) do at[name] = i end
@@ -26,7 +26,7 @@ describe("pmu", function()
     assert.equal(24, #names)
   end)
 
-  it("has a name, a type and the facts that sysfs has", function()
+  it("has a name, a type and the other facts of sysfs", function()
     local power = pmu.new(server):get("power")
     assert.equal("power", power.name)
     assert.equal(42, power.type)
@@ -38,7 +38,7 @@ describe("pmu", function()
     assert.same({"branches", "max_precise", "pmu_name"}, pmu.new(server):get("cpu"):caps())
   end)
 
-  it("says what there is when one is missing", function()
+  it("lists the PMUs that exist if one is missing", function()
     local p, message, code = pmu.new(server):get("cpux")
     assert.is_nil(p)
     assert.equal("no PMU 'cpux' here; there are: breakpoint, broken, cpu, intel_pt, kprobe, msr, power, software, "

@@ -7,19 +7,19 @@ describe("tracefs", function()
   setup(function() root = trees.tracefs() end)
   teardown(function() trees.remove(root) end)
 
-  it("gives ids", function()
+  it("returns ids", function()
     local fs = tracefs.new{root}
     assert.equal(316, fs:id("sched", "sched_switch"))
     assert.equal(9, fs:id("irq-x", "odd.name"))
     assert.equal(316, fs:id("sched", "sched_switch"))
   end)
 
-  it("looks into the roots in turn", function()
+  it("searches the roots in order", function()
     assert.equal(317, tracefs.new{root .. "/nowhere", root}:id("sched", "sched_wakeup"))
     assert.equal(root, tracefs.new{root .. "/nowhere", root}:root())
   end)
 
-  it("tells an unknown tracepoint from a tracefs that cannot be asked", function()
+  it("distinguishes an unknown tracepoint from an unreadable tracefs", function()
     local id, message, code, unknown = tracefs.new{root}:id("sched", "nosuch")
     assert.is_nil(id)
     assert.equal(("no tracepoint 'sched:nosuch' in %s/events"):format(root), message)
@@ -43,12 +43,12 @@ describe("tracefs", function()
     assert.is_nil((tracefs.new{root .. "/events"}:id("..", "sched/sched_switch")))
   end)
 
-  it("lists from the directories where there is no list", function()
+  it("lists from the directories if there is no list", function()
     assert.same({"irq-x:odd.name", "raw_syscalls:sys_enter", "sched:sched_switch", "sched:sched_wakeup",
       "syscalls:sys_enter_read"}, tracefs.new{root}:names())
   end)
 
-  it("lists from available_events where it is", function()
+  it("lists from available_events if it exists", function()
     local other = trees.make{["events/header_page"] = "", available_events = "sched:b\nsched:a\nirq:c"}
     assert.same({"irq:c", "sched:a", "sched:b"}, tracefs.new{other}:names())
     trees.remove(other)
@@ -61,7 +61,7 @@ describe("tracefs", function()
     assert.equal("ENOENT", code)
   end)
 
-  it("says that it may not be read", function()
+  it("reports that it may not be read", function()
     requires { root = true }
     local closed = trees.make{["events/sched/sched_switch/id"] = "1"}
     os.execute("chmod 700 '" .. closed .. "'")

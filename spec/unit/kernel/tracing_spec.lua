@@ -6,7 +6,7 @@ describe("perf.tracing over another root", function()
   local here = tracefs.here
   after_each(function() tracefs.here = here end)
 
-  it("says what to do where tracefs is not mounted", function()
+  it("gives advice if tracefs is not mounted", function()
     tracefs.here = tracefs.new { "/no/such/tracefs" }
     for _, f in ipairs { "available_events", "subsystems", "tracers", "current_tracer" } do
       local list, message, code = tracing[f]()
@@ -16,7 +16,7 @@ describe("perf.tracing over another root", function()
     end
   end)
 
-  it("reads what is there", function()
+  it("reads the files of that root", function()
     tracefs.here = setmetatable({}, { __index = {
       names = function() return { "a:one", "a:two:three", "b:one" } end,
       root = function() return "/no/such/tracefs" end,

@@ -104,11 +104,11 @@ end
 describe("the tables", function()
   before_each(function() requires { file = HEADER } end)
 
-  it("have the header's values", function()
+  it("have the values of the header", function()
     compare()
   end)
 
-  it("leave no name of the header's out", function()
+  it("have every name of the header", function()
     compare()
     -- Ends of enums, places of fields, and what other parts of the module know.
     local known = {

@@ -34,7 +34,7 @@ describe("attr", function()
 end)
 
 describe("generic events", function()
-  it("come all at once", function()
+  it("are returned all at once", function()
     assert.same({"cpu-cycles", "instructions", "cache-references", "cache-misses", "branch-instructions", "branch-misses",
       "bus-cycles", "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles"}, labels(events.all_hardware()))
     local software = events.all_software()
@@ -71,7 +71,7 @@ describe("breakpoint", function()
     assert.equal("mem:0x1000/8:w", events.breakpoint{addr = 4096, len = 8, access = "w"}.label)
   end)
 
-  it("names what is wrong with it", function()
+  it("names its mistakes", function()
     raises(1, "key 'addr' expected", events.breakpoint, {})
     raises(1, "key 'addr': integer expected, got table", events.breakpoint, {addr = {}})
     raises(1, "key 'addr': integer expected, got string", events.breakpoint, {addr = "main"})
@@ -85,7 +85,7 @@ describe("breakpoint", function()
 end)
 
 describe("probes", function()
-  it("name what is wrong with them", function()
+  it("name their mistakes", function()
     raises(1, "one of 'func' and 'addr' expected", events.kprobe, {})
     raises(1, "one of 'func' and 'addr' expected", events.kprobe, {func = "f", addr = 1})
     raises(1, "key 'offset': only with 'func'", events.kprobe, {addr = 1, offset = 1})
@@ -103,7 +103,7 @@ describe("probes", function()
 end)
 
 describe("tracepoints and PMUs", function()
-  it("have names that are no paths", function()
+  it("have names that are not paths", function()
     for _, name in ipairs{"..", ".", "", "a/b", "a\0b", "a\nb"} do
       raises(1, "cannot be a tracepoint's group", events.tracepoint, name, "x")
       raises(2, "cannot be a tracepoint's name", events.tracepoint_id, "sched", name)
@@ -119,7 +119,7 @@ describe("tracepoints and PMUs", function()
   end)
 end)
 
-describe("64-bit numbers of names", function()
+describe("64-bit numbers in names", function()
   local u64 = require "perf.base.u64"
 
   it("are exact", function()
@@ -136,7 +136,7 @@ describe("64-bit numbers of names", function()
     for _, text in ipairs{"", "x", "0x", "-1", "1.5", "1e3", " 1", "0x1g"} do assert.is_nil((u64.parse(text)), text) end
   end)
 
-  it("add up and are laid into ranges", function()
+  it("are added up and put into ranges of bits", function()
     assert.equal("0x100000000", core.hex(u64.add("0xffffffff", 1)))
     assert.equal("0x0", core.hex(u64.add("0xffffffffffffffff", 1)))
     assert.equal("0x123456789", core.hex(u64.add("0x123450000", 0x6789)))

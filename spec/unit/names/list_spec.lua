@@ -19,7 +19,7 @@ local function names_of(rows)
 end
 
 describe("list", function()
-  it("has every kind", function()
+  it("has every kind of event", function()
     local count = {}
     for _, row in ipairs(of(m.server)) do count[row.kind] = (count[row.kind] or 0) + 1 end
     assert.same({hardware = 10, software = 12, cache = 32, pmu = 12, raw = 11, breakpoint = 1, tracepoint = 5}, count)
@@ -40,7 +40,7 @@ describe("list", function()
     end
   end)
 
-  it("says what it knows of an event", function()
+  it("describes each event", function()
     assert.same({
       {name = "power/energy-pkg/", kind = "pmu", pmu = "power", unit = "Joules", scale = 2.3283064365386962890625e-10,
         description = "event=0x02"},
@@ -73,7 +73,7 @@ describe("list", function()
     assert.same({}, names_of(of(m.bare, "a.b")))
   end)
 
-  it("does without tracefs and sysfs", function()
+  it("works without tracefs and sysfs", function()
     assert.equal(0, #of(m.deaf, "tracepoint"))
     assert.equal(10 + 12 + 32 + 2, #of(m.nowhere))
   end)

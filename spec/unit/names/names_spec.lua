@@ -107,7 +107,7 @@ describe("modifiers", function()
     })
   end)
 
-  it("say how precisely", function()
+  it("set the precision", function()
     golden.check(m.server, {
       {"cycles:p", plus(C, {precise_ip = 1})}, {"cycles:pp", plus(C, {precise_ip = 2})},
       {"cycles:ppp", plus(C, {precise_ip = 3})},
@@ -120,7 +120,7 @@ describe("modifiers", function()
     golden.fails(m.bare, "cycles:pppp", "cycles:pppp: precise_ip is at most 3 (ppp) at character 8")
   end)
 
-  it("say how to share the counters", function()
+  it("set how the counters are shared", function()
     golden.check(m.bare, {
       {"cycles:D", plus(C, {pinned = true})}, {"cycles:e", plus(C, {exclusive = true})},
       {"cycles:De", plus(C, {pinned = true, exclusive = true})}, {"cycles:W", C}, {"cycles:b", C},
@@ -185,7 +185,7 @@ describe("tracepoints", function()
     })
   end)
 
-  it("are mistakes when tracefs has none of the name", function()
+  it("are mistakes if tracefs has none of the name", function()
     golden.fails(m.bare, "sched:sched_swtich", "sched:sched_swtich: unknown event; did you mean 'sched:sched_switch'?")
     golden.fails(m.bare, "sched:switch", "did you mean 'sched:sched_switch'?")
     golden.fails(m.bare, "nogroup:nothing", "nogroup:nothing: unknown event")
@@ -196,7 +196,7 @@ describe("tracepoints", function()
     golden.fails(m.bare, "a:b:c:d", "a:b:c:d: unknown event")
   end)
 
-  it("are the machine's refusal when tracefs cannot be asked", function()
+  it("are the machine's refusal if tracefs cannot be read", function()
     golden.refused(m.deaf, "sched:sched_switch", "ENOENT", "mount -t tracefs tracefs /sys/kernel/tracing")
     golden.refused(m.deaf, "sched:sched_switch:u", "ENOENT", "sched:sched_switch: no tracepoints can be looked up")
     golden.refused(m.deaf, "sched:sched_switch/period=1/", "ENOENT", "tracefs is not mounted")
@@ -204,7 +204,7 @@ describe("tracepoints", function()
 end)
 
 describe("unknown names", function()
-  it("raise, with what is near", function()
+  it("raise an error, with similar names", function()
     golden.fails(m.bare, "cylces", "cylces: unknown event; did you mean 'cycles'?")
     golden.fails(m.bare, "page-fault", "did you mean 'page-faults'?")
     golden.fails(m.bare, "instrutions:u", "instrutions:u: unknown event", "'instructions'")
@@ -238,7 +238,7 @@ describe("unknown names", function()
     golden.fails(m.bare, true, "event name or table expected, got boolean")
   end)
 
-  it("are asked of libpfm4 last, where it is installed", function()
+  it("are looked up in libpfm4 last, if it is installed", function()
     local asked = {}
     local kept = package.loaded["perf.names.pfm"]
     package.loaded["perf.names.pfm"] = {

@@ -48,7 +48,7 @@ describe("perf.pfm.encode", function()
     assert.equal(1, cpu)
   end)
 
-  it("gives fields that the core takes", function()
+  it("gives fields that the core accepts", function()
     for _, name in ipairs{"page-faults:u", "cycles:precise=1:period=7", "perf_raw::r1a8:k", "cycles:freq=99:mg"} do
       local attr = assert(pfm.encode(name))
       local bytes = core.pack(attr)
@@ -56,12 +56,12 @@ describe("perf.pfm.encode", function()
     end
   end)
 
-  it("takes raw codes", function()
+  it("accepts raw codes", function()
     local attr = pfm.encode("perf_raw::r1a8")
     assert.same({type = 4, config = 424}, attr)
   end)
 
-  it("says what it does not know, and what is near", function()
+  it("names an unknown event, and similar ones", function()
     local attr, message, code = pfm.encode("PERF_COUNT_SW_PAGEFAULTS")
     assert.is_nil(attr)
     assert.equal("ENOENT", code)
@@ -76,7 +76,7 @@ describe("perf.pfm.encode", function()
     assert.equal("ENOENT", select(3, pfm.encode(("x"):rep(100000))))
   end)
 
-  it("raises for a value that is not a name", function()
+  it("raises an error for a value that is not a name", function()
     assert.error_matches(function() pfm.encode() end, "#1 to 'encode' %(string expected, got nil%)")
     assert.error_matches(function() pfm.encode({}) end, "string expected, got table")
     assert.error_matches(function() pfm.encode("a\0b") end, "zero byte")
@@ -116,7 +116,7 @@ describe("perf.pfm.list", function()
     assert.error_matches(function() pfm.list(5) end, "string expected, got number")
   end)
 
-  it("goes with the PMUs", function()
+  it("lists the events of the PMUs", function()
     local found
     for _, pmu in ipairs(pfm.pmus()) do
       if pmu.name == "perf" then found = pmu end
@@ -156,7 +156,7 @@ describe("perf.pfm of another CPU", function()
     end
   end)
 
-  it("lists its events, and explains what one of them wants", function()
+  it("lists its events, and explains the needs of one", function()
     requires{ext = "pfm"}
     local out = forced("skl", [[local p = require "perf.names.pfm"
       if #p.pmus() == 0 then print "none" return end
@@ -169,7 +169,7 @@ describe("perf.pfm of another CPU", function()
     assert.matches("did you mean 'INST_RETIRED'", out)
   end)
 
-  it("is none when libpfm4 does not know it", function()
+  it("is refused if libpfm4 does not know it", function()
     requires{ext = "pfm"}
     local out = forced("nonsense", [[print(select(2, require "perf.names.pfm".encode("page-faults")))]])
     assert.matches("libpfm4: event not found %(it has the tables of no PMU of this machine%)", out)

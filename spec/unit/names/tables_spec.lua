@@ -79,7 +79,7 @@ describe("a table", function()
     end
   end)
 
-  it("takes flags and names by name", function()
+  it("accepts flags and constants by name", function()
     local attr = m.bare:resolve{type = "software", config = 2, sample_type = {"ip", "tid"}, read_format = {"id"},
       clockid = "monotonic", branch_sample_type = {"any", "user"}, bp_type = {"r", "w"}}.attrs[1]
     golden.same({type = 1, config = 2, sample_type = 3, read_format = 4, clockid = 1,
@@ -99,7 +99,7 @@ describe("a table", function()
       m.server:resolve{event = "cpu/event=0x3c,freq=9/", sample_period = 5}.attrs[1])
   end)
 
-  it("is no longer called what it was when its fields make it another", function()
+  it("loses the event's name if its fields make it another event", function()
     local found = m.bare:resolve{event = "task-clock", config = 2}
     assert.equal("page-faults", found.label)
     assert.is_nil(found.unit)
@@ -117,7 +117,7 @@ describe("a table", function()
     assert.equal("page-faults", m.bare:resolve{type = 1, config = 2, exclude_kernel = 0, exclude_hv = 0}.label)
   end)
 
-  it("may name itself", function()
+  it("may have a label", function()
     local found = m.bare:resolve{event = "task-clock", label = "work", unit = "ticks", scale = 2}
     assert.equal("work", found.label)
     assert.equal("ticks", found.unit)
@@ -126,7 +126,7 @@ describe("a table", function()
     assert.equal("ns", m.bare:resolve{event = "task-clock"}.unit)
   end)
 
-  it("is named after its fields when it does not", function()
+  it("is labelled after its fields if it has no label", function()
     for label, spec in pairs{
       ["cpu-cycles"] = {type = 0, config = 0}, ["page-faults"] = {type = "software", config = 2}, ["cpu-clock"] = {type = 1},
       ["LLC-load-misses"] = {type = 3, config = 0x10002}, ["r1a8"] = {type = 4, config = 0x1a8},
@@ -173,7 +173,7 @@ describe("a table", function()
     golden.refused(m.bare, {event = "cpu/event=1/"}, "ENODEV", "no PMU 'cpu' here")
   end)
 
-  it("that was resolved resolves to the same", function()
+  it("resolves to the same when it is resolved again", function()
     for _, case in ipairs{{m.bare, "cycles:u"}, {m.server, "uncore_imc/cas_count_read/"}, {m.hybrid, "cycles:P"},
       {m.server, "power/energy-pkg/"}, {m.bare, {event = "task-clock", sample_freq = 99, sample_type = {"ip"}}},
       {m.bare, "mem:0x1000/8:w"}} do
@@ -187,15 +187,15 @@ describe("a table", function()
     end
   end)
 
-  it("is left as it was", function()
+  it("is not changed", function()
     local spec = {event = "cycles:u", sample_period = 5}
     m.bare:resolve(spec)
     assert.same({event = "cycles:u", sample_period = 5}, spec)
   end)
 end)
 
-describe("one attr shown for several", function()
-  it("still resolves to all, with what was changed in it", function()
+describe("one attr that stands for several", function()
+  it("still resolves to all, with the changes made to it", function()
     local attr = names.attr(m.hybrid:resolve("cycles:u"))
     assert.equal("cycles:u", attr.label)
     assert.is_nil(rawget(attr, "label"))

@@ -10,7 +10,7 @@ teardown(function() golden.remove(m) end)
 before_each(function() requires { nostress = true } end)
 
 describe("terms of a PMU", function()
-  it("go where its format files say", function()
+  it("are put into the fields that its format files name", function()
     golden.check(m.server, {
       {"cpu/event=0x3c/", {type = 4, config = 0x3c}, kind = "pmu"}, {"cpu/event=60/", {type = 4, config = 0x3c}},
       {"cpu/event=0x3c,umask=1/", {type = 4, config = 0x13c}},
@@ -56,7 +56,7 @@ describe("terms of a PMU", function()
     golden.fails(m.server, "cpu/cycles,event=1/", "'cycles' cannot be combined with the PMU's own terms")
   end)
 
-  it("may be an event that sysfs lists in another case, or with the value 1, as perf takes them", function()
+  it("may be an event that sysfs lists in another case, or with the value 1, as perf accepts them", function()
     golden.check(m.server, {
       {"cpu/READ/", {type = 4, config = 0x77}}, {"cpu/read=1/", {type = 4, config = 0x77}},
       {"cpu/Read,edge/", {type = 4, config = 0x40077}},
@@ -87,7 +87,7 @@ describe("terms of a PMU", function()
     golden.fails(m.server, "broken/bad/", "event 'bad' of sysfs (nosuch=1): unknown term 'nosuch' at character 8")
   end)
 
-  it("include those that every PMU takes", function()
+  it("include those that every PMU accepts", function()
     local c = {type = 4, config = 0x3c}
     golden.check(m.server, {
       {"cpu/event=0x3c,period=100003/", plus(c, {sample_period = 100003})},
@@ -162,7 +162,7 @@ describe("terms of a PMU", function()
     golden.fails(m.server, "broken/junk=1/", "unknown term 'junk'")
   end)
 
-  it("of a PMU that is not here are the machine's refusal", function()
+  it("of a missing PMU are the machine's refusal", function()
     golden.refused(m.bare, "cpu/event=0x3c/", "ENODEV",
       "cpu/event=0x3c/: no PMU 'cpu' here; there are: breakpoint, kprobe, software")
     golden.refused(m.hybrid, "cpu/event=0x3c/", "ENODEV", "there are: breakpoint, cpu_atom, cpu_core,")

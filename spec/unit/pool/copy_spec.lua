@@ -11,7 +11,7 @@ local function there_and_back(...)
 end
 
 describe("perf.pool.copy", function()
-  it("keeps values as they are", function()
+  it("copies values unchanged", function()
     local a, b, c, d, e = there_and_back(nil, true, "a\0b\255;", -0.5, nil)
     assert.same({ nil, true, "a\0b\255;", -0.5, nil }, { a, b, c, d, e })
     for _, v in ipairs { 0, 1, -1, 2 ^ 53, -2 ^ 53, 1e300, 5e-324, 0.1, math.huge, -math.huge, "", ("x"):rep(1e5), false } do
@@ -39,7 +39,7 @@ describe("perf.pool.copy", function()
     end
   end)
 
-  it("keeps tables, shared ones and cycles", function()
+  it("copies tables, also shared ones and cycles", function()
     local shared = { 1, 2, n = { m = "x" }, [true] = 5, [2.5] = false }
     local t = { a = shared, b = shared }
     t.t = t
@@ -51,7 +51,7 @@ describe("perf.pool.copy", function()
     assert.are_not.equal(shared, got.a)
   end)
 
-  it("keeps lists and nests of any depth, in memory that grows as they do", function()
+  it("copies lists and nested tables of any depth, in memory in proportion to their size", function()
     requires { nostress = true }
     local function check(n, list, nest)
       local length, depth = 0, 0
@@ -81,14 +81,14 @@ describe("perf.pool.copy", function()
     assert.same({ { 2 }, 1 }, { k[kk], select(2, next(kk)) })
   end)
 
-  it("takes functions along that stand by themselves", function()
+  it("copies functions without upvalues", function()
     local f = there_and_back(function(a, b) return tostring(a + b) end)
     assert.equal("5", (f(2, 3):gsub("%.0", "")))
     local t = there_and_back { fn = function() return 7 end }
     assert.equal(7, t.fn())
   end)
 
-  it("takes along what ev:read() and metrics() give", function()
+  it("copies the results of ev:read() and metrics()", function()
     local entry = counts.entry({ label = "x" }, 42, 100, 100, 7)
     local metrics = counts.plain({ entry }, 1000, "software"):metrics()
     local copied = copy.unpack(assert(copy.pack("argument", 2, entry, metrics)))
@@ -97,7 +97,7 @@ describe("perf.pool.copy", function()
     assert.equal(tostring(metrics), tostring(copied[2]))
   end)
 
-  it("takes Counts along", function()
+  it("copies Counts", function()
     requires { perf_open = true }
     local perf = require "perf"
     local c = perf.measure("dummy,page-faults", function() end)
@@ -107,7 +107,7 @@ describe("perf.pool.copy", function()
     assert.equal(c[1].id, got[1].id)
   end)
 
-  it("names the value that cannot be copied, and its place", function()
+  it("names the value that cannot be copied, and its path", function()
     local up = 1
     local function refused(pattern, ...)
       local text, message = copy.pack("argument", select("#", ...), ...)
@@ -151,7 +151,7 @@ describe("perf.pool.copy", function()
     assert.same({ n = 2, [2] = tostring }, { n = 2, there_and_back(load_in(setmetatable({}, { __index = _G })))() })
   end)
 
-  it("takes a stripped function along that uses globals", function()
+  it("copies a stripped function that uses globals", function()
     local load_text = rawget(_G, "loadstring") or load
     local function stripped(text) return load_text(string.dump(assert(load_text(text)), true)) end
     assert.equal("5", there_and_back(stripped "return tostring(5)")())

@@ -68,7 +68,7 @@ describe("a profile's result", function()
     assert.equal(21, prof.total)
   end)
 
-  it("takes zones off the stack, and shows weight without a safe point or a sample", function()
+  it("removes zones from the stack, and shows weight without a safe point or a sample", function()
     local z = zone.zone "a zone"
     local number = core.set_zone(0)
     z:close()
@@ -83,7 +83,7 @@ describe("a profile's result", function()
     assert.equal("state", list[3].stack[1].kind)
   end)
 
-  it("adds up addresses of one function", function()
+  it("adds up the addresses of one function", function()
     requires { ext = "symbols" }
     local code = core.object_address()
     local prof = result({ { kind = "native", address = code }, { kind = "native", address = code + 1 } },
@@ -97,7 +97,7 @@ end)
 -- Out beyond code without frame pointers a call chain has values that are not addresses. Above 2^53 Lua 5.1 and 5.2 get it as a
 -- text, which was compared with the mappings' numbers.
 describe("a native frame", function()
-  it("may have something else in an address's place", function()
+  it("may have another value in place of an address", function()
     local native = require("perf.profile.native").new()
     local frame = native:frame("native", core.u64(0x12345678, 0x12345678))
     assert.same({ name = "(compiled code)", func = "(compiled code)", kind = "jit", address = frame.address }, frame)

@@ -48,7 +48,7 @@ describe("perf.profile.report.flamegraph", function()
     assert.same({ 3, 1, 0, 0 }, t["all;a.lua:1 f;a.lua:2 new"])
   end)
 
-  it("is one file that loads nothing, whatever is in the names", function()
+  it("is one file that loads nothing, whatever the names contain", function()
     for _, prof in ipairs { profiles.program(), profiles.nasty(), profiles.empty() } do
       local page = prof:flamegraph(nil, { title = '<b>"&' })
       assert.is_nil(page:find "https?:")
@@ -71,12 +71,12 @@ describe("perf.profile.report.flamegraph", function()
     assert.same({ 10, 1 }, t["all;app.lua:1 main chunk;bad\\xff\\x80utf"])
   end)
 
-  it("of a profile without samples is its root", function()
+  it("of a profile without samples has only its root", function()
     assert.same({ all = { 0, 0 } }, (tree(profiles.empty():flamegraph())))
     assert.same({ all = { 5, 1 } }, (tree(profiles.new { { weight = 5 } }:flamegraph())))
   end)
 
-  it("has every node of many, and of the deepest", function()
+  it("has every node of large and of deep trees", function()
     local prof = profiles.large(3000)
     local t = tree(prof:flamegraph())
     local sum = 0

@@ -23,7 +23,7 @@ describe("perf.profile.report.folded", function()
     assert.same({ names = { "(outside Lua)" }, weight = 5e6 }, lines[6])
   end)
 
-  it("gives names back as they were, and tools see as many frames as there are", function()
+  it("returns names unchanged, and tools see the same number of frames", function()
     local content = profiles.nasty():folded()
     local seen, back = as_tools_read(content), assert(folded.decode(content))
     assert.equal(#profiles.names, #back)
@@ -33,7 +33,7 @@ describe("perf.profile.report.folded", function()
     end
   end)
 
-  it("of a profile without samples is nothing", function()
+  it("of a profile without samples is empty", function()
     assert.equal("", profiles.empty():folded())
     assert.same({}, folded.decode "")
     assert.equal("(no stack) 7\n", profiles.new { { weight = 7 } }:folded())
@@ -47,7 +47,7 @@ describe("perf.profile.report.folded", function()
     assert.same({ names = { "f9999" }, weight = 9999 }, lines[9999])
   end)
 
-  it("says where text is no folded stack", function()
+  it("gives the line that is not a folded stack", function()
     local ok, message, code = folded.decode "a;b 1\nnothing here\n"
     assert.is_nil(ok)
     assert.equal("line 2: not a folded stack: nothing here", message)

@@ -10,7 +10,7 @@ describe("perf.profile.report.frame_names", function()
     end
   end)
 
-  it("makes one line of a name", function()
+  it("puts a name on one line", function()
     assert.equal("a\\nb c\\x00\\x1b", text.line "a\nb\tc\0\27")
   end)
 

@@ -41,7 +41,7 @@ describe("a recording's kernel", function()
     return { build_id = { { pid = -1, build_id = id, filename = "[kernel.kallsyms]", misc = KERNEL } } }
   end
 
-  it("is this machine's by its build id, or where it has none by release and host", function()
+  it("is recognized as this machine's by its build id, or else by release and host", function()
     assert.equal("vfs_read", name_with(built(ours)))
     assert.equal("[kernel.kallsyms]", name_with(built(("12"):rep(20))))
     local here = { osrelease = (require "perf.core".uname()),
@@ -54,7 +54,7 @@ describe("a recording's kernel", function()
     assert.equal("[kernel.kallsyms]", name_with(here))
   end)
 
-  it("does not use this machine's names for recordings of another", function()
+  it("has no names of this machine's kernel if it was another machine's", function()
     requires { corpus = "perf.data.raw-3.4" }
     local list = assert(load.load(util.corpus_path "perf.data.raw-3.4"))
     for _, s in ipairs(list[1]:samples()) do
@@ -66,7 +66,7 @@ describe("a recording's kernel", function()
 end)
 
 describe("a damaged recording", function()
-  it("says that it is shown in part", function()
+  it("is shown in part, with a warning", function()
     util.with_tmpname(function(path)
       recording(path, 4096, 100, { features = {} })
       local list, message = load.load(path)
@@ -105,8 +105,8 @@ describe("a pipe", function()
   end)
 end)
 
-describe("what is neither", function()
-  it("is told by its first bytes", function()
+describe("a file of another format", function()
+  it("is recognized by its first bytes", function()
     assert.same({ nil, "/dev/zero: neither a profile nor a perf.data file", "EBADMSG" }, { load.load "/dev/zero" })
   end)
 end)

@@ -28,7 +28,7 @@ describe("perf.profile.report.perf_data", function()
     end)
   end)
 
-  it("is read again with the names of the symbols beside it", function()
+  it("is read again with the names of the file of symbols beside it", function()
     requires { ext = "symbols" }
     with_perf_data(profiles.program(), function(path)
       local list = assert(load.load(path))
@@ -51,7 +51,7 @@ describe("perf.profile.report.perf_data", function()
     end)
   end)
 
-  it("leaves nothing behind when one of its files cannot be written", function()
+  it("leaves nothing behind if one of its files cannot be written", function()
     util.with_tmpname(function(path)
       util.write_file(path, "kept")
       assert(os.execute("mkdir " .. path .. ".symbols"))
@@ -64,7 +64,7 @@ describe("perf.profile.report.perf_data", function()
     end)
   end)
 
-  it("takes stacks deeper than a record can be", function()
+  it("accepts stacks that are deeper than a record can be", function()
     local stack = { weight = 5 }
     for i = 1, 20000 do stack[i] = "a.lua:" .. i % 10 + 1 .. " f" end
     with_perf_data(profiles.new { stack }, function(path)

@@ -114,7 +114,7 @@ describe("perf.profile.report.pprof", function()
     assert.equal(p.samples[1].stack[1].fn, s.stack[2].fn)
   end)
 
-  it("says which file native code is of, and when the profile was made", function()
+  it("names the file of native code, and the time of the profile", function()
     local p = decode(plain(profiles.program()))
     local s = p.samples[3]
     assert.equal("/usr/lib/libmemcpy.so", s.stack[2].mapping)
@@ -142,7 +142,7 @@ describe("perf.profile.report.pprof", function()
     assert.equal("x/count", p.types[2])
   end)
 
-  it("takes any name", function()
+  it("accepts any name", function()
     local p = decode(plain(profiles.nasty()))
     for i, name in ipairs(profiles.names) do
       assert.equal((name:gsub("[\255\128]", function(c)
@@ -151,7 +151,7 @@ describe("perf.profile.report.pprof", function()
     end
   end)
 
-  it("of a profile without samples is one without samples", function()
+  it("of a profile without samples has no samples", function()
     local p = decode(plain(profiles.empty()))
     assert.equal(0, #p.samples)
     assert.equal("task-clock/nanoseconds", p.types[2])

@@ -23,7 +23,7 @@ local function same_stacks(a, b)
 end
 
 describe("perf.profile.report.speedscope", function()
-  it("writes what the format's schema asks for", function()
+  it("writes files that agree with the format's schema", function()
     for _, prof in ipairs { profiles.program(), profiles.nasty(), profiles.empty() } do
       local t = decode(prof)
       assert.equal("https://www.speedscope.app/file-format-schema.json", t["$schema"])
@@ -85,7 +85,7 @@ describe("perf.profile.load", function()
     return result[1], result[2]
   end
 
-  it("takes speedscope files of others", function()
+  it("accepts speedscope files of other programs", function()
     local prof = read [=[{"shared": {"frames": [{"name": "a"}, {"name": "b", "file": "x.js", "line": 3}]}, "profiles": [
       {"type": "sampled", "name": "cpu", "unit": "milliseconds", "startValue": 0, "endValue": 3,
        "samples": [[0, 1], [0], [0, 1]], "weights": [1, 0.5, 1]}]}]=]
@@ -96,13 +96,13 @@ describe("perf.profile.load", function()
     assert.same({ "b", 2e6, 2 }, { prof:samples()[1].stack[1].name, prof:samples()[1].weight, prof:samples()[1].count })
   end)
 
-  it("takes folded stacks", function()
+  it("accepts folded stacks", function()
     local prof = read "main;f;g 3\nmain;f 2\nmain;f;g 1\n"
     assert.same({ 6, 2, "g" }, { prof.total, #prof:samples(), prof:samples()[1].stack[1].name })
     assert.equal(4, prof:samples()[1].weight)
   end)
 
-  it("says what is wrong with a file", function()
+  it("gives the reason why a file is invalid", function()
     local SAMPLED = '{"shared": {"frames": []}, "profiles": [{"type": "sampled", '
     local function refused(content, wanted)
       local message, code = read(content)

@@ -7,7 +7,7 @@ local function row(rows, name)
 end
 
 describe("perf.profile.report.top", function()
-  it("gives a stack to its innermost Lua line, and to each line of it once", function()
+  it("attributes a stack to its innermost Lua line, and once to each of its lines", function()
     local top = profiles.program():top()
     assert.same({ "app.lua:12 parse", 50e6, 50e6, 50 },
       { top.lines[1].name, top.lines[1].self, top.lines[1].total, top.lines[1].count })
@@ -24,7 +24,7 @@ describe("perf.profile.report.top", function()
     assert.equal(100e6, sum)
   end)
 
-  it("tells functions by the innermost frame of any kind", function()
+  it("attributes a stack to the function of its innermost frame of any kind", function()
     local top = profiles.program():top()
     local parse = row(top.functions, "parse app.lua:10")
     assert.same({ 50e6, 70e6 }, { parse.self, parse.total })
@@ -34,7 +34,7 @@ describe("perf.profile.report.top", function()
     assert.same({ "input", 20e6 }, { top.zones[1].name, top.zones[1].self })
   end)
 
-  it("is what a profile prints as", function()
+  it("is the text of a printed profile", function()
     local text = tostring(profiles.program())
     assert.equal("task-clock: 100.000 ms in 100 samples at 999 Hz", text:match "^[^\n]*")
     assert.truthy(text:find("\n     self     %      total     %  Lua line\n"
@@ -43,7 +43,7 @@ describe("perf.profile.report.top", function()
     assert.equal(text, tostring(profiles.program():top()))
   end)
 
-  it("shows as many rows as asked for", function()
+  it("shows the requested number of rows", function()
     local text = tostring(profiles.program():top(2))
     assert.matches("app.lua:14 parse\n +%.%.%. and 6 more\n", text)
     assert.error_matches(function() profiles.program():top(0) end,
@@ -60,7 +60,7 @@ describe("perf.profile.report.top", function()
     assert.truthy(text:find("\n1,234  100.0  1,234  100.0  a.lua:1 f\n", 1, true), text)
   end)
 
-  it("takes shares of the exact total", function()
+  it("computes shares of the exact total", function()
     local prof = profiles.new { total = 200, { weight = 100, "a.lua:1 f" } }
     assert.truthy(tostring(prof):find("100 ns  50.0  100 ns  50.0  a.lua:1 f", 1, true))
   end)
@@ -94,11 +94,11 @@ describe("perf.profile.report.diff", function()
     assert.truthy(tostring(d):find(" 20 ns  50.0   0 ns   0.0   -50.0  a.lua:2 g", 1, true), tostring(d))
   end)
 
-  it("draws itself", function()
+  it("draws a flame graph", function()
     assert.matches('"diff":true', after:diff(before):flamegraph())
   end)
 
-  it("takes profiles alone", function()
+  it("accepts only profiles", function()
     assert.error_matches(function() after:diff() end, "bad argument #1 to 'diff' %(Profile expected, got nil%)")
     assert.equal("task-clock: before 0 ns, after 0 ns\nno samples", tostring(profiles.empty():diff(profiles.empty())))
   end)

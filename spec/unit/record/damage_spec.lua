@@ -32,7 +32,7 @@ describe("bytes that no kernel writes", function()
     assert.equal("EBADMSG", code)
   end
 
-  it("are refused when the frame is wrong", function()
+  it("are refused if the header is wrong", function()
     bad ""
     bad "1234567"
     bad(b.header(T.SWITCH, 0, 0))
@@ -79,7 +79,7 @@ describe("bytes that no kernel writes", function()
     for n = 0, 47 do bad(b.record(T.SWITCH, 0, ("x"):rep(n)), full) end
   end)
 
-  it("are refused when an inner length does not fit", function()
+  it("are refused if an inner length does not fit", function()
     for _, n in ipairs { 2, 3, "0x1fffffffffffffff", "0x8000000000000000", "0xffffffffffffffff" } do
       bad(b.record(T.NAMESPACES, 0, b.u64s(1), b.u64(n), b.u64s(1, 2)))
       bad(b.record(T.CALLCHAIN_DEFERRED, 0, b.u64s(1), b.u64(n), b.u64s(1)))
@@ -90,7 +90,7 @@ describe("bytes that no kernel writes", function()
     bad(b.record(T.MMAP2, 0x4000, b.u32(1), b.u32(1), b.u64s(1, 2, 3), "\21", ("x"):rep(23), b.u64(1), b.text ""))
   end)
 
-  it("are refused when text has no end", function()
+  it("are refused if a string has no end", function()
     bad(b.record(T.COMM, 0, b.u64(1), "12345678"))
     bad(b.record(T.CGROUP, 0, b.u64(1), "12345678"))
     bad(b.record(T.KSYMBOL, 0, b.u64s(1, 2), "12345678"))
@@ -102,7 +102,7 @@ end)
 describe("a damaged sample is refused", function()
   local huge = { 3, 100, "0x2000000000000000", "0x7fffffffffffffff", "0xffffffffffffffff", "0x1555555555555556" }
 
-  it("with more callchain, branches, stack or aux than it has bytes", function()
+  it("if its callchain, branches, stack or aux have more bytes than the sample", function()
     for _, n in ipairs(huge) do
       bad_sample({ sample_type = { "callchain" } }, b.u64(n), b.u64s(1, 2))
       bad_sample({ sample_type = { "branch_stack" } }, b.u64(n), b.u64s(1, 2, 3))
@@ -116,25 +116,25 @@ describe("a damaged sample is refused", function()
     bad_sample({ sample_type = { "read" }, read_format = { "group", "id", "lost" } }, b.u64s(2, 1, 1, 1, 2, 2))
   end)
 
-  it("with raw bytes of a size that no kernel writes", function()
+  it("if its raw bytes have a size that no kernel writes", function()
     for _, n in ipairs { 0, 5, 8, 20, "0xfffffffc", "0xffffffff" } do bad_sample({ sample_type = { "raw" } }, b.u32(n),
       ("x"):rep(12)) end
   end)
 
-  it("with a stack that says it holds more than it has, or an odd size", function()
+  it("if its stack has a dynamic size beyond its size, or an unaligned size", function()
     bad_sample({ sample_type = { "stack_user" } }, b.u64(8), "12345678", b.u64(9))
     bad_sample({ sample_type = { "stack_user" } }, b.u64(4), "1234", "5678", b.u64(0))
     bad_sample({ sample_type = { "stack_user" } }, b.u64(8), "12345678", b.u64 "0x10000")
   end)
 
-  it("with registers of an unknown kind", function()
+  it("if its registers are of an unknown kind", function()
     for _, abi in ipairs { 3, 4, "0xffffffffffffffff" } do
       bad_sample({ sample_type = { "regs_user" }, sample_regs_user = 1 }, b.u64(abi), b.u64s(1, 2, 3))
       bad_sample({ sample_type = { "regs_intr" }, sample_regs_intr = 1 }, b.u64(abi), b.u64s(1, 2, 3))
     end
   end)
 
-  it("and reading it shows nothing of the one before", function()
+  it("and shows nothing of the previous sample", function()
     local ls = layouts { sample_type = { "ip" } }
     assert.equal(5, ls:record(b.record(SAMPLE, 0, b.u64(5))).ip)
     assert.is_nil(ls:record(b.record(SAMPLE, 0)))

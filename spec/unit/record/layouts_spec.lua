@@ -6,7 +6,7 @@ local b = bytes.native
 local T = {}
 for _, row in ipairs(core.defs().record) do T[row.sym] = row.value end
 
-describe("which event wrote a record", function()
+describe("the event that wrote a record", function()
   local function table_of(specs)
     local ls = core.layouts()
     for i, spec in ipairs(specs) do
@@ -41,7 +41,7 @@ describe("which event wrote a record", function()
     assert.equal("event 1", ls:record(b.record(T.SAMPLE, 0, b.u64(1999), b.u64(1))).event)
   end)
 
-  it("is found by id where all have it in one place", function()
+  it("is found by id if all events have it at the same position", function()
     local ls = table_of {
       { sample_type = { "ip", "id", "cpu" }, sample_id_all = true },
       { sample_type = { "ip", "id", "cpu", "period" }, sample_id_all = true },
@@ -59,7 +59,7 @@ describe("which event wrote a record", function()
     assert.equal("event 1", ls:record(b.record(T.COMM, 0, b.u64(1), b.text "x", b.u64(0))).event)
   end)
 
-  it("cannot be told when they differ and have no common place for it", function()
+  it("cannot be found if layouts differ and have no common position for the id", function()
     local ls = table_of { { sample_type = { "ip" } }, { sample_type = { "ip", "tid" } } }
     local _, _, code = ls:record(b.record(T.SAMPLE, 0, b.u64s(1, 2)))
     assert.equal("EBADMSG", code)

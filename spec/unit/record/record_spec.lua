@@ -334,7 +334,7 @@ describe("a record", function()
     end)
   end)
 
-  it("each type of the kernel's has a spec above", function()
+  it("has a spec above for each type of the kernel", function()
     local seen = {}
     for line in io.lines "spec/unit/record/record_spec.lua" do
       for sym in line:gmatch "T%.([%u%d_]+)" do seen[sym] = true end
@@ -367,13 +367,13 @@ describe("a record of an unknown type", function()
     assert.equal(64, core.layouts():record(b.record(64, 0)).type_id)
   end)
 
-  it("0 is no type", function()
+  it("of type 0 is invalid", function()
     assert.equal("unknown", plain:record(b.record(0, 0)).type)
   end)
 end)
 
 describe("Record", function()
-  it("gives all it has as a table", function()
+  it("gives all its fields as a table", function()
     local rec = plain:record(b.record(T.COMM, 0x2000, b.u32(1), b.u32(2), b.text "sh"))
     assert.same({ type = "comm", type_id = 3, size = 24, misc = 0x2000, cpu_mode = "unknown", event = "dummy", comm = "sh",
       pid = 1, tid = 2, exec = true }, rec:totable())
@@ -404,7 +404,7 @@ describe("Record", function()
     assert.has_error(function() return core.earlier(rec, 1) end)
   end)
 
-  it("knows which of two came first, to the last nanosecond", function()
+  it("compares times to the last nanosecond", function()
     local ls = layouts { sample_type = { "time" } }
     local function at(t) return ls:record(b.record(T.SAMPLE, 0, b.u64(t))) end
     local a, z, none = at "0x18d3a2b1f4c5d6e7", at "0x18d3a2b1f4c5d6e8", plain:record(b.record(T.SWITCH, 0))

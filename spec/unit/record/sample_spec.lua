@@ -170,7 +170,7 @@ describe("a sample", function()
     end)
   end
 
-  it("with any two of them, and with all", function()
+  it("with any two of the bits, and with all", function()
     local function try(names)
       both_ways(attr_of(names), function(o)
         local body = {}
@@ -196,7 +196,7 @@ describe("a sample", function()
     end
   end)
 
-  it("with no field at all", function()
+  it("without any field", function()
     local rec = layouts {}:record(b.record(SAMPLE, 0))
     assert.same({ type = "sample", type_id = 9, size = 8, misc = 0, cpu_mode = "unknown", event = "x", exact_ip = false },
       rec:totable())
@@ -212,7 +212,7 @@ describe("a sample's", function()
     end
   end)
 
-  it("values come in every read_format", function()
+  it("values may have any read_format", function()
     local ls = layouts { sample_type = { "read", "ip" }, read_format = {} }
     assert.equal(nil, ls:record(b.record(SAMPLE, 0, b.u64(1))))
     for bit = 0, 31 do
@@ -267,7 +267,7 @@ describe("a sample's", function()
     assert.same({}, rec.callchain_contexts)
   end)
 
-  it("callchain that is deferred has its cookie apart", function()
+  it("callchain that is deferred has its cookie in a field of its own", function()
     local ls = layouts { sample_type = { "callchain" } }
     local rec = ls:record(b.record(SAMPLE, 0, b.u64s(4, "0xffffffffffffff80", 0x10, "0xfffffffffffffd80", 0x500000003)))
     assert.same({ 0x10 }, rec.callchain)
@@ -283,7 +283,7 @@ describe("a sample's", function()
     assert.same({}, rec.callchain)
   end)
 
-  it("branches have all that the CPU tells", function()
+  it("branches have all fields", function()
     local ls = layouts { sample_type = { "branch_stack" }, branch_sample_type = { "any", "type_save", "priv_save" } }
     local function flags(t)
       local v = (t.mispred or 0) + 2 * (t.predicted or 0) + 4 * (t.in_tx or 0) + 8 * (t.abort or 0) + 16 * (t.cycles or 0)
@@ -310,7 +310,7 @@ describe("a sample's", function()
     assert.is_true(first { in_tx = 1 }.in_tx)
   end)
 
-  it("branches of the other byte order have all that too", function()
+  it("branches in the other byte order have all fields too", function()
     local ls = layouts { sample_type = { "branch_stack" }, branch_sample_type = { "any" } }
     local o = bytes.swapped
     if o.u32(1):byte(1) == 1 then return end
@@ -335,7 +335,7 @@ describe("a sample's", function()
     for n = 0, 10 do bad(attr, (b.u64s(2, 30, 1, 2, 0, 3, 4, 0, 111, 112, 0xabc):sub(1, 8 * n))) end
   end)
 
-  it("branches that are none come with an index or without", function()
+  it("branches may be none, with an index or without", function()
     -- Of an event that had no branches at hand the kernel writes the zero alone.
     local attr = { sample_type = { "branch_stack", "phys_addr", "weight" }, branch_sample_type = { "any", "hw_index" } }
     local ls = layouts(attr)
@@ -382,7 +382,7 @@ describe("a sample's", function()
     end
   end)
 
-  it("registers may be none", function()
+  it("registers may be absent", function()
     local ls = layouts { sample_type = { "regs_user", "regs_intr", "phys_addr" }, sample_regs_user = 7, sample_regs_intr = 1 }
     local rec = ls:record(b.record(SAMPLE, 0, b.u64s(0, 1, 5, 9)))
     assert.same({ abi = 0 }, rec.user_regs)
@@ -390,7 +390,7 @@ describe("a sample's", function()
     assert.equal(9, rec.phys_addr)
   end)
 
-  it("stack may be none, and then has no dyn_size", function()
+  it("stack may be absent, and then has no dyn_size", function()
     local rec = layouts { sample_type = { "stack_user", "phys_addr" }, sample_stack_user = 8 }:record(b.record(SAMPLE, 0,
       b.u64s(0, 9)))
     assert.equal("", rec.user_stack)
@@ -444,7 +444,7 @@ describe("a sample's", function()
     end
   end)
 
-  it("raw bytes may be none or many", function()
+  it("raw bytes may be empty or large", function()
     local ls = layouts { sample_type = { "raw" } }
     assert.equal(("x"):rep(4), ls:record(b.record(SAMPLE, 0, b.u32(4), "xxxx")).raw)
     local long = ("x"):rep(65516)

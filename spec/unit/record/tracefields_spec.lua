@@ -139,7 +139,7 @@ describe("perf.tracefields", function()
       list[15])
   end)
 
-  it("knows the size of a long of another machine", function()
+  it("uses the size of a long on the machine of the format", function()
     local text = common:format("longs", 8) .. "\tfield:__data_loc unsigned long[] all;\toffset:8;\tsize:4;\tsigned:0;\n"
     local raw = int(8, 2) .. "\0\0" .. int(1, 4) .. loc(12, 8) .. int(3, 4) .. int(4, 4)
     assert.same({3, 4}, tf.parse(text, {long_size = 4, big_endian = false}):decode(raw).all)
@@ -164,7 +164,7 @@ describe("perf.tracefields", function()
     assert.equal("", format:decode(raw:sub(1, 48) .. loc(65535, 0) .. raw:sub(53)).text)
   end)
 
-  it("prints nothing that a length in the record would read from elsewhere", function()
+  it("prints nothing if a length in the record points beyond it", function()
     local text = common:format("dump", 9) .. [[
 	field:int len;	offset:8;	size:4;	signed:1;
 	field:u8 data[4];	offset:12;	size:4;	signed:0;
@@ -180,7 +180,7 @@ print fmt: "%s", __print_hex(REC->data, REC->len)
     assert.matches("a length in it goes beyond its 16 bytes", message)
   end)
 
-  it("leaves the print fmt of foreign formats alone", function()
+  it("does not evaluate the print fmt of foreign formats", function()
     local format = assert(tf.parse(sched_switch, {big_endian = false}))
     local t, message, code = format:text(switch_record(false))
     assert.is_nil(t)
@@ -210,7 +210,7 @@ print fmt: "%s", __print_hex(REC->data, REC->len)
     assert.equal("EBADMSG", select(3, tf.parse(("x"):rep(1048577))))
   end)
 
-  it("raises for what cannot be a tracepoint, record or option", function()
+  it("raises an error for an invalid tracepoint, record or option", function()
     assert.error_matches(function() tf.decode("nocolon", "") end, "#1 .*'group:name' expected, got 'nocolon'")
     assert.error_matches(function() tf.decode("../../etc:passwd", "") end, "tracepoint 'group:name' expected")
     assert.error_matches(function() tf.decode("..:format", "") end, "tracepoint 'group:name' expected")
@@ -222,7 +222,7 @@ print fmt: "%s", __print_hex(REC->data, REC->len)
     assert.error_matches(function() tf.parse("", {long_size = 5}) end, "4 or 8 expected")
   end)
 
-  it("closes a format, after which its methods raise", function()
+  it("closes a format, after which its methods raise an error", function()
     local format = assert(tf.parse(sched_switch, {trusted = true}))
     format:text(switch_record(tf.big_endian))
     format:close()

@@ -5,7 +5,7 @@ local exposition = require "resty.perf.metrics"
 local slow = require "resty.perf.slow"
 
 describe("resty.perf.routes", function()
-  it("by list: paths, everything below, one segment, a pattern; the first that fits", function()
+  it("by a list are paths, prefixes, segments and patterns, of which the first that matches is used", function()
     local find = routes.new { "/cart", "/static/*", "/users/:id", "/users/:id/pay-now", { "search", pattern = "^/s/" } }
     for uri, name in pairs { ["/cart"] = "/cart", ["/cart/"] = "(other)", ["/static/a/b.js"] = "/static/*",
       ["/static"] = "(other)", ["/users/7"] = "/users/:id", ["/users/7/x"] = "(other)",
@@ -15,7 +15,7 @@ describe("resty.perf.routes", function()
     end
   end)
 
-  it("without a list the path, with its keys as :id", function()
+  it("without a list are the path, with its keys as :id", function()
     local find = routes.new()
     for uri, name in pairs { ["/"] = "/", ["/a/12/b"] = "/a/:id/b", ["/v2/cafe"] = "/v2/cafe",
       ["/o/3f2504e0-4f89-11d3-9a0c-0305e82c3301"] = "/o/:id", ["/deadbeef01"] = "/:id", ["/feedback"] = "/feedback" } do
@@ -23,7 +23,7 @@ describe("resty.perf.routes", function()
     end
   end)
 
-  it("never more than a hundred names, also by a function", function()
+  it("have at most a hundred names, also by a function", function()
     local find, admit = routes.new(function(uri) return uri:sub(2) end)
     for i = 1, 3000 do assert.equal(i <= 100 and "n" .. i or "(other)", find("/n" .. i)) end
     assert.equal("n7", admit "n7")
@@ -33,7 +33,7 @@ describe("resty.perf.routes", function()
   end)
 
   -- One request with such a path, and Prometheus refused the whole page from then on.
-  it("names are UTF-8 whatever a client sends", function()
+  it("have names in UTF-8, whatever a client sends", function()
     local find, admit = routes.new()
     assert.equal("/w\239\191\189\239\191\189", find "/w\255\254")
     assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- the same route, not one of the same name
@@ -42,7 +42,7 @@ describe("resty.perf.routes", function()
     assert.equal("(other)", find("/" .. ("\255"):rep(100)))
   end)
 
-  it("mistakes are named", function()
+  it("reports mistakes", function()
     for message, list in pairs { ["a path begins with '/'"] = { "cart" }, ["not a Lua pattern"] = { { "x", pattern = "%" } },
       ["unknown field 'patern'"] = { { "x", patern = "y" } }, ["name expected, got number"] = { 7 },
       ["'*' stands at the end"] = { "/*/x" }, ["unknown field '/x' in a list"] = { ["/x"] = "y" },
@@ -62,14 +62,14 @@ describe("resty.perf.sampling", function()
     return m
   end
 
-  it("one of n is exactly one of each n", function()
+  it("takes exactly one of every n requests", function()
     assert.equal(100, share(sampler.new(), 100, "/"))
     assert.equal(0, share(sampler.new(0), 100, "/"))
     local decide = sampler.new(10)
     for _ = 1, 20 do assert.equal(1, share(decide, 10, "/")) end
   end)
 
-  it("by route, and by a header's value", function()
+  it("samples by route, and by a header's value", function()
     local decide, header = sampler.new { every = 0, header = "X-Perf-Me", routes = { ["/a"] = 2 } }
     assert.equal("x_perf_me", header)
     assert.is_false(select(3, sampler.new { header = "X" }))
@@ -80,7 +80,7 @@ describe("resty.perf.sampling", function()
     assert.equal(0, share(decide, 100, "/b", "0"))
   end)
 
-  it("mistakes are named", function()
+  it("reports mistakes", function()
     for _, n in ipairs { 1 / 0, 0 / 0, 2 ^ 53 } do assert.has_error(function() sampler.new(n) end) end
     for message, sample in pairs { ["every: 1 for every request"] = -1, ["field 'evry'; did you mean 'every'?"] = { evry = 1 },
       ["a header's name"] = { header = "a b" }, ["routes./a: 1 for"] = { routes = { ["/a"] = 0.5 } } } do
@@ -100,7 +100,7 @@ describe("resty.perf.metrics", function()
     unattributed = { [0] = 5, 6, 7, 0 }, worker = { [0] = 10, 20, 14, 0 },
   }
 
-  it("histograms that add up, in seconds where events are nanoseconds", function()
+  it("writes histograms that add up, in seconds for events in nanoseconds", function()
     local text = exposition.text(totals)
     local function value(line) return text:match("\n" .. line:gsub("%p", "%%%0") .. " (%S+)\n") end
     local route = [[route="a\"b\\c\nd"]]
@@ -123,7 +123,7 @@ describe("resty.perf.slow", function()
   local counts = setmetatable({ { label = "task-clock", unit = "ns", value = 1204000 }, { label = "page-faults", value = 64 },
     { label = "cs", why = "no" }, wall_ns = 1210000 }, { __index = { ["page-faults"] = 64 } })
 
-  it("by seconds, and by events", function()
+  it("finds slow requests by seconds, and by events", function()
     local function ask() return counts end
     assert.is_true(slow.new(0.5)(0.5, ask))
     assert.is_false(slow.new(0.5)(0.4, function() error "asked for nothing" end))
@@ -133,7 +133,7 @@ describe("resty.perf.slow", function()
     assert.error_matches(function() slow.new { time = "x" } end, "slow: time: number expected, got string")
   end)
 
-  it("what is never counted is a mistake", function()
+  it("refuses an event that is not counted", function()
     for message, list in pairs { ["page-fault: unknown event; did you mean 'page-faults'?"] = false,
       ["slow: 'page-fault' is not one of the events"] = { ["page-faults"] = true } } do
       local ok, err = pcall(slow.new, { time = 1, ["page-fault"] = 1 }, list or nil)
@@ -144,7 +144,7 @@ describe("resty.perf.slow", function()
     slow.new({ ["page-faults"] = 1, ["task-clock"] = 1 }, require "resty.perf.worker_events".check "page-faults:u,task-clock")
   end)
 
-  it("a line", function()
+  it("writes a line", function()
     assert.equal("slow request: 0.512 s, /cart, GET /cart?id=7 200: lua 1.210ms, task-clock 1.204ms, page-faults 64",
       slow.line { seconds = 0.512, route = "/cart", method = "GET", uri = "/cart?id=7", status = 200, counts = counts })
   end)

@@ -40,7 +40,7 @@ describe("resty.perf.yields", function()
 
   local function logged(text) assert.equal(text, table.concat(log, ", ")) end
 
-  it("a call that yields ends the turn; every result passes, nil too", function()
+  it("ends the turn at a call that yields, and returns all results, including nil", function()
     local sock = ngx.socket.tcp()
     local n = select("#", sock:send "x")
     assert.equal(3, n)
@@ -48,7 +48,7 @@ describe("resty.perf.yields", function()
     logged "leave, send x, back A 4 0, leave, sleep 1, back A 4 0"
   end)
 
-  it("what cannot yield is left alone, and so are others' turns", function()
+  it("does not end the turn at calls that cannot yield, nor the turns of other requests", function()
     local sock = ngx.socket.tcp()
     sock:settimeout(1)
     ngx.flush()
@@ -59,14 +59,14 @@ describe("resty.perf.yields", function()
     logged "settimeout 1, flush, set_uri /x, sleep 2, receive 1"
   end)
 
-  it("sometimes: flush(true), set_uri(uri, true); an iterator of receiveuntil", function()
+  it("ends the turn at flush(true), set_uri(uri, true), and an iterator of receiveuntil", function()
     ngx.flush(true)
     ngx.req.set_uri("/x", true)
     assert.equal("line", ngx.socket.tcp():receiveuntil "x"(3))
     logged "leave, flush true, back A 4 0, leave, set_uri /x true, back A 4 0, leave, iterator 3, back A 4 0"
   end)
 
-  it("subrequests carry their parent's mark, in a copy of the options", function()
+  it("passes the parent's mark to subrequests, in a copy of the options", function()
     local opts = { method = 1 }
     assert.equal("b", ngx.location.capture("/x", opts).body)
     assert.is_nil(opts.ctx)
@@ -74,7 +74,7 @@ describe("resty.perf.yields", function()
     logged "leave, capture /x owned, back A 4 0, leave, multi 2 owned, back A 4 0"
   end)
 
-  it("a thread takes the turn over and its parent goes on; only one that yielded ends it", function()
+  it("continues the parent's turn after a thread, unless that thread yielded", function()
     assert.equal("thread", (ngx.thread.spawn(function(x) say("in", x) end, 7)))
     logged "back A 4 1, in 7, back A 4 1"
     log = {}
@@ -82,7 +82,7 @@ describe("resty.perf.yields", function()
     logged "back A 4 1, leave, sleep 1, back A 4 0, leave, back A 4 1"
   end)
 
-  it("waiting for a thread that is done is no yield", function()
+  it("does not take waiting for a finished thread as a yield", function()
     undo()
     local status = coroutine.status
     rawset(coroutine, "status", function(co) return co == current.done and "zombie" or "suspended" end)
@@ -99,7 +99,7 @@ describe("resty.perf.yields", function()
     assert.equal("back", log[4])
   end)
 
-  it("timers, and coroutine.yield", function()
+  it("wraps timers and coroutine.yield", function()
     ngx.timer.at(5, function(premature, x) say(premature, x) end, 8)
     local co = coroutine.wrap(function() return coroutine.yield "out" end)
     assert.equal("out", co())

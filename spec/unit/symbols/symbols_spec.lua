@@ -41,7 +41,7 @@ describe("perf.symbols.offset", function()
     return result[1], result[2], result[3]
   end
 
-  it("is the place in the file, whatever address the code is linked to", function()
+  it("is the offset in the file, whatever address the code is linked to", function()
     for _, base in ipairs{0, 0x10000, 0x400000} do
       for _, kind in ipairs{"dyn", "exec"} do
         for _, dynamic in ipairs{true, false} do
@@ -67,7 +67,7 @@ describe("perf.symbols.offset", function()
 
   -- The story: definitions of versions are a list in which each says how far behind it the next one is. That was added to a
   -- signed number, so one could lie before: a file of a few KB was searched for 8 seconds a symbol, and libc has 3,000.
-  it("is found where the definitions of versions go round in a circle", function()
+  it("is found if the definitions of versions form a circle", function()
     local function definition(index, distance)
       return elf.int(1, 2) .. elf.int(0, 2) .. elf.int(index, 2) .. elf.int(0, 2) .. elf.int(0, 4) .. elf.int(20, 4)
         .. elf.int(distance, 4)
@@ -80,7 +80,7 @@ describe("perf.symbols.offset", function()
     assert.equal(0x1230, offset)
   end)
 
-  it("knows versions in a name", function()
+  it("understands versions in a name", function()
     local list = {{name = "f@OLD_1", addr = 0x1010}, {name = "f@@NEW_2", addr = 0x1020}, {name = "f2", addr = 0x1030}}
     assert.equal(0x1020, (offset_in({symbols = list}, "f")))
     assert.equal(0x1010, (offset_in({symbols = list}, "f@OLD_1")))
@@ -89,7 +89,7 @@ describe("perf.symbols.offset", function()
     assert.equal("ENOENT", select(3, offset_in({symbols = list}, "f@OLDER")))
   end)
 
-  it("says why there is none", function()
+  it("gives the reason if there is none", function()
     local list = {{name = "twice", addr = 0x1010, bind = "local"}, {name = "twice", addr = 0x1020, bind = "local"},
       {name = "chosen", addr = 0x1030, kind = "ifunc"}, {name = "data", addr = 0x1040, kind = "object"},
       {name = "imported"}, {name = "nowhere", addr = 0x7fffffff}, {name = "same", addr = 0x1050, bind = "local"},
@@ -160,13 +160,13 @@ end)
 describe("perf.symbols.build_id", function()
   before_each(need)
 
-  it("is the note's bytes in hexadecimal", function()
+  it("is the bytes of the note in hexadecimal", function()
     with_file(elf.build{build_id = "\0\1\127\128\255" .. ("x"):rep(15)}, function(path)
       assert.equal("00017f80ff" .. ("78"):rep(15), symbols.build_id(path))
     end)
   end)
 
-  it("says when there is none", function()
+  it("reports a file without one", function()
     with_file(elf.build{}, function(path)
       assert.same({nil, path .. ": no build id", "ENODATA"}, {symbols.build_id(path)})
     end)
@@ -205,7 +205,7 @@ end
 describe("a resolver of one file", function()
   before_each(need)
 
-  it("knows the symbol of an address", function()
+  it("finds the symbol of an address", function()
     with_file(stacked("x86_64", 0x400000), function(path)
       local r = assert(symbols.open{path = path})
       local frame = r:resolve(0x401000)
@@ -230,7 +230,7 @@ describe("a resolver of one file", function()
     end)
   end)
 
-  it("takes any 64-bit value for an address", function()
+  it("accepts any 64-bit value as an address", function()
     with_file(stacked("x86_64", 0), function(path)
       local r = assert(symbols.open{path = path})
       assert.equal("ENOENT", select(3, r:resolve(-1)))
@@ -242,7 +242,7 @@ describe("a resolver of one file", function()
     end)
   end)
 
-  it("closes once, and raises from then on", function()
+  it("closes once, and raises an error afterwards", function()
     with_file(stacked("x86_64", 0), function(path)
       local r = assert(symbols.open{path = path})
       r:close()
@@ -254,7 +254,7 @@ describe("a resolver of one file", function()
     end)
   end)
 
-  it("is opened for one thing, that is there", function()
+  it("is opened for exactly one file or process, which must exist", function()
     assert.error_matches(function() symbols.open{} end, "one of 'pid', 'path' and 'maps' expected")
     assert.error_matches(function() symbols.open{pid = 1, path = "/x"} end, "one of 'pid', 'path' and 'maps' expected")
     assert.error_matches(function() symbols.open{file = "/x"} end, "unknown option 'file'")
@@ -283,7 +283,7 @@ end)
 describe("a resolver of mappings", function()
   before_each(need)
 
-  it("finds files where they were mapped", function()
+  it("finds files at their mappings", function()
     with_file(stacked("x86_64", 0x10000), function(path)
       -- The mapping as in mmap records: the page of the code, at offset 4096 of the file.
       for _, map in ipairs{{addr = 0x7f0000001000, pgoff = 4096, len = 4096}, {addr = 0x7f0000000000, pgoff = 0, len = 8192}} do
@@ -299,7 +299,7 @@ describe("a resolver of mappings", function()
     end)
   end)
 
-  it("does without files that are gone or are others now, and tells of them", function()
+  it("works without files that are missing or have changed, and reports them", function()
     with_file(stacked("x86_64", 0), function(path)
       local r = assert(symbols.open{maps = {
         {addr = 0x7f0000000000, filename = path, build_id = "ffff"}, {addr = 0x100000, filename = "/no/such/file"},
@@ -338,7 +338,7 @@ describe("a resolver of mappings", function()
     end)
   end
 
-  it("unwinds what it can, and says what it cannot", function()
+  it("unwinds what it can, and gives the reason for the rest", function()
     with_file(stacked("x86_64", 0), function(path)
       local r = assert(symbols.open{path = path})
       local frames, message, code = r:unwind{regs = {}, stack = "", machine = "riscv64"}
@@ -430,7 +430,7 @@ describe("a JIT's map", function()
     jitmap = require "perf.symbols.jitmap"
   end)
 
-  it("is searched by address; of two lines the later one holds", function()
+  it("is searched by address; the later of two lines is used", function()
     local list = jitmap.parse("7f0000001000 40 one\n7f0000001040 20 two words\nrubbish\n7f0000002000 0 empty\n" ..
       "7f0000001000 10 newer\n7f0000000f00 1000 old and long")
     local function at(addr)
@@ -445,7 +445,7 @@ describe("a JIT's map", function()
     assert.is_nil(jitmap.search({}, 5))
   end)
 
-  it("is not read from a place where anyone could have put it", function()
+  it("is not read if another user could have written it", function()
     requires{root = true}
     local read = require("perf.ext.symbols").read_owned
     util.with_tmpname(function(path)

@@ -21,7 +21,7 @@ describe("perf.trace.propagation", function()
       assert.equal(T, extract({ traceparent = { text } }).trace_id)
     end)
 
-    it("of a later version is read as far as it is known", function()
+    it("of a later version is read as far as its format is known", function()
       assert.equal(S, extract { traceparent = "cc-" .. T .. "-" .. S .. "-01-what-comes" }.span_id)
       assert.equal(S, extract { traceparent = "cc-" .. T .. "-" .. S .. "-01" }.span_id)
     end)
@@ -41,7 +41,7 @@ describe("perf.trace.propagation", function()
       assert.is_nil(extract { traceparent = 5 })
     end)
 
-    it("brings the lines of its tracestate together, in any case", function()
+    it("joins the lines of its tracestate, with the header in any case", function()
       for _, name in ipairs { "tracestate", "Tracestate", "TRACESTATE" } do
         local headers = { TRACEPARENT = "00-" .. T .. "-" .. S .. "-01", [name] = { "a=1", "b=2" } }
         assert.equal("a=1,b=2", extract(headers).tracestate, name)
@@ -54,7 +54,7 @@ describe("perf.trace.propagation", function()
       assert.equal("a=1,b=2", extract(get).tracestate)
     end)
 
-    it("brings its tracestate, or voids it", function()
+    it("keeps its tracestate, or drops an invalid one", function()
       local function state(text)
         return extract { traceparent = "00-" .. T .. "-" .. S .. "-01", tracestate = text }.tracestate
       end
@@ -92,7 +92,7 @@ describe("perf.trace.propagation", function()
       assert.same({ sampled = true, debug = true, remote = true }, extract { b3 = "d" })
     end)
 
-    it("with 16 digits is the same trace", function()
+    it("with 16 digits names the same trace", function()
       assert.equal(("0"):rep(16) .. "a3ce929d0e0e4736", extract { b3 = "a3ce929d0e0e4736-" .. S .. "-1" }.trace_id)
     end)
 
@@ -133,14 +133,14 @@ describe("perf.trace.propagation", function()
     end)
   end)
 
-  it("takes the first format that finds something", function()
+  it("uses the first format that finds a context", function()
     local headers = { traceparent = "00-" .. T .. "-" .. S .. "-01", b3 = "0" }
     assert.equal(T, extract(headers).trace_id)
     assert.is_nil(extract(headers, { "b3" }).trace_id)
     assert.is_nil(extract(headers, {}))
   end)
 
-  it("takes any bytes", function()
+  it("accepts any bytes", function()
     math.randomseed(7)
     local alphabet = "0123456789abcdefABCDEFxyz-,= \0\255"
     for _ = 1, 3000 do

@@ -5,7 +5,7 @@ local queue = require "perf.exporter.queue"
 local sampler = require "perf.trace.sampler"
 
 describe("perf.trace.sampler", function()
-  it("chooses a share of the traces by their ids, everywhere the same", function()
+  it("chooses a share of the traces by their ids, in the same way in every process", function()
     local s, n = sampler.ratio(0.25), 0
     for _ = 1, 4000 do
       local id = ids.trace()
@@ -21,7 +21,7 @@ describe("perf.trace.sampler", function()
     assert.is_false(sampler.ratio(0)(nil, ("0"):rep(32)))
   end)
 
-  it("follows the parent where its name says so", function()
+  it("follows the parent if its name says so", function()
     local s = sampler.of("parentbased_traceidratio", "0")
     assert.is_true(s({ sampled = true }, ids.trace()))
     assert.is_false(s({ sampled = false }, ids.trace()))
@@ -35,7 +35,7 @@ describe("perf.trace.sampler", function()
     assert.is_true(sampler.of(0)({ sampled = true }, ids.trace()))
   end)
 
-  it("refuses an invalid sampler and says why", function()
+  it("refuses an invalid sampler and gives the reason", function()
     assert.same({ false, "a share of traces is 0 to 1, not 2" }, { sampler.of(2) })
     assert.matches("unknown sampler 'sometimes'; there are always_off, ", select(2, sampler.of "sometimes"))
     assert.matches("0 to 1, not 'x'", select(2, sampler.of("traceidratio", "x")))
@@ -63,7 +63,7 @@ describe("perf.exporter.queue", function()
 end)
 
 describe("perf.trace.ids", function()
-  it("are digits, and differ", function()
+  it("are hexadecimal digits, and differ", function()
     local seen = {}
     for _ = 1, 3000 do
       local id, trace = ids.span(), ids.trace()
@@ -77,7 +77,7 @@ describe("perf.trace.ids", function()
 end)
 
 describe("perf.base.clock", function()
-  it("tells the time of day as text, microseconds and a number", function()
+  it("gives the time of day as text, microseconds and a number", function()
     local first = os.time()
     local anchor, at = clock.anchor(), clock.now()
     local last = os.time()
@@ -90,7 +90,7 @@ describe("perf.base.clock", function()
     assert.is_true(clock.now() >= at)
   end)
 
-  it("is carried over a second's end", function()
+  it("carries nanoseconds over the end of a second", function()
     for ns = 0, 2e9, 333333333 do
       local a, b = clock.text(0, ns), clock.text(0, ns + 1e9)
       assert.equal(a:sub(11), b:sub(11))

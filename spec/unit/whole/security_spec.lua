@@ -76,7 +76,7 @@ describe("odd bytes", function()
     end
   end)
 
-  it("in a uprobe's path or a kprobe's function are the kernel's to refuse", function()
+  it("in a uprobe's path or a kprobe's function are refused by the kernel", function()
     requires { root = true }
     for _, name in ipairs { "\n", "%s%n", "\255\254", ("/x"):rep(5000), ("x"):rep(70000), "a b;c", "../../bin" } do
       for kind, fields in pairs { uprobe = { path = name, offset = 1 }, kprobe = { func = name } } do
@@ -94,7 +94,7 @@ describe("odd bytes", function()
     end
   end)
 
-  it("in a filter are the kernel's to refuse", function()
+  it("in a filter are refused by the kernel", function()
     requires { tracepoint = "sched:sched_switch", root = true }
     local ev = assert(perf.open "sched:sched_switch")
     for _, text in ipairs { "\255\254 == 1", ("("):rep(10000), "", ("x"):rep(1e6), "prev_pid == %n", "nosuch == 1" } do
@@ -109,7 +109,7 @@ describe("odd bytes", function()
 end)
 
 describe("a file that is written", function()
-  it("does not follow a link that was put in its place", function()
+  it("is not written through a link in its place", function()
     util.with_tmpname(function(victim)
       util.write_file(victim, "precious")
       util.with_tmpname(function(path)
@@ -123,7 +123,7 @@ describe("a file that is written", function()
     end)
   end)
 
-  it("is not one that exists, where that is asked for", function()
+  it("does not replace an existing file if that is excluded", function()
     util.with_tmpname(function(path)
       local w, _, code = perf.data.create(path, { events = "dummy", build_ids = false, mode = "exclusive" })
       assert.is_nil(w)
@@ -139,7 +139,7 @@ describe("a map of a JIT's code in /tmp", function()
     ext = require "perf.ext.symbols"
   end)
 
-  it("is not read through a link, nor when others may write to it, nor when it is no file", function()
+  it("is not read through a link, if others may write to it, or if it is not a regular file", function()
     util.with_tmpname(function(path)
       util.write_file(path, "1000 10 name\n")
       assert.equal("1000 10 name\n", (ext.read_owned(path, 0)))
@@ -155,7 +155,7 @@ describe("a map of a JIT's code in /tmp", function()
     end)
   end)
 
-  it("is not read when it is another user's", function()
+  it("is not read if it belongs to another user", function()
     util.with_tmpname(function(path)
       util.write_file(path, "1000 10 name\n")
       os.execute("chown 12345 " .. path)

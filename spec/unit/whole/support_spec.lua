@@ -24,7 +24,7 @@ describe("requires", function()
     assert.equal("pass\ndone", (run_spec[[it("a", function() requires{file = "/proc/self/maps", ncpu = 1} end)]]))
   end)
 
-  it("makes it pending with every unmet need named, in order", function()
+  it("makes it pending and names every unmet need, in order", function()
     local text = [[it("a", function()
       requires{file = "/no/such/file", cmd = "no-such-command", module = "no.such.module", ncpu = 100000, lua = "5.1"}
     end)]]
@@ -43,7 +43,7 @@ describe("requires", function()
     assert.equal("skip 100000 CPUs\nskip 100000 CPUs\npass\ndone", (run_spec(text)))
   end)
 
-  it("fails the run where it cannot be counted", function()
+  it("fails the run if it cannot be counted", function()
     local result, output = run_spec[[
       describe("block", function()
         setup(function() requires{ncpu = 100000} end)
@@ -53,7 +53,7 @@ describe("requires", function()
     assert.matches("`it` or `before_each` only", output)
   end)
 
-  it("raises for a need that it does not know", function()
+  it("raises an error for an unknown need", function()
     local result, output = run_spec[[it("a", function() requires{pmuu = true} end)]]
     assert.equal("fail\ndone", result)
     assert.matches("unknown need 'pmuu'", output)
@@ -78,7 +78,7 @@ describe("the leak check", function()
     assert.matches("leak in 'outer leaks': descriptor %d+ %(/dev/null%)", output)
   end)
 
-  it("collects what was only forgotten", function()
+  it("collects objects that were only forgotten", function()
     assert.equal("pass\ndone", (run_spec[[it("a", function() io.open("/dev/null") end)]]))
   end)
 
@@ -97,7 +97,7 @@ describe("the leak check", function()
       it("a", function() f = io.open("/dev/null") end)]]))
   end)
 
-  it("asks modules for what they keep open", function()
+  it("asks modules for the descriptors that they keep open", function()
     assert.equal("pass\ndone", (run_spec[[
       it("a", function()
         local f = io.open("/dev/null")
@@ -121,7 +121,7 @@ describe("the report", function()
       end)]]))
   end)
 
-  it("keeps what passed when the run dies", function()
+  it("keeps the results of specs that passed if the run dies", function()
     assert.equal("pass", (run_spec[[
       it("a", function() end)
       it("b", function() require("testkit").kill(require("testkit").getpid(), 9) end)]]))
@@ -152,7 +152,7 @@ describe("suite.sh", function()
     assert.matches("\n1 passed, 0 failed, 1 skipped\n$", output)
   end)
 
-  it("counts a crash as a failure and says where", function()
+  it("counts a crash as a failure and names the spec", function()
     local output, status = suite[[
       it("a", function() end)
       it("b", function() require("testkit").kill(require("testkit").getpid(), 9) end)]]
@@ -183,7 +183,7 @@ some LUA SPEC:10|some|{ }
 ]]):gsub("|", "\t"), (list:gsub("init.lua:%d+", "init.lua:N"):gsub("descriptor %d+", "descriptor N")))
   end)
 
-  it("lists a crash with a sanitizer's word", function()
+  it("lists a crash with a sanitizer's message", function()
     local _, _, list = suite[[
       it("a", function()
         io.stderr:write("==7==ERROR: AddressSanitizer: heap-use-after-free on 0x1\n    #1 0x2 in f /there/csrc/core/x.c:12\n")
@@ -193,7 +193,7 @@ some LUA SPEC:10|some|{ }
       "ERROR: AddressSanitizer: heap-use-after-free on 0x1 in f /there/csrc/core/x.c:12 \n", list)
   end)
 
-  it("says how far it got when it is stopped", function()
+  it("says how far it got if it is stopped", function()
     local output, status, list = suite([[
       it("a", function() end)
       it("b", function()
@@ -224,7 +224,7 @@ describe("triggers", function()
     assert.equal(7, spent("nvcsw", kit.sleeps, 7))
   end)
 
-  it("spin burns at least so much", function()
+  it("spin uses at least its CPU time", function()
     local before = kit.clock_ns("thread")
     kit.spin(2e6)
     assert.is_true(kit.clock_ns("thread") - before >= 2e6)

@@ -2,7 +2,7 @@
 local core = require "perf.core"
 
 describe("web files", function()
-  it("are built in as they lie in lua/", function()
+  it("are built in unchanged from lua/", function()
     local pipe, n = assert(io.popen "find lua -name '*.html' -o -name '*.css' -o -name '*.js'"), 0
     for path in pipe:lines() do
       local f = assert(io.open(path, "rb"))
