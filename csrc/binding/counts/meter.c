@@ -17,11 +17,15 @@ struct pf_meter *pb_check_meter(lua_State *L, int i)
 /* Raise the error at the line that called the library: perf.base.argument finds it. */
 int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 {
+	const int is_self = r == -ECHILD || (r == -EBADF && m->is_group); /* the mistake is the Group's state */
+
 	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
 	lua_getfield(L, -1, "perf.base.argument");
 	if (!lua_istable(L, -1))
 		return luaL_error(L, "read: %s", strerror(-r));
-	lua_getfield(L, -1, (r == -EBADF && m->is_group) || r == -ECHILD ? "self" : "raise");
+	lua_getfield(L, -1, is_self ? "method" : "raise");
+	if (is_self)
+		lua_pushnil(L); /* whichever method was called */
 	if (r == -EBADF) {
 		lua_pushstring(L, m->is_group ? PB_CLOSED_GROUP : PB_CLOSED_LIST);
 	} else if (r == -ECHILD) {
@@ -31,8 +35,8 @@ int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 		lua_pop(L, 1);
 		lua_remove(L, -2); /* leaves the message of nil, message, code */
 	}
-	lua_pushinteger(L, 0);
-	lua_call(L, 2, 0);
+	lua_pushinteger(L, is_self);
+	lua_call(L, 2 + is_self, 0);
 	return 0;
 }
 
