@@ -20,7 +20,7 @@ local function overview()
     lines[#lines + 1] = ("  %-8s %s"):format(name, require("perf.command." .. name).about)
   end
   lines[#lines + 1] = ""
-  lines[#lines + 1] = "luaperf COMMAND --help says more of each. LUA=lua5.4 luaperf ... runs under that interpreter."
+  lines[#lines + 1] = "luaperf COMMAND --help describes a command. LUA=lua5.4 luaperf ... runs it under that interpreter."
   return table.concat(lines, "\n")
 end
 

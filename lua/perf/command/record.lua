@@ -7,22 +7,22 @@ local M = {}
 M.about = "profile a script by Lua line, or record a program into perf.data"
 M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
 M.text = [[
-A Lua script is profiled by Lua line, from its first line to its end. The kind of the file follows from its name: .html a flame
-graph, .folded stacks for flame graph tools, .pb.gz for go tool pprof, .data for perf report, anything else a profile for luaperf
-report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file; the latter
-two while the program runs that is given, for --timeout, or until ^C.]]
+Profiles a Lua script by Lua line, from its first line to its end. The name of the output file chooses the format: .html is a
+flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report; any other name is a profile for
+luaperf report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file. The
+recording of -p and -a lasts until the program that you give ends, for --timeout, or until ^C.]]
 M.options = {
-  { "e", "event", "EVENT", "what to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
+  { "e", "event", "EVENT", "the event to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
   { "F", "freq", "N", "samples a second (999 for clocks and hardware counters)", kind = "integer" },
-  { "c", "count", "N", "a sample every N of the event (1, except for clocks and hardware counters)", kind = "integer" },
-  { "g", nil, nil, "of a script: C and kernel functions too; else: call chains" },
-  { nil, "call-graph", "MODE", "the same; of others by frame pointers (fp), or with the stack for perf report to unwind (dwarf)",
+  { "c", "count", "N", "a sample for every N of the event (1, except for clocks and hardware counters)", kind = "integer" },
+  { "g", nil, nil, "for a script, C and kernel functions too; for others, call chains" },
+  { nil, "call-graph", "MODE", "as -g; for others, by frame pointers (fp), or with stacks that perf report unwinds (dwarf)",
     choices = { "fp", "dwarf" } },
   { "p", "pid", "PID", "a running process", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
-  { "o", "output", "FILE", "luaperf.json of a script, perf.data otherwise" },
-  { nil, "coroutines", "UNDER", "of a script: show a coroutine under its 'creator' or 'resumer' (by itself)" },
-  { nil, "timeout", "SECONDS", "end the recording then (not of a script)", kind = "number", least = 0.001 },
+  { "o", "output", "FILE", "the file (luaperf.json for a script, perf.data otherwise)" },
+  { nil, "coroutines", "UNDER", "for a script: show a coroutine on top of its 'creator' or 'resumer' (default: alone)" },
+  { nil, "timeout", "SECONDS", "end the recording after that time (not for a script)", kind = "number", least = 0.001 },
   { "v", "verbose", nil, "print the profile at the end" },
 }
 
@@ -64,7 +64,7 @@ function M.run(opts, words, here)
   local others = opts.pid or opts["all-cpus"]
   if opts.freq and opts.count then return nil, "options -F and -c exclude each other", "USAGE" end
   if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
-  if not others and #words == 0 then return nil, "what is to be run? luaperf record script.lua", "USAGE" end
+  if not others and #words == 0 then return nil, "no script or program is given: luaperf record script.lua", "USAGE" end
   if opts.output == "-" then return nil, "-o -: stdout is the program's; name a file", "USAGE" end
   if not others and run.is_script(words[1]) then return of_script(opts, words, here) end
   return of_others(opts, words, here)

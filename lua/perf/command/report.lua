@@ -6,19 +6,18 @@ local terminal = require "perf.command.terminal"
 
 local M = {}
 
-M.about = "show a profile, or turn it into a flame graph, folded stacks, pprof, speedscope, perf.data"
+M.about = "show a profile, or convert it into a flame graph, folded stacks, pprof, speedscope, perf.data"
 M.usage = "luaperf report [options] [FILE]"
 M.text = [[
-Reads what luaperf record wrote, perf.data files (perf's own too), sampled speedscope files and folded stacks; without FILE
-the newer of luaperf.json and perf.data; - is stdin. Prints tables unless another kind is asked for, by its option or by the
-name of the output.]]
+Reads files of luaperf record, perf.data files (perf's own too), sampled speedscope files and folded stacks. FILE is the newer of
+luaperf.json and perf.data by default; - is stdin. Prints tables, unless an option or the output's name chooses another format.]]
 M.mixed = true
 M.options = {
   { "i", "input", "FILE", "the same as FILE" },
-  { "o", "output", "FILE", "write there, - is stdout; its ending tells the kind, as with luaperf record" },
+  { "o", "output", "FILE", "write to FILE; - is stdout; its ending chooses the format, as with luaperf record" },
   { "n", "lines", "N", "rows of each table (20)", kind = "integer" },
-  { "e", "event", "EVENT", "of a file with several events, this one" },
-  { "d", "diff", "FILE", "compare with an earlier profile: what takes more and what less of the whole" },
+  { "e", "event", "EVENT", "the event to show, if the file has several" },
+  { "d", "diff", "FILE", "compare with an earlier profile: which lines take a larger or smaller share" },
   { nil, "html", nil, "a flame graph, one file that works offline" },
   { nil, "folded", nil, "folded stacks, for flame graph tools" },
   { nil, "pprof", nil, "for go tool pprof" },

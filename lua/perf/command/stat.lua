@@ -16,17 +16,17 @@ local M = {}
 M.about = "count events while a script or a program runs"
 M.usage = "luaperf stat [options] [--] script.lua|program [arguments]"
 M.text = [[
-Counts events and prints them to stderr, with the threads and children of what is counted. A Lua script is counted from where the
-interpreter opens it, without the interpreter's start; any other program from its first instruction. With -p or -a the counting
-goes on to the end of the program that is given, or for --timeout, or until it is interrupted.]]
+Counts events of a script or program, with its threads and children, and prints them to stderr. A Lua script is counted from the
+moment when the interpreter opens it, without the interpreter's start; any other program from its first instruction. With -p or -a
+luaperf counts until the program that you give ends, for --timeout, or until ^C.]]
 M.options = {
-  { "e", "event", "EVENTS", "what to count, as luaperf list names it; several with commas or by -e again", kind = "list" },
+  { "e", "event", "EVENTS", "the events, as luaperf list names them, with commas or several -e", kind = "list" },
   { "p", "pid", "PID", "a running process, with its threads", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
-  { "r", "repeat", "N", "run it N times: means, and how far the runs differ", kind = "integer" },
-  { "o", "output", "FILE", "write there instead of stderr, - is stdout; JSON when its name ends in .json" },
+  { "r", "repeat", "N", "run it N times, and print means and how far they may be off", kind = "integer" },
+  { "o", "output", "FILE", "write to FILE instead of stderr; - is stdout; a name in .json gives JSON" },
   { nil, "no-inherit", nil, "leave out threads and children that start while counting" },
-  { nil, "timeout", "SECONDS", "with -p or -a: for how long", kind = "number", least = 0.001 },
+  { nil, "timeout", "SECONDS", "with -p or -a: count for this time", kind = "number", least = 0.001 },
   { "v", "verbose", nil, "say for how long each event was counted" },
 }
 
@@ -215,7 +215,7 @@ end
 function M.run(opts, words, here)
   local others = opts.pid or opts["all-cpus"]
   if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
-  if not others and #words == 0 then return nil, "what is to be run? luaperf stat script.lua", "USAGE" end
+  if not others and #words == 0 then return nil, "no script or program is given: luaperf stat script.lua", "USAGE" end
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout goes with -p or -a, without a program", "USAGE" end
   if opts["repeat"] and others then return nil, "-r goes with a script or a program", "USAGE" end
   if opts.output and opts.output ~= "-" then -- fail before a long run rather than after it

@@ -117,14 +117,14 @@ describe("luaperf stat", function()
       util.write_file(dir .. "/a.lua", "")
       for line, wanted in pairs {
         ["stat -z"] = { 129, "luaperf: unknown option '-z'\nluaperf: luaperf stat --help lists the options\n" },
-        ["stat"] = { 129, "luaperf: what is to be run? luaperf stat script.lua\n" },
+        ["stat"] = { 129, "luaperf: no script or program is given: luaperf stat script.lua\n" },
         ["sta"] = { 129, "luaperf: unknown command 'sta'; did you mean 'stat'?\nluaperf: luaperf --help lists them\n" },
         ["stat -e page-fualts true"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
         ["stat -e page-fualts a.lua"] = { 129, "luaperf: page-fualts: unknown event; did you mean 'page-faults'?\n" },
         ["stat /no/such/program"] = { 255, "luaperf: /no/such/program: No such file or directory\n" },
         ["stat -p 999999999"] = { 255, "luaperf: no process 999999999\n" },
         ["stat -a -p 1"] = { 129, "luaperf: options -p and -a exclude each other\n" },
-        ["record"] = { 129, "luaperf: what is to be run? luaperf record script.lua\n" },
+        ["record"] = { 129, "luaperf: no script or program is given: luaperf record script.lua\n" },
         ["record -F 9 -c 9 a.lua"] = { 129, "luaperf: options -F and -c exclude each other\n" },
         ["record --coroutines both a.lua"] = { 129,
           "luaperf: option 'coroutines': \"alone\", \"resumer\" or \"creator\" expected\n" },
