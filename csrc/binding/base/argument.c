@@ -20,8 +20,12 @@ void pb_check_options(lua_State *L, int i, const char *const *known)
 
 		while (known[k] && strcmp(known[k], key) != 0)
 			k++;
-		if (!known[k])
-			luaL_argerror(L, i, lua_pushfstring(L, "unknown option '%s'", key));
+		if (!known[k]) {
+			lua_pushfstring(L, "unknown option '%s'; there are", key);
+			for (k = 0; known[k]; k++)
+				lua_pushfstring(L, "%s%s %s", lua_tostring(L, -1), k ? "," : "", known[k]);
+			luaL_argerror(L, i, lua_tostring(L, -1));
+		}
 		lua_pop(L, 1);
 	}
 }

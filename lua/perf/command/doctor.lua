@@ -9,7 +9,7 @@ M.options = {}
 
 -- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
-  if #words > 0 then return nil, "it takes no arguments", "USAGE" end
+  if #words > 0 then return nil, "luaperf doctor takes no arguments", "USAGE" end
   local text = require "perf".doctor():text { colour = core.is_terminal(1) }
   local done, message, code = require "perf.command.terminal".out(text .. "\n")
   return done and 0, message, code

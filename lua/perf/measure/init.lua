@@ -178,7 +178,7 @@ local function open_any(events)
     return note(DEFAULT, set)
   end
   if type(events) == "table" then return find_table(events) end
-  bad_list("list of events or function expected, got " .. type(events))
+  bad_list("list of events expected, got " .. type(events))
 end
 
 -- The open set of a list of events: meter, layout, words, groups.

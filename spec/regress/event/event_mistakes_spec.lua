@@ -16,7 +16,8 @@ describe("a mistake with an Event", function()
 
   it("is raised at the line that makes it, with the argument's number as Lua counts it", function()
     for want, wrong in pairs {
-      ["bad argument #1 to 'map' (unknown option 'foo')"] = function() ev:map { foo = 1 } end,
+      ["bad argument #1 to 'map' (unknown option 'foo'; there are pages, aux_pages, overwrite)"] =
+        function() ev:map { foo = 1 } end,
       ["bad argument #1 to 'set_filter' (string expected"] = function() ev:set_filter {} end,
       ["bad argument #1 to 'modify' (unknown attr field 'frob')"] = function() ev:modify { frob = 1 } end,
       ["bad argument #1 to 'measure' (function expected, got number)"] = function() ev:measure(12) end,
@@ -34,7 +35,7 @@ describe("a mistake with an Event", function()
       assert.matches("event_mistakes_spec.lua:%d+: ", message)
       assert.matches(want, message, 1, true)
     end
-    assert.matches("bad argument #2 to 'map' (unknown option 'foo')", message_of(ev.map, ev, { foo = 1 }), 1, true)
+    assert.matches("bad argument #2 to 'map' (unknown option 'foo'; there are", message_of(ev.map, ev, { foo = 1 }), 1, true)
   end)
 
   it("has the method's name even if pcall or a tail call hides it", function()

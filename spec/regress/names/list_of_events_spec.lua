@@ -47,6 +47,7 @@ describe("a mistake in a tail call", function()
       assert.matches(("bad argument #1 to '%s' (cyclse: unknown event"):format(name), message_of(call), 1, true)
     end
     assert.matches("#1 to 'measure' (list of events or function expected, got number)", message_of(perf.measure, 12), 1, true)
+    assert.matches("#1 to 'start' (list of events expected, got function)", message_of(perf.start, print), 1, true)
   end)
 end)
 
