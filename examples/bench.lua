@@ -1,5 +1,9 @@
 --- perf.bench and perf.compare: costs with how sure they are, and which differences are real.
+--
+--     luajit examples/bench.lua 0.001    runs of at least a millisecond
 local perf = require "perf"
+
+local OPTIONS = { events = "task-clock,page-faults", min_time = tonumber(arg and arg[1]) }
 
 local words = {}
 for i = 1, 200 do words[i] = "word" .. i end
@@ -21,17 +25,16 @@ end
 assert(by_concat() == by_dots() and by_concat() == by_format())
 
 print "table.concat of 200 words:\n"
-local stats = assert(perf.bench(by_concat))
+local stats = assert(perf.bench(by_concat, { min_time = OPTIONS.min_time }))
 print(stats)
 print(("\n%.0f a second; the median is in %.0f .. %.0f ns with 95 %%\n"):format(1e9 / stats.wall.median,
   stats.wall.ci[1], stats.wall.ci[2]))
 
 print "Three ways to join them:\n"
-print(assert(perf.compare({ { "concat", by_concat }, { "dots", by_dots }, { "format", by_format } },
-  { events = "task-clock,page-faults" })))
+print(assert(perf.compare({ { "concat", by_concat }, { "dots", by_dots }, { "format", by_format } }, OPTIONS)))
 
 print "\nA function against itself:\n"
-local same = assert(perf.compare({ { "a", by_concat }, { "b", by_concat } }, { events = "task-clock,page-faults" }))
+local same = assert(perf.compare({ { "a", by_concat }, { "b", by_concat } }, OPTIONS))
 print(same)
 
 -- For a program: the same as fields, plain tables or JSON.

@@ -19,7 +19,7 @@ describe("examples", function()
   end)
 
   it("bench", function()
-    local output = run "bench"
+    local output = run("bench", "0.001")
     assert.matches("to concat", output)
     assert.matches("bytes of JSON\n?$", output)
   end)

@@ -9,7 +9,7 @@ local function share(prof, name) return profiling.under(prof, name) / prof.total
 -- Runs f until the process has used so much CPU time.
 local function busy(f)
   return perf.profile({ event = "task-clock:u", freq = 1999 }, function()
-    local stop = os.clock() + 0.3
+    local stop = os.clock() + 0.15
     local clock = os.clock
     while clock() < stop do
       for _ = 1, 5 do f() end
