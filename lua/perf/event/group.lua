@@ -14,6 +14,8 @@ local function merge() return require "perf.event.merge" end
 local function names() return require "perf.names" end
 
 local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
+local Group, Event = core.Group.__index, core.Event.__index
+local enable_leader = Group.enable
 
 -- Group -> its events: the result of g:members(), without the call into C, which LuaJIT would not compile.
 local members = setmetatable({}, { __mode = "k" })
@@ -110,7 +112,7 @@ function M.group(list, opts)
   if wrong then blame.raise(wrong) end
   if #list == 0 then blame.raise "a group needs an event" end
   if #list > 128 then blame.raise "a group has at most 128 events" end
-  local events, since = {}, nil
+  local events, since, on = {}, nil, false
   local function abandon(message, code)
     for i = #events, 1, -1 do events[i]:close() end
     return nil, message, code
@@ -124,7 +126,8 @@ function M.group(list, opts)
     end
     local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
     if i == 1 then
-      since = (not attr.disabled or attr.enable_on_exec) and core.wall_ns() or nil
+      since = attr.enable_on_exec and core.wall_ns() or nil
+      on, attr.disabled = not attr.disabled or attr.disabled == 0, true -- enabled when it is complete: see each_member
     elseif spec.attrs[1].disabled == nil then
       attr.disabled = false -- a member is enabled by its leader
     end
@@ -135,10 +138,14 @@ function M.group(list, opts)
     events[i] = ev
     opts.group = events[1]
   end
-  return M.gather(events, since)
+  local g = M.gather(events, since)
+  if on then
+    local ok, message, code = enable_leader(g)
+    if not ok then return abandon(message, code) end
+  end
+  return g
 end
 
-local Group, Event = core.Group.__index, core.Event.__index
 local reset_event = Event.reset
 
 --- Set the count to zero; the times go on, as they do in the kernel.
@@ -165,8 +172,6 @@ local function each_member(g, method)
   end
   return true
 end
-
-local enable_leader = Group.enable
 
 --- Start all members.
 -- @treturn boolean true @fails
