@@ -44,7 +44,7 @@ static int l_tag(lua_State *L)
 		pb_tag(L, p->d.events.layouts.list[l->index]);
 	}
 	pb_data_let_go(p, outer);
-	return l ? 0 : luaL_argerror(L, 1, "no record waits there");
+	return l ? 0 : luaL_argerror(L, 1, "the file has no such record");
 }
 
 /* Find the next record of that type. Returns 1, or 0 at the end. Skips damaged records, and passes those that tell about the file

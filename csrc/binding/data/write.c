@@ -273,7 +273,7 @@ static int put(lua_State *L, struct pb_writer *p, const struct pf_record *rec, c
 		return 0;
 	r = pf_writer_record(&p->w, bytes, rec->size);
 	if (r == -EINVAL)
-		luaL_error(L, p->w.owed ? "the data that an auxtrace record announced is to be written first"
+		luaL_error(L, p->w.owed ? "first write the data that the auxtrace record announced"
 					: "the size of a record is not a multiple of 8");
 	if (r == 0)
 		note(L, p, rec, bytes);

@@ -133,7 +133,7 @@ static int next_bytes(lua_State *L, struct pb_event *e, uint64_t deadline, const
 static int read_failed(lua_State *L, int r)
 {
 	if (r == -EBADMSG)
-		return pb_fail(L, r, "the ring is damaged: no record can be found, and all that was in it is dropped");
+		return pb_fail(L, r, "the ring is damaged: no record can be found, and its content is dropped");
 	return pb_wait_failed(L, r);
 }
 

@@ -48,7 +48,7 @@ static int l_tag(lua_State *L)
 		pb_tag(L, e->layouts.list[l->index]);
 	}
 	pb_event_let_go(e, outer);
-	return l ? 0 : luaL_argerror(L, 1, "no record waits there");
+	return l ? 0 : luaL_argerror(L, 1, "the ring has no such record");
 }
 
 /* --- Tally ----------------------------------------------------------------------------------------------------------- */

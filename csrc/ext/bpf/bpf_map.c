@@ -241,7 +241,7 @@ static int l_set(lua_State *L)
 	key = check_key(L, m, 2);
 	value = scratch(L, m->buffer_size);
 	if (m->cpus && lua_istable(L, 3) && pb_rawlen(L, 3) != m->cpus)
-		return luaL_argerror(L, 3, lua_pushfstring(L, "array of %d values expected, one a possible CPU; got %d",
+		return luaL_argerror(L, 3, lua_pushfstring(L, "array of %d values expected, one for each possible CPU; got %d",
 							   (int)m->cpus, (int)pb_rawlen(L, 3)));
 	for (uint32_t i = 0; i < (m->cpus ? m->cpus : 1); i++) {
 		if (m->cpus && lua_istable(L, 3))

@@ -166,7 +166,7 @@ static int l_report_map(lua_State *L)
 	err = px_load_bias(fd, addr, pgoff, &bias, &first);
 	if (err < 0) {
 		close(fd);
-		return px_refuse(L, err, "%s: no segment of this file begins with what is mapped", path);
+		return px_refuse(L, err, "%s: no segment of this file matches the mapping", path);
 	}
 	if (!dwfl_report_elf(r->dwfl, path, path, fd, bias + first, false)) {
 		close(fd);

@@ -224,7 +224,7 @@ int px_symbol_offset(lua_State *L)
 	if (r == -ENOEXEC)
 		return px_refuse(L, r, "%s: not an ELF program or shared object", path);
 	if (r == -ENODATA)
-		return px_refuse(L, r, "%s: symbol '%s' is at no bytes of this file", path, symbol);
+		return px_refuse(L, r, "%s: symbol '%s' has no bytes in this file", path, symbol);
 	if (r < 0)
 		return pb_fail(L, r, "%s", path);
 	if (!s.rank && s.imported)
@@ -235,7 +235,7 @@ int px_symbol_offset(lua_State *L)
 		return px_refuse(L, -EEXIST, "%s: several functions are named '%s': give the offset instead", path, symbol);
 	if (s.type == STT_GNU_IFUNC)
 		return px_refuse(L, -EOPNOTSUPP,
-			       "%s: '%s' is an indirect function: the code behind it is chosen as the program starts, so name "
+			       "%s: '%s' is an indirect function: its code is chosen when the program starts, so name "
 			       "that code's own symbol",
 			       path, symbol);
 	pb_push_u64(L, offset);

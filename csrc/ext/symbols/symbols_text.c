@@ -85,7 +85,7 @@ int px_read_owned(lua_State *L)
 	if (!S_ISREG(st.st_mode))
 		return px_refuse(L, -EINVAL, "%s: not a regular file", path);
 	if ((st.st_uid != uid && st.st_uid != 0) || (st.st_mode & (S_IWGRP | S_IWOTH)))
-		return px_refuse(L, -EPERM, "%s: others than uid %u may have written it", path, (unsigned)uid);
+		return px_refuse(L, -EPERM, "%s: users other than uid %u may have written it", path, (unsigned)uid);
 	if (st.st_size > MOST_BYTES)
 		return pb_fail(L, -EFBIG, "%s", path);
 	size = (size_t)st.st_size;

@@ -32,7 +32,7 @@ local function of_script(opts, words, here)
     freq = opts.freq, period = opts.count, native = opts.g or opts["call-graph"] ~= nil, coroutines = opts.coroutines,
     output = opts.output or "luaperf.json", verbose = opts.verbose }))
   if not ended then return nil, message, code end
-  if ended.signal then terminal.error(("%s: killed by signal %d, and its profile with it"):format(words[1], ended.signal)) end
+  if ended.signal then terminal.error(("%s: killed by signal %d; its profile is lost"):format(words[1], ended.signal)) end
   return run.status(ended)
 end
 

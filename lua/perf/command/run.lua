@@ -69,8 +69,8 @@ function M.why(word, message, code)
     return message .. " (it is not executable: chmod +x makes it so; the name of a Lua script ends in .lua)"
   end
   if code ~= "ENOENT" or word:find "/" or not head(word) then return message end
-  return word .. ": no program in PATH; and the file here is no Lua script: its name does not end in .lua, nor does its first "
-    .. "line name an interpreter of Lua"
+  return word .. ": no program in PATH; and the file of that name here is not a Lua script: its name does not end in .lua, "
+    .. "nor does its first line name an interpreter of Lua"
 end
 
 local function literal(v)

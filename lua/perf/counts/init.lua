@@ -130,7 +130,7 @@ function M.entry(row, raw, enabled, running, id)
     -- A pinned event that gets no counter is disabled by the kernel, and has no times.
     e.why = enabled ~= 0 and row.bound and "its task did not run on this CPU"
       or enabled ~= 0 and starved()
-      or row.pinned and "it is pinned and found no counter free, which switches it off; or it was not enabled"
+      or row.pinned and "it is pinned and found no counter free, which disables it; or it was not enabled"
       or "not enabled, or its task did not run"
   elseif has_fallen(raw) then
     e.raw, e.why = nil, M.FELL

@@ -41,7 +41,7 @@ local function paranoid(add)
     return add("perf_event_paranoid", true,
       ("%d, which does not restrict this program: it has %s; an ordinary user may count %s"):format(level, cap, allows(level)))
   end
-  local fix = { setting(1, "the kernel too"), setting(0, "all of a CPU too"), setting(-1, "raw data of tracepoints too") }
+  local fix = { setting(1, "the kernel too"), setting(0, "whole CPUs too"), setting(-1, "raw data of tracepoints too") }
   if level >= 3 and not probe.anything() then
     table.insert(fix, 1, setting(2, "user space")) -- CAP_PERFMON would not suffice at such a level
   elseif host.in_user_namespace() then
@@ -71,7 +71,7 @@ local function seccomp(add)
   local mode = host.seccomp()
   if mode == 0 then return add("seccomp", true, "no filter") end
   local ok, code = probe.anything()
-  if ok then return add("seccomp", true, "a filter, which lets perf_event_open pass") end
+  if ok then return add("seccomp", true, "a filter, which allows perf_event_open") end
   local level = host.paranoid()
   if code == "EACCES" and level and level >= 3 then
     return add("seccomp", nil, "a filter; what it does is unknown, since the level refuses too")

@@ -38,7 +38,7 @@ local function software(add)
   end
   local parts = { ("%d of %d count"):format(whole, #rows) }
   if #user > 0 then parts[#parts + 1] = "in user space only: " .. table.concat(user, " ") end
-  if #silent > 0 then parts[#parts + 1] = "nothing, for want of permission: " .. table.concat(silent, " ") end
+  if #silent > 0 then parts[#parts + 1] = "not permitted: " .. table.concat(silent, " ") end
   if #missing > 0 then parts[#parts + 1] = "newer than this kernel: " .. table.concat(missing, " ") end
   add("software events", #user == 0 and #silent == 0, table.concat(parts, "; "),
     "sysctl -w kernel.perf_event_paranoid=1")

@@ -136,7 +136,7 @@ end
 -- The entry for a pinned event without a counter: the kernel has disabled it, and a read returns no data.
 local function off(info)
   local e = entry(info, 0, 0, 0, nil)
-  e.why = "it is pinned and found no counter free, which switches it off until it is enabled again"
+  e.why = "it is pinned and found no counter free, which disables it until it is enabled again"
   return e
 end
 

@@ -293,7 +293,7 @@ function Sender:flush(limit)
     local left = (deadline - clock.now()) / 1e9
     if left <= 0 and (self.queue.n > 0 or self.work) then
       self.flushing = nil
-      return nil, ("spans not sent yet: %d (%s)"):format(self.queue.n + self.flying, self.last_error or "it takes longer"),
+      return nil, ("spans not sent yet: %d (%s)"):format(self.queue.n + self.flying, self.last_error or "the time is over"),
         "ETIMEDOUT"
     end
     if self.work and wake > 0 then self.transport.wait(math.min(left, wake)) end

@@ -52,8 +52,8 @@ local function check_upvalues(fn)
   if name == "_ENV" then
     refuse "the function has an environment of its own (_ENV, setfenv), which does not exist in the other thread"
   elseif name then
-    refuse(format("the function has the upvalue %s, which does not exist in the other thread: pass it as an argument, or require "
-      .. "what it needs within", name:find "^[%a_]" and "'" .. name .. "'" or i .. " (its name was stripped)"))
+    refuse(format("the function has the upvalue %s, which does not exist in the other thread: pass it as an argument, or load "
+      .. "its module inside the function", name:find "^[%a_]" and "'" .. name .. "'" or i .. " (its name was stripped)"))
   end
 end
 

@@ -197,7 +197,7 @@ end
 
 local function proc_refused(pid, message, code)
   if code == "EACCES" or code == "EPERM" then
-    message = message .. " (looking into another's process takes the same user and kernel.yama.ptrace_scope, CAP_SYS_PTRACE or "
+    message = message .. " (reading another process needs the same user and kernel.yama.ptrace_scope, CAP_SYS_PTRACE or "
       .. "root)"
   elseif code == "ENOENT" or code == "ESRCH" then
     return nil, ("no process %d"):format(pid), "ESRCH"

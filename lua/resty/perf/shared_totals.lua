@@ -31,7 +31,7 @@ function M.writer(dict, ledger)
   local function add(key, delta)
     if delta == 0 then return end
     local _, err, forced = dict:incr(mark .. key, delta, 0)
-    if err then refused = err elseif forced then refused = "it is full, and other entries were thrown out" end
+    if err then refused = err elseif forced then refused = "it is full, and other entries were removed" end
   end
 
   local function add_counts(key, counts)

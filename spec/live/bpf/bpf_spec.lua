@@ -251,7 +251,7 @@ describe("a BPF map", function()
       assert.is_true(map:set(0, values))
       assert.same(values, map:get(0))
       values[n + 1] = 1
-      assert.error_matches(function() map:set(0, values) end, "array of " .. n .. " values expected, one a possible CPU")
+      assert.error_matches(function() map:set(0, values) end, "array of " .. n .. " values expected, one for each possible CPU")
     end
     obj:close()
   end)

@@ -67,7 +67,7 @@ describe("a file that is not a script", function()
       for _, command in ipairs { "stat", "record -e task-clock:u" } do
         local output, status = shell(dir, "luaperf " .. command .. " noext")
         assert.equal(128 - 255, status)
-        assert.matches("^luaperf: noext: no program in PATH; and the file here is no Lua script: .*\n$", output)
+        assert.matches("^luaperf: noext: no program in PATH; and the file of that name here is not a Lua script: .*\n$", output)
       end
     end)
   end)

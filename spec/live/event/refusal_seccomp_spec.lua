@@ -69,7 +69,7 @@ describe("a seccomp filter", function()
   end)
 
   it("that allows perf_event_open changes nothing", function()
-    assert.equal("true true a filter, which lets perf_event_open pass", util.in_child(function()
+    assert.equal("true true a filter, which allows perf_event_open", util.in_child(function()
       assert(kit.refuse("getrusage", EPERM))
       for _, row in ipairs(perf.doctor()) do
         if row.check == "seccomp" then return ("%s %s %s"):format(tostring(perf.supported()), tostring(row.ok), row.detail) end

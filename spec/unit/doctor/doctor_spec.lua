@@ -42,7 +42,7 @@ describe("perf.doctor", function()
     assert.equal("2: this program may count own processes, user space only: context-switches, cpu-migrations and tracepoints "
       .. "count nothing", row.detail)
     assert.equal("sysctl -w kernel.perf_event_paranoid=1  # the kernel too\n"
-      .. "sysctl -w kernel.perf_event_paranoid=0  # all of a CPU too\n"
+      .. "sysctl -w kernel.perf_event_paranoid=0  # whole CPUs too\n"
       .. "sysctl -w kernel.perf_event_paranoid=-1  # raw data of tracepoints too\n"
       .. "setcap cap_perfmon+ep /usr/bin/lua  # for all who may run it", row.fix)
     for n, text in pairs { [1] = "own processes, with the kernel; not all of a CPU, no raw data of tracepoints",
@@ -88,7 +88,7 @@ describe("perf.doctor", function()
     local row = examine({ paranoid = 2 }, level(2))["software events"]
     assert.is_false(row.ok)
     assert.equal("4 of 12 count; in user space only: page-faults minor-faults major-faults alignment-faults emulation-faults; "
-      .. "nothing, for want of permission: context-switches cpu-migrations cgroup-switches", row.detail)
+      .. "not permitted: context-switches cpu-migrations cgroup-switches", row.detail)
     row = examine({ paranoid = 1 }, function(attr) return attr.config == 11 and "ENOENT" or nil end)["software events"]
     assert.same({ true, "11 of 12 count; newer than this kernel: cgroup-switches" }, { row.ok, row.detail })
   end)
@@ -118,7 +118,7 @@ describe("perf.doctor", function()
 
   it("finds the seccomp filter", function()
     assert.equal("no filter", examine().seccomp.detail)
-    assert.equal("a filter, which lets perf_event_open pass", examine { seccomp = 2 }.seccomp.detail)
+    assert.equal("a filter, which allows perf_event_open", examine { seccomp = 2 }.seccomp.detail)
     local row = examine({ seccomp = 2 }, function() return "ENOSYS" end).seccomp
     assert.same({ false, "a filter keeps perf_event_open from this process (ENOSYS)" }, { row.ok, row.detail })
     assert.equal("docker run --cap-add PERFMON ...  # or --security-opt seccomp=unconfined\n"

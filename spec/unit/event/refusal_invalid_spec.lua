@@ -32,7 +32,7 @@ describe("invalid", function()
         sample_stack_user = 65536 },
       ['branch_stack needs a kind of branch in branch_sample_type; add branch_sample_type={"any"}'] =
         { sample_type = { "branch_stack" } },
-      ['branch_sample_type says whose branches but not which kind; add "any"'] = { sample_type = { "branch_stack" },
+      ['branch_sample_type has a privilege level but no kind of branch; add "any"'] = { sample_type = { "branch_stack" },
         branch_sample_type = { "user" } },
       ["weight and weight_struct exclude each other"] = { sample_type = { "weight", "weight_struct" } },
       ["inherit_thread needs inherit"] = { inherit_thread = true },
@@ -130,7 +130,7 @@ describe("invalid", function()
       why("t", { type = "tracepoint", config = 1, clockid = "tai" }, "EINVAL"))
     assert.equal("no tracepoint has id 99999, or perf cannot use it; ids are in tracefs, events/*/*/id",
       why("t", { type = "tracepoint", config = 99999 }, "EINVAL"))
-    assert.equal("no uprobe may stand at offset 0x10 of /bin: it must be an instruction, in a plain file",
+    assert.equal("no uprobe can be set at offset 0x10 of /bin: it must be an instruction, in a plain file",
       why("u", { type = 7, uprobe_path = "/bin", probe_offset = 16 }, "EINVAL"))
   end)
 

@@ -60,7 +60,7 @@ describe("explain: limits and the rest", function()
     assert.matches("kprobe_func and uprobe_path take strings", why("c", cycles, "EFAULT"))
     assert.matches("not the directory of a cgroup", why("c", cycles, "EBADF", { cgroup = 9 }))
     assert.matches("the event that leads the group is closed", why("c", cycles, "EBADF", { group = {} }))
-    assert.matches("no uprobe may stand there", why("u", { type = 7, uprobe_path = "/proc/cpuinfo" }, "EIO"))
+    assert.matches("no uprobe can be set there", why("u", { type = 7, uprobe_path = "/proc/cpuinfo" }, "EIO"))
   end)
 end)
 

@@ -62,8 +62,8 @@ describe("unavailable", function()
     here = machine.new { files = { ["sys/bus/event_source/devices/kprobe/type"] = "6" } }
     here:answer(function() end)
     assert.equal("this kernel has no software event 11", why("cgroup-switches", { type = "software", config = 11 }, "ENOENT"))
-    assert.equal("the kernel has no function 'nope' that a kprobe may stand on; available_filter_functions in tracefs lists "
-      .. "some that may", why("p", { type = 6, kprobe_func = "nope" }, "ENOENT"))
+    assert.equal("the kernel has no function 'nope' on which a kprobe can be set; available_filter_functions in tracefs lists "
+      .. "functions for kprobes", why("p", { type = 6, kprobe_func = "nope" }, "ENOENT"))
     assert.equal("there is no file '/nope'", why("u", { type = 7, uprobe_path = "/nope" }, "ENOENT"))
   end)
 
@@ -81,7 +81,7 @@ describe("unavailable", function()
     assert.equal("precise_ip is 2, and this CPU's PMU has 1 at most; use precise_ip=1",
       why("cycles:pp", with(cycles, { precise_ip = 2, sample_period = 1000 }), "EOPNOTSUPP"))
     refused = "sample_period"
-    assert.equal("this PMU counts and cannot sample, for want of an interrupt; count without sample_period and sample_freq, "
+    assert.equal("this PMU counts and cannot sample, since it has no interrupt; count without sample_period and sample_freq, "
       .. "or sample cpu-clock", why("cycles", with(cycles, { sample_period = 1000 }), "EOPNOTSUPP"))
   end)
 end)

@@ -70,7 +70,7 @@ function by_code.EINTR()
 end
 
 function by_code.EFAULT()
-  return "a pointer of the attr leads nowhere: kprobe_func and uprobe_path take strings", {}
+  return "a pointer in the attr is invalid: kprobe_func and uprobe_path take strings", {}
 end
 
 function by_code.ESRCH(_, ctx)
@@ -81,7 +81,7 @@ function by_code.ESRCH(_, ctx)
   end
   if pid < 0 then
     return ("no process has the pid %d"):format(pid),
-      { "give a process, 0 for the calling thread, or -1 and a cpu for everyone there" }
+      { "give a process, 0 for the calling thread, or -1 and a cpu for all processes on that CPU" }
   end
   if pid == 0 then return "the process has ended", {} end
   return ("there is no process or thread %d here"):format(pid),
@@ -101,7 +101,7 @@ end
 
 function by_code.EBUSY(v)
   if v.kind == "hardware" or v.kind == "raw" or v.kind == "hw_cache" or v.exclusive then
-    return "another program has the counters for itself (exclusive, or a tool that programs the PMU past the kernel)",
+    return "another program has the counters for itself (exclusive, or a tool that programs the PMU without the kernel)",
       { "stop it" }
   end
   if v.kind == "uprobe" or v.kind == "kprobe" then return "another probe there stands in its way", {} end

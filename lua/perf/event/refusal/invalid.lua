@@ -88,7 +88,7 @@ local function contradictions(v)
     for name in every(v.set.branch_sample_type) do
       if name ~= "user" and name ~= "kernel" and name ~= "hv" then kinds = kinds + 1 end
     end
-    if kinds == 0 then return "branch_sample_type says whose branches but not which kind", { 'add "any"' } end
+    if kinds == 0 then return "branch_sample_type has a privilege level but no kind of branch", { 'add "any"' } end
   end
   if sample.weight and sample.weight_struct then return "weight and weight_struct exclude each other", {} end
   if v.inherit_thread and not v.inherit then return "inherit_thread needs inherit", {} end
@@ -187,11 +187,11 @@ local function traced(v, attr)
       { "ids are in tracefs, events/*/*/id" }
   elseif v.kind == "kprobe" then
     local where = attr.kprobe_func and attr.kprobe_func .. "+" .. core.hex(attr.probe_offset or 0) or "that address"
-    return ("no kprobe may stand at %s: no instruction begins there, or one that takes part in probing"):format(where), {}
+    return ("no kprobe can be set at %s: no instruction begins there, or the kernel needs it for probing"):format(where), {}
   elseif v.kind == "uprobe" and not attr.uprobe_path then
-    return "a uprobe stands in a file, and none is named", { "use perf.uprobe{path=, symbol=}" }
+    return "a uprobe needs a file, and none is given", { "use perf.uprobe{path=, symbol=}" }
   elseif v.kind == "uprobe" then
-    return ("no uprobe may stand at offset %s of %s: it must be an instruction, in a plain file"):format(
+    return ("no uprobe can be set at offset %s of %s: it must be an instruction, in a plain file"):format(
       core.hex(attr.probe_offset or 0), tostring(attr.uprobe_path)), {}
   end
 end

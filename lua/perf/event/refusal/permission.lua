@@ -187,7 +187,7 @@ local function foreign(ctx)
     return ("process %d belongs to uid %d, and this program runs as uid %d"):format(pid, owner, mine),
       { "run as that user", remedy }
   end
-  return ("process %d does not let itself be traced"):format(pid), { remedy }
+  return ("process %d does not allow tracing"):format(pid), { remedy }
 end
 
 -- Why the thread may not open an event.

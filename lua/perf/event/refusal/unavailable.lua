@@ -59,7 +59,7 @@ end
 local function sampling(v)
   local samples = (tonumber(v.sample_period) or 0) ~= 0 or (tonumber(v.sample_freq) or 0) ~= 0
   if not samples then return nil end
-  return "this PMU counts and cannot sample, for want of an interrupt",
+  return "this PMU counts and cannot sample, since it has no interrupt",
     { "count without sample_period and sample_freq", "sample cpu-clock" }
 end
 
@@ -85,13 +85,13 @@ end
 
 local function probe_point(v, code, attr)
   if v.kind == "kprobe" then
-    local where = attr.kprobe_func and ("the kernel has no function '%s' that a kprobe may stand on"):format(attr.kprobe_func)
-    return where or "no kprobe may stand there", { "available_filter_functions in tracefs lists some that may" }
+    local where = attr.kprobe_func and ("the kernel has no function '%s' on which a kprobe can be set"):format(attr.kprobe_func)
+    return where or "no kprobe can be set there", { "available_filter_functions in tracefs lists functions for kprobes" }
   end
   if code == "ENOENT" then
     return ("there is no file '%s'"):format(tostring(attr.uprobe_path)), {}
   end
-  return "no uprobe may stand there: it must be an instruction, in a file that can be mapped", {}
+  return "no uprobe can be set there: it must be an instruction, in a file that can be mapped", {}
 end
 
 local function unknown_type(v)
