@@ -1,4 +1,5 @@
 -- tools/reference.lua, which finds the docstrings and compares them with the table of the API, on a small tree of sources.
+-- Once: it checks a tool.
 local util = require "spec.support.util"
 
 local root = util.shell("pwd"):match "%S+"

@@ -1,3 +1,4 @@
+-- Once: it checks a tool, which LuaJIT runs.
 local util = require "spec.support.util"
 
 -- The findings of tools/english.lua in a file with this text, and its status.

@@ -1,0 +1,81 @@
+-- tools/suite.sh: what it prints and lists of runs that fail, skip, crash or are stopped.
+-- Once: it checks a program of the shell.
+local util = require "spec.support.util"
+
+describe("suite.sh", function()
+  -- Its output, its status, and its list of failures with "SPEC" for the file.
+  local function suite(text)
+    local output, status, list
+    util.with_tmpname(function(name)
+      util.write_file(name .. "_spec.lua", text)
+      output, status = util.shell(("PERF_TOTALS= PERF_FAILED=%s SUITE_NAME=some " ..
+        "sh -c 'SUITE_PID=$$ exec tools/suite.sh -l %s %s_spec.lua'"):format(name, util.lua(), name))
+      list = util.read_file(name):gsub(("%s_spec.lua"):format(name):gsub("%p", "%%%0"), "SPEC")
+      list = list:gsub("\t[^\t]*lua[%w.]*\t", " LUA ")
+      os.remove(name .. "_spec.lua")
+    end)
+    return output, status, list
+  end
+
+  it("adds up and names the needs", function()
+    local output, status = suite[[
+      it("a", function() end)
+      it("b", function() requires{ncpu = 100000} end)]]
+    assert.equal(0, status)
+    assert.matches("\n    1 for want of 100000 CPUs\n", output, 1, true)
+    assert.matches("\n1 passed, 0 failed, 1 skipped\n$", output)
+  end)
+
+  it("counts a crash as a failure and names the spec", function()
+    local output, status = suite[[
+      it("a", function() end)
+      it("b", function() require("testkit").kill(require("testkit").getpid(), 9) end)]]
+    assert.equal(1, status)
+    assert.matches("ended with status 137 in: [^\n]* > b\n", output)
+    assert.matches("\n1 passed, 1 failed, 0 skipped\n$", output)
+  end)
+
+  -- The log of a run far away shows its ends only: what failed there must be seen in a few lines.
+  it("lists each failure on a line", function()
+    local _, _, list = suite[[
+      describe("all", function()
+        it("a", function()
+          error("first\nsecond")
+        end)
+        it("b", function() end)
+        it("c", function() _G.kept = io.open("/dev/null") end)
+        it("d", function() end)
+      end)
+      describe("some", function()
+        before_each(function() error({}) end)
+        it("e", function() end)
+      end)]]
+    assert.equal(([[
+some LUA SPEC:3|all a|first second
+some LUA SPEC:6|all c|spec/support/init.lua:N: leak in 'all c': descriptor N (/dev/null)
+some LUA SPEC:10|some|{ }
+]]):gsub("|", "\t"), (list:gsub("init.lua:%d+", "init.lua:N"):gsub("descriptor %d+", "descriptor N")))
+  end)
+
+  it("lists a crash with a sanitizer's message", function()
+    local _, _, list = suite[[
+      it("a", function()
+        io.stderr:write("==7==ERROR: AddressSanitizer: heap-use-after-free on 0x1\n    #1 0x2 in f /there/csrc/core/x.c:12\n")
+        require("testkit").kill(require("testkit").getpid(), 9)
+      end)]]
+    assert.equal("some LUA \tended with status 137 in: SPEC > a\t" ..
+      "ERROR: AddressSanitizer: heap-use-after-free on 0x1 in f /there/csrc/core/x.c:12 \n", list)
+  end)
+
+  it("says how far it got if it is stopped", function()
+    local output, status, list = suite([[
+      it("a", function() end)
+      it("b", function()
+        os.execute("kill $SUITE_PID")
+        while true do end -- until it is told to end as well
+      end)]])
+    assert.equal(1, status)
+    assert.matches("\n1 passed, 1 failed, 0 skipped\n$", output)
+    assert.matches("^some LUA \tended with status %d+ in: SPEC > b\t\n$", list)
+  end)
+end)
