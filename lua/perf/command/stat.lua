@@ -249,7 +249,8 @@ function M.run(opts, words, here)
   end)
   if runs > 1 then terminal.progress() end
   if not ended then return nil, message, code end
-  local title = opts.pid and #words == 0 and "process " .. opts.pid or #words > 0 and table.concat(words, " ") or "all CPUs"
+  local title = opts.pid and "process " .. opts.pid or opts["all-cpus"] and "all CPUs"
+  if #words > 0 then title = (title and title .. " during " or "") .. table.concat(words, " ") end
   local text, c = text_of(results[1], title, opts)
   if #results > 1 then text = text_of_several(results, title) end
   local ok

@@ -47,7 +47,7 @@ describe("luaperf stat", function()
       assert.equal(0, status, output)
       assert.matches("process %d+:\n\n.*task%-clock.*\n0\n$", output)
       output = shell(dir, "luaperf stat -a -- sleep 0.05")
-      assert.matches("sleep 0.05:\n\n.*task%-clock", output)
+      assert.matches("all CPUs during sleep 0.05:\n\n.*task%-clock", output)
     end)
   end)
 

@@ -43,6 +43,14 @@ describe("perf.profile.report.top", function()
     assert.equal(text, tostring(profiles.program():top()))
   end)
 
+  -- The story: of a perf.data file of another program, luaperf report printed the table of functions twice, once as "Lua line".
+  it("has no table of Lua lines where there are none", function()
+    local prof = profiles.new { event = "page-faults", unit = "", { weight = 9, count = 9, "K:read_zero" } }
+    local text = tostring(prof)
+    assert.is_nil(text:find("Lua line", 1, true), text)
+    assert.matches("function\n +9 +100.0 +9 +100.0 +read_zero", text)
+  end)
+
   it("shows the requested number of rows", function()
     local text = tostring(profiles.program():top(2))
     assert.matches("app.lua:14 parse\n +%.%.%. and 6 more\n", text)

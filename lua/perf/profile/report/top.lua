@@ -129,15 +129,23 @@ local function part(top, heading, rows)
   return format.align(cells, { true, true, true, true })
 end
 
+local function has_lua(rows)
+  for _, row in ipairs(rows) do
+    if row.kind == "lua" then return true end
+  end
+  return false
+end
+
 function Top.__tostring(top)
   local parts = { title(top) }
   if #top.lines == 0 then
     parts[2] = "no samples"
     return table.concat(parts, "\n")
   end
-  parts[2] = part(top, "Lua line", top.lines)
-  parts[3] = part(top, "function", top.functions)
-  if #top.zones > 0 then parts[4] = part(top, "zone", top.zones) end
+  -- Without Lua lines (a perf.data file of another program) that table would be the one of functions again.
+  if has_lua(top.lines) then parts[2] = part(top, "Lua line", top.lines) end
+  parts[#parts + 1] = part(top, "function", top.functions)
+  if #top.zones > 0 then parts[#parts + 1] = part(top, "zone", top.zones) end
   return table.concat(parts, "\n\n")
 end
 
