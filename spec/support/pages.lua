@@ -260,6 +260,10 @@ function run.console(block)
   local lua = prompt == ">"
   local output, status = shell(lua and "interpreter block.lua" or text, lua and block.setup .. "\n" .. text)
   assert(status == 0, output)
+  assert(not output:find(" in 0 samples", 1, true), "the page profiles what takes no time:\n" .. output)
+  for printed in lua and output:gmatch "[^\n]+" or function() end do
+    assert(#printed < 1000, "what the page types prints a line of " .. #printed .. " characters")
+  end
   if #shown > 0 then assert(M.matches(table.concat(shown, "\n") .. "\n", output)) end
 end
 
