@@ -4,7 +4,7 @@
 #   make LUA=lua5.4          ... for another interpreter: luajit lua5.1 lua5.2 lua5.3 lua5.4
 #   make SAN=1               ... with AddressSanitizer and UBSan, into build-san
 #
-# The core (csrc/core) knows nothing of Lua and is compiled once; the binding (csrc/binding) is
+# The core (csrc/core) does not use Lua and is compiled once; the binding (csrc/binding) is
 # compiled for each interpreter.  A file csrc/ext/COMPONENT/NAME.c is a Lua module of its own, perf.ext.NAME,
 # built where its library is found; csrc/ext/COMPONENT/NAME_PART.c belongs to it.
 #

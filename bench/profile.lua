@@ -4,7 +4,7 @@
 -- the profiled runs over that of the plain ones: the least of each, and the median of the rounds' ratios; then the samples a
 -- second that really came, and what one cost by the least.
 --
---     kernel    the event at the same rate into a ring that nobody reads: the timer's interrupts alone
+--     kernel    the event at the same rate into a ring that is not read: the timer's interrupts alone
 --     signal    the same, and a signal each time whose handler, in C, only counts: the floor of any profiler by signals
 --     perf      perf.profiler
 --     jit       LuaJIT's own profiler as jit.p uses it; ITIMER_PROF goes by the kernel's tick, so that no more samples come

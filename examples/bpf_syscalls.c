@@ -22,7 +22,7 @@ struct {
 } calls SEC(".maps");
 
 /* Set from Lua before loading: 0 is every process. A program on a tracepoint runs for every task of the machine, whichever
- * process its event was opened for. Returning 0 would keep the call from being counted by anybody's event. */
+ * process its event was opened for. Returning 0 would keep the call from being counted by any event. */
 const volatile __u32 target;
 
 SEC("tracepoint/raw_syscalls/sys_enter")

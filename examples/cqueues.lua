@@ -4,7 +4,7 @@
 --
 -- cqueues waits for any object with pollfd, events and timeout. A set that follows children has an event on each CPU: one such
 -- object each, and one reader that gives the records of all in time order. The kernel tells a wake-up once: one from before
--- the loop was given the descriptor is told to nobody, so the wait has an end.
+-- the loop was given the descriptor is lost, so the wait has an end.
 local perf = require "perf"
 local cqueues = require "cqueues"
 

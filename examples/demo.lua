@@ -134,7 +134,7 @@ local function measure_each(libs, what, argument, expected)
   local counts = {}
   for i, lib in ipairs(libs) do
     heading(("perf.measure(%s.%s, %s)"):format(lib.name, what, what == "decode" and "text" or "value"))
-    collectgarbage() -- earlier garbage is nobody's here
+    collectgarbage() -- earlier garbage would be counted here
     local result
     counts[i], result = perf.measure(lib[what], argument)
     print(counts[i])

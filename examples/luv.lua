@@ -4,7 +4,7 @@
 --
 -- The descriptor becomes readable when the kernel wakes its readers, which the attr decides: wakeup_events = 1, or a
 -- watermark. Then read until nothing is left; "EPIPE" says that the process has ended, and nothing will come any more.
--- A wake-up is told once: one from before the loop was given the descriptor is told to nobody. So look at the ring now and
+-- A wake-up is told once: one from before the loop was given the descriptor is lost. So look at the ring now and
 -- then besides, as the timer does here.
 local perf = require "perf"
 local uv = require "luv"

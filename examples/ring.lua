@@ -1,4 +1,4 @@
---- An event's ring: one record for each page that is touched, with its address; what is lost when nobody reads; and a ring
+--- An event's ring: one record for each page that is touched, with its address; what is lost if it is not read; and a ring
 -- that keeps the latest instead.
 local perf = require "perf"
 
@@ -43,7 +43,7 @@ print(("... %d records of %d faults, between %s and %s; %s lost"):format(n, ev:r
   tostring(ev:lost())))
 ev:close()
 
--- A small ring that nobody reads meanwhile: what came when it was full is lost, and counted.
+-- A small ring that is not read meanwhile: records that do not fit are lost, and counted.
 ev = open()
 check(ev:map { pages = 1 })
 ev:enable()

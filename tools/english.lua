@@ -18,6 +18,15 @@ local riddles = {
   { "%f[%a]is had%f[%A]", "'is available'" },
   { "%f[%a]gives way%f[%A]", "'is closed', 'ends'" },
   { "%f[%a]makes do%f[%A]", "'uses'" },
+  { "%f[%a]for want of%f[%A]", "'for lack of'" },
+  { "%f[%a]that is no [^lm]", "'that is not a'" },
+  { "%f[%a]it is no [^lm]", "'it is not a'" },
+  { "%f[%a]anybody%f[%A]", "name the caller, the user or the process" },
+  { "%f[%a]told to nobody%f[%A]", "'lost', 'not reported'" },
+  { "%f[%a]is none of%f[%A]", "'does not belong to'" },
+  { "%f[%a]knows nothing of%f[%A]", "'does not know'" },
+  { "%f[%a]as it comes%f[%A]", "'while it is written'" },
+  { "%f[%a]whatever comes%f[%A]", "name the cases" },
 }
 
 -- The text of a line that people read: a comment, or a title of a spec; and whether it begins the comment.

@@ -7,7 +7,7 @@
 -- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, as "0.1.0".
 -- @module perf
 -- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
--- used, and is replaced by what it stands for.
+-- used, and is replaced by the function that it stands for.
 local api = require "perf.api"
 local argument = require "perf.base.argument"
 local every = require "perf.base.pairs"

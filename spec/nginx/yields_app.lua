@@ -51,7 +51,7 @@ function ways.tls()
   ask(sock)
 end
 
--- A peer that never answers: a socket that nobody reads, on 127.0.0.1.
+-- A peer that never answers: a socket that is not read, on 127.0.0.1.
 ffi.cdef [[struct udp_name { uint16_t family; uint8_t port[2], address[4], zero[8]; };
 int socket(int family, int kind, int protocol); int bind(int fd, const struct udp_name *name, unsigned size);]]
 local function silent(port)
@@ -165,7 +165,7 @@ function app.sleep()
   kit.syscalls(4)
 end
 
---- The first peer is one where nobody listens.
+--- Nothing listens at the first peer.
 function app.balance()
   kit.syscalls(5)
   local again = ngx.ctx.again

@@ -29,7 +29,7 @@ function rings.compiled(name, fn)
     if what == "stop" then traces = traces + 1 end
     if what ~= "abort" then return end
     local reason, where = require "jit.vmdef".traceerr[why], require "jit.util".funcinfo(func, pc).loc
-    -- The compiler often leaves an inner loop while recording it: that is no failure.
+    -- The compiler often leaves an inner loop while recording it: that is not a failure.
     if reason ~= "leaving loop in root trace" and (where:find(name, 1, true) or where:find("each", 1, true)) then
       aborts[#aborts + 1] = reason .. " at " .. where
     end

@@ -71,7 +71,7 @@ static int kit_fds(lua_State *L)
 
     if (dir == NULL)
         return luaL_error(L, "/proc/self/fd: %s", strerror(errno));
-    lua_newtable(L); /* an error for want of memory would leak dir: tests do not fail this one */
+    lua_newtable(L); /* an error for lack of memory would leak dir: tests do not fail this one */
     while ((e = readdir(dir)) != NULL) {
         char target[PATH_MAX];
         int fd = atoi(e->d_name);
@@ -162,7 +162,7 @@ static int populate_code(uintptr_t at, uintptr_t end)
  */
 static struct {
     uintptr_t from, to;
-    int forked; /* since they were populated; a clone(2) of ours that is no fork(3) says so too */
+    int forked; /* since they were populated; a clone(2) by testkit, which is not a fork(3), is marked too */
     int swap;
 } heap;
 

@@ -24,7 +24,7 @@ int pb_result(lua_State *L, int r, const char *what);
 void pb_push_u64(lua_State *L, uint64_t v);
 void pb_push_i64(lua_State *L, int64_t v); /* also addresses: sign-extended */
 /* The value at i: an integer, a 64-bit cdata or a "0x" string. Negative numbers are two's complement and set *negative.
- * Returns 0 when it is none of these. */
+ * Returns 0 if it is not one of these. */
 int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);
 /* The same for argument i; raises. max bounds it; negative is refused. */
 uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);

@@ -70,7 +70,7 @@ static int l_first_time(lua_State *L)
 	return 1;
 }
 
-/* core.random_hex(n): 2n lower-case hexadecimal digits, n at most 4096, that nobody can guess. */
+/* core.random_hex(n): 2n lower-case hexadecimal digits, n at most 4096, that cannot be guessed. */
 static int l_random_hex(lua_State *L)
 {
 	unsigned char bytes[4096];

@@ -38,7 +38,7 @@ INLINE struct pf_meter *check_meter(lua_State *L, int i)
 	return m;
 }
 
-/* Not cleared: either every word of it is filled in, or nobody gets it. */
+/* Not cleared: either every word of it is filled in, or it is never returned. */
 static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 {
 	struct pf_counts *c = pb_newplain(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);

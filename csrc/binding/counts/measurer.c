@@ -47,7 +47,7 @@ static int slowly(lua_State *L)
 	return all(L);
 }
 
-/* The function stands at `at`; what is before it has been looked at. */
+/* The function is at index `at`; the arguments before it are checked already. */
 static int l_measure(lua_State *L)
 {
 	struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
@@ -80,7 +80,7 @@ static int l_measure(lua_State *L)
 }
 
 /* core.measurer(meter, layout, at, slow): a function of which argument `at`, 1 or 2, is measured with the rest as its
- * arguments; it returns Counts and the results. Where the meter serves another thread, or that argument is no function,
+ * arguments; it returns Counts and the results. Where the meter serves another thread, or that argument is not a function,
  * slow is called in its place with all arguments. */
 static int l_measurer(lua_State *L)
 {

@@ -165,7 +165,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* prepare(profiler, why): the part of a start that may raise for want of memory. Returns 0 or -errno. */
+/* prepare(profiler, why): the part of a start that may raise an error for lack of memory. Returns 0 or -errno. */
 static int prepare(lua_State *L)
 {
 	struct pb_profiler *p = lua_touserdata(L, 1);

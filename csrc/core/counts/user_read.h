@@ -1,10 +1,10 @@
 /* Reading this thread's hardware counters without a system call, where CPU and kernel allow it: rdpmc on x86-64, the counters'
  * registers on arm64 (kernel.perf_user_access). user_page.h has the arithmetic.
  *
- * An event may be read so when nobody else has to do with it: it counts the calling thread alone, on every CPU, with no children
- * and no ring. Who opens it says so (`may`), and enabling it maps its page; a page is one against perf_event_mlock_kb.
- * From then on every reading tries this first and goes to the kernel for whatever it says no to, so nothing is ever less exact than
- * read(2): event disabled or waiting for a counter, another thread, the child of a fork. */
+ * An event may be read in this way if it counts the calling thread alone, on every CPU, with no children and no ring. The function
+ * that opens the event sets `may`; enabling it maps its page, which counts against perf_event_mlock_kb. Afterwards each reading
+ * tries the page first. It uses read(2), and is as exact as that, if the event is disabled or waits for a counter, in another
+ * thread, and in the child of a fork. */
 #ifndef PF_USER_READ_H
 #define PF_USER_READ_H
 
@@ -18,7 +18,7 @@ extern const int pf_user_config1;
  * 2^pmc_width and nothing would show it, -errno of ioctl or mmap. */
 int pf_user_map(struct pf_user *u);
 
-/* Unmap; it is not mapped again. Before anybody else maps, redirects or closes the event. */
+/* Unmap; it is not mapped again. Call it before the event is mapped, redirected or closed. */
 void pf_user_drop(struct pf_user *u);
 
 /* Read a group of 1 to PF_USER_MOST, the leader first, into {n enabled running {value id} x n}. 0, or -EAGAIN: ask the kernel. */

@@ -1,5 +1,5 @@
 /* Global variables of a BPF program, found by the type information (BTF) that clang -g puts into the file: each section
- * (.data, .bss, .rodata) is an array map of one value, and its DATASEC type says which variable stands at which offset.
+ * (.data, .bss, .rodata) is an array map of one value, and its DATASEC type gives the offset of each variable.
  *
  * Before loading, libbpf holds the value that the kernel will get. Afterwards it is read as a map, and written through a
  * mapping of the map's pages, so that the variables beside it do not change. */

@@ -1,4 +1,4 @@
--- Loading the parts of this module that stand on a library of their own, and may not have been built.
+-- Loads the parts of this module that need a library, and may not have been built.
 
 local M = {}
 

@@ -1,4 +1,4 @@
--- Retrying what the kernel refused for want of a resource, after something idle that holds the resource was closed.
+-- Retries a call that the kernel refused for lack of a resource, after an idle object with that resource was closed.
 --
 -- The resources are "any" (a descriptor, or memory: every open event takes them), "breakpoint" (a debug register) and "hardware"
 -- (a counter, or lockable memory: a counter that is read without a system call takes a page of it).

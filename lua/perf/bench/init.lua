@@ -8,7 +8,7 @@
 -- loop, measured in turns with it, is taken off, so that an empty function comes to 0 (and a very short one may come
 -- out a little below). Garbage that a function makes is collected as it would be elsewhere, in its own runs mostly.
 --
--- LuaJIT compiles the function as in a hot loop, but neither moves work out of the loop nor drops it because nobody
+-- LuaJIT compiles the function as in a hot loop, but neither moves work out of the loop nor drops it because no code
 -- uses it. What should be compiled together with a loop around it has that loop inside the function.
 --
 -- The rule of `compare`: two candidates differ, "sure", when a signed-rank test over the rounds (perf.bench.statistics),
@@ -122,7 +122,7 @@ end
 -- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
 -- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
 -- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
--- statistics; `note` says what was left out of the counts (the kernel's part, for want of permission). It prints as a table.
+-- statistics; `note` says what was left out of the counts (the kernel's part, for lack of permission). It prints as a table.
 -- @type Stats
 -- @tfield table wall such a row of the wall time
 -- @tfield integer n runs

@@ -25,7 +25,7 @@ local LOOP = compiled
   or "return function(fn, n) for _ = 1, n do fn() end end"
 local load_text = loadstring or load
 
--- A C function that the compiler knows nothing of; it does next to nothing.
+-- A C function that the compiler does not know; it does almost nothing.
 local keep = core.thread_token
 
 local function new_loop()

@@ -10,7 +10,7 @@
 -- through as it was raised, and the function may yield. There is nothing to undo when it does not return.
 --
 -- try(meter, layout, words, fn) is begin with the checks that must come before, where they cost least: nil, and nothing
--- done, when the meter belongs to another thread or fn is no function. Callers find out which on their slow path.
+-- done, when the meter belongs to another thread or fn is not a function. Callers find out which on their slow path.
 --
 -- Spans begin and end apart, and no program fails for them, so for them there are, all of packed Counts on every interpreter:
 -- start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and gives true, or
@@ -122,7 +122,7 @@ local function by_ffi(ffi)
   event_by_ffi(ffi, number)
   class.__name = "perf.Counts"
 
-  -- A type for each number of words: allocations of a fixed size are compiled, and vanish where nobody keeps them.
+  -- A type for each number of words: allocations of a fixed size are compiled, and removed if the result is not kept.
   local types = {}
   local function type_of(words)
     local ct = ffi.typeof("struct { uint32_t _layout, _n; uint64_t _reset_ns, _v[" .. words .. "]; }")

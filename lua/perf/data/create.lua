@@ -81,7 +81,7 @@ Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) e
 -- record.
 -- @tparam Record|string record a Record of any file or ring; or one or more whole records as the kernel lays them out
 -- @treturn boolean true @fails "ENOSPC" ...
--- @raise for a string that is no whole records
+-- @raise for a string that does not consist of whole records
 function Writer:write(record)
   if self._closed then blame.method("write", "the perf.data writer is closed", 1) end
   local writer, layout = self._writer, packed and packed.is(record) and packed.layout(record) or nil

@@ -238,7 +238,7 @@ File.__tostring = function(file) return ("perf.data file: %s"):format(file.path)
 
 --- Open a perf.data file.
 -- @tparam string path its name; "-" is standard input
--- @treturn DataFile @fails "EBADMSG" when it is no perf.data file or its front is damaged
+-- @treturn DataFile @fails "EBADMSG" if it is not a perf.data file or its header is damaged
 function data.open(path)
   blame.path(path, "open", 1)
   local raw, msg, code = core.data_open(path ~= "-" and path or nil)

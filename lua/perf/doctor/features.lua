@@ -1,6 +1,6 @@
 -- The features of this kernel, this machine and this build, each found by trying it.
 --
--- A row is true, false, or a string that says what it would take ("needs a PMU"); nil where it cannot be told without
+-- A row is true, false, or a string that names the need ("needs a PMU"); nil where it cannot be told without
 -- permission.
 local core = require "perf.core"
 local every = require "perf.base.pairs"
@@ -150,7 +150,7 @@ local minimum = { bpf = " (libbpf 1.0 or newer)" }
 local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "libtraceevent-dev", pfm = "libpfm4-dev",
   zstd = "libzstd-dev" }
 
--- The parts of this module that stand on a library of their own.
+-- The parts of this module that need a library.
 -- @return {bpf = true or what it would take, ...}
 function M.modules()
   local t = {}

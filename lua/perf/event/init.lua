@@ -108,7 +108,7 @@ end
 
 --- Change the address, length or access of a breakpoint.
 -- @tparam string|table event as for `perf.open`; fields that a table lacks keep their values, and an enabled event stays enabled
--- @treturn boolean true @fails "EOPNOTSUPP" if it is no breakpoint
+-- @treturn boolean true @fails "EOPNOTSUPP" if it is not a breakpoint
 function Event:modify(attr)
   check_open(self, "modify")
   local fields, label = attr, nil

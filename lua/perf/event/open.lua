@@ -29,7 +29,7 @@ local function is_clock(attr)
   return config == 0 or config == 1
 end
 
--- Why an event counts nothing though it can be opened; nil if it counts.
+-- The reason why an event counts nothing although it can be opened; nil if it counts.
 -- @param attr plain attr fields
 -- @string[opt] label the event's name, from which the kind of a tracepoint is known
 function M.silent(attr, label)

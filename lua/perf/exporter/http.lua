@@ -158,7 +158,7 @@ function M.post(self, request, deadline, connect)
     end
     stream.close()
     message = message or headers
-    -- A kept connection may have been closed by the other side since; that is no failure of this request.
+    -- A kept connection may have been closed by the other side since; this request has not failed then.
     if not kept or r.got or message == "timeout" then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end
   end
 end

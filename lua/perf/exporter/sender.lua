@@ -263,7 +263,7 @@ function Sender:step()
 end
 
 -- A span is finished.
--- @param span a Span that nobody changes any more
+-- @param span a Span that no longer changes
 -- @return whether a step is due
 function Sender:add(span)
   self.made = self.made + 1

@@ -70,7 +70,7 @@ end
 
 local function char(h) return string.char(tonumber(h, 16)) end
 
--- Text with the characters that stand there as "%20".
+-- Decodes text with characters such as "%20".
 function M.decode(text) return (text:gsub("%%(%x%x)", char)) end
 
 -- The pairs of "key1=value1,key2=value2", percent-encoded, in the first of some variables that is set.

@@ -76,7 +76,7 @@ end
 -- `exclude_hv`, `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive`
 -- @treturn string the event's name in full, with every mask and modifier
 -- @treturn ?integer the CPU it has to be opened on, where `cpu=` said one
--- @fails "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4 knows nothing of
+-- @fails "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4 does not know
 -- this machine
 function M.encode(name)
   if type(name) ~= "string" then

@@ -1,6 +1,6 @@
 -- The story: once an event that the machine lacks no longer ended luaperf stat, neither did a missing permission. For an ordinary
 -- user luaperf stat -a, and -p of another user's process, printed an empty table and exited with 0; with -e they printed
--- <not supported>, and waited. Now both exit with 255 and the reason when no event can be opened for want of permission.
+-- <not supported>, and waited. Now both exit with 255 and the reason when no event can be opened for lack of permission.
 local as_nobody = require "spec.support.nobody"
 
 for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",

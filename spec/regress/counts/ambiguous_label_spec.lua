@@ -1,5 +1,5 @@
 -- The story: counts["page-faults"] of "page-faults:u,page-faults:k" was nil on Lua 5.1 and false elsewhere. And of
--- "page-faults:u,page-faults:k,page-faults" it was nil on Lua 5.1, though one label is exactly that: the look-up gave up at the
+-- "page-faults:u,page-faults:k,page-faults" it was nil on Lua 5.1, although one label is exactly that: the look-up gave up at the
 -- second label that could be meant. Methods called with a dot, and arithmetic on other values, blamed lines of the library.
 local perf = require "perf"
 

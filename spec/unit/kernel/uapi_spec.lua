@@ -29,7 +29,7 @@ local function value_of(text, known)
   return term(text)
 end
 
--- Every constant of the header: {name = value, or true for one that is no number}.
+-- Every constant of the header: {name = value, or true for one that is not a number}.
 local function constants(text)
   local names = {}
   for body in text:gmatch "enum%s*[%w_]*%s*(%b{})" do

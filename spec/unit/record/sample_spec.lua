@@ -261,7 +261,7 @@ describe("a sample's", function()
       assert.same({ 0x10, 0x20 }, rec.callchain)
       assert.same({ { index = 2, context = mark[2] } }, rec.callchain_contexts)
     end
-    -- The highest address that is no mark.
+    -- The highest address that is not a mark.
     local rec = ls:record(b.record(SAMPLE, 0, b.u64s(1, "0xfffffffffffff000")))
     assert.equal("0xfffffffffffff000", hex(rec.callchain[1]))
     assert.same({}, rec.callchain_contexts)
