@@ -143,8 +143,8 @@ function Top.__tostring(top)
     return table.concat(parts, "\n")
   end
   -- Without Lua lines (a perf.data file of another program) that table would be the one of functions again.
-  if has_lua(top.lines) then parts[2] = part(top, "Lua line", top.lines) end
-  parts[#parts + 1] = part(top, "function", top.functions)
+  if has_lua(top.lines) or #top.functions == 0 then parts[2] = part(top, "Lua line", top.lines) end
+  if #top.functions > 0 then parts[#parts + 1] = part(top, "function", top.functions) end
   if #top.zones > 0 then parts[#parts + 1] = part(top, "zone", top.zones) end
   return table.concat(parts, "\n\n")
 end
