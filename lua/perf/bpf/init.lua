@@ -79,7 +79,7 @@ end
 -- @treturn BpfObject @fails with libbpf's and the verifier's words
 -- @raise for a name in the options that the file does not have
 function M.load(path, opts)
-  if type(path) ~= "string" then argument.raise("string expected, got " .. type(path), 1) end
+  argument.path(path, "load", 1)
   opts = check(opts, 2)
   local obj, message, code, log = ext.open(path)
   if not obj then return failure(path, "cannot be read", message, code, log) end

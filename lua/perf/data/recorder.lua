@@ -31,7 +31,7 @@ local check_options = options.define {
   pages = { "number", integer = true, least = 1, what = "positive integer" },
   during = { "table", check = function(words)
     for i = 1, math.max(#words, 1) do
-      if type(words[i]) ~= "string" then return "array of words expected" end
+      if type(words[i]) ~= "string" or words[i]:find("%z") then return "array of words expected" end
     end
   end },
   call_graph = { "boolean|string", oneof = { "fp", "dwarf" }, type = 'true, "fp" or "dwarf"' },
@@ -43,12 +43,13 @@ end
 
 -- The target of the recording: an argument vector, or a process id.
 local function check_target(what)
-  if type(what) == "string" then return {"/bin/sh", "-c", what} end
+  if type(what) == "string" then what = {"/bin/sh", "-c", what} end
   if type(what) == "number" and what == math.floor(what) and (what > 0 or what == EVERYONE) then return nil, what end
   if type(what) ~= "table" then bad(1, "command or process id expected, got %s", type(what)) end
   local argv = {}
   for i, word in ipairs(what) do
-    if type(word) ~= "string" or word:find("%z") then bad(1, "argument %d: string expected", i) end
+    if type(word) ~= "string" then bad(1, "argument %d: string expected", i) end
+    if word:find("%z") then bad(1, "a command has no zero bytes") end
     argv[i] = word
   end
   if #argv == 0 then bad(1, "an empty command") end

@@ -36,13 +36,13 @@ local M = { available = true, version = ext.version }
 -- @treturn integer its address in the file's own numbering
 -- @fails "ENOENT" no such function (or no such file), "EEXIST" several of that name, "EOPNOTSUPP" an indirect function (IFUNC),
 -- "ENOEXEC" not an ELF file
-M.offset = ext.offset
+function M.offset(...) return argument.call("offset", ext.offset, ...) end
 
 --- The build id of an ELF file, or of the running kernel for "[kernel]".
 -- @tparam string path
 -- @treturn string hexadecimal digits @fails "ENODATA" when it has none
 function M.build_id(path)
-  if path ~= "[kernel]" then return ext.build_id(path) end
+  if path ~= "[kernel]" then return ext.build_id(argument.path(path, "build_id", 1)) end
   local notes, message, code = host.slurp "/sys/kernel/notes"
   if not notes then return nil, message, code end
   -- u32 name size, u32 size, u32 type; the name and the data, each padded to 4 bytes
@@ -92,10 +92,7 @@ Kernel.__index = Kernel
 -- @tparam[opt] string path a copy of /proc/kallsyms, of the machine that made a recording; without it the running kernel's
 -- @treturn KernelSymbols @fails "EPERM" when the kernel hides its addresses
 function M.kernel(path)
-  if path ~= nil and type(path) ~= "string" then
-    argument.raise(("string expected, got %s"):format(type(path)), 1)
-  end
-  local where = path or "/proc/kallsyms"
+  local where = path == nil and "/proc/kallsyms" or argument.path(path, "kernel", 1)
   local map, message, code = ext.kernel(where)
   if map then return setmetatable({ map = map, path = where }, Kernel) end
   if code == "EPERM" then
