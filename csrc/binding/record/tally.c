@@ -152,11 +152,12 @@ static int l_next(lua_State *L)
 {
 	const struct pb_tally *p = pb_check_tally(L);
 	uint32_t i = (uint32_t)luaL_checknumber(L, 2);
-	const uint64_t *key;
-	uint64_t n = pf_tally_next(&p->t, &i, &key);
+	const uint64_t *at;
+	uint64_t key[PF_TALLY_MAX_KEYS], n = pf_tally_next(&p->t, &i, &at);
 
 	if (n == 0)
 		return 0;
+	memcpy(key, at, p->t.nkeys * sizeof *key); /* a finalizer that runs meanwhile may close the Tally */
 	lua_pushinteger(L, (lua_Integer)i);
 	pb_push_u64(L, n);
 	for (uint32_t k = 0; k < p->t.nkeys; k++)

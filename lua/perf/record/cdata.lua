@@ -189,8 +189,8 @@ local function take_new(take, source)
   local n = take(source, nil)
   if n > TAKEN then
     local rec = new(n)
-    take(source, rec)
-    return rec
+    if take(source, rec) == TAKEN then return rec end
+    return take_new(take, source) -- a finalizer that ran in `new` has closed the source, or read from it
   end
   if n ~= UNTAGGED then return nil, n end
   tag(source)

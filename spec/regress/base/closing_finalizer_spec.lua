@@ -1,6 +1,10 @@
 -- The story: `for rec in open_it().ev:records() do` died by SIGSEGV. The object that open_it gave was forgotten once the loop had
 -- begun, and its finalizer closed the event. The collector runs it whenever Lua allocates, so also while a Record was made of
 -- bytes that lay in the event's ring: closing the event unmapped them. Files had the same fault.
+--
+-- Later: a Tally that a finalizer closed while it took a file's records, or in a loop over it, was read after its memory was
+-- freed. And on LuaJIT a Record was given without bytes where a finalizer closed the file while the Record was allocated: its
+-- fields raised "attempt to index a nil value" at a line of this library.
 local core = require "perf.core"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"
@@ -75,6 +79,52 @@ local files = [[
   io.write(rounds >= 60 and "done" or rounds)
 ]]
 
+-- A file whose records make the library allocate between the samples, whose fields are more than a Lua number holds.
+local function make_file_for_tally(path)
+  local attr = m.attr { type = 1, sample_type = 4 + 8 + 64 + 256, sample_id_all = true } -- time, addr, id, period
+  local parts = {}
+  for i = 1, 200 do
+    parts[#parts + 1] = m.record(67, 1, m.u32(i), ("\0"):rep(24), m.text("/lib/" .. i))
+    parts[#parts + 1] = m.record(9, 1, m.u64 { i, 2 ^ 30 }, m.u64 { i, 2 ^ 29 }, m.u64 { i, 2 ^ 28 }, m.u64 { i, 2 ^ 27 })
+  end
+  util.write_file(path, m.file { attrs = { { attr = attr, ids = {} } }, data = table.concat(parts) })
+end
+
+local tallies = [[
+  local path = ...
+  local function new() return assert(perf.tally { by = { "time", "addr", "id", "period" } }) end
+  for i = 1, 60 do
+    local data, tally = assert(require "perf.data".open(path)), new()
+    local junk = {}
+    for k = 1, i % 10 do junk[k] = {} end
+    owner(function() tally:close() end)
+    pcall(tally.take, tally, data)
+    data:close()
+    data, tally = assert(require "perf.data".open(path)), new()
+    assert(tally:take(data) == 200)
+    pcall(function() for _ in tally:each() do owner(function() tally:close() end) end end)
+    data:close()
+    collectgarbage()
+  end
+  io.write(rounds >= 120 and "done" or rounds)
+]]
+
+local records = [[
+  local path = ...
+  for i = 1, 200 do
+    local data, junk = assert(require "perf.data".open(path)), {}
+    for k = 1, i % 50 do junk[k] = {} end
+    local _, message = pcall(function()
+      for rec in data:records() do
+        owner(function() data:close() end)
+        assert(rec.type and rec.pid)
+      end
+    end)
+    assert(not message or message:find("is closed", 1, true), message)
+  end
+  io.write(rounds >= 200 and "done" or rounds)
+]]
+
 local function run(dir, script, ...)
   util.write_file(dir .. "/a.lua", prologue .. script)
   return (util.shell(table.concat({ util.lua(), dir .. "/a.lua", ... }, " ")))
@@ -90,6 +140,14 @@ describe("an object that a finalizer closes", function()
     util.with_directory(function(dir)
       make_file(dir .. "/perf.data")
       assert.equal("done", run(dir, files, dir .. "/perf.data"))
+      assert.equal("done", run(dir, records, dir .. "/perf.data"))
+    end)
+  end)
+
+  it("is not read after that: a tally", function()
+    util.with_directory(function(dir)
+      make_file_for_tally(dir .. "/perf.data")
+      assert.equal("done", run(dir, tallies, dir .. "/perf.data"))
     end)
   end)
 end)
