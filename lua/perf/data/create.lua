@@ -4,12 +4,13 @@ local core = require "perf.core"
 local data_host = require "perf.data.host_features"
 local data_names = require "perf.data.event_names"
 local every = require "perf.base.pairs"
+local options = require "perf.base.options"
 local packed = require "perf.base.compiled".ffi and require "perf.record.cdata"
 
 local data_create = {}
 
-local is_feature = {}
-for _, f in ipairs(core.data_features()) do is_feature[f.name] = true end
+local is_feature, known = {}, { mode = true, build_ids = true, features = true, events = true, attrs = true }
+for _, f in ipairs(core.data_features()) do is_feature[f.name], known[f.name] = true, true end
 
 local function bad(text, ...) blame.raise(text:format(...), 2) end
 
@@ -47,11 +48,11 @@ local function check(opts)
       features[key] = value
     elseif key == "features" then
       for name, v in every(value) do
-        if not is_feature[name] then bad("unknown feature '%s'", tostring(name)) end
+        if not is_feature[name] then bad("unknown feature '%s'%s", tostring(name), options.hint(name, is_feature)) end
         if features[name] == nil then features[name] = v end
       end
     elseif key ~= "events" and key ~= "attrs" then
-      bad("unknown option '%s'", tostring(key))
+      bad("unknown option '%s'%s", tostring(key), options.hint(key, known))
     end
   end
   if mode ~= "replace" and mode ~= "exclusive" and mode ~= "overwrite" then

@@ -29,7 +29,7 @@ describe("a mistake", function()
       ["bad argument #2 to 'create' (events: a list expected, got number)"] = function()
         local r = perf.data.create(path, { events = 1 }) return r
       end,
-      ["bad argument #2 to 'create' (unknown option 'evens')"] = function()
+      ["bad argument #2 to 'create' (unknown option 'evens'; did you mean 'events'?)"] = function()
         local r = perf.data.create(path, { evens = {} }) return r
       end,
       ["bad argument #1 to 'create' (a path has no zero bytes)"] = function()
