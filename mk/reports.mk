@@ -1,4 +1,4 @@
-# make test-reports: the reports of profiles opened by what they are for: flame graphs in Chromium without a display, perf.data in
+# make test-reports: opens reports of profiles in other programs: flame graphs in Chromium without a display, perf.data in
 # perf, pprof's files in go tool pprof. On Debian Chromium and perf are installed; a spec without its tool is skipped by name.
 .PHONY: test-reports
 

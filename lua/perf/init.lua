@@ -3,7 +3,7 @@
 --     local perf = require "perf"
 --     print((perf.measure(function() return ("x"):rep(1e6):find "y" end)))
 --
--- Errors: a programmer's mistake raises; what the machine refuses returns nil, message, code, where code is the errno's
+-- Errors: a programmer's mistake raises an error; a refusal of the machine returns nil, message, code, where code is the errno's
 -- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, as "0.1.0".
 -- @module perf
 -- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first

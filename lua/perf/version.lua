@@ -1,2 +1,2 @@
--- The version: the one place where it stands.
+-- The version, which is defined only here.
 return "0.1.0"

@@ -72,7 +72,7 @@ plan() {
     esac
 }
 
-# The archive laid over a guest's root: the tree, what was built for it, and its orders.
+# The archive added to a guest's root: the tree, the build for that guest, and its job.
 pack() { # name arch
     local top=$work/$1
     mkdir -p "$top/job/tree"

@@ -113,7 +113,7 @@ static inline void pb_register(lua_State *L, const luaL_Reg *l)
 	}
 }
 
-/* The userdata at i if its metatable is the one at that index, absolute or pseudo-index, else NULL. For what is called for each
+/* The userdata at i if its metatable is the one at that index, absolute or pseudo-index, else NULL. For functions called for each
  * record: to look a metatable up by its name costs more. */
 static inline void *pb_test_as(lua_State *L, int i, int metatable)
 {

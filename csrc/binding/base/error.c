@@ -44,7 +44,7 @@ int pb_fail(lua_State *L, int err, const char *what, ...)
 
 int pb_fail_read(lua_State *L, int err)
 {
-	/* Room for one more is what the kernel then asks for. */
+	/* The kernel returns ENOSPC if there is no room for the value of one more event. */
 	return pb_fail(L, err, "%s", err == -ENOSPC ? "read of a group that an event has joined since, by perf.open's group" : "read");
 }
 

@@ -1,4 +1,4 @@
-/* Counts: what two reads of a Group or Meter come to.
+/* Counts: the difference of two reads of a Group or Meter.
  *
  * Counts is a userdata here; on LuaJIT the Lua layer makes it a cdata of the same layout and calls the core
  * through the pointers that core.pointers() gives. */

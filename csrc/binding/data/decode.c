@@ -72,7 +72,7 @@ static void open_table(lua_State *L, const struct pf_reader *r, const struct pf_
 	lua_newtable(L);
 }
 
-/* Sets what is on top of the stack in the table below it; a value without a name or an index stays there. */
+/* Sets the value on top of the stack in the table below it; a value without a name or an index stays there. */
 static void store(lua_State *L, const struct pf_reader *r, const struct pf_row *row)
 {
 	if (row->kind == PF_MAP_VALUE)

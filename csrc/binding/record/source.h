@@ -17,7 +17,7 @@ struct pb_each {
 
 /* Push the source, which is at 1, and the state of the loop for the arguments from 2 on. */
 struct pb_each *pb_each_new(lua_State *L);
-/* Replace the stack by what the loop yields for that record; returns how many values that are. */
+/* Replace the stack by the loop's values for that record; returns their number. */
 int pb_each_fields(lua_State *L, struct pb_each *e, const struct pf_record *rec, const unsigned char *bytes);
 
 /* The places of the fields in samples of a layout. Zeroed at first. */

@@ -423,7 +423,7 @@ static void keep(struct kept *k)
 	getitimer(ITIMER_PROF, &k->timer);
 }
 
-/* The timer may send to any thread: it is off, and what it sent is forgotten, before the action is the program's again. */
+/* The timer may signal any thread: stop it and discard its signals before the program's action is restored. */
 static void give_back(const struct kept *k)
 {
 	setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {0, 0}}, NULL);

@@ -30,7 +30,7 @@ static int is_descriptor(const char *path)
 	return 0;
 }
 
-/* Opens what is there and is no regular file, or a descriptor by name. 0: there is nothing, or a file, of which *mode tells. */
+/* Opens an existing path that is not a regular file, or a descriptor by name. 0: no such path, or a file; *mode has its mode. */
 static int open_special(const char *path, int *mode)
 {
 	struct stat st;

@@ -16,7 +16,7 @@ struct pf_output {
 /* All return 0 or -errno. */
 int pf_output_open(struct pf_output *o, const char *path);
 int pf_output_write(struct pf_output *o, const void *bytes, size_t size);
-/* The file is there, or what was there before is untouched and nothing else left. Closes either way. */
+/* Either the new file is in place, or the old one is unchanged and nothing else is left. Closes in both cases. */
 int pf_output_commit(struct pf_output *o);
 /* Discards what was written. Idempotent. In the child of a fork the file belongs to the parent and is kept. */
 void pf_output_close(struct pf_output *o);

@@ -30,7 +30,7 @@ static void watch_forks(void)
 	pthread_atfork(lock, unlock, unlock);
 }
 
-/* --- what is watched ------------------------------------------------------------------------- */
+/* --- watched events ------------------------------------------------------------------------- */
 
 int pf_own_watch(struct pf_counter *c, unsigned calls, int at_exit)
 {

@@ -19,7 +19,7 @@ struct pf_sampling {
 	uint8_t running, claimed;
 	uint32_t generation; /* pf_fork_generation at the claim */
 	int tid;             /* the thread that is sampled */
-	/* Give what is pending to the stack whose n frames are listed innermost first. Between enter and leave. */
+	/* Add the pending samples to the stack whose n frames are listed innermost first. Between enter and leave. */
 	void (*flush)(struct pf_sampling *at, const uint32_t *frames, unsigned n);
 };
 

@@ -96,7 +96,7 @@ function M.text(what)
   return (type(what) == "string" and by_name or by_value)(what)
 end
 
---- Print what there is, or what is known about a name, a function, a module or an object.
+--- Print the list of functions, or help about a name, a function, a module or an object.
 --
 --     perf.help()  perf.help "measure"  perf.help "data"  perf.help "Event"  perf.help(event)
 --

@@ -41,7 +41,7 @@ end
 -- A time of day in nanoseconds, as decimal text.
 -- @param anchor
 -- @param at a time of the monotonic clock
--- @param[opt] moment the same time as the program gave it, which is exact: see `from_ns`
+-- @param[opt] moment the same time in the program's form, which is exact: see `from_ns`
 function M.text(anchor, at, moment)
   if not moment then return format("%d%09d", split(anchor, at)) end
   return moment[1] > 0 and format("%.0f%09.0f", moment[1], moment[2]) or format("%.0f", moment[2])

@@ -4,7 +4,7 @@ local core = require "perf.core"
 
 local M = {}
 
--- Write a file. What was there before stays until the new one is whole, and stays when that fails; no symbolic link is
+-- Write a file. An old file stays until the new one is complete, and stays if that fails; no symbolic link is
 -- followed; a device or a pipe is written into as it is.
 -- @param path its name
 -- @param write function(put) that calls put(string) for each part; what it raises, put's own refusals excepted, is raised

@@ -121,7 +121,7 @@ local function finish(w)
   return w._writer:finish(features)
 end
 
---- End the file: what the header tells is written now. Idempotent.
+--- End the file: write its header. Idempotent.
 -- @treturn boolean true @fails the file is incomplete: "ENOSPC" ...; "ECHILD" in the child of a fork, which writes nothing
 function Writer:close()
   if self._closed then return true end
@@ -148,7 +148,7 @@ end
 -- `attrs`; samples of several events are told apart by the ids, so each has to have its own then
 -- @tparam[opt] table options.features a table of features, of another machine, as when copying a file: nothing is read from this
 -- one
--- @tparam[opt] boolean options.build_ids false leaves out the build ids of what was mapped, which are read from the files
+-- @tparam[opt] boolean options.build_ids false leaves out the build ids of the mappings, which are read from the files
 -- themselves
 -- @tparam[opt="replace"] string options.mode "replace" removes a file or symbolic link of that name and makes a new file that
 -- only its owner can read; "exclusive" fails where there is one; "overwrite" writes into what is there, following links

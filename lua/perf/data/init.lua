@@ -87,7 +87,7 @@ function File:read_record()
 end
 
 --- The bytes that follow the record that was last read, an `auxtrace` or `header_tracing_data` record, whose
--- `data_size` says how many. What is not asked for is passed over.
+-- `data_size` says how many. Bytes that are not requested are skipped.
 -- @tparam[opt=65536] integer n at most so many bytes
 -- @treturn ?string nil when there is no more @fails
 function File:payload(n)

@@ -408,7 +408,7 @@ end
 
 --- Record a command from its first instruction, or a process that runs already, with all threads and children, into a
 -- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT, SIGTERM,
--- SIGHUP and SIGQUIT end the recording and not the caller, with the file whole. What was in the file before stays until the
+-- SIGHUP and SIGQUIT end the recording but not the caller, and the file is complete. An old file stays until the
 -- program runs.
 -- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, or -1:
 -- every process, until the timeout or a signal

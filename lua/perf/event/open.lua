@@ -1,4 +1,4 @@
--- Opening events: from a name or attr to a descriptor, with what is refused explained.
+-- Opens events: from a name or attr to a descriptor, with explanations of refusals.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 
@@ -173,7 +173,7 @@ local function to_count_lost(attr)
   return writer and M.counts_lost()
 end
 
--- Open one attr; explains what the machine refuses.
+-- Open one attr; explains a refusal of the machine.
 -- @param spec {label=, unit=, scale=, note= a remark on its counts}
 -- @param attr plain attr fields
 -- @param opts {pid=, cpu=, group=Event, cgroup=}

@@ -114,7 +114,7 @@ end
 -- A new exporter of a class.
 -- @tab class with writer and rejected
 -- @string kind "otlp" or "zipkin"
--- @tab[opt] options as perf.exporter's; the environment fills in what is missing
+-- @tab[opt] options as perf.exporter's; the environment gives the missing ones
 -- @return exporter; raises for an unknown option or an invalid URL. An invalid URL in the environment does not raise: nothing is
 -- exported then, and exporter.warnings says so
 function M.new(class, kind, options)

@@ -9,7 +9,7 @@ local M = {}
 
 -- (No tail calls: a mistake names the function that was called.)
 
---- OTLP over HTTP in JSON: what the OpenTelemetry collector, Jaeger, Tempo and others take at port 4318. What is not given is
+--- OTLP over HTTP in JSON, as the OpenTelemetry collector, Jaeger, Tempo and others accept it at port 4318. What is not given is
 -- taken from the environment: OTEL_EXPORTER_OTLP_ENDPOINT, ..._HEADERS, ..._TIMEOUT and the others.
 -- @tparam[opt] table options
 -- @tparam[opt] string options.endpoint a URL of http or https

@@ -1,4 +1,4 @@
--- OTLP over HTTP, in JSON: what the OpenTelemetry collector, Jaeger, Tempo and the others take at port 4318.
+-- OTLP over HTTP, in JSON, as the OpenTelemetry collector, Jaeger, Tempo and others accept it at port 4318.
 --
 --     exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}
 --

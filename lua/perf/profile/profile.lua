@@ -9,7 +9,7 @@
 -- @classmod Profile
 -- @tfield string event the event's name
 -- @tfield string unit "ns" for times, "" for counts
--- @tfield integer total the event's exact count in the profiled thread while it was profiled, without what profiling itself did;
+-- @tfield integer total the event's exact count in the profiled thread while it was profiled, without those of the profiler;
 -- the weights of all samples add up to it
 -- @tfield integer lost samples that found no room
 -- @tfield integer sample_count samples that were taken

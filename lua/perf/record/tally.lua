@@ -1,4 +1,4 @@
---- Counts of records by what they have in common, made in C without an object for any of them: a profile.
+--- Counts records by the values of some fields, in C, without an object for each record.
 --
 --     local hits = perf.tally { by = "ip" }
 --     while busy() do

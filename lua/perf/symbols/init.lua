@@ -214,7 +214,7 @@ end
 -- that may be gone
 -- @tparam[opt] boolean|KernelSymbols options.kernel false for no symbols of the kernel, or what `perf.symbols.kernel` returned
 -- (default: /proc/kallsyms is read at the first address of the kernel; for `maps` none is)
--- @tparam[opt=false] boolean options.debuginfod true lets elfutils ask the servers of $DEBUGINFOD_URLS for what is not installed
+-- @tparam[opt=false] boolean options.debuginfod true lets elfutils ask the servers of $DEBUGINFOD_URLS for missing symbols
 -- @treturn Resolver @fails
 -- @raise for an unknown option
 function M.open(opts)

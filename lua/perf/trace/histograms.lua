@@ -3,7 +3,7 @@
 -- Every finished span that was recorded is in them, also one that the queue then drops. Buckets are 1, 2, 5, 10, 20 ... 5e9
 -- unless given. A program that invents span names fills 200 histograms a label and puts the rest under "other".
 --
--- Prometheus wants base units: what is counted in nanoseconds is in seconds there, `perf_task_clock_seconds`. OTLP keeps "ns".
+-- Prometheus uses base units, so nanoseconds become seconds there: `perf_task_clock_seconds`. OTLP keeps "ns".
 local every = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local prometheus = require "perf.exporter.prometheus"

@@ -83,7 +83,7 @@ end
 
 ---------------------------------------------------------------------------------------------------------------------
 
--- One span: what it counts is in `running`, the tracer's list first.
+-- One span: `running` has its running counts, that of the tracer's list first.
 local function watch(shape, span, events, asked)
   if type(span) ~= "table" or type(span.finish) ~= "function" or type(span[shape.setter]) ~= "function" then return end
   if type(span.is_recording) == "function" and not span:is_recording() or span.is_recording == false then return end
