@@ -174,6 +174,8 @@ static int l_modify(lua_State *L)
 	r = pf_counter_ioctl_ptr(ev, PF_IOC_MODIFY_ATTRIBUTES, &attr);
 	if (r == 0)
 		pf_counter_set(ev, !attr.disabled);
+	else if (r != -EOPNOTSUPP && pf_counter_state(ev) & PF_COUNTER_ON)
+		pf_counter_enable(ev); /* a modification that fails leaves an event disabled that was opened so */
 	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
 			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
 }
