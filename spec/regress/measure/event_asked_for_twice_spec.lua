@@ -20,7 +20,7 @@ describe("an event that is asked for twice", function()
         wait "end"]]):format(PAGES))
       util.write_file(dir .. "/meanwhile", ">go; while ! [ -e done ]; do sleep 0.01; done")
       local output, status = luaperf(dir, "$LUA a.lua & p=$!; while ! [ -e ready ]; do sleep 0.01; done; "
-        .. "$root/bin/luaperf stat -o out.json -e page-faults:u,no_such_pmu/event=1/,page-faults:u -p $p sh meanwhile; "
+        .. "luaperf stat -o out.json -e page-faults:u,no_such_pmu/event=1/,page-faults:u -p $p sh meanwhile; "
         .. ">end; wait $p")
       assert.equal(0, status, output)
       local events = assert(json.decode(util.read_file(dir .. "/out.json"))).events
