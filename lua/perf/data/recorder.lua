@@ -90,7 +90,9 @@ local function sample_fields(attr, opts)
   local function add(name)
     if not has[name] then fields[#fields + 1], has[name] = name, true end
   end
-  for _, name in ipairs{"identifier", "ip", "tid", "time", "cpu", "period"} do add(name) end
+  for _, name in ipairs{"identifier", "ip", "tid", "time", "cpu"} do add(name) end
+  -- Not with a longer period: of a software event, tracepoint or probe that samples "period", each one is a sample.
+  if not attr.sample_period or tonumber(attr.sample_period) == 1 then add "period" end
   for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do add(name) end
   if attr.type == "tracepoint" or attr.type == 2 then add "raw" end
   if opts.call_graph then add "callchain" end

@@ -1,0 +1,21 @@
+-- The story: luaperf record -c 10 -e page-faults recorded every page fault, and its report said "of every 10": the kernel makes a
+-- sample of each software event, tracepoint or probe that samples "period", which perf.record always asked for.
+local perf = require "perf"
+local load = require("perf.profile.load").load
+local util = require "spec.support.util"
+
+local function record(path, period)
+  local dd = { "dd", "if=/dev/zero", "of=/dev/null", "bs=4M", "count=1", "status=none" }
+  return assert(perf.record(dd, { output = path, events = "page-faults:u", period = period })).samples
+end
+
+it("perf.record takes one sample for each period of a software event", function()
+  requires { perf_open = true }
+  util.with_directory(function(dir)
+    local all, some = record(dir .. "/1.data", 1), record(dir .. "/10.data", 10)
+    assert.is_true(all >= 50, all)
+    assert.is_true(some >= all / 20 and some <= all / 5, ("%d samples, %d of every 10"):format(all, some))
+    assert.equal(all, load(dir .. "/1.data")[1].total)
+    assert.equal(10 * some, load(dir .. "/10.data")[1].total)
+  end)
+end)
