@@ -22,15 +22,17 @@ enum {
 #define X(sym, value, name, ...) PF_USER_##sym = value,
 #include "core/data/user_record.def"
 #undef X
+	PF_USER_END,
 	PF_USER_FIRST = PF_USER_HEADER_ATTR,
-	PF_USER_LAST = PF_USER_SCHEDSTAT_DOMAIN
+	PF_USER_LAST = PF_USER_END - 1
 };
 
 enum {
 #define X(sym, bit, name, ...) PF_FEATURE_##sym = bit,
 #include "core/data/feature.def"
 #undef X
-	PF_FEATURE_LAST = PF_FEATURE_CLN_SIZE,
+	PF_FEATURE_END,
+	PF_FEATURE_LAST = PF_FEATURE_END - 1,
 	PF_FEATURE_BITS = 256
 };
 

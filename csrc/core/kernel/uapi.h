@@ -52,7 +52,8 @@ enum {
 #define X(sym, value, name) PF_RECORD_##sym = value,
 #include "core/kernel/defs/record.def"
 #undef X
-	PF_RECORD_LAST = PF_RECORD_CALLCHAIN_DEFERRED
+	PF_RECORD_END, /* one more than the last of record.def */
+	PF_RECORD_LAST = PF_RECORD_END - 1
 };
 
 #define PF_IO(n) _IO('$', n)
