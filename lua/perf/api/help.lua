@@ -68,7 +68,7 @@ end
 -- The API entry of a value: `perf`, one of its functions or modules, or an object. The class of an object is the one with the
 -- most methods of those whose methods it has all.
 local function by_value(value)
-  local perf = package.loaded.perf
+  local perf = require "perf" -- package.loaded.perf may have been cleared
   if rawequal(value, perf) then return overview() end
   for _, group in ipairs(api) do
     local place = group.name and perf[group.name] or perf

@@ -16,6 +16,12 @@ end
 -- Functions that run in place of a public one, which called them in tail position: its name by them.
 blame.stands_for = setmetatable({}, {__mode = "k"})
 
+-- The table of a module, or an empty one: a failed `require` may leave another value in package.loaded.
+local function loaded(module)
+  local found = package.loaded[module]
+  return type(found) == "table" and found or {}
+end
+
 local function key_of(t, fn)
   for key, value in every(t) do
     if value == fn then return key end
@@ -26,8 +32,8 @@ end
 -- `return perf.open "x"`, or the first call of a stub) leaves no trace of how it was called, or on LuaJIT the caller's; or as it
 -- was called.
 local function name_of(info)
-  local perf = package.loaded.perf or {}
-  local name = key_of(perf, info.func) or key_of(package.loaded["resty.perf"] or {}, info.func) or blame.stands_for[info.func]
+  local perf = loaded "perf"
+  local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or blame.stands_for[info.func]
   for _, module in every(perf) do
     name = name or type(module) == "table" and key_of(module, info.func)
   end

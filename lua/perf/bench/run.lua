@@ -18,12 +18,12 @@ local stats = require "perf.bench.statistics"
 local M = {}
 
 local begin, finish = fast.begin, fast.finish
-local compiled = type(jit) == "table"
+local compiled = rawget(_G, "jit") ~= nil
 
 local LOOP = compiled
   and "local keep = ... return function(fn, n) for _ = 1, n do keep(fn()) end end"
   or "return function(fn, n) for _ = 1, n do fn() end end"
-local load_text = loadstring or load
+local load_text = rawget(_G, "loadstring") or load
 
 -- A C function that the compiler does not know; it does almost nothing.
 local keep = core.thread_token

@@ -82,7 +82,7 @@ end
 local function filter_of(label, opts)
   local number = label:find "^raw_syscalls:" and numbers[select(2, core.uname())]
   local own = number and ("id >= 0 && id != %d"):format(number[1])
-  if own and jit then own = ("%s && id != %d"):format(own, number[2]) end
+  if own and rawget(_G, "jit") then own = ("%s && id != %d"):format(own, number[2]) end
   if own and opts.filter then return ("(%s) && %s"):format(opts.filter, own) end
   return own or opts.filter
 end

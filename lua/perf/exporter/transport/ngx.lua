@@ -8,7 +8,7 @@ local M = {}
 -- @param tls {verify=false}: nginx's own directives (lua_ssl_trusted_certificate) say what is trusted
 -- @return transport
 function M.new(tls)
-  local ngx = _G.ngx
+  local ngx = rawget(_G, "ngx")
 
   local function left(deadline) return math.max(math.ceil((deadline - clock.now()) / 1e6), 1) end
 

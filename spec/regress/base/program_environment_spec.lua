@@ -1,0 +1,53 @@
+-- The story: a program could break the library by changes to its environment. After a failed `require "resty.perf"` each error of
+-- the library was "bad argument #1 to 'every'", since Lua 5.1 and LuaJIT leave a userdata in package.loaded. One that raises
+-- an error for undefined globals, as strict.lua does, could not load perf.bench. `perf.help` indexed nil where the program had
+-- cleared package.loaded.perf.
+local util = require "spec.support.util"
+
+local function run(code)
+  local text
+  util.with_tmpname(function(path)
+    util.write_file(path, code)
+    text = util.shell(util.lua() .. " " .. path)
+  end)
+  return text
+end
+
+describe("a program", function()
+  it("gets the library's own errors after a module failed to load", function()
+    local output = run [[
+      local perf = require "perf"
+      package.preload["resty.perf"] = function() error "no nginx" end
+      assert(not pcall(require, "resty.perf"))
+      local _, message = pcall(function()
+        local event = perf.open({}, 3)
+      end)
+      io.write(message)]]
+    assert.is_truthy(output:find("bad argument #2 to 'open' (table of options expected, got number)", 1, true), output)
+  end)
+
+  it("may raise an error for undefined globals", function()
+    assert.equal("done", run [[
+      setmetatable(_G, { __index = function(_, name) error("undefined global " .. tostring(name), 2) end })
+      local perf = require "perf"
+      for _, group in ipairs(require "perf.api") do
+        local ok, message = pcall(require, "perf." .. group.module)
+        assert(ok or message:find "not built", message)
+      end
+      local ok, message = pcall(perf.bench, function() end, { repeats = 2, min_time = 0.001 })
+      assert(ok or not message:find "undefined global", message)
+      require "perf.exporter.transport.ngx".new {}
+      io.write "done"]])
+  end)
+
+  it("may clear package.loaded.perf", function()
+    local output = run [[
+      local perf = require "perf"
+      package.loaded.perf = nil
+      perf.help(perf.measure)
+      local ok, message = pcall(perf.help, 1)
+      io.write(message)]]
+    assert.matches("perf.measure([events,] fn, ...)", output, 1, true)
+    assert.matches("a name or an object of this library expected, got number", output, 1, true)
+  end)
+end)
