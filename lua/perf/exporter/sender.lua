@@ -287,10 +287,11 @@ function Sender:flush(limit)
   self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
   while self.queue.n > 0 or self.work or metrics do
+    -- Before the step: a busy machine may come to the last try only after the deadline.
+    local left = (deadline - clock.now()) / 1e9
     local wake = self:step()
     if self.transport and self.transport.spawn then break end
     metrics = metrics and self.work -- once
-    local left = (deadline - clock.now()) / 1e9
     if left <= 0 and (self.queue.n > 0 or self.work) then
       self.flushing = nil
       return nil, ("spans not sent yet: %d (%s)"):format(self.queue.n + self.flying, self.last_error or "the time is over"),
