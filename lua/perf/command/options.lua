@@ -19,6 +19,15 @@ local function shown(row)
   return row[1] and "-" .. row[1] or "--" .. row[2]
 end
 
+-- The message about an unknown long option.
+local function unknown(rows, word)
+  local names = { "--" .. HELP[2] }
+  for _, row in ipairs(rows) do
+    if row[2] then names[#names + 1] = "--" .. row[2] end
+  end
+  return ("unknown option '%s'%s"):format(word, require "perf.base.suggest".hint(word:match "^[^=]*", names))
+end
+
 -- Convert a value to its kind; nil and what is wrong with it.
 local function convert(row, text, before)
   if row.kind == "list" then
@@ -74,7 +83,7 @@ function M.parse(rows, words, from, mixed)
     elseif word:find "^%-%-" then
       local name, text = word:match "^%-%-([^=]+)=?(.*)$"
       local row = name and find(rows, 2, name)
-      if not row then return nil, ("unknown option '%s'"):format(word) end
+      if not row then return nil, unknown(rows, word) end
       text = word:find("=", 1, true) and text or nil
       if text and not row[3] then return nil, ("option --%s takes no value"):format(name) end
       ok, wrong = set(row, text)

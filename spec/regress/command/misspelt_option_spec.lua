@@ -1,0 +1,16 @@
+-- `luaperf record --outptu x` said only that the option is unknown. CONTRIBUTING.md says that the options of a command suggest
+-- the right spelling, as commands, events and the options of functions do.
+local options = require "perf.command.options"
+
+local rows = { { "e", "event", "EVENTS", "what" }, { "o", "output", "FILE", "where" }, { "g", nil, nil, "short" } }
+
+it("a misspelt long option of luaperf is answered with the nearest", function()
+  for word, message in pairs { ["--evnt"] = "unknown option '--evnt'; did you mean '--event'?",
+    ["--outptu=x"] = "unknown option '--outptu=x'; did you mean '--output'?",
+    ["--hlep"] = "unknown option '--hlep'; did you mean '--help'?",
+    ["--native"] = "unknown option '--native'", ["--=x"] = "unknown option '--=x'" } do
+    local opts, wrong = options.parse(rows, { word }, 1)
+    assert.is_nil(opts)
+    assert.equal(message, wrong)
+  end
+end)
