@@ -10,7 +10,7 @@
 -- used, and is replaced by the function that it stands for.
 local api = require "perf.api"
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 require "perf.base.core"
 require "perf.event.group"
@@ -44,10 +44,10 @@ local function add_module(module, name, functions)
   local function use()
     if first then return meta.__index end
     local found, functions_of = load(module), {}
-    for key in every(kept) do functions_of[key] = found[key] end
+    for key in pairs_of(kept) do functions_of[key] = found[key] end
     first, meta.__index, meta.__newindex = functions_of, found, found
     if rawget(perf, name) == stub then perf[name] = found end
-    for key, fn in every(kept) do
+    for key, fn in pairs_of(kept) do
       local own = rawget(stub, key)
       rawset(stub, key, nil)
       if own ~= fn then found[key] = own end
@@ -86,7 +86,7 @@ return setmetatable(perf, {
   __index = function(_, name)
     if type(name) ~= "string" or name:find "^_" then return nil end
     local names = {}
-    for known in every(perf) do names[#names + 1] = known end
+    for known in pairs_of(perf) do names[#names + 1] = known end
     argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, names)), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,

@@ -10,7 +10,7 @@
 local ffi = require "ffi"
 local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
@@ -99,7 +99,7 @@ local function started_elsewhere()
   if looked then return false end
   looked = true
   local pid = ngx.worker.pid()
-  for _, dict in every(ngx.shared) do
+  for _, dict in pairs_of(ngx.shared) do
     if dict:get("lua " .. pid) then return dict:add("code cache " .. pid, true) end
   end
 end
@@ -377,7 +377,7 @@ function M.worker()
   if not running then return nil end
   local whole, unattributed, pending = ledger.balance()
   local routes = {}
-  for n, name in every(names) do
+  for n, name in pairs_of(names) do
     local phases = {}
     for phase, label in ipairs(ledger.phases) do phases[label] = ledger.phase_counts(n, phase, ledger.zeros()) end
     routes[name] = { requests = ledger.requests(n), phases = phases }

@@ -2,7 +2,7 @@
 --
 -- An event's name travels through several functions of this library before it is parsed, and how many depends on the
 -- caller.  So the position is not a level counted by hand: it is the first line on the stack that is not ours.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local blame = {}
 
@@ -23,7 +23,7 @@ local function loaded(module)
 end
 
 local function key_of(t, fn)
-  for key, value in every(t) do
+  for key, value in pairs_of(t) do
     if value == fn then return key end
   end
 end
@@ -34,7 +34,7 @@ end
 local function name_of(info)
   local perf = loaded "perf"
   local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or blame.stands_for[info.func]
-  for _, module in every(perf) do
+  for _, module in pairs_of(perf) do
     name = name or type(module) == "table" and key_of(module, info.func)
   end
   return name or info.name ~= "?" and info.name or nil

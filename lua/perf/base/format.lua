@@ -1,5 +1,5 @@
 -- Numbers and tables as text.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -74,10 +74,10 @@ end
 -- The result of Counts' metrics() as a table.
 function M.metrics(m)
   local rows = {}
-  for name, v in every(m) do
+  for name, v in pairs_of(m) do
     if name ~= "per_second" then rows[#rows + 1] = { name, ("%.4g"):format(v) } end
   end
-  for label, v in every(m.per_second) do rows[#rows + 1] = { "per_second " .. label, M.si(v) } end
+  for label, v in pairs_of(m.per_second) do rows[#rows + 1] = { "per_second " .. label, M.si(v) } end
   table.sort(rows, function(a, b) return a[1] < b[1] end)
   return M.align(rows)
 end

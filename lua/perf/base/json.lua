@@ -2,7 +2,7 @@
 --
 -- Encoded integers keep all their digits, and keys come sorted, so the same value always gives the same text. (cjson prints 14
 -- digits, which loses nanoseconds.) Text to decode may be large or damaged; null becomes nil, so it leaves a hole in an array.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
 local M = { empty_array = {} }
@@ -39,7 +39,7 @@ end
 
 local function object(t)
   local keys, parts = {}, {}
-  for k in every(t) do keys[#keys + 1] = tostring(k) end
+  for k in pairs_of(t) do keys[#keys + 1] = tostring(k) end
   table.sort(keys)
   for i, k in ipairs(keys) do
     local v = t[k]

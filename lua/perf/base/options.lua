@@ -7,7 +7,7 @@
 --     }
 --     opts = check(opts, 2) -- or raises a mistake in argument 2
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -47,7 +47,7 @@ end
 local function declare(rows, name, declaration)
   local row = { name = name }
   if type(declaration) == "string" then declaration = { declaration } end
-  for key, value in every(declaration) do row[key] = value end
+  for key, value in pairs_of(declaration) do row[key] = value end
   row.types = {}
   for kind in (row[1] or ""):gmatch "[^|]+" do row.types[#row.types + 1] = kind end
   if row.oneof then
@@ -61,7 +61,7 @@ end
 -- The end of a message about an unknown name: "; did you mean 'freq'?", or "".
 function M.hint(name, known)
   local names = {}
-  for key in every(known) do names[#names + 1] = tostring(key) end
+  for key in pairs_of(known) do names[#names + 1] = tostring(key) end
   return require "perf.base.suggest".hint(tostring(name), names)
 end
 
@@ -77,11 +77,11 @@ end
 function M.define(declared, more)
   local rows, list, needed = {}, {}, false
   for _, t in ipairs { more or {}, declared } do
-    for name, declaration in every(t) do
+    for name, declaration in pairs_of(t) do
       if declaration then declare(rows, name, declaration) else rows[name] = nil end
     end
   end
-  for _, row in every(rows) do
+  for _, row in pairs_of(rows) do
     list[#list + 1] = row
     needed = needed or row.required
   end
@@ -95,7 +95,7 @@ function M.define(declared, more)
     end
     if type(opts) ~= "table" and (opts ~= nil or needed) then bad("table of options expected, got %s", type(opts)) end
     local given, result = opts or {}, {}
-    for name in every(given) do
+    for name in pairs_of(given) do
       if not rows[name] then bad("unknown option '%s'%s", tostring(name), M.hint(name, rows)) end
     end
     for _, row in ipairs(list) do

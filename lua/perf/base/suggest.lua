@@ -1,5 +1,5 @@
 -- "Did you mean": the nearest of many names.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local suggest = {}
 
@@ -31,7 +31,7 @@ local function containing(wanted, set)
   local group, part = wanted:match("^(.*:)([^:]*)$")
   part = part or wanted
   local found = {}
-  for name in every(#part > 3 and set or {}) do
+  for name in pairs_of(#part > 3 and set or {}) do
     local low = name:lower()
     if low:find(part, 1, true) and (not group or low:sub(1, #group) == group) then
       found[#found + 1] = {name = name, d = #name}

@@ -17,7 +17,7 @@
 -- place in memory alone can make as much). So of 100 comparisons of a function with itself, 99 or more show no
 -- difference in any of their rows. The interval beside a ratio is that of this one ratio, at 95 %.
 -- @module perf.bench
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local json = require "perf.base.json"
 local measure = require "perf.measure"
@@ -90,7 +90,7 @@ end
 local function plain(v)
   if type(v) ~= "table" then return v end
   local t = {}
-  for k, x in every(v) do t[k] = plain(x) end
+  for k, x in pairs_of(v) do t[k] = plain(x) end
   return t
 end
 
@@ -207,7 +207,7 @@ local function check_candidates(list, baseline)
     add(pair[1], pair[2])
   end
   local ordered = #names > 0
-  for name, fn in every(list) do
+  for name, fn in pairs_of(list) do
     if not ordered then
       add(name, fn)
     elseif type(name) ~= "number" then
@@ -229,7 +229,7 @@ local function check_candidates(list, baseline)
 end
 
 -- The values of the rounds in which both were counted.
-local function pairs_of(a, b)
+local function counted_in_both(a, b)
   local x, y = {}, {}
   for i, v in ipairs(a) do
     if v and b[i] then x[#x + 1], y[#y + 1] = v, b[i] end
@@ -315,7 +315,7 @@ function Comparison:totable()
     source = self.source, least = self.least, comparisons = self.comparisons, events = {} }
   for i = 0, #self do
     local row = plain(i == 0 and self.wall or self[i])
-    for name, v in every(row.candidates) do row.candidates[name] = plain_row(v) end
+    for name, v in pairs_of(row.candidates) do row.candidates[name] = plain_row(v) end
     if i == 0 then t.wall = row else t.events[i] = row end
   end
   return t
@@ -336,7 +336,7 @@ local function row_from(names, samples, differences)
     if sample.share < (row.share or 1) then row.share = sample.share end
     row.candidates[name] = v
     if i > 1 then
-      local found = stats.paired(pairs_of(first.values, sample.values))
+      local found = stats.paired(counted_in_both(first.values, sample.values))
       if found then
         local ratio = found.ratio
         v.pairs, v.differing, v.p, v.difference = found.n, found.differing, found.p, found.difference

@@ -19,7 +19,7 @@
 -- libbpf raises this process's limit of locked memory on kernels before 5.11, which count maps against it.
 -- @module perf.bpf
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
 local options = require "perf.base.options"
 local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev")
@@ -84,14 +84,14 @@ function M.load(path, opts)
   local obj, message, code, log = ext.open(path)
   if not obj then return failure(path, "cannot be read", message, code, log) end
   local ok
-  for name, n in every(opts.max_entries or {}) do
+  for name, n in pairs_of(opts.max_entries or {}) do
     ok, message, code = apply("max_entries", obj.set_max_entries, obj, name, n)
     if not ok then
       obj:close()
       return nil, ("%s: bpf: max_entries of '%s': %s"):format(path, name, message), code
     end
   end
-  for name, value in every(opts.globals or {}) do
+  for name, value in pairs_of(opts.globals or {}) do
     apply("globals", obj.set_global, obj, name, value)
   end
   if opts.programs then

@@ -1,5 +1,5 @@
 -- luaperf report: shows profiles as text and flame graphs, and converts them for other tools.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local load = require "perf.profile.load"
 local save = require "perf.profile.save"
 local terminal = require "perf.command.terminal"
@@ -59,7 +59,7 @@ end
 -- The requested kind of report, nil for tables; or false and what is wrong.
 local function kind_of(opts)
   local found
-  for name, kind in every(kinds) do
+  for name, kind in pairs_of(kinds) do
     if opts[name] then
       if found then return false, "one kind of report at a time" end
       found = kind

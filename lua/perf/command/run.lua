@@ -1,6 +1,6 @@
 -- Runs programs for luaperf: Lua scripts under this interpreter, with a session inside, and other programs.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local terminal = require "perf.command.terminal"
 
@@ -87,7 +87,7 @@ function M.script(here, words, session)
   -- The script's interpreter must find the module where this program found it.
   local code = { ("package.path, package.cpath = %s, %s "):format(literal(package.path), literal(package.cpath)) }
   local fields = {}
-  for key, value in every(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
+  for key, value in pairs_of(session) do fields[#fields + 1] = key .. "=" .. literal(value) end
   table.sort(fields)
   code[#code + 1] = ("require('perf.command.session').start{%s}"):format(table.concat(fields, ","))
   local argv = interpreter(here.interpreter)

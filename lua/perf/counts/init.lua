@@ -12,7 +12,7 @@
 -- @module perf.counts
 local blame = require "perf.base.argument"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local format = require "perf.base.format"
 
 local M = {}
@@ -354,7 +354,7 @@ M.merge, arithmetic.merge = arithmetic.merge, nil
 
 for _, class in ipairs { Plain, packed_class } do
   class.__tostring = tostring_counts
-  for name, f in every(arithmetic) do class[name] = f end
+  for name, f in pairs_of(arithmetic) do class[name] = f end
 end
 
 return M

@@ -20,7 +20,7 @@
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 
 local M = {}
@@ -79,7 +79,7 @@ end
 
 local function by_c_api()
   local class = counts.define(core.word, core.layout, core.reset_ns)
-  for name, f in every(class) do core.Counts[name] = f end
+  for name, f in pairs_of(class) do core.Counts[name] = f end
   core.Counts.__name = "perf.Counts"
   function counts.is_packed(v)
     return type(v) == "userdata" and getmetatable(v) == core.Counts
@@ -132,7 +132,7 @@ local function by_ffi(ffi)
   end
   function counts.is_packed(v)
     if type(v) ~= "cdata" then return false end
-    for _, ct in every(types) do
+    for _, ct in pairs_of(types) do
       if ffi.istype(ct, v) then return true end
     end
     return false

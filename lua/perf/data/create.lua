@@ -3,7 +3,7 @@ local blame = require "perf.base.argument"
 local core = require "perf.core"
 local data_host = require "perf.data.host_features"
 local data_names = require "perf.data.event_names"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local options = require "perf.base.options"
 local packed = require "perf.base.compiled".ffi and require "perf.record.cdata"
 
@@ -39,7 +39,7 @@ end
 local function check(opts)
   if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
   local features, events, mode, build_ids = {}, {}, "replace", nil
-  for key, value in every(opts) do
+  for key, value in pairs_of(opts) do
     if key == "mode" then
       mode = value
     elseif key == "build_ids" then
@@ -47,7 +47,7 @@ local function check(opts)
     elseif is_feature[key] then
       features[key] = value
     elseif key == "features" then
-      for name, v in every(value) do
+      for name, v in pairs_of(value) do
         if not is_feature[name] then bad("unknown feature '%s'%s", tostring(name), options.hint(name, is_feature)) end
         if features[name] == nil then features[name] = v end
       end

@@ -1,7 +1,7 @@
 -- A perf.data file's description of the recording machine: the features that perf report shows as its header, with the names and
 -- in the form of `perf.data.open`. Facts that the machine does not provide are left out.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 
 local data_host = {}
@@ -125,7 +125,7 @@ end
 -- Add the features of this machine that the table lacks (false: not wanted).
 -- @param features table by perf's names
 function data_host.add(features)
-  for name, fn in every(read) do
+  for name, fn in pairs_of(read) do
     if features[name] == nil then features[name] = fn() end
   end
 end
@@ -135,7 +135,7 @@ end
 -- @return array of {filename, build_id, misc, pid}, sorted by name
 function data_host.build_ids(mapped)
   local list = {}
-  for filename, m in every(mapped) do
+  for filename, m in pairs_of(mapped) do
     local id = m.build_id
     local kernel = filename:find "^%[kernel%.kallsyms%]"
     if not id and kernel then

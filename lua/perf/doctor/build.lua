@@ -1,5 +1,5 @@
 -- Checks the interpreter, and the parts of this module that need a library.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local features = require "perf.doctor.features"
 
 local function interpreter(add)
@@ -15,7 +15,7 @@ end
 local function libraries(add)
   local names, missing, fix = {}, {}, {}
   local modules = features.modules()
-  for name in every(modules) do names[#names + 1] = name end
+  for name in pairs_of(modules) do names[#names + 1] = name end
   table.sort(names)
   local has = {}
   for _, name in ipairs(names) do

@@ -3,7 +3,7 @@
 -- A row is true, false, or a string that names the need ("needs a PMU"); nil where it cannot be told without
 -- permission.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local options = require "perf.base.options"
 local probe = require "perf.event.probe"
@@ -67,7 +67,7 @@ local function branches(f)
     local answer = probe.name(field, name, cycles)
     return answer == "needs a PMU" and "not on this CPU" or answer
   end
-  for name in every(f.branch_sample_type) do f.branch_sample_type[name] = ask("branch_sample_type", name) end
+  for name in pairs_of(f.branch_sample_type) do f.branch_sample_type[name] = ask("branch_sample_type", name) end
   f.sample_type.branch_stack = ask("sample_type", "branch_stack")
   f.attr.branch_sample_type = f.sample_type.branch_stack
 end
@@ -154,7 +154,7 @@ local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "lib
 -- @return {bpf = true or what it would take, ...}
 function M.modules()
   local t = {}
-  for name, package in every(packages) do
+  for name, package in pairs_of(packages) do
     local ok, message = pcall(require, "perf.ext." .. name)
     if ok then
       t[name] = true
@@ -200,7 +200,7 @@ end
 -- "all 25", or what is there and what is not.
 local function summary(t)
   local by, n, all = {}, 0, 0
-  for name, value in every(t) do
+  for name, value in pairs_of(t) do
     all = all + 1
     if value == true then
       n = n + 1
@@ -213,7 +213,7 @@ local function summary(t)
   if all == 0 then return "cannot be told" end
   if n == all then return ("all %d"):format(n) end
   local parts, keys = {}, {}
-  for key in every(by) do keys[#keys + 1] = key end
+  for key in pairs_of(by) do keys[#keys + 1] = key end
   table.sort(keys)
   if #keys == 1 and n == 0 then return keys[1] end
   for i, key in ipairs(keys) do
@@ -247,7 +247,7 @@ function Features.__tostring(f)
   for _, field in ipairs(named) do rows[#rows + 1] = { field, summary(f[field]) } end
   rows[#rows + 1] = { "ioctl", summary(f.ioctl) }
   local names = {}
-  for name in every(f.modules) do names[#names + 1] = name end
+  for name in pairs_of(f.modules) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
   local lines = {}

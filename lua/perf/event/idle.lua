@@ -5,7 +5,7 @@
 -- (perf.base.reclaim).
 local core = require "perf.core"
 local counts = require "perf.counts"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 
 local M = {}
@@ -43,7 +43,7 @@ end
 
 local function labels_of(events, holds)
   local labels = {}
-  for ev, label in every(events) do
+  for ev, label in pairs_of(events) do
     if ev:is_open() and not ev:is_inherited() and holds(ev) then labels[#labels + 1] = label end
   end
   table.sort(labels)

@@ -2,7 +2,7 @@
 -- tostring gives its name and what it counts; on Lua 5.4 `local ev <close>` closes it.
 -- @classmod Event
 local copy = require "perf.base.copy"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
@@ -100,7 +100,7 @@ end
 
 -- Whether two attrs differ only in the fields of a breakpoint that can be modified.
 local function breakpoint_alone(has, wanted)
-  for field, value in every(wanted) do
+  for field, value in pairs_of(wanted) do
     if not field:find "^bp_" and field ~= "disabled" and has[field] ~= value then return false end
   end
   return true
@@ -120,7 +120,7 @@ function Event:modify(attr)
   if type(fields) ~= "table" then blame.method("modify", "event name or table expected, got " .. type(fields), 2) end
   local info = self:info()
   local all = copy(info.attr)
-  for field, value in every(fields) do all[field] = value end
+  for field, value in pairs_of(fields) do all[field] = value end
   if fields.disabled == nil then all.disabled = self:is_off() end
   local ok, message, code = blame.call("modify", modify, self, all)
   if ok then

@@ -9,7 +9,7 @@
 --
 -- At most 32 descriptors are kept in a Lua state. An exec closes them. PERF_KEEP=0 keeps none.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 
 local M = {}
@@ -42,7 +42,7 @@ end
 -- When a resource runs out, events that no caller requested are closed, and are not opened again.
 reclaim.register(function(what)
   if what ~= "any" then return false end
-  for kind, ev in every(kept) do
+  for kind, ev in pairs_of(kept) do
     if ev and not tostring(kind):find "^k" then
       ev:close()
       kept[kind] = false
@@ -81,7 +81,7 @@ end
 
 -- Close all kept events.
 function M._release()
-  for _, ev in every(kept) do
+  for _, ev in pairs_of(kept) do
     if ev then ev:close() end
   end
   kept, count = {}, 0

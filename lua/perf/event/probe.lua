@@ -6,7 +6,7 @@
 -- knows the bit.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -129,7 +129,7 @@ function M.culprit(attr, kind, ctx)
   end
   if opens(function() end) then return nil end -- the cause is not in the attr
   local fields = {}
-  for k in every(attr) do
+  for k in pairs_of(attr) do
     if not kept[k] then fields[#fields + 1] = k end
   end
   table.sort(fields)

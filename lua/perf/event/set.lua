@@ -1,5 +1,5 @@
 -- Sets: the same event on each CPU, or thread, or cgroup.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -267,7 +267,7 @@ function Set:read()
   -- one, the longest enabled time must do.
   local wall = self.wall_ns + elapsed(self)
   local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
-  for k, v in every(sum) do c[k] = v end
+  for k, v in pairs_of(sum) do c[k] = v end
   c.cumulative, c.epoch = true, resets
   return c
 end

@@ -1,7 +1,7 @@
 -- The common part of exporters: their URLs, headers and compression, and which answers are final.
 local blame = require "perf.base.argument"
 local copy = require "perf.base.copy"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local declared = require "perf.base.options"
 local http = require "perf.exporter.http"
@@ -50,7 +50,7 @@ local function from_environment(kind, o, warnings)
   if not o.headers then
     local given, name = settings.list(warnings, of "HEADERS")
     o.headers = {}
-    for key, value in every(given) do
+    for key, value in pairs_of(given) do
       if is_header(key, value) then
         o.headers[key] = value
       else
@@ -99,7 +99,7 @@ end
 
 local function headers_of(o, url)
   local headers, authorized = {}, false
-  for name, value in every(o.headers or {}) do
+  for name, value in pairs_of(o.headers or {}) do
     name, value = tostring(name), tostring(value)
     if not is_header(name, value) then blame.raise(("option 'headers': '%s' is not a header"):format(name), 1) end
     headers[name] = value

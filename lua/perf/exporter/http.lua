@@ -3,7 +3,7 @@
 -- It uses a stream of the transport: send(text, deadline) and receive(deadline), which return true or some bytes, or nil,
 -- message; close(). The transport decides how they wait, so this is plain sequential code, on LuaSocket (in the sender's
 -- coroutine) and on nginx's cosockets.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -136,7 +136,7 @@ function M.post(self, request, deadline, connect)
   local url = request.url
   local lines = { ("POST %s HTTP/1.1"):format(url.path), "Host: " .. url.authority,
     "Content-Length: " .. #request.body }
-  for name, value in every(request.headers) do lines[#lines + 1] = name .. ": " .. value end
+  for name, value in pairs_of(request.headers) do lines[#lines + 1] = name .. ": " .. value end
   local text = table.concat(lines, "\r\n") .. "\r\n\r\n" .. request.body
   while true do
     local stream, kept = self.stream, self.stream ~= nil

@@ -4,7 +4,7 @@
 --
 -- 64-bit numbers are strings in this format and ids hexadecimal. Counts are integer attributes: perf.page-faults and, where it
 -- can be told, perf.self.page-faults; a clock's are nanoseconds.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
 local json = require "perf.base.json"
@@ -32,7 +32,7 @@ end
 
 local function attributes_text(t)
   local parts = {}
-  for key, v in every(t) do parts[#parts + 1] = key_text(key) .. value_text(v) .. "}}" end
+  for key, v in pairs_of(t) do parts[#parts + 1] = key_text(key) .. value_text(v) .. "}}" end
   return concat(parts, ",")
 end
 
@@ -69,7 +69,7 @@ local function span_text(s)
   out = {}
   local attributes = s.attributes
   if attributes then
-    for key, v in every(attributes) do
+    for key, v in pairs_of(attributes) do
       if not span_counts.has(s, key) then out[#out + 1] = key_text(key) .. value_text(v) .. "}}" end
     end
   end

@@ -10,7 +10,7 @@
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.core"
 local clock = require "perf.base.clock"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local Queue = require "perf.exporter.queue"
 local sending = require "perf.exporter.sending"
 
@@ -318,7 +318,7 @@ function Sender:close(limit, at_end)
     self.closed = true
     return true
   end
-  for source in every(self.sources) do pcall(source._deliver, source, at_end) end
+  for source in pairs_of(self.sources) do pcall(source._deliver, source, at_end) end
   begin_closing(self, limit)
   if self.metrics then self.metrics.next_export = 0 end
   local ok, message, code = self:flush(limit)

@@ -2,7 +2,7 @@
 -- within a span, or another tracer. Each list of events keeps the sum of that cost, and a span subtracts what was added to the
 -- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
 local blame = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local fast = require "perf.counts.read"
 
 local M = {}
@@ -33,7 +33,7 @@ end
 
 local function done(costs, ok, ...)
   sending = false
-  for list, cost in every(costs) do
+  for list, cost in pairs_of(costs) do
     if fast.stop(list.meter, cost) then
       if list.sending then fast.add(cost, list.sending, list.meter) end
       list.sending = cost
@@ -50,7 +50,7 @@ end
 function M.apart(fn, ...)
   if sending then return fn(...) end -- an exporter that calls flush: the outer call counts it
   local costs = {}
-  for list in every(watched) do
+  for list in pairs_of(watched) do
     if list.spans > 0 and not list.released then costs[list] = fast.start(list.meter, list.layout, list.words) end
   end
   sending = true

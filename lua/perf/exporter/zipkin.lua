@@ -5,7 +5,7 @@
 -- Times are whole microseconds there and tags are strings, so a count of 64 bits stays exact. Zipkin has no status: an error is
 -- the tag "error", and no counts of what limits dropped: these are the tags otel.dropped_attributes_count, ..._events_count and
 -- ..._links_count. The server turns names into lower case.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
 local span_counts = require "perf.exporter.span_counts"
@@ -42,7 +42,7 @@ end
 
 local function annotation_text(anchor, e)
   local words = { e.name }
-  for key, v in every(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
+  for key, v in pairs_of(e.attributes or {}) do words[#words + 1] = key .. "=" .. plain(v) end
   table.sort(words, function(a, b) return a == e.name and b ~= e.name or b ~= e.name and a < b end)
   return format('{"timestamp":%s,"value":%s}', clock.micros_text(anchor, e.at, e.moment), quote(concat(words, " ")))
 end
@@ -52,7 +52,7 @@ Writer.__index = Writer
 
 function Writer:add(s)
   out = {}
-  for key, v in every(s.attributes or {}) do
+  for key, v in pairs_of(s.attributes or {}) do
     if (key ~= "error" or s.status ~= 2) and not span_counts.has(s, key) then put(key, plain(v)) end
   end
   span_counts.each(s, put_count)

@@ -6,7 +6,7 @@
 --     ROOT/available_tracers    names, separated by blanks
 --     ROOT/current_tracer       one name, "nop" when none traces
 --     /proc/self/mounts         DEVICE DIRECTORY TYPE OPTIONS ..., a blank in a name as \040
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local host = require "perf.kernel.host"
 local tracefs = require "perf.kernel.tracefs"
@@ -54,7 +54,7 @@ function M.subsystems()
   local events, message, code = M.available_events()
   if not events then return nil, message, code end
   local list = {}
-  for group in every(events) do list[#list + 1] = group end
+  for group in pairs_of(events) do list[#list + 1] = group end
   table.sort(list)
   return list
 end

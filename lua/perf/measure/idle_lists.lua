@@ -4,7 +4,7 @@
 -- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
 -- that an error ended stays in that count. So if no list is idle by the count, the garbage collector decides: a running
 -- measurement has a reference to its meter, on its stack or in its span, while the caches of perf.measure drop their references.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -36,7 +36,7 @@ local function forget(mine, key)
   local sets, order = mine.sets, mine.order
   local lists = sets[key].lists
   if lists then
-    for list in every(lists) do sets[list] = nil end
+    for list in pairs_of(lists) do sets[list] = nil end
   end
   sets[key] = nil
   for i = #order, 1, -1 do
@@ -59,7 +59,7 @@ end
 function M.close(mine, key)
   local set = mine.sets[key]
   if set.lists then
-    for list in every(set.lists) do
+    for list in pairs_of(set.lists) do
       if mine.sets[list] then mine.sets[list].released = true end
     end
   end
@@ -75,7 +75,7 @@ end
 -- @return whether there was one
 function M.close_oldest(threads, what)
   local oldest, where, which
-  for _, mine in every(threads) do
+  for _, mine in pairs_of(threads) do
     for _, key in ipairs(mine.order) do
       local set = mine.sets[key]
       local running, at = set.meter:used()
@@ -93,16 +93,16 @@ end
 -- function of its own so that no reference to them stays on the stack.
 local function let_go(threads, what)
   local gone = {}
-  for _, mine in every(threads) do
+  for _, mine in pairs_of(threads) do
     for _, key in ipairs(mine.order) do
       local set = mine.sets[key]
       if set.meter:used() > 0 and set.takes[what] then
         local g = { mine = mine, key = key, fields = {}, terms = setmetatable({}, weak_keys),
           alive = setmetatable({ meter = set.meter, set = set }, weak_values), copies = setmetatable({}, weak_both) }
-        for field, v in every(set) do
+        for field, v in pairs_of(set) do
           if field ~= "meter" and field ~= "measure" then g.fields[field] = v end
         end
-        for list in every(set.lists or {}) do
+        for list in pairs_of(set.lists or {}) do
           local copy = mine.sets[list]
           if copy then g.copies[list], g.terms[list] = copy, { items = copy.items, fields = copy.fields } end
         end
@@ -116,7 +116,7 @@ end
 
 local function take_back(g, complete)
   local function whole(set, fields)
-    for field, v in every(fields) do set[field] = v end
+    for field, v in pairs_of(fields) do set[field] = v end
     set.meter = g.alive.meter
     return complete(set, g.key)
   end
@@ -124,7 +124,7 @@ local function take_back(g, complete)
   local set = g.alive.set or whole({}, g.fields)
   g.mine.sets[g.key] = set
   g.mine.order[#g.mine.order + 1] = g.key
-  for list, terms in every(g.terms) do
+  for list, terms in pairs_of(g.terms) do
     local copy = g.copies[list]
     if not copy then
       copy = whole({}, g.fields)

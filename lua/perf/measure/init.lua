@@ -2,7 +2,7 @@
 -- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
 -- @module perf.measure
 local copy = require "perf.base.copy"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local fast = require "perf.counts.read"
@@ -124,10 +124,10 @@ end
 
 -- Whether one event's attr is unchanged.
 local function same_fields(a, b)
-  for k, v in every(a) do
+  for k, v in pairs_of(a) do
     if b[k] ~= v then return false end
   end
-  for k in every(b) do
+  for k in pairs_of(b) do
     if a[k] == nil then return false end
   end
   return true

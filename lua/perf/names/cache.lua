@@ -6,7 +6,7 @@
 -- config = cache | op << 8 | result << 16.  Without OP it is a load, without RESULT an access.
 
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local cache = {}
 
@@ -47,7 +47,7 @@ end
 -- The longest spelling that text begins with, up to its end or a dash: its row and the rest of the text.
 local function take(by, text)
   local best, rest
-  for spelling, row in every(by) do
+  for spelling, row in pairs_of(by) do
     if text:sub(1, #spelling) == spelling and (#text == #spelling or text:sub(#spelling + 1, #spelling + 1) == "-")
       and (not rest or #text - #spelling < #rest) then
       best, rest = row, text:sub(#spelling + 1)

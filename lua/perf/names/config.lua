@@ -5,7 +5,7 @@
 -- event. All bits are combined at the end, so that an overridden term leaves no bits behind.
 
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local suggest = require "perf.base.suggest"
 local terms = require "perf.names.terms"
 local u64 = require "perf.base.u64"
@@ -17,7 +17,7 @@ local function unknown(pmu, term, fail)
   for _, list in ipairs{known, pmu:events()} do
     for _, name in ipairs(list) do near[#near + 1] = name end
   end
-  for name in every(terms.common) do near[#near + 1] = name end
+  for name in pairs_of(terms.common) do near[#near + 1] = name end
   fail(term.at, "unknown term '%s'@@; the PMU %s%s", term.key,
     #known > 0 and "has: " .. table.concat(known, ", ") or "'" .. pmu.name .. "' has no terms of its own",
     suggest.hint(term.key, near))
@@ -110,13 +110,13 @@ function config.build(pmu, list, fail, generic)
     if found then self:event(term, found) else others[#others + 1] = term end
   end
   for _, term in ipairs(others) do self:term(term) end
-  for key, term in every(self.wanted) do fail(term.at, "event '%s' needs a value: %s=", term.key, key) end
+  for key, term in pairs_of(self.wanted) do fail(term.at, "event '%s' needs a value: %s=", term.key, key) end
   if self.generic_name and (next(self.values) or self.alias) then
     fail(list[1].at, "'%s' cannot be combined with the PMU's own terms", self.generic_name)
   end
   local attr = self.fields
   attr.type = attr.type or pmu.type
-  for key, v in every(self.values) do
+  for key, v in pairs_of(self.values) do
     local format = pmu:format(key)
     attr[format.field] = core.bor(attr[format.field] or 0, u64.scatter(v, format.ranges))
   end

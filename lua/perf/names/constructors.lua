@@ -10,7 +10,7 @@
 -- @module perf
 
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local breakpoint_of = require "perf.names.breakpoint"
 local cache = require "perf.names.cache"
@@ -41,11 +41,11 @@ end
 -- Check the named arguments in a table: their names and types.
 local function check_options(t, known)
   check(t, "table", 1)
-  for key, value in every(t) do
+  for key, value in pairs_of(t) do
     local wanted = known[key]
     if not wanted then
       local all = {}
-      for name in every(known) do all[#all + 1] = name end
+      for name in pairs_of(known) do all[#all + 1] = name end
       table.sort(all)
       blame.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(all, ", "))
     elseif wanted == "u64" then
@@ -144,7 +144,7 @@ local function probe(kind, label, fields, terms)
     return nil, ("%s: %s; kernels since 4.17 with CONFIG_%s_EVENTS have it"):format(label, message, kind:upper()), code
   end
   local config = 0
-  for term, value in every(terms) do
+  for term, value in pairs_of(terms) do
     local format = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
     if not format then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
     if not u64.fits(value, format.width) then blame.raisef("key '%s': out of range", term) end

@@ -1,7 +1,7 @@
 -- Events whose names need no PMU and no file: hardware, software, cache, rNNN, TYPE:CONFIG.
 
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local cache = require "perf.names.cache"
 local u64 = require "perf.base.u64"
 
@@ -66,7 +66,7 @@ end
 -- @return array
 function generic.names()
   local out = {}
-  for name in every(index()) do out[#out + 1] = name end
+  for name in pairs_of(index()) do out[#out + 1] = name end
   for _, event in ipairs(cache.all()) do out[#out + 1] = event.name end
   return out
 end

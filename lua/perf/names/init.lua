@@ -16,7 +16,7 @@
 
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local generic = require "perf.names.generic"
 local lists = require "perf.names.lists"
@@ -61,7 +61,7 @@ local function attr_fields()
 end
 
 local function check_keys(spec)
-  for key, value in every(spec) do
+  for key, value in pairs_of(spec) do
     local wanted = OWN_KEYS[key]
     if wanted then
       if not wanted:find(type(value), 1, true) then
@@ -71,12 +71,12 @@ local function check_keys(spec)
       blame.raise("an array of events, where one event is expected")
     elseif not attr_fields()[key] then
       local known = {}
-      for name in every(fields) do known[#known + 1] = name end
-      for name in every(OWN_KEYS) do known[#known + 1] = name end
+      for name in pairs_of(fields) do known[#known + 1] = name end
+      for name in pairs_of(OWN_KEYS) do known[#known + 1] = name end
       blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), known))
     end
   end
-  for key, other in every(SHARED) do
+  for key, other in pairs_of(SHARED) do
     if spec[key] and spec[other] then
       local first, second = key, other
       if first > second then first, second = second, first end
@@ -92,7 +92,7 @@ local tointeger = math.tointeger or function() end
 local function one_form(attr)
   local kinds, numbers = attr_fields()
   attr.type = numbers[attr.type] or attr.type
-  for name, value in every(attr) do
+  for name, value in pairs_of(attr) do
     if kinds[name] == "bit" and name ~= "precise_ip" and (value == 0 or value == 1) then
       attr[name] = value == 1
     elseif type(value) == "number" then
@@ -118,7 +118,7 @@ local function behind(spec)
   if not event then return nil end
   local out, first = copy_event(event), event.attrs[1]
   for _, attr in ipairs(out.attrs) do
-    for field in every(first) do
+    for field in pairs_of(first) do
       if rawget(spec, field) == nil then attr[field] = nil end
     end
   end
@@ -138,7 +138,7 @@ function Names:base(spec)
   end
   -- Only the fields that differ from its first attr: the PMUs' own types and configs stay.
   local changed, first = {}, getmetatable(spec).event.attrs[1]
-  for key, value in every(spec) do
+  for key, value in pairs_of(spec) do
     if first[key] ~= value then changed[key] = value end
   end
   return found, changed
@@ -162,7 +162,7 @@ function Names:table(spec)
       if not marks then blame.raisef("field 'modifiers': %s", why) end
       found.weak, found.bpf = found.weak or marks.weak, found.bpf or marks.bpf
     end
-    for field, value in every(overrides) do
+    for field, value in pairs_of(overrides) do
       if not OWN_KEYS[field] then
         if SHARED[field] then attr[SHARED[field]] = nil end
         attr[field] = value

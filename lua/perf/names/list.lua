@@ -5,7 +5,7 @@
 -- not matter.
 
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
@@ -128,7 +128,7 @@ local Machine, Description = {}, {}
 
 local function keys(t)
   local out = {}
-  for key in every(t) do out[#out + 1] = key end
+  for key in pairs_of(t) do out[#out + 1] = key end
   table.sort(out)
   return out
 end

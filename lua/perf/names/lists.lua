@@ -1,6 +1,6 @@
 -- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
 
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local modifiers = require "perf.names.modifiers"
 
@@ -76,7 +76,7 @@ end
 -- @return nil if it is an array; an invalid key; or nil, the first position without a value
 function lists.invalid_item(list)
   local last = 0
-  for key in every(list) do
+  for key in pairs_of(list) do
     if type(key) ~= "number" then return key end
     if key > last then last = key end
   end

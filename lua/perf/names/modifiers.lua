@@ -9,7 +9,7 @@
 --     W b     weak group, BPF counter: not attr fields, but marks on the resolved event
 --
 -- The modifiers of a group are appended to those of its members.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local modifiers = {}
 
@@ -33,12 +33,12 @@ end
 
 local function only(attr, text, fields)
   local any, excluded = false, false
-  for letter, field in every(fields) do
+  for letter, field in pairs_of(fields) do
     any = any or text:find(letter, 1, true) ~= nil
     excluded = excluded or attr[field] == true
   end
   if not any then return end
-  for letter, field in every(fields) do
+  for letter, field in pairs_of(fields) do
     if text:find(letter, 1, true) then
       attr[field] = nil
     elseif not excluded then

@@ -7,7 +7,7 @@
 -- libpfm4.
 
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local breakpoint = require "perf.names.breakpoint"
 local config = require "perf.names.config"
@@ -80,7 +80,7 @@ function Parser:from_pmus(owners, list, fail)
     local attr, facts = config.build(owner, list, fail, function(p, name) return self:generic_of(p, name) end)
     found.attrs[i] = attr
     if i == 1 then
-      for key, value in every(facts) do found[key] = value end
+      for key, value in pairs_of(facts) do found[key] = value end
     end
   end
   return found
@@ -93,14 +93,14 @@ local function with_common(found, list, fail)
     local set = terms.common[term.key]
     if not set then
       local known = {}
-      for key in every(terms.common) do known[#known + 1] = key end
+      for key in pairs_of(terms.common) do known[#known + 1] = key end
       fail(term.at, "unknown term '%s'@@%s", term.key, suggest.hint(term.key, known))
     end
     set(fields, term, fail)
   end
   found.label, fields.label = fields.label, nil
   for _, attr in ipairs(found.attrs) do
-    for field, value in every(fields) do attr[field] = value end
+    for field, value in pairs_of(fields) do attr[field] = value end
   end
   return found
 end

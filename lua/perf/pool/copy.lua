@@ -11,7 +11,7 @@
 -- Other values are refused, with a message that tells where they are: functions with upvalues or with globals of their own (these
 -- would differ in the other state), C functions, userdata, coroutines, tables with a metatable.
 local counts = require "perf.counts"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -27,7 +27,7 @@ local function is_globals(env, fn)
   if env == globals then return true end
   if type(env) ~= "table" or env._G ~= globals then return false end
   local code
-  for name, value in every(env) do
+  for name, value in pairs_of(env) do
     if not code then -- without the chunk's name, which may be its text
       code = string.dump(fn, true)
       local source = debug.getinfo(fn, "S").source
@@ -68,7 +68,7 @@ end
 -- The library's tables that are plain data, by their metatables.
 local class_of = { e = counts.Entry, m = counts.Metrics }
 local tag_of = {}
-for tag, class in every(class_of) do tag_of[class] = tag end
+for tag, class in pairs_of(class_of) do tag_of[class] = tag end
 
 -- The state of writing: the text so far; the numbers of the tables that were begun; and the open tables, outermost first. They
 -- are in arrays, without recursion, so that a linked list may be as long as memory allows. keys[depth] is the current key of a

@@ -10,7 +10,7 @@
 -- with upvalues is refused. `require` has the same search path as here.
 -- @classmod Pool
 local at_exit = require "perf.base.at_exit"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
@@ -343,7 +343,7 @@ end
 -- begun.
 local function give_up(self, dropped)
   local ids = {}
-  for id in every(self.waiting) do ids[#ids + 1] = id end
+  for id in pairs_of(self.waiting) do ids[#ids + 1] = id end
   table.sort(ids)
   for i, id in ipairs(ids) do
     self.waiting[id].state, self.waiting[id] = i > #ids - dropped and "canceled" or "left", nil

@@ -4,7 +4,7 @@
 -- Other functions are named by their place in `package.loaded` or in the metatable of a userdata. The rest have no name here: the
 -- caller uses the symbols of their code.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 local Functions = {}
@@ -25,7 +25,7 @@ local function add(found, own, name, fn)
 end
 
 local function add_table(found, own, prefix, t)
-  for key, value in every(t) do
+  for key, value in pairs_of(t) do
     if type(key) == "string" and type(value) == "function" then add(found, own, prefix .. key, value) end
   end
 end
@@ -42,7 +42,7 @@ local makers = {
 -- Lua's own functions, and those of loaded modules.
 local function of_modules()
   local found = {}
-  for module, t in every(package.loaded) do
+  for module, t in pairs_of(package.loaded) do
     if type(module) == "string" then
       local own = standard[module] or false
       if type(t) == "table" then add_table(found, own, module == "_G" and "" or module .. ".", t) end
@@ -72,16 +72,16 @@ end
 -- Functions in tables of modules, and in the metatables that C libraries have registered.
 local function of_tables()
   local found = {}
-  for module, t in every(package.loaded) do
+  for module, t in pairs_of(package.loaded) do
     if type(module) == "string" and type(t) == "table" then
-      for key, value in every(t) do
+      for key, value in pairs_of(t) do
         if type(key) == "string" and type(value) == "table" then
           add_table(found, false, (module == "_G" and "" or module .. ".") .. key .. ".", value)
         end
       end
     end
   end
-  for class, t in every(debug.getregistry()) do
+  for class, t in pairs_of(debug.getregistry()) do
     if type(class) == "string" and type(t) == "table" then
       local index = rawget(t, "__index")
       add_table(found, false, class .. ".", t)

@@ -4,7 +4,7 @@
 -- Records are nearly in time order. For a process we use the maps that it has at the end of the file, which is only wrong for
 -- samples of a process that ran another program before.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local jitmap = require "perf.symbols.jitmap"
 local Profile = require "perf.profile.profile"
@@ -247,7 +247,7 @@ function M.load(path)
   reader.kernel = kernel_of(reader, file)
   local profiles = {}
   for i, event in ipairs(reader.order) do profiles[i] = profile_of(reader, event, file) end
-  for _, p in every(reader.processes) do
+  for _, p in pairs_of(reader.processes) do
     if p.resolver then p.resolver:close() end
   end
   if reader.kernel then reader.kernel:close() end

@@ -21,7 +21,7 @@
 -- @tfield integer tid of the thread
 -- @tfield string comm the thread's name
 -- @tfield integer timeline_lost with `timeline`: samples that it had no room for
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 
@@ -35,7 +35,7 @@ Profile.__name = "perf.Profile"
 -- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample
 function Profile.new(fields, samples, timeline)
   local prof = {}
-  for k, v in every(fields) do prof[k] = v end
+  for k, v in pairs_of(fields) do prof[k] = v end
   prof.list, prof.moments = samples, timeline
   return setmetatable(prof, Profile)
 end
@@ -76,7 +76,7 @@ local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", ppr
   perf_data = "perf_data", diff = "diff" }
 local function all(...) return ... end -- prevents a tail call, which would hide the method's name in errors
 
-for method, name in every(reports) do
+for method, name in pairs_of(reports) do
   Profile[method] = function(self, ...)
     return all(require("perf.profile.report." .. name)[name](blame.object(self, Profile, "Profile", method), ...))
   end

@@ -9,7 +9,7 @@
 -- interned by content and kept, so there are as many as different events.
 --
 -- Loaded when the first ring is mapped or file opened, if Counts are cdata too (perf.base.compiled).
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 local ffi = require "ffi"
@@ -107,7 +107,7 @@ end
 
 local function shape_of(layout, info, places)
   local shape = setmetatable({ size = size, misc = misc, raw_fields = record.raw_fields }, { __index = parsed(layout, info) })
-  for name, place in every(places or {}) do shape[name] = read_at(reads[name], place) end
+  for name, place in pairs_of(places or {}) do shape[name] = read_at(reads[name], place) end
   if places then
     shape.type, shape.type_id, shape.exact_ip = is_sample, type_id, exact_ip
   end
@@ -119,7 +119,7 @@ local function content(attr)
   local ok, bytes = pcall(core.pack, attr)
   if ok then return bytes end
   local fields = {}
-  for key, v in every(attr) do
+  for key, v in pairs_of(attr) do
     fields[#fields + 1] = key .. "=" .. (type(v) == "table" and table.concat(v, "|") or tostring(v))
   end
   table.sort(fields)

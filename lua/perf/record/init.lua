@@ -1,5 +1,5 @@
 -- The methods of Record that are Lua; the core loads this module when one is first used.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local core = require "perf.core"
 
@@ -77,7 +77,7 @@ local function flat(name, value)
     for _, v in ipairs(value) do
       parts[#parts + 1] = type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v)
     end
-    for k, v in every(value) do
+    for k, v in pairs_of(value) do
       if type(k) == "string" and v ~= true and name ~= "namespaces" then keyed[#keyed + 1] = k .. "=" .. flat(k, v) end
     end
     table.sort(keyed)
@@ -91,7 +91,7 @@ end
 -- A record of the perf tool: its plain fields by name, for others their size.
 local function user_tostring(rec)
   local out, parts = {rec.type}, {}
-  for name, value in every(core.user_fields(rec)) do
+  for name, value in pairs_of(core.user_fields(rec)) do
     if name == "attr" then
       value = "{...}"
     elseif name == "data" then

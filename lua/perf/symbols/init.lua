@@ -14,7 +14,7 @@
 -- change them.
 -- @module perf.symbols
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
 local options = require "perf.base.options"
 local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
@@ -164,7 +164,7 @@ local function check_map(map, i)
   for _, key in ipairs { "addr", "filename" } do
     if map[key] == nil then fail(": field '" .. key .. "' expected") end
   end
-  for key, kind in every(map_fields) do
+  for key, kind in pairs_of(map_fields) do
     local v = map[key]
     if v ~= nil and (kind == "string" and type(v) ~= "string" or kind == "address" and not pcall(core.hex, v)) then
       fail((": field '%s': %s expected, got %s"):format(key, kind, type(v)))

@@ -2,7 +2,7 @@
 -- another type raises where the program sets it, since an exporter could only drop the span later. The limits of OpenTelemetry's
 -- specification apply to the copies made here: the number of attributes, and the length of strings in characters.
 local blame = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
 local M = {}
@@ -47,7 +47,7 @@ end
 -- @return copy; its number of attributes; how many were dropped, nil for none
 function M.copy(t, arg, most, length)
   local copy, n, dropped = {}, 0, nil
-  for key, v in every(t) do
+  for key, v in pairs_of(t) do
     if type(key) ~= "string" then blame.raise(("attribute names are strings, not %s"):format(type(key)), arg) end
     v = M.value(key, v, arg, length)
     if n < most then

@@ -1,6 +1,6 @@
 -- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
 local blame = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local exporters = require "perf.exporter"
 local declared = require "perf.base.options"
 local propagation = require "perf.trace.propagation"
@@ -100,9 +100,9 @@ local function resource_of(options, config)
   local resource = { ["telemetry.sdk.name"] = "lua-perf", ["telemetry.sdk.language"] = "lua",
     ["telemetry.sdk.version"] = require "perf.version",
     ["process.runtime.name"] = rawget(_G, "jit") and jit.version or _VERSION }
-  for key, v in every((settings.list(config.warnings, "OTEL_RESOURCE_ATTRIBUTES"))) do resource[key] = v end
+  for key, v in pairs_of((settings.list(config.warnings, "OTEL_RESOURCE_ATTRIBUTES"))) do resource[key] = v end
   if env "OTEL_SERVICE_NAME" then resource["service.name"] = env "OTEL_SERVICE_NAME" end
-  for key, v in every(options.resource or {}) do
+  for key, v in pairs_of(options.resource or {}) do
     local kind = type(v)
     if type(key) ~= "string" or kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
       mistake("resource", ("'%s' is not a string, number or boolean by name"):format(tostring(key)))

@@ -4,7 +4,7 @@
 -- unless given. A program that invents span names fills 200 histograms a label and puts the rest under "other".
 --
 -- Prometheus uses base units, so nanoseconds become seconds there: `perf_task_clock_seconds`. OTLP keeps "ns".
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local prometheus = require "perf.exporter.prometheus"
 local quote = require "perf.base.json".quote
@@ -84,8 +84,8 @@ end
 -- Histograms by label, names sorted: {{label=, unit=, {name=, h=}, ...}, ...}.
 local function by_label(self)
   local labels, list = {}, {}
-  for name, t in every(self.names) do
-    for label, h in every(t) do
+  for name, t in pairs_of(self.names) do
+    for label, h in pairs_of(t) do
       local of = labels[label]
       if not of then
         of = { label = label, unit = h.unit }

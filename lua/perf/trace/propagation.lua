@@ -3,7 +3,7 @@
 -- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
 -- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
 local blame = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -38,7 +38,7 @@ local function getter(headers)
     if v == nil and type(headers) == "table" then
       if not lower then
         lower = {}
-        for k, value in every(headers) do
+        for k, value in pairs_of(headers) do
           if type(k) == "string" then lower[k:lower()] = value end
         end
       end

@@ -3,7 +3,7 @@
 --
 -- The names are those of OTEL_TRACES_SAMPLER. A ratio looks at the trace's id, so every service that samples at a ratio
 -- chooses the same traces (or, at a higher one, these and more).
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -51,7 +51,7 @@ function M.of(which, argument)
   local make = makers[which]
   if not make then
     local names = {}
-    for name in every(makers) do names[#names + 1] = name end
+    for name in pairs_of(makers) do names[#names + 1] = name end
     table.sort(names)
     return false, ("unknown sampler '%s'; there are %s"):format(tostring(which), table.concat(names, ", "))
   end

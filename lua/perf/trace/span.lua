@@ -10,7 +10,7 @@
 -- A span belongs to the thread that started it. Spans that were open at a fork belong to the parent: in the child they count
 -- nothing, are not sent, and raise no error, since tracing must not make a program fail.
 -- @module perf.trace.span
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local asked = require "perf.trace.requested_events"
 local attributes = require "perf.trace.attributes"
 local blame = require "perf.base.argument"
@@ -119,7 +119,7 @@ end
 -- @tparam table attributes by name
 -- @treturn Span the span
 function Span:set_attributes(t)
-  for key, v in every((attributes.copy(check_type(t, "table", 1), 1, huge, huge))) do self:set_attribute(key, v) end
+  for key, v in pairs_of((attributes.copy(check_type(t, "table", 1), 1, huge, huge))) do self:set_attribute(key, v) end
   return self
 end
 

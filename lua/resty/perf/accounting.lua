@@ -6,7 +6,7 @@
 local ffi = require "ffi"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -37,7 +37,7 @@ local handle -- a pointer to the ledger, whose first members can be read; or nil
 
 local c = {}
 local addresses, members = core.ledger_functions()
-for name, address in every(addresses) do c[name] = ffi.cast(signatures[name], address) end
+for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
 local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
 

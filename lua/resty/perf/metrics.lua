@@ -3,7 +3,7 @@
 -- An event is a metric of its own, since each has its unit: page-faults is lua_perf_request_page_faults, task-clock, which is
 -- nanoseconds, lua_perf_request_task_clock_seconds. The ledger's histograms have a bucket for every number of bits; shown
 -- is every second one, as sums of values up to 4^k - 1, the same for every route and at all times.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local prometheus = require "perf.exporter.prometheus"
 
 local M = {}
@@ -47,7 +47,7 @@ function M.text(totals)
       head(request, "histogram", what .. " by request.")
       for _, route in ipairs(totals.routes) do
         local buckets, sum = route.histograms[row], 0
-        for _, counts in every(route.phases) do sum = sum + (counts[row] or 0) end
+        for _, counts in pairs_of(route.phases) do sum = sum + (counts[row] or 0) end
         if buckets then
           local below, b = 0, 0
           for _, e in ipairs(bounds) do

@@ -1,6 +1,6 @@
 -- The options of perf.start, checked.
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local events = require "resty.perf.worker_events"
 local json = require "perf.base.json"
 local options = require "perf.base.options"
@@ -46,7 +46,7 @@ local changeable = { events = "string", sample = "number" }
 -- @param opts {events=, sample=}
 function M.change(opts)
   check(opts, 1)
-  for k, v in every(opts) do
+  for k, v in pairs_of(opts) do
     local want = changeable[k]
     if not want then argument.raisef("'%s' cannot be changed while nginx runs", k) end
     if type(v) ~= want then argument.raisef("%s: %s expected, got %s", k, want, type(v)) end

@@ -4,7 +4,7 @@
 -- otherwise. A proxy in front of nginx on the same machine counts as this machine.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
 local options = require "perf.base.options"
@@ -62,11 +62,11 @@ function M.report(totals, state)
     for i, r in ipairs(totals.routes) do
       local sum, phases, median, most = {}, {}, {}, {}
       for row = 0, #totals.events do sum[row] = 0 end
-      for name, counts in every(r.phases) do
+      for name, counts in pairs_of(r.phases) do
         phases[name] = by_label(totals, counts)
-        for row, v in every(counts) do sum[row] = sum[row] + v end
+        for row, v in pairs_of(counts) do sum[row] = sum[row] + v end
       end
-      for row, buckets in every(r.histograms) do
+      for row, buckets in pairs_of(r.histograms) do
         median[row], most[row] = M.quantile(buckets, r.requests, 0.5), M.quantile(buckets, r.requests, 0.99)
       end
       routes[i] = { name = r.name, requests = r.requests, sum = by_label(totals, sum), phases = phases,
@@ -103,7 +103,7 @@ local function command(perf)
   local args = ngx.req.get_uri_args()
   local what = args["do"]
   args["do"] = nil
-  for k, v in every(args) do
+  for k, v in pairs_of(args) do
     if what ~= "start" or k ~= "sample" and k ~= "events" or type(v) ~= "string" then return refuse(400, COMMANDS) end
   end
   if what == "start" then return start(perf, args) end

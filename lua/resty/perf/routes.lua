@@ -10,7 +10,7 @@
 -- that look like keys become ":id". Clients can send any path, so there are at most MOST names, none is long, and all are UTF-8:
 -- Prometheus refuses a whole page for one name that is not.
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
 local M = {}
@@ -41,7 +41,7 @@ local function bad(why, ...) argument.raisef("routes: " .. why, ...) end
 
 local function compile(list)
   local rules, last = {}, #list
-  for k in every(list) do
+  for k in pairs_of(list) do
     if type(k) ~= "number" or k < 1 or k > last then bad("unknown field '%s' in a list", tostring(k)) end
   end
   for i = 1, last do
@@ -49,7 +49,7 @@ local function compile(list)
     local name, pattern = rule, nil
     if type(rule) == "table" then
       name, pattern = rule[1], rule.pattern
-      for k in every(rule) do
+      for k in pairs_of(rule) do
         if k ~= 1 and k ~= "pattern" then bad("rule %d: unknown field '%s'", i, tostring(k)) end
       end
       if type(pattern) ~= "string" or not pcall(string.find, "", pattern) then bad("rule %d: not a Lua pattern", i) end

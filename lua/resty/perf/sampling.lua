@@ -3,7 +3,7 @@
 -- One of n is one of each n requests in a row, at a random place among them: the share is exact, and a pattern in the traffic
 -- does not always meet the same place.
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local options = require "perf.base.options"
 
 local M = {}
@@ -41,7 +41,7 @@ function M.new(sample, random)
   if sample == nil then sample = 1 end
   if type(sample) == "number" then sample = { every = sample } end
   if type(sample) ~= "table" then bad("number or table expected, got %s", type(sample)) end
-  for k in every(sample) do
+  for k in pairs_of(sample) do
     if not fields[k] then bad("unknown field '%s'%s", tostring(k), options.hint(k, fields)) end
   end
   random = random or math.random
@@ -50,7 +50,7 @@ function M.new(sample, random)
   if header ~= nil and (type(header) ~= "string" or not header:find "^[%w-]+$") then bad("header: a header's name expected") end
   local by_route = {}
   if sample.routes ~= nil and type(sample.routes) ~= "table" then bad("routes: table expected") end
-  for route, n in every(sample.routes or {}) do
+  for route, n in pairs_of(sample.routes or {}) do
     by_route[route] = one_of(check_every(n, "routes." .. tostring(route)), random)
   end
 

@@ -10,7 +10,7 @@
 --   MARK route NUL q             requests            MARK a             abandoned turns
 --   MARK route NUL pPHASE:ROW    sums of a phase     MARK u:ROW, w:ROW  unattributed, whole; row 0 is wall time
 --   MARK route NUL hROW:BUCKET   histograms
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -73,7 +73,7 @@ function M.writer(dict, ledger)
     add_counts("u:", nobody)
     add("a", ledger.abandoned() - abandoned)
     abandoned = ledger.abandoned()
-    for number, r in every(routes) do
+    for number, r in pairs_of(routes) do
       local requests = ledger.requests(number)
       if requests ~= r.requests then
         add(r.key .. "q", requests - r.requests)

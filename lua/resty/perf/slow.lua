@@ -1,6 +1,6 @@
 -- Slow requests: a line in the error log with their counts, and the newest of all workers for the status page.
 local argument = require "perf.base.argument"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
 local names = require "perf.names"
@@ -19,12 +19,12 @@ local function bad(text, ...) argument.raisef("slow: " .. text, ...) end
 function M.new(slow, counted)
   if type(slow) == "number" then slow = { time = slow } end
   if type(slow) ~= "table" then bad("seconds or table expected, got %s", type(slow)) end
-  for k, v in every(slow) do
+  for k, v in pairs_of(slow) do
     if type(k) ~= "string" or type(v) ~= "number" then bad("%s: number expected, got %s", tostring(k), type(v)) end
   end
   local time = slow.time
   local labels = {}
-  for label in every(slow) do
+  for label in pairs_of(slow) do
     if label ~= "time" then
       if not counted then
         names.resolve(label) -- raises for an unknown one

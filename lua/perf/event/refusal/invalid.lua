@@ -3,7 +3,7 @@
 -- group. At last each field is left out in turn.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
 
@@ -58,7 +58,7 @@ local function aux_group(v, ctx)
 end
 
 local function registers(v)
-  for field, bit in every { sample_regs_user = "regs_user", sample_regs_intr = "regs_intr" } do
+  for field, bit in pairs_of { sample_regs_user = "regs_user", sample_regs_intr = "regs_intr" } do
     if v.set.sample_type[bit] then
       local mask = v[field]
       if not mask then return field .. " names no register", { "set it to a mask of the CPU's registers" } end
@@ -85,7 +85,7 @@ local function contradictions(v)
   end
   if sample.branch_stack then
     local kinds = 0
-    for name in every(v.set.branch_sample_type) do
+    for name in pairs_of(v.set.branch_sample_type) do
       if name ~= "user" and name ~= "kernel" and name ~= "hv" then kinds = kinds + 1 end
     end
     if kinds == 0 then return "branch_sample_type has a privilege level but no kind of branch", { 'add "any"' } end

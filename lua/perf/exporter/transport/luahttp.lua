@@ -1,6 +1,6 @@
 -- Posting over lua-http, if there is no LuaSocket. A request runs in a coroutine of its own cqueues controller; where it would
 -- wait, the sender's coroutine yields.
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local cqueues = require "cqueues"
 local request_of = require "http.request"
@@ -44,7 +44,7 @@ function M.new(tls)
       local url = request.url
       local req = request_of.new_from_uri(("%s://%s%s"):format(url.scheme, url.authority, url.path))
       req.headers:upsert(":method", "POST")
-      for name, value in every(request.headers) do req.headers:upsert(name:lower(), value) end
+      for name, value in pairs_of(request.headers) do req.headers:upsert(name:lower(), value) end
       req:set_body(request.body)
       req.ctx = ctx
       local seconds = math.max((deadline - clock.now()) / 1e9, 0.001)

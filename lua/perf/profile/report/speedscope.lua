@@ -11,7 +11,7 @@
 --
 -- Frames are numbered from 0; a stack begins with its outermost frame.
 local core = require "perf.core"
-local every = require "perf.base.pairs"
+local pairs_of = require "perf.base.pairs"
 local file = require "perf.base.file"
 local json = require "perf.base.json"
 local text = require "perf.profile.report.frame_names"
@@ -22,7 +22,7 @@ local units = { ns = "nanoseconds", bytes = "bytes" }
 
 -- Make the texts valid for JSON.
 local function clean(t)
-  for key, value in every(t) do
+  for key, value in pairs_of(t) do
     if type(value) == "string" then t[key] = text.utf8(value) end
   end
   return t
