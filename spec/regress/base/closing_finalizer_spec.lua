@@ -93,7 +93,7 @@ end
 local tallies = [[
   local path = ...
   local function new() return assert(perf.tally { by = { "time", "addr", "id", "period" } }) end
-  for i = 1, 60 do
+  for i = 1, 20 do
     local data, tally = assert(require "perf.data".open(path)), new()
     local junk = {}
     for k = 1, i % 10 do junk[k] = {} end
@@ -106,7 +106,7 @@ local tallies = [[
     data:close()
     collectgarbage()
   end
-  io.write(rounds >= 120 and "done" or rounds)
+  io.write(rounds >= 40 and "done" or rounds)
 ]]
 
 local records = [[

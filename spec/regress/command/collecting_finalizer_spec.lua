@@ -7,7 +7,7 @@ it("no object is collected while the handlers at the end run", function()
   local script = [[
     kept = require "perf.base.at_exit"(function()
       local weak, all = setmetatable({ {} }, { __mode = "v" }), {}
-      for i = 1, 50000 do all[i % 100 + 1] = { ("x"):rep(1000) .. i } end
+      for i = 1, 10000 do all[i % 100 + 1] = { ("x"):rep(1000) .. i } end
       io.write(weak[1] and "kept" or "collected")
     end)
   ]]
