@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tests what a new user does, `make demo` and so on, on other Debian releases, each in a root of its own.
 #
-#   tools/distros.sh [RELEASE...]     bullseye bookworm trixie sid; all without arguments
+#   tools/distros.sh [RELEASE...]     bullseye bookworm trixie sid; without arguments all but bullseye, whose LuaJIT fails specs
 #   tools/distros.sh turn             one of them that is not this machine's own; each day another one
 #
 # A root is made once by debootstrap, from the archive that this machine uses, and kept in PERF_ROOTS (~/.cache/lua-perf/roots) with
@@ -18,9 +18,9 @@ tree=$PWD
 roots=${PERF_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/lua-perf/roots}
 read -ra steps <<<"${DISTRO_STEPS:-demo doc test user rock install flags optional}"
 releases=("$@")
-[ $# -gt 0 ] || releases=(bullseye bookworm trixie sid)
+[ $# -gt 0 ] || releases=(bookworm trixie sid)
 if [ "$*" = turn ]; then
-    releases=() # without bullseye, whose LuaJIT fails specs: see doc/reliability.md
+    releases=()
     for release in bookworm trixie sid; do
         grep -qs "^VERSION_CODENAME=$release$" /etc/os-release || releases+=("$release")
     done
