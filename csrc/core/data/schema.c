@@ -107,7 +107,7 @@ static uint64_t number(struct pf_reader *r, unsigned width)
 		uint16_t u16;
 		uint32_t u32;
 		uint64_t u64;
-	} v;
+	} v = {.u64 = 0};
 
 	if (!p)
 		return 0;
