@@ -15,7 +15,10 @@ local sending = false
 -- @param list returned by measure.lookup
 -- @return list
 function M.watch(list)
-  if list and not watched[list] then list.spans, list.sending, watched[list] = 0, false, true end
+  if list and not watched[list] then
+    list.spans, list.sending = 0, false
+    watched[list] = true -- last, since each of these may run out of memory
+  end
   return list
 end
 
