@@ -100,7 +100,10 @@ end)
 -- For pages that show a machine without counters.
 probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
 
-probes.perf_open = flag("perf_event_open", function() return kit.can_open{type = 1, config = 1} end)
+-- Most specs count by names without ":u", which an ordinary user may not where perf_event_paranoid is 2 or higher.
+probes.perf_open = flag("events that count the kernel too", function()
+  return kit.can_open { type = 1, config = 1, kernel = true }
+end)
 
 probes.root = flag("root", needs.is_root)
 

@@ -2,6 +2,8 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
+before_each(function() requires { perf_open = true } end)
+
 local exactly = util.exactly
 
 describe("perf.open", function()

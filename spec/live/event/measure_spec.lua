@@ -103,6 +103,7 @@ describe("LuaJIT", function()
   after_each(rings.close_all)
 
   it("compiles a loop around Event:measure", function()
+    requires { perf_open = true }
     rings.needs_compiler()
     local ev = keep(assert(perf.open "page-faults"))
     local function fn(x) return x end

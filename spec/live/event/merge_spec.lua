@@ -21,6 +21,7 @@ describe("a reader of several events", function()
   end)
 
   it("gives this thread's records in the order in which they happened", function()
+    requires { perf_open = true }
     local faults, switches = open "page-faults:u", open "context-switches"
     faults:enable()
     switches:enable()

@@ -25,6 +25,7 @@ local function more() return descriptors() - before end
 
 describe("perf.keep", function()
   it("keeps one event of each kind for which the kernel patches its code, and releases them", function()
+    requires { perf_open = true }
     assert.equal("0 2 1 1 2 2 0 2\n", program(head .. [[
       local seen = {}
       local function see() seen[#seen + 1] = more() end
@@ -53,6 +54,7 @@ describe("perf.keep", function()
   end)
 
   it("does not change counts", function()
+    requires { perf_open = true }
     assert.equal("64 64 0\n", program(head .. [[
       perf.open("page-faults"):close()
       kit.touch_pages(8)
@@ -73,6 +75,7 @@ describe("perf.keep", function()
   end)
 
   it("keeps nothing with PERF_KEEP=0, and gives the reason why an event cannot be kept", function()
+    requires { perf_open = true }
     local perf = require "perf"
     local before = kit.fds()
     perf.open("page-faults"):close()

@@ -161,6 +161,7 @@ end)
 
 describe("perf.hardware_profiler", function()
   it("gives the reason if the machine counts no event", function()
+    requires { perf_open = true }
     local p, message, code = perf.hardware_profiler { events = { nowhere } }
     assert.is_nil(p)
     assert.matches("^nowhere: ", message)

@@ -4,6 +4,8 @@ local perf = require "perf"
 local measure = require "perf.measure"
 local util = require "spec.support.util"
 
+before_each(function() requires { perf_open = true } end)
+
 local settled = util.settled
 
 describe("perf.start", function()

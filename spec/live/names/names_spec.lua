@@ -122,6 +122,7 @@ end)
 
 describe("breakpoints", function()
   it("count accesses of an address", function()
+    requires { perf_open = true }
     requires { breakpoint = true }
     local cell = kit.cell()
     for _, event in ipairs{
@@ -244,6 +245,7 @@ describe("PMUs", function()
   end)
 
   it("have events that resolve to the values of their files", function()
+    requires { perf_open = true }
     requires { file = root .. "/msr/events/tsc" }
     local event = assert(names.resolve("msr/tsc/"))
     assert.equal(perf.pmu_type("msr"), event.attrs[1].type)
@@ -337,6 +339,7 @@ end)
 
 describe("a name", function()
   it("has its errors raised at the caller's line, by every function that accepts a name", function()
+    requires { perf_open = true }
     requires { nostress = true }
     for name, call in pairs{
       open = function() return (perf.open("cylces")) end,

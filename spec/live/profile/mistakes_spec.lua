@@ -57,6 +57,7 @@ describe("a profiler", function()
   end)
 
   it("describes itself and says whether it runs", function()
+    requires { perf_open = true }
     local p = assert(perf.profiler { event = "page-faults", period = 10 })
     assert.equal("perf.Profiler(page-faults, every 10, stopped)", tostring(p))
     assert(p:start())
@@ -68,6 +69,7 @@ describe("a profiler", function()
   end)
 
   it("starts once and stops once", function()
+    requires { perf_open = true }
     local p = perf.profiler { event = "page-faults" }
     assert.is_false(p:is_running())
     refused("EINVAL", p:stop())
@@ -210,6 +212,7 @@ describe("a profiler", function()
   end)
 
   it("releases everything if the machine refuses something", function()
+    requires { perf_open = true }
     for _, call in ipairs { "perf_event_open", "mmap", "ioctl" } do
       for skip = 0, 12 do
         collectgarbage()
@@ -251,6 +254,7 @@ describe("a profiler", function()
   end)
 
   it("names an event that it cannot profile", function()
+    requires { perf_open = true }
     refused("EINVAL", perf.profiler { event = "syscalls:sys_enter_rt_sigreturn" })
     refused("EACCES", perf.profiler { event = "context-switches:u" })
     refused("EINVAL", perf.profiler { event = "page-faults", filter = "x >" })

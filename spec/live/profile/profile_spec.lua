@@ -35,6 +35,7 @@ describe("perf.profile", function()
   end)
 
   it("describes itself", function()
+    requires { perf_open = true }
     local prof = perf.profile(faults, kit.touch_pages, 8)
     assert.equal("page-faults", prof.event)
     assert.equal("", prof.unit)
@@ -140,6 +141,7 @@ describe("perf.profile", function()
     end)
 
     it("time off the CPU, which no signal cuts short", function()
+      requires { perf_open = true }
       local line
       local before = kit.clock_ns()
       local prof = perf.profile({ event = "context-switches" }, function()
@@ -159,6 +161,7 @@ describe("perf.profile", function()
     end)
 
     it("how often the thread leaves the CPU, if a period is given", function()
+      requires { perf_open = true }
       local line
       local function switches() return kit.rusage "nvcsw" + kit.rusage "nivcsw" end
       local before = switches()

@@ -128,6 +128,7 @@ describe("the kernel's record", function()
   end)
 
   it("fork, with the namespaces of the child", function()
+    requires { perf_open = true }
     local ev = dummy { task = true, namespaces = true }
     local list = records_of(ev, function()
       for _ = 1, 3 do kit.fork(function() end) end

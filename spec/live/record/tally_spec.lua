@@ -107,6 +107,7 @@ describe("a tally", function()
   end)
 
   it("reads fields without a fixed position, and knows absent ones", function()
+    requires { perf_open = true }
     local ev = faults { sample_type = { "tid", "phys_addr", "callchain" } }
     local hits, none = tally { by = { "tid", "phys_addr" } }, tally { by = "cgroup" }
     touch(ev, 8)

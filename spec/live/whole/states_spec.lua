@@ -20,6 +20,7 @@ local code = [[
 describe("two Lua states in one process", function()
   for _, threaded in ipairs { false, true } do
     it("measure side by side" .. (threaded and ", each on its thread" or ""), function()
+      requires { perf_open = true }
       local c = perf.measure("page-faults", function()
         for _ = 1, 3 do
           local ok, text = kit.state(code, threaded)

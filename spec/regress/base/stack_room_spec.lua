@@ -4,6 +4,7 @@ local perf = require "perf"
 
 describe("each", function()
   it("reserves stack for as many fields as it accepts", function()
+    requires { perf_open = true }
     local names = { "ip", "pid", "tid", "time", "addr", "cpu", "period", "id" }
     local fields = {}
     for i = 1, 32 do fields[i] = names[(i - 1) % 7 + 1] end

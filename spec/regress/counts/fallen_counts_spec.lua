@@ -109,6 +109,7 @@ end)
 
 describe("arithmetic of measured Counts", function()
   it("uses the same numbers as are shown", function()
+    requires { perf_open = true }
     local list = "page-faults,dummy"
     local a, b = perf.measure(list, kit.touch_pages, 30), perf.measure(list, kit.touch_pages, 10)
     local x, y = a["page-faults"], b["page-faults"]

@@ -88,6 +88,7 @@ end)
 
 describe("Event:modify", function()
   it("accepts the same as perf.open, and keeps the fields that are not given", function()
+    requires { perf_open = true }
     requires { breakpoint = true }
     local ev = assert(perf.open(perf.breakpoint { addr = 0x1000, len = 8, access = "w" }))
     for i, attr in ipairs { perf.breakpoint { addr = 0x2000, len = 8, access = "w" }, "mem:0x3000/8:w",

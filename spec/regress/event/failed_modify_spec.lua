@@ -6,6 +6,7 @@ local perf = require "perf"
 
 describe("an enabled breakpoint", function()
   it("is still enabled after a modification that fails", function()
+    requires { perf_open = true }
     requires { breakpoint = true }
     local cell = kit.cell()
     local ev = assert(perf.open(("mem:0x%x/8:w"):format(cell:addr())))

@@ -24,6 +24,7 @@ end
 
 describe("the loss of a ring", function()
   it("can be asked for in a finalizer, and later", function()
+    requires { perf_open = true }
     local loss, open
     local function make()
       local box = {}

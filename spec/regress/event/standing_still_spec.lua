@@ -86,6 +86,7 @@ describe("Event:modify", function()
   before_each(function() requires { breakpoint = true } end)
 
   it("leaves a breakpoint as it is, enabled or not, and renames it", function()
+    requires { perf_open = true }
     local here = tonumber(kit.map_exec())
     local ev = assert(perf.open(perf.breakpoint { addr = here, len = 4, access = "w" }))
     local function counts()
@@ -110,6 +111,7 @@ describe("Event:modify", function()
   end)
 
   it("says what is wrong with the place", function()
+    requires { perf_open = true }
     local ev = assert(perf.open(perf.breakpoint { addr = 0x1000, len = 4, access = "w" }))
     local ok, message, code = ev:modify { bp_len = 3 }
     assert.is_nil(ok)

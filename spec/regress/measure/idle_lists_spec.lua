@@ -7,6 +7,8 @@ local perf = require "perf"
 local measure = require "perf.measure"
 local util = require "spec.support.util"
 
+before_each(function() requires { perf_open = true } end)
+
 -- Names of breakpoints on cells of their own, and what writes each n times.
 local function cells(n)
   local list = {}

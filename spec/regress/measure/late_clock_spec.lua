@@ -15,6 +15,7 @@ local perf = require "perf"
 
 describe("a clock that joins a group of another software PMU", function()
   it("counts in the first measurement", function()
+    requires { perf_open = true }
     for _, list in ipairs { "page-faults,task-clock", "dummy,cpu-clock,task-clock", "context-switches,cpu-clock" } do
       local c = perf.measure(list, kit.spin, 2e6)
       for _, e in ipairs(c) do
@@ -24,6 +25,7 @@ describe("a clock that joins a group of another software PMU", function()
   end)
 
   it("counts again after its group was disabled and enabled", function()
+    requires { perf_open = true }
     local g = assert(perf.group "task-clock,page-faults,cpu-clock")
     for _ = 1, 4 do
       g:enable()

@@ -86,6 +86,7 @@ describe("a job that never ends", function()
   end)
 
   it("may end after its pool is closed, and after the end of the state that created it", function()
+    requires { perf_open = true }
     -- Each job ends at another moment around the close, or while the state is closed. What a thread left behind must not use is
     -- then being freed.
     assert.same({ "", 0 }, run [[

@@ -49,6 +49,7 @@ describe("an ended job without a caller that fetches its results", function()
   end)
 
   it("has a span without counts if it is not measured", function()
+    requires { perf_open = true }
     local spans = {}
     local tracer = perf.tracer { events = "task-clock", exporter = function(batch)
       for _, span in ipairs(batch) do spans[#spans + 1] = span end
