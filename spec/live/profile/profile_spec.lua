@@ -156,7 +156,7 @@ describe("perf.profile", function()
       assert.equal("ns", prof.unit)
       assert.equal(prof.total, profiling.sum(prof), text)
       assert.is_true(prof.total >= 20 * 3000000 * 0.98 and prof.total <= took, text)
-      -- what is over may be anywhere: the time others took the CPU for
+      -- The rest, for which others had the CPU, may be on any line.
       assert.is_true(profiling.on_line(prof, line) >= 20 * 3000000 * 0.98, text)
     end)
 
