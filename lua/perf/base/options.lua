@@ -32,7 +32,7 @@ local function number_fault(row, v)
   return ("%s expected, got %s"):format(what, tostring(v))
 end
 
--- What is wrong with the value of an option; nil if nothing is.
+-- Check the value of an option: returns what is wrong with it, or nil.
 local function fault(row, v)
   local types = row[1]
   if types and not ("|" .. types .. "|"):find("|" .. type(v) .. "|", 1, true) then
