@@ -293,18 +293,24 @@ local function rows_of(path)
   return rows
 end
 
---- The blocks and rows of all pages that "lua" or "sh" runs.
-function M.programs_in(language)
-  local list = {}
+--- Declare a spec for each block and row of the pages that "lua" or "sh" runs.
+-- busted gives `it` and `pending` to the files of specs alone.
+function M.each_program(language, it, pending)
   for _, path in ipairs(M.paths()) do
     local blocks = M.blocks(path)
     -- coming_from_go_spec.lua runs the rows of its page
     for _, row in ipairs(path:find "coming%-from%-[^g]" and rows_of(path) or {}) do blocks[#blocks + 1] = row end
     for _, block in ipairs(blocks) do
-      if language_of(block) == language then list[#list + 1] = block end
+      if language_of(block) == language then
+        it(block.name, function()
+          requires { perf_open = true, nostress = true }
+          if next(block.needs) then requires(block.needs) end
+          if block.skip then pending("needs: " .. block.skip) return end
+          M.run(block)
+        end)
+      end
     end
   end
-  return list
 end
 
 return M

@@ -7,14 +7,7 @@ local util = require "spec.support.util"
 local KINDS = { lua = true, sh = true, console = true, [""] = true, nginx = true, yaml = true, c = true }
 
 describe("the commands of the pages run:", function()
-  for _, block in ipairs(pages.programs_in "sh") do
-    it(block.name, function()
-      requires { perf_open = true, nostress = true }
-      if next(block.needs) then requires(block.needs) end
-      if block.skip then pending("needs: " .. block.skip) return end
-      pages.run(block)
-    end)
-  end
+  pages.each_program("sh", it, pending)
 end)
 
 describe("the comparison with a page's output", function()

@@ -4,14 +4,7 @@ local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 
 describe("the Lua of the pages runs:", function()
-  for _, block in ipairs(pages.programs_in "lua") do
-    it(block.name, function()
-      requires { perf_open = true, nostress = true }
-      if next(block.needs) then requires(block.needs) end
-      if block.skip then pending("needs: " .. block.skip) return end
-      pages.run(block)
-    end)
-  end
+  pages.each_program("lua", it, pending)
 end)
 
 describe("a block of a page", function()
