@@ -1,0 +1,79 @@
+/* The Lua stack of a thread at one moment, from its registers and its memory.
+ *
+ * An unwinder reads and nothing else: it calls no function of Lua, allocates nothing, takes no lock and trusts no byte it reads.
+ * Every loop has a bound. So the same code serves a signal's handler in the process, an allocator's callback, and a program that
+ * looks at another process; they differ in where registers and memory come from. The places of the fields in an interpreter's
+ * structures are a layout: plain numbers, which the caller learns and verifies once (binding/stack does it for this process). */
+#ifndef PF_UNWIND_H
+#define PF_UNWIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The general registers, in DWARF's order of the architecture. */
+enum { PF_REGISTERS = 32 };
+enum { PF_X86_RAX, PF_X86_RDX, PF_X86_RCX, PF_X86_RBX, PF_X86_RSI, PF_X86_RDI, PF_X86_RBP, PF_X86_RSP }; /* then R8 to R15 */
+
+struct pf_registers {
+	uint64_t ip, sp;
+	uint64_t general[PF_REGISTERS];
+	unsigned n; /* how many of them there are */
+};
+
+/* Access to the thread's memory. */
+struct pf_memory {
+	/* Copy n bytes from an address that may be unmapped. Returns 0 or -EFAULT. */
+	int (*read)(const struct pf_memory *m, void *to, uint64_t address, size_t n);
+};
+
+enum pf_place_kind {
+	PF_PLACE_LUA = 1,
+	PF_PLACE_C,       /* a C function */
+	PF_PLACE_BUILTIN, /* a function that LuaJIT has in its own assembler code */
+};
+
+/* One function on the stack. */
+struct pf_place {
+	enum pf_place_kind kind;
+	int32_t linedefined;  /* Lua: the line of its definition, 0 for a file's own code */
+	uint32_t line, end;   /* Lua: from this line to that one, mostly the same; 0: unknown */
+	uint32_t source_size; /* Lua: the length of its chunk's name */
+	uint64_t source;      /* Lua: the address of its chunk's name; 0 if it was stripped */
+	uint64_t function;    /* Lua: the address of its prototype. C: of its code. Builtin: of its object */
+};
+
+/* Why a stack is missing or cut. */
+enum pf_unwind_failure {
+	PF_UNWIND_COMPLETE,
+	PF_UNWIND_NO_THREAD,  /* a state of Lua is entered, but the running Lua thread was not found */
+	PF_UNWIND_NO_BASE,    /* the innermost function was not found */
+	PF_UNWIND_NO_PC,      /* the innermost function is known, but not its line */
+	PF_UNWIND_NO_TRACE,   /* compiled code ran whose trace was not found */
+	PF_UNWIND_BROKEN,     /* a frame is not one: the stack ends there */
+	PF_UNWIND_UNREADABLE, /* memory could not be read */
+	PF_UNWIND_DEEP,       /* there are more frames than `most` */
+	PF_UNWIND_FAILURES
+};
+
+enum { PF_UNWIND_DEEPEST = 1000 }; /* frames */
+
+struct pf_unwound {
+	int state;  /* the activity of the thread, enum pf_state of sampling.h */
+	int failed; /* enum pf_unwind_failure */
+	unsigned n; /* number of frames */
+	/* Called for each function, innermost first; a result other than 0 ends the unwinding. */
+	int (*found)(void *to, const struct pf_place *place);
+	void *to;
+};
+
+/* An unwinder: a layout, and the state of Lua (address of its global state) whose threads are looked for. */
+struct pf_luajit_layout;
+struct pf_puc_layout;
+
+/* Fills in state, failed and n, and calls `found` for each frame. */
+void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const struct pf_registers *r, const struct pf_memory *m,
+		      struct pf_unwound *u);
+void pf_unwind_puc(const struct pf_puc_layout *l, uint64_t global, const struct pf_registers *r, const struct pf_memory *m,
+		   struct pf_unwound *u);
+
+#endif
