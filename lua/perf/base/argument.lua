@@ -74,7 +74,6 @@ end
 
 -- The same for a method: as Lua does, its object is not counted where it stands before the colon.
 -- @string name the method's; nil for whichever was called
--- @string message
 -- @int arg which argument, the object being 1
 function blame.method(name, message, arg)
   local where, called, colon = call_site()
@@ -93,7 +92,6 @@ local function parts(err) return tostring(err):match "bad argument #(%d+)[^(]*%(
 function blame.words(err) return select(2, parts(err)) or tostring(err) end
 
 -- Check that the object of a method call is of its class.
--- @param v
 -- @tab class its metatable
 -- @string what what to call one
 -- @string name the method's
@@ -108,7 +106,6 @@ end
 function blame.again(err) error(err, 0) end
 
 -- Check that a value can be a path.
--- @param path
 -- @string name the function's or method's that it was given to
 -- @int arg which argument, a method's object being 1
 -- @return path
@@ -131,9 +128,7 @@ local function hand_on(n, what, ok, ...)
 end
 
 -- Call a function whose mistakes are those of argument n of the public one that was called.
--- @int n
 -- @string what of the argument, "option 'events': ", or ""
--- @func f
 -- @param ... its arguments
 -- @return what it returns
 function blame.on(n, what, f, ...)
@@ -142,7 +137,6 @@ end
 
 -- Call a method of the core for the one that stands before it: its mistakes are the caller's.
 -- @string name the method's
--- @func f
 -- @param ... its arguments, the object first
 -- @return what it returns
 function blame.call(name, f, ...)

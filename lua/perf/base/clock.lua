@@ -39,7 +39,6 @@ local function parts(anchor, at, moment)
 end
 
 -- A time of day in nanoseconds, as decimal text.
--- @param anchor
 -- @param at a time of the monotonic clock
 -- @param[opt] moment the same time in the program's form, which is exact: see `from_ns`
 function M.text(anchor, at, moment)
@@ -60,7 +59,6 @@ end
 
 -- Convert a time of day that a program gives. As a time of the monotonic clock it is a number, which is exact only within 104
 -- days of now; the moment is always exact.
--- @param anchor
 -- @param ns a number, an integer, a 64-bit cdata or a "0x" string
 -- @return that time by the monotonic clock; the moment {seconds, nanoseconds}
 function M.from_ns(anchor, ns)

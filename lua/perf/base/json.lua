@@ -174,7 +174,6 @@ function value(s, at, depth)
 end
 
 -- Decode a text.
--- @string text
 -- @return the value (nil for null); or nil, message, "EBADMSG"
 function M.decode(text)
   local ok, result, at = pcall(value, text, 1, 0)

@@ -20,7 +20,6 @@ end
 
 -- Call f(...) until it succeeds or nothing idle is left to close.
 -- @param resource function(code, attr): the missing resource; nil if closing something would not help
--- @param attr
 -- @param f returns a true value; or nil, message, code
 -- @return its results
 function M.retry(resource, attr, f, ...)

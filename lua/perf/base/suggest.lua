@@ -66,7 +66,6 @@ function suggest.nearest(text, names, most)
 end
 
 -- "; did you mean 'a' or 'b'?", or "".
--- @string text
 -- @tparam {string,...} names
 function suggest.hint(text, names)
   local near = suggest.nearest(text, names)

@@ -25,7 +25,6 @@ function u64.parse(text)
 end
 
 -- The value of hexadecimal digits without a prefix.
--- @string digits
 -- @return the value; or nil and why not
 function u64.parse_hex(digits)
   digits = digits:gsub("^0+", "")

@@ -71,7 +71,6 @@ local function finish(lines, rows, right, notes)
 end
 
 -- perf.bench's result as a table.
--- @tparam table s
 -- @treturn string
 function M.bench(s)
   local rows, notes = { { "", "median", "95 % sure it is in", "mean", "spread", "min", "max" } }, {}
@@ -119,7 +118,6 @@ local function ratio_note(row, name, v, first, notes)
 end
 
 -- perf.compare's result as a table.
--- @tparam table c
 -- @treturn string
 function M.compare(c)
   local two, notes = #c.names == 2, {}

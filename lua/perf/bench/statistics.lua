@@ -309,7 +309,6 @@ function M.rng(seed)
 end
 
 -- Put an array into random order, in place.
--- @tparam table array
 -- @tparam function random of `rng`
 -- @treturn table the same array
 function M.shuffle(array, random)

@@ -24,7 +24,6 @@ end
 
 -- Subtract the cost that was added to a list's sum.
 -- @param counts of a span that has just stopped counting by the list
--- @param list
 -- @param before the value of list.sending when the span began
 -- @return the cost that was subtracted
 function M.leave_out(counts, list, before)
@@ -47,7 +46,6 @@ local function done(costs, ok, ...)
 end
 
 -- Call a function that sends.
--- @func fn
 -- @param ... its arguments
 -- @return what fn returns; its error passes through
 function M.apart(fn, ...)

@@ -51,7 +51,6 @@ function M.warn(warnings, name, text, why)
 end
 
 -- The number in the first of some variables that is set.
--- @tab warnings
 -- @tab range one of the above
 -- @param ... names
 -- @return number; nil when there is none

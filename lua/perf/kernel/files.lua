@@ -3,13 +3,11 @@
 local files = {}
 
 -- Whether text can be one component of a path, so that it cannot name a file outside of the directory.
--- @string text
 function files.is_name(text)
   return text ~= "" and text ~= "." and text ~= ".." and not text:find("[/%c]")
 end
 
 -- A file's text without the newline at its end.
--- @string path
 -- @return string, or nil when it cannot be read
 function files.read(path)
   local f = io.open(path, "r")
@@ -20,13 +18,11 @@ function files.read(path)
 end
 
 -- A glob ("*", "?") as an anchored Lua pattern.
--- @string glob
 function files.pattern(glob)
   return "^" .. glob:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("[*?]", {["*"] = ".*", ["?"] = "."}) .. "$"
 end
 
 -- Whether text matches the glob or, if the glob has no * and ?, contains it.
--- @string text
 -- @string[opt] glob nil matches every text
 function files.matches(text, glob)
   if not glob then return true end

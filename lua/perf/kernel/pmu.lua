@@ -38,7 +38,6 @@ local function sorted(list)
 end
 
 -- Names of all PMUs, sorted.
--- @treturn {string,...}
 function Pmus:names()
   return sorted(core.listdir(self.root) or {})
 end
@@ -59,7 +58,6 @@ local function folded(names)
 end
 
 -- One PMU.
--- @string name
 -- @return[1] Pmu
 -- @return[2] nil, message, "ENODEV"
 function Pmus:get(name)
@@ -76,7 +74,6 @@ function Pmus:get(name)
 end
 
 -- The name that a box shares with others (uncore_imc of uncore_imc_0 and uncore_imc_1), or its own.
--- @string name
 -- @treturn string
 function Pmus:family(name)
   local family, count = name:match("^(.*)_%d+$"), 0
@@ -94,7 +91,6 @@ local function of_family(name, family)
 end
 
 -- The PMUs that a name in an event stands for: itself, a family, or a glob.
--- @string name
 -- @return[1] array of Pmu
 -- @return[2] nil, message, "ENODEV"
 function Pmus:match(name)
@@ -115,7 +111,6 @@ function Pmus:match(name)
 end
 
 -- The PMUs of the CPU cores: several on a hybrid CPU.
--- @treturn {Pmu,...}
 function Pmus:cores()
   if not self.core_list then
     local out = {}
@@ -130,8 +125,6 @@ function Pmus:cores()
 end
 
 -- The PMUs that have an event of that name.
--- @string event
--- @treturn {Pmu,...}
 function Pmus:with_event(event)
   local out = {}
   for _, name in ipairs(self:names()) do
@@ -152,7 +145,6 @@ local function once(self, key, make)
 end
 
 -- A file's text: "cpumask", "cpus", "nr_addr_filters", "caps/max_precise" ...
--- @string file
 -- @treturn ?string
 function Pmu:text(file)
   return once(self, file, function() return files.read(self.path .. "/" .. file) end)
@@ -179,7 +171,6 @@ local function parse_format(text)
 end
 
 -- The bits of attr that a term sets.
--- @string term
 -- @treturn ?{field=string,ranges={{int,int},...},width=int,text=string}
 function Pmu:format(term)
   if not files.is_name(term) then return nil end

@@ -14,7 +14,6 @@ local function execute_length()
 end
 
 -- The bits of an access such as "rw".
--- @string text
 -- @treturn ?int nil when text is not one to three different letters of r, w, x
 function breakpoint.access(text)
   local bits = 0

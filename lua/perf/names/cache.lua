@@ -77,7 +77,6 @@ local function describe(c, op, result)
 end
 
 -- Parse a name.
--- @string text
 -- @return[1] config and a description
 -- @return[2] nil
 -- @return[3] nil and a reason, if the name is valid but the cache has no such operation

@@ -95,7 +95,6 @@ function Builder:term(term)
 end
 
 -- The attr fields of an event of one PMU.
--- @tparam Pmu pmu
 -- @tparam table list the result of terms.parse
 -- @func fail fail(at, format, ...) raises
 -- @func generic generic(pmu, name): {type=, config=, unit=} of a generic event that the PMU counts, or nil

@@ -43,7 +43,6 @@ function generic.find(text)
 end
 
 -- rNNN or TYPE:CONFIG.
--- @string text
 -- @return[1] {kind="raw", type=, config=}
 -- @return[2] nil
 -- @return[3] nil and what is wrong with its number
@@ -63,7 +62,6 @@ function generic.numeric(text)
 end
 
 -- All names, in any order.
--- @return array
 function generic.names()
   local out = {}
   for name in pairs_of(index()) do out[#out + 1] = name end

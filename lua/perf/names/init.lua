@@ -179,7 +179,6 @@ function Names:table(spec)
 end
 
 -- Resolve an event.
--- @tparam string|table spec
 -- @see names.resolve
 function Names:resolve(spec)
   if type(spec) == "string" then return self.parser:parse(spec:match("^%s*(.-)%s*$")) end
@@ -192,7 +191,6 @@ local Attr = {}
 -- One attr of a resolved event as the public functions return it: its own keys are attr fields, and label, unit,
 -- scale, kind and description can be read from it.
 -- @tparam table found a resolved event
--- @treturn table
 function names.attr(found)
   local out = copy(found.attrs[1])
   local event = copy_event(found)

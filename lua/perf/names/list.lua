@@ -91,8 +91,6 @@ local function descriptors(pmus, add)
 end
 
 -- The events of a machine.
--- @tparam Pmus pmus
--- @tparam Tracefs tracepoints
 -- @string[opt] pattern
 -- @treturn table see perf.list
 function list.of(pmus, tracepoints, pattern)
@@ -158,7 +156,6 @@ function Machine.__tostring(machine)
 end
 
 -- The PMUs of a machine.
--- @tparam Pmus pmus
 -- @treturn table see perf.pmus
 function list.pmus_of(pmus)
   local out = setmetatable({}, Machine)

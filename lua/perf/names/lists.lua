@@ -11,7 +11,6 @@ local function trim(text)
 end
 
 -- Split a list at the commas that are outside of slashes, braces and quotes.
--- @string list
 -- @return array of strings, trimmed; a group stays one string with its braces and modifiers
 -- @raise for an empty name, or an unpaired brace or slash
 function lists.split(list)
@@ -48,7 +47,6 @@ function lists.split(list)
 end
 
 -- The groups of a list: a single event is a group of one.
--- @string list
 -- @return array of groups, each an array of specs for resolve: strings, or {event=, modifiers=} where the group has
 -- modifiers of its own; a group in braces has braces = true
 function lists.expand(list)
@@ -72,7 +70,6 @@ function lists.expand(list)
 end
 
 -- Check that a table is an array: it has no key that is not a position, and no hole, at which ipairs would stop.
--- @tparam table list
 -- @return nil if it is an array; an invalid key; or nil, the first position without a value
 function lists.invalid_item(list)
   local last = 0
@@ -86,7 +83,6 @@ function lists.invalid_item(list)
 end
 
 -- Check that a table is a list of events.
--- @tparam table list
 -- @return nil if it is one, otherwise what is wrong
 function lists.wrong(list)
   local key, hole = lists.invalid_item(list)

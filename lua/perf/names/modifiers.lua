@@ -20,7 +20,6 @@ local LEVELS = {u = "exclude_user", k = "exclude_kernel", h = "exclude_hv"}
 local WORLDS = {G = "exclude_guest", H = "exclude_host"}
 
 -- Check the letters of one event or group.
--- @string text
 -- @return[1] nil if they are valid
 -- @return[2] the index of the letter and a message
 function modifiers.check(text)
@@ -72,7 +71,6 @@ function modifiers.apply(attr, text, max_precise)
 end
 
 -- The letters of a group's modifiers that apply to its members other than the leader.
--- @string text
 function modifiers.of_member(text)
   return (text:gsub("[De]", ""))
 end

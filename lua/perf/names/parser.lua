@@ -25,8 +25,6 @@ local Parser = {}
 Parser.__index = Parser
 
 -- A parser for a machine.
--- @tparam Pmus pmus
--- @tparam Tracefs tracefs
 function parser.new(pmus, tracefs)
   return setmetatable({pmus = pmus, tracefs = tracefs}, Parser)
 end
@@ -292,7 +290,6 @@ local function finish(found, text)
 end
 
 -- Parse one event.
--- @string text
 -- @return[1] the resolved event
 -- @return[2] nil, message, code
 -- @raise if the text is not an event

@@ -88,7 +88,6 @@ function M.encode(name)
 end
 
 -- Like encode, but returns just nil on failure, for callers that have their own error message.
--- @string name
 function M.find(name)
   return (ext.encode(name))
 end

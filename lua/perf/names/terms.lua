@@ -38,8 +38,6 @@ function terms.parse(body, at, fail)
 end
 
 -- The number of a term; one without a value is 1.
--- @tparam table term
--- @func fail
 -- @param[opt] most the largest valid number
 function terms.number(term, fail, most)
   if not term.value then return 1 end

@@ -16,7 +16,6 @@ end
 
 -- Write a profile.
 -- @param prof Profile
--- @string path
 -- @return true; or nil, message, code
 function M.save(prof, path)
   return prof[M.kind(path)](prof, path)

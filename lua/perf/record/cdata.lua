@@ -308,11 +308,7 @@ local passing = { EBADMSG = true, ETIMEDOUT = true, ECANCELED = true }
 
 local read_slowly
 
--- The next record of the event's ring.
--- @param[opt=0] timeout seconds to wait for one
--- @param[opt] into a Record to reuse: it is overwritten and returned if it has room
--- @return Record; or nil, message, code: "ETIMEDOUT", "EPIPE" if the watched process has ended, "EBADMSG" for a damaged record,
--- which the next call skips
+-- (Documented with the class Event; `into` is reused, if it has room.)
 function Event:read_record(timeout, into)
   if getmetatable(self) ~= core.Event or (timeout ~= nil and not (type(timeout) == "number" and timeout >= 0)) then
     return read_record(self, timeout, into)
@@ -349,10 +345,6 @@ local function next_slowly(self, timeout, why)
   return next_slowly(self, timeout, why)
 end
 
--- Iterate over the records.
--- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
--- end after this many seconds, even if records keep coming
--- @return iterator. It also ends when the watched process has ended or the reader is woken. It skips damaged records.
 function Event:records(opts)
   blame.call("records", records, self, opts) -- checks the arguments
   if limits.bounded(opts) then return limits.records(opts, self.read_record, self) end
@@ -384,12 +376,6 @@ local function each_bounded(ev, opts, ...)
   end, nil, first
 end
 
--- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
--- @param type a Record's type: "sample", "mmap2" ...
--- @param ... names of fields whose value is one number or string: "ip", "pid", "time" ...; then optionally a table of limits,
--- `max` (records) and `duration` (seconds): the loop ends at the first one reached. Use it if records may come faster than the
--- loop reads
--- @usage for i, ip, time in ev:each("sample", "ip", "time", { duration = 1 }) do ... end    -- i counts them; a field may be nil
 function Event:each(type, ...)
   blame.call("each", each_event, self, type, ...) -- checks the arguments
   local n = select("#", ...)

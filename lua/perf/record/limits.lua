@@ -17,7 +17,6 @@ end
 -- An iterator that ends at its limits.
 -- @param opts `max` records, `duration` in seconds, `timeout` seconds without a record
 -- @func read the reader's read_record
--- @param reader
 function M.records(opts, read, reader)
   local left, timeout = opts.max or math.huge, opts.timeout or 0
   local ends = opts.duration and core.seconds() + opts.duration or math.huge

@@ -12,7 +12,6 @@ local Map = {}
 Map.__index = Map
 
 -- The possible paths of a process's map, and the user that must own it.
--- @int pid
 -- @return array of paths, uid; nothing for a process that has ended
 function M.places(pid)
   local status = host.slurp(("/proc/%d/status"):format(pid))
@@ -24,7 +23,6 @@ function M.places(pid)
 end
 
 -- The lines of a map, by address.
--- @string text
 -- @return array of {start, end, name}
 function M.parse(text)
   local list = {}
@@ -56,7 +54,6 @@ function M.search(list, addr)
 end
 
 -- The map of a process, which is read at the first use.
--- @int pid
 -- @func read function(path, uid) -> text, or nil, message, code: see perf.symbols
 function M.new(pid, read)
   return setmetatable({ pid = pid, read = read, list = nil, read_at = nil }, Map)

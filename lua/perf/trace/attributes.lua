@@ -28,7 +28,6 @@ end
 
 -- Check the value of an attribute; an array is copied.
 -- @string key its name
--- @param v
 -- @int arg the number of the argument of the public function
 -- @number length the most characters of a string, also in an array
 function M.value(key, v, arg, length)
@@ -40,7 +39,6 @@ function M.value(key, v, arg, length)
 end
 
 -- Copy a table of attributes within the limits. All attributes are checked, including those that are dropped.
--- @tab t
 -- @int arg the number of the argument of the public function
 -- @int most the most attributes of the copy
 -- @number length the most characters of a string

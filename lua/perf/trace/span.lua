@@ -1,14 +1,7 @@
 --- Spans: a piece of work, when it ran, and what it cost in events.
 --
--- A span counts by difference, as perf.measure does. Its total is what the thread did between start and finish, except while the
--- span was paused, and without the work of tracers meanwhile (encoding and sending earlier spans). The parent adds up the totals
--- of its children, and its self count is its total less that sum. So over all spans of a trace, self adds up to what the thread
--- did, and nothing is counted twice. What a child counts while its parents are paused is in none of their totals, and is not
--- subtracted. Where children overlapped, outlived their parent, or counted only a part of the time in which the parent counted,
--- self is unknown and is left out.
---
--- A span belongs to the thread that started it. Spans that were open at a fork belong to the parent: in the child they count
--- nothing, are not sent, and raise no error, since tracing must not make a program fail.
+-- Over all spans of a trace, the self counts add up to what the thread did, and nothing is counted twice (see the type Span).
+-- What a child counts while its parents are paused is in none of their totals, and is not subtracted.
 -- @module perf.trace.span
 local pairs_of = require "perf.base.pairs"
 local asked = require "perf.trace.requested_events"

@@ -32,7 +32,6 @@ local function look(list, warnings)
 end
 
 -- Add a warning for each of them that is set.
--- @tab warnings
 -- @param metrics whether the tracer keeps histograms
 return function(warnings, metrics)
   look(always, warnings)

@@ -21,7 +21,6 @@ local function text_of(v)
 end
 
 -- Check the options of perf.start.
--- @param opts
 -- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
 -- mark=}: reports says whether the end of a request is reported, mark identifies the configuration
 function M.check(opts)

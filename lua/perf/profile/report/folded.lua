@@ -54,7 +54,6 @@ function M.folded(prof, path)
 end
 
 -- Parse folded stacks, of this module or another tool.
--- @string content
 -- @return array of {names = array of names, the outermost first, weight = number}; or nil, message, "EBADMSG" for an invalid line
 function M.decode(content)
   local list = {}
