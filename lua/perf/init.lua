@@ -85,9 +85,7 @@ return setmetatable(perf, {
   -- A misspelt name is a mistake. Names with an underscore in front are asked for by tools that look for a protocol.
   __index = function(_, name)
     if type(name) ~= "string" or name:find "^_" then return nil end
-    local names = {}
-    for known in pairs_of(perf) do names[#names + 1] = known end
-    argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, names)), 0)
+    argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, require "perf.base.keys"(perf))), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,
 })

@@ -60,9 +60,7 @@ end
 
 -- The end of a message about an unknown name: "; did you mean 'freq'?", or "".
 function M.hint(name, known)
-  local names = {}
-  for key in pairs_of(known) do names[#names + 1] = tostring(key) end
-  return require "perf.base.suggest".hint(tostring(name), names)
+  return require "perf.base.suggest".hint(tostring(name), require "perf.base.keys"(known))
 end
 
 -- Declare the options of a function.

@@ -40,12 +40,10 @@ local function containing(wanted, set)
   return found
 end
 
--- The nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
+-- "; did you mean 'a' or 'b'?", or "": the three nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
 -- @string text what was asked for
 -- @tparam {string,...} names what there is
--- @int[opt=3] most at most so many
--- @return array, nearest first; empty when none is near
-function suggest.nearest(text, names, most)
+function suggest.hint(text, names)
   local found, seen, wanted = {}, {}, text:lower()
   local limit = math.max(1, math.min(4, math.floor(#text / 3)))
   for _, name in ipairs(names) do
@@ -60,16 +58,9 @@ function suggest.nearest(text, names, most)
     if a.d ~= b.d then return a.d < b.d end
     return a.name < b.name
   end)
-  local out = {}
-  for i = 1, math.min(#found, most or 3) do out[i] = found[i].name end
-  return out
-end
-
--- "; did you mean 'a' or 'b'?", or "".
--- @tparam {string,...} names
-function suggest.hint(text, names)
-  local near = suggest.nearest(text, names)
-  if #near == 0 then return "" end
+  if #found == 0 then return "" end
+  local near = {}
+  for i = 1, math.min(#found, 3) do near[i] = found[i].name end
   return "; did you mean '" .. table.concat(near, "' or '") .. "'?"
 end
 

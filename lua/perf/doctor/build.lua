@@ -1,6 +1,6 @@
 -- Checks the interpreter, and the parts of this module that need a library.
-local pairs_of = require "perf.base.pairs"
 local features = require "perf.doctor.features"
+local keys_of = require "perf.base.keys"
 
 local function interpreter(add)
   local i = features.interpreter()
@@ -13,12 +13,9 @@ local function interpreter(add)
 end
 
 local function libraries(add)
-  local names, missing, fix = {}, {}, {}
+  local has, missing, fix = {}, {}, {}
   local modules = features.modules()
-  for name in pairs_of(modules) do names[#names + 1] = name end
-  table.sort(names)
-  local has = {}
-  for _, name in ipairs(names) do
+  for _, name in ipairs(keys_of(modules)) do
     local value = modules[name]
     if value == true then
       has[#has + 1] = name

@@ -3,6 +3,7 @@
 -- A row is true, false, or a string that names the need ("needs a PMU"); nil where it cannot be told without
 -- permission.
 local core = require "perf.core"
+local keys_of = require "perf.base.keys"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local options = require "perf.base.options"
@@ -212,9 +213,7 @@ local function summary(t)
   end
   if all == 0 then return "cannot be told" end
   if n == all then return ("all %d"):format(n) end
-  local parts, keys = {}, {}
-  for key in pairs_of(by) do keys[#keys + 1] = key end
-  table.sort(keys)
+  local parts, keys = {}, keys_of(by)
   if #keys == 1 and n == 0 then return keys[1] end
   for i, key in ipairs(keys) do
     table.sort(by[key])
@@ -246,10 +245,7 @@ function Features.__tostring(f)
   }
   for _, field in ipairs(named) do rows[#rows + 1] = { field, summary(f[field]) } end
   rows[#rows + 1] = { "ioctl", summary(f.ioctl) }
-  local names = {}
-  for name in pairs_of(f.modules) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
+  for _, name in ipairs(keys_of(f.modules)) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
   local lines = {}
   for i, row in ipairs(rows) do lines[i] = wrap(("%-22s"):format(row[1]), row[2]) end
   return table.concat(lines, "\n")

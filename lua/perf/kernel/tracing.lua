@@ -6,9 +6,9 @@
 --     ROOT/available_tracers    names, separated by blanks
 --     ROOT/current_tracer       one name, "nop" when none traces
 --     /proc/self/mounts         DEVICE DIRECTORY TYPE OPTIONS ..., a blank in a name as \040
-local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local host = require "perf.kernel.host"
+local keys_of = require "perf.base.keys"
 local tracefs = require "perf.kernel.tracefs"
 
 local M = {}
@@ -53,10 +53,7 @@ end
 function M.subsystems()
   local events, message, code = M.available_events()
   if not events then return nil, message, code end
-  local list = {}
-  for group in pairs_of(events) do list[#list + 1] = group end
-  table.sort(list)
-  return list
+  return keys_of(events)
 end
 
 --- The tracers of ftrace that this kernel has.

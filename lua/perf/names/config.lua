@@ -5,6 +5,7 @@
 -- event. All bits are combined at the end, so that an overridden term leaves no bits behind.
 
 local core = require "perf.core"
+local keys_of = require "perf.base.keys"
 local pairs_of = require "perf.base.pairs"
 local suggest = require "perf.base.suggest"
 local terms = require "perf.names.terms"
@@ -13,11 +14,10 @@ local u64 = require "perf.base.u64"
 local config = {}
 
 local function unknown(pmu, term, fail)
-  local known, near = pmu:formats(), {}
+  local known, near = pmu:formats(), keys_of(terms.common)
   for _, list in ipairs{known, pmu:events()} do
     for _, name in ipairs(list) do near[#near + 1] = name end
   end
-  for name in pairs_of(terms.common) do near[#near + 1] = name end
   fail(term.at, "unknown term '%s'@@; the PMU %s%s", term.key,
     #known > 0 and "has: " .. table.concat(known, ", ") or "'" .. pmu.name .. "' has no terms of its own",
     suggest.hint(term.key, near))

@@ -16,6 +16,7 @@ local breakpoint_of = require "perf.names.breakpoint"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
 local generic = require "perf.names.generic"
+local keys_of = require "perf.base.keys"
 local list = require "perf.names.list"
 local lists = require "perf.names.lists"
 local names = require "perf.names"
@@ -44,10 +45,7 @@ local function check_options(t, known)
   for key, value in pairs_of(t) do
     local wanted = known[key]
     if not wanted then
-      local all = {}
-      for name in pairs_of(known) do all[#all + 1] = name end
-      table.sort(all)
-      blame.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(all, ", "))
+      blame.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(keys_of(known), ", "))
     elseif wanted == "u64" then
       if not pcall(core.hex, value) then blame.raisef("key '%s': integer expected, got %s", key, type(value)) end
     elseif type(value) ~= wanted then

@@ -1,8 +1,8 @@
 -- Events whose names need no PMU and no file: hardware, software, cache, rNNN, TYPE:CONFIG.
 
 local core = require "perf.core"
-local pairs_of = require "perf.base.pairs"
 local cache = require "perf.names.cache"
+local keys_of = require "perf.base.keys"
 local u64 = require "perf.base.u64"
 
 local generic = {}
@@ -63,8 +63,7 @@ end
 
 -- All names, in any order.
 function generic.names()
-  local out = {}
-  for name in pairs_of(index()) do out[#out + 1] = name end
+  local out = keys_of(index())
   for _, event in ipairs(cache.all()) do out[#out + 1] = event.name end
   return out
 end

@@ -19,6 +19,7 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local generic = require "perf.names.generic"
+local keys_of = require "perf.base.keys"
 local lists = require "perf.names.lists"
 local modifiers = require "perf.names.modifiers"
 local parser = require "perf.names.parser"
@@ -70,10 +71,7 @@ local function check_keys(spec)
     elseif type(key) == "number" then
       blame.raise("an array of events, where one event is expected")
     elseif not attr_fields()[key] then
-      local known = {}
-      for name in pairs_of(fields) do known[#known + 1] = name end
-      for name in pairs_of(OWN_KEYS) do known[#known + 1] = name end
-      blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), known))
+      blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), keys_of(fields, OWN_KEYS)))
     end
   end
   for key, other in pairs_of(SHARED) do

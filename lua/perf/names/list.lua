@@ -5,11 +5,11 @@
 -- not matter.
 
 local core = require "perf.core"
-local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
 local format = require "perf.base.format"
+local keys = require "perf.base.keys"
 local pmu = require "perf.kernel.pmu"
 local tracefs = require "perf.kernel.tracefs"
 
@@ -123,13 +123,6 @@ function list.list(pattern)
 end
 
 local Machine, Description = {}, {}
-
-local function keys(t)
-  local out = {}
-  for key in pairs_of(t) do out[#out + 1] = key end
-  table.sort(out)
-  return out
-end
 
 function Description.__tostring(d)
   local out = {{d.name, "type " .. d.type}}

@@ -13,6 +13,7 @@ local breakpoint = require "perf.names.breakpoint"
 local config = require "perf.names.config"
 local files = require "perf.kernel.files"
 local generic = require "perf.names.generic"
+local keys_of = require "perf.base.keys"
 local lists = require "perf.names.lists"
 local modifiers = require "perf.names.modifiers"
 local suggest = require "perf.base.suggest"
@@ -90,9 +91,7 @@ local function with_common(found, list, fail)
   for _, term in ipairs(list) do
     local set = terms.common[term.key]
     if not set then
-      local known = {}
-      for key in pairs_of(terms.common) do known[#known + 1] = key end
-      fail(term.at, "unknown term '%s'@@%s", term.key, suggest.hint(term.key, known))
+      fail(term.at, "unknown term '%s'@@%s", term.key, suggest.hint(term.key, keys_of(terms.common)))
     end
     set(fields, term, fail)
   end

@@ -10,13 +10,13 @@
 -- with upvalues is refused. `require` has the same search path as here.
 -- @classmod Pool
 local at_exit = require "perf.base.at_exit"
-local pairs_of = require "perf.base.pairs"
 local blame = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
 local declared = require "perf.base.options"
 local host = require "perf.kernel.host"
+local keys_of = require "perf.base.keys"
 local measure = require "perf.measure"
 local reclaim = require "perf.base.reclaim"
 
@@ -342,9 +342,7 @@ end
 -- Mark the jobs whose results did not arrive in time. Jobs begin in the order of their ids, so the last `dropped` ones have not
 -- begun.
 local function give_up(self, dropped)
-  local ids = {}
-  for id in pairs_of(self.waiting) do ids[#ids + 1] = id end
-  table.sort(ids)
+  local ids = keys_of(self.waiting)
   for i, id in ipairs(ids) do
     self.waiting[id].state, self.waiting[id] = i > #ids - dropped and "canceled" or "left", nil
   end

@@ -3,7 +3,7 @@
 --
 -- The names are those of OTEL_TRACES_SAMPLER. A ratio looks at the trace's id, so every service that samples at a ratio
 -- chooses the same traces (or, at a higher one, these and more).
-local pairs_of = require "perf.base.pairs"
+local keys_of = require "perf.base.keys"
 
 local M = {}
 
@@ -50,10 +50,7 @@ function M.of(which, argument)
   end
   local make = makers[which]
   if not make then
-    local names = {}
-    for name in pairs_of(makers) do names[#names + 1] = name end
-    table.sort(names)
-    return false, ("unknown sampler '%s'; there are %s"):format(tostring(which), table.concat(names, ", "))
+    return false, ("unknown sampler '%s'; there are %s"):format(tostring(which), table.concat(keys_of(makers), ", "))
   end
   local ratio = 1
   if argument ~= nil and which:find "ratio" then ratio = tonumber(argument) end
