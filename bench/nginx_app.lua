@@ -54,13 +54,13 @@ end
 
 --- The cost of one reading of the worker's events, in ns: a turn that ends and goes on needs two.
 function app.readings()
-  local ledger, request = require "resty.perf.accounting", require "resty.core.base".get_request
+  local accounting, request = require "resty.perf.accounting", require "resty.core.base".get_request
   local n, best = 20000, math.huge
   for _ = 1, 9 do
     local from = os.clock()
     for _ = 1, n do
       local r = request()
-      ledger.back(r, ledger.leave(r), 0)
+      accounting.back(r, accounting.leave(r), 0)
     end
     best = math.min(best, (os.clock() - from) / n / 2 * 1e9)
   end

@@ -1,11 +1,11 @@
 --- Counts of single requests in OpenResty: doc/openresty.md is its manual.
 --
--- A worker is one thread, and one group of events counts it. A hook begins a request's turn, whatever may yield ends it
--- (resty.perf.yields), and the ledger (csrc/core/resty/accounting.h) books what was counted between to the request. Here is the
--- policy: which requests are counted, under which name, and what becomes of the counts.
+-- A worker is one thread, and one group of events counts it. A hook begins a request's turn, each function that may yield ends it
+-- (resty.perf.yields), and csrc/core/resty/accounting.h adds the counts between to the request's account. This module has the
+-- policy: which requests are counted, under which name, and where the counts go.
 --
--- A request is known by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx tells the
--- ledger when it ends. A subrequest is found to be its parent's by the ctx table that its capture was given.
+-- A request is identified by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx reports
+-- its end to the accounting. A subrequest is recognized by the ctx table that its parent passed to the capture.
 -- @module resty.perf
 local ffi = require "ffi"
 local argument = require "perf.base.argument"
@@ -14,7 +14,7 @@ local pairs_of = require "perf.base.pairs"
 local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
-local ledger = require "resty.perf.accounting"
+local accounting = require "resty.perf.accounting"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
 local slow = require "resty.perf.slow"
@@ -26,22 +26,22 @@ local yields = require "resty.perf.yields"
 ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
 local has_end, add_end = pcall(function() return ffi.C.ngx_http_cleanup_add end)
 local get_request = base.get_request
-local enter, exit, finish = ledger.enter, ledger.exit, ledger.finish
+local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
 local start_time, now = ngx.req.start_time, ngx.now
 local tick_every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
 
 local M = { _VERSION = require "perf.version" }
 
-local ENOENT = ledger.ENOENT
-local TIMER, LOG = ledger.number.timer, ledger.number.log
+local ENOENT = accounting.ENOENT
+local TIMER, LOG = accounting.number.timer, accounting.number.log
 local TIMERS = "(timer)"
 
 local config -- the options of perf.start, checked; nil before
 local running = false
 local writer -- of totals
-local numbers, names -- of routes: by name, by the ledger's number
+local numbers, names -- of routes: the numbers in the accounting by name, the names by number
 local ticking, dict_refused
-local last_word -- {exit=} of the ledger that is open now
+local newest_exit -- {exit=}: publishes the last counts of the accounting that is open now
 
 local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
 
@@ -51,7 +51,7 @@ local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
 local function route_number(name)
   local n = numbers[name]
   if n then return n end
-  n = ledger.route()
+  n = accounting.route()
   if not n then return numbers[TIMERS] end
   numbers[name], names[n] = n, name
   writer.route(name, n)
@@ -72,18 +72,18 @@ local function newcomer(r, phase, code)
   if code ~= ENOENT then return 0 end
   if ngx.is_subrequest then
     local parent = owners[ngx.ctx]
-    return parent and ledger.alias(r, parent) == 1 and enter(r, phase) or 0
+    return parent and accounting.alias(r, parent) == 1 and enter(r, phase) or 0
   end
   local ended = phase == LOG and 1 or 0
   if config.blind and not config.decide() then
-    ledger.admit(r, -1, ended, 0)
+    accounting.admit(r, -1, ended, 0)
     return 0
   end
   local route = config.find(ngx.var.uri)
   local header = config.header
   local counted = config.blind or config.decide(route, header and ngx.var["http_" .. header])
   local start = config.reports and start_time() or 0
-  if ledger.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return 0 end
+  if accounting.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return 0 end
   if counted and config.spans then spans.begin(config.spans, r, route) end
   return enter(r, phase)
 end
@@ -137,7 +137,7 @@ end
 -- @tparam[opt] function fn the code, called with the other arguments; it may yield
 -- @tparam any ... its arguments
 -- @treturn any its results; its errors pass through unchanged
-for phase, name in ipairs(ledger.phases) do
+for phase, name in ipairs(accounting.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
 
@@ -145,7 +145,7 @@ end
 local function report(r, route)
   local counts
   local function finished()
-    counts = counts or ledger.finished()
+    counts = counts or accounting.finished()
     return counts
   end
   if config.spans then spans.finish(r, names[route], finished()) end
@@ -163,7 +163,7 @@ end
 local function finished(...)
   local r = get_request()
   local route = finish(r)
-  if route and config.reports and ledger.finished_start() == start_time() then report(r, route) end
+  if route and config.reports and accounting.finished_start() == start_time() then report(r, route) end
   return ...
 end
 
@@ -194,7 +194,7 @@ end
 local function run_timer(fn, ...)
   if not running then return fn(...) end
   local r = get_request()
-  if ledger.admit(r, numbers[TIMERS], 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
+  if accounting.admit(r, numbers[TIMERS], 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
   return left(fn(...))
 end
 
@@ -206,7 +206,7 @@ end
 function M.install()
   if M.installed then return end
   M.installed = true
-  yields.install(ngx, { leave = ledger.leave, back = ledger.back, turn = ledger.turn, serial = ledger.serial,
+  yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
     request = get_request }, { capture = capture, timer = run_timer })
 end
 
@@ -225,26 +225,26 @@ local function halt()
   publish()
   running = false
   spans.forget()
-  ledger.close()
+  accounting.close()
 end
 
--- A worker that TERM ends calls no timer any more: its counts since the last tick are published when its Lua state closes. Lua
--- finalizes the newest objects first, so this must be newer than the ledger.
+-- A worker that gets SIGTERM calls no more timers: its counts since the last tick are published when its Lua state closes. Lua
+-- finalizes the newest objects first, so this must be made after the accounting.
 local function publish_at_end()
   local mine = {}
   mine.exit = at_exit(function()
-    if last_word ~= mine then return end
+    if newest_exit ~= mine then return end
     publish()
     running = false
   end)
-  last_word = mine
+  newest_exit = mine
 end
 
--- Prepare the ledger that was just opened: its writer, and the route of timers.
+-- Prepare the accounting that was just opened: its writer, and the route of timers.
 local function begin()
   numbers, names = {}, {}
-  writer = totals.writer(config.dict, ledger)
-  numbers[TIMERS] = ledger.route()
+  writer = totals.writer(config.dict, accounting)
+  numbers[TIMERS] = accounting.route()
   names[numbers[TIMERS]] = TIMERS
   writer.route(TIMERS, numbers[TIMERS])
 end
@@ -255,13 +255,13 @@ local function go(list)
   if not set then return nil, message, code end
   publish()
   local ok
-  ok, message, code = ledger.open(set, has_end and add_end or nil)
+  ok, message, code = accounting.open(set, has_end and add_end or nil)
   if not ok then return nil, message, code end
   spans.forget()
   local called, failure = pcall(begin)
   if not called then
     running = false
-    ledger.close()
+    accounting.close()
     error(failure, 0)
   end
   running = true
@@ -349,7 +349,7 @@ end
 
 --- The counts of the running request so far.
 -- @treturn ?Counts nil when it is not counted
-function M.request() return running and ledger.request(get_request()) or nil end
+function M.request() return running and accounting.request(get_request()) or nil end
 
 --- The running request's span, to put its context into requests that it makes: `perf.span():inject(headers)`.
 -- @treturn ?Span nil when it is not counted, or there is no tracer
@@ -366,7 +366,7 @@ function M.profile(event, seconds) return require("resty.perf.flamegraph").profi
 -- @treturn boolean whether the request is counted
 function M.route(name)
   if type(name) ~= "string" then argument.raise("string expected, got " .. type(name)) end
-  return running and ledger.reroute(get_request(), route_number(config.admit(name))) or false
+  return running and accounting.reroute(get_request(), route_number(config.admit(name))) or false
 end
 
 --- The counts of this worker since it began. In every event whole = unattributed + pending + all phases of all routes.
@@ -375,28 +375,28 @@ end
 -- `known` requests; nil while it does not count
 function M.worker()
   if not running then return nil end
-  local whole, unattributed, pending = ledger.balance()
+  local whole, unattributed, pending = accounting.balance()
   local routes = {}
   for n, name in pairs_of(names) do
     local phases = {}
-    for phase, label in ipairs(ledger.phases) do phases[label] = ledger.phase_counts(n, phase, ledger.zeros()) end
-    routes[name] = { requests = ledger.requests(n), phases = phases }
+    for phase, label in ipairs(accounting.phases) do phases[label] = accounting.phase_counts(n, phase, accounting.zeros()) end
+    routes[name] = { requests = accounting.requests(n), phases = phases }
   end
-  return { whole = whole, unattributed = unattributed, pending = pending, routes = routes, abandoned = ledger.abandoned(),
-    known = ledger.known() }
+  return { whole = whole, unattributed = unattributed, pending = pending, routes = routes, abandoned = accounting.abandoned(),
+    known = accounting.known() }
 end
 
 --- The sums of all workers, up to a second ago.
 -- @treturn ?table nil before the first worker has begun
 function M.totals()
   publish()
-  return config and totals.read(config.dict, ledger.phases)
+  return config and totals.read(config.dict, accounting.phases)
 end
 
 -- The state that the pages show.
 function M.state()
-  return { running = running, sample = config and config.every, events = running and ledger.events() or nil,
-    source = running and select(2, ledger.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }
+  return { running = running, sample = config and config.every, events = running and accounting.events() or nil,
+    source = running and select(2, accounting.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }
 end
 
 --- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.

@@ -75,7 +75,7 @@ end
 function Host:load()
   local address = require "ffi".cast("void *", 4096)
   for name in pairs(package.loaded) do
-    -- The ledger's state is what is open; its types are LuaJIT's for good.
+    -- The accounting's module stays loaded: FFI types are never freed.
     if name:find "^resty%.perf" and name ~= "resty.perf.accounting" then package.loaded[name] = nil end
   end
   local base = package.loaded["resty.core.base"]

@@ -7,333 +7,333 @@
 
 /* --- the open turn ---------------------------------------------------------------------------- */
 
-/* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `nobody`. */
-static int read_counters(struct pf_ledger *l)
+/* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `unattributed`. */
+static int read_counters(struct pf_accounting *a)
 {
-	uint64_t *to = l->account == PF_LEDGER_NONE ? l->nobody : pf_ledger_account_place(l, l->account, l->phase);
-	int r = pf_meter_mark(l->meter, l->now);
+	uint64_t *to = a->account == PF_ACCOUNTING_NONE ? a->unattributed : pf_accounting_sums_of(a, a->account, a->phase);
+	int r = pf_meter_mark(a->meter, a->now);
 
 	if (r < 0)
 		return r;
-	if (l->account != PF_LEDGER_NONE)
-		l->account_of[l->account].used |= (uint64_t)1 << (l->phase - 1);
-	for (uint32_t i = 0; i < l->words; i++) {
-		to[i] += l->now->v[i] - l->mark[i];
-		l->mark[i] = l->now->v[i];
+	if (a->account != PF_ACCOUNTING_NONE)
+		a->account_of[a->account].used |= (uint64_t)1 << (a->phase - 1);
+	for (uint32_t i = 0; i < a->words; i++) {
+		to[i] += a->now->v[i] - a->mark[i];
+		a->mark[i] = a->now->v[i];
 	}
 	return 0;
 }
 
-static void take_turn(struct pf_ledger *l, const void *owner, uint32_t account, uint32_t phase)
+static void take_turn(struct pf_accounting *a, const void *owner, uint32_t account, uint32_t phase)
 {
-	l->owner = owner;
-	l->account = account;
-	l->phase = phase;
-	l->serial++;
+	a->owner = owner;
+	a->account = account;
+	a->phase = phase;
+	a->serial++;
 }
 
-static void end_turn(struct pf_ledger *l)
+static void end_turn(struct pf_accounting *a)
 {
-	take_turn(l, NULL, PF_LEDGER_NONE, 0);
+	take_turn(a, NULL, PF_ACCOUNTING_NONE, 0);
 }
 
-/* A turn that was not ended is still open. What it counted since the last reading cannot be told from what ran after it, and
- * goes to `nobody`. */
-static void abandon_turn(struct pf_ledger *l)
+/* Close a turn that was never ended. Its counts since the last reading cannot be separated from those of the code that ran after
+ * it, so they go to `unattributed`. */
+static void abandon_turn(struct pf_accounting *a)
 {
-	if (l->account != PF_LEDGER_NONE)
-		l->abandoned++;
-	end_turn(l);
+	if (a->account != PF_ACCOUNTING_NONE)
+		a->abandoned++;
+	end_turn(a);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* Close the account of the request that ended last, since what comes now is not that request's last phase. */
-static void close_ended(struct pf_ledger *l)
+/* Close the account of the request that ended last: its last phase did not follow. */
+static void close_ended(struct pf_accounting *a)
 {
-	if (l->ended)
-		pf_ledger_finish(l, l->ended);
+	if (a->ended)
+		pf_accounting_finish(a, a->ended);
 }
 
-void pf_ledger_end(struct pf_ledger *l, const void *request)
+void pf_accounting_end(struct pf_accounting *a, const void *request)
 {
-	const struct pf_ledger_entry *e = pf_ledger_find(l, request);
+	const struct pf_accounting_entry *e = pf_accounting_find(a, request);
 
-	close_ended(l);
+	close_ended(a);
 	if (!e)
 		return;
-	if (e->account != PF_LEDGER_NONE && l->account == e->account)
-		abandon_turn(l);
-	l->ended = request;
+	if (e->account != PF_ACCOUNTING_NONE && a->account == e->account)
+		abandon_turn(a);
+	a->ended = request;
 }
 
 struct end {
-	struct pf_ledger *ledger;
+	struct pf_accounting *accounting;
 	const void *request;
 };
 
 static void on_end(void *data)
 {
 	const struct end *end = data;
-	struct pf_ledger *l = end->ledger;
+	struct pf_accounting *a = end->accounting;
 
-	l->ends--;
-	if (l->meter)
-		pf_ledger_end(l, end->request);
-	else if (l->ends == 0)
-		free(l);
+	a->ends--;
+	if (a->meter)
+		pf_accounting_end(a, end->request);
+	else if (a->ends == 0)
+		free(a);
 }
 
 /* Ask the host to call on_end when a request ends. */
-static int ask_for_end(struct pf_ledger *l, const void *request)
+static int ask_for_end(struct pf_accounting *a, const void *request)
 {
-	pf_ledger_add_end *add = (pf_ledger_add_end *)(uintptr_t)l->add_end;
-	struct pf_ledger_end *e = add((void *)(uintptr_t)request, sizeof(struct end));
+	pf_accounting_add_end *add = (pf_accounting_add_end *)(uintptr_t)a->add_end;
+	struct pf_accounting_end *e = add((void *)(uintptr_t)request, sizeof(struct end));
 
 	if (!e)
 		return -ENOMEM;
-	*(struct end *)e->data = (struct end){l, request};
+	*(struct end *)e->data = (struct end){a, request};
 	e->handler = on_end;
-	l->ends++;
+	a->ends++;
 	return 0;
 }
 
 /* Let a request share the account of a known one. */
-static int share_account(struct pf_ledger *l, const void *request, const void *parent, int32_t route)
+static int share_account(struct pf_accounting *a, const void *request, const void *parent, int32_t route)
 {
-	const struct pf_ledger_entry *e = pf_ledger_find(l, parent);
+	const struct pf_accounting_entry *e = pf_accounting_find(a, parent);
 	uint32_t account;
 
 	if (!e)
 		return -ENOENT;
 	account = e->account;
-	if (account == PF_LEDGER_NONE)
+	if (account == PF_ACCOUNTING_NONE)
 		return 0; /* the end of that request would not remove the other address */
 	if (route >= 0)
-		l->account_of[account].route = (uint32_t)route;
+		a->account_of[account].route = (uint32_t)route;
 	if (request == parent)
 		return 1;
-	pf_ledger_finish(l, request);
-	if (pf_ledger_room(l, 0) < 0)
+	pf_accounting_finish(a, request);
+	if (pf_accounting_room(a, 0) < 0)
 		return -ENOMEM;
-	pf_ledger_add(l, request, account, 1);
+	pf_accounting_add(a, request, account, 1);
 	return 1;
 }
 
-int pf_ledger_admit(struct pf_ledger *l, const void *request, const void *parent, int32_t route, int ended, double start)
+int pf_accounting_admit(struct pf_accounting *a, const void *request, const void *parent, int32_t route, int ended, double start)
 {
-	uint32_t account = PF_LEDGER_NONE;
+	uint32_t account = PF_ACCOUNTING_NONE;
 	int counted = route >= 0;
 
-	if (counted && (uint32_t)route >= l->routes)
+	if (counted && (uint32_t)route >= a->routes)
 		return -EINVAL;
 	if (parent)
-		return share_account(l, request, parent, route);
-	close_ended(l);
-	pf_ledger_finish(l, request);
-	if (pf_ledger_room(l, counted) < 0 || (l->add_end && !ended && ask_for_end(l, request) < 0))
+		return share_account(a, request, parent, route);
+	close_ended(a);
+	pf_accounting_finish(a, request);
+	if (pf_accounting_room(a, counted) < 0 || (a->add_end && !ended && ask_for_end(a, request) < 0))
 		return -ENOMEM;
 	if (counted) {
-		account = pf_ledger_take_account(l, (uint32_t)route);
-		l->account_of[account].start = start;
+		account = pf_accounting_take_account(a, (uint32_t)route);
+		a->account_of[account].start = start;
 	}
-	pf_ledger_add(l, request, account, 0);
+	pf_accounting_add(a, request, account, 0);
 	if (ended)
-		l->ended = request;
+		a->ended = request;
 	return 0;
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
 
-int pf_ledger_enter(struct pf_ledger *l, const void *request, uint32_t phase)
+int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase)
 {
-	const struct pf_ledger_entry *e;
+	const struct pf_accounting_entry *e;
 	uint32_t outer = 0;
 	int r;
 
-	if (l->ended && (l->ended != request || phase != l->after))
-		close_ended(l);
-	e = pf_ledger_find(l, request);
+	if (a->ended && (a->ended != request || phase != a->after))
+		close_ended(a);
+	e = pf_accounting_find(a, request);
 	if (!e)
 		return -ENOENT;
-	if (phase < 1 || phase > l->phases)
+	if (phase < 1 || phase > a->phases)
 		return -EINVAL;
-	if (e->account == PF_LEDGER_NONE)
+	if (e->account == PF_ACCOUNTING_NONE)
 		return 0;
-	if (l->account == e->account && l->owner == request && phase >= l->repeats)
-		outer = l->phase;
+	if (a->account == e->account && a->owner == request && phase >= a->nested)
+		outer = a->phase;
 	else
-		abandon_turn(l);
-	r = read_counters(l);
+		abandon_turn(a);
+	r = read_counters(a);
 	if (r < 0)
 		return r;
-	take_turn(l, request, e->account, phase);
+	take_turn(a, request, e->account, phase);
 	return (int)outer + 1;
 }
 
-static int has_turn(const struct pf_ledger *l, const void *request)
+static int has_turn(const struct pf_accounting *a, const void *request)
 {
-	return l->account != PF_LEDGER_NONE && l->owner == request;
+	return a->account != PF_ACCOUNTING_NONE && a->owner == request;
 }
 
-int pf_ledger_leave(struct pf_ledger *l, const void *request)
+int pf_accounting_leave(struct pf_accounting *a, const void *request)
 {
-	uint32_t phase = l->phase;
+	uint32_t phase = a->phase;
 	int r;
 
-	if (!has_turn(l, request))
+	if (!has_turn(a, request))
 		return 0;
-	r = read_counters(l);
-	end_turn(l);
+	r = read_counters(a);
+	end_turn(a);
 	return r < 0 ? r : (int)phase;
 }
 
-int pf_ledger_exit(struct pf_ledger *l, const void *request, uint32_t outer)
+int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer)
 {
-	uint32_t account = l->account;
-	int r = pf_ledger_leave(l, request);
+	uint32_t account = a->account;
+	int r = pf_accounting_leave(a, request);
 
 	if (r > 0 && outer != 0)
-		take_turn(l, request, account, outer);
+		take_turn(a, request, account, outer);
 	return r;
 }
 
-int pf_ledger_back(struct pf_ledger *l, const void *request, uint32_t phase, int keep)
+int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep)
 {
-	struct pf_ledger_entry *e;
+	struct pf_accounting_entry *e;
 	int r;
 
-	if (keep && has_turn(l, request))
+	if (keep && has_turn(a, request))
 		return 0;
-	e = pf_ledger_find(l, request);
-	if (!e || e->account == PF_LEDGER_NONE || phase < 1 || phase > l->phases)
+	e = pf_accounting_find(a, request);
+	if (!e || e->account == PF_ACCOUNTING_NONE || phase < 1 || phase > a->phases)
 		return 0;
-	abandon_turn(l);
-	r = read_counters(l);
+	abandon_turn(a);
+	r = read_counters(a);
 	if (r == 0)
-		take_turn(l, request, e->account, phase);
+		take_turn(a, request, e->account, phase);
 	return r;
 }
 
 /* --- results --------------------------------------------------------------------------------- */
 
 /* Remove an alias, but not its account. */
-static void forget_alias(struct pf_ledger *l, struct pf_ledger_entry *e)
+static void forget_alias(struct pf_accounting *a, struct pf_accounting_entry *e)
 {
-	uint32_t i = (uint32_t)(e - l->entry), *at = &l->account_of[e->account].entries;
+	uint32_t i = (uint32_t)(e - a->entry), *at = &a->account_of[e->account].entries;
 
-	if (l->account == e->account && l->owner == e->request)
-		abandon_turn(l);
+	if (a->account == e->account && a->owner == e->request)
+		abandon_turn(a);
 	while (*at != i)
-		at = &l->entry[*at].sibling;
+		at = &a->entry[*at].sibling;
 	*at = e->sibling;
-	pf_ledger_remove(l, i);
+	pf_accounting_remove(a, i);
 }
 
-int pf_ledger_finish(struct pf_ledger *l, const void *request)
+int pf_accounting_finish(struct pf_accounting *a, const void *request)
 {
-	struct pf_ledger_entry *e = pf_ledger_find(l, request);
+	struct pf_accounting_entry *e = pf_accounting_find(a, request);
 	uint32_t account;
 
-	if (l->ended == request)
-		l->ended = NULL;
+	if (a->ended == request)
+		a->ended = NULL;
 	if (!e)
 		return 0;
 	account = e->account;
-	if (account == PF_LEDGER_NONE) {
-		pf_ledger_remove(l, (uint32_t)(e - l->entry));
+	if (account == PF_ACCOUNTING_NONE) {
+		pf_accounting_remove(a, (uint32_t)(e - a->entry));
 		return 0;
 	}
 	if (e->alias) {
-		forget_alias(l, e);
+		forget_alias(a, e);
 		return 0;
 	}
-	if (l->account == account)
-		abandon_turn(l);
-	for (uint32_t i = l->account_of[account].entries, next; i != PF_LEDGER_NONE; i = next) {
-		next = l->entry[i].sibling;
-		pf_ledger_remove(l, i);
+	if (a->account == account)
+		abandon_turn(a);
+	for (uint32_t i = a->account_of[account].entries, next; i != PF_ACCOUNTING_NONE; i = next) {
+		next = a->entry[i].sibling;
+		pf_accounting_remove(a, i);
 	}
-	return (int)pf_ledger_close_account(l, account) + 1;
+	return (int)pf_accounting_close_account(a, account) + 1;
 }
 
-int pf_ledger_settle(struct pf_ledger *l, const void *request)
+int pf_accounting_settle(struct pf_accounting *a, const void *request)
 {
-	const struct pf_ledger_entry *e = NULL;
+	const struct pf_accounting_entry *e = NULL;
 	int r;
 
-	if (l->ended != request)
-		close_ended(l);
+	if (a->ended != request)
+		close_ended(a);
 	if (request) {
-		e = pf_ledger_find(l, request);
-		if (!e || e->account == PF_LEDGER_NONE)
+		e = pf_accounting_find(a, request);
+		if (!e || e->account == PF_ACCOUNTING_NONE)
 			return 0;
 	}
-	r = read_counters(l);
-	for (uint32_t i = 0; i < l->words; i++)
-		l->whole[i] = l->mark[i] - l->zero[i];
-	pf_ledger_sum_up(l, e ? e->account : PF_LEDGER_NONE);
+	r = read_counters(a);
+	for (uint32_t i = 0; i < a->words; i++)
+		a->whole[i] = a->mark[i] - a->zero[i];
+	pf_accounting_sum_up(a, e ? e->account : PF_ACCOUNTING_NONE);
 	return r < 0 ? r : 1;
 }
 
-/* --- to open and close ----------------------------------------------------------------------- */
+/* --- opening and closing --------------------------------------------------------------------- */
 
-int pf_ledger_open(struct pf_ledger **out, struct pf_meter *meter, uint32_t phases, uint32_t repeats, uint32_t after)
+int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint32_t phases, uint32_t nested, uint32_t after)
 {
-	struct pf_ledger *l = calloc(1, sizeof *l);
+	struct pf_accounting *a = calloc(1, sizeof *a);
 	uint32_t groups = meter->ngroups ? meter->ngroups : 1;
-	uint64_t **blocks[] = {&l->mark, &l->zero, &l->nobody, &l->last, &l->whole};
+	uint64_t **blocks[] = {&a->mark, &a->zero, &a->unattributed, &a->last, &a->whole};
 	int r;
 
-	if (!l)
+	if (!a)
 		return -ENOMEM;
-	l->meter = meter;
-	l->phases = phases;
-	l->repeats = repeats;
-	l->after = after;
-	l->values = 1 + meter->nvalues;
-	l->words = 1 + 2 * groups + meter->nvalues;
-	l->free_entry = l->free_account = PF_LEDGER_NONE;
-	end_turn(l);
-	l->now = calloc(1, sizeof *l->now + pf_meter_words(meter) * sizeof *l->now->v);
-	r = l->now ? pf_ledger_room(l, 1) : -ENOMEM;
+	a->meter = meter;
+	a->phases = phases;
+	a->nested = nested;
+	a->after = after;
+	a->values = 1 + meter->nvalues;
+	a->words = 1 + 2 * groups + meter->nvalues;
+	a->free_entry = a->free_account = PF_ACCOUNTING_NONE;
+	end_turn(a);
+	a->now = calloc(1, sizeof *a->now + pf_meter_words(meter) * sizeof *a->now->v);
+	r = a->now ? pf_accounting_room(a, 1) : -ENOMEM;
 	for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-		*blocks[i] = calloc(l->words, sizeof **blocks[i]);
+		*blocks[i] = calloc(a->words, sizeof **blocks[i]);
 		if (!*blocks[i])
 			r = -ENOMEM;
 	}
 	if (r == 0)
-		r = pf_meter_begin(meter, l->now); /* enables the meter */
+		r = pf_meter_begin(meter, a->now); /* enables the meter */
 	if (r == 0)
-		r = pf_meter_mark(meter, l->now);
+		r = pf_meter_mark(meter, a->now);
 	if (r < 0) {
-		pf_ledger_close(l);
+		pf_accounting_close(a);
 		return r;
 	}
-	memcpy(l->mark, l->now->v, l->words * sizeof *l->mark);
-	memcpy(l->zero, l->now->v, l->words * sizeof *l->zero);
-	*out = l;
+	memcpy(a->mark, a->now->v, a->words * sizeof *a->mark);
+	memcpy(a->zero, a->now->v, a->words * sizeof *a->zero);
+	*out = a;
 	return 0;
 }
 
-void pf_ledger_close(struct pf_ledger *l)
+void pf_accounting_close(struct pf_accounting *a)
 {
-	if (!l)
+	if (!a)
 		return;
-	free(l->now);
-	free(l->mark);
-	free(l->zero);
-	free(l->nobody);
-	free(l->last);
-	free(l->whole);
-	free(l->entry);
-	free(l->bucket);
-	free(l->account_of);
-	free(l->sums);
-	free(l->route_sums);
-	free(l->histogram);
-	free(l->requests);
-	l->meter = NULL;
-	if (l->ends == 0)
-		free(l);
+	free(a->now);
+	free(a->mark);
+	free(a->zero);
+	free(a->unattributed);
+	free(a->last);
+	free(a->whole);
+	free(a->entry);
+	free(a->bucket);
+	free(a->account_of);
+	free(a->sums);
+	free(a->route_sums);
+	free(a->histogram);
+	free(a->requests);
+	a->meter = NULL;
+	if (a->ends == 0)
+		free(a);
 }

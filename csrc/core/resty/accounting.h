@@ -5,90 +5,91 @@
  *   enter(A)        leave(A)          enter(B)     exit(B)             back(A)      exit(A)
  *
  * The counts between an enter or back and the following leave or exit belong to the request, in the phase that was entered;
- * everything else goes to `nobody`. A turn may end without a leave or exit (by an error, or a yield that no hook saw). The next
- * turn finds it open, and what was counted since it began goes to `nobody` too. So
+ * everything else goes to `unattributed`. A turn may end without a leave or exit (by an error, or a yield that no hook saw). Then
+ * the next turn finds it open, and the counts since it began go to `unattributed` too. So
  *
- *   counter now - counter at open  ==  nobody + sum of open accounts + sum of routes        in every word, always
+ *   counter now - counter at open  ==  unattributed + sum of open accounts + sum of routes        in every word, always
  *
  * A request is identified by its address until the host reports its end. Then one more phase of it may come; anything else closes
  * its account. Several addresses may share an account: a subrequest shares its parent's. A closed account is added to its route's
  * sums and histograms.
  *
  * One thread, no locks. Memory is allocated when a request is admitted and no place is free, never when a turn begins or ends. */
-#ifndef PF_LEDGER_H
-#define PF_LEDGER_H
+#ifndef PF_ACCOUNTING_H
+#define PF_ACCOUNTING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/counts/meter.h"
 
-struct pf_ledger;
+struct pf_accounting;
 
 /* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1, and bucket 0 the zeros. */
-#define PF_LEDGER_BUCKETS 65
+#define PF_ACCOUNTING_BUCKETS 65
 
-/* The first members of a ledger, which its users read without a call: Lua gets this text as a type. Each sum has `words` words: wall
- * time, {enabled, running} of each group, `values` - 1 values. As in struct pf_counts, without ids. */
-#define PF_LEDGER_STATE                                                                                                         \
-	/* The start of the request that was finished last; how many turns were found open. */                                  \
-	double last_start;                                                                                                      \
-	uint64_t abandoned;                                                                                                     \
-	/* The counts of the last finish or settle; the counts since the ledger was opened, as of the last settle; the part of that \
-	 * which belongs to no request. */                                                                                      \
-	uint64_t *last, *whole, *nobody;                                                                                        \
-	/* Of the finished requests of each route: [routes][phases][words] sums; [routes][values][PF_LEDGER_BUCKETS] how many had \
-	 * a value (0: wall time, 1: the first event) of each number of bits; [routes] how many there were. */                  \
-	uint64_t *route_sums, *histogram, *requests;                                                                            \
-	/* A pf_ledger_add_end of the host, or NULL. The caller that opens the ledger sets it. */                                       \
-	void *add_end;                                                                                                          \
-	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */     \
-	const void *owner;                                                                                                      \
-	uint32_t phase, serial;                                                                                                 \
-	uint32_t known; /* addresses */                                                                                         \
+/* The first members of struct pf_accounting, as text for LuaJIT's FFI, so that Lua reads them without a call. Each sum has
+ * `words` words, as in struct pf_counts but without ids: wall time, {enabled, running} of each group, `values` - 1 values. */
+#define PF_ACCOUNTING_STATE                                                                                               \
+	/* The start of the request that was finished last; how many turns were found open. */                                   \
+	double last_start;                                                                                                       \
+	uint64_t abandoned;                                                                                                      \
+	/* The counts of the last finish or settle; the counts since pf_accounting_open, as of the last settle; the part of these \
+	 * that belongs to no request. */                                                                                        \
+	uint64_t *last, *whole, *unattributed;                                                                                   \
+	/* Of the finished requests of each route: [routes][phases][words] sums; [routes][values][PF_ACCOUNTING_BUCKETS] how many had \
+	 * a value (0: wall time, 1: the first event) of each number of bits; [routes] how many there were. */                   \
+	uint64_t *route_sums, *histogram, *requests;                                                                             \
+	/* A pf_accounting_add_end of the host, or NULL. The caller of pf_accounting_open sets it. */                            \
+	void *add_end;                                                                                                           \
+	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */      \
+	const void *owner;                                                                                                       \
+	uint32_t phase, serial;                                                                                                  \
+	uint32_t known; /* addresses */                                                                                          \
 	uint32_t words, values, phases, routes;
 
-/* meter must outlive the ledger and count the calling thread; this enables it. Phases are 1 to `phases`; those from `repeats` on
- * run within another phase of the same request; the phase `after` may come after the request's end. Returns 0 or -errno. */
-int pf_ledger_open(struct pf_ledger **out, struct pf_meter *meter, uint32_t phases, uint32_t repeats, uint32_t after);
-void pf_ledger_close(struct pf_ledger *l);
+/* meter must count the calling thread and stay open until pf_accounting_close; this enables it. Phases are 1 to `phases`; those
+ * from `nested` on run within another phase of the same request; the phase `after` may come after the request's end. Returns 0 or
+ * -errno. */
+int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint32_t phases, uint32_t nested, uint32_t after);
+void pf_accounting_close(struct pf_accounting *a);
 
-/* How the host reports the end of a request: add(request, n) returns a struct that begins as below, whose data points to n bytes
- * that live as long as the request, or NULL. The host calls handler(data) once, perhaps after the ledger was closed. */
-struct pf_ledger_end {
+/* How the host reports the end of a request: add(request, n) returns NULL, or a struct that begins as below and whose data points
+ * to n bytes that live as long as the request. The host calls handler(data) once, perhaps after pf_accounting_close. */
+struct pf_accounting_end {
 	void (*handler)(void *data);
 	void *data;
 };
-typedef struct pf_ledger_end *pf_ledger_add_end(void *request, size_t n);
+typedef struct pf_accounting_end *pf_accounting_add_end(void *request, size_t n);
 
-/* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which pf_ledger_exit wants; 0 for
- * a request that is not counted; -ENOENT for one that is not known. */
-int pf_ledger_enter(struct pf_ledger *l, const void *request, uint32_t phase);
-int pf_ledger_exit(struct pf_ledger *l, const void *request, uint32_t outer);
+/* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
+ * pf_accounting_exit; 0 for a request that is not counted; -ENOENT for an unknown request. */
+int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase);
+int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer);
 
 /* End the request's turn, since the request may yield. Returns its phase; 0 if none is open; -errno. */
-int pf_ledger_leave(struct pf_ledger *l, const void *request);
+int pf_accounting_leave(struct pf_accounting *a, const void *request);
 /* The request goes on after a leave. keep: only this request can have run since, so its turn goes on if it is still open. */
-int pf_ledger_back(struct pf_ledger *l, const void *request, uint32_t phase, int keep);
+int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep);
 
-/* Make a request known; route < 0 for one that is not counted. ended: it is in the phase `after`, and the host no longer reports
- * its end. start: for last_start. Returns 0 or -errno.
+/* Make a request known. With route < 0 it is not counted. ended: the request is in the phase `after`, and the host no longer
+ * reports its end. start: for last_start. Returns 0 or -errno.
  *
- * With a parent, which is known, it shares the parent's account, and a route from 0 on becomes the account's. A request that is
- * its own parent only changes its route. Returns 1; 0 if the parent is not counted; -errno. */
-int pf_ledger_admit(struct pf_ledger *l, const void *request, const void *parent, int32_t route, int ended, double start);
+ * With a known parent, the request shares the parent's account, and a route >= 0 replaces the account's route. To change only the
+ * route of a request, pass it as its own parent. Returns 1; 0 if the parent is not counted; -errno. */
+int pf_accounting_admit(struct pf_accounting *a, const void *request, const void *parent, int32_t route, int ended, double start);
 /* The host has ended the request. */
-void pf_ledger_end(struct pf_ledger *l, const void *request);
+void pf_accounting_end(struct pf_accounting *a, const void *request);
 
-/* Close the account of a request that has ended, and forget the other addresses of it. Returns 1 + its route, with its counts in
- * `last`; 0 if it was not counted. If the address shares another's account, only the address is forgotten: 0. */
-int pf_ledger_finish(struct pf_ledger *l, const void *request);
+/* Close the account of a request that has ended, and forget all its addresses. Returns 1 + its route, with its counts in `last`;
+ * 0 if it was not counted. If the address is an alias, only the alias is forgotten, and the result is 0. */
+int pf_accounting_finish(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
-int pf_ledger_route(struct pf_ledger *l);
+int pf_accounting_route(struct pf_accounting *a);
 
-/* Read the counters; then `whole` and `nobody` are up to date, and `last` has the counts of the request so far, or of all requests
- * that are not finished if it is NULL. Returns 1; 0 for a request that is not counted; -errno. */
-int pf_ledger_settle(struct pf_ledger *l, const void *request);
+/* Read the counters; then `whole` and `unattributed` are up to date, and `last` has the counts of the request so far, or of all
+ * requests that are not finished if it is NULL. Returns 1; 0 for a request that is not counted; -errno. */
+int pf_accounting_settle(struct pf_accounting *a, const void *request);
 
 #endif

@@ -7,9 +7,9 @@
 
 /* --- accounts -------------------------------------------------------------------------------- */
 
-static void add_words(const struct pf_ledger *l, uint64_t *to, const uint64_t *from)
+static void add_words(const struct pf_accounting *a, uint64_t *to, const uint64_t *from)
 {
-	for (uint32_t i = 0; i < l->words; i++)
+	for (uint32_t i = 0; i < a->words; i++)
 		to[i] += from[i];
 }
 
@@ -22,23 +22,23 @@ static uint32_t next_phase(uint64_t *used)
 	return phase;
 }
 
-static void add_account(struct pf_ledger *l, uint32_t account, uint64_t *sum)
+static void add_account(struct pf_accounting *a, uint32_t account, uint64_t *sum)
 {
-	uint64_t used = l->account_of[account].used;
+	uint64_t used = a->account_of[account].used;
 
 	while (used)
-		add_words(l, sum, pf_ledger_account_place(l, account, next_phase(&used)));
+		add_words(a, sum, pf_accounting_sums_of(a, account, next_phase(&used)));
 }
 
-void pf_ledger_sum_up(struct pf_ledger *l, uint32_t account)
+void pf_accounting_sum_up(struct pf_accounting *a, uint32_t account)
 {
-	memset(l->last, 0, l->words * sizeof *l->last);
-	if (account != PF_LEDGER_NONE) {
-		add_account(l, account, l->last);
+	memset(a->last, 0, a->words * sizeof *a->last);
+	if (account != PF_ACCOUNTING_NONE) {
+		add_account(a, account, a->last);
 		return;
 	}
-	for (uint32_t i = 0; i < l->accounts; i++) /* the free ones hold zeros */
-		add_account(l, i, l->last);
+	for (uint32_t i = 0; i < a->accounts; i++) /* the free ones hold zeros */
+		add_account(a, i, a->last);
 }
 
 static unsigned bits(uint64_t v)
@@ -47,9 +47,9 @@ static unsigned bits(uint64_t v)
 }
 
 /* Value k of an account's sum: 0 is wall time; an event that shared its counter is scaled to the whole time. */
-static uint64_t value(const struct pf_ledger *l, const uint64_t *sum, uint32_t k)
+static uint64_t value(const struct pf_accounting *a, const uint64_t *sum, uint32_t k)
 {
-	const struct pf_meter *m = l->meter;
+	const struct pf_meter *m = a->meter;
 	const uint64_t *times = sum + 1;
 	uint32_t first = 0;
 
@@ -59,31 +59,31 @@ static uint64_t value(const struct pf_ledger *l, const uint64_t *sum, uint32_t k
 		first += m->group[g].n;
 		times += 2;
 	}
-	uint64_t raw = sum[l->words - l->values + k], enabled = times[0], running = times[1];
+	uint64_t raw = sum[a->words - a->values + k], enabled = times[0], running = times[1];
 
 	if (running == enabled || running == 0)
 		return raw;
 	return (uint64_t)((double)raw / (double)running * (double)enabled + 0.5);
 }
 
-uint32_t pf_ledger_close_account(struct pf_ledger *l, uint32_t account)
+uint32_t pf_accounting_close_account(struct pf_accounting *a, uint32_t account)
 {
-	uint32_t route = l->account_of[account].route;
+	uint32_t route = a->account_of[account].route;
 
-	pf_ledger_sum_up(l, account);
-	for (uint64_t used = l->account_of[account].used; used;) {
+	pf_accounting_sum_up(a, account);
+	for (uint64_t used = a->account_of[account].used; used;) {
 		uint32_t phase = next_phase(&used);
-		uint64_t *from = pf_ledger_account_place(l, account, phase);
+		uint64_t *from = pf_accounting_sums_of(a, account, phase);
 
-		add_words(l, pf_ledger_route_place(l, route, phase), from);
-		memset(from, 0, l->words * sizeof *from);
+		add_words(a, pf_accounting_route_sums_of(a, route, phase), from);
+		memset(from, 0, a->words * sizeof *from);
 	}
-	l->account_of[account].used = 0;
-	for (uint32_t k = 0; k < l->values; k++)
-		l->histogram[((size_t)route * l->values + k) * PF_LEDGER_BUCKETS + bits(value(l, l->last, k))]++;
-	l->requests[route]++;
-	l->last_start = l->account_of[account].start;
-	pf_ledger_free_account(l, account);
+	a->account_of[account].used = 0;
+	for (uint32_t k = 0; k < a->values; k++)
+		a->histogram[((size_t)route * a->values + k) * PF_ACCOUNTING_BUCKETS + bits(value(a, a->last, k))]++;
+	a->requests[route]++;
+	a->last_start = a->account_of[account].start;
+	pf_accounting_free_account(a, account);
 	return route;
 }
 
@@ -101,11 +101,11 @@ static int grow_rows(uint64_t **table, uint32_t rows, size_t width)
 	return 0;
 }
 
-int pf_ledger_route(struct pf_ledger *l)
+int pf_accounting_route(struct pf_accounting *a)
 {
-	if (grow_rows(&l->route_sums, l->routes, (size_t)l->phases * l->words) < 0 ||
-	    grow_rows(&l->histogram, l->routes, (size_t)l->values * PF_LEDGER_BUCKETS) < 0 ||
-	    grow_rows(&l->requests, l->routes, 1) < 0)
+	if (grow_rows(&a->route_sums, a->routes, (size_t)a->phases * a->words) < 0 ||
+	    grow_rows(&a->histogram, a->routes, (size_t)a->values * PF_ACCOUNTING_BUCKETS) < 0 ||
+	    grow_rows(&a->requests, a->routes, 1) < 0)
 		return -ENOMEM;
-	return (int)l->routes++;
+	return (int)a->routes++;
 }

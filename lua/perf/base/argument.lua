@@ -1,10 +1,10 @@
--- Raising a programmer's mistake where the programmer made it.
+-- Argument errors, with the position of the line that called this library.
 --
--- An event's name travels through several functions of this library before it is parsed, and how many depends on the
--- caller.  So the position is not a level counted by hand: it is the first line on the stack that is not ours.
+-- An event's name passes through several functions of this library before it is parsed, and their number varies. So the position
+-- is not a fixed level: it is that of the first function on the stack that is not part of this library.
 local pairs_of = require "perf.base.pairs"
 
-local blame = {}
+local argument = {}
 
 -- The directory above the library's own files, which are in perf/, resty/perf.lua and resty/perf/.
 local root = (debug.getinfo(1, "S").source or ""):match("^(@.*)perf/base/argument%.lua$")
@@ -13,8 +13,8 @@ local function is_ours(source)
   return source:sub(1, #root) == root and (source:find("^perf/", #root + 1) or source:find("^resty/perf[./]", #root + 1))
 end
 
--- Functions that run in place of a public one, which called them in tail position: its name by them.
-blame.stands_for = setmetatable({}, {__mode = "k"})
+-- {[function] = name}: functions that a public function calls in tail position, with the name of the public one.
+argument.public_names = setmetatable({}, {__mode = "k"})
 
 -- The table of a module, or an empty one: a failed `require` may leave another value in package.loaded.
 local function loaded(module)
@@ -28,12 +28,12 @@ local function key_of(t, fn)
   end
 end
 
--- The name of a function of ours: as perf, one of its modules or resty.perf has it, since a tail call (a REPL's
--- `return perf.open "x"`, or the first call of a stub) leaves no trace of how it was called, or on LuaJIT the caller's; or as it
--- was called.
+-- The name of a function of this library. It is looked up in perf, its modules and resty.perf, since after a tail call (a REPL's
+-- `return perf.open "x"`, or the first call of a stub) the stack has no name, or on LuaJIT the caller's. Other functions have the
+-- name by which they were called.
 local function name_of(info)
   local perf = loaded "perf"
-  local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or blame.stands_for[info.func]
+  local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or argument.public_names[info.func]
   for _, module in pairs_of(perf) do
     name = name or type(module) == "table" and key_of(module, info.func)
   end
@@ -57,12 +57,12 @@ local function call_site()
   return where, name, method
 end
 
--- Raise `message` as a mistake in an argument of the public function that was called.
--- @string message what is wrong, with the offending name
--- @int[opt=1] arg which argument; 0 for a message that is about no argument
--- @string[opt] name the function's, where it may be called without one (`pcall(tally.take, tally, 1)`)
+-- Raise an error about an argument of the public function that was called.
+-- @string message the mistake, with the offending name
+-- @int[opt=1] arg the argument's number; 0 for a message that is about no argument
+-- @string[opt] name the function's name, if it may be called without one (`pcall(tally.take, tally, 1)`)
 -- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
-function blame.raise(message, arg, name)
+function argument.raise(message, arg, name)
   local where, called = call_site()
   name = name or called
   arg = arg or 1
@@ -72,10 +72,10 @@ function blame.raise(message, arg, name)
   error(where .. message, 0)
 end
 
--- The same for a method: as Lua does, its object is not counted where it stands before the colon.
--- @string name the method's; nil for whichever was called
--- @int arg which argument, the object being 1
-function blame.method(name, message, arg)
+-- The same for a method. Like Lua, do not count the object in a call with a colon.
+-- @string name the method's name; nil for the method that was called
+-- @int arg the argument's number; the object's is 1
+function argument.raise_in_method(name, message, arg)
   local where, called, colon = call_site()
   name = name or called
   if colon then arg = arg - 1 end
@@ -85,66 +85,66 @@ function blame.method(name, message, arg)
   error(where .. message, 0)
 end
 
--- The parts of an error that `raise` or the C API's luaL_argerror made: which argument, and what is wrong with it; or nil.
+-- The argument's number and the message of an error that `raise` or the C API's luaL_argerror made; or nil.
 local function parts(err) return tostring(err):match "bad argument #(%d+)[^(]*%((.*)%)$" end
 
--- The message of an error, without position and argument.
-function blame.words(err) return select(2, parts(err)) or tostring(err) end
+-- The message of an error, without the position and the argument.
+function argument.why(err) return select(2, parts(err)) or tostring(err) end
 
 -- Check that the object of a method call is of its class.
 -- @tab class its metatable
--- @string what what to call one
--- @string name the method's
+-- @string what the name of the class
+-- @string name the method's name
 -- @return v
-function blame.object(v, class, what, name)
+function argument.check_object(v, class, what, name)
   if getmetatable(v) == class then return v end
-  blame.method(name, ("%s expected, got %s"):format(what, type(v)), 1)
+  argument.raise_in_method(name, ("%s expected, got %s"):format(what, type(v)), 1)
 end
 
--- Raise an error again as it was. Callers hand all of their `...` over: in compiled code of LuaJIT on arm64, until the middle
--- of 2022, `(...)` and `local err = ...` may be another one of them.
-function blame.again(err) error(err, 0) end
+-- Raise an error again, unchanged. Callers pass all of their `...`: in code that LuaJIT compiles on arm64, until the middle of
+-- 2022, `(...)` and `local err = ...` may be another value of the list.
+function argument.rethrow(err) error(err, 0) end
 
 -- Check that a value can be a path.
--- @string name the function's or method's that it was given to
--- @int arg which argument, a method's object being 1
+-- @string name the name of the function or method
+-- @int arg the argument's number; a method's object is 1
 -- @return path
-function blame.path(path, name, arg)
-  if type(path) ~= "string" then blame.method(name, "string expected, got " .. type(path), arg) end
-  if path:find("\0", 1, true) then blame.method(name, "a path has no zero bytes", arg) end
+function argument.check_path(path, name, arg)
+  if type(path) ~= "string" then argument.raise_in_method(name, "string expected, got " .. type(path), arg) end
+  if path:find("\0", 1, true) then argument.raise_in_method(name, "a path has no zero bytes", arg) end
   return path
 end
 
-local function reword(n, what, err)
+local function raise_again(n, what, err)
   local arg, why = parts(err)
-  if not arg then error(err, 0) end -- no mistake: memory ran out
-  if n then blame.raise(what .. why, n) end
-  blame.method(what, why, tonumber(arg))
+  if not arg then error(err, 0) end -- not an argument error: memory ran out
+  if n then argument.raise(what .. why, n) end
+  argument.raise_in_method(what, why, tonumber(arg))
 end
 
-local function hand_on(n, what, ok, ...)
-  if not ok then reword(n, what, ...) end
+local function result_of(n, what, ok, ...)
+  if not ok then raise_again(n, what, ...) end
   return ...
 end
 
--- Call a function whose mistakes are those of argument n of the public one that was called.
--- @string what of the argument, "option 'events': ", or ""
+-- Call a function, and raise its argument errors as errors of argument n of the public function that was called.
+-- @string what a prefix of the message: "option 'events': ", or ""
 -- @param ... its arguments
--- @return what it returns
-function blame.on(n, what, f, ...)
-  return hand_on(n, what, pcall(f, ...))
+-- @return its results
+function argument.call_as_argument(n, what, f, ...)
+  return result_of(n, what, pcall(f, ...))
 end
 
--- Call a method of the core for the one that stands before it: its mistakes are the caller's.
--- @string name the method's
+-- Call a method of the core from a public method, and raise its argument errors as errors of the public one.
+-- @string name the public method's name
 -- @param ... its arguments, the object first
--- @return what it returns
-function blame.call(name, f, ...)
-  return hand_on(nil, name, pcall(f, ...))
+-- @return its results
+function argument.call_as_method(name, f, ...)
+  return result_of(nil, name, pcall(f, ...))
 end
 
--- Whether a value can be called: a function, or what has __call.
-function blame.callable(v)
+-- Whether a value is a function, or has __call.
+function argument.is_callable(v)
   if type(v) == "function" then return true end
   local mt = getmetatable(v)
   return type(mt) == "table" and mt.__call ~= nil
@@ -153,8 +153,8 @@ end
 -- `raise` with a format string.
 -- @string format as string.format's
 -- @param ... its arguments
-function blame.raisef(format, ...)
-  return blame.raise(format:format(...))
+function argument.raisef(format, ...)
+  return argument.raise(format:format(...))
 end
 
-return blame
+return argument

@@ -1,5 +1,5 @@
 -- Outputs of reports: a file that appears only when it is complete, or a string for the caller.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
@@ -35,7 +35,7 @@ end
 -- @return true, or the string; or nil, message, code
 function M.deliver(path, what, write)
   if path ~= nil then
-    return M.write(blame.path(path, what, 2), write)
+    return M.write(argument.check_path(path, what, 2), write)
   end
   local parts = {}
   write(function(part) parts[#parts + 1] = part end)

@@ -88,7 +88,7 @@ function M.define(declared, more)
   return function(opts, position, method)
     local function bad(format, ...)
       local message = format:format(...)
-      if method then argument.method(method, message, position) end
+      if method then argument.raise_in_method(method, message, position) end
       argument.raise(message, position)
     end
     if type(opts) ~= "table" and (opts ~= nil or needed) then bad("table of options expected, got %s", type(opts)) end

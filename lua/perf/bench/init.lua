@@ -18,7 +18,7 @@
 -- difference in any of their rows. The interval beside a ratio is that of this one ratio, at 95 %.
 -- @module perf.bench
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local json = require "perf.base.json"
 local measure = require "perf.measure"
 local options = require "perf.base.options"
@@ -164,12 +164,12 @@ function Stats:json() return json.encode(self:totable()) end
 function M.bench(...)
   local events, fn, opts = ...
   local at = (events ~= nil or fn ~= nil) and 2 or 1
-  if blame.callable(events) and not blame.callable(fn) then
+  if argument.is_callable(events) and not argument.is_callable(fn) then
     events, fn, opts, at = nil, events, fn, 1
   end
   local wrong = events ~= nil and event_list(events)
-  if wrong then blame.raise(wrong, 1) end
-  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), at) end
+  if wrong then argument.raise(wrong, 1) end
+  if not argument.is_callable(fn) then argument.raise("function expected, got " .. type(fn), at) end
   opts = check_bench(opts, at + 1)
   local set, message, code = measure.lookup(events)
   if not set then return nil, message, code end
@@ -192,17 +192,19 @@ local BASELINES = { "baseline", "base", "old", "before" }
 
 -- Check the candidates: their names and functions in order, the baseline first.
 local function check_candidates(list, baseline)
-  if type(list) ~= "table" then blame.raise("table of candidates expected, got " .. type(list), 1) end
+  if type(list) ~= "table" then argument.raise("table of candidates expected, got " .. type(list), 1) end
   local names, fns = {}, {}
   local function add(name, fn)
-    if type(name) ~= "string" then blame.raise("a candidate's name: string expected, got " .. type(name), 1) end
-    if not blame.callable(fn) then blame.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), 1) end
-    if fns[name] then blame.raise(("two candidates are named '%s'"):format(name), 1) end
+    if type(name) ~= "string" then argument.raise("a candidate's name: string expected, got " .. type(name), 1) end
+    if not argument.is_callable(fn) then
+      argument.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), 1)
+    end
+    if fns[name] then argument.raise(("two candidates are named '%s'"):format(name), 1) end
     names[#names + 1], fns[name] = name, fn
   end
   for i, pair in ipairs(list) do
     if type(pair) ~= "table" then
-      blame.raise(("candidate %d: {name, function} expected, got %s"):format(i, type(pair)), 1)
+      argument.raise(("candidate %d: {name, function} expected, got %s"):format(i, type(pair)), 1)
     end
     add(pair[1], pair[2])
   end
@@ -211,13 +213,13 @@ local function check_candidates(list, baseline)
     if not ordered then
       add(name, fn)
     elseif type(name) ~= "number" then
-      blame.raise(("unknown field '%s' in an array of candidates"):format(tostring(name)), 1)
+      argument.raise(("unknown field '%s' in an array of candidates"):format(tostring(name)), 1)
     end
   end
-  if #names < 2 then blame.raise("a comparison needs two candidates", 1) end
+  if #names < 2 then argument.raise("a comparison needs two candidates", 1) end
   if not ordered then table.sort(names) end
   if baseline and not fns[baseline] then
-    blame.raise(("option 'baseline': no candidate is named '%s'"):format(baseline), 2)
+    argument.raise(("option 'baseline': no candidate is named '%s'"):format(baseline), 2)
   end
   if not baseline and not ordered then
     for _, name in ipairs(BASELINES) do baseline = baseline or (fns[name] and name) end
@@ -367,7 +369,7 @@ end
 function M.compare(candidates, opts)
   opts = check_compare(opts, 2)
   local names, fns = check_candidates(candidates, opts.baseline)
-  local set, message, code = blame.on(2, "option 'events': ", measure.lookup, opts.events)
+  local set, message, code = argument.call_as_argument(2, "option 'events': ", measure.lookup, opts.events)
   if not set then return nil, message, code end
 
   local list = {}

@@ -9,15 +9,15 @@
 -- which ends the trace: the function is compiled as in a hot loop, but each call of it works. A loop with its
 -- compilation off would not do: side traces of the function that return to it could not be compiled.
 -- Each function gets a loop of its own, or the first to be compiled would be the fast one.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local measure = require "perf.measure"
 local stats = require "perf.bench.statistics"
 
 local M = {}
 
-local begin, finish = fast.begin, fast.finish
+local begin, finish = counts_read.begin, counts_read.finish
 local compiled = rawget(_G, "jit") ~= nil
 
 local LOOP = compiled
@@ -36,7 +36,7 @@ end
 
 -- A benchmark cannot continue in the child of a fork: the results so far are copies of the parent's.
 local function check_process(set)
-  if core.fork_generation() ~= set.process then blame.raise(core.inherited "The benchmark", 0) end
+  if core.fork_generation() ~= set.process then argument.raise(core.inherited "The benchmark", 0) end
 end
 
 local function measured(set, loop, fn, n)

@@ -64,7 +64,7 @@ local function apply(what, fn, obj, name, value)
   local ok, result, message, code = pcall(fn, obj, name, value)
   if not ok then
     obj:close()
-    argument.raise(("option '%s': %s"):format(what, argument.words(result)), 2)
+    argument.raise(("option '%s': %s"):format(what, argument.why(result)), 2)
   end
   return result, message, code
 end
@@ -79,7 +79,7 @@ end
 -- @treturn BpfObject @fails with libbpf's and the verifier's words
 -- @raise for a name in the options that the file does not have
 function M.load(path, opts)
-  argument.path(path, "load", 1)
+  argument.check_path(path, "load", 1)
   opts = check(opts, 2)
   local obj, message, code, log = ext.open(path)
   if not obj then return failure(path, "cannot be read", message, code, log) end

@@ -74,11 +74,11 @@ function modes.record(opts)
 end
 
 function modes.stat(opts)
-  local fast = require "perf.counts.read"
+  local counts_read = require "perf.counts.read"
   local set, message = require "perf.measure".lookup(opts.events)
   if not set then return nil, message end
-  local c, counts = fast.begin(set.meter, set.layout, set.words), nil
-  return function() counts = counts or fast.finish(set.meter, c) end, function()
+  local c, counts = counts_read.begin(set.meter, set.layout, set.words), nil
+  return function() counts = counts or counts_read.finish(set.meter, c) end, function()
     if not opts.output then
       if not opts.quiet then io.stderr:write("\n", tostring(counts), "\n") end
       return

@@ -6,7 +6,7 @@ local M = {}
 
 -- An error of a module as a message for the user: without the position in the source and the argument's number.
 function M.plain(err)
-  return (argument.words(err):gsub("^%S+%.lua:%d+: ", ""))
+  return (argument.why(err):gsub("^%S+%.lua:%d+: ", ""))
 end
 
 -- Write "luaperf: ..." to stderr.

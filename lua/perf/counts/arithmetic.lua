@@ -6,7 +6,7 @@
 -- estimates are 1000 and 825.
 --
 -- Results are plain Counts (see perf.counts).
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 
 -- On LuaJIT, counts of 2^53 or more are unsigned 64-bit cdata, which cannot be negative, and arithmetic with a cdata truncates
 -- numbers. So results are signed, and plain numbers if these are exact.
@@ -27,7 +27,7 @@ return function(counts)
 
   local function check(v, what)
     if counts.is(v) then return counts.entries(v) end
-    blame.raise(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 0)
+    argument.raise(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 0)
   end
 
   -- The value that follows from the raw count and the times; nil if it is unknown.
@@ -74,7 +74,7 @@ return function(counts)
         for k, entries in ipairs { a, b } do
           for n, entry in ipairs(entries) do labels[k][n] = entry.label end
         end
-        blame.raise(("bad argument to '%s' (both must count the same events, got '%s' and '%s')"):format(what,
+        argument.raise(("bad argument to '%s' (both must count the same events, got '%s' and '%s')"):format(what,
           table.concat(labels[1], ","), table.concat(labels[2], ",")), 0)
       end
       list[i] = o
@@ -188,7 +188,7 @@ return function(counts)
 
   local function number(n, what)
     if type(n) == "number" then return n end
-    blame.raise(("bad argument to '%s' (number expected, got %s)"):format(what, type(n)), 0)
+    argument.raise(("bad argument to '%s' (number expected, got %s)"):format(what, type(n)), 0)
   end
 
   function M.__mul(a, b)

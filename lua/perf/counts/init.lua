@@ -10,7 +10,7 @@
 --
 -- Layouts are interned by their content and kept: there are as many as different event lists.
 -- @module perf.counts
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local format = require "perf.base.format"
@@ -297,7 +297,7 @@ M.is = is_counts
 
 local function check_self(v, method)
   if is_counts(v) then return v end
-  blame.method(method, ("Counts expected, got %s"):format(type(v)), 1)
+  argument.raise_in_method(method, ("Counts expected, got %s"):format(type(v)), 1)
 end
 
 --- Ratios that the counted events allow.

@@ -21,15 +21,15 @@ local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 
 local M = {}
 
 -- Raise unless fn can be called.
 -- @param arg its position among the arguments of `who` ("measure")
 function M.check_callable(fn, arg, who)
-  if blame.callable(fn) then return end
-  blame.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
+  if argument.is_callable(fn) then return end
+  argument.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
 end
 
 -- One event: event_begin(ev) gives the start, up to three values, or nil where it cannot be measured so; event_finish(result)
@@ -43,7 +43,7 @@ local function event_by_c_api()
       local id
       value, enabled, running, id = since(ev, value, enabled, running)
       if value == nil and enabled ~= "ENODATA" and enabled ~= "ECHILD" then
-        blame.raise(enabled == "EBADF" and "Event is closed" or "read: " .. enabled, 0)
+        argument.raise(enabled == "EBADF" and "Event is closed" or "read: " .. enabled, 0)
       end
       return result(ev, value, enabled, running, id, ...)
     end
@@ -71,7 +71,7 @@ local function event_by_ffi(ffi, number)
         return result(ev, number(v[0]), number(v[1]), number(v[2]), number(v[3]), ...)
       end
       if r == ECHILD then return result(ev, nil, "ECHILD", nil, nil, ...) end
-      if r ~= ENODATA then blame.raise(r == EBADF and "Event is closed" or select(2, core.refused("read", -r)), 0) end
+      if r ~= ENODATA then argument.raise(r == EBADF and "Event is closed" or select(2, core.refused("read", -r)), 0) end
       return result(ev, nil, nil, nil, nil, ...)
     end
   end
@@ -140,10 +140,10 @@ local function by_ffi(ffi)
 
   local EBADF, ESRCH, ECHILD = -9, -3, -10
   local function failed(r, meter)
-    if r == ECHILD then blame.method(nil, core.inherited "Group", 1) end
-    if r == EBADF and getmetatable(meter) == core.Group then blame.method(nil, core.closed_group, 1) end
-    if r == EBADF then blame.raise(core.closed_list, 0) end
-    blame.raise(select(2, core.read_failed(r)), 0)
+    if r == ECHILD then argument.raise_in_method(nil, core.inherited "Group", 1) end
+    if r == EBADF and getmetatable(meter) == core.Group then argument.raise_in_method(nil, core.closed_group, 1) end
+    if r == EBADF then argument.raise(core.closed_list, 0) end
+    argument.raise(select(2, core.read_failed(r)), 0)
   end
 
   -- begin and finish return 0; or a failure, or that the measurement needs a guard (csrc/binding/counts/guard.c).
@@ -218,7 +218,7 @@ local function by_ffi(ffi)
       into = (types[n] or type_of(n))()
       ffi.copy(into, from, 16 + 8 * n)
     elseif add(meter, into, from, take and 1 or 0) ~= 0 then
-      blame.raise("Counts of another list", 2)
+      argument.raise("Counts of another list", 2)
     end
     return into
   end

@@ -1,5 +1,5 @@
 -- Writing a perf.data file: see `perf.data.create`.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local data_host = require "perf.data.host_features"
 local data_names = require "perf.data.event_names"
@@ -12,10 +12,10 @@ local data_create = {}
 local is_feature, known = {}, { mode = true, build_ids = true, features = true, events = true, attrs = true }
 for _, f in ipairs(core.data_features()) do is_feature[f.name], known[f.name] = true, true end
 
-local function bad(text, ...) blame.raise(text:format(...), 2) end
+local function bad(text, ...) argument.raise(text:format(...), 2) end
 
 local function resolved(event)
-  local spec, message, code = blame.on(2, "", require("perf.names").resolve, event)
+  local spec, message, code = argument.call_as_argument(2, "", require("perf.names").resolve, event)
   if not spec then return nil, message, code end
   return {attr = spec.attrs[1], ids = {}, name = spec.label}
 end
@@ -84,9 +84,9 @@ Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) e
 -- @treturn boolean true @fails "ENOSPC" ...
 -- @raise for a string that does not consist of whole records
 function Writer:write(record)
-  if self._closed then blame.method("write", "the perf.data writer is closed", 1) end
+  if self._closed then argument.raise_in_method("write", "the perf.data writer is closed", 1) end
   local writer, layout = self._writer, packed and packed.is(record) and packed.layout(record) or nil
-  local ok, message, code = blame.call("write", writer.write, writer, record, layout)
+  local ok, message, code = argument.call_as_method("write", writer.write, writer, record, layout)
   return ok, message, code
 end
 
@@ -94,7 +94,7 @@ end
 -- @tparam string bytes
 -- @treturn boolean true @fails
 function Writer:payload(bytes)
-  local ok, message, code = blame.call("payload", self._writer.payload, self._writer, bytes)
+  local ok, message, code = argument.call_as_method("payload", self._writer.payload, self._writer, bytes)
   return ok, message, code
 end
 
@@ -157,7 +157,7 @@ end
 -- for rec in file:records() do assert(w:write(rec)) end
 -- assert(w:close())
 function data_create.create(path, opts)
-  blame.path(path, "create", 1)
+  argument.check_path(path, "create", 1)
   local events, features, mode, build_ids = check(opts)
   if not events then return nil, features, mode end -- then these are a message and a code: the machine lacks an event
   local writer, msg, code = core.data_create(path, events, mode)
@@ -166,6 +166,6 @@ function data_create.create(path, opts)
     _here = opts.features == nil}, Writer)
 end
 
-blame.stands_for[data_create.create] = "create"
+argument.public_names[data_create.create] = "create"
 
 return data_create

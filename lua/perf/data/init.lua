@@ -14,7 +14,7 @@
 -- in `file.attrs` and `file.features` as soon as they have passed.
 --
 -- @module perf.data
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
 if require "perf.base.compiled".ffi then require "perf.record.cdata" end
@@ -39,12 +39,12 @@ local File = {}
 
 local function inner(file, method)
   local found = type(file) == "table" and rawget(file, "_data")
-  return found or blame.method(method, ("perf.data file expected, got %s"):format(type(file)), 1)
+  return found or argument.raise_in_method(method, ("perf.data file expected, got %s"):format(type(file)), 1)
 end
 
 local function reading(file, method)
   local found = inner(file, method)
-  if rawget(file, "_closed") then blame.method(method, "the perf.data file is closed", 1) end
+  if rawget(file, "_closed") then argument.raise_in_method(method, "the perf.data file is closed", 1) end
   return found
 end
 
@@ -240,7 +240,7 @@ File.__tostring = function(file) return ("perf.data file: %s"):format(file.path)
 -- @tparam string path its name; "-" is standard input
 -- @treturn DataFile @fails "EBADMSG" if it is not a perf.data file or its header is damaged
 function data.open(path)
-  blame.path(path, "open", 1)
+  argument.check_path(path, "open", 1)
   local raw, msg, code = core.data_open(path ~= "-" and path or nil)
   if not raw then return nil, path .. ": " .. msg, code end
   local state = raw:state()

@@ -8,7 +8,7 @@
 --
 -- A command is forked but waits until its events are open (enable_on_exec), so it is recorded from its first instruction. For a
 -- running process, records of its state are made here (perf.data.synthesize).
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -38,7 +38,7 @@ local check_options = options.define {
 }
 
 local function bad(index, text, ...)
-  blame.raise(text:format(...), index)
+  argument.raise(text:format(...), index)
 end
 
 -- The target of the recording: an argument vector, or a process id.
@@ -72,7 +72,7 @@ local function resolve(events)
   if type(events) == "string" then events = names.split(events) end
   if type(events) ~= "table" then bad(2, "option 'events': a list expected, got %s", type(events)) end
   if events.type ~= nil or events.event ~= nil then events = {events} end
-  local list, wrong = {}, names.wrong_list(events)
+  local list, wrong = {}, names.list_mistake(events)
   if wrong then bad(2, "option 'events': %s", wrong) end
   for i, event in ipairs(events) do
     local found, msg, code = names.resolve(event)

@@ -1,10 +1,10 @@
 --- Events that the kernel counts over the same instants. `#group` and `group[i]` are its Events, the leader first; it prints as a
 -- list of them. On Lua 5.4 `local g <close>` closes it.
 -- @classmod Group
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local open = require "perf.event.open"
 
 local M = {}
@@ -13,7 +13,7 @@ local function merge() return require "perf.event.merge" end
 
 local function names() return require "perf.names" end
 
-local begin, try, finish, snap = fast.begin, fast.try, fast.finish, fast.snap
+local begin, try, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, counts_read.snap
 local Group, Event = core.Group.__index, core.Event.__index
 local enable_leader = Group.enable
 
@@ -24,13 +24,13 @@ local group_of = setmetatable({}, { __mode = "kv" }) -- Event -> its Group
 local meter_of = setmetatable({}, { __mode = "kv" }) -- Group -> the Meter that reads it, if it is part of one
 local resets = setmetatable({}, { __mode = "k" }) -- Event -> the number of its resets, without those of its Group
 
-local function check_group(g, method) return blame.object(g, core.Group, "Group", method):members() end
+local function check_group(g, method) return argument.check_object(g, core.Group, "Group", method):members() end
 
 local function check_open(g, method)
   local events = check_group(g, method)
   for _, ev in ipairs(events) do
-    if not ev:is_open() then blame.method(method, core.closed_group, 1) end
-    if ev:is_inherited() then blame.method(method, core.inherited "Group", 1) end
+    if not ev:is_open() then argument.raise_in_method(method, core.closed_group, 1) end
+    if ev:is_inherited() then argument.raise_in_method(method, core.inherited "Group", 1) end
   end
   return events
 end
@@ -38,7 +38,7 @@ end
 -- The slow path of Group:measure: mistakes and callable objects.
 local function measure_slowly(g, fn, ...)
   local events = check_group(g, "measure")
-  fast.check_callable(fn, 1)
+  counts_read.check_callable(fn, 1)
   return finish(g, begin(g, events.layout, events.words), fn(...))
 end
 
@@ -57,7 +57,7 @@ function M.gather(events, since)
   events.layout = counts.layout(rows, 1, open.source(events))
   events.reading = counts.layout(rows, 1, open.source(events), true)
   events.words = g:words()
-  events.measure = fast.measurer and fast.measurer(g, events.layout, 2, measure_slowly)
+  events.measure = counts_read.measurer and counts_read.measurer(g, events.layout, 2, measure_slowly)
   members[g] = events
   for _, ev in ipairs(events) do group_of[ev] = g end
   return g
@@ -106,12 +106,12 @@ function M.group(list, opts)
   opts = open.check_target(opts, own_options)
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
-    blame.raisef("array of events expected, got %s", type(list))
+    argument.raisef("array of events expected, got %s", type(list))
   end
-  local wrong = names().wrong_list(list)
-  if wrong then blame.raise(wrong) end
-  if #list == 0 then blame.raise "a group needs an event" end
-  if #list > 128 then blame.raise "a group has at most 128 events" end
+  local wrong = names().list_mistake(list)
+  if wrong then argument.raise(wrong) end
+  if #list == 0 then argument.raise "a group needs an event" end
+  if #list > 128 then argument.raise "a group has at most 128 events" end
   local events, since, on = {}, nil, false
   local function abandon(message, code)
     for i = #events, 1, -1 do events[i]:close() end
@@ -151,7 +151,7 @@ local reset_event = Event.reset
 --- Set the count to zero; the times go on, as they do in the kernel.
 -- @treturn boolean true @fails
 function Event:reset()
-  local ok, message, code = blame.call("reset", reset_event, self)
+  local ok, message, code = argument.call_as_method("reset", reset_event, self)
   if not ok then return nil, message, code end
   resets[self] = M.resets(self) + 1
   -- A measurement of its group that is under way has no count of this event, nor has the difference of two readings.
@@ -239,7 +239,7 @@ end
 
 local function reader(g, method, timeout)
   local events = check_group(g, method)
-  if events[1]:is_inherited() then blame.method(method, core.inherited "Group", 1) end
+  if events[1]:is_inherited() then argument.raise_in_method(method, core.inherited "Group", 1) end
   events.reader = events.reader or merge().reader(events)
   merge().check_timeout(timeout, method)
   return events.reader

@@ -3,11 +3,11 @@
 -- @classmod Event
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local limits = require "perf.record.limits"
 local watch = require "perf.event.watch"
 
@@ -17,11 +17,11 @@ local entry = counts.entry
 local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
 
-local function check(ev, method) return blame.object(ev, core.Event, "Event", method) end
+local function check(ev, method) return argument.check_object(ev, core.Event, "Event", method) end
 
 local function check_open(ev, method)
-  if not check(ev, method):is_open() then blame.method(method, "Event is closed", 1) end
-  if ev:is_inherited() then blame.method(method, core.inherited "Event", 1) end
+  if not check(ev, method):is_open() then argument.raise_in_method(method, "Event is closed", 1) end
+  if ev:is_inherited() then argument.raise_in_method(method, core.inherited "Event", 1) end
 end
 
 --- The name the event was asked for by.
@@ -58,7 +58,7 @@ local records = Event.records
 -- @raise for an unknown option, and if the event is mapped already
 function Event:map(opts)
   if compiled.ffi then require "perf.record.cdata" end -- before the first record
-  local ev, pages, code = idle.map(blame.call, "map", map, self, opts)
+  local ev, pages, code = idle.map(argument.call_as_method, "map", map, self, opts)
   if ev then return ev, pages, code end
   local info = self:info()
   return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
@@ -73,7 +73,7 @@ end
 -- @treturn function iterator of Records
 -- @raise for an unknown option, and if the event is not mapped
 function Event:records(opts)
-  local next_record = blame.call("records", records, self, opts) -- checks the arguments
+  local next_record = argument.call_as_method("records", records, self, opts) -- checks the arguments
   if not limits.bounded(opts) then return next_record end
   return limits.records(opts, self.read_record, self)
 end
@@ -92,7 +92,7 @@ end
 -- @tparam string text
 -- @treturn boolean true @fails "EINVAL" if the kernel does not understand it
 function Event:set_filter(text)
-  local ok, message, code = blame.call("set_filter", set_filter, self, text)
+  local ok, message, code = argument.call_as_method("set_filter", set_filter, self, text)
   if ok then return true end
   local info = self:info()
   return explain.filter(info.label or "event", text, message, code, info.attr)
@@ -117,12 +117,12 @@ function Event:modify(attr)
     if not spec then return nil, message, code end
     fields, label = spec.attrs[1], spec.label
   end
-  if type(fields) ~= "table" then blame.method("modify", "event name or table expected, got " .. type(fields), 2) end
+  if type(fields) ~= "table" then argument.raise_in_method("modify", "event name or table expected, got " .. type(fields), 2) end
   local info = self:info()
   local all = copy(info.attr)
   for field, value in pairs_of(fields) do all[field] = value end
   if fields.disabled == nil then all.disabled = self:is_off() end
-  local ok, message, code = blame.call("modify", modify, self, all)
+  local ok, message, code = argument.call_as_method("modify", modify, self, all)
   if ok then
     info.attr, info.label = all, label or fields.label or require "perf.names".resolve(all).label
     return true
@@ -198,7 +198,7 @@ end
 local function finish_scan(ev, before, ...)
   if ev:is_inherited() then return forked(ev:info()), ... end
   local after, message = scan_of(ev, true)
-  if not after then blame.raise(message or "Event is closed", 0) end
+  if not after then argument.raise(message or "Event is closed", 0) end
   local info = ev:info()
   if not (before[1] and after[1]) then return off(info), ... end
   local i = own_place(ev, info, after)
@@ -212,10 +212,10 @@ end
 local function measure_by_scan(ev, fn, ...)
   check_open(ev, "measure")
   local ok, message = watch.apart(ev.enable, ev)
-  if not ok then blame.raise(message, 0) end
+  if not ok then argument.raise(message, 0) end
   local before
   before, message = ev:scan(true)
-  if not before then blame.raise(message, 0) end
+  if not before then argument.raise(message, 0) end
   return finish_scan(ev, before, fn(...))
 end
 
@@ -227,20 +227,20 @@ local function info_of(ev)
   return info
 end
 
-local finish = fast.event_finish(function(ev, value, enabled, running, id, ...)
+local finish = counts_read.event_finish(function(ev, value, enabled, running, id, ...)
   local info = infos[ev] or info_of(ev)
   if value == nil then return (enabled == "ECHILD" and forked or off)(info), ... end
   return entry(info, value, enabled, running, id), ...
 end)
-local begin = fast.event_begin
+local begin = counts_read.event_begin
 
 --- Count while a function runs. Enables the event and leaves it so.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
 -- @treturn table what `Event:read` gives, of that time alone; then the function's results
 function Event:measure(fn, ...)
-  if not blame.callable(fn) then
-    blame.method("measure", ("function expected, got %s"):format(type(fn)), 2)
+  if not argument.is_callable(fn) then
+    argument.raise_in_method("measure", ("function expected, got %s"):format(type(fn)), 2)
   end
   local start, enabled, running = begin(self)
   if start == nil then return measure_by_scan(self, fn, ...) end

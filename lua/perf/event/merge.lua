@@ -13,7 +13,7 @@
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without a time follows the record before
 -- it in its ring.
 local options = require "perf.base.options"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
@@ -113,17 +113,17 @@ end
 function Reader:mapped(method)
   local list = {}
   for _, ev in ipairs(self.events) do
-    if not ev:is_open() then blame.method(method, "its events are closed", 1) end
+    if not ev:is_open() then argument.raise_in_method(method, "its events are closed", 1) end
     if ev:is_mapped() then list[#list + 1] = ev end
   end
-  if not list[1] then blame.method(method, "no event is mapped: call map() first", 1) end
+  if not list[1] then argument.raise_in_method(method, "no event is mapped: call map() first", 1) end
   return list
 end
 
 -- Check a timeout, with the same messages as Event's methods.
 function M.check_timeout(timeout, method)
   if timeout ~= nil and not (type(timeout) == "number" and timeout >= 0) then
-    blame.method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
+    argument.raise_in_method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
   end
 end
 
@@ -195,7 +195,7 @@ local check_options = options.define {
 -- end after this many seconds, even if records keep coming
 -- @return iterator. It also ends when every watched process has ended or the reader is woken.
 function Reader:records(opts)
-  if opts ~= nil and type(opts) ~= "table" then blame.method("records", "table expected, got " .. type(opts), 2) end
+  if opts ~= nil and type(opts) ~= "table" then argument.raise_in_method("records", "table expected, got " .. type(opts), 2) end
   opts = check_options(opts, 2, "records")
   M.check_timeout(opts.timeout, "records")
   self:mapped "records"

@@ -7,7 +7,7 @@ local M = {}
 local explain = require "perf.event.refusal"
 local host = require "perf.kernel.host"
 local idle = require "perf.event.idle"
-local keeper = require "perf.event.prewarm"
+local prewarm = require "perf.event.prewarm"
 local user_read = require "perf.event.user_read"
 local watch = require "perf.event.watch"
 
@@ -209,7 +209,7 @@ function M.attr(spec, attr, opts)
   if ev then
     if opts.group then joined(opts.group, ev, info) end
     idle.note(ev, attr, spec.label, M.is_hardware(attr))
-    keeper.note(attr, spec.label)
+    prewarm.note(attr, spec.label)
     watch.note(ev, attr, opts)
     return ev
   end

@@ -1,6 +1,6 @@
 -- Sets: the same event on each CPU, or thread, or cgroup.
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local host = require "perf.kernel.host"
@@ -39,7 +39,7 @@ local function set_of(list)
 end
 
 local function bad(text, ...)
-  blame.raise(text:format(...), 2)
+  argument.raise(text:format(...), 2)
 end
 
 -- Refuse a hole, at which the list would end, and a CPU that appears twice, which would be counted twice.
@@ -185,11 +185,11 @@ function M.set(event, opts)
   return s
 end
 
-local function check(s, method) return blame.object(s, Set, "Set", method) end
+local function check(s, method) return argument.check_object(s, Set, "Set", method) end
 
 local function check_open(s, method)
-  if not check(s, method)[1]:is_open() then blame.method(method, "Set is closed", 1) end
-  if s[1]:is_inherited() then blame.method(method, core.inherited "Set", 1) end
+  if not check(s, method)[1]:is_open() then argument.raise_in_method(method, "Set is closed", 1) end
+  if s[1]:is_inherited() then argument.raise_in_method(method, core.inherited "Set", 1) end
   return s
 end
 
@@ -275,7 +275,7 @@ end
 local function reader(s, method, timeout)
   local merge = require "perf.event.merge"
   check(s, method)
-  if s[1]:is_inherited() then blame.method(method, core.inherited "Set", 1) end
+  if s[1]:is_inherited() then argument.raise_in_method(method, core.inherited "Set", 1) end
   if not s.merged then s.merged = merge.reader(s) end
   merge.check_timeout(timeout, method)
   return s.merged
@@ -354,7 +354,7 @@ end
 function M.probe_cycles(hz)
   if hz == nil then hz = 999 end
   if type(hz) ~= "number" or hz ~= math.floor(hz) or hz < 1 then
-    blame.raise(("positive integer expected, got %s"):format(tostring(hz)), 1)
+    argument.raise(("positive integer expected, got %s"):format(tostring(hz)), 1)
   end
   local names = require "perf.names"
   for _, name in ipairs { "cycles", "cpu-clock" } do

@@ -1,6 +1,6 @@
 -- Waking a reader of records that waits: by `ev:wake()`, from a hook, a signal handler in Lua or the loop itself; and by writing
 -- a byte into the descriptor `ev:wake_fd()`, from any thread, any Lua state (`perf.wake`) and any signal handler in C.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
@@ -11,7 +11,7 @@ local M = {}
 -- @since 0.2.0
 function M.wake(fd)
   if type(fd) ~= "number" or fd ~= math.floor(fd) or fd < 0 or fd >= 2 ^ 31 then
-    blame.raise("descriptor expected, got " .. tostring(fd))
+    argument.raise("descriptor expected, got " .. tostring(fd))
   end
   return core.wake(fd)
 end

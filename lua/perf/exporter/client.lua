@@ -1,5 +1,5 @@
 -- The common part of exporters: their URLs, headers and compression, and which answers are final.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
@@ -101,7 +101,7 @@ local function headers_of(o, url)
   local headers, authorized = {}, false
   for name, value in pairs_of(o.headers or {}) do
     name, value = tostring(name), tostring(value)
-    if not is_header(name, value) then blame.raise(("option 'headers': '%s' is not a header"):format(name), 1) end
+    if not is_header(name, value) then argument.raise(("option 'headers': '%s' is not a header"):format(name), 1) end
     headers[name] = value
     authorized = authorized or name:lower() == "authorization"
   end
@@ -123,7 +123,7 @@ function M.new(class, kind, options)
   settings.option("timeout", o.timeout, settings.period)
   from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)
-  if not urls and not o.variable then blame.raise("option 'endpoint': " .. message, 1) end
+  if not urls and not o.variable then argument.raise("option 'endpoint': " .. message, 1) end
   local useless
   if not urls then -- from the environment: the program must not fail for it
     useless = ("the environment's exporter: %s: %s; nothing is exported"):format(o.variable, message)
@@ -131,11 +131,11 @@ function M.new(class, kind, options)
     urls = urls_of(kind, {})
   end
   if o.transport and not transports[o.transport] then
-    blame.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
+    argument.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
   end
   local gzip
   gzip, message = gzip_of(o.compression)
-  if message then blame.raise(message, 1) end
+  if message then argument.raise(message, 1) end
   local headers = headers_of(o, urls.traces)
   if gzip then headers["Content-Encoding"] = "gzip" end
   return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls,

@@ -1,9 +1,9 @@
 -- Leaves the cost of sending out of the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
 -- within a span, or another tracer. Each list of events keeps the sum of that cost, and a span subtracts what was added to the
 -- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 
 local M = {}
 
@@ -27,21 +27,21 @@ end
 -- @param before the value of list.sending when the span began
 -- @return the cost that was subtracted
 function M.leave_out(counts, list, before)
-  local cost = fast.add(nil, list.sending, list.meter)
-  if before then fast.add(cost, before, list.meter, true) end
-  fast.add(counts, cost, list.meter, true)
+  local cost = counts_read.add(nil, list.sending, list.meter)
+  if before then counts_read.add(cost, before, list.meter, true) end
+  counts_read.add(counts, cost, list.meter, true)
   return cost
 end
 
 local function done(costs, ok, ...)
   sending = false
   for list, cost in pairs_of(costs) do
-    if fast.stop(list.meter, cost) then
-      if list.sending then fast.add(cost, list.sending, list.meter) end
+    if counts_read.stop(list.meter, cost) then
+      if list.sending then counts_read.add(cost, list.sending, list.meter) end
       list.sending = cost
     end
   end
-  if not ok then blame.again(...) end
+  if not ok then argument.rethrow(...) end
   return ...
 end
 
@@ -52,7 +52,7 @@ function M.apart(fn, ...)
   if sending then return fn(...) end -- an exporter that calls flush: the outer call counts it
   local costs = {}
   for list in pairs_of(watched) do
-    if list.spans > 0 and not list.released then costs[list] = fast.start(list.meter, list.layout, list.words) end
+    if list.spans > 0 and not list.released then costs[list] = counts_read.start(list.meter, list.layout, list.words) end
   end
   sending = true
   return done(costs, pcall(fn, ...))

@@ -1,6 +1,6 @@
 -- Checks the options and environment variables of tracing. An invalid option raises, since it is the program's mistake; an
 -- invalid variable is ignored with a warning, since no program should fail because of its environment.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local http = require "perf.exporter.http"
 
@@ -23,7 +23,7 @@ M.length = { what = "a whole number from 0, or math.huge", fits = function(v) re
 -- An option's number, or a mistake in the first argument of the public function.
 function M.option(name, v, range)
   if v ~= nil and (type(v) ~= "number" or not range.fits(v)) then
-    blame.raise(("option '%s': %s expected, got %s"):format(name, range.what, type(v) == "number" and v or type(v)), 1)
+    argument.raise(("option '%s': %s expected, got %s"):format(name, range.what, type(v) == "number" and v or type(v)), 1)
   end
   return v
 end
@@ -38,7 +38,7 @@ function M.text(...)
 end
 
 -- Write warnings to stderr, each once in a process.
-function M.say(warnings)
+function M.print_warnings(warnings)
   for _, text in ipairs(warnings) do
     if core.first_time(text) then pcall(io.stderr.write, io.stderr, "perf.tracer: ", text, "\n") end
   end

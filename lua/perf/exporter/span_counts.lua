@@ -21,7 +21,7 @@ function M.each(self, put_count)
   if c then
     rows = counts.values(c, values)
     local of_children
-    local alone = self.open > 0 or self.tangled
+    local alone = self.open > 0 or self.self_unknown
     local children = not alone and self.children
     if children then
       of_children = {}

@@ -6,7 +6,7 @@
 --     ROOT/available_tracers    names, separated by blanks
 --     ROOT/current_tracer       one name, "nop" when none traces
 --     /proc/self/mounts         DEVICE DIRECTORY TYPE OPTIONS ..., a blank in a name as \040
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local host = require "perf.kernel.host"
 local keys_of = require "perf.base.keys"
 local tracefs = require "perf.kernel.tracefs"
@@ -74,7 +74,7 @@ end
 -- @tparam string fstype such as "tracefs", "debugfs", "cgroup2"
 -- @treturn {string,...} directories, none when there is none @fails when /proc is not mounted
 function M.mounts(fstype)
-  if type(fstype) ~= "string" then blame.raisef("string expected, got %s", type(fstype)) end
+  if type(fstype) ~= "string" then argument.raisef("string expected, got %s", type(fstype)) end
   local text, message, code = read "/proc/self/mounts"
   if not text then return nil, message, code end
   local list = {}

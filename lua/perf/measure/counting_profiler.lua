@@ -1,9 +1,9 @@
 -- perf.hardware_profiler and its like.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local counts = require "perf.counts"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local kernel_group = require "perf.event.group"
 local names = require "perf.names"
 local open = require "perf.event.open"
@@ -104,9 +104,9 @@ local function listed(opts, all)
   local list = opts.events
   if list == nil then return all(), true end
   if type(list) == "string" then list = kernel_group.events_of(list) end
-  local wrong = require "perf.names".wrong_list(list)
-  if wrong then blame.raise("option 'events': " .. wrong) end
-  if #list == 0 then blame.raise("option 'events': the list has no event") end
+  local wrong = require "perf.names".list_mistake(list)
+  if wrong then argument.raise("option 'events': " .. wrong) end
+  if #list == 0 then argument.raise("option 'events': the list has no event") end
   return list, false
 end
 
@@ -171,7 +171,7 @@ end
 function M.allowed(list, opts) return gather("software", list, opts, true) end
 
 local function open_meter(p, method)
-  return blame.object(p, Profiler, "Profiler", method).meter or blame.method(method, "Profiler is closed", 1)
+  return argument.check_object(p, Profiler, "Profiler", method).meter or argument.raise_in_method(method, "Profiler is closed", 1)
 end
 
 --- Start counting.
@@ -199,7 +199,7 @@ end
 -- @treturn Counts the events in the order asked, without those that are `missing` @fails
 function Profiler:read()
   local meter = open_meter(self, "read")
-  return fast.snap(meter, self.reading, self.words)
+  return counts_read.snap(meter, self.reading, self.words)
 end
 
 --- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and left so.
@@ -208,7 +208,7 @@ end
 -- @treturn Counts then the function's results
 function Profiler:measure(fn, ...)
   local meter = open_meter(self, "measure")
-  return fast.finish(meter, fast.begin(meter, self.layout, self.words), fn(...))
+  return counts_read.finish(meter, counts_read.begin(meter, self.layout, self.words), fn(...))
 end
 
 --- Close every event. Idempotent.

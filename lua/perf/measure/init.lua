@@ -3,9 +3,9 @@
 -- @module perf.measure
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local idle_lists = require "perf.measure.idle_lists"
 local kernel_group = require "perf.event.group"
 local meters = require "perf.measure.open_list"
@@ -15,8 +15,8 @@ local watch = require "perf.event.watch"
 
 local M = {}
 
-local begin, try, finish, thread_token = fast.begin, fast.try, fast.finish, fast.thread_token
-local measurer = fast.measurer
+local begin, try, finish, thread_token = counts_read.begin, counts_read.try, counts_read.finish, counts_read.thread_token
+local measurer = counts_read.measurer
 
 local MOST_SETS = 64 -- lists kept open in one thread: a program that generates names must not run out of descriptors
 
@@ -83,7 +83,7 @@ local function resolve_list(list)
   return specs
 end
 
-local function bad_list(why) blame.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
+local function bad_list(why) argument.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
 
 -- Open a list that was opened before, without resolving its names.
 local function open_again(key)
@@ -145,7 +145,7 @@ local function find_table(list)
   end
   local one = #list == 0 and next(list) ~= nil
   if one then items[1] = kept end
-  local wrong = not one and require "perf.names".wrong_list(list)
+  local wrong = not one and require "perf.names".list_mistake(list)
   if wrong then bad_list(wrong) end
   local key = plain and table.concat(items, ",") or kept
   local set, message, code = sets[key] or open_again(key)
@@ -204,11 +204,11 @@ local function call(fn, ...) return fn(...) end
 
 -- Called with all arguments, since `(...)` is wrong in some traces of LuaJIT (spec/regress/measure/first_vararg_spec.lua), and
 -- LuaJIT does not compile a call that passes all of them on.
-local function check_function(fn) fast.check_callable(fn, 2) end
+local function check_function(fn) counts_read.check_callable(fn, 2) end
 
 -- The slow path of M.measure: lists that are not open in this thread, callable objects, mistakes.
 function measure_slowly(first, ...)
-  if blame.callable(first) then
+  if argument.is_callable(first) then
     local set = find(DEFAULT)
     return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
   end
@@ -220,7 +220,7 @@ function measure_slowly(first, ...)
   return finish(set.meter, begin(set.meter, set.layout, set.words), call(...))
 end
 
-blame.stands_for[measure_slowly] = "measure" -- M.measure calls it in tail position
+argument.public_names[measure_slowly] = "measure" -- M.measure calls it in tail position
 
 --- Count events while a function runs: what the function caused, without the system calls by which this measurement and those
 -- within it read.

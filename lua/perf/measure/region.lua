@@ -3,11 +3,11 @@
 -- A Region counts as perf.measure does, and uses the same open lists of events: two reads, and everything that the thread does in
 -- between. Any number of regions can run at once. The cost of reading a region while it runs is left out.
 -- @classmod Region
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local measure = require "perf.measure"
 
 local M = {}
@@ -23,7 +23,7 @@ end
 
 -- Returns true; or nil, message, code.
 local function begin(self)
-  local c, message, code = fast.start(self.set.meter, self.set.layout, self.set.words)
+  local c, message, code = counts_read.start(self.set.meter, self.set.layout, self.set.words)
   self.running = c or false
   if not c then return refused(message, code) end
   return true
@@ -35,14 +35,14 @@ local function halt(self)
   if not c then return nil, self.message or CLOSED, self.code or "EBADF" end
   local meter = set.meter
   self.running = false
-  local ok, message, code = fast.stop(meter, c)
+  local ok, message, code = counts_read.stop(meter, c)
   if not ok then
     self.set = false
     message, code = select(2, refused(message, code))
     self.message, self.code = message, code
     return nil, message, code
   end
-  self.total = self.total and fast.add(self.total, c, meter) or c
+  self.total = self.total and counts_read.add(self.total, c, meter) or c
   return true
 end
 
@@ -53,9 +53,9 @@ end
 
 -- In the child of a fork no error is raised: the counts are nil there, with `why`.
 local function check(self, method)
-  blame.object(self, Region, "Region", method)
-  if not self.counts and self.token ~= fast.thread_token() and self.generation == core.fork_generation() then
-    blame.method(method, "the Region belongs to the thread that started it", 1)
+  argument.check_object(self, Region, "Region", method)
+  if not self.counts and self.token ~= counts_read.thread_token() and self.generation == core.fork_generation() then
+    argument.raise_in_method(method, "the Region belongs to the thread that started it", 1)
   end
   return self
 end
@@ -73,9 +73,9 @@ end
 -- @raise for an unknown event
 -- @since 0.2.0
 function M.start(events)
-  local set, message, code = blame.on(1, "", measure.lookup, events)
+  local set, message, code = argument.call_as_argument(1, "", measure.lookup, events)
   if not set then return nil, message, code end
-  local self = setmetatable({ set = set, total = false, running = false, counts = false, token = fast.thread_token(),
+  local self = setmetatable({ set = set, total = false, running = false, counts = false, token = counts_read.thread_token(),
     generation = core.fork_generation() }, Region)
   local ok
   ok, message, code = begin(self)
@@ -104,7 +104,7 @@ function Region:read()
   local set = self.set
   local ok, message, code = halt(self)
   if not ok then return nil, message, code end
-  local c = fast.add(nil, self.total, set.meter)
+  local c = counts_read.add(nil, self.total, set.meter)
   ok, message, code = begin(self)
   if not ok then self.set, self.message, self.code = false, message, code end -- the next call reports it
   return result(c)

@@ -11,7 +11,7 @@
 
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local breakpoint_of = require "perf.names.breakpoint"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
@@ -30,7 +30,7 @@ local events = {}
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
 local function check(value, wanted, arg)
-  if type(value) ~= wanted then blame.raise(("%s expected, got %s"):format(wanted, type(value)), arg) end
+  if type(value) ~= wanted then argument.raise(("%s expected, got %s"):format(wanted, type(value)), arg) end
   return value
 end
 
@@ -45,13 +45,13 @@ local function check_options(t, known)
   for key, value in pairs_of(t) do
     local wanted = known[key]
     if not wanted then
-      blame.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(keys_of(known), ", "))
+      argument.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(keys_of(known), ", "))
     elseif wanted == "u64" then
-      if not pcall(core.hex, value) then blame.raisef("key '%s': integer expected, got %s", key, type(value)) end
+      if not pcall(core.hex, value) then argument.raisef("key '%s': integer expected, got %s", key, type(value)) end
     elseif type(value) ~= wanted then
-      blame.raisef("key '%s': %s expected, got %s", key, wanted, type(value))
+      argument.raisef("key '%s': %s expected, got %s", key, wanted, type(value))
     end
-    if wanted == "string" and (value == "" or value:find("%z")) then blame.raisef("key '%s': not a name", key) end
+    if wanted == "string" and (value == "" or value:find("%z")) then argument.raisef("key '%s': not a name", key) end
   end
   return t
 end
@@ -82,8 +82,8 @@ end
 local function check_tracepoint(group, name)
   check(group, "string", 1)
   check(name, "string", 2)
-  if not files.is_name(group) then blame.raise(("'%s' cannot be a tracepoint's group"):format(group), 1) end
-  if not files.is_name(name) then blame.raise(("'%s' cannot be a tracepoint's name"):format(name), 2) end
+  if not files.is_name(group) then argument.raise(("'%s' cannot be a tracepoint's group"):format(group), 1) end
+  if not files.is_name(name) then argument.raise(("'%s' cannot be a tracepoint's name"):format(name), 2) end
 end
 
 --- A tracepoint's id: attr.config of its events.
@@ -116,7 +116,7 @@ function events.tracepoint(group, name)
   local id, message, code, unknown = tracefs.here:id(group, name)
   if unknown then
     local full = group .. ":" .. name
-    blame.raise(message .. suggest.hint(full, tracefs.here:names() or {}), 2)
+    argument.raise(message .. suggest.hint(full, tracefs.here:names() or {}), 2)
   end
   if not id then return nil, message, code end
   return attr_of("tracepoint", group .. ":" .. name, {type = generic.TRACEPOINT, config = id})
@@ -145,7 +145,7 @@ local function probe(kind, label, fields, terms)
   for term, value in pairs_of(terms) do
     local format = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
     if not format then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
-    if not u64.fits(value, format.width) then blame.raisef("key '%s': out of range", term) end
+    if not u64.fits(value, format.width) then argument.raisef("key '%s': out of range", term) end
     config = core.bor(config, u64.scatter(value, format.ranges))
   end
   fields.type, fields.config = owner.type, config
@@ -167,8 +167,8 @@ end
 -- @treturn table attr fields @fails "ENODEV" when the kernel has no kprobe PMU
 function events.kprobe(t)
   check_options(t, {func = "string", addr = "u64", offset = "u64", ret = "boolean"})
-  if (t.func == nil) == (t.addr == nil) then blame.raise("one of 'func' and 'addr' expected") end
-  if t.addr and t.offset then blame.raise("key 'offset': only with 'func'") end
+  if (t.func == nil) == (t.addr == nil) then argument.raise("one of 'func' and 'addr' expected") end
+  if t.addr and t.offset then argument.raise("key 'offset': only with 'func'") end
   local label = (t.ret and "kretprobe:" or "kprobe:") .. (t.func and at_offset(t.func, t.offset) or core.hex(t.addr))
   local fields = t.func and {kprobe_func = t.func, probe_offset = t.offset} or {kprobe_addr = t.addr}
   return probe("kprobe", label, fields, t.ret and {retprobe = 1} or {})
@@ -188,8 +188,8 @@ end
 -- gave
 function events.uprobe(t)
   check_options(t, {path = "string", symbol = "string", offset = "u64", ret = "boolean", ref_ctr_offset = "u64"})
-  if not t.path then blame.raise("key 'path' expected") end
-  if not t.symbol and not t.offset then blame.raise("one of 'symbol' and 'offset' expected") end
+  if not t.path then argument.raise("key 'path' expected") end
+  if not t.symbol and not t.offset then argument.raise("one of 'symbol' and 'offset' expected") end
   local offset = t.offset or 0
   local label = ("%s:%s:%s"):format(t.ret and "uretprobe" or "uprobe", t.path,
     t.symbol and at_offset(t.symbol, t.offset) or core.hex(offset))
@@ -216,10 +216,10 @@ end
 -- @treturn table attr fields
 function events.breakpoint(t)
   check_options(t, {addr = "u64", len = "number", access = "string"})
-  if t.addr == nil then blame.raise("key 'addr' expected") end
+  if t.addr == nil then argument.raise("key 'addr' expected") end
   local bits = breakpoint_of.access(t.access or "rw")
-  if not bits then blame.raisef("key 'access': one to three of r, w, x expected, got '%s'", t.access) end
-  if t.len and (t.len < 1 or t.len ~= math.floor(t.len)) then blame.raise("key 'len': bytes expected") end
+  if not bits then argument.raisef("key 'access': one to three of r, w, x expected, got '%s'", t.access) end
+  if t.len and (t.len < 1 or t.len ~= math.floor(t.len)) then argument.raise("key 'len': bytes expected") end
   local attr = breakpoint_of.attr(t.addr, t.len, bits)
   local label = ("mem:%s/%d:%s"):format(core.hex(t.addr), attr.bp_len, t.access or "rw")
   return attr_of("breakpoint", label, attr)
@@ -239,13 +239,13 @@ local function rows_of(what, given, arg)
   local out = {}
   local all = type(given) == "table" and given or {given}
   local stray, hole = lists.invalid_item(all)
-  if stray ~= nil then blame.raise(("an array expected, got the key '%s'"):format(tostring(stray)), arg) end
-  if hole or not all[1] then blame.raise(("nil at [%d]"):format(hole or 1), arg) end
+  if stray ~= nil then argument.raise(("an array expected, got the key '%s'"):format(tostring(stray)), arg) end
+  if hole or not all[1] then argument.raise(("nil at [%d]"):format(hole or 1), arg) end
   for _, key in ipairs(all) do
     local row = (type(key) == "string" or type(key) == "number") and cache.row(what, key)
     if not row then
       local known = cache.names_of(what)
-      blame.raise(("unknown cache %s'%s'; there are %s"):format(what == "cache" and "" or what .. " ", tostring(key),
+      argument.raise(("unknown cache %s'%s'; there are %s"):format(what == "cache" and "" or what .. " ", tostring(key),
         table.concat(known, ", ")), arg)
     end
     out[#out + 1] = row
@@ -314,7 +314,7 @@ end
 -- @tparam string name
 -- @treturn integer @fails "ENODEV"
 function events.pmu_type(name)
-  if not files.is_name(check(name, "string", 1)) then blame.raisef("'%s' cannot be a PMU's name", name) end
+  if not files.is_name(check(name, "string", 1)) then argument.raisef("'%s' cannot be a PMU's name", name) end
   local owner, message, code = pmu.here:get(name)
   if not owner then return nil, message, code end
   return owner.type

@@ -17,7 +17,7 @@
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local generic = require "perf.names.generic"
 local keys_of = require "perf.base.keys"
 local lists = require "perf.names.lists"
@@ -27,7 +27,7 @@ local pmu = require "perf.kernel.pmu"
 local suggest = require "perf.base.suggest"
 local tracefs = require "perf.kernel.tracefs"
 
-local names = {split = lists.split, expand = lists.expand, wrong_list = lists.wrong}
+local names = {split = lists.split, expand = lists.expand, list_mistake = lists.wrong}
 
 local Names = {}
 Names.__index = Names
@@ -66,19 +66,19 @@ local function check_keys(spec)
     local wanted = OWN_KEYS[key]
     if wanted then
       if not wanted:find(type(value), 1, true) then
-        blame.raisef("field '%s': %s expected, got %s", key, wanted, type(value))
+        argument.raisef("field '%s': %s expected, got %s", key, wanted, type(value))
       end
     elseif type(key) == "number" then
-      blame.raise("an array of events, where one event is expected")
+      argument.raise("an array of events, where one event is expected")
     elseif not attr_fields()[key] then
-      blame.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), keys_of(fields, OWN_KEYS)))
+      argument.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), keys_of(fields, OWN_KEYS)))
     end
   end
   for key, other in pairs_of(SHARED) do
     if spec[key] and spec[other] then
       local first, second = key, other
       if first > second then first, second = second, first end
-      blame.raisef("fields '%s' and '%s' exclude each other", first, second)
+      argument.raisef("fields '%s' and '%s' exclude each other", first, second)
     end
   end
 end
@@ -100,7 +100,7 @@ local function one_form(attr)
 end
 
 -- Let the binding check types and ranges: it has the table of fields.
-local function check_values(attr) blame.on(1, "", core.pack, attr) end
+local function check_values(attr) argument.call_as_argument(1, "", core.pack, attr) end
 
 local function copy_event(found)
   local out = copy(found)
@@ -131,7 +131,7 @@ function Names:base(spec)
   end
   local found = behind(spec)
   if not found then
-    if spec.type == nil then blame.raise("the table has neither event nor type") end
+    if spec.type == nil then argument.raise("the table has neither event nor type") end
     return {kind = "attr", attrs = {{config = 0}}}, spec
   end
   -- Only the fields that differ from its first attr: the PMUs' own types and configs stay.
@@ -149,7 +149,7 @@ function Names:table(spec)
   if not found then return nil, overrides, code end
   if spec.modifiers then
     local at, wrong = modifiers.check(spec.modifiers)
-    if at then blame.raise("field 'modifiers': " .. wrong:gsub("@@", "")) end
+    if at then argument.raise("field 'modifiers': " .. wrong:gsub("@@", "")) end
   end
   local another = false -- whether it is now another event than the named one
   for i, attr in ipairs(found.attrs) do
@@ -157,7 +157,7 @@ function Names:table(spec)
     if spec.modifiers then
       local owner = found.pmus and self.pmus:get(found.pmus[i])
       local marks, why = modifiers.apply(attr, spec.modifiers, owner and owner:max_precise())
-      if not marks then blame.raisef("field 'modifiers': %s", why) end
+      if not marks then argument.raisef("field 'modifiers': %s", why) end
       found.weak, found.bpf = found.weak or marks.weak, found.bpf or marks.bpf
     end
     for field, value in pairs_of(overrides) do
@@ -181,7 +181,7 @@ end
 function Names:resolve(spec)
   if type(spec) == "string" then return self.parser:parse(spec:match("^%s*(.-)%s*$")) end
   if type(spec) == "table" then return self:table(spec) end
-  blame.raisef("event name or table expected, got %s", type(spec))
+  argument.raisef("event name or table expected, got %s", type(spec))
 end
 
 local Attr = {}

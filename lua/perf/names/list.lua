@@ -5,7 +5,7 @@
 -- not matter.
 
 local core = require "perf.core"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
 local format = require "perf.base.format"
@@ -21,7 +21,7 @@ local function matcher(pattern)
   local lower = pattern:lower()
   if pattern:find("[%^%$%%%[]") then
     local ok, why = pcall(string.find, "", pattern)
-    if not ok then blame.raisef("'%s': %s", pattern, (tostring(why):gsub("^.-:%d+: ", ""))) end
+    if not ok then argument.raisef("'%s': %s", pattern, (tostring(why):gsub("^.-:%d+: ", ""))) end
     return function(name) return name:find(pattern) ~= nil or name:lower():find(pattern) ~= nil end
   end
   return function(name) return files.matches(name:lower(), lower) end

@@ -1,7 +1,7 @@
 -- Lists of events: "cycles,cpu/event=0x3c,umask=1/,{a,b}:u".
 
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local modifiers = require "perf.names.modifiers"
 
 local lists = {}
@@ -29,15 +29,15 @@ function lists.split(list)
     elseif slash and c ~= "" then
       i = (list:find("[/']", i + 1) or n + 1) - 1 -- terms
     elseif c == "{" then
-      if brace then blame.raise(("%s: a group within a group at character %d"):format(list, i)) end
+      if brace then argument.raise(("%s: a group within a group at character %d"):format(list, i)) end
       brace = i
     elseif c == "}" then
-      if not brace then blame.raise(("%s: '}' without '{' at character %d"):format(list, i)) end
+      if not brace then argument.raise(("%s: '}' without '{' at character %d"):format(list, i)) end
       brace = nil
     elseif c == "" or c == "," and not brace then
       local item = trim(list:sub(from, i - 1))
-      if brace then blame.raise(("%s: '{' without '}' at character %d"):format(list, brace)) end
-      if item == "" then blame.raise(("%s: empty event name at character %d"):format(list, from)) end
+      if brace then argument.raise(("%s: '{' without '}' at character %d"):format(list, brace)) end
+      if item == "" then argument.raise(("%s: empty event name at character %d"):format(list, from)) end
       out[#out + 1] = item
       from = i + 1
     end
@@ -57,7 +57,7 @@ function lists.expand(list)
       out[#out + 1] = {item}
     else
       local at, wrong = modifiers.check(letters)
-      if at then blame.raise(item .. ": " .. wrong:gsub("@@", "")) end
+      if at then argument.raise(item .. ": " .. wrong:gsub("@@", "")) end
       local group = {braces = true}
       for i, member in ipairs(lists.split(inner)) do
         local own = i == 1 and letters or modifiers.of_member(letters)

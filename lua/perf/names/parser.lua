@@ -8,7 +8,7 @@
 
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local breakpoint = require "perf.names.breakpoint"
 local config = require "perf.names.config"
 local files = require "perf.kernel.files"
@@ -35,7 +35,7 @@ local function failure(text)
   return function(at, format, ...)
     local where = at and (" at character %d"):format(at) or ""
     if format:find("@@", 1, true) then format = format:gsub("@@", where) else format = format .. where end
-    blame.raise(("%s: %s"):format(text, format:format(...)))
+    argument.raise(("%s: %s"):format(text, format:format(...)))
   end
 end
 
@@ -294,7 +294,7 @@ end
 -- @raise if the text is not an event
 function Parser:parse(text)
   local fail = failure(text)
-  if text == "" then blame.raise("empty event name") end
+  if text == "" then argument.raise("empty event name") end
   if text:find("%c") then failure(text:gsub("%c", "?"))(text:find("%c"), "control character") end
   if text:find("^{") then fail(nil, "a group, where one event is expected") end
   local several = #lists.split(text)

@@ -82,7 +82,7 @@ function M.encode(name)
   if type(name) ~= "string" then
     argument.raise(("string expected, got %s"):format(type(name)), 1)
   end
-  local attr, full, code, number = argument.on(1, "", ext.encode, name)
+  local attr, full, code, number = argument.call_as_argument(1, "", ext.encode, name)
   if attr then return attr, full, code end
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end

@@ -10,7 +10,7 @@
 -- with upvalues is refused. `require` has the same search path as here.
 -- @classmod Pool
 local at_exit = require "perf.base.at_exit"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
@@ -41,17 +41,19 @@ local function cpus_of(which)
   local allowed = assert(core.allowed_cpus())
   if which == nil or which == true then return allowed end
   if type(which) == "string" then
-    if which ~= "online" then blame.raisef("option 'cpus': an array of numbers, 'online' or false expected, got '%s'", which) end
+    if which ~= "online" then
+      argument.raisef("option 'cpus': an array of numbers, 'online' or false expected, got '%s'", which)
+    end
     local online, list = host.cpus "online", {}
     for _, cpu in ipairs(allowed) do
       if not online or online(cpu) then list[#list + 1] = cpu end
     end
     return list
   end
-  if #which == 0 then blame.raise "option 'cpus': no CPU in it" end
+  if #which == 0 then argument.raise "option 'cpus': no CPU in it" end
   for _, cpu in ipairs(which) do
     if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
-      blame.raisef("option 'cpus': '%s' is no CPU's number", tostring(cpu))
+      argument.raisef("option 'cpus': '%s' is no CPU's number", tostring(cpu))
     end
   end
   return which
@@ -60,17 +62,17 @@ end
 -- The events as text, which can be passed to threads.
 local function events_of(events)
   if type(events) ~= "table" then return events end
-  local wrong = require "perf.names".wrong_list(events)
-  if wrong then blame.raise("option 'events': " .. wrong) end
+  local wrong = require "perf.names".list_mistake(events)
+  if wrong then argument.raise("option 'events': " .. wrong) end
   for _, event in ipairs(events) do
-    if type(event) ~= "string" then blame.raise "option 'events': names expected, since they go to other threads" end
+    if type(event) ~= "string" then argument.raise "option 'events': names expected, since they go to other threads" end
   end
   return table.concat(events, ",")
 end
 
 local function whole(name, v, low, high)
   if v ~= math.floor(v) or v < low or v > high then
-    blame.raisef("option '%s': a whole number from %d to %d", name, low, high)
+    argument.raisef("option '%s': a whole number from %d to %d", name, low, high)
   end
   return v
 end
@@ -94,7 +96,7 @@ end
 local function tracer_of(tracer)
   local class = getmetatable(tracer)
   if tracer == nil or type(class) == "table" and class.__name == "perf.Tracer" then return tracer end
-  blame.raise "option 'tracer': a perf.tracer expected"
+  argument.raise "option 'tracer': a perf.tracer expected"
 end
 
 local AT_EXIT = 5 -- seconds that the end of the program waits for running jobs
@@ -195,19 +197,19 @@ end
 -- Jobs
 
 local function check_open(self)
-  if self.closed then blame.raise("Pool is closed", 0) end
+  if self.closed then argument.raise("Pool is closed", 0) end
 end
 
 -- The child of a fork does not have the threads, and one of them may have held a channel's lock.
 local function is_inherited(self) return core.fork_generation() ~= self.generation end
 
 local function check_process(self, what)
-  if is_inherited(self) then blame.raise(core.inherited(what), 0) end
+  if is_inherited(self) then argument.raise(core.inherited(what), 0) end
 end
 
 local function check_timeout(timeout)
   if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
-  blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
+  argument.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
 end
 
 -- Store a result in its job.
@@ -258,10 +260,10 @@ end
 function Pool:submit(fn, ...)
   check_open(self)
   check_process(self, "Pool")
-  if type(fn) ~= "function" then blame.raise(("function expected, got %s"):format(type(fn)), 1) end
+  if type(fn) ~= "function" then argument.raise(("function expected, got %s"):format(type(fn)), 1) end
   local text, message = copy.pack("argument", select("#", ...) + 1, fn, ...)
   if not text then
-    blame.raise((message:gsub("^argument (%d+)", function(n)
+    argument.raise((message:gsub("^argument (%d+)", function(n)
       return n == "1" and "function" or "argument " .. tonumber(n) - 1
     end)), 1)
   end

@@ -12,7 +12,7 @@ local copy = require "perf.base.copy"
 local core = require "perf.core"
 local open = require "perf.event.open"
 local options = require "perf.base.options"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 
 local M = {}
 
@@ -200,13 +200,13 @@ local function disarm(self)
   self.sampler, self.ev = nil, nil
 end
 
-local function check(p, method) return blame.object(p, Profiler, "Profiler", method) end
+local function check(p, method) return argument.check_object(p, Profiler, "Profiler", method) end
 
 --- Begin. The event counts the calling thread.
 -- @treturn boolean true @fails "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
 function Profiler:start()
   check(self, "start")
-  if self.closed then blame.method("start", "Profiler is closed", 1) end
+  if self.closed then argument.raise_in_method("start", "Profiler is closed", 1) end
   local state = self.sampler and self.sampler:state()
   if state == "running" then return nil, "the profiler is running already", "EBUSY" end
   if state ~= "new" then
@@ -312,7 +312,7 @@ end
 local function finish(p, ok, ...)
   local prof, message, code = p:stop()
   p:close()
-  if not ok then blame.again(...) end
+  if not ok then argument.rethrow(...) end
   if not prof then return nil, message, code end
   return prof, ...
 end
@@ -327,7 +327,7 @@ end
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
   local fn = ...
-  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), 2) end
+  if not argument.is_callable(fn) then argument.raise("function expected, got " .. type(fn), 2) end
   local p, message, code = new(opts)
   if not p then return nil, message, code end
   local ok

@@ -22,7 +22,7 @@
 -- @tfield string comm the thread's name
 -- @tfield integer timeline_lost with `timeline`: samples that it had no room for
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local Profile = {}
@@ -59,7 +59,7 @@ local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" }
 -- @raise without `timeline`
 function Profile:timeline()
   local t = self.moments
-  if not t then blame.raise("the profiler was made without the option 'timeline'", 0) end
+  if not t then argument.raise("the profiler was made without the option 'timeline'", 0) end
   local i = 0
   return function()
     i = i + 1
@@ -78,7 +78,7 @@ local function all(...) return ... end -- prevents a tail call, which would hide
 
 for method, name in pairs_of(reports) do
   Profile[method] = function(self, ...)
-    return all(require("perf.profile.report." .. name)[name](blame.object(self, Profile, "Profile", method), ...))
+    return all(require("perf.profile.report." .. name)[name](argument.check_object(self, Profile, "Profile", method), ...))
   end
 end
 

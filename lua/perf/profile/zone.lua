@@ -5,14 +5,14 @@
 --
 -- Entering a zone is a store to memory of the thread, through FFI on LuaJIT.
 local core = require "perf.core"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 
 local M = {}
 
 local numbers, names = {}, {}
 
 local function number_of(name)
-  if type(name) ~= "string" then blame.raise("string expected, got " .. type(name)) end
+  if type(name) ~= "string" then argument.raise("string expected, got " .. type(name)) end
   local number = core.new_zone() -- unique among all Lua states, since another one may run on this thread too
   names[number], numbers[name] = name, number
   return number
@@ -44,7 +44,7 @@ Zone.__close = Zone.close
 
 local function finish(outer, ok, ...)
   set(outer)
-  if not ok then blame.again(...) end
+  if not ok then argument.rethrow(...) end
   return ...
 end
 
@@ -56,7 +56,7 @@ end
 function M.zone(name, fn, ...)
   local number = numbers[name] or number_of(name)
   if fn == nil then return setmetatable({ outer = set(number) }, Zone) end
-  if not blame.callable(fn) then blame.raise("function expected, got " .. type(fn), 2) end
+  if not argument.is_callable(fn) then argument.raise("function expected, got " .. type(fn), 2) end
   return finish(set(number), pcall(fn, ...))
 end
 

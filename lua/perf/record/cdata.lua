@@ -10,7 +10,7 @@
 --
 -- Loaded when the first ring is mapped or file opened, if Counts are cdata too (perf.base.compiled).
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local ffi = require "ffi"
 local limits = require "perf.record.limits"
@@ -154,7 +154,7 @@ local methods = { totable = record.totable, info = info_of }
 -- The bytes as the kernel wrote them.
 function methods:bytes()
   if not ffi.istype(Packed, self) then
-    blame.method("bytes", ("Record expected, got %s"):format(type(self)), 1)
+    argument.raise_in_method("bytes", ("Record expected, got %s"):format(type(self)), 1)
   end
   return ffi.string(self._b, size(self))
 end
@@ -267,7 +267,7 @@ local each_data, next_data, data_records = Data.each, Data.next, Data.records
 
 local function next_of_file(data)
   while true do
-    local rec, _, code = blame.call("records", next_data, data)
+    local rec, _, code = argument.call_as_method("records", next_data, data)
     if rec or not code then return rec end
   end
 end
@@ -282,7 +282,7 @@ end
 
 -- Iterate over a file's records.
 function Data:records()
-  blame.call("records", data_records, self) -- checks the arguments
+  argument.call_as_method("records", data_records, self) -- checks the arguments
   return function()
     local rec = take_new(take_data, self)
     if rec then return rec end
@@ -291,9 +291,9 @@ function Data:records()
 end
 
 function Data:each(type, ...)
-  blame.call("each", each_data, self, type, ...) -- checks the arguments
+  argument.call_as_method("each", each_data, self, type, ...) -- checks the arguments
   return values(take_data, self, function(data)
-    local rec, _, code = blame.call("each", next_data, data)
+    local rec, _, code = argument.call_as_method("each", next_data, data)
     return rec or code
   end, type, ...)
 end
@@ -326,7 +326,7 @@ function Event:read_record(timeout, into)
 end
 
 function read_slowly(self, timeout, into, why)
-  if why ~= NONE then return blame.call("read_record", read_record, self) end
+  if why ~= NONE then return argument.call_as_method("read_record", read_record, self) end
   local ok, message, code = poll(self, timeout)
   if not ok then return nil, message, code end
   return self:read_record(timeout, into)
@@ -336,7 +336,7 @@ local function next_slowly(self, timeout, why)
   if why == NONE then
     if not poll(self, timeout) then return nil end
   else
-    local rec, _, code = blame.call("records", read_record, self)
+    local rec, _, code = argument.call_as_method("records", read_record, self)
     if rec or code ~= "EBADMSG" then return rec end
   end
   local rec
@@ -346,7 +346,7 @@ local function next_slowly(self, timeout, why)
 end
 
 function Event:records(opts)
-  blame.call("records", records, self, opts) -- checks the arguments
+  argument.call_as_method("records", records, self, opts) -- checks the arguments
   if limits.bounded(opts) then return limits.records(opts, self.read_record, self) end
   local timeout = opts and opts.timeout
   return function()
@@ -358,7 +358,7 @@ end
 
 local function otherwise_event(ev, why)
   if why == NONE then return false end
-  local rec, message, code = blame.call("each", read_record, ev)
+  local rec, message, code = argument.call_as_method("each", read_record, ev)
   if code and not passing[code] then error("the ring: " .. message, 0) end
   return rec or code == "EBADMSG"
 end
@@ -377,7 +377,7 @@ local function each_bounded(ev, opts, ...)
 end
 
 function Event:each(type, ...)
-  blame.call("each", each_event, self, type, ...) -- checks the arguments
+  argument.call_as_method("each", each_event, self, type, ...) -- checks the arguments
   local n = select("#", ...)
   local opts = n > 0 and select(n, ...)
   if is_table(opts) then return each_bounded(self, opts, type, unpack({ ... }, 1, n - 1)) end

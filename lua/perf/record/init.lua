@@ -1,6 +1,6 @@
 -- The methods of Record that are Lua; the core loads this module when one is first used.
 local pairs_of = require "perf.base.pairs"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
@@ -10,7 +10,9 @@ fields[#fields + 1] = "raw_fields"
 
 -- The fields of a record that the perf tool adds; nil for the kernel's records. These records are never cdata
 -- (perf.record.cdata).
-local function user_fields(rec) return type(rec) ~= "cdata" and blame.call("totable", core.user_fields, rec) or nil end
+local function user_fields(rec)
+  return type(rec) ~= "cdata" and argument.call_as_method("totable", core.user_fields, rec) or nil
+end
 
 --- The fields of a record as a plain table.
 -- @function Record:totable

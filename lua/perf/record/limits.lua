@@ -1,5 +1,5 @@
 -- Limits of a loop over records. Without them it ends when no record comes for its `timeout`, which may never happen.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
@@ -24,7 +24,7 @@ function M.records(opts, read, reader)
     while left > 0 do
       local rest = ends == math.huge and ends or ends - core.seconds()
       if rest <= 0 then return nil end
-      local rec, _, code = blame.call("records", read, reader, timeout < rest and timeout or rest)
+      local rec, _, code = argument.call_as_method("records", read, reader, timeout < rest and timeout or rest)
       if rec then
         left = left - 1
         return rec

@@ -11,7 +11,7 @@
 -- comes with another one is added up as `other`. `totals().lost` is how many records the rings that it took from lost. The
 -- records that it counted and the lost ones are all that were produced.
 -- @classmod Tally
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local format = require "perf.base.format"
 local options = require "perf.base.options"
@@ -43,7 +43,7 @@ function M.tally(opts)
   opts = check(opts, 1)
   local by = opts.by
   if type(by) == "string" then by = { by } end
-  local raw, message, code = blame.on(1, "", core.tally, by, opts.max, opts.weight, opts.type)
+  local raw, message, code = argument.call_as_argument(1, "", core.tally, by, opts.max, opts.weight, opts.type)
   if not raw then return nil, message, code end
   local fields = {}
   for i, name in ipairs(by) do fields[i] = name end
@@ -71,17 +71,17 @@ end
 
 -- Call a method of the tally in C for the public method `name`, whose caller gets its errors. (Public methods must not call this
 -- in tail position, which would hide their own names.)
-local function raw(self, name, method, ...) return blame.call(name, self._raw[method], self._raw, ...) end
+local function raw(self, name, method, ...) return argument.call_as_method(name, self._raw[method], self._raw, ...) end
 
 -- The loss is only read when it is needed, since that is a system call.
 local function take_ring(self, ev)
-  local n, message, code = blame.on(1, "", core.tally_event, self._raw, ev)
+  local n, message, code = argument.call_as_argument(1, "", core.tally_event, self._raw, ev)
   if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
   return n, message, code
 end
 
 local function take_file(self, file, data)
-  local n, message, code = blame.on(1, "", core.tally_data, self._raw, data)
+  local n, message, code = argument.call_as_argument(1, "", core.tally_data, self._raw, data)
   local loss = self._of[file] or note(self, file, file_loss(file))
   loss.now() -- keep its number, since the file may be collected
   return n, message, code
@@ -102,20 +102,20 @@ function Tally:take(source)
   end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
-    blame.raise(("Event, Group, Set or perf.data file expected, got %s"):format(type(source)), 1, "take")
+    argument.raise(("Event, Group, Set or perf.data file expected, got %s"):format(type(source)), 1, "take")
   end
   local sum, any = 0, false
   for i, ev in ipairs(events) do
     if getmetatable(ev) ~= core.Event then
-      blame.raise(("Event expected at [%d], got %s"):format(i, type(ev)), 1, "take")
+      argument.raise(("Event expected at [%d], got %s"):format(i, type(ev)), 1, "take")
     end
-    if blame.on(1, "", ev.is_mapped, ev) then
+    if argument.call_as_argument(1, "", ev.is_mapped, ev) then
       local n, message, code = take_ring(self, ev)
       if not n then return nil, message, code end
       sum, any = sum + n, true
     end
   end
-  if not any then blame.raise("no event is mapped: call map() first", 0) end
+  if not any then argument.raise("no event is mapped: call map() first", 0) end
   return sum
 end
 
@@ -144,7 +144,7 @@ end
 -- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
   if n ~= nil and type(n) ~= "number" then
-    blame.raise(("number expected, got %s"):format(type(n)), 1, "top")
+    argument.raise(("number expected, got %s"):format(type(n)), 1, "top")
   end
   local total = tonumber((raw(self, "top", "totals")))
   local list = {}

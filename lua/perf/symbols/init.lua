@@ -36,13 +36,13 @@ local M = { available = true, version = ext.version }
 -- @treturn integer its address in the file's own numbering
 -- @fails "ENOENT" no such function (or no such file), "EEXIST" several of that name, "EOPNOTSUPP" an indirect function (IFUNC),
 -- "ENOEXEC" not an ELF file
-function M.offset(...) return argument.call("offset", ext.offset, ...) end
+function M.offset(...) return argument.call_as_method("offset", ext.offset, ...) end
 
 --- The build id of an ELF file, or of the running kernel for "[kernel]".
 -- @tparam string path
 -- @treturn string hexadecimal digits @fails "ENODATA" when it has none
 function M.build_id(path)
-  if path ~= "[kernel]" then return ext.build_id(argument.path(path, "build_id", 1)) end
+  if path ~= "[kernel]" then return ext.build_id(argument.check_path(path, "build_id", 1)) end
   local notes, message, code = host.slurp "/sys/kernel/notes"
   if not notes then return nil, message, code end
   -- u32 name size, u32 size, u32 type; the name and the data, each padded to 4 bytes
@@ -92,7 +92,7 @@ Kernel.__index = Kernel
 -- @tparam[opt] string path a copy of /proc/kallsyms, of the machine that made a recording; without it the running kernel's
 -- @treturn KernelSymbols @fails "EPERM" when the kernel hides its addresses
 function M.kernel(path)
-  local where = path == nil and "/proc/kallsyms" or argument.path(path, "kernel", 1)
+  local where = path == nil and "/proc/kallsyms" or argument.check_path(path, "kernel", 1)
   local map, message, code = ext.kernel(where)
   if map then return setmetatable({ map = map, path = where }, Kernel) end
   if code == "EPERM" then
@@ -295,7 +295,7 @@ end
 -- line is the call's, not that of what follows it
 -- @treturn table a Frame @fails "ENOENT" when no module has the address
 function Resolver:resolve(addr, is_return)
-  if not self.ext:is_open() then argument.method("resolve", "Resolver is closed", 1) end
+  if not self.ext:is_open() then argument.raise_in_method("resolve", "Resolver is closed", 1) end
   local key = type(addr) == "number" and addr or hex(addr)
   local kept = self.kept[is_return and 2 or 1]
   local frame = kept[key]
@@ -329,9 +329,9 @@ local check_unwind = options.define {
 -- @treturn ?string why it ends there; nil at the outermost
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
-  if not self.ext:is_open() then argument.method("unwind", "Resolver is closed", 1) end
+  if not self.ext:is_open() then argument.raise_in_method("unwind", "Resolver is closed", 1) end
   t = check_unwind(t, 2, "unwind")
-  if not t.regs or not t.stack then argument.method("unwind", "options 'regs' and 'stack' expected", 2) end
+  if not t.regs or not t.stack then argument.raise_in_method("unwind", "options 'regs' and 'stack' expected", 2) end
   local abi = tostring(t.abi or t.regs.abi or 2)
   if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
   local wide = abi == "64" or abi == "2"

@@ -1,7 +1,7 @@
 -- Attributes of spans, events and links: strings, numbers, booleans, 64-bit cdata and arrays of these, by name. A value of
 -- another type raises where the program sets it, since an exporter could only drop the span later. The limits of OpenTelemetry's
 -- specification apply to the copies made here: the number of attributes, and the length of strings in characters.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
@@ -17,7 +17,7 @@ end
 
 local function refuse(key, v, arg)
   local what = type(v) == "cdata" and tostring(ffi.typeof(v)) or type(v)
-  blame.raise(("attribute '%s': string, number, boolean or an array of them expected, got %s"):format(key, what), arg)
+  argument.raise(("attribute '%s': string, number, boolean or an array of them expected, got %s"):format(key, what), arg)
 end
 
 local function scalar(key, v, arg, length)
@@ -46,7 +46,7 @@ end
 function M.copy(t, arg, most, length)
   local copy, n, dropped = {}, 0, nil
   for key, v in pairs_of(t) do
-    if type(key) ~= "string" then blame.raise(("attribute names are strings, not %s"):format(type(key)), arg) end
+    if type(key) ~= "string" then argument.raise(("attribute names are strings, not %s"):format(type(key)), arg) end
     v = M.value(key, v, arg, length)
     if n < most then
       copy[key], n = v, n + 1

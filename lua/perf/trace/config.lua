@@ -1,5 +1,5 @@
 -- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local exporters = require "perf.exporter"
 local declared = require "perf.base.options"
@@ -18,7 +18,7 @@ local check = declared.define { service = "string", exporter = "table|function|b
   delay = "number", retry = "number", limits = "table", batch_bytes = "number" }
 local check_metrics = declared.define { buckets = "table", interval = "number" }
 
-local function mistake(name, why) blame.raise(("option '%s': %s"):format(name, why), 1) end
+local function mistake(name, why) argument.raise(("option '%s': %s"):format(name, why), 1) end
 
 -- The value of an option, or else of a variable of the environment.
 local function number_of(options, config, name, range, variable, default, scale)
@@ -51,7 +51,7 @@ local function exporter_of(options, config)
   end
   local ok, e = pcall(exporters[name])
   if ok then return e end
-  warn(config, ("the environment's exporter: %s; nothing is exported"):format(blame.words(e)))
+  warn(config, ("the environment's exporter: %s; nothing is exported"):format(argument.why(e)))
   return false
 end
 
@@ -62,8 +62,8 @@ local function sampler_of(options, config)
     if message then mistake("sampler", message) end
     return s
   end
-  local name, argument = env "OTEL_TRACES_SAMPLER", env "OTEL_TRACES_SAMPLER_ARG"
-  s, message = sampler.of(name, argument)
+  local name = env "OTEL_TRACES_SAMPLER"
+  s, message = sampler.of(name, env "OTEL_TRACES_SAMPLER_ARG")
   if message and sampler.of(name) ~= false then -- the argument is wrong, not the name
     warn(config, ("OTEL_TRACES_SAMPLER_ARG: %s; it is ignored"):format(message))
     s, message = sampler.of(name)
@@ -185,7 +185,7 @@ function M.read(options)
   config.retry = number_of(options, config, "retry", settings.seconds, "OTEL_BSP_EXPORT_TIMEOUT", 300, 1e3)
   config.limits = limits_of(options, config)
   unsupported(config.warnings, config.metrics)
-  if not config.disabled then settings.say(config.warnings) end
+  if not config.disabled then settings.print_warnings(config.warnings) end
   return config
 end
 

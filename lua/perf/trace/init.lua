@@ -9,12 +9,12 @@
 -- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and are sent in batches; a
 -- program neither waits for that nor fails because of it (perf.exporter.sender). See doc/trace.md.
 -- @module perf.trace
-local asked = require "perf.trace.requested_events"
+local requested_events = require "perf.trace.requested_events"
 local attributes_of = require "perf.trace.attributes"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local config_of = require "perf.trace.config"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local ids = require "perf.trace.ids"
 local links_of = require "perf.trace.links"
 local measure = require "perf.measure"
@@ -25,7 +25,7 @@ local spans = require "perf.trace.span"
 
 local M = {}
 
-local thread_token, apart = fast.thread_token, sending.apart
+local thread_token, apart = counts_read.thread_token, sending.apart
 local new_trace, new_span = ids.trace, ids.span
 local Span, Silent, kinds = spans.Span, spans.Silent, spans.kinds
 local begin, child_begins = spans.begin, spans.child_begins
@@ -69,7 +69,7 @@ local function check_keys(opts, key)
   key = next(opts, key)
   if key == nil then return end
   if not known_options[key] then
-    blame.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
+    argument.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
   end
   return check_keys(opts, key)
 end
@@ -77,22 +77,22 @@ end
 local is_span = { [Span] = true, [Silent] = true }
 
 local function check_options(opts)
-  if type(opts) ~= "table" then blame.raise(("table of options expected, got %s"):format(type(opts)), 2) end
+  if type(opts) ~= "table" then argument.raise(("table of options expected, got %s"):format(type(opts)), 2) end
   check_keys(opts)
   local parent = opts.parent
   if parent ~= nil and parent ~= false and type(parent) ~= "table" then
-    blame.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
+    argument.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
   end
   if parent and not is_span[getmetatable(parent)] then
-    local wrong = propagation.wrong(parent)
-    if wrong then blame.raise("option 'parent': " .. wrong, 2) end
+    local wrong = propagation.invalid_context(parent)
+    if wrong then argument.raise("option 'parent': " .. wrong, 2) end
   end
   if opts.kind ~= nil and not kinds[opts.kind] then
-    blame.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
+    argument.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
       :format(tostring(opts.kind)), 2)
   end
   if opts.attributes ~= nil and type(opts.attributes) ~= "table" then
-    blame.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
+    argument.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
   end
   return parent
 end
@@ -110,7 +110,7 @@ end
 -- @treturn Span
 -- @raise for a wrong option
 function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
-  if type(name) ~= "string" then blame.raise(("string expected, got %s"):format(type(name)), 1) end
+  if type(name) ~= "string" then argument.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes, dropped, links, dropped_links
   if opts then
@@ -190,7 +190,7 @@ local function leave(self, span, key, before, ok, ...)
   else -- these fail too if memory is short: the error that passes through is the function's
     pcall(span.record_error, span, ...)
     pcall(span.finish, span)
-    blame.again(...)
+    argument.rethrow(...)
   end
   return ...
 end
@@ -236,7 +236,7 @@ end
 
 -- (Lua 5.1 gives a function with `...` a local `arg` of its own, which would hide a parameter of that name.)
 local function bracket(self, place, name, opts, fn, ...)
-  fast.check_callable(fn, place, "span")
+  counts_read.check_callable(fn, place, "span")
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN
   local before = self.active[key]
@@ -252,7 +252,7 @@ end
 -- @tparam any ... its arguments
 -- @treturn any fn's results
 function Tracer:span(name, opts, ...)
-  if type(opts) == "table" and not blame.callable(opts) then return bracket(self, 3, name, opts, ...) end
+  if type(opts) == "table" and not argument.is_callable(opts) then return bracket(self, 3, name, opts, ...) end
   return bracket(self, 2, name, nil, opts, ...)
 end
 
@@ -293,7 +293,7 @@ end
 
 local function check_timeout(timeout)
   if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
-  blame.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
+  argument.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
 end
 
 --- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
@@ -330,7 +330,7 @@ end
 -- @treturn string
 -- @raise without the option
 function Tracer:prometheus()
-  if not self.metrics then blame.raise("this tracer has no metrics: perf.tracer {metrics = true}", 0) end
+  if not self.metrics then argument.raise("this tracer has no metrics: perf.tracer {metrics = true}", 0) end
   leave_parent(self)
   return self.metrics:prometheus()
 end
@@ -369,7 +369,7 @@ function M.tracer(options)
     active = setmetatable({}, { __mode = "k" }) }, Tracer)
   if config.disabled then self.events, self.sampler = false, function() return false end end
   if self.events ~= false then
-    local set, message, code = asked.option(self.events, 1)
+    local set, message, code = requested_events.option(self.events, 1)
     if not set then return nil, message, code end
   end
   enter_thread(self)

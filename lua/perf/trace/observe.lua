@@ -1,17 +1,17 @@
 -- perf.observe: counts on the spans of a tracer that is not ours.
-local asked_events = require "perf.trace.requested_events"
-local blame = require "perf.base.argument"
+local requested_events = require "perf.trace.requested_events"
+local argument = require "perf.base.argument"
 local counts = require "perf.counts"
 local declared = require "perf.base.options"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 
 local M = {}
 
 -- Begin to count a list: {set, counts} or nil; and a message where not all of it can be.
 local function begin(events)
-  local set, message = asked_events.lookup(events)
-  local c = set and fast.start(set.meter, set.layout, set.words)
-  return c and { set, c, fast.thread_token() } or nil, message
+  local set, message = requested_events.lookup(events)
+  local c = set and counts_read.start(set.meter, set.layout, set.words)
+  return c and { set, c, counts_read.thread_token() } or nil, message
 end
 
 -- Whatever number type the tracer has: an exact number, or text.
@@ -25,8 +25,8 @@ local values = {}
 -- Pass the counts to put(key, value). In the child of a fork there are none: the span is the parent's.
 local function finish(started, put)
   local set, c, token = started[1], started[2], started[3]
-  if token ~= fast.thread_token() then return end
-  if not fast.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
+  if token ~= counts_read.thread_token() then return end
+  if not counts_read.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
   local rows = counts.values(c, values)
   for i = 1, #rows do
     if values[i] then put("perf." .. rows[i].label, plain(values[i])) end
@@ -47,9 +47,9 @@ end
 shapes.opentelemetry = {
   start = "start",
   setter = "set_attributes",
-  asked = function(_, _, _, config) return opentelemetry_value(config and config.attributes) end,
+  events_in_start = function(_, _, _, config) return opentelemetry_value(config and config.attributes) end,
   span = function(_, span) return span end, -- after the context
-  said = function(...) return opentelemetry_value { ... } end,
+  events_in_set = function(...) return opentelemetry_value { ... } end,
   put = function(span, set, key, value)
     set(span, { key = key, value = type(value) == "number" and { int_value = value } or { string_value = value } })
   end,
@@ -58,18 +58,18 @@ shapes.opentelemetry = {
 shapes.opentracing = {
   start = "start_span",
   setter = "set_tag",
-  asked = function(_, _, options) return options and options.tags and options.tags.perfevents end,
+  events_in_start = function(_, _, options) return options and options.tags and options.tags.perfevents end,
   span = function(span) return span end,
-  said = function(key, value) return key == "perfevents" and value or nil end,
+  events_in_set = function(key, value) return key == "perfevents" and value or nil end,
   put = function(span, set, key, value) set(span, key, value) end,
 }
 
 shapes.kong = {
   start = "start_span",
   setter = "set_attribute",
-  asked = function(_, options) return options and options.attributes and options.attributes.perfevents end,
+  events_in_start = function(_, options) return options and options.attributes and options.attributes.perfevents end,
   span = shapes.opentracing.span,
-  said = shapes.opentracing.said,
+  events_in_set = shapes.opentracing.events_in_set,
   put = shapes.opentracing.put,
 }
 
@@ -84,7 +84,7 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 
 -- One span: `running` has its running counts, that of the tracer's list first.
-local function watch(shape, span, events, asked)
+local function watch(shape, span, events, requested)
   if type(span) ~= "table" or type(span.finish) ~= "function" or type(span[shape.setter]) ~= "function" then return end
   if type(span.is_recording) == "function" and not span:is_recording() or span.is_recording == false then return end
   local its_finish, its_set = span.finish, span[shape.setter]
@@ -117,11 +117,11 @@ local function watch(shape, span, events, asked)
     return its_finish(span, ...)
   end)
   replace(shape.setter, function(self, ...)
-    local list = self == span and shape.said(...)
+    local list = self == span and shape.events_in_set(...)
     if list then ask(list) end
     return its_set(self, ...)
   end)
-  if asked then ask(asked) end
+  if requested then ask(requested) end
   if events then
     local message
     running, message = begin(events)
@@ -155,20 +155,20 @@ local check = declared.define { events = "string|table" }
 function M.observe(tracer, options)
   local shape = shape_of(tracer)
   if not shape then
-    blame.raise("a tracer of opentelemetry-lua, opentracing-lua or Kong expected, got " .. type(tracer), 1)
+    argument.raise("a tracer of opentelemetry-lua, opentracing-lua or Kong expected, got " .. type(tracer), 1)
   end
   local events = check(options, 2).events
   if events then
-    local set, message, code = asked_events.option(events, 2)
+    local set, message, code = requested_events.option(events, 2)
     if not set then return nil, message, code end
   end
   local before, its_start = rawget(tracer, shape.start), tracer[shape.start]
-  local function started(asked, ...)
-    watch(shape, shape.span(...), events, asked)
+  local function started(requested, ...)
+    watch(shape, shape.span(...), events, requested)
     return ...
   end
   local function observed(...)
-    return started(shape.asked(...), its_start(...))
+    return started(shape.events_in_start(...), its_start(...))
   end
   rawset(tracer, shape.start, observed)
   return tracer, function()

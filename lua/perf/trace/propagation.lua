@@ -2,7 +2,7 @@
 --
 -- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
 -- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 
 local M = {}
@@ -13,7 +13,7 @@ local function id(text, digits)
 end
 
 -- Why a table is not a context; nil if it is one. A context without ids has only the sampling decision.
-function M.wrong(context)
+function M.invalid_context(context)
   local trace, span, state = context.trace_id, context.span_id, context.tracestate
   if trace == nil and span == nil then return nil end
   if not id(trace, 32) then return "trace_id is 32 hexadecimal digits in lower case, not all 0" end
@@ -24,7 +24,7 @@ end
 -- Raise for the caller of the public function unless headers can be read from or written to.
 function M.check_headers(headers)
   local kind = type(headers)
-  if kind ~= "table" and kind ~= "function" then blame.raise(("table or function expected, got %s"):format(kind), 1) end
+  if kind ~= "table" and kind ~= "function" then argument.raise(("table or function expected, got %s"):format(kind), 1) end
   return headers
 end
 

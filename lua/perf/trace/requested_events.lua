@@ -1,6 +1,6 @@
 -- The events that a span asks for by its attribute `perfevents`: those that can be counted, and why the others cannot. Tracing
 -- makes no program fail, and an event that the machine lacks does not exclude the others.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local lists = require "perf.names.lists"
 local measure = require "perf.measure"
 
@@ -9,13 +9,13 @@ local M = {}
 local function try(events)
   local ok, set, message = pcall(measure.lookup, events)
   if ok and set then return set end
-  return nil, blame.words(ok and message or set)
+  return nil, argument.why(ok and message or set)
 end
 
 -- The open set of the option `events`.
 -- @int arg the public function's argument that has the option: an invalid list is a mistake there
 -- @return set; or nil, message, code
-function M.option(events, arg) return blame.on(arg, "option 'events': ", measure.lookup, events) end
+function M.option(events, arg) return argument.call_as_argument(arg, "option 'events': ", measure.lookup, events) end
 
 -- The open set of the events that can be counted, as perf.measure's.
 -- @param events a string or a table

@@ -4,12 +4,12 @@
 -- What a child counts while its parents are paused is in none of their totals, and is not subtracted.
 -- @module perf.trace.span
 local pairs_of = require "perf.base.pairs"
-local asked = require "perf.trace.requested_events"
+local requested_events = require "perf.trace.requested_events"
 local attributes = require "perf.trace.attributes"
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local counts = require "perf.counts"
-local fast = require "perf.counts.read"
+local counts_read = require "perf.counts.read"
 local measure = require "perf.measure"
 local links = require "perf.trace.links"
 local plain = require "perf.trace.plain"
@@ -18,7 +18,7 @@ local sending = require "perf.exporter.sending"
 
 local M = {}
 
-local stop, wall, add, thread_token = fast.stop, fast.wall, fast.add, fast.thread_token
+local stop, wall, add, thread_token = counts_read.stop, counts_read.wall, counts_read.add, counts_read.thread_token
 local now = clock.now
 local huge = math.huge
 
@@ -43,7 +43,7 @@ M.Span = Span
 -- Begin to count; nil when that is no longer possible (this thread's list was closed): then the span has no counts.
 -- @return Counts; the cost of sending so far, see perf.exporter.sending
 local function begin(set)
-  local c = fast.start(set.meter, set.layout, set.words)
+  local c = counts_read.start(set.meter, set.layout, set.words)
   if c then set.spans = set.spans + 1 end
   return c, set.sending
 end
@@ -52,7 +52,7 @@ end
 -- Values
 
 local function check_type(v, want, arg)
-  if type(v) ~= want then blame.raise(("%s expected, got %s"):format(want, type(v)), arg) end
+  if type(v) ~= want then argument.raise(("%s expected, got %s"):format(want, type(v)), arg) end
   return v
 end
 
@@ -62,7 +62,7 @@ end
 function M.time(anchor, ns, arg)
   local ok, at, moment = pcall(clock.from_ns, anchor, ns)
   if ok then return at, moment end
-  blame.raise(("nanoseconds since 1970 expected, got %s"):format(type(ns) == "number" and ns or type(ns)), arg)
+  argument.raise(("nanoseconds since 1970 expected, got %s"):format(type(ns) == "number" and ns or type(ns)), arg)
 end
 
 local function put(self, key, v)
@@ -78,15 +78,16 @@ local function put(self, key, v)
     end
     self.nattributes = self.nattributes + 1
   elseif v == nil and t[key] ~= nil then
-    if key == "perf.error" and self.said then self.said = nil else self.nattributes = self.nattributes - 1 end
+    if key == "perf.error" and self.library_error then self.library_error = nil else self.nattributes = self.nattributes - 1 end
   end
   t[key] = v
 end
 
--- Say in an attribute what went wrong. Like the counts it is not limited: the library sets it, not the program.
-local function say(self, message)
+-- Set the attribute perf.error. Like the counts it does not fall under the limit of attributes: the library sets it, not the
+-- program.
+local function record_error(self, message)
   local t = self.attributes or {}
-  self.said = self.said or t["perf.error"] == nil
+  self.library_error = self.library_error or t["perf.error"] == nil
   self.attributes, t["perf.error"] = t, message
 end
 
@@ -118,8 +119,8 @@ end
 
 -- Count the span's own list of events. If the machine refuses it, an attribute says so: tracing must not make a program fail.
 function Span:_count(events)
-  local set, message = asked.lookup(events)
-  if message then say(self, message) end
+  local set, message = requested_events.lookup(events)
+  if message then record_error(self, message) end
   if not set then return end
   if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- another list before
   self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
@@ -145,7 +146,7 @@ local codes = { unset = 0, ok = 1, error = 2 }
 -- @tparam[opt] string message of an error
 -- @treturn Span the span
 function Span:set_status(code, message)
-  if not codes[code] then blame.raise(("'ok', 'error' or 'unset' expected, got '%s'"):format(tostring(code)), 1) end
+  if not codes[code] then argument.raise(("'ok', 'error' or 'unset' expected, got '%s'"):format(tostring(code)), 1) end
   if message ~= nil and type(message) ~= "number" then check_type(message, "string", 2) end
   if self.duration then return self end
   self.status, self.message = codes[code], code == "error" and message and tostring(message) or nil
@@ -185,8 +186,8 @@ end
 -- @treturn Span the span
 -- @since 0.2.0
 function Span:add_link(context, details)
-  local wrong = links.wrong(context)
-  if wrong then blame.raise(wrong, 1) end
+  local wrong = links.invalid_context(context)
+  if wrong then argument.raise(wrong, 1) end
   local limits = self.tracer.limits
   local link = links.copy(context, details, 2, limits)
   if self.duration or not link.span_id then return self end
@@ -224,16 +225,16 @@ end
 ---------------------------------------------------------------------------------------------------------------------
 -- Counting
 
--- The events cannot be read any more (perf.release has closed them). The span drops all its counts, since they lack a part.
-local function lose(self)
+-- The events cannot be read any more (perf.release has closed them). The span drops all its counts, since they are incomplete.
+local function lose_counts(self)
   self.lost = true
-  say(self, "the events could not be read")
+  record_error(self, "the events could not be read")
   return false
 end
 
 local function halt(self, counted, running, set, before)
   set.spans = set.spans - 1
-  if not stop(set.meter, running) then return lose(self) end
+  if not stop(set.meter, running) then return lose_counts(self) end
   if set.sending ~= before then self.excluded = sending.leave_out(running, set, before) end
   if not counted then return running end
   return add(counted, running, set.meter)
@@ -243,17 +244,17 @@ local function halt_own(self)
   self.own, self.own_running = halt(self, self.own, self.own_running, self.own_set, self.own_before), nil
 end
 
--- Mark a span and all spans above it: which part of their totals their children counted is unknown, and so are their self counts.
-local function tangle(self)
+-- Mark a span and all spans above it: their self counts are unknown, since an unknown part of their totals is their children's.
+local function mark_self_unknown(self)
   while self do
-    self.tangled = true
+    self.self_unknown = true
     self = self.parent
   end
 end
 
--- Add n (1 or -1) to `busy` of a span, which is paused, and of the spans above it, up to the nearest that is counting.
--- @return that nearest one, or nil
-local function tell_above(self, n)
+-- Add n (1 or -1) to `busy` of a paused span and of the spans above it, up to the nearest that is counting.
+-- @return the span that is counting, or nil
+local function add_busy_above(self, n)
   repeat
     self.busy = self.busy + n
     if self.running then return self end
@@ -261,42 +262,43 @@ local function tell_above(self, n)
   until not self
 end
 
--- The same for any span. Most are counting, and need no loop. LuaJIT compiles a loop apart from the code around it, so the loop
--- is in a function of its own.
-local function tell_busy(parent, n)
-  if not parent.running then return tell_above(parent, n) end
+-- The same for any span. Most are counting and need no loop. The loop is in a separate function, since LuaJIT compiles a loop
+-- apart from the code around it.
+local function add_busy(parent, n)
+  if not parent.running then return add_busy_above(parent, n) end
   parent.busy = parent.busy + n
   return parent
 end
 
--- The span counts from now on. The self counts of the spans above it stay known if, whenever it counts, its parent counts, or no
--- span above it does (`apart`). They do not if only a span further above counts, or if this has changed since a pause.
+-- The span counts from now on. The self counts of the spans above it stay known as long as its parent counts whenever it counts,
+-- or as long as no span above it counts (`apart`). They become unknown if only a span further above counts, or if this changes
+-- between a pause and the following resume.
 local function counts_now(self, parent, again)
-  local payer = tell_busy(parent, 1)
-  if payer == parent and not self.apart then return end
-  if payer or again and not self.apart then tangle(parent) end
-  if not payer then self.apart = true end
+  local counting = add_busy(parent, 1)
+  if counting == parent and not self.apart then return end
+  if counting or again and not self.apart then mark_self_unknown(parent) end
+  if not counting then self.apart = true end
 end
 
--- The span is paused or resumed. A child that is counting meanwhile is in the span's total only in part.
-local function turn(self)
-  if self.busy > 0 then tangle(self) end
+-- The span is paused or resumed. The span's total then contains only a part of what a counting child counts.
+local function note_partial_child(self)
+  if self.busy > 0 then mark_self_unknown(self) end
 end
 
--- Its lists must stay open while it is paused.
+-- Keep the span's lists of events open while it is paused.
 local function hold(self, how)
   if self.set then how(self.set, self) end
   if self.own_set then how(self.own_set, self) end
 end
 
---- Stop counting until `resume`, so that what others do while this work waits is not counted.
+--- Stop counting until `resume`, so that the work of others is not counted while this work waits.
 -- @treturn Span the span
 function Span:pause()
   if self.duration or self.token ~= thread_token() then return self end
   if self.running then
     self.counted, self.running = halt(self, self.counted, self.running, self.set, self.before), false
-    turn(self)
-    if self.parent then tell_busy(self.parent, -1) end
+    note_partial_child(self)
+    if self.parent then add_busy(self.parent, -1) end
   end
   if self.own_running then halt_own(self) end
   self.paused, self.whole = true, false
@@ -312,18 +314,18 @@ function Span:resume()
   hold(self, measure.drop)
   if self.own_set then self.own_running, self.own_before = begin(self.own_set) end
   if self.set then
-    turn(self)
+    note_partial_child(self)
     self.running, self.before = begin(self.set)
     if self.running and self.parent then counts_now(self, self.parent, true) end
   end
   return self
 end
 
---- Set the span's counts to some that were measured elsewhere, for instance those of a request that ran in many parts.
+--- Set the span's counts to counts that were measured elsewhere, for instance those of a request that ran in many parts.
 -- @tparam Counts counts
 -- @treturn Span the span
 function Span:set_counts(c)
-  if not counts.is(c) then blame.raise(("Counts expected, got %s"):format(type(c)), 1) end
+  if not counts.is(c) then argument.raise(("Counts expected, got %s"):format(type(c)), 1) end
   if not self.duration then self.given = c end
   return self
 end
@@ -332,21 +334,21 @@ end
 function M.child_begins(parent)
   local open = parent.open + 1
   parent.open = open
-  if open > 1 then parent.tangled = true end
+  if open > 1 then parent.self_unknown = true end
 end
 
 local function child_ends(self, parent)
   parent.open = parent.open - 1
   if parent.duration then
-    parent.tangled = true
+    parent.self_unknown = true
     return
   end
   local c = self.given
-  if not c and self.open > 0 then tangle(parent) end -- its own children are still running
+  if not c and self.open > 0 then mark_self_unknown(parent) end -- its own children are still running
   if c then
     local sum = parent.children
     if sum and not parent.children_given then
-      parent.tangled = true
+      parent.self_unknown = true
     else
       parent.children, parent.children_given = sum and counts.merge(sum, c) or c, true
     end
@@ -354,7 +356,7 @@ local function child_ends(self, parent)
     if self.apart then return end
     parent.children = add(parent.children, self.counted, self.set.meter)
   else
-    parent.tangled = true
+    parent.self_unknown = true
   end
 end
 
@@ -378,13 +380,13 @@ function Span:finish(end_ns)
     local done = stop(set.meter, c) -- first, so that the rest of this function is not counted
     self.running = false
     set.spans = set.spans - 1
-    if self.parent then tell_busy(self.parent, -1) end
+    if self.parent then add_busy(self.parent, -1) end
     self.duration = done and self.whole and wall(c) or now() - self.start
     if done then
       if set.sending ~= self.before then self.excluded = sending.leave_out(c, set, self.before) end
       self.counted = self.counted and add(self.counted, c, set.meter) or c
     else
-      lose(self)
+      lose_counts(self)
     end
   else
     self.duration = now() - self.start

@@ -1,8 +1,8 @@
--- The worker's ledger: csrc/core/resty/accounting.h through LuaJIT's FFI, and its words as Counts.
+-- Accounting of a worker's requests: csrc/core/resty/accounting.h through LuaJIT's FFI, and its sums as Counts.
 --
 -- A hook costs one call into C, and so does a function that may yield: C looks the request's address up, reads the counters and
--- adds the difference. While the ledger is closed, every function answers as if no request were known, so the wrappers of the
--- host's functions need not check.
+-- adds the difference. While nothing is open, every function answers as if no request were known, so the wrappers of the host's
+-- functions need not check.
 local ffi = require "ffi"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -10,12 +10,11 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
--- Phases; the number is the ledger's. Those from REPEATS on run within another phase of the request; AFTER comes when it has
--- ended.
+-- Phases, by their number in C. Those from NESTED on run within another phase of the request; AFTER comes when it has ended.
 M.phases = { "server_rewrite", "rewrite", "access", "content", "log", "timer", "balancer", "header_filter", "body_filter" }
 M.number = {}
 for i, name in ipairs(M.phases) do M.number[name] = i end
-local REPEATS, AFTER = M.number.balancer, M.number.log
+local NESTED, AFTER = M.number.balancer, M.number.log
 
 local signatures = {
   enter = "int (*)(void *, const void *, uint32_t)",
@@ -32,23 +31,24 @@ local signatures = {
 M.ENOENT = -2
 M.BUCKETS = 65
 
-local open -- {set=, ledger=, layout=}: what is counted now
-local handle -- a pointer to the ledger, whose first members can be read; or nil
+local open -- {set=, accounting=, layout=}: what is counted now
+local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
 local c = {}
-local addresses, members = core.ledger_functions()
+local addresses, members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
 local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
 
--- Begin to count these events instead of the present ones, which are counted on if this fails.
+-- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set what perf.measure.open_list opens
--- @param[opt] add_end the host's function that a request's end is asked for with: see csrc/core/resty/accounting.h
+-- @param[opt] add_end the host's function that registers a handler of a request's end: see csrc/core/resty/accounting.h
 -- @return true; or nil, message, code
 function M.open(set, add_end)
-  local ledger, address, code = core.ledger(set.meter, #M.phases, REPEATS, AFTER)
-  if not ledger then return nil, address, code end
-  local now, pointer = { set = set, ledger = ledger, layout = counts.describe(set.layout) }, ffi.cast(pointer_type, address)
+  local accounting, address, code = core.accounting(set.meter, #M.phases, NESTED, AFTER)
+  if not accounting then return nil, address, code end
+  local now = { set = set, accounting = accounting, layout = counts.describe(set.layout) }
+  local pointer = ffi.cast(pointer_type, address)
   if add_end then pointer.add_end = ffi.cast("void *", add_end) end
   M.close()
   open, handle = now, pointer -- at once: memory may run out before
@@ -59,7 +59,7 @@ end
 function M.close()
   if not open then return end
   handle = nil
-  open.ledger:close()
+  open.accounting:close()
   for _, group in ipairs(open.set.groups) do group:close() end
   open = nil
 end
@@ -140,13 +140,13 @@ function M.phase_counts(route, phase, before)
   return difference(words, before)
 end
 
--- Whole, unattributed and pending counts at this moment; what was counted since the last call with the same befores for
--- the first two. Whole is unattributed, pending and all routes together, in every event exactly.
--- @param[opt] befores {whole=, nobody=}
+-- The whole, unattributed and pending counts at this moment; the first two since the last call with the same befores. The whole
+-- is the sum of unattributed, pending and all routes, exactly, in every event.
+-- @param[opt] befores {whole=, unattributed=}
 function M.balance(befores)
   c.settle(handle, nil)
-  return difference(handle.whole, befores and befores.whole), difference(handle.nobody, befores and befores.nobody),
-    difference(handle.last)
+  return difference(handle.whole, befores and befores.whole),
+    difference(handle.unattributed, befores and befores.unattributed), difference(handle.last)
 end
 
 -- The number of a route's finished requests; of turns that were found open; of known addresses.

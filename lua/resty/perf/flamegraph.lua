@@ -35,7 +35,7 @@ function M.profile(event, seconds, timer, sleep)
     return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
   end
   if running then return nil, "this worker is being profiled already", "EBUSY" end
-  local p, message, code = argument.on(1, "", profiler.profiler, { event = event })
+  local p, message, code = argument.call_as_argument(1, "", profiler.profiler, { event = event })
   if not p then return nil, message, code end
   local mine = { profiler = p } -- before it starts: memory may run out
   local ok

@@ -1,8 +1,8 @@
 -- Prometheus text exposition of the totals of all workers.
 --
--- An event is a metric of its own, since each has its unit: page-faults is lua_perf_request_page_faults, task-clock, which is
--- nanoseconds, lua_perf_request_task_clock_seconds. The ledger's histograms have a bucket for every number of bits; shown
--- is every second one, as sums of values up to 4^k - 1, the same for every route and at all times.
+-- Each event has a separate metric, since units differ: page-faults is lua_perf_request_page_faults; task-clock, which counts
+-- nanoseconds, is lua_perf_request_task_clock_seconds. The accounting's histograms have a bucket for every number of bits; every
+-- second one is shown, cumulated up to 4^k - 1. The bounds are the same for every route and at all times.
 local pairs_of = require "perf.base.pairs"
 local prometheus = require "perf.exporter.prometheus"
 

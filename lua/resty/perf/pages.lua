@@ -93,7 +93,7 @@ local function start(perf, args)
   local sample = tonumber(args.sample)
   if args.sample and not sample then return refuse(400, "sample: number expected") end
   local called, ok, message = pcall(perf.start, { sample = sample, events = args.events })
-  if not called then return refuse(400, argument.words(ok)) end
+  if not called then return refuse(400, argument.why(ok)) end
   if not ok then return refuse(500, message) end
   return refuse(200, DONE)
 end
@@ -115,7 +115,7 @@ end
 local function flame(perf, event)
   if not same_origin() then return refuse(403, "from another site") end
   local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
-  if not called then return refuse(400, argument.words(prof)) end
+  if not called then return refuse(400, argument.why(prof)) end
   if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
   ngx.header.content_type = "text/html; charset=utf-8"
   ngx.print(prof:flamegraph())

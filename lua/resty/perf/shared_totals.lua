@@ -1,6 +1,6 @@
 -- The sums of all workers, in a shared dictionary.
 --
--- Each worker adds what its ledger has counted since the last time, about once a second and when it ends, so a request costs the
+-- Each worker adds its counts since the last time, about once a second and when it ends, so a request costs the
 -- dictionary nothing, and a worker that is killed takes a second of counts with it. Sums outlive workers and reloads.
 --
 -- Keys begin with a mark of the events they count, so that another list of events begins anew:
@@ -18,11 +18,11 @@ local function mark_of(text) return ("%08x "):format(ngx.crc32_short(text)) end
 
 -- A writer of one worker's counts.
 -- @param dict ngx.shared.DICT
--- @param ledger resty.perf.accounting, open
--- @return {route=, add=}: route(name, number) makes a route of the ledger known; add() adds the counts since the last call and
+-- @param accounting resty.perf.accounting, open
+-- @return {route=, add=}: route(name, number) announces a route; add() adds the counts since the last call and
 -- returns nil, or the dictionary's error
-function M.writer(dict, ledger)
-  local rows, lines = ledger.events(), {}
+function M.writer(dict, accounting)
+  local rows, lines = accounting.events(), {}
   for i, row in ipairs(rows) do lines[i] = table.concat({ row.label, row.unit or "", row.why or "" }, "\t") end
   local text = table.concat(lines, "\n")
   local mark, refused = mark_of(text), nil
@@ -49,14 +49,14 @@ function M.writer(dict, ledger)
   end
 
   local function add_histogram(r, number, row)
-    local now, before = ledger.histogram(number, row), r.histograms[row]
+    local now, before = accounting.histogram(number, row), r.histograms[row]
     if not now then return end
     if not before then
       before = {}
-      for b = 0, ledger.BUCKETS - 1 do before[b] = 0 end
+      for b = 0, accounting.BUCKETS - 1 do before[b] = 0 end
       r.histograms[row] = before
     end
-    for b = 0, ledger.BUCKETS - 1 do
+    for b = 0, accounting.BUCKETS - 1 do
       local n = tonumber(now[b])
       if n ~= before[b] then
         add(r.key .. "h" .. row .. ":" .. b, n - before[b])
@@ -65,22 +65,22 @@ function M.writer(dict, ledger)
     end
   end
 
-  local befores, abandoned = { whole = ledger.zeros(), nobody = ledger.zeros() }, 0
+  local befores, abandoned = { whole = accounting.zeros(), unattributed = accounting.zeros() }, 0
   local function add_all()
     refused = nil
-    local whole, nobody = ledger.balance(befores)
+    local whole, unattributed = accounting.balance(befores)
     add_counts("w:", whole)
-    add_counts("u:", nobody)
-    add("a", ledger.abandoned() - abandoned)
-    abandoned = ledger.abandoned()
+    add_counts("u:", unattributed)
+    add("a", accounting.abandoned() - abandoned)
+    abandoned = accounting.abandoned()
     for number, r in pairs_of(routes) do
-      local requests = ledger.requests(number)
+      local requests = accounting.requests(number)
       if requests ~= r.requests then
         add(r.key .. "q", requests - r.requests)
         r.requests = requests
-        for phase = 1, #ledger.phases do
-          r.phases[phase] = r.phases[phase] or ledger.zeros()
-          local counts = ledger.phase_counts(number, phase, r.phases[phase])
+        for phase = 1, #accounting.phases do
+          r.phases[phase] = r.phases[phase] or accounting.zeros()
+          local counts = accounting.phase_counts(number, phase, r.phases[phase])
           if counts then add_counts(r.key .. "p" .. phase .. ":", counts) end
         end
         for row = 0, #rows do add_histogram(r, number, row) end

@@ -2,7 +2,7 @@
 --
 -- A request's span begins when the request becomes known and ends in its log phase. Its parent comes from the client's header
 -- `traceparent` (or B3). The tracer itself counts nothing (events = false), since it would count whole threads; the counts come
--- from the ledger.
+-- from resty.perf.accounting.
 local argument = require "perf.base.argument"
 local ffi = require "ffi"
 

@@ -29,7 +29,7 @@ function M.check(events)
     argument.raise("events: list or text expected, got " .. type(events))
   end
   local list = list_of(events)
-  local wrong = names.wrong_list(list)
+  local wrong = names.list_mistake(list)
   if wrong then argument.raise("events: " .. wrong) end
   if #list == 0 then argument.raise "events: the list has no event" end
   if #list > MOST then argument.raisef("events: %d events; at most %d", #list, MOST) end

@@ -15,7 +15,8 @@ local M = {}
 
 -- Wrap the host's functions.
 -- @param ngx the host's table
--- @param turns {leave=, back=, turn=, serial=, request=} of the ledger, `request` giving the address of the running request
+-- @param turns {leave=, back=, turn=, serial=, request=}: of resty.perf.accounting; request() returns the address of the running
+-- request
 -- @param hooks {capture=, timer=}: capture(ctx) gives the ctx table of a subrequest, the given one or a new one;
 -- timer(fn, ...) runs a timer's callback
 -- @param[opt] modules loaded modules; package.loaded

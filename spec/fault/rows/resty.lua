@@ -83,18 +83,18 @@ end, setup = function()
   return h
 end })
 
--- The parts of the ledger, for every interpreter.
-local function ledger()
+-- The C class of the accounting, which every interpreter has.
+local function accounting()
   local set, message, code = meter.open { assert(names.resolve "page-faults:u") }
   if not set then return nil, message, code end
   local l
-  l, message, code = core.ledger(set.meter, 4, 4, 0)
+  l, message, code = core.accounting(set.meter, 4, 4, 0)
   for _, group in ipairs(set.groups) do group:close() end
   if not l then return nil, message, code end
   return l
 end
-row("core.ledger", { run = ledger, survives = "perf_event_open" })
-method("Ledger", ledger, {
+row("core.accounting", { run = accounting, survives = "perf_event_open" })
+method("Accounting", accounting, {
   close = function(l) return l:close() end,
 })
 

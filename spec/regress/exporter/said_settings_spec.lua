@@ -48,8 +48,8 @@ describe("a wrong setting of the environment", function()
       kit.fork(function() perf.tracer {events = false} end)
       package.loaded["perf.exporter.settings"], package.loaded["perf.trace.config"], package.loaded["perf.trace"] = nil
       require "perf.trace".tracer {events = false}
-      for i = 1, 3 do require "perf.exporter.settings".say {"text " .. i % 2} end
-      for i = 1, 200 do require "perf.exporter.settings".say {"many"} end]])
+      for i = 1, 3 do require "perf.exporter.settings".print_warnings {"text " .. i % 2} end
+      for i = 1, 200 do require "perf.exporter.settings".print_warnings {"many"} end]])
     assert.equal("perf.tracer: OTEL_LOG_LEVEL=debug: not supported: the library writes no log\nperf.tracer: text 1\n"
       .. "perf.tracer: text 0\nperf.tracer: many\n", output)
     assert.equal(0, status)

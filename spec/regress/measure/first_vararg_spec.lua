@@ -4,7 +4,7 @@
 -- 64-bit collection had the wrong place for a fixed number of varargs there, until the middle of 2022.
 local kit = require "testkit"
 local perf = require "perf"
-local callable = require "perf.base.argument".callable
+local callable = require "perf.base.argument".is_callable
 
 describe("a list that is a new table each time", function()
   it("is measured with the given function, and anything else is refused", function()

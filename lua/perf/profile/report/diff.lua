@@ -1,5 +1,5 @@
 -- The difference of two profiles, as shares of the whole, since they may have run for different times.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
 local top = require "perf.profile.report.top"
@@ -51,7 +51,7 @@ end
 -- @treturn Difference
 function M.diff(prof, before)
   if type(before) ~= "table" or type(before.samples) ~= "function" then
-    blame.method("diff", "Profile expected, got " .. type(before), 2)
+    argument.raise_in_method("diff", "Profile expected, got " .. type(before), 2)
   end
   local a, b = top.top(before), top.top(prof)
   return setmetatable({ event = prof.event, unit = prof.unit or "", after = prof, before = before, totals = { a.total, b.total },

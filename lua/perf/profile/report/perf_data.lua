@@ -5,7 +5,7 @@
 -- sample, with its weight as the period and its frames as the call chain. So perf's sum is the event's count, but its number of
 -- samples is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of the path to
 -- perf: --symfs.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local state = require "perf.data.synthesize"
 local symbol_file = require "perf.profile.report.symbol_file"
@@ -101,7 +101,7 @@ end
 -- @tparam string path the file
 -- @treturn boolean true @fails when they cannot be written
 function M.perf_data(prof, path)
-  blame.path(path, "perf_data", 2)
+  argument.check_path(path, "perf_data", 2)
   local blocks, names = records_of(prof)
   local elf, size = symbol_file.encode(names)
   local out, message, code = core.output(path)

@@ -3,7 +3,7 @@
 -- A stack's weight belongs to the `self` of its innermost Lua line, even if that line was in a C function, the kernel or the
 -- collector. It is added to the `total` of every line in the stack, once for each line. In the table of functions, `self` is the
 -- weight of stacks whose innermost frame, of any kind, is the function.
-local blame = require "perf.base.argument"
+local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
 
@@ -65,7 +65,7 @@ end
 -- `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is samples of its own
 function M.top(prof, n)
   if n ~= nil and (type(n) ~= "number" or n < 1 or n ~= math.floor(n)) then
-    blame.method("top", "positive integer expected, got " .. tostring(n), 2)
+    argument.raise_in_method("top", "positive integer expected, got " .. tostring(n), 2)
   end
   local lines, add_line = tally()
   local functions, add_function = tally()
