@@ -9,6 +9,7 @@
  *   testkit_state.c    another Lua state in this process; this one on another thread
  *   testkit_pages.c    made-up pages of counters, and what is read from them
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
+ *   testkit_faults.c   memory that cannot be read; a program that handles its own faults
  *
  * It uses only what the C API has in Lua 5.1 to 5.4 and LuaJIT.
  */
@@ -64,5 +65,6 @@ void tk_open_pages(lua_State *L);
 void tk_open_state(lua_State *L);
 void tk_open_memory(lua_State *L);
 void tk_open_hot(lua_State *L);
+void tk_open_faults(lua_State *L);
 
 #endif

@@ -1,0 +1,31 @@
+/* Reads this process's memory at addresses that may be unmapped.
+ *
+ * On x86-64 and arm64 by plain loads, of a nanosecond each. If one faults, our handler of SIGSEGV and SIGBUS finds that the
+ * instruction is one of these loads, and lets it fail. All other faults go to the action that the program had before. The handler
+ * is there between pf_peek_take and pf_peek_give. On other machines, and when our handler cannot be used, the kernel copies
+ * (process_vm_readv), which takes some hundred nanoseconds.
+ *
+ * Everything may be called in a handler of any signal, on any stack, but for take and give. */
+#ifndef PF_PEEK_H
+#define PF_PEEK_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Take the signals, or count one more user; give them back with the last user. A program that sets an action of its own meanwhile
+ * keeps it. Each take needs one give, also if loads cannot be used. In the child of a fork the parent's users count too. */
+void pf_peek_take(void);
+void pf_peek_give(void);
+
+/* Can loads be used now, in this thread? Not if the program has replaced our handler, or blocks the signals. Makes two system
+ * calls. blocked: the signals that the thread blocks; NULL: ask, by a third call. */
+int pf_peek_ready(const sigset_t *blocked);
+
+/* Copy n bytes. 0 or -EFAULT; then `to` may have been written in part. The first one does what works; the second loads, and needs
+ * pf_peek_ready; the third asks the kernel. */
+int pf_peek(void *to, uint64_t address, size_t n);
+int pf_peek_load(void *to, uint64_t address, size_t n);
+int pf_peek_call(void *to, uint64_t address, size_t n);
+
+#endif

@@ -1,0 +1,159 @@
+/* Memory that cannot be read, and a program that handles its own faults. See testkit.h. */
+#include "testkit.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/*
+ * region(kind): the address of memory of that kind, mapped for good. "unmapped": nothing; "guarded": PROT_NONE; "ending": four
+ * readable bytes, "fine", before unmapped ones; "file": a mapped file, behind the file's end.
+ */
+static int kit_region(lua_State *L)
+{
+    static const char *const kinds[] = { "unmapped", "guarded", "ending", "file", NULL };
+    const int kind = luaL_checkoption(L, 1, NULL, kinds);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *p;
+
+    p = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return tk_refused(L, "mmap", errno);
+    p += page;
+    if (kind == 0) {
+        mprotect(p, page, PROT_NONE); /* unmapped memory might be mapped by another thread */
+        munmap(p + page, page);
+        p += page;
+    } else if (kind == 1) {
+        mprotect(p, page, PROT_NONE);
+    } else if (kind == 2) {
+        mprotect(p + page, page, PROT_NONE);
+        p += page - 4;
+        memcpy(p, "fine", 4);
+    } else {
+        const int fd = (int)syscall(SYS_memfd_create, "region", 1);
+
+        if (fd < 0 || mmap(p, page, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+            return tk_refused(L, "memfd_create", errno);
+        close(fd);
+    }
+    tk_push_u64(L, (uint64_t)(uintptr_t)p);
+    return 1;
+}
+
+static struct {
+    sigjmp_buf back;
+    volatile sig_atomic_t signal, code, on_stack, blocks_usr1, count;
+    uintptr_t address;
+    struct sigaction before[2];
+} fault;
+
+static const int signals[] = { SIGSEGV, SIGBUS };
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    stack_t stack;
+    sigset_t blocked;
+
+    (void)context;
+    sigaltstack(NULL, &stack);
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    fault.signal = sig;
+    fault.code = info->si_code;
+    fault.address = (uintptr_t)info->si_addr;
+    fault.on_stack = (stack.ss_flags & SS_ONSTACK) != 0;
+    fault.blocks_usr1 = sigismember(&blocked, SIGUSR1);
+    fault.count++;
+    if (info->si_code > 0)
+        siglongjmp(fault.back, 1);
+}
+
+/* handle_faults([how]): a handler of the program's own for SIGSEGV and SIGBUS, with SIGUSR1 in its mask. how: "stack" for
+ * SA_ONSTACK, "once" for SA_RESETHAND. handle_faults(false): puts the earlier actions back. */
+static int kit_handle_faults(lua_State *L)
+{
+    static const char *const hows[] = { "plain", "stack", "once", NULL };
+    static const int flags[] = { 0, SA_ONSTACK, (int)SA_RESETHAND };
+    struct sigaction action = { .sa_sigaction = on_fault };
+
+    if (lua_isboolean(L, 1)) {
+        for (int i = 0; i < 2; i++)
+            sigaction(signals[i], &fault.before[i], NULL);
+        return 0;
+    }
+    action.sa_flags = SA_SIGINFO | flags[luaL_checkoption(L, 1, "plain", hows)];
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGUSR1);
+    fault.count = 0;
+    for (int i = 0; i < 2; i++)
+        sigaction(signals[i], &action, &fault.before[i]);
+    return 0;
+}
+
+/* fault(address): reads a byte there, on an alternate stack if there is one. Returns false if that went well; else what the
+ * program's handler saw: signal, code, address, on_stack, blocks_usr1. */
+__attribute__((no_sanitize("address"))) static int kit_fault(lua_State *L)
+{
+    volatile char *at = (volatile char *)(uintptr_t)(uint64_t)luaL_checknumber(L, 1);
+
+    if (sigsetjmp(fault.back, 1) == 0) {
+        (void)*at;
+        lua_pushboolean(L, 0);
+        return 1;
+    }
+    lua_createtable(L, 0, 5);
+    lua_pushinteger(L, fault.signal);
+    lua_setfield(L, -2, "signal");
+    lua_pushinteger(L, fault.code);
+    lua_setfield(L, -2, "code");
+    tk_push_u64(L, fault.address);
+    lua_setfield(L, -2, "address");
+    lua_pushboolean(L, fault.on_stack);
+    lua_setfield(L, -2, "on_stack");
+    lua_pushboolean(L, fault.blocks_usr1);
+    lua_setfield(L, -2, "blocks_usr1");
+    return 1;
+}
+
+/* send_fault(): SIGSEGV by kill(2); returns how many signals the program's handler has got. */
+static int kit_send_fault(lua_State *L)
+{
+    raise(SIGSEGV);
+    lua_pushinteger(L, fault.count);
+    return 1;
+}
+
+/* block_faults(on) */
+static int kit_block_faults(lua_State *L)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    pthread_sigmask(lua_toboolean(L, 1) ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+    return 0;
+}
+
+/* alternate_stack(on): of this thread */
+static int kit_alternate_stack(lua_State *L)
+{
+    static char room[65536];
+    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room, .ss_flags = lua_toboolean(L, 1) ? 0 : SS_DISABLE };
+
+    sigaltstack(&stack, NULL);
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
+    { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
+    { NULL, NULL },
+};
+
+void tk_open_faults(lua_State *L)
+{
+    tk_register(L, functions);
+}
