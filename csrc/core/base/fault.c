@@ -19,65 +19,34 @@ static int turn(const char *call)
 	return seen++ == armed_skip ? -armed_err : 0;
 }
 
-/* One line an entry: its type, name, parameters and the arguments passed on. */
-#define CALLS(X)                                                                                                  \
-	X(long, perf_event_open, (struct pf_attr * a, pid_t pid, int cpu, int group, unsigned long flags),        \
-	  (a, pid, cpu, group, flags))                                                                            \
-	X(int, ioctl, (int fd, unsigned long request, void *arg), (fd, request, arg))                             \
-	X(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size))                                       \
-	X(int, mmap, (void **out, size_t size, int prot, int flags, int fd, off_t at),                            \
-	  (out, size, prot, flags, fd, at))                                                                       \
-	X(int, mremap, (void **addr, size_t size, size_t wanted), (addr, size, wanted))                           \
-	X(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout))                             \
-	X(int, open, (const char *path, int flags, int mode), (path, flags, mode))                                \
-	X(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at))                        \
-	X(ssize_t, write, (int fd, const void *buf, size_t size), (fd, buf, size))                                \
-	X(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at), (fd, buf, size, at))                 \
-	X(int, fstat, (int fd, struct stat * out), (fd, out))                                                     \
-	X(int, unlink, (const char *path), (path))                                                                \
-	X(int, rename, (const char *from, const char *to), (from, to))                                            \
-	X(int, pipe, (int fds[2]), (fds))                                                                         \
-	X(pid_t, fork, (void), ())                                                                                \
-	X(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))                          \
-	X(int, kill, (pid_t pid, int signal), (pid, signal))                                                      \
-	X(int, fcntl, (int fd, int cmd, long arg), (fd, cmd, arg))
-
-#define RELEASES(X)                                                                                               \
-	X(int, close, (int fd), (fd))                                                                             \
-	X(int, munmap, (void *addr, size_t size), (addr, size))
-
-#define WRAP(type, name, params, args)                                                                            \
+#define CALL(type, name, params, args, call)                                                                      \
 	static type fault_##name params                                                                           \
 	{                                                                                                         \
 		int err = turn(#name);                                                                            \
 		return err ? err : pf_sys_real.name args;                                                         \
 	}
-CALLS(WRAP)
-#undef WRAP
-
-#define WRAP(type, name, params, args)                                                                            \
+#define RELEASE(type, name, params, args, call)                                                                   \
 	static type fault_##name params                                                                           \
 	{                                                                                                         \
 		int err = turn(#name), r = pf_sys_real.name args;                                                 \
 		return err ? err : r;                                                                             \
 	}
-RELEASES(WRAP)
-#undef WRAP
+#include "core/base/sys.def"
 
 static const struct pf_sys faulty = {
-#define ENTRY(type, name, params, args) .name = fault_##name,
-	CALLS(ENTRY) RELEASES(ENTRY)
-#undef ENTRY
+#define CALL(type, name, params, args, call) .name = fault_##name,
+#define RELEASE CALL
+#include "core/base/sys.def"
 };
 
 int pf_fault_arm(const char *call, int err, unsigned skip)
 {
 	armed = 0;
-#define FIND(type, name, params, args) \
-	if (strcmp(call, #name) == 0)  \
+#define CALL(type, name, params, args, arg) \
+	if (strcmp(call, #name) == 0)       \
 		armed = #name;
-	CALLS(FIND) RELEASES(FIND)
-#undef FIND
+#define RELEASE CALL
+#include "core/base/sys.def"
 	if (!armed)
 		return -ENOENT;
 	armed_err = err;
