@@ -224,20 +224,29 @@ PART(branch_stack)
 }
 
 static const struct {
-	uint8_t arch, bit;
-	const char *name;
+	uint8_t arch, first;
+	const char *names;
 } registers[] = {
-#define R(arch, sym, bit, name) {PF_ARCH_##arch, bit, name},
+#define REGISTERS(arch, first, names) {PF_ARCH_##arch, first, names},
 #include "core/kernel/defs/regs.def"
-#undef R
+#undef REGISTERS
 };
 
-static const char *register_name(lua_State *L, unsigned arch, unsigned bit)
+static void push_register_name(lua_State *L, unsigned arch, unsigned bit)
 {
-	for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
-		if (registers[i].arch == arch && registers[i].bit == bit)
-			return registers[i].name;
-	return lua_pushfstring(L, "r%d", (int)bit);
+	for (size_t i = 0; i < sizeof registers / sizeof *registers; i++) {
+		const char *name = registers[i].arch == arch && registers[i].first <= bit ? registers[i].names : NULL;
+
+		for (unsigned at = registers[i].first; name && at < bit; at++) {
+			name = strchr(name, ' ');
+			name = name ? name + 1 : NULL;
+		}
+		if (name) {
+			lua_pushlstring(L, name, strcspn(name, " "));
+			return;
+		}
+	}
+	lua_pushfstring(L, "r%d", (int)bit);
 }
 
 /* {abi=, ax=, ...}: abi is 0 when there were none, 1 of a 32-bit task, 2 of a 64-bit one. */
@@ -249,15 +258,11 @@ static int push_registers(lua_State *L, const struct pb_record *r, unsigned abi,
 	lua_pushinteger(L, (lua_Integer)abi);
 	lua_setfield(L, -2, "abi");
 	for (unsigned bit = 0, i = 0; bit < 64 && i < regs.n; bit++) {
-		int top = lua_gettop(L);
-		const char *name;
-
 		if (!(mask & PF_BIT(bit)))
 			continue;
-		name = register_name(L, r->rec.arch, bit);
+		push_register_name(L, r->rec.arch, bit);
 		pb_push_i64(L, (int64_t)v[i++]);
-		lua_setfield(L, top, name);
-		lua_settop(L, top);
+		lua_rawset(L, -3);
 	}
 	return 1;
 }
