@@ -40,6 +40,5 @@ static int l_web_file(lua_State *L)
 
 void pb_open_web_files(lua_State *L)
 {
-	lua_pushcfunction(L, l_web_file);
-	lua_setfield(L, -2, "web_file");
+	pb_set_function(L, "web_file", l_web_file);
 }

@@ -41,15 +41,3 @@ void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
 	}
 	luaL_pushresult(&b);
 }
-
-void pb_set_u64(lua_State *L, const char *key, uint64_t v)
-{
-	pb_push_u64(L, v);
-	lua_setfield(L, -2, key);
-}
-
-void pb_set_text(lua_State *L, const char *key, const char *v)
-{
-	lua_pushstring(L, v);
-	lua_setfield(L, -2, key);
-}

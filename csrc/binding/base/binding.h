@@ -33,10 +33,28 @@ uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
 const char *pb_check_path(lua_State *L, int i);
 /* Raises on a key of the table at i that is not in known, which ends with NULL. */
 void pb_check_options(lua_State *L, int i, const char *const *known);
-/* Set a field of the table on top of the stack. */
-void pb_set_u64(lua_State *L, const char *field, uint64_t v);
-void pb_set_text(lua_State *L, const char *field, const char *v); /* nil for NULL */
 /* Push lower-case hexadecimal digits. */
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
+
+/* pb_TYPE(L, v) pushes a value and returns 1, for the end of a function; pb_set_TYPE(L, key, v) sets a field of the table on top of the
+ * stack. Text may be NULL: nil. */
+#define PB_VALUE(name, type, push)                                                   \
+	static inline int pb_##name(lua_State *L, type v)                            \
+	{                                                                            \
+		push(L, v);                                                          \
+		return 1;                                                            \
+	}                                                                            \
+	static inline void pb_set_##name(lua_State *L, const char *key, type v)      \
+	{                                                                            \
+		push(L, v);                                                          \
+		lua_setfield(L, -2, key);                                            \
+	}
+PB_VALUE(bool, int, lua_pushboolean)
+PB_VALUE(int, lua_Integer, lua_pushinteger)
+PB_VALUE(number, lua_Number, lua_pushnumber)
+PB_VALUE(u64, uint64_t, pb_push_u64)
+PB_VALUE(i64, int64_t, pb_push_i64)
+PB_VALUE(text, const char *, lua_pushstring)
+PB_VALUE(function, lua_CFunction, lua_pushcfunction)
 
 #endif

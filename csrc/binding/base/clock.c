@@ -20,21 +20,18 @@ static int l_clock_base(lua_State *L)
 /* core.clock_skew(), core.clock_wall(): csrc/core/base/clock.h. */
 static int l_clock_skew(lua_State *L)
 {
-	lua_pushnumber(L, pf_clock_skew());
-	return 1;
+	return pb_number(L, pf_clock_skew());
 }
 
 static int l_clock_wall(lua_State *L)
 {
-	lua_pushnumber(L, pf_clock_wall());
-	return 1;
+	return pb_number(L, pf_clock_wall());
 }
 
 /* core.clock_ns(seconds, ns): both as one number of nanoseconds, by the rule for 64-bit values. */
 static int l_clock_ns(lua_State *L)
 {
-	pb_push_u64(L, (uint64_t)luaL_checknumber(L, 1) * 1000000000u + (uint64_t)luaL_checknumber(L, 2));
-	return 1;
+	return pb_u64(L, (uint64_t)luaL_checknumber(L, 1) * 1000000000u + (uint64_t)luaL_checknumber(L, 2));
 }
 
 /* core.clock_parts(ns): the other way. */
@@ -66,8 +63,7 @@ static int l_first_time(lua_State *L)
 		if (there == hash)
 			break;
 	}
-	lua_pushboolean(L, first);
-	return 1;
+	return pb_bool(L, first);
 }
 
 /* core.random_hex(n): 2n lower-case hexadecimal digits, n at most 4096, that cannot be guessed. */

@@ -64,8 +64,7 @@ int pb_result(lua_State *L, int r, const char *what)
 {
 	if (r < 0)
 		return pb_fail(L, r, "%s", what);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* core.fault(call, code, skip): arm a fault; core.fault(): disarm, returns the calls seen. For tests. */
@@ -73,10 +72,8 @@ static int l_fault(lua_State *L)
 {
 	const char *call, *code;
 
-	if (lua_isnoneornil(L, 1)) {
-		lua_pushinteger(L, (lua_Integer)pf_fault_disarm());
-		return 1;
-	}
+	if (lua_isnoneornil(L, 1))
+		return pb_int(L, (lua_Integer)pf_fault_disarm());
 	call = luaL_checkstring(L, 1);
 	code = luaL_checkstring(L, 2);
 	for (size_t i = 0; i < sizeof errnos / sizeof *errnos; i++)

@@ -53,8 +53,7 @@ static int l_write(lua_State *L)
 		if (r < 0)
 			return pb_fail(L, r, "%s", o->path);
 	}
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* output:commit(): true, or nil, message, code and nothing of it left. */
@@ -73,8 +72,7 @@ static int l_place(lua_State *L)
 {
 	struct pf_output *o = check_open(L);
 
-	lua_pushstring(L, o->temp ? o->temp : o->path);
-	return 1;
+	return pb_text(L, o->temp ? o->temp : o->path);
 }
 
 static int l_close(lua_State *L)
@@ -86,8 +84,7 @@ static int l_close(lua_State *L)
 /* core.is_terminal(fd). os.execute "test -t 2" would ignore SIGINT meanwhile. */
 static int l_is_terminal(lua_State *L)
 {
-	lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
-	return 1;
+	return pb_bool(L, isatty((int)luaL_checkinteger(L, 1)));
 }
 
 void pb_open_output(lua_State *L)

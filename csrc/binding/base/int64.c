@@ -172,8 +172,7 @@ static int l_hex(lua_State *L)
 	if (!pb_to_u64(L, 1, &v, &negative))
 		return luaL_argerror(L, 1, lua_pushfstring(L, "integer expected, got %s", luaL_typename(L, 1)));
 	snprintf(text, sizeof text, "0x%llx", (unsigned long long)v);
-	lua_pushstring(L, text);
-	return 1;
+	return pb_text(L, text);
 }
 
 /* core.u64(low, high): the value of two halves of 32 bits. */
@@ -181,8 +180,7 @@ static int l_u64(lua_State *L)
 {
 	uint64_t lo = pb_check_u64(L, 1, UINT32_MAX), hi = pb_check_u64(L, 2, UINT32_MAX);
 
-	pb_push_u64(L, hi << 32 | lo);
-	return 1;
+	return pb_u64(L, hi << 32 | lo);
 }
 
 /* core.halves(v): low and high 32 bits of any 64-bit value, as numbers. */
@@ -215,30 +213,26 @@ static int l_bor(lua_State *L)
 
 	for (int i = lua_gettop(L); i > 0; i--)
 		v |= operand(L, i);
-	pb_push_u64(L, v);
-	return 1;
+	return pb_u64(L, v);
 }
 
 static int l_band(lua_State *L)
 {
-	pb_push_u64(L, operand(L, 1) & operand(L, 2));
-	return 1;
+	return pb_u64(L, operand(L, 1) & operand(L, 2));
 }
 
 static int l_shl(lua_State *L)
 {
 	uint64_t n = pb_check_u64(L, 2, 64);
 
-	pb_push_u64(L, n > 63 ? 0 : operand(L, 1) << n);
-	return 1;
+	return pb_u64(L, n > 63 ? 0 : operand(L, 1) << n);
 }
 
 static int l_shr(lua_State *L)
 {
 	uint64_t n = pb_check_u64(L, 2, 64);
 
-	pb_push_u64(L, n > 63 ? 0 : operand(L, 1) >> n);
-	return 1;
+	return pb_u64(L, n > 63 ? 0 : operand(L, 1) >> n);
 }
 
 void pb_open_int64(lua_State *L)

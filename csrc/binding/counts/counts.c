@@ -109,8 +109,7 @@ static int l_stop(lua_State *L)
 
 	if (r < 0)
 		return pb_fail_read(L, r);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* core.snap(meter, layout): Counts since the events were opened; or nil, message, code. */
@@ -140,21 +139,18 @@ static int l_word(lua_State *L)
 	lua_Integer i = luaL_checkinteger(L, 2);
 
 	luaL_argcheck(L, i >= 0 && i < (lua_Integer)c->n, 2, "out of range");
-	pb_push_u64(L, c->v[i]);
-	return 1;
+	return pb_u64(L, c->v[i]);
 }
 
 static int l_layout(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)to_counts(L, 1)->layout);
-	return 1;
+	return pb_int(L, (lua_Integer)to_counts(L, 1)->layout);
 }
 
 /* core.reset_ns(counts): of a reading; a number, to compare with another reading's. */
 static int l_reset_ns(lua_State *L)
 {
-	lua_pushnumber(L, (lua_Number)to_counts(L, 1)->reset_ns);
-	return 1;
+	return pb_number(L, (lua_Number)to_counts(L, 1)->reset_ns);
 }
 
 /* core.add(into, from, meter, take): into += from, or -= from; into may be nil: a copy of from. Returns into. */
@@ -180,8 +176,7 @@ static int l_add(lua_State *L)
 /* core.wall(counts): its wall time, or before core.finish when it began, as a number. */
 static int l_counts_wall(lua_State *L)
 {
-	lua_pushnumber(L, (lua_Number)to_counts(L, 1)->v[0]);
-	return 1;
+	return pb_number(L, (lua_Number)to_counts(L, 1)->v[0]);
 }
 
 /* core.pointers(): the core's functions for LuaJIT's FFI, as light userdata by name. */
@@ -210,13 +205,10 @@ void pb_open_counts(lua_State *L)
 		{"reset_ns", l_reset_ns}};
 	static const luaL_Reg none[] = {{NULL, NULL}};
 
-	lua_pushcfunction(L, l_pointers);
-	lua_setfield(L, -2, "pointers");
+	pb_set_function(L, "pointers", l_pointers);
 	pb_set_u64(L, "count_fell", PF_COUNT_FELL);
-	lua_pushliteral(L, PB_CLOSED_GROUP);
-	lua_setfield(L, -2, "closed_group");
-	lua_pushliteral(L, PB_CLOSED_LIST);
-	lua_setfield(L, -2, "closed_list");
+	pb_set_text(L, "closed_group", PB_CLOSED_GROUP);
+	pb_set_text(L, "closed_list", PB_CLOSED_LIST);
 	pb_class(L, PB_COUNTS, none, NULL);
 	lua_setfield(L, -2, "Counts");
 	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {

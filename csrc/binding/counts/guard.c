@@ -85,8 +85,7 @@ void pb_open_guard(lua_State *L)
 	lua_pop(L, 1);
 	lua_newtable(L);
 	lua_createtable(L, 0, 1);
-	lua_pushliteral(L, "k");
-	lua_setfield(L, -2, "__mode");
+	pb_set_text(L, "__mode", "k");
 	lua_setmetatable(L, -2);
 	lua_setfield(L, LUA_REGISTRYINDEX, PB_GUARDS);
 }

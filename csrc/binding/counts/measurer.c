@@ -98,10 +98,8 @@ static int l_measurer(lua_State *L)
 
 void pb_open_measure(lua_State *L)
 {
-	lua_pushcfunction(L, l_measurer);
-	lua_setfield(L, -2, "measurer");
-	lua_pushcfunction(L, l_measure); /* for its name in a profile */
-	lua_setfield(L, -2, "measure");
+	pb_set_function(L, "measurer", l_measurer);
+	pb_set_function(L, "measure", l_measure); /* for its name in a profile */
 }
 
 #else

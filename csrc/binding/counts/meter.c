@@ -42,23 +42,19 @@ int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 
 void pb_set_reading(lua_State *L, const struct pf_reading *rd)
 {
-	if (rd->format & PF_FORMAT(TOTAL_TIME_ENABLED)) {
+	if (rd->format & PF_FORMAT(TOTAL_TIME_ENABLED))
 		pb_set_u64(L, "enabled_ns", rd->enabled);
-	}
-	if (rd->format & PF_FORMAT(TOTAL_TIME_RUNNING)) {
+	if (rd->format & PF_FORMAT(TOTAL_TIME_RUNNING))
 		pb_set_u64(L, "running_ns", rd->running);
-	}
 	for (uint64_t i = 0; i < rd->nr; i++) {
 		const uint64_t *v = rd->values + i * rd->stride;
 
 		lua_createtable(L, 0, 3);
 		pb_set_u64(L, "value", v[0]);
-		if (rd->id_at) {
+		if (rd->id_at)
 			pb_set_u64(L, "id", v[rd->id_at]);
-		}
-		if (rd->lost_at) {
+		if (rd->lost_at)
 			pb_set_u64(L, "lost", v[rd->lost_at]);
-		}
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 }

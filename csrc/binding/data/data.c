@@ -294,12 +294,9 @@ static int l_header(lua_State *L)
 
 	lua_createtable(L, 0, 10);
 	pb_set_u64(L, "version", d->version);
-	lua_pushstring(L, d->swapped != little ? "little" : "big");
-	lua_setfield(L, -2, "endian");
-	lua_pushboolean(L, d->pipe);
-	lua_setfield(L, -2, "pipe");
-	lua_pushboolean(L, d->unfinished);
-	lua_setfield(L, -2, "unfinished");
+	pb_set_text(L, "endian", d->swapped != little ? "little" : "big");
+	pb_set_bool(L, "pipe", d->pipe);
+	pb_set_bool(L, "unfinished", d->unfinished);
 	if (!d->pipe) {
 		pb_set_u64(L, "data_offset", d->header.data.offset);
 		pb_set_u64(L, "data_size", d->header.data.size);
@@ -440,11 +437,9 @@ static int l_features(lua_State *L)
 	lua_newtable(L);
 	for (int i = 0; pf_features[i].name; i++) {
 		lua_createtable(L, 0, 3);
-		lua_pushstring(L, pf_features[i].name);
-		lua_setfield(L, -2, "name");
+		pb_set_text(L, "name", pf_features[i].name);
 		pb_set_u64(L, "bit", pf_features[i].bit);
-		lua_pushboolean(L, pf_features[i].rows->kind == PF_BYTES);
-		lua_setfield(L, -2, "raw");
+		pb_set_bool(L, "raw", pf_features[i].rows->kind == PF_BYTES);
 		lua_rawseti(L, -2, i + 1);
 	}
 	return 1;

@@ -104,8 +104,7 @@ static int l_tally(lua_State *L)
 		n += step > 0;
 		lua_settop(L, 3);
 	}
-	pb_push_u64(L, n);
-	return 1;
+	return pb_u64(L, n);
 }
 
 /* Upvalues: the Data, its struct pb_each, Record's metatable. */
@@ -149,7 +148,6 @@ void pb_open_data_source(lua_State *L)
 	lua_setfield(L, -2, "take_data");
 	lua_getfield(L, -1, "Data");
 	lua_getfield(L, -1, "__index");
-	lua_pushcfunction(L, l_each);
-	lua_setfield(L, -2, "each");
+	pb_set_function(L, "each", l_each);
 	lua_pop(L, 2);
 }

@@ -63,8 +63,7 @@ static int l_is_inherited(lua_State *L)
 {
 	const struct pb_writer *p = to_writer(L, 1);
 
-	lua_pushboolean(L, p->open && pf_inherited(p->w.generation));
-	return 1;
+	return pb_bool(L, p->open && pf_inherited(p->w.generation));
 }
 
 /* writer:close(): true, or nil, message, code; idempotent. */
@@ -377,8 +376,7 @@ static int l_state(lua_State *L)
 	const struct pb_writer *p = to_writer(L, 1);
 
 	lua_createtable(L, 0, 9);
-	lua_pushboolean(L, p->w.regular);
-	lua_setfield(L, -2, "regular");
+	pb_set_bool(L, "regular", p->w.regular);
 	pb_set_u64(L, "samples", p->samples);
 	pb_set_u64(L, "records", p->w.records);
 	pb_set_u64(L, "lost", p->lost);

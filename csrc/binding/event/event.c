@@ -189,8 +189,7 @@ static int l_id(lua_State *L)
 
 	if (r < 0)
 		return pb_fail(L, r, "id");
-	pb_push_u64(L, id);
-	return 1;
+	return pb_u64(L, id);
 }
 
 /*** The file descriptor, for other event loops: see `Event:poll`. The event owns it.
@@ -201,30 +200,26 @@ static int l_fd(lua_State *L)
 
 	pf_counter_share(ev); /* the caller can use the descriptor without us, and may map it */
 	pf_user_drop(&ev->user);
-	lua_pushinteger(L, ev->fd);
-	return 1;
+	return pb_int(L, ev->fd);
 }
 
 /*** Whether the event is open.
  * @treturn boolean */
 static int l_is_open(lua_State *L)
 {
-	lua_pushboolean(L, to_event(L, 1)->fd >= 0);
-	return 1;
+	return pb_bool(L, to_event(L, 1)->fd >= 0);
 }
 
 /* ev:is_inherited(): whether it is open and was opened before a fork, by the parent of this process. */
 static int l_is_inherited(lua_State *L)
 {
-	lua_pushboolean(L, pf_counter_usable(to_event(L, 1)) == -ECHILD);
-	return 1;
+	return pb_bool(L, pf_counter_usable(to_event(L, 1)) == -ECHILD);
 }
 
 /* ev:is_off(): whether it is disabled: it was opened disabled or was disabled, and has not been enabled since. */
 static int l_is_off(lua_State *L)
 {
-	lua_pushboolean(L, !(pf_counter_state(to_event(L, 1)) & PF_COUNTER_ON));
-	return 1;
+	return pb_bool(L, !(pf_counter_state(to_event(L, 1)) & PF_COUNTER_ON));
 }
 
 static int l_info(lua_State *L)
@@ -237,8 +232,7 @@ static int l_info(lua_State *L)
 /* ev:format(): the read_format that it was opened with, as a number. */
 static int l_format(lua_State *L)
 {
-	pb_push_u64(L, to_event(L, 1)->format);
-	return 1;
+	return pb_u64(L, to_event(L, 1)->format);
 }
 
 /* ev:scan(own): the result of read(2): {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the read_format
@@ -261,9 +255,8 @@ static int l_scan(lua_State *L)
 		: pf_counter_read(ev, words, sizeof words / sizeof *words);
 	if (n >= 0) {
 		lua_newtable(L);
-		if (own) {
+		if (own)
 			pb_set_u64(L, "own", calls);
-		}
 		if (n == 0)
 			return 1;
 		n = pf_read_decode(ev->format, words, (size_t)n, &rd);
@@ -352,8 +345,7 @@ static int l_watch(lua_State *L)
 /* core.own_section(begin): see core/counts/own_calls.h. */
 static int l_own_section(lua_State *L)
 {
-	lua_pushboolean(L, pf_own_section(lua_toboolean(L, 1)));
-	return 1;
+	return pb_bool(L, pf_own_section(lua_toboolean(L, 1)));
 }
 
 void pb_open_event(lua_State *L)
@@ -365,15 +357,11 @@ void pb_open_event(lua_State *L)
 		{"user", l_user},         {"format", l_format},
 		{"close", l_close},       {NULL, NULL}};
 
-	lua_pushcfunction(L, l_open);
-	lua_setfield(L, -2, "open");
-	lua_pushcfunction(L, l_watch);
-	lua_setfield(L, -2, "watch_calls");
-	lua_pushcfunction(L, l_own_section);
-	lua_setfield(L, -2, "own_section");
+	pb_set_function(L, "open", l_open);
+	pb_set_function(L, "watch_calls", l_watch);
+	pb_set_function(L, "own_section", l_own_section);
 	if (pf_user_config1 >= 0) { /* the config1 that core.open's `user` needs; nil if this CPU cannot read counters so */
-		lua_pushinteger(L, pf_user_config1);
-		lua_setfield(L, -2, "user_config1");
+		pb_set_int(L, "user_config1", pf_user_config1);
 	}
 	pb_class(L, PB_EVENT, methods, l_gc);
 	lua_getfield(L, -1, "__index");

@@ -267,26 +267,22 @@ static int l_was_reset(lua_State *L)
 /* m:words(): the length of v in its Counts. */
 static int l_words(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pf_meter_words(pb_check_meter(L, 1)));
-	return 1;
+	return pb_int(L, (lua_Integer)pf_meter_words(pb_check_meter(L, 1)));
 }
 
 static int l_thread_token(lua_State *L)
 {
-	pb_push_u64(L, pf_thread_token());
-	return 1;
+	return pb_u64(L, pf_thread_token());
 }
 
 static int l_fork_generation(lua_State *L)
 {
-	pb_push_u64(L, pf_fork_generation());
-	return 1;
+	return pb_u64(L, pf_fork_generation());
 }
 
 static int l_wall_ns(lua_State *L)
 {
-	pb_push_u64(L, pf_wall_ns());
-	return 1;
+	return pb_u64(L, pf_wall_ns());
 }
 
 static void new_class(lua_State *L, const char *tname, const char *field, const luaL_Reg *methods, lua_CFunction collect)
@@ -307,8 +303,7 @@ void pb_open_meter(lua_State *L)
 	static const luaL_Reg descriptors[] = {{"close", l_close_descriptors}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	lua_pushinteger(L, (lua_Integer)PF_METER_FORMAT);
-	lua_setfield(L, -2, "group_format");
+	pb_set_int(L, "group_format", (lua_Integer)PF_METER_FORMAT);
 	new_class(L, PB_GROUP, "Group", methods, NULL);
 	new_class(L, PB_METER, "Meter", methods, NULL);
 	new_class(L, PB_DESCRIPTORS, "Descriptors", descriptors, l_close_descriptors);

@@ -209,10 +209,8 @@ static int l_drain(lua_State *L)
 	ptrdiff_t n;
 	void *space;
 
-	if (!pf_ring_ready(&e->ring)) {
-		lua_pushliteral(L, "");
-		return 1;
-	}
+	if (!pf_ring_ready(&e->ring))
+		return pb_text(L, "");
 	space = lua_newuserdata(L, room);
 	lua_pushliteral(L, "");
 	n = pf_ring_drain(&e->ring, space, room);

@@ -125,12 +125,10 @@ static int l_lost(lua_State *L)
 	if (known) {
 		pb_set_u64(L, "kernel", kernel);
 	} else {
-		lua_pushboolean(L, 1);
-		lua_setfield(L, -2, "at_least");
+		pb_set_bool(L, "at_least", 1);
 	}
-	if (e->writers || e->lost_gone) {
+	if (e->writers || e->lost_gone)
 		pb_set_u64(L, "ring", ring_lost(e, &ring_known));
-	}
 	return 2;
 }
 

@@ -100,8 +100,7 @@ static int l_set_output(lua_State *L)
 	lua_pushlightuserdata(L, KEY_OUTPUT);
 	lua_pushvalue(L, 2);
 	lua_rawset(L, -3);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 static int pause(lua_State *L, unsigned long on, const char *name)

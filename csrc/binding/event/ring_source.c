@@ -84,8 +84,7 @@ static int l_tally(lua_State *L)
 			pf_ring_skip(&e->ring, span);
 		done += span;
 	}
-	pb_push_u64(L, n);
-	return 1;
+	return pb_u64(L, n);
 }
 
 /* --- each ------------------------------------------------------------------------------------------------------------ */
@@ -160,7 +159,6 @@ void pb_open_ring_source(lua_State *L)
 	lua_setfield(L, -2, "take_event");
 	lua_getfield(L, -1, "Event");
 	lua_getfield(L, -1, "__index");
-	lua_pushcfunction(L, l_each);
-	lua_setfield(L, -2, "each");
+	pb_set_function(L, "each", l_each);
 	lua_pop(L, 2);
 }

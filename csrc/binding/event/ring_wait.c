@@ -151,8 +151,7 @@ static int l_wake_fd(lua_State *L)
 
 	if (r < 0)
 		return pb_fail(L, r, "wake_fd");
-	lua_pushinteger(L, e->wake_fd);
-	return 1;
+	return pb_int(L, e->wake_fd);
 }
 
 /* ev:woken(): whether its reader was woken; true only once for each wake. */
@@ -160,8 +159,7 @@ static int l_woken(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");
 
-	lua_pushboolean(L, pb_woken(e));
-	return 1;
+	return pb_bool(L, pb_woken(e));
 }
 
 /* core.wake(fd): true, or nil, message, code. A full pipe is no error: then it holds a wake already. */
@@ -286,8 +284,7 @@ static int waited(lua_State *L, int r)
 {
 	if (r < 0)
 		return pb_wait_failed(L, r);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /*** Wait until there is a record.
@@ -306,16 +303,14 @@ static int l_poll(lua_State *L)
  * @raise if the event is not mapped */
 static int l_has_record(lua_State *L)
 {
-	lua_pushboolean(L, pf_ring_ready(&pb_check_mapped(L, 1)->ring));
-	return 1;
+	return pb_bool(L, pf_ring_ready(&pb_check_mapped(L, 1)->ring));
 }
 
 /*** Whether the event has a ring.
  * @treturn boolean */
 static int l_is_mapped(lua_State *L)
 {
-	lua_pushboolean(L, pb_ring_event(L, 1)->ring.map != NULL);
-	return 1;
+	return pb_bool(L, pb_ring_event(L, 1)->ring.map != NULL);
 }
 
 /* core.wait(events [, timeout]): true if any of the mapped Events has a record; "EPIPE" if the processes of all have ended. */
@@ -341,8 +336,7 @@ static int l_wait(lua_State *L)
 /* core.seconds(): the time of the monotonic clock. */
 static int l_seconds(lua_State *L)
 {
-	lua_pushnumber(L, (lua_Number)pf_wall_ns() / 1e9);
-	return 1;
+	return pb_number(L, (lua_Number)pf_wall_ns() / 1e9);
 }
 
 void pb_open_ring_wait(lua_State *L)

@@ -15,8 +15,7 @@ static void row(lua_State *L, const char *sym, int64_t value, const char *name)
 {
 	lua_createtable(L, 0, 6);
 	pb_set_text(L, "sym", sym);
-	pb_push_i64(L, value);
-	lua_setfield(L, -2, "value");
+	pb_set_i64(L, "value", value);
 	pb_set_text(L, "name", name);
 }
 
@@ -96,6 +95,5 @@ static int l_defs(lua_State *L)
 /* core.defs(): the tables are built at the first call, to keep loading the module cheap. */
 void pb_open_defs(lua_State *L)
 {
-	lua_pushcfunction(L, l_defs);
-	lua_setfield(L, -2, "defs");
+	pb_set_function(L, "defs", l_defs);
 }

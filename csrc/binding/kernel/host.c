@@ -71,8 +71,7 @@ static int l_dir_fd(lua_State *L)
 	const int *fd = pb_check(L, 1, PB_DIRECTORY, "Directory");
 
 	luaL_argcheck(L, *fd >= 0, 1, "Directory is closed");
-	lua_pushinteger(L, *fd);
-	return 1;
+	return pb_int(L, *fd);
 }
 
 static int l_opendir(lua_State *L)
@@ -89,8 +88,7 @@ static int l_opendir(lua_State *L)
 
 static int l_euid(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)geteuid());
-	return 1;
+	return pb_int(L, (lua_Integer)geteuid());
 }
 
 static int l_pid(lua_State *L)
@@ -133,14 +131,12 @@ static int l_cwd(lua_State *L)
 
 	if (!getcwd(dir, sizeof dir))
 		return pb_fail(L, -errno, "getcwd");
-	lua_pushstring(L, dir);
-	return 1;
+	return pb_text(L, dir);
 }
 
 static int l_page_size(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)sysconf(_SC_PAGESIZE));
-	return 1;
+	return pb_int(L, (lua_Integer)sysconf(_SC_PAGESIZE));
 }
 
 void pb_open_host(lua_State *L)

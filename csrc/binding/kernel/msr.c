@@ -55,8 +55,7 @@ static int l_read(lua_State *L)
 	n = pf_sys->pread(m->fd, &v, sizeof v, (off_t)reg);
 	if (n != sizeof v)
 		return pb_fail(L, n < 0 ? (int)n : -EIO, "MSR 0x%llx", (unsigned long long)reg);
-	pb_push_u64(L, v);
-	return 1;
+	return pb_u64(L, v);
 }
 
 static int l_fd(lua_State *L)
@@ -64,16 +63,14 @@ static int l_fd(lua_State *L)
 	struct msr *m = to_msr(L, 1);
 
 	luaL_argcheck(L, m->fd >= 0, 1, "Msr is closed");
-	lua_pushinteger(L, m->fd);
-	return 1;
+	return pb_int(L, m->fd);
 }
 
 void pb_open_msr(lua_State *L)
 {
 	static const luaL_Reg methods[] = {{"read", l_read}, {"fd", l_fd}, {"close", l_close}, {NULL, NULL}};
 
-	lua_pushcfunction(L, l_open);
-	lua_setfield(L, -2, "msr");
+	pb_set_function(L, "msr", l_open);
 	pb_class(L, PB_MSR, methods, l_close);
 	lua_setfield(L, -2, "Msr");
 }

@@ -122,21 +122,18 @@ static int l_pop(lua_State *L)
 /* channel:remove(id): whether the message was still there. */
 static int l_remove(lua_State *L)
 {
-	lua_pushboolean(L, pf_channel_remove(to_channel(L), (uint64_t)luaL_checknumber(L, 2)));
-	return 1;
+	return pb_bool(L, pf_channel_remove(to_channel(L), (uint64_t)luaL_checknumber(L, 2)));
 }
 
 /* channel:close([drop]): the number of messages that were dropped. */
 static int l_close(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pf_channel_close(to_channel(L), lua_toboolean(L, 2)));
-	return 1;
+	return pb_int(L, (lua_Integer)pf_channel_close(to_channel(L), lua_toboolean(L, 2)));
 }
 
 static int l_length(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pf_channel_length(to_channel(L)));
-	return 1;
+	return pb_int(L, (lua_Integer)pf_channel_length(to_channel(L)));
 }
 
 static int l_gc(lua_State *L)

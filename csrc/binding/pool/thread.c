@@ -231,14 +231,10 @@ static int l_join(lua_State *L)
 	lua_Number seconds = luaL_optnumber(L, 2, -1);
 	struct worker *w = t->w;
 
-	if (!w || pf_inherited(t->generation)) {
-		lua_pushboolean(L, 1);
-		return 1;
-	}
-	if (!has_ended(w, seconds)) {
-		lua_pushboolean(L, 0);
-		return 1;
-	}
+	if (!w || pf_inherited(t->generation))
+		return pb_bool(L, 1);
+	if (!has_ended(w, seconds))
+		return pb_bool(L, 0);
 	lua_pushboolean(L, 1);
 	lua_pushstring(L, w->error); /* NULL gives nil */
 	pthread_join(w->id, NULL);

@@ -60,8 +60,7 @@ static int l_gc(lua_State *L)
 
 static int l_pid(lua_State *L)
 {
-	lua_pushinteger(L, check_process(L, 1)->pid);
-	return 1;
+	return pb_int(L, check_process(L, 1)->pid);
 }
 
 /* process:ending(): a descriptor for core.watch that is readable once the process has ended, or nil. */
@@ -71,8 +70,7 @@ static int l_ending(lua_State *L)
 
 	if (p->end < 0)
 		return 0;
-	lua_pushinteger(L, p->end);
-	return 1;
+	return pb_int(L, p->end);
 }
 
 /* process:start(): true once the program runs, or nil, message, code of why it does not. */
@@ -96,8 +94,7 @@ static int l_until_open(lua_State *L)
 
 	if (r < 0)
 		return pb_fail(L, r, "waitpid");
-	lua_pushboolean(L, r);
-	return 1;
+	return pb_bool(L, r);
 }
 
 static int l_go_on(lua_State *L)
@@ -114,13 +111,10 @@ static int l_wait(lua_State *L)
 
 	if (r < 0)
 		return pb_fail(L, r, "waitpid");
-	if (r == 0) {
-		lua_pushboolean(L, 0);
-		return 1;
-	}
+	if (r == 0)
+		return pb_bool(L, 0);
 	lua_createtable(L, 0, 1);
-	lua_pushinteger(L, WIFSIGNALED(p->status) ? WTERMSIG(p->status) : WEXITSTATUS(p->status));
-	lua_setfield(L, -2, WIFSIGNALED(p->status) ? "signal" : "exit");
+	pb_set_int(L, WIFSIGNALED(p->status) ? "signal" : "exit", WIFSIGNALED(p->status) ? WTERMSIG(p->status) : WEXITSTATUS(p->status));
 	return 1;
 }
 
@@ -182,8 +176,7 @@ static int l_watch(lua_State *L)
 			live++;
 		}
 	}
-	lua_pushinteger(L, live);
-	return 1;
+	return pb_int(L, live);
 }
 
 void pb_open_process(lua_State *L)

@@ -164,8 +164,7 @@ static unsigned *push_kept(lua_State *L)
 	serial = pb_newuserdata(L, sizeof *serial);
 	*serial = 0;
 	lua_createtable(L, 0, 1);
-	lua_pushcfunction(L, l_state_closes);
-	lua_setfield(L, -2, "__gc");
+	pb_set_function(L, "__gc", l_state_closes);
 	lua_setmetatable(L, -2);
 	lua_rawseti(L, -2, 3);
 	return serial;
@@ -187,8 +186,7 @@ static int l_on_terminate(lua_State *L)
 		give_back(L);
 		if (!asked)
 			return 0;
-		lua_pushinteger(L, asked);
-		return 1;
+		return pb_int(L, asked);
 	}
 	luaL_checktype(L, 1, LUA_TFUNCTION);
 	lua_settop(L, 1);
@@ -196,8 +194,7 @@ static int l_on_terminate(lua_State *L)
 	kept = luaL_ref(L, LUA_REGISTRYINDEX);
 	if (atomic_flag_test_and_set(&last.taken)) {
 		luaL_unref(L, LUA_REGISTRYINDEX, kept);
-		lua_pushboolean(L, 0);
-		return 1;
+		return pb_bool(L, 0);
 	}
 	last.asked = last.held = 0;
 	last.pid = getpid();
@@ -209,8 +206,7 @@ static int l_on_terminate(lua_State *L)
 	*serial = ++last.serial;
 	sigaction(SIGTERM, NULL, &now);
 	take(TERMINATING);
-	lua_pushboolean(L, now.sa_handler == SIG_DFL);
-	return 1;
+	return pb_bool(L, now.sa_handler == SIG_DFL);
 }
 
 /* core.hold_signals(): from now on signals are only remembered, and core.on_terminate() returns them. */

@@ -45,8 +45,7 @@ static void push_places(lua_State *L, uint64_t sample_type)
 	for (const struct pf_place *p = pf_places; p->name; p++) {
 		if (!pf_place_at(p, sample_type))
 			continue;
-		lua_pushinteger(L, pf_place_at(p, sample_type));
-		lua_setfield(L, -2, p->name);
+		pb_set_int(L, p->name, pf_place_at(p, sample_type));
 	}
 }
 
@@ -85,6 +84,5 @@ static int l_packed_field(lua_State *L)
 
 void pb_open_packed(lua_State *L)
 {
-	lua_pushcfunction(L, l_packed_field);
-	lua_setfield(L, -2, "packed_field");
+	pb_set_function(L, "packed_field", l_packed_field);
 }

@@ -6,10 +6,8 @@
 PART(type)
 {
 	for (const struct pf_name *t = pf_names_record; t->name; t++)
-		if (t->value == r->rec.type) {
-			lua_pushstring(L, t->name);
-			return 1;
-		}
+		if (t->value == r->rec.type)
+			return pb_text(L, t->name);
 	if (pb_tool_records->type(r->rec.type))
 		lua_pushstring(L, pb_tool_records->type(r->rec.type));
 	else
@@ -19,20 +17,17 @@ PART(type)
 
 PART(type_id)
 {
-	pb_push_u64(L, r->rec.type);
-	return 1;
+	return pb_u64(L, r->rec.type);
 }
 
 PART(size)
 {
-	lua_pushinteger(L, r->rec.size);
-	return 1;
+	return pb_int(L, r->rec.size);
 }
 
 PART(misc)
 {
-	lua_pushinteger(L, r->rec.misc);
-	return 1;
+	return pb_int(L, r->rec.misc);
 }
 
 PART(cpu_mode)
@@ -60,31 +55,25 @@ PART(event)
 
 PART(executable)
 {
-	lua_pushboolean(L, !(r->rec.misc & 1 << 13)); /* MMAP_DATA */
-	return 1;
+	return pb_bool(L, !(r->rec.misc & 1 << 13)); /* MMAP_DATA */
 }
 
 PART(flags)
 {
-	pb_push_u64(L, r->rec.type == PF_RECORD_AUX ? r->rec.aux_flags : r->rec.flags);
-	return 1;
+	return pb_u64(L, r->rec.type == PF_RECORD_AUX ? r->rec.aux_flags : r->rec.flags);
 }
 
 PART(unregister)
 {
-	lua_pushboolean(L, r->rec.flags & 1);
-	return 1;
+	return pb_bool(L, r->rec.flags & 1);
 }
 
 static int push_name(lua_State *L, uint32_t value, const struct pf_name *names)
 {
 	for (; names->name; names++)
-		if (names->value == value) {
-			lua_pushstring(L, names->name);
-			return 1;
-		}
-	lua_pushliteral(L, "unknown");
-	return 1;
+		if (names->value == value)
+			return pb_text(L, names->name);
+	return pb_text(L, "unknown");
 }
 
 #define X(sym, value, name) {name, value},

@@ -49,8 +49,7 @@ static int l_add(lua_State *L)
 	i = pf_layouts_add(ls, &l);
 	if (i < 0)
 		return pb_fail(L, i, "layouts");
-	lua_pushinteger(L, i + 1);
-	return 1;
+	return pb_int(L, i + 1);
 }
 
 static int l_bind(lua_State *L)
@@ -99,8 +98,7 @@ void pb_open_layouts(lua_State *L)
 	static const luaL_Reg methods[] = {
 		{"add", l_add}, {"bind", l_bind}, {"record", l_record}, {"close", l_close}, {NULL, NULL}};
 
-	lua_pushcfunction(L, l_layouts);
-	lua_setfield(L, -2, "layouts");
+	pb_set_function(L, "layouts", l_layouts);
 	pb_class(L, PB_LAYOUTS, methods, l_close);
 	lua_pop(L, 1);
 }

@@ -78,17 +78,13 @@ static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned 
 	case KIND_PART:
 		return 0;
 	case KIND_U64:
-		pb_push_u64(L, *(const uint64_t *)member);
-		return 1;
+		return pb_u64(L, *(const uint64_t *)member);
 	case KIND_I64:
-		pb_push_i64(L, *(const int64_t *)member);
-		return 1;
+		return pb_i64(L, *(const int64_t *)member);
 	case KIND_U32:
-		pb_push_u64(L, *(const uint32_t *)member);
-		return 1;
+		return pb_u64(L, *(const uint32_t *)member);
 	case KIND_I32:
-		lua_pushinteger(L, *(const int32_t *)member);
-		return 1;
+		return pb_int(L, *(const int32_t *)member);
 	case KIND_TEXT:
 	case KIND_BYTES:
 		lua_pushlstring(L, (const char *)bytes + v->at, v->n);
@@ -274,8 +270,7 @@ static int l_earlier(lua_State *L)
 	const struct pf_record *a = &check_record(L, 1)->rec, *b = &check_record(L, 2)->rec;
 	int ta = (a->has & PF_SAMPLE(TIME)) != 0, tb = (b->has & PF_SAMPLE(TIME)) != 0;
 
-	lua_pushboolean(L, ta && tb ? a->time < b->time : ta < tb);
-	return 1;
+	return pb_bool(L, ta && tb ? a->time < b->time : ta < tb);
 }
 
 static struct pb_record *new_record(lua_State *L, size_t n, int metatable)
@@ -412,16 +407,13 @@ void pb_open_record(lua_State *L)
 	push_in_lua(L, "raw_fields");
 	lua_rawseti(L, -2, 1);
 	lua_setfield(L, -2, "raw_fields");
-	for (int i = 0; i < NFIELDS; i++) {
-		lua_pushinteger(L, i);
-		lua_setfield(L, -2, fields[i].name);
-	}
+	for (int i = 0; i < NFIELDS; i++)
+		pb_set_int(L, fields[i].name, i);
 	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_index, 2);
 	lua_setfield(L, -2, "__index");
 	push_in_lua(L, "tostring");
 	lua_setfield(L, -2, "__tostring");
-	lua_pushliteral(L, "perf.Record");
-	lua_setfield(L, -2, "__name");
+	pb_set_text(L, "__name", "perf.Record");
 	lua_setfield(L, -2, "Record");
 }

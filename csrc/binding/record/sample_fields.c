@@ -5,28 +5,19 @@
 #include "binding/record/record.h"
 #include "binding/counts/meter.h"
 
-static void set_bool(lua_State *L, const char *key, int v)
-{
-	lua_pushboolean(L, v);
-	lua_setfield(L, -2, key);
-}
-
 PART(var1_dw)
 {
-	pb_push_u64(L, r->rec.weight & UINT32_MAX);
-	return 1;
+	return pb_u64(L, r->rec.weight & UINT32_MAX);
 }
 
 PART(var2_w)
 {
-	lua_pushinteger(L, (lua_Integer)(r->rec.weight >> 32 & UINT16_MAX));
-	return 1;
+	return pb_int(L, (lua_Integer)(r->rec.weight >> 32 & UINT16_MAX));
 }
 
 PART(var3_w)
 {
-	lua_pushinteger(L, (lua_Integer)(r->rec.weight >> 48));
-	return 1;
+	return pb_int(L, (lua_Integer)(r->rec.weight >> 48));
 }
 
 /* The label of entry i, from 0, of an event whose info is on top of the stack: pushed, or nil. A group's info has the
@@ -133,8 +124,7 @@ PART(callchain_contexts)
 			if (contexts[k].value == v[i])
 				name = contexts[k].name;
 		lua_createtable(L, 0, 2);
-		lua_pushinteger(L, frames + 1);
-		lua_setfield(L, -2, "index");
+		pb_set_int(L, "index", frames + 1);
 		pb_set_text(L, "context", name);
 		if (v[i] == (uint64_t)INT64_C(-640) && i + 1u < r->rec.callchain.n)
 			pb_set_u64(L, "cookie", v[++i]);
@@ -201,16 +191,13 @@ PART(branch_stack)
 		split_branch(b.flags, &f);
 		new_type = f.type == 15 && branch_new_types[f.new_type] ? branch_new_types[f.new_type] : NULL;
 		lua_createtable(L, 0, 8);
-		pb_push_i64(L, (int64_t)b.from);
-		lua_setfield(L, -2, "from");
-		pb_push_i64(L, (int64_t)b.to);
-		lua_setfield(L, -2, "to");
-		set_bool(L, "mispred", (int)f.mispred);
-		set_bool(L, "predicted", (int)f.predicted);
-		set_bool(L, "in_tx", (int)f.in_tx);
-		set_bool(L, "abort", (int)f.abort);
-		lua_pushinteger(L, (lua_Integer)f.cycles);
-		lua_setfield(L, -2, "cycles");
+		pb_set_i64(L, "from", (int64_t)b.from);
+		pb_set_i64(L, "to", (int64_t)b.to);
+		pb_set_bool(L, "mispred", (int)f.mispred);
+		pb_set_bool(L, "predicted", (int)f.predicted);
+		pb_set_bool(L, "in_tx", (int)f.in_tx);
+		pb_set_bool(L, "abort", (int)f.abort);
+		pb_set_int(L, "cycles", (lua_Integer)f.cycles);
 		pb_set_text(L, "type", new_type ? new_type : branch_types[f.type]);
 		if (f.spec)
 			pb_set_text(L, "spec", branch_specs[f.spec]);
@@ -255,8 +242,7 @@ static int push_registers(lua_State *L, const struct pb_record *r, unsigned abi,
 	const uint64_t *v = pf_view_u64(r->bytes, regs);
 
 	lua_createtable(L, 0, regs.n + 1);
-	lua_pushinteger(L, (lua_Integer)abi);
-	lua_setfield(L, -2, "abi");
+	pb_set_int(L, "abi", (lua_Integer)abi);
 	for (unsigned bit = 0, i = 0; bit < 64 && i < regs.n; bit++) {
 		if (!(mask & PF_BIT(bit)))
 			continue;
@@ -282,7 +268,7 @@ static void add_flag(lua_State *L, const char *name)
 {
 	lua_pushstring(L, name);
 	lua_rawseti(L, -2, (int)pb_rawlen(L, -2) + 1);
-	set_bool(L, name, 1);
+	pb_set_bool(L, name, 1);
 }
 
 PART(transaction)
@@ -331,7 +317,7 @@ PART(data_src)
 		const uint64_t v = r->rec.data_src >> parts[p].shift & ((1u << parts[p].width) - 1);
 
 		if (parts[p].kind == 'b') {
-			set_bool(L, parts[p].name, (int)v);
+			pb_set_bool(L, parts[p].name, (int)v);
 			continue;
 		}
 		if (v == 0)

@@ -77,8 +77,7 @@ static int l_trailer(lua_State *L)
 
 	pb_check_attr(L, 1, &attr);
 	pf_layout_init(&l, &attr, PF_ARCH_OTHER);
-	lua_pushinteger(L, l.trailer_size);
-	return 1;
+	return pb_int(L, l.trailer_size);
 }
 
 /* core.number_bytes(v, width): an unsigned number of 1, 2, 4 or 8 bytes in this machine's order. */

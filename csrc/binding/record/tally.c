@@ -177,8 +177,7 @@ static int l_count(lua_State *L)
 			return luaL_argerror(L, (int)k + 2, "number expected");
 		key[k] = pb_as_field(p->field[k], key[k]);
 	}
-	pb_push_u64(L, pf_tally_count(&p->t, key));
-	return 1;
+	return pb_u64(L, pf_tally_count(&p->t, key));
 }
 
 /* tally:totals(): the sum of all counts, that of new keys beyond max, how many keys, and how many records lack a field. */
@@ -207,8 +206,7 @@ void pb_open_tally(lua_State *L)
 	static const luaL_Reg methods[] = {{"next", l_next},   {"count", l_count},
 					   {"totals", l_totals}, {"clear", l_clear}, {"close", l_close}, {NULL, NULL}};
 
-	lua_pushcfunction(L, l_tally);
-	lua_setfield(L, -2, "tally");
+	pb_set_function(L, "tally", l_tally);
 	pb_class(L, PB_TALLY, methods, l_close);
 	lua_pop(L, 1);
 }

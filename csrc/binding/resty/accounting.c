@@ -69,10 +69,8 @@ void pb_open_accounting(lua_State *L)
 {
 	static const luaL_Reg methods[] = {{"close", l_close}, {NULL, NULL}};
 
-	lua_pushcfunction(L, l_accounting);
-	lua_setfield(L, -2, "accounting");
-	lua_pushcfunction(L, l_functions);
-	lua_setfield(L, -2, "accounting_functions");
+	pb_set_function(L, "accounting", l_accounting);
+	pb_set_function(L, "accounting_functions", l_functions);
 	pb_class(L, PB_ACCOUNTING, methods, l_close);
 	lua_pop(L, 1);
 }

@@ -161,8 +161,7 @@ static int l_load(lua_State *L)
 	if (err < 0)
 		return fail_with_log(L, err, "load", log);
 	o->loaded = 1;
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /*** The programs and maps of a BPF object file.
@@ -234,12 +233,10 @@ static void push_program(lua_State *L, int object, const struct bpf_program *p)
 	}
 	lua_remove(L, -2);
 	if (fd >= 0) {
-		lua_pushinteger(L, fd);
-		lua_setfield(L, -2, "fd");
+		pb_set_int(L, "fd", fd);
 		memset(&info, 0, sizeof info);
-		if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0) {
+		if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
 			pb_set_u64(L, "id", info.id);
-		}
 	}
 }
 
@@ -322,8 +319,7 @@ static int l_set_max_entries(lua_State *L)
  * @treturn boolean */
 static int l_is_open(lua_State *L)
 {
-	lua_pushboolean(L, to_object(L, 1)->obj != NULL);
-	return 1;
+	return pb_bool(L, to_object(L, 1)->obj != NULL);
 }
 
 PX_EXPORT int luaopen_perf_ext_bpf(lua_State *L);

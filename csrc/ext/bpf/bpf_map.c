@@ -115,10 +115,8 @@ void px_bpf_push_map_info(lua_State *L, const struct bpf_map *map)
 	pb_set_u64(L, "key_size", bpf_map__key_size(map));
 	pb_set_u64(L, "value_size", bpf_map__value_size(map));
 	pb_set_u64(L, "max_entries", bpf_map__max_entries(map));
-	if (bpf_map__fd(map) >= 0) {
-		lua_pushinteger(L, bpf_map__fd(map));
-		lua_setfield(L, -2, "fd");
-	}
+	if (bpf_map__fd(map) >= 0)
+		pb_set_int(L, "fd", bpf_map__fd(map));
 }
 
 static struct map *check_map(lua_State *L, int i)
@@ -253,8 +251,7 @@ static int l_set(lua_State *L)
 	}
 	if (bpf_map_update_elem(m->fd, key, value, BPF_ANY) < 0)
 		return map_fail(L, -errno, "set");
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /*** Remove a key.
@@ -269,8 +266,7 @@ static int l_delete(lua_State *L)
 	key = check_key(L, m, 2);
 	if (bpf_map_delete_elem(m->fd, key) < 0)
 		return map_fail(L, -errno, "delete");
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* The iterator. Upvalues: the map, the keys as strings of bytes, the position. Keys that were deleted meanwhile are skipped. */
@@ -361,8 +357,7 @@ static int l_info(lua_State *L)
  * @treturn integer */
 static int l_fd(lua_State *L)
 {
-	lua_pushinteger(L, check_map(L, 1)->fd);
-	return 1;
+	return pb_int(L, check_map(L, 1)->fd);
 }
 
 void px_bpf_open_map(lua_State *L)

@@ -49,10 +49,8 @@ static int l_new(lua_State *L)
 
 	s->base.run = run;
 	s->z = NULL;
-	if (luaL_newmetatable(L, PB_INFLATE)) {
-		lua_pushcfunction(L, l_free);
-		lua_setfield(L, -2, "__gc");
-	}
+	if (luaL_newmetatable(L, PB_INFLATE))
+		pb_set_function(L, "__gc", l_free);
 	lua_setmetatable(L, -2);
 	s->z = ZSTD_createDStream();
 	if (!s->z)
@@ -65,8 +63,7 @@ __attribute__((visibility("default"))) int luaopen_perf_ext_zstd(lua_State *L);
 int luaopen_perf_ext_zstd(lua_State *L)
 {
 	lua_newtable(L);
-	lua_pushcfunction(L, l_new);
-	lua_setfield(L, -2, "new");
+	pb_set_function(L, "new", l_new);
 	pb_set_text(L, "version", ZSTD_versionString());
 	return 1;
 }

@@ -52,18 +52,14 @@ static int refuse(lua_State *L, int code)
 
 static void set_number(lua_State *L, const char *name, uint64_t v)
 {
-	if (v) {
-		pb_push_u64(L, v);
-		lua_setfield(L, -2, name);
-	}
+	if (v)
+		pb_set_u64(L, name, v);
 }
 
 static void set_bit(lua_State *L, const char *name, unsigned v)
 {
-	if (v) {
-		lua_pushboolean(L, 1);
-		lua_setfield(L, -2, name);
-	}
+	if (v)
+		pb_set_bool(L, name, 1);
 }
 
 static void push_attr(lua_State *L, const struct perf_event_attr *a)
@@ -197,14 +193,10 @@ static int l_pmus(lua_State *L)
 		lua_createtable(L, 0, 6);
 		pb_set_text(L, "name", info.name);
 		pb_set_text(L, "description", info.desc);
-		lua_pushboolean(L, info.is_present);
-		lua_setfield(L, -2, "present");
-		lua_pushboolean(L, info.is_dfl);
-		lua_setfield(L, -2, "default");
-		lua_pushinteger(L, info.nevents);
-		lua_setfield(L, -2, "events");
-		lua_pushinteger(L, i);
-		lua_setfield(L, -2, "index");
+		pb_set_bool(L, "present", info.is_present);
+		pb_set_bool(L, "default", info.is_dfl);
+		pb_set_int(L, "events", info.nevents);
+		pb_set_int(L, "index", i);
 		lua_rawseti(L, -2, ++n);
 	}
 	return 1;
@@ -222,8 +214,7 @@ static void push_attributes(lua_State *L, int index, int n)
 		lua_createtable(L, 0, 3);
 		pb_set_text(L, "name", info.name);
 		pb_set_text(L, "description", info.desc);
-		lua_pushboolean(L, info.type == PFM_ATTR_UMASK);
-		lua_setfield(L, -2, "umask");
+		pb_set_bool(L, "umask", info.type == PFM_ATTR_UMASK);
 		lua_rawseti(L, -2, ++at);
 	}
 }

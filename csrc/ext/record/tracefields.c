@@ -187,16 +187,11 @@ static int l_fields(lua_State *L)
 		pb_set_text(L, "type", field->type);
 		pb_set_u64(L, "offset", field->offset);
 		pb_set_u64(L, "size", field->size);
-		lua_pushboolean(L, field->is_signed);
-		lua_setfield(L, -2, "signed");
-		if (field->place != PX_HERE) {
-			lua_pushboolean(L, 1);
-			lua_setfield(L, -2, "dynamic");
-		}
-		if (strncmp(field->name, "common_", 7) == 0) {
-			lua_pushboolean(L, 1);
-			lua_setfield(L, -2, "common");
-		}
+		pb_set_bool(L, "signed", field->is_signed);
+		if (field->place != PX_HERE)
+			pb_set_bool(L, "dynamic", 1);
+		if (strncmp(field->name, "common_", 7) == 0)
+			pb_set_bool(L, "common", 1);
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	return 1;

@@ -120,8 +120,7 @@ static int l_report_pid(lua_State *L)
 	if (err > 0)
 		return px_dwfl_fail(L, "mappings of the process");
 	dwfl_getmodules(r->dwfl, set_pid, (void *)(intptr_t)pid, 0);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* resolver:report_path(path): one file, at its own addresses */
@@ -141,8 +140,7 @@ static int l_report_path(lua_State *L)
 	dwfl_report_end(r->dwfl, NULL, NULL);
 	if (!mod)
 		return px_dwfl_fail(L, path);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* resolver:report_map(path, addr, pgoff, build_id or nil): between begin and finish, the file of one executable mapping */
@@ -172,8 +170,7 @@ static int l_report_map(lua_State *L)
 		close(fd);
 		return px_dwfl_fail(L, path);
 	}
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 /* resolver:begin(), resolver:finish(): before and after calls of report_map; modules that were not reported again are removed */
@@ -232,8 +229,7 @@ static int l_find(lua_State *L)
 		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
 	if (file) {
 		pb_set_text(L, "file", file);
-		lua_pushinteger(L, number);
-		lua_setfield(L, -2, "line");
+		pb_set_int(L, "line", number);
 	}
 	return 1;
 }
@@ -274,10 +270,8 @@ static int l_modules(lua_State *L)
 
 		lua_createtable(L, 0, 4);
 		pb_set_text(L, "file", file_of(all.list[i], &start, &end));
-		pb_push_i64(L, (int64_t)start);
-		lua_setfield(L, -2, "start");
-		pb_push_i64(L, (int64_t)end);
-		lua_setfield(L, -2, "end");
+		pb_set_i64(L, "start", (int64_t)start);
+		pb_set_i64(L, "end", (int64_t)end);
 		dwfl_module_getelf(all.list[i], &bias); /* the id is known once the file is open */
 		n = dwfl_module_build_id(all.list[i], &bits, &vaddr);
 		if (n > 0) {
@@ -291,8 +285,7 @@ static int l_modules(lua_State *L)
 
 static int l_is_open(lua_State *L)
 {
-	lua_pushboolean(L, to_resolver(L, 1)->dwfl != NULL);
-	return 1;
+	return pb_bool(L, to_resolver(L, 1)->dwfl != NULL);
 }
 
 PX_EXPORT int luaopen_perf_ext_symbols(lua_State *L);

@@ -177,15 +177,13 @@ static int l_address(lua_State *L)
 			best = &k->list[i];
 	if (!best)
 		return 0;
-	pb_push_i64(L, (int64_t)best->addr);
-	return 1;
+	return pb_i64(L, (int64_t)best->addr);
 }
 
 /* kernel:count(): the number of symbols */
 static int l_count(lua_State *L)
 {
-	pb_push_u64(L, check_kernel(L, 1)->n);
-	return 1;
+	return pb_u64(L, check_kernel(L, 1)->n);
 }
 
 void px_open_kernel(lua_State *L)
