@@ -98,9 +98,9 @@ end
 -- The registers of the table: {arch=, name=, value=}.
 local function registers()
   local rows = {}
-  for arch, first, names in read "csrc/core/kernel/defs/regs.def":gmatch "\nREGISTERS%((%w+), (%d+), ([^)]*)%)" do
+  for arch, first, list in read "csrc/core/kernel/defs/regs.def":gmatch "\nREGISTERS%((%w+), (%d+), ([^)]*)%)" do
     local value = tonumber(first)
-    for name in names:gmatch "[%w_]+" do
+    for name in list:gmatch "[%w_]+" do
       rows[#rows + 1] = { arch = arch, name = name, value = value }
       value = value + 1
     end
