@@ -4,9 +4,9 @@
 #   make LUA=lua5.4          ... for another interpreter: luajit lua5.1 lua5.2 lua5.3 lua5.4
 #   make SAN=1               ... with AddressSanitizer and UBSan, into build-san
 #
-# The core (csrc/core) does not use Lua and is compiled once; the binding (csrc/binding) is
-# compiled for each interpreter.  A file csrc/ext/COMPONENT/NAME.c is a Lua module of its own, perf.ext.NAME,
-# built where its library is found; csrc/ext/COMPONENT/NAME_PART.c belongs to it.
+# The core (csrc/core) does not use Lua and is compiled once; the binding (csrc/binding) is compiled for each interpreter. A file
+# csrc/ext/COMPONENT/NAME.c is a separate Lua module, perf.ext.NAME, which is built if its library is installed;
+# csrc/ext/COMPONENT/NAME_PART.c belongs to it.
 #
 #   $(BUILD)/core/*.o            the core, and libcore.a for the extensions
 #   $(BUILD)/$(LUA)/obj/*.o      the binding
@@ -26,13 +26,13 @@ BUILD     ?= build
 endif
 OUT := $(BUILD)/$(LUA)
 
-# WERROR=1 makes warnings errors, as our CI does. A user's compiler may be newer than our code: there they are only shown.
+# WERROR=1 makes warnings errors, as our CI does. A user's compiler may be newer than our code: there, warnings are only shown.
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wpointer-arith -Wwrite-strings -Wundef $(if $(WERROR),-Werror)
 BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -pthread $(WARN) -Werror=implicit-function-declaration -Icsrc
 
-# Headers of the interpreter: LUA_INCDIR when given (LuaRocks does), else pkg-config under the
-# names that distributions use.  -isystem, so that their macros do not trip our warnings.
+# The interpreter's headers: LUA_INCDIR if it is set (LuaRocks sets it), else pkg-config under the names that distributions use.
+# -isystem hides warnings about the headers' macros.
 pc_luajit := luajit
 pc_lua5.1 := lua5.1 lua-5.1 lua51
 pc_lua5.2 := lua5.2 lua-5.2 lua52
@@ -54,7 +54,7 @@ BINDING_C := $(wildcard csrc/binding/*.c csrc/binding/*/*.c)
 CORE_O    := $(CORE_C:csrc/core/%.c=$(BUILD)/core/%.o)
 BINDING_O := $(BINDING_C:csrc/binding/%.c=$(OUT)/obj/%.o)
 
-# Extensions, the library that each needs, and Debian's package of it.
+# Extensions, each with the library that it needs, and Debian's package of that library.
 pkg_bpf := 'libbpf >= 1.0'
 pkg_symbols := libdw
 pkg_tracefields := libtraceevent
@@ -88,7 +88,7 @@ export MAKE
 all: headers $(OUT)/perf/core.so extensions ## build the module for $(LUA) (default)
 	$(if $(EXT_LEFT),@$(foreach e,$(EXT_LEFT),echo "perf.ext.$e is left out: install $(debian_$e) to have it" >&2;))
 
-# An extension that does not build is left out, and stops nothing but our CI.
+# An extension that does not build is left out. Only our CI fails then.
 extensions: headers $(OUT)/perf/core.so
 	$(if $(EXT_SO),@+$(MAKE) -s -k $(EXT_SO) || { \
 		for so in $(EXT_SO); do $(MAKE) -s $$so >/dev/null 2>&1 || { rm -f $$so; \
@@ -100,12 +100,12 @@ headers:
 	$(if $(LUA_CPPFLAGS),,@echo "Nothing to build the module for $(LUA) with: its headers are not found." >&2; \
 		LUA=$(LUA) tools/setup.sh -n build && echo "Set LUA_INCDIR to the directory of its lua.h." >&2; exit 1)
 
-# A file is written under another name and moved to its place, so that nobody reads half of one, and
-# a running process keeps the module that it has mapped.
+# Each file is written under another name and then moved, so that no process reads an incomplete file, and a running process keeps
+# the module that it has mapped.
 compile = @mkdir -p $(@D); echo "  CC    $@"; \
 	$(CC) $(BASE) $(CPPFLAGS) $(SAN_FLAGS) $(CFLAGS) $(1) -MMD -MP -MT $@ -MF $@.$$$$.d -c $< -o $@.$$$$.o \
 	&& mv $@.$$$$.d $(@:.o=.d) && mv $@.$$$$.o $@ || { rm -f $@.$$$$.*; exit 1; }
-# nodelete: an object that is made while a state closes may be finalized after the library would have been unloaded. And a
+# nodelete: an object that is made while a Lua state closes may be finalized after the library would have been unloaded. Also, a
 # sanitizer's report has no names for an unloaded library.
 link    = @mkdir -p $(@D); echo "  LD    $@"; \
 	$(CC) -shared -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now,-z,nodelete -o $@.$$$$ $(1) \
@@ -115,7 +115,7 @@ $(BUILD)/core/%.o: csrc/core/%.c Makefile
 	$(call compile,)
 $(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS))
-# It takes these in by the assembler, which the compiler's list of dependencies does not know.
+# The assembler includes these files, so the compiler's list of dependencies lacks them.
 $(OUT)/obj/web_files.o: $(shell find lua -name '*.html' -o -name '*.css' -o -name '*.js')
 $(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS) $(call ext_cflags,$(firstword $(subst _, ,$(notdir $*)))))
@@ -126,7 +126,7 @@ $(OUT)/perf/core.so: $(CORE_O) $(BINDING_O)
 	$(call link,$^)
 $(OUT)/testkit.so: $(patsubst spec/support/%.c,$(OUT)/kit/%.o,$(wildcard spec/support/*.c))
 	$(call link,$^)
-# The extensions take what they need of the core and the binding out of archives.
+# Extensions link the parts of the core and the binding that they need from archives.
 $(BUILD)/core/libcore.a: $(CORE_O)
 	@rm -f $@.$$$$; $(AR) rcs $@.$$$$ $^ && mv $@.$$$$ $@
 $(OUT)/obj/libbinding.a: $(BINDING_O)
@@ -147,7 +147,7 @@ env: ## print exports for LUA_PATH, LUA_CPATH and PATH (luaperf): eval "$$(make 
 	@printf "export PATH='%s/bin':\"\$$PATH\"\n" "$$PWD"
 	@printf "export LUA_CPATH='%s/?.so;;'\n" "$(if $(filter /%,$(OUT)),,$$PWD/)$(OUT)"
 
-# --- tests: each is a script in tools/, which says what it does -----------------------------------
+# --- tests: each is a script in tools/, whose head describes it -------------------------------------
 
 test: ## install what is missing (Debian), lint, the whole suite on every interpreter found
 	@BUILD=$(BUILD) tools/test.sh
@@ -162,7 +162,7 @@ gcstress: ## the suite with the collector at full pressure, on luajit and lua5.4
 	@for l in luajit lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
 	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l "luajit lua5.4" $(SUITE)
 
-# The specs of code in C that allocates while the collector may run: a shorter run than gcstress.
+# The specs of C code that allocates while the collector may run: a shorter run than gcstress.
 STRESS := $(addprefix spec/unit/,counts/counts_spec.lua record/record_spec.lua) spec/regress spec/live/measure spec/live/event \
           spec/live/whole/states_spec.lua spec/live/record/record_spec.lua spec/live/bpf/attach_spec.lua
 gcstress-short: ## the same for the specs of measuring, rings and records
@@ -179,7 +179,7 @@ san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
 check-version: ## the rockspec and the changelog name the version of lua/perf/version.lua
 	@tools/check-version.sh
 
-# --- to install -----------------------------------------------------------------------------------
+# --- installation ---------------------------------------------------------------------------------
 
 V      := $(if $(filter lua%.1 lua%.2 lua%.3 lua%.4,$(LUA)),$(LUA:lua%=%),5.1)
 LUADIR ?= $(PREFIX)/share/lua/$(V)

@@ -1,7 +1,7 @@
 # make bench: this module, the bare system calls and other libraries side by side, on one CPU (doc/performance.md).
 #
-# The peers are fetched by their own package managers and built into build/bench; one that is not available is named with
-# its reason and left out. BENCH_PEERS=0 leaves all of them out.
+# The peers are fetched by their own package managers and built into build/bench. A peer that is not available is left out, and
+# the report has the reason. BENCH_PEERS=0 leaves out all peers.
 #
 #   build/bench/NAME          a program: floor papi perf-event2 perf-utils linux-perf-data
 #   build/bench/NAME.why      why there is none
@@ -12,9 +12,9 @@ BENCH      := $(BUILD)/bench
 BENCH_CPU  ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) - 1 )))
 BENCH_PEER := $(if $(filter 0,$(BENCH_PEERS)),,papi perf-event2 perf-utils samples.data linux-perf-data)
 BENCH_LUA  := luajit lua5.4
-BENCH_RUN  ?= $(firstword $(foreach l,$(BENCH_LUA),$(shell command -v $(l) >/dev/null && echo $(l)))) # drives the rest
+BENCH_RUN  ?= $(firstword $(foreach l,$(BENCH_LUA),$(shell command -v $(l) >/dev/null && echo $(l)))) # runs all programs
 
-# attempt COMMANDS, REASON: run them; when they fail, the peer is left out for that reason and the last line they wrote.
+# attempt COMMANDS, REASON: run them; if they fail, leave out the peer and record the reason and the last line of output.
 attempt = @mkdir -p $(BENCH); rm -f $@ $@.why $@.version; echo "  PEER  $(@F)"; \
 	{ $(1); } >$@.log 2>&1 && [ -e $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
 
@@ -38,7 +38,7 @@ $(BENCH)/papi: bench/peers/papi.c mk/bench.mk
 	$(call attempt,$(CC) -std=c11 -D_GNU_SOURCE -O2 -o $@ $< -lpapi && \
 		printf '%s\n' "$$(dpkg-query -W -f '$${Version}' libpapi-dev 2>/dev/null || echo found)" >$@.version,libpapi-dev is not installed)
 
-# A crate of bench/peers, built in a copy of its own; its version is the one that its Cargo.toml names.
+# A crate of bench/peers, built in a separate copy; its version is that in its Cargo.toml.
 crate = rm -rf $(BENCH)/crate/$(1) && mkdir -p $(BENCH)/crate && cp -r bench/peers/$(1) $(BENCH)/crate/ && \
 	cargo build -q --release --manifest-path $(BENCH)/crate/$(1)/Cargo.toml --target-dir $(BENCH)/cargo && \
 	cp $(BENCH)/cargo/release/$(1)-contestant $@ && \

@@ -1,6 +1,6 @@
-# Fuzzes the parsers of untrusted data, under sanitizers: each spec/fuzz/NAME_fuzz.c is a program that links the core and the
-# other files there, takes a number of runs and a seed, and aborts when something is wrong. The same seed gives the same
-# runs. Each spec/fuzz/NAME_spec.lua does the same from Lua, FUZZ_ROUNDS times: names of events, and whole files.
+# Fuzzes the parsers of untrusted data, under sanitizers. Each spec/fuzz/NAME_fuzz.c is a program that is linked with the core and
+# the other files there; it takes a number of runs and a seed, and aborts if it finds a bug. The same seed gives the same runs.
+# Each spec/fuzz/NAME_spec.lua fuzzes names of events and whole files from Lua, FUZZ_ROUNDS times.
 FUZZ_RUNS ?= 1000000
 FUZZ_ROUNDS ?= 100000
 FUZZ_SEED ?= 1

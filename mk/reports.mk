@@ -1,5 +1,5 @@
-# make test-reports: opens reports of profiles in other programs: flame graphs in Chromium without a display, perf.data in
-# perf, pprof's files in go tool pprof. On Debian Chromium and perf are installed; a spec without its tool is skipped by name.
+# make test-reports: opens reports of profiles in other programs: flame graphs in headless Chromium, perf.data files in perf,
+# pprof files in go tool pprof. On Debian, Chromium and perf are installed; a spec without its tool is skipped by name.
 .PHONY: test-reports
 
 test-reports: ## flame graphs in Chromium, perf.data in perf, pprof files in go tool pprof

@@ -38,5 +38,5 @@ build = {
   },
 }
 deploy = {
-  wrap_bin_scripts = false, -- luaperf finds its interpreter and its modules by itself
+  wrap_bin_scripts = false, -- luaperf finds its interpreter and its modules itself
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# make analyze: gcc's and clang's static analyzers over all of csrc, and valgrind over the specs of damaged bytes. Each prints a
-# line, "ok", "FAILED" or "skipped" with the reason. The lint has luacheck, cppcheck and the compilers' warnings.
+# make analyze: the static analyzers of gcc and clang over all of csrc, and valgrind over the specs of damaged bytes. Each prints
+# a line, "ok", "FAILED" or "skipped" with the reason. The lint runs luacheck, cppcheck and the compilers' warnings.
 #
 #   PERF_TOTALS=FILE    gets "analyze passed failed skipped"
 #   PERF_NO_SETUP=1     installs nothing
@@ -27,7 +27,7 @@ check() {
     fi
 }
 
-# Lua's headers do not say which of its functions return: tools/noreturn.h does.
+# Lua's headers do not mark the functions that do not return: tools/noreturn.h does.
 flags=(-std=c11 -D_GNU_SOURCE -Icsrc)
 read -ra lua_flags < <(pkg-config --cflags-only-I lua5.4 | sed 's/-I/-isystem /g')
 sources() { find csrc -name '*.c' | sort; }
@@ -42,12 +42,12 @@ clang_tidy() {
     sources | xargs -P 2 -I @ clang-tidy --quiet @ -- "${flags[@]}" "${lua_flags[@]}" -include tools/noreturn.h 2>/dev/null
 }
 
-# On Lua 5.4 every block comes from malloc, so valgrind notices an access beyond it. LuaJIT has an allocator of its own; there
-# valgrind sees accesses to blocks of C code, and the use of uninitialized memory, by C and by compiled code.
+# On Lua 5.4 every block comes from malloc, so valgrind notices an access beyond it. LuaJIT has its own allocator; there valgrind
+# sees accesses to blocks of C code, and the use of uninitialized memory, by C and by compiled code.
 memcheck() { # interpreter
     local lua=$1
     $make -s LUA="$lua" all testkit || return 1
-    # The suite starts an interpreter by its name: this one runs it under valgrind.
+    # The suite starts an interpreter by its name: this script runs it under valgrind.
     cat >"$work/$lua" <<END
 #!/bin/sh
 exec valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \

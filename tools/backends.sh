@@ -6,8 +6,8 @@
 #   tools/backends.sh load               100,000 spans a second into the collector
 #
 # Zipkin is the project's executable jar, Prometheus is Debian's, Jaeger and the OpenTelemetry collector are built from the Go
-# module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that is not available is left
-# out by name, and its specs are skipped. doc/exporter.md describes it.
+# module proxy; they are kept in a cache directory, since a first build of Jaeger takes minutes. A server that is not available is
+# left out by name, and its specs are skipped. See doc/exporter.md.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
 #   BACKENDS_BUDGET=SECONDS  the limit for fetching and building missing servers; none by default
@@ -46,10 +46,10 @@ left_out() { echo "$1 is left out: $2"; }
 zipkin_file=$cache/zipkin-$zipkin_version.jar
 jaeger_file=$cache/jaeger-$jaeger_version
 collector_file=$cache/collector-$(cat spec/backends/collector/* | sha1sum | cut -c 1-12)
-making=$cache/making # Maven's repository, Go's modules and objects: removed when all is made
+making=$cache/making # Maven's repository, Go's modules and objects: removed when all servers are built
 export making zipkin_version zipkin_file jaeger_version jaeger_file collector_file
 
-# The cost of each is printed before it is begun. (Measured on two CPUs.)
+# The cost of each is printed before it begins. (Measured on two CPUs.)
 declare -A cost=(
     [zipkin]="130 MB from Maven Central, some 10 seconds"
     [collector]="built by Go from its module proxy, some 2 minutes and 1.3 GB of disk meanwhile"
@@ -80,7 +80,7 @@ make_collector() {
 }
 export -f make_zipkin go_here make_jaeger make_collector
 
-# Debian's Go may be too old for these. From 1.21 on, Go fetches the toolchain that a module asks for.
+# Debian's Go may be too old for these. From 1.21 on, Go fetches the toolchain that a module requires.
 can_go() {
     local version
     version=$(go env GOVERSION 2>/dev/null) || { echo "no go"; return; }
@@ -88,7 +88,7 @@ can_go() {
     [ "${version%%[!0-9]*}" -ge 21 ] || echo "go 1.21 or newer is needed, this is 1.$version"
 }
 
-# obtain NAME: makes its file, which appears only when it is complete, or prints why that failed.
+# obtain NAME: makes the server's file, which appears only when it is complete, or prints why that failed.
 obtain() {
     local name=$1 left=0 start=$SECONDS why # no time limit is 0
     local file=${name}_file log=$work/$name.log

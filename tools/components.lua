@@ -1,6 +1,6 @@
--- Checks the sources against tools/components.txt: which component may use which.
+-- Checks the sources against tools/components.txt: the dependencies that each component may have.
 --
---     luajit tools/components.lua          says what breaks the table; status 1 when anything does
+--     luajit tools/components.lua          prints what breaks the table; status 1 if anything does
 --     luajit tools/components.lua -l       lists the dependencies between components, with the number of files
 --
 -- A file uses another when it includes it or requires it.
@@ -44,7 +44,7 @@ for _, component in ipairs(order) do
   if not placed[component] then problem("tools/components.txt: %s is part of a cycle", component) end
 end
 
--- Files that belong to no component: they put the components together.
+-- Files that belong to no component: they join the components.
 local free = { ["csrc/binding/core.c"] = true, ["csrc/binding/web_files.c"] = true, ["lua/perf/init.lua"] = true,
   ["lua/perf/version.lua"] = true }
 local component_of, files = {}, lines_of "find csrc lua -type f | sort"
@@ -89,7 +89,7 @@ for _, file in ipairs(files) do
         check_use(file, number, "csrc/" .. path)
       end
     else
-      -- On a line of code, also after a comma (pcall) and in text that is run later. A line of a comment is an example.
+      -- Matches a line of code, also after a comma (pcall) and in text that is run later. A line of a comment is an example.
       for name in (line:match "^%s*%-%-" and "" or line):gmatch "require[%s(,]*\\?[\"']([%w_.]+)" do
         local path = "lua/" .. name:gsub("%.", "/")
         local other = is_file[path .. ".lua"] and path .. ".lua" or is_file[path .. "/init.lua"] and path .. "/init.lua"

@@ -1,4 +1,4 @@
--- The module `discount` for LDoc, on a release without lua-discount: Discount's own command renders the markdown.
+-- The module `discount` for LDoc, for releases without lua-discount: Discount's own command renders the markdown.
 return function(text)
   local path = os.tmpname()
   local input = assert(io.popen("markdown >" .. path, "w"))

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Tests what a new user does, `make demo` and so on, on other Debian releases, each in a root of its own.
+# Tests the steps of a new user, `make demo` and so on, on other Debian releases, each in a separate root.
 #
 #   tools/distros.sh [RELEASE...]     bullseye bookworm trixie sid; without arguments all but bullseye, whose LuaJIT fails specs
-#   tools/distros.sh turn             one of them that is not this machine's own; each day another one
+#   tools/distros.sh turn             one release other than this machine's; each day another one
 #
-# A root is made once by debootstrap, from the archive that this machine uses, and kept in PERF_ROOTS (~/.cache/lua-perf/roots) with
-# the packages that were fetched. Each run works on a layer above it, which is thrown away. Wants root, 2 GB of disk for each release
+# debootstrap makes a root once, from the archive that this machine uses; the root and the packages fetched are kept in PERF_ROOTS
+# (~/.cache/lua-perf/roots). Each run works on a layer above it, which is thrown away. Needs root, 2 GB of disk for each release
 # and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
 #   DISTRO_STEPS="demo doc test user rock install flags optional"    the steps, in this order; all by default
@@ -46,7 +46,7 @@ if ! command -v debootstrap >/dev/null; then
     totals
 fi
 
-# The archive that this machine uses, if it has the release; else nothing.
+# Prints the archive that this machine uses, if it has the release; else nothing.
 archive() {
     local url
     url=$(sed -n 's/^URIs: *\(\S*\/debian\/*\)$/\1/p; s/^deb \(\[[^]]*\] \)\?\(\S*\/debian\/*\) .*/\2/p' \
@@ -69,7 +69,7 @@ leave() {
 trap leave EXIT
 trap 'exit 1' INT TERM HUP
 
-# base RELEASE ARCHIVE: the root of a release, made where it is not there yet.
+# base RELEASE ARCHIVE: makes the root of a release, if it does not exist yet.
 base() {
     local root=$roots/$1
     [ ! -e "$root/.complete" ] || return 0
@@ -84,7 +84,8 @@ base() {
     touch "$root/.complete"
 }
 
-# Mounts a layer above it, with this tree's last commit in /root/lua-perf. Other users cannot enter /root, as on a new machine.
+# Mounts a layer above the root, with this tree's last commit in /root/lua-perf. Other users cannot enter /root, as on a new
+# machine.
 enter() {
     work=$(mktemp -d)
     mount -t tmpfs tmpfs "$work" && mkdir "$work/root" "$work/upper" "$work/work" &&
@@ -101,7 +102,7 @@ enter() {
     chmod 700 "$work/root/root"
 }
 
-# step RELEASE NAME COMMAND: as root in the clone. Its last lines are shown when it fails.
+# step RELEASE NAME COMMAND: runs it as root in the clone. Its last lines are shown if it fails.
 step() {
     local release=$1 name=$2 start=$SECONDS
     if [ "$SECONDS" -ge "${DISTRO_SECONDS:-$((SECONDS + 1))}" ]; then
@@ -172,7 +173,7 @@ do_optional() {
 
 for release in "${releases[@]}"; do
     preload=
-    [ "$release" != bullseye ] || preload=libpthread.so.0 # doc/reliability.md says why
+    [ "$release" != bullseye ] || preload=libpthread.so.0 # see doc/reliability.md
     from=$(mkdir -p "$roots" && archive "$release")
     if [ -z "$from" ]; then
         skip=$((skip + 1))

@@ -1,5 +1,5 @@
 #!/bin/bash
-# make ends: spec/soak/ends.lua, NUMBER ends of profiled programs on each interpreter that is found.
+# make ends: runs spec/soak/ends.lua for NUMBER ends of profiled programs on each installed interpreter.
 #
 #   tools/ends.sh NUMBER
 set -u

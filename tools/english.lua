@@ -29,7 +29,7 @@ local riddles = {
   { "%f[%a]whatever comes%f[%A]", "name the cases" },
 }
 
--- The text of a line that people read: a comment, or a title of a spec; and whether it begins the comment.
+-- The text of a line that people read: a comment, or a title of a spec; and whether the line begins the comment.
 local function texts(line, before)
   local text = line:match "^%s*%-%-+%s*(.*)" or line:match "^%s*/%*+%s*(.*)" or line:match "^%s*#%s+(.*)"
   if text then return text, not before end

@@ -1,9 +1,9 @@
 #!/bin/bash
-# The list of failures, for readers who see only the end of a run: a file that $PERF_FAILED names, a line each of
+# The list of failures, for readers who see only the end of a run: a file that $PERF_FAILED names, with a line for each failure:
 # tier, interpreter, file:line, spec and message with tabs between them.
 #
-#   tools/failed.sh add TIER INTERPRETER PLACE NAME <MESSAGE    adds one, when there is such a file
-#   tools/failed.sh list [FILE]                                 the list, short: 25 lines, about 2500 characters
+#   tools/failed.sh add TIER INTERPRETER PLACE NAME <MESSAGE    adds a failure, if $PERF_FAILED is set
+#   tools/failed.sh list [FILE]                                 prints a short list: 25 lines, about 2500 characters
 #
 # A spec that failed on several interpreters is one line of the list.
 set -u

@@ -1,10 +1,10 @@
 #!/bin/bash
-# make faults: the specs of spec/fault on every interpreter that is here.
+# make faults: the specs of spec/fault on every installed interpreter.
 #
 #   tools/faults.sh N
 #
-# N is the largest number of places of one kind that are tried in a function. System calls and descriptors fail on LuaJIT, which calls the core
-# through FFI, and if N is at least 10 also on Lua 5.4, which calls it through the C API.
+# N is the largest number of places of one kind that are tried in a function. System calls and descriptors fail on LuaJIT, which
+# calls the core through FFI, and if N is at least 10 also on Lua 5.4, which calls it through the C API.
 #
 #   PERF_TOTALS=FILE     gets "faults passed failed skipped", twice
 set -u

@@ -6,8 +6,8 @@
 #
 # Status 2, with the reason, if the packages cannot be fetched or such programs do not run here.
 #
-# Nothing is installed: the packages come through an apt state of their own and are unpacked, and the interpreters are started
-# through their own loader (build/i386/bin). Without root or privileges.
+# Nothing is installed: the packages are fetched with a separate apt state and unpacked, and the interpreters are started through
+# their own loader (build/i386/bin). Root is not needed.
 set -eu
 make=${MAKE:-make}
 here=$(dirname "$0")
@@ -19,7 +19,7 @@ packages=(luajit lua5.1 lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse lua-
 headers=(libluajit-5.1-dev liblua5.1-0-dev liblua5.4-dev libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev libpfm4-dev
     zlib1g-dev)
 
-# Scripts with the interpreters' names, which keep the host's Lua modules from being found.
+# Scripts with the interpreters' names, so that the host's Lua modules are not found.
 wrap() {
     local lua v
     mkdir -p "$dir/bin"
@@ -44,7 +44,7 @@ fetch() {
     mkdir -p "$sys" "$dir/more"
     . "$here/vm/apt.sh"
     private_apt i386 "$dir/apt"
-    apt update >"$dir/log" 2>&1 || true # one of the host's package sources may have nothing for this architecture; the others still work
+    apt update >"$dir/log" 2>&1 || true # a package source of the host may lack this architecture; the others still work
     apt install -y --download-only "${packages[@]}" >>"$dir/log" 2>&1 || return 2
     (cd "$dir/more" && apt download "${headers[@]}" >>"$dir/log" 2>&1) || return 2
     unpack "$sys" "$dir"/apt/cache/archives/*.deb "$dir"/more/*.deb || return 2
@@ -53,7 +53,7 @@ fetch() {
     echo "$stamp" >"$dir/stamp"
 }
 
-# Their libraries by path, and not by pkg-config, which knows the host's.
+# The libraries are given by path; pkg-config would find the host's.
 build() {
     local lua include
     for lua in "${luas[@]}"; do

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Checks that need no kernel: each is one line, "ok", "FAILED" or "skipped" with the reason.
+# Checks that need no kernel: each prints one line, "ok", "FAILED" or "skipped" with the reason.
 #
-# PERF_TOTALS=FILE gets "lint passed failed skipped", PERF_FAILED=FILE a line for each failure, for make test.
-# LINT_BUILT=DIR is where make test has built for every interpreter; without warnings, if these are errors.
+# PERF_TOTALS=FILE gets "lint passed failed skipped", and PERF_FAILED=FILE a line for each failure, for make test. LINT_BUILT=DIR
+# is the directory in which make test has built for every interpreter, without warnings if these are errors.
 set -u
 make=${MAKE:-make}
 pass=0 fail=0 skip=0
@@ -24,7 +24,7 @@ check() {
     fi
 }
 
-# tool COMMAND NAME COMMAND...: the check, if the command is installed
+# tool COMMAND NAME COMMAND...: runs the check if the command is installed
 tool() {
     local need=$1
     shift
@@ -64,10 +64,10 @@ short_files() {
     [ -z "$long" ] || { echo "$long"; return 1; }
 }
 
-# Whether $LINT_BUILT is where gcc has built just now.
+# Whether gcc has just built in $LINT_BUILT.
 gcc_has_built() { [ -n "${LINT_BUILT:-}" ] && ! ${CC:-cc} -dM -E -x c /dev/null | grep -q __clang__; }
 
-# Into a directory of its own. clang's warnings do not depend on how it optimizes.
+# Builds in a separate directory. clang's warnings do not depend on how it optimizes.
 compiles() { # compiler
     local flags=()
     if [ "$1" = gcc ] && gcc_has_built; then return 0; fi
@@ -89,8 +89,8 @@ scripts_clean() {
     find tools .ci \( -name '*.sh' -o -path .ci/run \) -exec shellcheck -S warning {} +
 }
 
-# shiftNegative: cppcheck 2.10 forgets _Noreturn there; UBSan looks for these. internalAstError is a
-# failure of its own, at compound literals.
+# shiftNegative: cppcheck 2.10 forgets _Noreturn there; UBSan looks for these shifts. internalAstError is cppcheck's own failure,
+# at compound literals.
 cppcheck_clean() {
     mkdir -p build-lint/cppcheck
     cppcheck -q -j2 --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \

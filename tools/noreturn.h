@@ -1,4 +1,4 @@
-/* For static analysis: which of Lua's functions do not return, and which never give NULL. Their own headers do not say so. */
+/* For static analysis: Lua's functions that do not return, and those that never return NULL. Lua's headers do not mark them. */
 #include <lauxlib.h>
 #include <lua.h>
 

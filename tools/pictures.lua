@@ -1,9 +1,9 @@
--- Makes the pictures of README.md from what the library prints: measurement.svg shows `luaperf stat` of examples/slow.lua
--- and examples/fast.lua, flamegraph.svg the flame graph of a profile.
+-- Makes the pictures of README.md from the library's output: measurement.svg shows `luaperf stat` of examples/slow.lua and
+-- examples/fast.lua, flamegraph.svg the flame graph of a profile.
 --
 --     eval "$(make -s env)" && luajit tools/pictures.lua [DIRECTORY [PROFILE]]
 --
--- The profile is of examples/demo.lua (which needs cjson and dkjson) unless a file of `luaperf record` is given.
+-- The profile is of examples/demo.lua (which needs cjson and dkjson), unless a file of `luaperf record` is given.
 local load_profile = require "perf.profile.load".load
 
 local directory = arg[1] or "doc/images"
@@ -45,7 +45,7 @@ local function output_of(command)
   return output
 end
 
--- "encode2 dkjson.lua:308" of a Lua line; the name of anything else.
+-- "encode2 dkjson.lua:308" for a Lua line; the name of any other frame.
 local function title_of(frame)
   if frame.kind ~= "lua" or not frame.file then return frame.name end
   return ("%s %s:%d"):format(frame.func or "?", frame.file:match "[^/]*$", frame.line)
@@ -76,7 +76,7 @@ end
 
 local ROW, CHARACTER, LEFT = 17, 7.3, 10
 
--- Draws a frame and those that it called; returns the deepest level reached.
+-- Draws a frame and the frames that it called; returns the deepest level reached.
 local function draw(body, frame, x, level, scale, bottom)
   local width = frame.weight * scale
   if width < 1.5 then return level end

@@ -1,6 +1,7 @@
 #!/bin/bash
-# make test-portable: the sources for 32-bit x86 and for musl, as far as one machine can test that: core, binding and extensions compile
-# for i386 without a warning, the core with musl; the fuzz programs and the unit specs run as 32-bit programs (tools/i386.sh).
+# make test-portable: tests the sources for 32-bit x86 and for musl, as far as one machine can: core, binding and extensions
+# compile for i386 without a warning, the core with musl; the fuzz programs and the unit specs run as 32-bit programs
+# (tools/i386.sh).
 #
 #   PERF_TOTALS=FILE    gets "portable passed failed skipped"
 #   PERF_NO_SETUP=1     installs nothing
@@ -13,7 +14,7 @@ warn=(-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototyp
 flags=(-std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fvisibility=hidden -O2 "${warn[@]}" -Icsrc)
 cc32=i686-linux-gnu-gcc
 
-# check COMMAND NAME FUNCTION: status 2 means skipped, for the reason in the last line.
+# check COMMAND NAME FUNCTION: status 2 means skipped; the last line of output is the reason.
 check() {
     local status=2
     if command -v "$1" >/dev/null; then

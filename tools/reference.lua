@@ -1,16 +1,17 @@
 -- The reference: collects the public docstrings of the sources, and checks them against the table of the API.
 --
---     luajit tools/reference.lua           says what is wrong with the docstrings; status 1 when anything is
---     luajit tools/reference.lua -c        counts what is documented
---     luajit tools/reference.lua DIR       also writes what LDoc reads into DIR: a file for each component, and config.ld
+--     luajit tools/reference.lua           prints the errors in docstrings; status 1 if there are any
+--     luajit tools/reference.lua -c        counts the documented names
+--     luajit tools/reference.lua DIR       also writes LDoc's input into DIR: a file for each component, and config.ld
 --
 -- A docstring begins with three dashes in Lua, with a slash and three stars in C. Only public functions, methods and classes have
 -- one; all other comments begin with two dashes. The tags are LDoc's, with types: @tparam, @treturn, @tfield, @raise, @usage,
 -- @see, @since. There is also "@fails TEXT": returns nil, a message and the errno's name. Without @since, it was in 0.1.0.
 --
--- The code that follows a docstring gives the name, or @function, with commas between several (a C function l_NAME is the method
--- NAME of the file's class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its methods begin a
--- class. "@module NAME" in the header of a file adds what stands above it to the introduction of the component's page.
+-- The code that follows a docstring gives the name, or @function does, with commas between several names (a C function l_NAME is
+-- the method NAME of the file's class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its
+-- methods begin a class. "@module NAME" in the header of a file adds the text above it to the introduction of the component's
+-- page.
 package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
 
 local problems, items, classes, intros = {}, {}, {}, {}
@@ -99,7 +100,7 @@ local function add_class(name, component, doc)
   classes[name], doc.component, doc.class_name = doc, component, name
 end
 
--- First the classes of all files, then what belongs to them.
+-- First the classes of all files, then their members.
 local files = {}
 for path in io.popen("find lua csrc/binding csrc/ext -name '*.lua' -o -name '*.c' | sort"):lines() do
   local list = docstrings(path)
@@ -120,7 +121,7 @@ for path in io.popen("find lua csrc/binding csrc/ext -name '*.lua' -o -name '*.c
   files[#files + 1] = file
 end
 
--- A table of options has a line for each, or names the function that has.
+-- A table of options has a line for each option, or names the function that has them.
 local function check_options(doc)
   for _, tag in ipairs(doc) do
     local name = tag.name == "tparam" and tag.text:match "^%S+%s+(opt%l+)"
@@ -174,7 +175,7 @@ for _, file in ipairs(files) do
   end
 end
 
--- Everything in the API table must be documented, and nothing else. The functions of resty.perf are those in its guide.
+-- Every entry of the API table must be documented, and nothing else. The functions of resty.perf are those in its guide.
 local public, public_class = {}, {}
 for _, group in ipairs(api) do
   for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = row[2] end
@@ -203,7 +204,7 @@ end
 for key in pairs(public) do
   if not items[key] then problem("lua/perf/api", "%s has no docstring", key) end
 end
--- The arguments of a row, such as "([events,] fn, ...)" or "(name or object)", and of a docstring: [ stands before optional ones.
+-- The arguments of a row, such as "([events,] fn, ...)" or "(name or object)", and of a docstring: [ precedes optional ones.
 local function arguments_of_row(text)
   local list = {}
   for bracket, name in text:gmatch "(%[?)([%w_.]+)[%w_ ]*" do list[#list + 1] = bracket .. name end

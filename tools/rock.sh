@@ -1,13 +1,13 @@
 #!/bin/bash
 # make rock: installs the module in every possible way, without network:
 #
-#   luarocks make into a tree, for Lua 5.1, which is LuaJIT's too, and 5.4
-#   the rock that luarocks pack makes of it, under an ordinary user's --local
+#   luarocks make into a tree, for Lua 5.1, which is also LuaJIT's, and 5.4
+#   the rock that luarocks pack makes of it, installed with an ordinary user's --local
 #   a source rock, built by that user
 #   make install with PREFIX, and with DESTDIR
 #
-# In each luaperf runs all its commands over a script: from another directory, as an ordinary user (nobody, where root runs this),
-# with nothing in the environment to find the module by. What is removed again must leave nothing.
+# In each installation luaperf runs all its commands over a script: from another directory, as an ordinary user (nobody, if root
+# runs this), with nothing in the environment that leads to the module. After removal, nothing may remain.
 #
 #   PERF_TOTALS=FILE     gets "rock passed failed skipped", for .ci/run
 #   PERF_FAILED=FILE     gets a line for each failure: see tools/failed.sh
@@ -31,7 +31,7 @@ if [ "$(id -u)" -eq 0 ]; then
     chown -R 65534:65534 "$top/home"
     user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 fi
-# May this user count at all? Debian's kernels have level 3, at which only root can count.
+# Whether this user may count. Debian's kernels have level 3, at which only root can count.
 runs_as=("${user[@]}")
 if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then
     if [ "$(id -u)" -ne 0 ]; then
@@ -54,10 +54,10 @@ print("ran", arg[1], busy(3e5))
 os.exit(3)
 END
 
-# as_user WORD...: the command, with an environment of its own, in the user's directory
+# as_user WORD...: runs the command in the user's directory, with a new environment
 as_user() { (cd "$top/home/work" && "${user[@]}" env -i PATH="$PATH" HOME="$top/home" MAKEFLAGS="$MAKEFLAGS" "$@"); }
 
-# checked NAME COMMAND...: one thing that must work
+# checked NAME COMMAND...: one check that must succeed
 checked() {
     local name=$1
     shift
@@ -86,7 +86,7 @@ expect() {
     done <<<"$found"
 }
 
-# works LUAPERF INTERPRETER: all its commands
+# works LUAPERF INTERPRETER: runs all its commands
 works() {
     local luaperf=$1 ran=$'^ran\tword\t300000$'
     rm -rf "$top/home/work/profile.json"
@@ -112,7 +112,7 @@ local_rocks() { as_user luarocks --lua-version "$v" --local "$@"; }
 pack() { (cd "$top" && rocks "$@"); }
 removed() { "$1" "${@:3}" remove lua-perf && empty "$2"; }
 
-declare -A first=([5.1]=LuaJIT [5.4]="Lua 5.4") # the interpreter that luaperf takes where nobody names one
+declare -A first=([5.1]=LuaJIT [5.4]="Lua 5.4") # the interpreter that luaperf takes if none is named
 for v in 5.1 5.4; do
     at=$top/$v
     checked "luarocks make for $v" rocks --tree "$at" make --deps-mode=none "$rockspec" || continue
@@ -126,19 +126,19 @@ for v in 5.1 5.4; do
     rm -rf "$top"/*.rock "$top/home/.luarocks"
 done
 
-# A source rock holds an archive, of which these files are enough.
+# A source rock contains an archive, for which these files are enough.
 mkdir "$top/$rock"
 cp -r Makefile mk csrc lua bin LICENSE "$top/$rock"
 tar -C "$top" -czf "$top/$rock.tar.gz" "$rock"
 sed "s|^  url = .*|  url = \"file://$top/$rock.tar.gz\", dir = \"$rock\",|" "$rockspec" >"$top/$rock.rockspec"
 checked "luarocks pack of a source rock" pack pack "$rock.rockspec"
-mv "$top/$rock.tar.gz" "$top/gone" # so that only the rock has it
+mv "$top/$rock.tar.gz" "$top/gone" # so that the module is in the rock only
 checked "luarocks build of it" local_rocks install --deps-mode=none "$top/$rock.src.rock" CFLAGS=-O0
 checked "luaperf of it" works "$top/home/.luarocks/bin/luaperf" "Lua $v"
 
 # --- make install ---------------------------------------------------------------------------------
 
-# With the installer's strict umask, other users could not read the files.
+# With a strict umask of the installing user, other users could not read the files.
 install_to() { (umask 077 && "$make" "$@"); }
 prefix=PREFIX=$top/prefix
 mkdir "$top/prefix"

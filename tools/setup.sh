@@ -1,11 +1,11 @@
 #!/bin/bash
-# Installs what a target needs and this machine lacks. Debian and its relatives only; elsewhere it
-# says what is missing and stops.
+# Installs the packages that a target needs and this machine lacks, on Debian and its relatives; on other systems it prints what
+# is missing and stops.
 #
 #   tools/setup.sh [-n] build|demo|test|nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
-# Nothing is ever removed (apt-get --no-remove), nothing is done when all is there. With -n nothing is installed: it says what
-# would be, and what to type.
+# It never removes a package (apt-get --no-remove), and does nothing if no package is missing. With -n it installs nothing: it
+# prints the packages, and the command to type.
 #
 #   LUA=lua5.4                          the interpreter of build and demo; LuaJIT by default
 #   PERF_LUAS="luajit lua5.4"           the interpreters of test; all five by default
@@ -21,7 +21,7 @@ wanted=() # packages
 reasons=()
 missing=() # commands, for systems without apt-get
 
-# want WHY PACKAGE...: the packages of these that are not installed
+# want WHY PACKAGE...: adds those of these packages that are not installed
 want() {
     local why=$1 p
     shift
@@ -33,7 +33,7 @@ want() {
     done
 }
 
-# command_or NAME WHY PACKAGE...: the packages unless the command is there
+# command_or NAME WHY PACKAGE...: adds the packages unless the command is installed
 command_or() {
     local name=$1
     shift
@@ -42,14 +42,14 @@ command_or() {
     want "$@"
 }
 
-# The same for a command that is optional on other systems: there the lint skips its check and says so.
+# The same for a command that is optional on other systems: there the lint skips its check, with a message.
 nice_to_have() {
     local name=$1
     shift
     command -v "$name" >/dev/null || want "$@"
 }
 
-# lua_module NAME WHY PACKAGE: the package, or where there are none the module of that name
+# lua_module NAME WHY PACKAGE: adds the package; on systems without packages checks for the module NAME
 lua_module() {
     debian || luajit -e "require '$1'" >/dev/null 2>&1 || missing+=("the Lua module $1: $2")
     want "$2" "$3"
@@ -62,7 +62,7 @@ luajit() {
         if command -v luajit >/dev/null && pkg-config --exists luajit 2>/dev/null; then return; fi
         installed luajit && pkg=luajit dev=libluajit-5.1-dev
         installed luajit2 && pkg=luajit2 dev=libluajit2-5.1-dev
-        # Either branch's headers do: both have the same interface.
+        # The headers of either branch are suitable: both have the same interface.
         if installed libluajit-5.1-dev || installed libluajit2-5.1-dev; then dev=; fi
         want "the interpreter" "$pkg"
         [ -z "$dev" ] || want "its headers" "$dev"
@@ -80,7 +80,7 @@ lua_of() {
     want "its headers" "$dev"
 }
 
-# The interpreter of that name; LuaJIT for a name that says nothing here, such as a path.
+# The interpreter of that name; LuaJIT for an unknown name, such as a path.
 interpreter() {
     case $1 in
     lua5.[1-4]) lua_of "${1#lua}" ;;
@@ -183,13 +183,14 @@ if ! debian; then
 fi
 [ ${#wanted[@]} -eq 0 ] && exit 0
 
-# The packages of these that this machine's package lists have. Determined once, since for ordinary users each call reads all lists.
+# Those of these packages that this machine's package lists have. Determined once, since for ordinary users each call reads all
+# lists.
 had() {
     local words=${wanted[*]}
     # shellcheck disable=SC2086
     apt-cache policy ${words//|/ } 2>/dev/null | awk '/^[^ ]/ { sub(/:$/, ""); p = $1 } /^  Candidate: [^(]/ { printf " %s ", p }'
 }
-# candidate PACKAGES: "a|b" is the first of these that $lists has; nothing where it has none.
+# candidate PACKAGES: "a|b" is the first of these that $lists has; nothing if it has none.
 candidate() {
     local p
     for p in ${1//|/ }; do
@@ -202,7 +203,7 @@ candidate() {
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo)
 if [ -n "$dry" ] || ! command -v "${as_root[@]:-true}" >/dev/null; then
-    # For a person to read and to type: one name each, the last where the lists are not there yet.
+    # For a person to read and to type: one name each, the last alternative if there are no package lists yet.
     lists=$(had)
     for i in "${!wanted[@]}"; do
         p=$(candidate "${wanted[i]}")
@@ -222,7 +223,7 @@ apt() {
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# One package source may be broken or out of reach while others work, so the installed packages decide.
+# One package source may be broken or unreachable while others work, so the installed packages decide.
 apt update >"$log" 2>&1 || echo "apt-get update failed; going on with the package lists that are here: $(grep -m 1 '^[EW]:' "$log")"
 lists=$(had)
 packages=()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# make soak: spec/soak/soak.lua on LuaJIT and Lua 5.4, half of the time each.
+# make soak: spec/soak/soak.lua on LuaJIT and Lua 5.4, half of the time on each.
 #
 #   tools/soak.sh SECONDS
 #

@@ -1,14 +1,14 @@
 #!/bin/bash
-# make stress: the suite again and again beside four busy loops per CPU, then once with 1 GiB of memory.
+# make stress: runs the suite again and again beside four busy loops per CPU, then once with 1 GiB of memory.
 #
-#   STRESS_RUNS=20       how often beside the busy loops
+#   STRESS_RUNS=20       the number of runs beside the busy loops
 #   STRESS_PATHS=        the specs (spec/unit spec/live spec/regress)
-#   STRESS_LUAS=         the interpreters (all that are here)
+#   STRESS_LUAS=         the interpreters (all that are installed)
 #   STRESS_LOOPS=4       busy loops per CPU; 0 for none
 #   STRESS_MEMORY=1024   MiB for the last run; 0 leaves it out
 #   PERF_TOTALS=FILE     gets "stress passed failed skipped"
 #
-# Each run says what failed, and the last line is the total. The busy loops end with this script, even if SIGKILL ends it.
+# Each run prints its failures, and the last line is the total. The busy loops end with this script, even if SIGKILL ends it.
 set -u
 make=${MAKE:-make}
 luas=${STRESS_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}
@@ -49,7 +49,7 @@ busy() {
 
 pass=0 fail=0 skip=0
 
-# run NAME [COMMAND...]: the suite once, below that command.
+# run NAME [COMMAND...]: runs the suite once, under that command.
 run() {
     local name=$1 start=$SECONDS p f s
     shift
@@ -65,7 +65,7 @@ run() {
     [ "$f" -eq 0 ] || grep -vE '^ +[0-9]+ for want of |^[0-9]+ passed,' "$work/out"
 }
 
-# The run gets a cgroup of its own, if one can be made that limits the memory of all its processes, with the page cache.
+# The run gets a new cgroup, if possible, that limits the memory of all its processes, including the page cache.
 limit_by_cgroup() {
     local top line bytes=$((memory * 1048576))
     while read -r _ top line _; do

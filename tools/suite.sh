@@ -3,17 +3,16 @@
 #
 #   tools/suite.sh [-l "luajit lua5.4"] [-f FILTER] PATH...
 #
-# For each interpreter that was built: passed, failed, skipped, and for which needs how many were
-# skipped; at the end the total alone on a line. A run that crashes or does not end in time counts
-# as one failure more, and the files that it has not begun are run by another. Exit status 1 when
-# anything failed.
+# For each interpreter with a build it prints: passed, failed, skipped, and the unmet needs with the number of specs that each
+# skipped; at the end the total alone on a line. A run that crashes or does not end in time counts as one more failure, and
+# another process runs the files that it had not begun. The exit status is 1 if anything failed.
 #
-# Up to four processes share an interpreter's files: each takes the next that no other has begun. A file with the line
-# "-- Once: REASON" does not depend on the interpreter: it runs on the first one alone.
+# Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with the
+# line "-- Once: REASON" does not depend on the interpreter: only the first one runs it.
 #
-#   BUILD=build          where the interpreters' modules are
+#   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
-#   SUITE_JOBS=N         how many processes run at once, two per CPU when not given, since many specs wait; 1 for specs that need
+#   SUITE_JOBS=N         how many processes run at once; by default two per CPU, since many specs wait; 1 for specs that need
 #                        the machine for themselves
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=10        how many of the slowest specs are named, of those that took more than a second
@@ -48,7 +47,8 @@ stopped=
 trap 'stopped=1; kill $(jobs -p) 2>/dev/null' INT TERM HUP
 
 
-# The result lines of an interpreter's processes, a file each. Prints "passed failed skipped", then "need COUNT NEED" lines.
+# The result lines of an interpreter's processes are in one file each. Prints "passed failed skipped", then "need COUNT NEED"
+# lines.
 tally() {
     awk '
         $1 == "pass" { pass++ }
@@ -66,7 +66,7 @@ findings() {
     grep -a -m 1 -oE ' in [^ ]+ [^ ]*csrc/[^ ]+' "$1"
 }
 
-# A process of an interpreter: what it prints is in $work/$lua.$i.out, its result lines in .result, its status in .status.
+# A process of an interpreter: its output is in $work/$lua.$i.out, its result lines in .result, its status in .status.
 process() { # interpreter number
     local lua=$1 unit=$work/$1.$2 child status
     trap 'stopped=1; kill "$child" 2>/dev/null' INT TERM HUP
@@ -80,12 +80,12 @@ process() { # interpreter number
     status=$?
     [ -z "$stopped" ] || wait $child
     echo $status >"$unit.status"
-} 2>/dev/null # the shell's own word of a crash, which is told in full below
+} 2>/dev/null # the shell's message about a crash, which is explained below
 
 left() { ls "$work/$1.left"; } # the files that no process of this interpreter has begun
 died() { ! grep -q '^done' "$1.result" 2>/dev/null; }
 
-# If the end of a process is a failure of its own: prints it, and adds it to the list.
+# If the end of a process is a failure itself: prints it, and adds it to the list.
 ending() { # interpreter unit
     local status what
     status=$(cat "$2.status" 2>/dev/null)
@@ -95,7 +95,7 @@ ending() { # interpreter unit
             $1 == "pass" || $1 == "fail" || $1 == "skip" { at = "" }
             END { print at == "" ? "(between specs)" : at }' "$2.result" 2>/dev/null)"
     elif [ "$status" != 0 ] && ! grep -q '^fail' "$2.result"; then
-        what="ended with status $status after the last spec" # a sanitizer's word at the exit, or an error of busted's own
+        what="ended with status $status after the last spec" # a sanitizer's message at the exit, or an error of busted itself
     else
         return 1
     fi
@@ -103,7 +103,7 @@ ending() { # interpreter unit
     findings "$2.out" | tools/failed.sh add "$name" "$1" "" "$what"
 }
 
-# After all processes of an interpreter have ended: prints its results, and adds to the totals.
+# After all processes of an interpreter have ended: prints its results, and adds them to the totals.
 summary() { # interpreter seconds
     local lua=$1 unit pass fail skip
     for unit in "$work/$lua".*.out; do
@@ -144,7 +144,7 @@ for lua in $lua_list; do
     done
     for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
 done
-# The output of an interpreter is shown when all of its processes have ended.
+# The output of an interpreter is shown when all its processes have ended.
 while :; do
     while [ ${#queue[@]} -gt 0 ] && [ -z "$stopped" ] && [ ${#of[@]} -lt "$jobs" ]; do
         read -r lua i <<<"${queue[0]}"

@@ -1,9 +1,9 @@
 #!/bin/bash
-# make test: installs what the tests need, builds for every interpreter found, runs the lint and the
-# whole suite on each, and ends with the total alone on a line.
+# make test: installs what the tests need, builds for every interpreter found, runs the lint and the whole suite on each, and ends
+# with the total alone on a line.
 #
-# PERF_TOTALS=FILE gets "test passed failed skipped", PERF_FAILED=FILE a line for each failure, for .ci/run.
-# PERF_NO_SETUP=1 installs nothing. PERF_LUAS="luajit lua5.4" are the interpreters; all five by default.
+# PERF_TOTALS=FILE gets "test passed failed skipped", and PERF_FAILED=FILE a line for each failure, for .ci/run. PERF_NO_SETUP=1
+# installs nothing. PERF_LUAS="luajit lua5.4" sets the interpreters; all five by default.
 set -u
 make=${MAKE:-make}
 if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh test || exit 1; fi
@@ -22,7 +22,7 @@ lint=$(mktemp)
 given=${PERF_FAILED:-}
 export PERF_FAILED=$list
 trap 'rm -f "$totals" "$list" "$lint"' EXIT
-trap : INT TERM HUP # what runs ends by itself, and the totals are still said
+trap : INT TERM HUP # the running processes end by themselves, and the totals are still printed
 built=()
 for lua in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do
     if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then

@@ -1,4 +1,4 @@
---- A backend of traces for specs, run as a program: accepts POSTs, answers with given statuses, and logs the requests.
+--- A tracing backend for specs, run as a program: accepts POSTs, answers with the given statuses, and logs the requests.
 --
 --     LUA spec/support/backend_server.lua PORT LOG [STATUS,STATUS,...] [SECONDS]
 --

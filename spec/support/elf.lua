@@ -28,7 +28,7 @@ function elf.int(v, size)
 end
 local int = elf.int
 
--- Append zeros to s, so that its size plus `more` is a multiple of n.
+-- Append zeros to s, so that its size plus `more` becomes a multiple of n.
 local function padded(s, n, more)
   return s .. ("\0"):rep(-(#s + (more or 0)) % n)
 end

@@ -1,5 +1,5 @@
 --- The exported names of the five Go packages in doc/coming-from-go.md, sorted: types, functions, methods (TYPE.METHOD),
--- constants, variables, and the fields of the structs that configure or count.
+-- constants, variables, and the fields of the structs for configuration and counts.
 return {
   ["elastic/go-perf"] = [[
     Access AlignmentFaults AllCacheOpResults AllCacheOps AllCaches AllHardwareCounters AllSoftwareCounters AllThreads

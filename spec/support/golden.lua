@@ -8,7 +8,7 @@ local trees = require "spec.support.trees"
 
 local golden = {}
 
---- The machines: server, hybrid, arm, little, bare; deaf is bare without tracefs, nowhere has no files at all.
+--- The machines: server, hybrid, arm, little, bare; deaf is bare without tracefs; nowhere has no files.
 function golden.machines()
   local roots = {trees.server(), trees.hybrid(), trees.arm(), trees.big_little(), trees.bare(), trees.tracefs()}
   local points, none = tracefs.new{roots[6]}, tracefs.new{roots[6] .. "/nowhere"}
@@ -54,7 +54,7 @@ function golden.same(expected, attr, text)
 end
 
 --- Checks that each of {{name, attr[, attr ...], label=, unit= ...}, ...} resolves to these attrs, byte for byte, and to this
--- label (by default the name), unit ...
+-- label (by default the name) and unit.
 function golden.check(machine, cases)
   for _, case in ipairs(cases) do
     local text = case[1]
@@ -69,7 +69,7 @@ function golden.check(machine, cases)
   end
 end
 
---- Checks that it raises at a line outside of the library, with all of these texts in the message.
+--- Checks that fn raises an error at a line outside of the library, with all these texts in the message.
 function golden.fails(machine, spec, ...)
   local ok, message, code = pcall(machine.resolve, machine, spec)
   assert.is_false(ok, tostring(spec) .. ": " .. tostring(message) .. tostring(code))
@@ -77,7 +77,7 @@ function golden.fails(machine, spec, ...)
   for _, part in ipairs{...} do assert.matches(part, message, 1, true) end
 end
 
---- Checks that it returns nil, a message that contains `part`, and this code.
+--- Checks that fn returns nil, a message that contains `part`, and this code.
 function golden.refused(machine, spec, code, part)
   local found, message, got = machine:resolve(spec)
   assert.is_nil(found, tostring(spec))

@@ -9,29 +9,29 @@
 -- table `probes` in spec/support/needs.lua. It raises, so that nothing after it runs, and no `if`
 -- can be forgotten; do not call it inside pcall.
 --
--- After each spec the same descriptors and event mappings must be open as before it: see leaks.lua.
--- `require "testkit"` (spec/support/testkit*.c) has exact triggers, `require "spec.support.util"` other functions for specs.
+-- After each spec the same descriptors and event mappings must be open as before it: see leaks.lua. `require "testkit"`
+-- (spec/support/testkit*.c) has exact triggers; `require "spec.support.util"` has other functions for specs.
 --
--- PERF_GCSTRESS=1 runs each spec with the collector under pressure: see stress.lua;
--- PERF_SAN=1 says that this is a build with sanitizers; PERF_MUST: see needs.lua.
+-- PERF_GCSTRESS=1 runs each spec with the collector under pressure: see stress.lua. PERF_SAN=1 means that this build has
+-- sanitizers. PERF_MUST: see needs.lua.
 local busted = require "busted"
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 local leaks = require "spec.support.leaks"
 local stress = require "spec.support.stress"
 
--- Sanitizers are only for this process: programs that it starts may leak.
+-- The sanitizers check this process only: programs that it starts may leak.
 if os.getenv("PERF_SAN") then
   kit.setenv("ASAN_OPTIONS", (os.getenv("ASAN_OPTIONS") or "") .. ":detect_leaks=0")
 end
 
--- Descriptors are counted, so only specs may open them. event/prewarm_spec.lua uses a process of its own.
+-- Descriptors are counted, so only specs may open them. event/prewarm_spec.lua uses a separate process.
 kit.setenv("PERF_KEEP", "0")
 
 -- After each file, busted unloads the modules that the file required. This module stays loaded, as in
 -- a program, because LuaJIT's FFI cannot define a C type twice. If it does not load, the specs fail.
 pcall(require, "perf")
-pcall(require, "perf.profile.zone") -- it has the zones' names
+pcall(require, "perf.profile.zone") -- this module has the zones' names
 
 -- Raises busted's pending error, also in before_each, where `pending` is another function.
 local raise_pending = require "busted.core"().pending
@@ -42,8 +42,8 @@ function _G.requires(list)
   if #missing > 0 then raise_pending("needs: " .. table.concat(missing, ", ")) end
 end
 
--- LuaJIT unmaps free pages and maps new ones, which would be faults in a spec that counts. So before each file its heap is grown
--- if it has no room, and one table in 500 is kept, so that no page is unmapped; and machine code gets one area that is large
+-- LuaJIT unmaps free pages and maps new ones, which would add page faults to a spec that counts. So before each file its heap is
+-- grown if it is full, and one table in 500 is kept, so that no page is unmapped; machine code gets one area that is large
 -- enough. testkit grows malloc's heap.
 local jit = rawget(_G, "jit")
 if jit then require("jit.opt").start("sizemcode=1024", "maxmcode=8192") end
@@ -63,17 +63,16 @@ busted.subscribe({"test", "start"}, function(element, parent)
   end
 end)
 
--- Several processes share the spec files of a run: for each, a file of its name is in $SUITE_LEFT, and the process that manages
--- to move it away runs the spec.
+-- Several processes share the spec files of a run: $SUITE_LEFT has a file for each spec file, and the process that manages to
+-- move it away runs the spec.
 local left, begun = os.getenv "SUITE_LEFT", os.getenv "SUITE_BEGUN"
-kit.setenv "SUITE_LEFT" -- a busted that a spec starts is another run
+kit.setenv "SUITE_LEFT" -- a busted that a spec starts is a separate run
 local function taken(file)
   local token = "/" .. file.name:gsub("/", "%%")
   return left and not os.rename(left .. token, begun .. token)
 end
 
--- A collection during a count would unmap pages (a system call) and map others. A collection before it
--- delays the next one.
+-- A collection during a count would unmap pages (a system call) and map others. A collection before the spec delays the next one.
 local live
 busted.subscribe({"file", "start"}, function(file)
   if taken(file) then
@@ -87,7 +86,7 @@ end)
 busted.before_each(function()
   name = nil
   if live then collectgarbage() end
-  kit.settle(true) -- pages that were mapped since, or that a fork made copy-on-write
+  kit.settle(true) -- pages that were mapped since then, or became copy-on-write by a fork
   leaks.start()
   stress.start()
 end)

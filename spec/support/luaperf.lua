@@ -1,9 +1,9 @@
---- Runs the tree's luaperf under the interpreter that runs this.
+--- Runs the tree's luaperf under the interpreter that runs the specs.
 local util = require "spec.support.util"
 
 local here = util.shell("pwd"):gsub("%s+$", "")
 
--- The module's search path with absolute directories, since that of a run of specs is relative.
+-- The module's search path with absolute directories; the path of a run of specs is relative.
 local function absolute(name)
   return ("%s='%s'"):format(name, ((";" .. (os.getenv(name) or "")):gsub(";%./", ";" .. here .. "/"):sub(2)))
 end

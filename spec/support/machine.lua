@@ -71,7 +71,7 @@ function Machine:close()
   host.root, probe.open = "", real_open
 end
 
---- The cause that explain finds for an event that the machine refuses, without the "(...)" around it; nil if it finds none.
+--- The cause that the library finds for an event that the machine refuses, without the "(...)" around it; nil if it finds none.
 function machine.why(what, attr, code, ctx)
   local none, message, same = require "perf.event.refusal"(what, attr, machine.message(code), code, ctx)
   local head = what .. ": " .. machine.message(code)
@@ -79,7 +79,7 @@ function machine.why(what, attr, code, ctx)
   return message:sub(#head + 1):match "^ %((.*)%)$"
 end
 
---- An attr with some more fields.
+--- An attr with additional fields.
 function machine.with(base, more)
   local attr = {}
   for k, v in pairs(base) do attr[k] = v end

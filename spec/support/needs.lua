@@ -1,8 +1,8 @@
---- The needs that a spec can have, and a probe for each.
+--- The needs that a spec can declare, each with a probe.
 --
--- Each probe asks the kernel (sysfs, proc, a system call), never the module under test. A probe gets
--- the value given to `requires`. It returns nil if the need is met, or else its name for the
--- summary. Answers are kept: a machine does not change during a run.
+-- Each probe asks the kernel (sysfs, proc, a system call), never the module under test. A probe gets the value given to
+-- `requires`. It returns nil if the need is met, or else the need's name for the summary. Answers are kept, since a machine does
+-- not change during a run.
 local kit = require "testkit"
 
 local needs = {}
@@ -10,7 +10,7 @@ local needs = {}
 local function readable(path)
   local f = io.open(path, "r")
   if not f then return nil end
-  local text = f:read(4096) -- nil for a directory, which can be opened but not read
+  local text = f:read(4096) -- a directory can be opened but not read: nil
   f:close()
   return text
 end
@@ -97,10 +97,10 @@ probes.pmu = flag("a PMU", function()
   return kit.can_open{type = 0, config = 0}
 end)
 
--- For pages that show a machine without counters.
+-- For pages that show the output of a machine without counters.
 probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
 
--- Most specs count by names without ":u", which an ordinary user may not where perf_event_paranoid is 2 or higher.
+-- Most specs count by names without ":u". An ordinary user may not do that if perf_event_paranoid is 2 or higher.
 probes.perf_open = flag("events that count the kernel too", function()
   return kit.can_open { type = 1, config = 1, kernel = true }
 end)
@@ -115,7 +115,7 @@ probes.tracepoint = named("tracepoint ", function(name)
   return dir and readable(dir .. "/events/" .. name:gsub(":", "/") .. "/id")
 end)
 
--- kernel.perf_event_paranoid at this level or lower, or a user who is not bound by it.
+-- kernel.perf_event_paranoid is at most this level, or the user is exempt from it.
 probes.paranoid = function(level)
   local now = tonumber(readable("/proc/sys/kernel/perf_event_paranoid") or "")
   if not needs.is_root() and (now or 4) > level then
@@ -142,7 +142,7 @@ probes.cgroup = flag("a cgroup of its own", function()
   return needs.is_root() and needs.cgroup_dir()
 end)
 
--- New cgroups: on some machines the kernel's perf_event controller is only available in the root.
+-- New cgroups: on some machines only the root cgroup has the kernel's perf_event controller.
 probes.new_cgroup = flag("a new cgroup whose events are counted", function()
   local top = needs.is_root() and needs.cgroup_dir()
   if not top then return nil end
@@ -171,7 +171,7 @@ end)
 
 probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
 
--- "luajit", or a language version: that one or a newer one (LuaJIT is 5.1).
+-- "luajit", or the oldest version of the language (LuaJIT is 5.1).
 probes.lua = function(version)
   if version == "luajit" then
     return not rawget(_G, "jit") and "LuaJIT" or nil
@@ -182,12 +182,12 @@ end
 
 probes.cmd = named("the command ", command_exists)
 
--- Probed in a child: an event loop's module opens descriptors when it is loaded, and closes them when it is collected.
+-- Probed in a child: a module of an event loop opens descriptors when it is loaded, and closes them when it is collected.
 probes.module = named("the module ", function(name)
   return package.loaded[name] ~= nil or kit.fork(function() assert(module_exists(name)) end) == 0
 end)
 
--- An extension, which is only built if its library is installed: "bpf" is perf.ext.bpf.
+-- An extension, which is only built if its library is installed: "bpf" means perf.ext.bpf.
 probes.ext = named("perf.ext.", function(name) return module_exists("perf.ext." .. name) end)
 
 probes.file = named("the file ", exists)
@@ -220,7 +220,7 @@ probes.nostress = flag("a collector left alone", function() return not os.getenv
 -- An interpreter that was started by the kernel, not through a loader on the command line: see tools/i386.sh.
 probes.own_program = flag("an interpreter of its own", function() return not os.getenv("PERF_LOADER") end)
 
--- The properties of an emulated machine, by tools/vm/test.sh: "arm64", "icount", "smp", "amd64".
+-- A property of an emulated machine, set by tools/vm/test.sh: "arm64", "icount", "smp", "amd64".
 probes.vm = named("an emulated machine: ", function(word)
   return ((" " .. (os.getenv("PERF_VM") or "") .. " "):find(" " .. word .. " ", 1, true))
 end)
@@ -228,8 +228,8 @@ end)
 -- A server that tools/backends.sh started: "zipkin", "jaeger", "collector", "prometheus".
 probes.backend = named("the server ", function(name) return os.getenv("PERF_BACKEND_" .. name:upper()) end)
 
--- Needs that this machine must meet ($PERF_MUST, names separated by commas): a spec that lacks one
--- fails instead of being skipped.
+-- Needs that this machine must meet ($PERF_MUST, names separated by commas): a spec that lacks one fails instead of being
+-- skipped.
 local must = {}
 for key in (os.getenv("PERF_MUST") or ""):gmatch("[%w_]+") do
   if not probes[key] then error("PERF_MUST: no such need: " .. key) end

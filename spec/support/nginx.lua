@@ -1,4 +1,4 @@
---- A simulated nginx for resty.perf: one worker that serves one request, with just the functions that resty.perf uses.
+--- A simulated nginx for resty.perf: one worker that serves one request, with only the functions that resty.perf uses.
 --
 --     local host = nginx.new()
 --     local resty = host:load()            -- resty.perf, loaded anew with this host
@@ -52,7 +52,7 @@ function nginx.new()
   return self
 end
 
---- Fire the timer, for which ngx.sleep waits here.
+--- Fire the timer that ngx.sleep waits for.
 function Host:fire()
   local fn = self.timer
   self.timer = nil
@@ -81,7 +81,7 @@ function Host:load()
   local base = package.loaded["resty.core.base"]
   package.loaded["resty.core.base"] = { get_request = function() return address end }
   self.perf = self:run(require, "resty.perf")
-  -- The modules that are loaded at their first use.
+  -- Modules that resty.perf loads at their first use.
   for _, part in ipairs { "flamegraph", "pages" } do self:run(require, "resty.perf." .. part) end
   package.loaded["resty.core.base"] = base
   return self.perf

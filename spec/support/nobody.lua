@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 local NOBODY = 65534
 
 --- Runs fn(...) in a child as user nobody, at a level of kernel.perf_event_paranoid. Returns its first result as a string. Load
--- the modules that fn needs before, since only root may be able to read the tree.
+-- the modules that fn needs before the call, since only root may be able to read the tree.
 return function(level, fn, ...)
   return sysctl("perf_event_paranoid", level, util.in_child, function(...)
     assert(kit.drop(NOBODY))

@@ -1,6 +1,6 @@
 --- Runs the code in the pages (README.md, CONTRIBUTING.md, doc/*.md).
 --
--- Each block of code is fenced, and its language says what it is:
+-- Each block of code is fenced, and its language determines how it is tested:
 --
 --     ```lua       a program, run by the interpreter of the specs
 --     ```sh        shell commands, run with `sh -e`
@@ -8,7 +8,7 @@
 --     ```          the output of the block before it; without one before, text that nothing runs
 --     others       a file of another kind (nginx, yaml, c): text
 --
--- An HTML comment before a block, which no reader sees, says what else the test needs to know:
+-- An HTML comment before a block, invisible to readers, has what else the test needs:
 --
 --     <!-- setup ... -->          Lua that runs before this block of Lua and the following ones, up to the next setup
 --     <!-- before: commands -->   shell commands that run before this block of shell, for the files that it reads
@@ -16,9 +16,9 @@
 --     <!-- skip: reason -->       cannot run in a test; counted as skipped for this reason
 --     <!-- text -->               is no program: a synopsis, a part of a file
 --
--- Commands run in a new directory with `examples` and a small `app.lua` in it. There, every name of an interpreter is the one
--- that runs the specs, `make` does nothing, `1234` is the number of a process of this user, and waiting and benchmarks are
--- short. On a machine without a PMU, software events take the place of cycles and instructions.
+-- Commands run in a new directory with `examples` and a small `app.lua` in it. There, every name of an interpreter stands for the
+-- one that runs the specs, `make` does nothing, `1234` is replaced by the number of a process of this user, and waits and
+-- benchmarks are short. On a machine without a PMU, software events replace cycles and instructions.
 local needs = require "spec.support.needs"
 local util = require "spec.support.util"
 
@@ -102,10 +102,10 @@ function M.paths()
   return paths
 end
 
--- A line without the parts that only counts other than 0 have: rates, and the deviation of runs.
+-- A line without the parts that appear only for counts other than 0: rates, and the deviation of runs.
 local function plain(line) return (line:gsub("%s+# [%d.,]+ .*$", ""):gsub("%s+%( %+%- .*$", "")) end
 
--- A pattern for a line of output: a number stands for any number, a unit for others of its kind, "..." for anything.
+-- A pattern for a line of output: a number stands for any number, a unit for others of its kind, "..." for any text.
 local function pattern_of(line)
   local text = plain(line):gsub("%s+$", ""):gsub("^%s+", ""):gsub("[%^%$%(%)%%%[%]%*%+%-%?]", "%%%0")
   text = text:gsub("%.%.%.", "\1"):gsub("0x%x+", "\2"):gsub("%d[%d,.]*%d", "\3"):gsub("%d", "\3")
@@ -123,7 +123,8 @@ local function lines_of(text)
   return lines
 end
 
---- Whether output is as a page shows it; else nil and why. A line of "..." stands for any lines; blank lines are skipped.
+--- Whether output matches the output on the page; else nil and the reason. A line of "..." stands for any lines; blank lines are
+-- skipped.
 function M.matches(shown, output)
   local lines, at, skipping = lines_of(output), 1, false
   local function differs(expected)
@@ -147,7 +148,7 @@ end
 
 local SOFTWARE = { cycles = "task-clock", instructions = "page-faults" }
 
--- Software events for hardware events where there are none, a live process for 1234, short waits.
+-- Uses software events if there are no hardware events, a live process for 1234, and short waits.
 local function here(text)
   if needs.unmet { pmu = true }[1] then
     text = text:gsub("%f[%w](%a+)(:u)", function(name, u) return SOFTWARE[name] and SOFTWARE[name] .. u end)
@@ -174,7 +175,7 @@ end
 local executable = util.shell("command -v " .. util.lua()):gsub("%s+$", "")
 
 local luaperf = ('LUA=${LUA:-%s} exec timeout -s KILL 120 %s/bin/luaperf "$@"'):format(executable, root)
--- The commands that are replaced by one line of shell each.
+-- Commands that are replaced, each by one line of shell.
 local programs = { make = ":", luaperf = luaperf }
 for name in ("interpreter luajit lua5.1 lua5.2 lua5.3 lua5.4"):gmatch "%S+" do
   programs[name] = ('exec %s "$@"'):format(executable)
@@ -244,7 +245,7 @@ function run.sh(block)
   compared(block, output)
 end
 
--- Commands of one block share a directory, and lines at Lua's prompt a state.
+-- Commands of one block share a directory, and lines at Lua's prompt share a state.
 function run.console(block)
   local script, shown, prompt = {}, {}, nil
   for line in block.code:gmatch "([^\n]*)\n" do
@@ -267,10 +268,10 @@ function run.console(block)
   if #shown > 0 then assert(M.matches(table.concat(shown, "\n") .. "\n", output)) end
 end
 
---- Runs a block and compares its output with the page's; raises where they differ.
+--- Runs a block and compares its output with the page's; raises if they differ.
 function M.run(block) run[block.kind](block) end
 
--- What runs a block: the interpreter ("lua") or the shell ("sh").
+-- The program that runs a block: the interpreter ("lua") or the shell ("sh").
 local function language_of(block)
   if block.text or not run[block.kind] then return nil end
   return (block.kind == "lua" or block.code:find "^> ") and "lua" or "sh"
@@ -293,8 +294,8 @@ local function rows_of(path)
   return rows
 end
 
---- Declare a spec for each block and row of the pages that "lua" or "sh" runs.
--- busted gives `it` and `pending` to the files of specs alone.
+--- Declare a spec for each block and row of the pages that "lua" or "sh" runs. busted gives `it` and `pending` only to spec
+-- files.
 function M.each_program(language, it, pending)
   for _, path in ipairs(M.paths()) do
     local blocks = M.blocks(path)

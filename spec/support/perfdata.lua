@@ -102,8 +102,9 @@ function perfdata.maker(order)
     return old and "PERFFILE" or big and "2ELIFREP" or "PERFILE2"
   end
 
-  --- A file: attrs {attr, ids}, data, features {bit = bytes}; and to make it strange: old (the first format, without features),
-  -- types (the section of names), word (bits of a long of the recorder's, 64 or 32), edit(header) {size, attr_size ...}.
+  --- A file: attrs {attr, ids}, data, features {bit = bytes}. Options for unusual files: old (the first format, without
+  -- features), types (the section of names), word (64 or 32, the bits of a long of the recording machine), edit(header) {size,
+  -- attr_size ...}.
   function m.file(t)
     local h = {size = t.old and 72 or 104, attr_size = #t.attrs[1].attr + 16}
     local ids, entries = {}, {}

@@ -1,4 +1,4 @@
---- An exporter whose requests are passed to a function, which answers them, instead of being sent.
+--- An exporter that passes its requests to a function, which answers them, instead of sending them.
 local perf = require "perf"
 
 --- @string kind "otlp" or "zipkin"

@@ -70,7 +70,7 @@ function profiles.empty()
   return profiles.new {}
 end
 
---- A million samples in n different stacks, some of them deep.
+--- A million samples in n different stacks, some of which are deep.
 function profiles.large(n)
   local frames = {}
   for i = 1, 2000 do frames[i] = frame_of(("module_%d.lua:%d function_%d"):format(i % 40, i, i)) end
@@ -92,7 +92,7 @@ function profiles.large(n)
   return Profile.new({ event = "task-clock", unit = "ns", total = n * 1e6, lost = 0, sample_count = each * n, freq = 999 }, list)
 end
 
---- Calls fn with the name of a file that has the profile as perf.data; it is removed afterwards with its symbols.
+--- Writes a profile to a temporary perf.data file, calls fn with its name, and removes it and its symbols.
 function profiles.with_perf_data(prof, fn)
   util.with_tmpname(function(path)
     assert.is_true(prof:perf_data(path))

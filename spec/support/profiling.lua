@@ -1,7 +1,7 @@
 --- Functions on Profiles for the specs of the profiler.
 local profiling = {}
 
---- The number of the line after the call.
+--- The number of the line after the line of the call.
 function profiling.next_line() return debug.getinfo(2, "l").currentline + 1 end
 
 -- The innermost Lua frame of a stack.
@@ -12,7 +12,7 @@ local function place(stack)
 end
 profiling.place = place
 
---- The weight on a line, as the innermost Lua frame; of a function, when it is named.
+--- The weight on a line, as the innermost Lua frame; of one function, if it is named.
 function profiling.on_line(prof, line, func)
   local sum = 0
   for _, s in ipairs(prof:samples()) do

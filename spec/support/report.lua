@@ -8,7 +8,7 @@ return function()
   local busted = require "busted"
   local handler = {}
   local out = assert(io.open(os.getenv("PERF_RESULT") or "/dev/null", "a"))
-  local current, last -- the spec that runs; the one whose line is not written yet
+  local current, last -- the running spec; the spec whose line is not written yet
   local counts = {pass = 0, fail = 0, skip = 0}
 
   local function write(...)
@@ -43,7 +43,7 @@ return function()
     io.stdout:flush()
   end
 
-  -- One line for the list of failures, with the position in the spec's file that the message names, or else that of the spec.
+  -- One line for the list of failures, with the position in the spec's file that the message names, or else the spec's position.
   local function why_of(element, message)
     local file, line = element.trace and element.trace.short_src, element.trace and element.trace.currentline
     local names, parent = {}, element

@@ -8,8 +8,8 @@ local opened = {}
 local jit = rawget(_G, "jit")
 jit = jit and jit.status() and jit
 
---- Turns LuaJIT's compiler off or on. It allocates memory while it compiles, which an enabled event would count. off also
--- discards compiled code, which crashes in LuaJIT 2.1.0-beta3 when an allocation fails.
+--- Turns LuaJIT's compiler off or on. The compiler allocates memory, which an enabled event would count. off also discards
+-- compiled code; LuaJIT 2.1.0-beta3 crashes in it when an allocation fails.
 function rings.compiler(on)
   if not jit then return end
   jit[on and "on" or "off"]()
@@ -21,7 +21,7 @@ function rings.needs_compiler()
   requires { jit = true, ffi = true, nosan = true, nostress = true }
 end
 
---- Checks that fn runs compiled: that no trace is aborted in files of that name.
+--- Checks that fn runs compiled: no trace is aborted in files of that name.
 function rings.compiled(name, fn)
   jit.flush()
   local aborts, traces = {}, 0
@@ -29,7 +29,7 @@ function rings.compiled(name, fn)
     if what == "stop" then traces = traces + 1 end
     if what ~= "abort" then return end
     local reason, where = require "jit.vmdef".traceerr[why], require "jit.util".funcinfo(func, pc).loc
-    -- The compiler often leaves an inner loop while recording it: that is not a failure.
+    -- The compiler often leaves an inner loop while it records it. That is not a failure.
     if reason ~= "leaving loop in root trace" and (where:find(name, 1, true) or where:find("each", 1, true)) then
       aborts[#aborts + 1] = reason .. " at " .. where
     end
@@ -55,7 +55,7 @@ function rings.close_all()
   end
 end
 
---- An event with a ring; map = false leaves it without one, a table has map's options.
+--- An event with a ring. map = false leaves it without one; a table has options for map.
 function rings.open(attr, opts, map)
   local ev = rings.keep(assert(perf.open(attr, opts)))
   if map ~= false then assert(ev:map(map)) end

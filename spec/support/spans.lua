@@ -1,4 +1,4 @@
---- Tracers that keep their spans for a spec.
+--- Tracers that collect their spans for a spec.
 local perf = require "perf"
 
 local M = {}

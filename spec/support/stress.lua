@@ -1,16 +1,15 @@
 --- Runs specs with the collector under pressure, to find missing references: PERF_GCSTRESS=1.
 --
--- During a spec's first calls of each C function of the module, every allocation runs a full
--- collection, so that an object that C code does not anchor is freed at once. Otherwise the collector
--- works all the time, one cycle after the other, so that unreferenced objects are finalized during
--- other calls. (Full pressure everywhere would take an hour.)
+-- During a spec's first calls of each C function of the module, every allocation runs a full collection, so that an object that C
+-- code does not anchor is freed at once. Otherwise the collector works all the time, one cycle after the other, so that
+-- unreferenced objects are finalized during other calls. (Full pressure everywhere would take an hour.)
 --
--- A hook notices the calls. It does not notice those of compiled code, so LuaJIT's compiler is off.
--- Another reason is that a trace that begins with a check of the collector exits to the interpreter
--- when a collection has just ended, which is always the case under pressure, and is entered again.
+-- A hook notices the calls. It does not notice those of compiled code, so LuaJIT's compiler is off. There is another reason: a
+-- trace that begins with a check of the collector returns to the interpreter if a collection has just ended, which is always the
+-- case under pressure, and is then entered again.
 local stress = {}
 
-local CALLS = 3 -- of each function in each spec
+local CALLS = 3 -- calls of each function in each spec
 
 local on = os.getenv("PERF_GCSTRESS") ~= nil
 local jit = rawget(_G, "jit")
@@ -55,7 +54,7 @@ local function c_functions()
       if type(name) == "string" and name:find("^perf[.]") and type(t) == "table" then visit(t, 1) end
     end
   end
-  -- functions of the standard library may be in the tables of Lua modules too
+  -- functions of the standard library may also be in the tables of Lua modules
   for _, lib in ipairs{_G, string, table, math, io, os, debug, coroutine, package, {require}} do
     for _, v in pairs(lib) do
       if type(v) == "function" then left[v] = nil end

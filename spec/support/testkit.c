@@ -64,8 +64,8 @@ size_t tk_check_count(lua_State *L, int arg)
 /* --- work of exact size -------------------------------------------------------------------- */
 
 /*
- * n minor faults: fresh private pages, never huge ones, each written once. The calls are made bare:
- * a sanitizer's mmap would touch pages of its own, and so would its check of each access.
+ * n minor faults: fresh private pages, never huge ones, each written once. The system calls are direct: a sanitizer's mmap would
+ * touch pages itself, and so would its check of each access.
  */
 __attribute__((no_sanitize("address"))) void tk_touch_pages(size_t n)
 {
@@ -85,7 +85,7 @@ __attribute__((no_sanitize("address"))) void tk_touch_pages(size_t n)
     syscall(SYS_munmap, at, n * page);
 }
 
-/* n system calls that do nothing else (the C library caches getpid in places, never getppid). */
+/* n system calls and nothing else (some C libraries cache getpid, none caches getppid). */
 void tk_syscalls(size_t n)
 {
     while (n-- > 0)
@@ -100,7 +100,7 @@ uint64_t tk_clock(clockid_t id)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* At least ns of this thread's CPU time. */
+/* Uses at least ns of this thread's CPU time. */
 void tk_spin(uint64_t ns)
 {
     uint64_t end = tk_clock(CLOCK_THREAD_CPUTIME_ID) + ns;
@@ -112,14 +112,14 @@ void tk_spin(uint64_t ns)
     } while (tk_clock(CLOCK_THREAD_CPUTIME_ID) < end);
 }
 
-/* touch_pages(n): n minor faults */
+/* touch_pages(n): causes n minor faults */
 static int kit_touch_pages(lua_State *L)
 {
     tk_touch_pages(tk_check_count(L, 1));
     return 0;
 }
 
-/* reads(n [, count]): n times read(2) of so many bytes, 0, from descriptor -1, which fails */
+/* reads(n [, count]): calls read(2) n times for `count` (0) bytes of descriptor -1, which fails */
 static int kit_reads(lua_State *L)
 {
     size_t n = tk_check_count(L, 1), count = (size_t)luaL_optinteger(L, 2, 0);
@@ -129,14 +129,14 @@ static int kit_reads(lua_State *L)
     return 0;
 }
 
-/* syscalls(n): n times getppid(2) */
+/* syscalls(n): calls getppid(2) n times */
 static int kit_syscalls(lua_State *L)
 {
     tk_syscalls(tk_check_count(L, 1));
     return 0;
 }
 
-/* spin(ns): burns at least that much CPU time in this thread */
+/* spin(ns): uses at least that much CPU time of this thread */
 static int kit_spin(lua_State *L)
 {
     tk_spin(tk_check_count(L, 1));
@@ -151,8 +151,8 @@ static long voluntary_switches(void)
 }
 
 /*
- * sleeps(n [, ns]): n voluntary switches, each by a nap of ns (1 ms). A task that is preempted between the start of its timer and
- * the switch may find the timer expired: then it does not leave its CPU, and naps again.
+ * sleeps(n [, ns]): makes n voluntary switches, each by a nap of ns (1 ms). If a task is preempted between the start of its timer
+ * and the switch, the timer may have expired: then the task does not leave its CPU, and naps again.
  */
 static int kit_sleeps(lua_State *L)
 {
@@ -169,7 +169,7 @@ static int kit_sleeps(lua_State *L)
     return 0;
 }
 
-/* map_exec(): maps and unmaps an executable page; its address (one mmap record) */
+/* map_exec(): maps and unmaps an executable page, which writes one mmap record; returns its address */
 static int kit_map_exec(lua_State *L)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -182,7 +182,7 @@ static int kit_map_exec(lua_State *L)
     return 1;
 }
 
-/* A function that a breakpoint or a uprobe can stand on; visible by this name in testkit.so. */
+/* A function for breakpoints and uprobes; testkit.so exports it by this name. */
 __attribute__((visibility("default"), noinline)) void testkit_probe(void);
 void testkit_probe(void)
 {
@@ -199,7 +199,7 @@ static int kit_probe(lua_State *L)
     return 0;
 }
 
-/* probe_place(): its address, the file it is in, its symbol's name */
+/* probe_place(): the function's address, its file, its symbol's name */
 static int kit_probe_place(lua_State *L)
 {
     Dl_info info;
@@ -217,9 +217,9 @@ static int kit_probe_place(lua_State *L)
 
 /* --- CPUs ---------------------------------------------------------------------------------- */
 
-static cpu_set_t all_cpus; /* the mask the process came with */
+static cpu_set_t all_cpus; /* the mask that the process had at its start */
 
-/* cpus(): the CPUs this process may use, as an array */
+/* cpus(): the CPUs that this process may use, as an array */
 static int kit_cpus(lua_State *L)
 {
     int n = 0;
@@ -242,7 +242,7 @@ static int set_mask(lua_State *L, const cpu_set_t *set)
     return 1;
 }
 
-/* pin(cpu): this thread runs there until unpin() */
+/* pin(cpu): keeps this thread on that CPU until unpin() */
 static int kit_pin(lua_State *L)
 {
     cpu_set_t set;
@@ -252,7 +252,7 @@ static int kit_pin(lua_State *L)
     return set_mask(L, &set);
 }
 
-/* unpin(): the CPUs that the process came with */
+/* unpin(): allows the CPUs that the process had at its start */
 static int kit_unpin(lua_State *L)
 {
     return set_mask(L, &all_cpus);
@@ -281,14 +281,14 @@ static int kit_migrate(lua_State *L)
     return 1;
 }
 
-/* cpu(): the CPU this thread runs on now */
+/* cpu(): the CPU on which this thread runs now */
 static int kit_cpu(lua_State *L)
 {
     lua_pushinteger(L, sched_getcpu());
     return 1;
 }
 
-/* set_comm(name): this thread's name */
+/* set_comm(name): sets this thread's name */
 static int kit_set_comm(lua_State *L)
 {
     prctl(PR_SET_NAME, luaL_checkstring(L, 1));
@@ -296,12 +296,13 @@ static int kit_set_comm(lua_State *L)
 }
 
 /*
- * The environment's PERF_MEMORY_AS_IS: nothing is faulted in ahead and malloc keeps its defaults. The soak, which watches whether the process's
- * memory grows, sets it: room that is made for exact counts of page faults would look like growth.
+ * If the environment has PERF_MEMORY_AS_IS, no page is faulted in before, and malloc keeps its defaults. The soak sets it because
+ * it watches whether the process's memory grows: room that is made for exact counts of page faults would look like growth.
  */
 bool tk_memory_as_is;
 
-/* Lua's heap does not grow in a spec that counts: there is room in one piece, which settle() faults in. A sanitizer's malloc would keep it apart. */
+/* Makes room in one piece, which settle() faults in, so that Lua's heap does not grow in a spec that counts. A sanitizer's malloc
+ * would not use that piece. */
 void tk_grow_heap(void)
 {
 #ifndef __SANITIZE_ADDRESS__
@@ -309,7 +310,7 @@ void tk_grow_heap(void)
 #endif
 }
 
-/* The stack reaches further down than it will be used; its pages are faulted in with all others. */
+/* Extends the stack further than any spec will; its pages are faulted in with all others. */
 __attribute__((noinline, no_sanitize("address"))) static void grow_stack(void)
 {
     volatile char room[512 << 10];
@@ -319,8 +320,8 @@ __attribute__((noinline, no_sanitize("address"))) static void grow_stack(void)
 }
 
 /*
- * The kernel takes away pages that are in use, to see who uses them (which balances the nodes of a NUMA machine) or to make a huge page of
- * them, and each comes back by a fault. It does neither to a process that has said where its memory is to be, and that it wants no huge pages.
+ * The kernel may unmap pages that are in use, to find out which thread uses them (NUMA balancing) or to make a huge page of them;
+ * each comes back by a fault. It does neither in a process that has set a memory policy and has refused huge pages.
  */
 static void keep_pages(void)
 {
@@ -328,7 +329,7 @@ static void keep_pages(void)
 
     syscall(SYS_set_mempolicy, LOCAL, NULL, 0);
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most that glibc takes */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the largest value that glibc accepts */
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
     mallopt(M_TOP_PAD, 48 << 20);
 }

@@ -11,7 +11,7 @@
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
  *   testkit_faults.c   memory that cannot be read; a program that handles its own faults
  *
- * It uses only what the C API has in Lua 5.1 to 5.4 and LuaJIT.
+ * It uses only those parts of the C API that Lua 5.1 to 5.4 and LuaJIT have in common.
  */
 #ifndef TESTKIT_H
 #define TESTKIT_H
@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-/* The number of mmap with its arguments in registers: SYS_mmap takes a struct on 32-bit machines. */
+/* The number of the mmap whose arguments are in registers: SYS_mmap takes a struct on 32-bit machines. */
 #ifdef SYS_mmap2
 #define TK_MMAP SYS_mmap2
 #else
@@ -33,11 +33,11 @@
 
 /* Adds the functions of list to the table on the top of the stack. */
 void tk_register(lua_State *L, const luaL_Reg *list);
-/* A metatable with these methods (and __index, __gc = its method close), once in a state. */
+/* Makes a metatable with these methods (and __index, and __gc = its method close), once in a state. */
 void tk_metatable(lua_State *L, const char *name, const luaL_Reg *methods);
-/* nil, message, errno's number */
+/* Returns nil, a message, and errno's number. */
 int tk_refused(lua_State *L, const char *what, int err);
-/* An unsigned number as exactly as the interpreter has it. */
+/* Pushes an unsigned number as exactly as the interpreter can hold it. */
 void tk_push_u64(lua_State *L, uint64_t v);
 /* An argument that is a count: 0 or more. */
 size_t tk_check_count(lua_State *L, int arg);
@@ -47,14 +47,14 @@ void tk_touch_pages(size_t n);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);
-/* Whether the process's memory stays as it is: see testkit.c. */
+/* Whether PERF_MEMORY_AS_IS is set: see testkit.c. */
 extern bool tk_memory_as_is;
-/* Faults in all that is mapped, or without `all` what may have changed; how many mappings that were. */
+/* Faults in all mapped pages, or without `all` only those that may have changed; returns the number of mappings. */
 int tk_populate(int all);
 void tk_watch_heap(void);
-/* A fork without pthread_atfork's handlers, in either process. */
+/* fork without pthread_atfork's handlers, in both processes. */
 void tk_forked(void);
-/* Gives malloc 16 MB that it keeps, unless it has as many in one piece. */
+/* Makes malloc keep 16 MB, unless it has as many in one piece. */
 void tk_grow_heap(void);
 
 void tk_open_look(lua_State *L);

@@ -1,4 +1,4 @@
-/* A C function that spends its time in three others, each at many addresses: what a profile's native frames are compared by. */
+/* A C function that spends its time in three others, each at many addresses, to compare a profile's native frames with. */
 #include <stdint.h>
 
 #include "testkit.h"
@@ -7,7 +7,7 @@
 #define STEP_MIX(i) x ^= x << 7; x ^= x >> 9; x *= (uint64_t)(i) * 2 + 3;
 #define STEP_DIVIDE(i) x = (x | 1) / ((x & 7) + 2) + UINT64_C(0xfedcba9876543210) + (uint64_t)(i);
 #define TEN(s, i) s(i) s(i + 1) s(i + 2) s(i + 3) s(i + 4) s(i + 5) s(i + 6) s(i + 7) s(i + 8) s(i + 9)
-/* Functions that stay as they are written: gcc's noipa forbids copies of them that know their arguments, clang makes none. */
+/* Functions that the compiler must not specialize: gcc's noipa forbids copies for known arguments, clang makes none. */
 #ifdef __clang__
 #define APART __attribute__((noinline, visibility("default")))
 #else
@@ -27,7 +27,7 @@ HOT(hot_add, STEP_ADD)
 HOT(hot_mix, STEP_MIX)
 HOT(hot_divide, STEP_DIVIDE)
 
-/* hot_spots(n): n rounds of some milliseconds */
+/* hot_spots(n): runs n rounds of some milliseconds */
 static int kit_hot_spots(lua_State *L)
 {
     size_t n = tk_check_count(L, 1);
@@ -47,7 +47,7 @@ static int kit_hang(lua_State *L)
     return kit_hot_spots(L);
 }
 
-/* nowhere(): a function as hot_spots, that no table has */
+/* nowhere(): like hot_spots, but a function that is in no table */
 static int kit_nowhere(lua_State *L)
 {
     lua_pushcfunction(L, kit_hang);

@@ -1,6 +1,6 @@
 /*
- * A look at this process: its clocks, its accounting, what it holds open and mapped; pages faulted
- * in before a spec counts; and the n-th allocation that fails. See testkit.h.
+ * Looks at this process: clocks, accounting, open descriptors and mappings. Also faults in pages before a spec counts, and makes
+ * the n-th allocation fail. See testkit.h.
  */
 #include "testkit.h"
 
@@ -32,8 +32,8 @@ static int kit_clock_ns(lua_State *L)
 }
 
 /*
- * rusage([field]): what the kernel's accounting has of this thread: a table, or one field's number,
- * which allocates nothing and so adds no fault of its own
+ * rusage([field]): the kernel's accounting of this thread: a table, or one field's number, which allocates nothing and so causes
+ * no fault itself
  */
 static int kit_rusage(lua_State *L)
 {
@@ -63,7 +63,7 @@ static int kit_rusage(lua_State *L)
     return only == NULL ? 1 : luaL_argerror(L, 1, "no such field");
 }
 
-/* fds(): {[fd] = what /proc/self/fd says it is}, without the one used for looking */
+/* fds(): {[fd] = the target of its link in /proc/self/fd}, without the descriptor used for reading */
 static int kit_fds(lua_State *L)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -87,7 +87,7 @@ static int kit_fds(lua_State *L)
     return 1;
 }
 
-/* mappings(): array of the lines of /proc/self/maps that are rings or other anonymous inodes */
+/* mappings(): an array of the lines of /proc/self/maps that are rings or other anonymous inodes */
 static int kit_mappings(lua_State *L)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -121,7 +121,7 @@ static int kit_page_size(lua_State *L)
 #endif
 
 /*
- * Faults in the pages of a range. Before Linux 5.14 (EINVAL) each is touched by hand: to "or" nothing into a byte writes what
+ * Faults in the pages of a range. Before Linux 5.14 (EINVAL) each page is touched by an atomic "or" of 0, which keeps what
  * another thread may just have written.
  */
 __attribute__((no_sanitize("address"))) static int populate(uintptr_t at, uintptr_t end, int write)
@@ -142,8 +142,8 @@ __attribute__((no_sanitize("address"))) static int populate(uintptr_t at, uintpt
 }
 
 /*
- * LuaJIT's machine code. To read it in would map the page of zeros, and the next trace would fault
- * where it is written; nothing of it runs while a C function does.
+ * LuaJIT's machine code. Reading it would map the page of zeros, and the next trace would fault when it is written; no machine
+ * code runs during a C function.
  */
 static int populate_code(uintptr_t at, uintptr_t end)
 {
@@ -157,12 +157,12 @@ static int populate_code(uintptr_t at, uintptr_t end)
 }
 
 /*
- * malloc's heap is 48 MB or more that stay where they are, and to walk them takes milliseconds. Their pages are all there until a
- * fork makes them copy-on-write, or some are swapped out.
+ * malloc's heap is 48 MB or more, never moves, and walking it takes milliseconds. All its pages are present until a fork makes
+ * them copy-on-write, or some are swapped out.
  */
 static struct {
     uintptr_t from, to;
-    int forked; /* since they were populated; a clone(2) by testkit, which is not a fork(3), is marked too */
+    int forked; /* since they were populated; testkit's clone(2) is not a fork(3), so it sets this too */
     int swap;
 } heap;
 
@@ -193,9 +193,9 @@ void tk_watch_heap(void)
 }
 
 /*
- * A page of code or data that is used for the first time would add a fault to a spec that counts. So
- * every page that is mapped now is faulted in; those of malloc's heap only if needed, or if all is set.
- * Returns the number of mappings. Large files and a sanitizer's shadow memory are left out; the heap may have any size.
+ * The first use of a page of code or data would add a fault to a spec that counts. So every page that is mapped now is faulted
+ * in; those of malloc's heap only if needed, or if all is set. Returns the number of mappings. Large files and a sanitizer's
+ * shadow memory are left out; the heap may have any size.
  */
 int tk_populate(int all)
 {
@@ -206,7 +206,7 @@ int tk_populate(int all)
 
     if (f == NULL)
         return 0;
-    tk_clock(CLOCK_MONOTONIC); /* the vdso's pages, which cannot be populated and are not there after a fork */
+    tk_clock(CLOCK_MONOTONIC); /* the vdso's pages, which cannot be populated and are absent after a fork */
     sched_getcpu();
     while (fgets(line, sizeof line, f) != NULL) {
         uintptr_t from, to;
@@ -228,8 +228,8 @@ int tk_populate(int all)
 }
 
 /*
- * settle([quick]): faults in all that is mapped now, so that what follows counts its own faults only; with quick, malloc's heap
- * only where it has changed
+ * settle([quick]): faults in all that is mapped now, so that the code that follows counts only its own faults; with quick,
+ * malloc's heap only if it has changed
  */
 static int kit_settle(lua_State *L)
 {
@@ -244,15 +244,15 @@ struct failing_alloc {
     lua_Alloc alloc;
     void *ud;
     size_t count; /* allocations and growths so far */
-    size_t limit; /* from this one on they fail; 0 = never */
-    int once;     /* this one alone does */
+    size_t limit; /* the first one that fails; 0: none */
+    int once;     /* only this one fails */
 };
 
 static void *failing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     struct failing_alloc *f = ud;
 
-    /* Without a block osize is the kind of object (5.2+). Shrinking must not fail. */
+    /* Without a block, osize is the kind of object (5.2+). Shrinking must not fail. */
     if (nsize > (ptr != NULL ? osize : 0)) {
         f->count++;
         if (f->limit != 0 && (f->once ? f->count == f->limit : f->count >= f->limit))
@@ -279,10 +279,10 @@ static int with_failing_alloc(lua_State *L, int once)
 }
 
 /*
- * fail_alloc(n, fn, ...): calls fn with every allocation from the n-th on refused (0: none is, to
- * count them). Returns how many there were, whether fn returned, and its first result or error.
- * fail_alloc_once: the n-th alone is refused. Lua 5.2 and newer collect everything and try again, so
- * that there it is a full collection at that point; LuaJIT and 5.1 raise, and what cleans up has memory.
+ * fail_alloc(n, fn, ...): calls fn, and refuses every allocation from the n-th on (0: none, to count them). Returns the number of
+ * allocations, whether fn returned, and its first result or error. fail_alloc_once refuses only the n-th. Lua 5.2 and newer then
+ * run a full collection and try again, so it causes a collection at that point; LuaJIT and 5.1 raise an error, and the code that
+ * cleans up has memory.
  */
 static int kit_fail_alloc(lua_State *L)
 {
@@ -295,8 +295,8 @@ static int kit_fail_alloc_once(lua_State *L)
 }
 
 /*
- * living_threads(): how many threads this process has. One that has ended may stand in /proc for a moment longer, since the kernel wakes
- * pthread_join before it takes the thread away: it has PF_EXITING by then, and is not counted.
+ * living_threads(): the number of threads of this process. A thread that has ended may stay in /proc for a moment, since the
+ * kernel wakes pthread_join before it removes the thread: it then has PF_EXITING, and is not counted.
  */
 static int kit_living_threads(lua_State *L)
 {
@@ -319,7 +319,7 @@ static int kit_living_threads(lua_State *L)
             continue;
         text[fread(text, 1, sizeof text - 1, f)] = '\0';
         fclose(f);
-        after = strrchr(text, ')'); /* the name may have anything in it; then: state ppid pgrp session tty tpgid flags */
+        after = strrchr(text, ')'); /* the name may contain any character; after it: state ppid pgrp session tty tpgid flags */
         n += after && sscanf(after, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && !(flags & EXITING);
     }
     if (dir)

@@ -1,6 +1,6 @@
 /*
- * Reading and writing this process's own memory, and rings that are no longer the kernel's, so that
- * something can stand in them that the kernel would not write. See testkit.h.
+ * Reads and writes this process's own memory, and replaces rings by ordinary memory, so that they can contain bytes that the
+ * kernel would not write. See testkit.h.
  */
 #include "testkit.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* rings(): array of {addr=, size=} of the mapped rings, in the order of their addresses */
+/* rings(): an array of {addr=, size=} of the mapped rings, in the order of their addresses */
 static int kit_rings(lua_State *L)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -47,7 +47,7 @@ static int kit_peek(lua_State *L)
     return 1;
 }
 
-/* poke(addr, bytes): writes them there */
+/* poke(addr, bytes): writes bytes to memory */
 static int kit_poke(lua_State *L)
 {
     size_t n;
@@ -57,7 +57,7 @@ static int kit_poke(lua_State *L)
     return 0;
 }
 
-/* take(addr, size): zero bytes of one's own in place of what is mapped there */
+/* take(addr, size): replaces a mapping by private zero bytes */
 static int kit_take(lua_State *L)
 {
     if (mmap(address(L, 1), tk_check_count(L, 2), PROT_READ | PROT_WRITE,

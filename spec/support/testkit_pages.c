@@ -1,9 +1,10 @@
 /*
- * Made-up pages of counters, read as csrc/core/counts/user_read.c reads the kernel's, with instructions that are Lua functions.
+ * Simulated counter pages, read as csrc/core/counts/user_read.c reads the kernel's, with Lua functions for the CPU's
+ * instructions.
  *
  *   local p = kit.pages(n)                 n pages of zeros
- *   p:set(i, field, v)                     a field of the i-th
- *   p:read(counters, counter, clock)       {n, enabled, running, value, id, value, id ...}, or nil where the kernel is to be asked;
+ *   p:set(i, field, v)                     sets a field of the i-th
+ *   p:read(counters, counter, clock)       {n, enabled, running, value, id, value, id ...}, or nil if only the kernel can tell;
  *                                          counter(number) and clock() may change the pages; ids are 101, 102 ...
  */
 #include <string.h>
@@ -76,7 +77,7 @@ static int l_set(lua_State *L)
     return luaL_argerror(L, 3, "no such field");
 }
 
-static lua_State *state; /* the state of the functions to call, while p:read runs */
+static lua_State *state; /* the state of the functions to call, during p:read */
 
 static uint64_t called(int nargs)
 {

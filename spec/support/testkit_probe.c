@@ -1,6 +1,6 @@
 /*
- * Finds out from the kernel itself what this machine permits: if the module were used, a
- * bug there would look like a need that is not met, and the specs that would find it be skipped.
+ * Asks the kernel itself what this machine permits. If the probes used the module, a bug there would look like an unmet need, and
+ * the specs that would find it would be skipped.
  */
 #include "testkit.h"
 
@@ -82,7 +82,7 @@ static int kit_can_bpf(lua_State *L)
     return 1;
 }
 
-/* setenv(name [, value]): for child processes; nil takes it away */
+/* setenv(name [, value]): for child processes; nil removes it */
 static int kit_setenv(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);

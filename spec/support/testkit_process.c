@@ -1,6 +1,6 @@
 /*
- * Child processes that run a Lua function, and what a process can give up: user, limits, system
- * calls. What cannot be taken back is meant for a child: kit.fork(function() kit.drop() ... end).
+ * Child processes that run a Lua function, and things that a process can give up: its user, limits, system calls. Irreversible
+ * calls are meant for a child: kit.fork(function() kit.drop() ... end).
  */
 #include "testkit.h"
 
@@ -24,10 +24,10 @@
 
 #define CHILD "testkit.child"
 
-/* A child that waits at its gate, then runs its function and sends its result through a pipe. */
+/* A child that waits until it is released, then runs its function and sends the result through a pipe. */
 struct child {
     pid_t pid; /* 0: waited for */
-    int gate;  /* a byte written here lets it go; -1: it went */
+    int gate;  /* a byte written here releases the child; -1: released */
     int out;   /* the pipe for its result; -1: closed */
 };
 
@@ -52,7 +52,7 @@ static void write_all(int fd, const char *s, size_t len)
     }
 }
 
-/* The child's life. The function is at 1 and its arguments follow. */
+/* The child's main function. The Lua function is at 1, and its arguments follow. */
 static void run_child(lua_State *L, int gate, int out)
 {
     int nargs = lua_gettop(L) - 2; /* the userdata stays on top */
@@ -60,7 +60,7 @@ static void run_child(lua_State *L, int gate, int out)
     char go;
 
     if (read(gate, &go, 1) != 1)
-        _exit(254); /* the parent closed without letting it go */
+        _exit(254); /* the parent closed the pipe without releasing the child */
     close(gate);
     lua_settop(L, nargs + 1);
     status = lua_pcall(L, nargs, 1, 0);
@@ -77,7 +77,7 @@ static void run_child(lua_State *L, int gate, int out)
     _exit(status == 0 ? 0 : 255);
 }
 
-/* start(fn, ...): a child that will call fn after child:go() */
+/* start(fn, ...): makes a child that will call fn after child:go() */
 static int kit_start(lua_State *L)
 {
     struct child *c;
@@ -154,8 +154,8 @@ static int reap(pid_t pid)
 }
 
 /*
- * child:wait([seconds]): lets it go, waits until it ends (60 s, then it is killed). Returns its exit
- * status (0: fn returned, 255: fn raised, -n: signal n) and fn's first result or error as a string.
+ * child:wait([seconds]): releases the child and waits until it ends (60 s, then it is killed). Returns its exit status (0: fn
+ * returned, 255: fn raised, -n: signal n) and fn's first result or error as a string.
  */
 static int child_wait(lua_State *L)
 {
@@ -213,7 +213,7 @@ static int child_close(lua_State *L)
     return 0;
 }
 
-/* fork(fn, ...): runs fn in a child; status, text as child:wait gives them */
+/* fork(fn, ...): runs fn in a child; returns the status and text that child:wait returns */
 static int kit_fork(lua_State *L)
 {
     int n = kit_start(L);
@@ -226,9 +226,8 @@ static int kit_fork(lua_State *L)
 }
 
 /*
- * split([raw]): forks here. The child's pid, and in the child 0. raw: by the system call itself, so
- * that no handler of pthread_atfork runs. reap(pid): waits for it, and gives its status as
- * child:wait does.
+ * split([raw]): forks. Returns the child's pid, and in the child 0. raw: by the system call itself, so that no handler of
+ * pthread_atfork runs. reap(pid): waits for it, and returns its status as child:wait does.
  */
 static int kit_split(lua_State *L)
 {
@@ -256,7 +255,7 @@ static int kit_exit(lua_State *L)
     _exit((int)luaL_checkinteger(L, 1));
 }
 
-/* exec(argv...): becomes another program; returns only when refused */
+/* exec(argv...): replaces this program; returns only if the kernel refuses */
 static int kit_exec(lua_State *L)
 {
     char *argv[64];
@@ -310,8 +309,8 @@ static void count_signal(int sig)
 
 static struct sigaction uncounted;
 
-/* count_signals(sig): a handler of the host's own, that counts; count_signals(sig, false): puts back what was there, and
- * returns how many came and whether the handler was still in its place */
+/* count_signals(sig): installs a handler of the host program that counts; count_signals(sig, false): restores the old handler,
+ * and returns the number of signals and whether the counting handler was still installed */
 static int kit_count_signals(lua_State *L)
 {
     int sig = (int)luaL_checkinteger(L, 1);
@@ -329,14 +328,14 @@ static int kit_count_signals(lua_State *L)
     return 0;
 }
 
-/* chdir(path): whether it is the current directory now */
+/* chdir(path): changes the current directory; returns whether it could */
 static int kit_chdir(lua_State *L)
 {
     lua_pushboolean(L, chdir(luaL_checkstring(L, 1)) == 0);
     return 1;
 }
 
-/* drop([uid]): becomes an ordinary user (65534) for good; stays dumpable, so that /proc/self stays its own */
+/* drop([uid]): becomes an ordinary user (65534) for good; stays dumpable, so that the process still owns its /proc/self */
 static int kit_drop(lua_State *L)
 {
     uid_t id = (uid_t)luaL_optinteger(L, 1, 65534);
@@ -348,7 +347,7 @@ static int kit_drop(lua_State *L)
     return 1;
 }
 
-/* refuse(call, errno): from now on the system call of this number (or "perf_event_open", "mmap" ...) fails so */
+/* refuse(call, errno): makes the system call of this number (or "perf_event_open", "mmap" ...) fail from now on */
 static int kit_refuse(lua_State *L)
 {
     static const struct { const char *name; long nr; } calls[] = {
@@ -394,7 +393,8 @@ static void storm_signal(int signal)
     storm_signals++;
 }
 
-/* storm(us): SIGALRM every so many microseconds, which interrupts what waits; 0 ends it. How many came so far. */
+/* storm(us): sends SIGALRM every so many microseconds, which interrupts system calls that wait; 0 ends it. Returns the number of
+ * signals so far. */
 static int kit_storm(lua_State *L)
 {
     const long us = (long)tk_check_count(L, 1);
@@ -416,7 +416,7 @@ static int kit_close_fd(lua_State *L)
     return 1;
 }
 
-/* orphans(): how many children this process has that were not waited for; it waits for those that have ended */
+/* orphans(): the number of children that this process has not waited for; waits for those that have ended */
 static int kit_orphans(lua_State *L)
 {
     int n = 0;
@@ -428,7 +428,7 @@ static int kit_orphans(lua_State *L)
     return 1;
 }
 
-/* rlimit("nofile" or "memlock" [, n [, hard]]): sets the soft limit, and the hard one when given; without n the soft limit */
+/* rlimit("nofile" or "memlock" [, n [, hard]]): sets the soft limit, and the hard one if given; without n returns the soft limit */
 static int kit_rlimit(lua_State *L)
 {
     static const char *const names[] = { "nofile", "memlock", "nproc", "as", NULL };

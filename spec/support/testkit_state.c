@@ -1,5 +1,5 @@
 /*
- * A second Lua state in this process, on this thread or another; this one on another thread. See testkit.h.
+ * A second Lua state in this process, on this thread or another; and this state on another thread. See testkit.h.
  */
 #include "testkit.h"
 
@@ -44,8 +44,8 @@ static void *run_state(void *arg)
 }
 
 /*
- * state(code [, threaded]): runs code in a new Lua state that finds the same modules, on a thread of its own when
- * threaded. Returns whether it went well, and its result or error as a string.
+ * state(code [, threaded]): runs code in a new Lua state that finds the same modules, on a new thread if threaded. Returns
+ * whether it succeeded, and its result or error as a string.
  */
 static struct run run_of(lua_State *L)
 {
@@ -86,7 +86,7 @@ static void *call_top(void *arg)
     return NULL;
 }
 
-/* elsewhere(fn): calls fn on another thread, for which this one waits. Returns whether it went well, and its result or error. */
+/* elsewhere(fn): calls fn on another thread and waits for it. Returns whether it succeeded, and its result or error. */
 static int kit_elsewhere(lua_State *L)
 {
     lua_State *co = lua_newthread(L);
@@ -116,7 +116,7 @@ static int resume(lua_State *co)
 #endif
 }
 
-/* Call a global function without arguments; 0 when it went well. */
+/* Calls a global function without arguments; returns 0 if it succeeded. */
 static int call_global(lua_State *L, const char *name)
 {
     lua_getglobal(L, name);
@@ -137,9 +137,9 @@ static void touch(size_t pages)
 }
 
 /*
- * host(code, pages): a program in C that has a Lua state, as a server has one. Runs code, which defines start, work, steps
- * and stop; calls start; then four times: touches pages itself, calls work, touches pages, resumes a coroutine of
- * steps, which yields; at the end calls stop. Returns whether all went well, and stop's result or the error.
+ * host(code, pages): acts as a C program with a Lua state, such as a server. Runs code, which defines start, work, steps and
+ * stop; calls start; then four times: touches pages itself, calls work, touches pages, resumes a coroutine of steps, which
+ * yields; at the end calls stop. Returns whether all succeeded, and stop's result or the error.
  */
 static int kit_host(lua_State *L)
 {

@@ -24,7 +24,7 @@ static void do_job(const struct job *job)
         tk_spin(job->spin_ns);
 }
 
-/* {pages=, syscalls=, spin_ns=} at arg */
+/* Reads {pages=, syscalls=, spin_ns=} at arg. */
 static struct job check_job(lua_State *L, int arg)
 {
     struct job job = { 0, 0, 0 };
@@ -41,8 +41,8 @@ static struct job check_job(lua_State *L, int arg)
 }
 
 /*
- * The threads wait for a round to begin; a round is over when all have done the job. Round 0 is
- * their start, after which every tid is known.
+ * The threads wait for a round to begin; a round ends when all have done the job. Round 0 is their start: after it, every tid is
+ * known.
  */
 struct workers {
     pthread_mutex_t lock;
@@ -100,17 +100,17 @@ static struct workers *check_workers(lua_State *L)
 }
 
 /*
- * Joins a thread and waits until the kernel has taken it out of the process. It wakes pthread_join before that, and a process that lists the
- * process's threads just then would find one more.
+ * Joins a thread and waits until the kernel has removed it from the process. The kernel wakes pthread_join earlier, and a program
+ * that lists the threads at that moment would find one more.
  */
-static void bury(pthread_t thread, long tid)
+static void join_thread(pthread_t thread, long tid)
 {
     pthread_join(thread, NULL);
     while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
         usleep(100);
 }
 
-/* workers:close(): they end and are joined */
+/* workers:close(): ends the threads and joins them */
 static int workers_close(lua_State *L)
 {
     struct workers *w = luaL_checkudata(L, 1, WORKERS);
@@ -123,14 +123,14 @@ static int workers_close(lua_State *L)
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     for (size_t i = 0; i < w->count; i++)
-        bury(w->list[i].thread, w->list[i].tid);
+        join_thread(w->list[i].thread, w->list[i].tid);
     free(w->list);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     return 0;
 }
 
-/* workers(n): n threads that wait for work */
+/* workers(n): starts n threads that wait for work */
 static int kit_workers(lua_State *L)
 {
     size_t n = tk_check_count(L, 1);
@@ -153,7 +153,7 @@ static int kit_workers(lua_State *L)
         one->all = w;
         if (pthread_create(&one->thread, NULL, work, one) != 0)
             return luaL_error(L, "no more threads");
-        w->count++; /* close and wait_all see only those that run */
+        w->count++; /* close and wait_all use only the threads that run */
     }
     pthread_mutex_lock(&w->lock);
     wait_all(w);
@@ -161,7 +161,7 @@ static int kit_workers(lua_State *L)
     return 1;
 }
 
-/* workers:tids(): their thread ids */
+/* workers:tids(): the threads' ids */
 static int workers_tids(lua_State *L)
 {
     struct workers *w = check_workers(L);
@@ -174,7 +174,7 @@ static int workers_tids(lua_State *L)
     return 1;
 }
 
-/* workers:work{pages=, syscalls=, spin_ns=}: each does that, and this returns when all have */
+/* workers:work{pages=, syscalls=, spin_ns=}: each thread does that, and this returns when all have */
 static int workers_work(lua_State *L)
 {
     struct workers *w = check_workers(L);
@@ -205,7 +205,7 @@ static void *work_once(void *arg)
     return NULL;
 }
 
-/* threads(n, {pages=, syscalls=, spin_ns=}): n new threads do that each and end */
+/* threads(n, {pages=, syscalls=, spin_ns=}): starts n threads that do that each and end */
 static int kit_threads(lua_State *L)
 {
     size_t n = tk_check_count(L, 1);
@@ -220,26 +220,26 @@ static int kit_threads(lua_State *L)
             break;
     }
     for (size_t i = 0; i < made; i++)
-        bury(list[i].thread, list[i].tid);
+        join_thread(list[i].thread, list[i].tid);
     return made == n ? 0 : luaL_error(L, "no more threads");
 }
 
 /* --- cells --------------------------------------------------------------------------------- */
 
-/* Memory to watch: eight aligned bytes, far from anything else that is written. */
+/* Memory for breakpoints: eight aligned bytes, far from anything else that is written. */
 struct cell {
     _Alignas(64) unsigned char pad[64];
 };
 
 static unsigned char *cell_bytes(lua_State *L)
 {
-    /* Userdata is aligned to 8 or 16 only, so there is room for two cells. */
+    /* Userdata is only aligned to 8 or 16 bytes, so there is room for two cells. */
     uintptr_t p = (uintptr_t)luaL_checkudata(L, 1, CELL);
 
     return (unsigned char *)((p + 63) & ~(uintptr_t)63);
 }
 
-/* cell(): eight zero bytes at a multiple of 64 */
+/* cell(): makes eight zero bytes at a multiple of 64 */
 static int kit_cell(lua_State *L)
 {
     memset(lua_newuserdata(L, 2 * sizeof(struct cell)), 0, 2 * sizeof(struct cell));
@@ -262,7 +262,7 @@ static size_t cell_offset(lua_State *L, int arg, size_t width)
     return (size_t)offset;
 }
 
-/* cell:poke(value [, times [, offset]]): writes eight bytes so many times (1) */
+/* cell:poke(value [, times [, offset]]): writes eight bytes that many times (1) */
 static int cell_poke(lua_State *L)
 {
     uint64_t v = (uint64_t)luaL_checkinteger(L, 2);
@@ -274,7 +274,7 @@ static int cell_poke(lua_State *L)
     return 0;
 }
 
-/* cell:poke8(value [, times [, offset]]): writes one byte so many times (1) */
+/* cell:poke8(value [, times [, offset]]): writes one byte that many times (1) */
 static int cell_poke8(lua_State *L)
 {
     unsigned char v = (unsigned char)luaL_checkinteger(L, 2);
@@ -286,7 +286,7 @@ static int cell_poke8(lua_State *L)
     return 0;
 }
 
-/* cell:peek([times [, offset]]): reads eight bytes so many times (1); the value */
+/* cell:peek([times [, offset]]): reads eight bytes that many times (1); returns the value */
 static int cell_peek(lua_State *L)
 {
     size_t times = lua_isnoneornil(L, 2) ? 1 : tk_check_count(L, 2);

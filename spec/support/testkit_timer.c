@@ -1,6 +1,6 @@
-/* A slow setitimer(2) for a program that has this module in LD_PRELOAD and KIT_SLOW_TIMER in its environment: after it has started
- * ITIMER_PROF it returns only when that may have expired. <sys/time.h> is left out, since its declaration of setitimer differs from
- * one C library to the next. */
+/* A slow setitimer(2) for a program with this module in LD_PRELOAD and KIT_SLOW_TIMER in its environment: after it has started
+ * ITIMER_PROF, it returns only when the timer may have expired. <sys/time.h> is left out, since its declaration of setitimer
+ * differs between C libraries. */
 #include "testkit.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 --- Simulated machines: trees of files like those of sysfs and tracefs, in a temporary directory.
 local trees = {}
 
---- Writes files below a new directory.
+--- Writes files into a new directory.
 -- @tparam {path=text,...} files
 -- @treturn string the directory; trees.remove removes it
 function trees.make(files)

@@ -1,4 +1,4 @@
---- Functions for specs besides testkit's triggers: children, temporary files, the corpus.
+--- Functions for specs that testkit does not have: children, temporary files, the corpus.
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 
@@ -10,7 +10,7 @@ util.cgroup_dir = needs.cgroup_dir
 --- The path of a file of the corpus; call requires{corpus = name} first.
 util.corpus_path = needs.corpus_path
 
---- Runs fn(...) in a child process and returns its first result as a string. Raises the child's errors, including those of
+--- Runs fn(...) in a child process and returns its first result as a string. Raises the child's errors, including failed
 -- assertions.
 function util.in_child(fn, ...)
   local status, text = kit.fork(fn, ...)
@@ -21,8 +21,8 @@ function util.in_child(fn, ...)
 end
 
 -- A sanitizer's malloc keeps freed memory and takes new pages instead, in steps of 64 KB for each size of object, and more for
--- each new call stack. These cannot be faulted in before, nor told from other faults. So only there the count is tried several
--- times.
+-- each new call stack. These pages cannot be faulted in before, nor distinguished from other faults. So under a sanitizer the
+-- count is tried several times.
 local TRIES = os.getenv "PERF_SAN" and 10 or 1
 
 --- Calls fn so that only fn itself causes page faults and system calls: no collection is due, the heap has room, each mapped page
@@ -110,7 +110,7 @@ function util.with_tmpname(fn)
   if not ok then error(err, 0) end
 end
 
---- A shell command's output (stdout and stderr) and exit status, -n for signal n.
+--- A shell command's output (stdout and stderr) and exit status, or -n for signal n.
 function util.shell(command)
   local pipe = assert(io.popen("exec 2>&1; (" .. command .. "\n); printf '\\n%d' $?", "r"))
   local text = pipe:read("*a")
@@ -120,8 +120,7 @@ function util.shell(command)
   return output, status > 128 and 128 - status or status
 end
 
---- The interpreter that runs this spec, as a word of a shell command. The environment lets it find
--- the tree's modules.
+--- The interpreter that runs this spec, as a word of a shell command. The environment lets it find the tree's modules.
 function util.lua()
   local i = 0
   while arg and arg[i - 1] do i = i - 1 end

@@ -1,6 +1,6 @@
 #!/bin/bash
-# make demo-nginx: runs the example nginx.conf in a directory of its own under load for some seconds, and shows resty.perf's counts.
-# KEEP=1 leaves it running until Enter.
+# make demo-nginx: runs the example nginx.conf in a temporary directory under load for some seconds, and shows resty.perf's
+# counts. KEEP=1 leaves it running until Enter.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 make=${MAKE:-make}

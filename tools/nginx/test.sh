@@ -1,5 +1,5 @@
 #!/bin/bash
-# make test-nginx: the specs of resty.perf, each with an nginx of its own on loopback ports.
+# make test-nginx: the specs of resty.perf, each with a separate nginx on loopback ports.
 #
 #   NGINX_SPECS=spec/nginx/count_spec.lua   instead of all
 #   PERF_TOTALS=FILE                        gets "nginx passed failed skipped", for .ci/run

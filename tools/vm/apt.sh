@@ -1,6 +1,6 @@
 #!/bin/bash
-# To be sourced. Fetches Debian packages of another architecture and leaves this machine's packages alone. The apt state is in a
-# directory of its own whose list of installed packages is empty, so apt resolves all dependencies, and the host's dpkg is not used.
+# To be sourced. Fetches Debian packages of another architecture without changing this machine's packages. The apt state is in a
+# separate directory with an empty list of installed packages, so apt resolves all dependencies, and does not use the host's dpkg.
 #
 #   private_apt ARCH STATE      from now on `apt` is apt-get with that state, and APT_CONFIG names its configuration
 #   unpack DIR DEB...           the packages' files into DIR

@@ -1,10 +1,9 @@
 #!/bin/bash
-# The module, its extensions and testkit for a guest, against the packages in its sysroot.
+# Builds the module, its extensions and testkit for a guest, against the packages in its sysroot.
 #
 #   tools/vm/build.sh arm64|amd64 DIR        into DIR/out
 #
-# DIR is what tools/vm/root.sh made. The BPF programs of spec/vm are compiled here too, where there is clang: a guest
-# has no compiler.
+# tools/vm/root.sh made DIR. The BPF programs of spec/vm are compiled here too, if clang is installed: a guest has no compiler.
 set -eu
 arch=${1:?arm64 or amd64}
 dir=$(cd "${2:?directory}" && pwd)
@@ -18,13 +17,13 @@ sys=$dir/sysroot
 lib=$sys/usr/lib/$triplet
 out=$dir/out
 
-# Their libraries by path, and not by pkg-config, which knows the host's.
+# The libraries are given by path; pkg-config would find the host's.
 extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd")
 [ -e csrc/ext/symbols/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
 for lua in luajit lua5.4; do
     include=$sys/usr/include/$lua
     [ $lua != luajit ] || include=$sys/usr/include/luajit-2.1
-    # The compiler's own C library comes first, since the sysroot's, which is the same one, has no headers.
+    # The compiler's own C library comes first, since the same library in the sysroot has no headers.
     $make -s -j2 CC=$triplet-gcc AR=$triplet-ar BUILD="$out" LUA=$lua LUA_INCDIR="$include" \
         CPPFLAGS="-idirafter $sys/usr/include -idirafter $sys/usr/include/$triplet -idirafter $sys/usr/include/traceevent" \
         LDFLAGS="-L$lib -L$sys/lib/$triplet -Wl,-rpath-link,$lib -Wl,-rpath-link,$sys/lib/$triplet" \

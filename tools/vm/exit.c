@@ -1,6 +1,6 @@
 /*
- * vm-exit STATUS: ends the emulated machine from inside. QEMU's own exit status is then 2 * STATUS + 1, so that 0 and
- * small even numbers mean that the guest ended without saying how it went.
+ * vm-exit STATUS: ends the emulated machine from inside. QEMU's exit status is then 2 * STATUS + 1, so 0 and small even numbers
+ * mean that the guest ended without a status.
  *
  * arm64: semihosting's SYS_EXIT_EXTENDED (0x20) with the reason ADP_Stopped_ApplicationExit and the status.
  * x86-64: a write to the isa-debug-exit device at port 0xf4, which doubles the number and adds one itself.

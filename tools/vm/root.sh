@@ -1,5 +1,5 @@
 #!/bin/bash
-# A guest's kernel and root, made of Debian packages, without touching this machine's own packages.
+# Makes a guest's kernel and root from Debian packages, without changing this machine's packages.
 #
 #   tools/vm/root.sh arm64|amd64 DIR
 #
@@ -7,14 +7,14 @@
 #   DIR/base.cpio     the root as an initramfs: the interpreters, busted and a shell; its /init is tools/vm/init
 #   DIR/sysroot/      the same packages and those with headers, for the cross compiler
 #
-# The packages come through an apt state of their own under DIR/apt (tools/vm/apt.sh). What is there already is kept: a change of
-# the list below makes it anew.
+# The packages are fetched with a separate apt state under DIR/apt (tools/vm/apt.sh). Existing files are kept; a change of the
+# list below makes them anew.
 set -eu
 arch=${1:?arm64 or amd64}
 dir=${2:?directory}
 here=$(dirname "$0")
 
-# In the guest.
+# For the guest.
 packages=(busybox-static bash coreutils mawk sed grep findutils diffutils procps util-linux
     luajit lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse
     libbpf1 libtraceevent1 libdw1 libzstd1)

@@ -8,9 +8,9 @@
 #   amd64        kprobes, BPF and unprivileged users on x86-64, without a PMU
 #   arm64-suite  two Arm CPUs without a PMU, for the whole suite: make test-arm64
 #
-# The files of a guest are kept in build/vm (tools/vm/root.sh), so only the first run loads anything. Each guest runs
-# the project's own suite (tools/suite.sh); one that does not get to its end counts as a failure. Where QEMU is not
-# there and cannot be installed, the guest is skipped by name.
+# The files of a guest are kept in build/vm (tools/vm/root.sh), so only the first run fetches anything. Each guest runs the
+# project's own suite (tools/suite.sh); a guest that does not finish counts as a failure. If QEMU is not installed and cannot be,
+# the guest is skipped by name.
 #
 #   VM_SPECS="spec/vm/x_spec.lua"    instead of the usual ones (all of spec/live takes minutes: VM_LIMIT)
 #   VM_LIMIT=600                     seconds for a guest
@@ -27,7 +27,7 @@ mkdir -p "$state"
 work=$(mktemp -d "$PWD/$state/run.XXXXXX")
 pids=()
 trap 'rm -rf "$work"' EXIT
-set -m # a guest is a process group of its own, so that all of it ends with us
+set -m # a guest is a separate process group, so that all of it ends with this script
 stopped() {
     local pid
     for pid in "${pids[@]}"; do kill -- "-$pid" 2>/dev/null; done
@@ -61,7 +61,8 @@ plan() {
         options=(-smp 1)
         ;;
     arm64-suite)
-        # Counting instructions for the clock would take ten times as long, and without it a PMU loses interrupts: so there is none.
+        # An instruction-counting clock would take ten times as long, and without it a PMU loses interrupts: so this guest has no
+        # PMU.
         specs="spec/unit spec/live spec/regress" words="arm64" limit=7200
         options=(-smp 2 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
         ;;
@@ -87,7 +88,7 @@ pack() { # name arch
     rm -rf "$top"
 }
 
-# Makes its root and its module. On failure prints the reason; status 2 if QEMU or the network is missing.
+# Makes the guest's root and its module. On failure prints the reason; status 2 if QEMU or the network is missing.
 prepare() { # arch
     if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh "vm-$1" || return 2; fi
     local qemu=qemu-system-aarch64
@@ -161,7 +162,7 @@ for name in "${guests[@]}"; do
     esac
 done
 
-# Two at a time: each emulates on one CPU of the host's.
+# Two at a time: each emulates on one of the host's CPUs.
 for name in "${ready[@]}"; do
     if [ ${#pids[@]} -eq 2 ]; then
         wait "${pids[0]}"
