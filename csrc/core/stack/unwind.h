@@ -32,7 +32,7 @@ enum pf_place_kind {
 	PF_PLACE_BUILTIN, /* a function that LuaJIT has in its own assembler code */
 };
 
-/* One function on the stack. */
+/* One function on the stack. Those of a coroutine are followed by those of the thread that resumed it, and so on. */
 struct pf_place {
 	enum pf_place_kind kind;
 	int32_t linedefined;  /* Lua: the line of its definition, 0 for a file's own code */
@@ -40,6 +40,7 @@ struct pf_place {
 	uint32_t source_size; /* Lua: the length of its chunk's name */
 	uint64_t source;      /* Lua: the address of its chunk's name; 0 if it was stripped */
 	uint64_t function;    /* Lua: the address of its prototype. C: of its code. Builtin: of its object */
+	uint64_t thread;      /* the address of the Lua thread (coroutine) that it runs in */
 };
 
 /* Why a stack is missing or cut. */
