@@ -1,5 +1,6 @@
 /* core/base/peek.h, for tests. */
 #include "core/base/peek.h"
+#include "core/base/thread.h"
 #include "binding/base/binding.h"
 
 /* core.peek(address, n, [how]): n bytes, up to 64; nil if they cannot be read. how: "load" or "call"; else what works. */
@@ -27,7 +28,7 @@ static int l_peek_take(lua_State *L)
 static int l_peek_give(lua_State *L)
 {
 	(void)L;
-	pf_peek_give();
+	pf_peek_give(pf_fork_generation());
 	return 0;
 }
 

@@ -3,14 +3,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "core/base/signal.h"
-#include "core/base/thread.h"
 
 /* The loads are in a function of their own, in assembler: so no compiler and no sanitizer changes or moves them, and where one of
  * them faults, the stack is that of a function that has just been called. There the handler lets it return -EFAULT (-14). */
@@ -101,18 +98,11 @@ int pf_peek_call(void *to, uint64_t address, size_t n)
 }
 
 #ifdef LOADS
-enum { SIGNALS = 2 };
-static const int signals[SIGNALS] = {SIGSEGV, SIGBUS};
-
-static struct {
-	atomic_uint lock; /* pf_fork_generation of its holder, 0: free. The holder of an older generation stayed in the parent */
-	unsigned users;
-	struct sigaction before[SIGNALS];
-	/* At the last give a later action was in force, and stayed. Its handler may call ours. */
-	uint8_t left[SIGNALS];
-} peek;
-
 extern const char pf_peek_at_8[], pf_peek_at_4[], pf_peek_at_1[], pf_peek_failed[];
+
+static void on_fault(int sig, siginfo_t *info, void *context);
+
+static struct pf_signal segv = {.number = SIGSEGV, .handler = on_fault}, bus = {.number = SIGBUS, .handler = on_fault};
 
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
@@ -131,79 +121,19 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 			*at = failed;
 			return;
 		}
-	pf_signal_pass_on(&peek.before[sig == SIGBUS], sig, info, context);
-}
-
-static void lock(void)
-{
-	const unsigned generation = pf_fork_generation();
-	unsigned seen = 0;
-
-	while (!atomic_compare_exchange_strong(&peek.lock, &seen, generation))
-		if (seen == generation) {
-			sched_yield();
-			seen = 0;
-		}
-}
-
-static void unlock(void)
-{
-	atomic_store(&peek.lock, 0);
-}
-
-static int is_ours(const struct sigaction *a)
-{
-	return a->sa_flags & SA_SIGINFO && a->sa_sigaction == on_fault;
-}
-
-static int is_installed(int i)
-{
-	struct sigaction now;
-
-	return sigaction(signals[i], NULL, &now) == 0 && is_ours(&now);
-}
-
-/* Our action has the mask and the flags of the one that it replaces, so that the program's handler runs as it would. */
-static void install(int i)
-{
-	struct sigaction now, ours;
-	int plain;
-
-	if (sigaction(signals[i], NULL, &now) < 0 || is_ours(&now))
-		return;
-	plain = now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN;
-	/* Two handlers that pass a fault on to each other would never end. */
-	if (peek.left[i] && !plain && now.sa_sigaction != peek.before[i].sa_sigaction)
-		return;
-	peek.before[i] = ours = now;
-	if (plain) {
-		ours.sa_flags = SA_ONSTACK;
-		sigemptyset(&ours.sa_mask);
-	}
-	ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-	ours.sa_sigaction = on_fault;
-	sigaction(signals[i], &ours, NULL);
+	pf_signal_pass_on(sig == SIGBUS ? &bus : &segv, sig, info, context);
 }
 
 void pf_peek_take(void)
 {
-	lock();
-	if (peek.users++ == 0)
-		for (int i = 0; i < SIGNALS; i++)
-			install(i);
-	unlock();
+	pf_signal_take(&segv);
+	pf_signal_take(&bus);
 }
 
-void pf_peek_give(void)
+void pf_peek_give(uint32_t generation)
 {
-	lock();
-	if (--peek.users == 0)
-		for (int i = 0; i < SIGNALS; i++) {
-			peek.left[i] = !is_installed(i);
-			if (!peek.left[i])
-				sigaction(signals[i], &peek.before[i], NULL);
-		}
-	unlock();
+	pf_signal_give(&segv, generation);
+	pf_signal_give(&bus, generation);
 }
 
 int pf_peek_ready(const sigset_t *blocked)
@@ -214,10 +144,7 @@ int pf_peek_ready(const sigset_t *blocked)
 		return 0;
 	if (!blocked)
 		blocked = &asked;
-	for (int i = 0; i < SIGNALS; i++)
-		if (sigismember(blocked, signals[i]) || !is_installed(i))
-			return 0;
-	return 1;
+	return !sigismember(blocked, SIGSEGV) && !sigismember(blocked, SIGBUS) && pf_signal_is_taken(&segv) && pf_signal_is_taken(&bus);
 }
 
 #else
@@ -226,8 +153,9 @@ void pf_peek_take(void)
 {
 }
 
-void pf_peek_give(void)
+void pf_peek_give(uint32_t generation)
 {
+	(void)generation;
 }
 
 int pf_peek_ready(const sigset_t *blocked)

@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Take the signals, or count one more user; give them back with the last user. A program that sets an action of its own meanwhile
- * keeps it. Each take needs one give, also if loads cannot be used. In the child of a fork the parent's users count too. */
+/* Take the signals for one more user; give them back: see signal.h. Each take needs one give, also if loads cannot be used.
+ * generation: pf_fork_generation at the take. */
 void pf_peek_take(void);
-void pf_peek_give(void);
+void pf_peek_give(uint32_t generation);
 
 /* Can loads be used now, in this thread? Not if the program has replaced our handler, or blocks the signals. Makes two system
  * calls. blocked: the signals that the thread blocks; NULL: ask, by a third call. */

@@ -1,8 +1,103 @@
 /* See signal.h. */
 #include "core/base/signal.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "core/base/thread.h"
+
+static atomic_uint lock_word; /* pf_fork_generation of the holder, 0: free. A holder of an older generation stayed in the parent */
+
+static void lock(void)
+{
+	const unsigned generation = pf_fork_generation();
+	unsigned seen = 0;
+
+	while (!atomic_compare_exchange_strong(&lock_word, &seen, generation))
+		if (seen == generation) {
+			sched_yield();
+			seen = 0;
+		}
+}
+
+static void unlock(void)
+{
+	atomic_store(&lock_word, 0);
+}
+
+static int is_plain(const struct sigaction *a)
+{
+	return !(a->sa_flags & SA_SIGINFO) && (a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN);
+}
+
+static int is_ours(const struct pf_signal *s, const struct sigaction *a)
+{
+	return a->sa_flags & SA_SIGINFO && a->sa_sigaction == s->handler;
+}
+
+int pf_signal_is_taken(const struct pf_signal *s)
+{
+	struct sigaction now;
+
+	return sigaction(s->number, NULL, &now) == 0 && is_ours(s, &now);
+}
+
+static void install(struct pf_signal *s)
+{
+	struct sigaction now, ours;
+
+	if (sigaction(s->number, NULL, &now) < 0 || is_ours(s, &now))
+		return;
+	/* Two handlers that pass a signal on to each other would never end. */
+	if (s->left && !is_plain(&now) && now.sa_sigaction != s->before.sa_sigaction)
+		return;
+	s->before = ours = now;
+	if (s->flags) {
+		ours.sa_flags = s->flags;
+		sigemptyset(&ours.sa_mask);
+		sigaddset(&ours.sa_mask, s->block);
+	}
+	ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+	ours.sa_sigaction = s->handler;
+	sigaction(s->number, &ours, NULL);
+}
+
+void pf_signal_take(struct pf_signal *s)
+{
+	const unsigned generation = pf_fork_generation();
+
+	lock();
+	if (s->generation != generation)
+		s->users = 0;
+	s->generation = generation;
+	if (s->users++ == 0)
+		install(s);
+	unlock();
+}
+
+static void give_back(struct pf_signal *s)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	s->left = !pf_signal_is_taken(s);
+	if (s->left)
+		return;
+	if (s->discard)
+		sigaction(s->number, &ignore, NULL);
+	sigaction(s->number, &s->before, NULL);
+}
+
+void pf_signal_give(struct pf_signal *s, uint32_t generation)
+{
+	lock();
+	if (s->generation == generation)
+		s->users -= s->users > 0;
+	if (s->users == 0 || s->generation != pf_fork_generation())
+		give_back(s);
+	unlock();
+}
 
 /* A fault that the kernel reports. It cannot be ignored: the instruction would fault again for ever. */
 static int is_fault(int sig, const siginfo_t *info)
@@ -10,21 +105,21 @@ static int is_fault(int sig, const siginfo_t *info)
 	return info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS);
 }
 
-void pf_signal_pass_on(const struct sigaction *action, int sig, siginfo_t *info, void *context)
+void pf_signal_pass_on(const struct pf_signal *s, int sig, siginfo_t *info, void *context)
 {
-	const struct sigaction plain = {.sa_handler = SIG_DFL};
+	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->before;
 
-	if (action->sa_handler == SIG_IGN && !is_fault(sig, info))
-		return;
-	if (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN) {
+	if (is_plain(&to)) {
+		if (to.sa_handler == SIG_IGN && !is_fault(sig, info))
+			return;
 		sigaction(sig, &plain, NULL);
 		/* The same signal once more, with its facts; it is blocked until the handler has returned. */
 		if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), sig, info) < 0)
 			raise(sig);
 		return;
 	}
-	if (action->sa_flags & (int)SA_RESETHAND)
+	if (to.sa_flags & (int)SA_RESETHAND)
 		sigaction(sig, &plain, NULL);
 	/* Handlers without SA_SIGINFO get the same three arguments from the kernel, and some use them. */
-	action->sa_sigaction(sig, info, context);
+	to.sa_sigaction(sig, info, context);
 }
