@@ -1,4 +1,4 @@
-/* The pages, styles and scripts that lie beside the Lua modules which use them. The build takes them in as they are, so that an
+/* The pages, styles and scripts that lie beside the Lua modules which use them. The build includes them unchanged, so that an
  * installed module reads no files but Lua's. The build runs in the root of the repository: the paths begin there. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Functions that all of the binding shares: results of failed calls, 64-bit values, checks of arguments. */
+/* Functions that all files of the binding share: results of failed calls, 64-bit values, checks of arguments. */
 #ifndef PB_BINDING_H
 #define PB_BINDING_H
 
@@ -7,9 +7,9 @@
 #include "binding/base/class.h"
 #include "binding/base/open.h"
 
-/* error.c: nil, "what: reason", "ECODE" from a negative errno. Returns 3. */
+/* error.c: pushes nil, "what: reason", "ECODE" for a negative errno. Returns 3. */
 int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
-/* The errno's symbol, "E<number>" for one that errno.def lacks. */
+/* The errno's symbol, or "E<number>" if errno.def lacks it. */
 void pb_push_errno(lua_State *L, int err);
 /* The same for a failed read of a group. */
 int pb_fail_read(lua_State *L, int err);
@@ -20,18 +20,18 @@ void pb_refuse_inherited(lua_State *L, int i, const char *what);
 /* true, or pb_fail. */
 int pb_result(lua_State *L, int r, const char *what);
 
-/* int64.c: 64-bit values by the rule of the API: exact or not a number. */
+/* int64.c: 64-bit values by the rule of the API: never rounded. */
 void pb_push_u64(lua_State *L, uint64_t v);
-void pb_push_i64(lua_State *L, int64_t v); /* also addresses: sign-extended */
+void pb_push_i64(lua_State *L, int64_t v); /* also for addresses: sign-extended */
 /* The value at i: an integer, a 64-bit cdata or a "0x" string. Negative numbers are two's complement and set *negative.
  * Returns 0 if it is not one of these. */
 int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);
-/* The same for argument i; raises. max bounds it; negative is refused. */
+/* The same for argument i; raises. max is the largest value; a negative value is refused. */
 uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
 
-/* argument.c: A string that can be a path. One with a zero byte is refused, since the kernel would ignore the rest. */
+/* argument.c: a string that can be a path. A string with a zero byte is refused, since the kernel would ignore the rest. */
 const char *pb_check_path(lua_State *L, int i);
-/* Raises on a key of the table at i that is not in known, which ends with NULL. */
+/* Raises if the table at i has a key that is not in known, which ends with NULL. */
 void pb_check_options(lua_State *L, int i, const char *const *known);
 /* Push lower-case hexadecimal digits. */
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);

@@ -6,7 +6,7 @@
 
 #include "binding/base/compat.h"
 
-/* Pushes the metatable tname: what collects is also __close, so it must be idempotent; NULL where nothing is held. */
+/* Pushes the metatable tname. The finalizer is also __close, so it must be idempotent; NULL if there is nothing to release. */
 static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction collect)
 {
 	static const char *const names[] = {"__gc", "__close"};
@@ -34,8 +34,8 @@ static inline void *pb_new(lua_State *L, size_t size, const char *tname)
 }
 
 /* While a reader reads bytes of a ring or a file, Lua may allocate, the collector may run, and a finalizer may close the ring or
- * the file. So the reader holds it: the memory of a held one is freed when the hold ends, or, if an error ended the reader, when
- * it is collected. Holds nest. */
+ * the file. So the reader holds the object: its memory is then freed when the hold ends, or, if an error ended the reader, when
+ * the object is collected. Holds nest. */
 struct pb_hold {
 	unsigned char held, closed; /* closed: while it was held */
 };
@@ -48,14 +48,14 @@ static inline int pb_hold(struct pb_hold *h)
 	return outer;
 }
 
-/* End a hold. outer: what pb_hold returned. Returns whether the memory is to be freed now. */
+/* End a hold. outer: the result of pb_hold. Returns whether the caller must free the memory now. */
 static inline int pb_let_go(struct pb_hold *h, int outer)
 {
 	h->held = outer != 0;
 	return h->closed && !outer;
 }
 
-/* The userdata at i, or an error that says what was expected and what came. */
+/* The userdata at i; raises "CLASS expected, got TYPE" for any other value. */
 static inline void *pb_check(lua_State *L, int i, const char *tname, const char *what)
 {
 	void *p = pb_test(L, i, tname);

@@ -7,7 +7,7 @@
 #include "core/base/clock.h"
 #include "binding/base/binding.h"
 
-/* core.clock_base(): the time of day that CLOCK_MONOTONIC's zero was at: seconds since 1970, and nanoseconds. */
+/* core.clock_base(): the time of day at CLOCK_MONOTONIC's zero: seconds since 1970, and nanoseconds. */
 static int l_clock_base(lua_State *L)
 {
 	uint64_t base = pf_clock_base();
@@ -34,7 +34,7 @@ static int l_clock_ns(lua_State *L)
 	return pb_u64(L, (uint64_t)luaL_checknumber(L, 1) * 1000000000u + (uint64_t)luaL_checknumber(L, 2));
 }
 
-/* core.clock_parts(ns): the other way. */
+/* core.clock_parts(ns): the inverse of core.clock_ns. */
 static int l_clock_parts(lua_State *L)
 {
 	uint64_t ns = pb_check_u64(L, 1, UINT64_MAX);
@@ -66,7 +66,7 @@ static int l_first_time(lua_State *L)
 	return pb_bool(L, first);
 }
 
-/* core.random_hex(n): 2n lower-case hexadecimal digits, n at most 4096, that cannot be guessed. */
+/* core.random_hex(n): 2n lower-case hexadecimal digits of cryptographic quality; n is at most 4096. */
 static int l_random_hex(lua_State *L)
 {
 	unsigned char bytes[4096];

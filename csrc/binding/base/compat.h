@@ -1,4 +1,4 @@
-/* The few differences between Lua 5.1, LuaJIT, 5.2, 5.3 and 5.4 that the binding meets, in one place. */
+/* The differences between Lua 5.1, LuaJIT, 5.2, 5.3 and 5.4 that concern the binding, in one place. */
 #ifndef PB_COMPAT_H
 #define PB_COMPAT_H
 
@@ -30,8 +30,8 @@
 #define pb_newplain(L, size) lua_newuserdatauv(L, size, 0)
 #endif
 
-/* Lua does not know the name of a function that was called by pcall or a tail call (a REPL's `return ev:refresh("x")`), and says
- * '?'. The class of the object knows it. */
+/* Lua does not know the name of a function that was called by pcall or a tail call (a REPL's `return ev:refresh("x")`), and
+ * writes '?'. The object's class knows the name. */
 static inline _Noreturn int pb_argerror(lua_State *L, int arg, const char *message)
 {
 	const char *name = NULL;
@@ -114,7 +114,7 @@ static inline void pb_register(lua_State *L, const luaL_Reg *l)
 }
 
 /* The userdata at i if its metatable is the one at that index, absolute or pseudo-index, else NULL. For functions called for each
- * record: to look a metatable up by its name costs more. */
+ * record: looking a metatable up by its name would cost more. */
 static inline void *pb_test_as(lua_State *L, int i, int metatable)
 {
 	void *p = lua_touserdata(L, i);

@@ -83,13 +83,13 @@ static int l_fault(lua_State *L)
 	return luaL_argerror(L, 2, "no such errno");
 }
 
-/* core.refused(what, err): nil, message, code of an errno, for what was called through FFI. */
+/* core.refused(what, err): nil, message, code for an errno, for functions that were called through FFI. */
 static int l_refused(lua_State *L)
 {
 	return pb_fail(L, (int)luaL_checkinteger(L, 2), "%s", luaL_checkstring(L, 1));
 }
 
-/* core.read_failed(r): the same of a group's read. */
+/* core.read_failed(r): the same for a failed read of a group. */
 static int l_read_failed(lua_State *L)
 {
 	return pb_fail_read(L, (int)luaL_checkinteger(L, 1));

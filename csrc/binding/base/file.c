@@ -1,4 +1,4 @@
-/* Output: a file that takes its place when it is whole (core/base/file.h). The userdata is made before the file. */
+/* Output: a file that appears under its name only when it is complete (core/base/file.h). The userdata is made before the file. */
 #include "core/base/file.h"
 #include "core/base/thread.h"
 
@@ -56,7 +56,7 @@ static int l_write(lua_State *L)
 	return pb_bool(L, 1);
 }
 
-/* output:commit(): true, or nil, message, code and nothing of it left. */
+/* output:commit(): true; or nil, message, code, and nothing of the file remains. */
 static int l_commit(lua_State *L)
 {
 	struct pf_output *o = check_open(L);
@@ -67,7 +67,7 @@ static int l_commit(lua_State *L)
 	return r < 0 ? pb_fail(L, r, "%s", lua_tostring(L, -1)) : pb_result(L, 0, "");
 }
 
-/* output:place(): where its bytes are now, for others to write into. */
+/* output:place(): the path of the unfinished file, for other code to write to. */
 static int l_place(lua_State *L)
 {
 	struct pf_output *o = check_open(L);
@@ -81,7 +81,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* core.is_terminal(fd). os.execute "test -t 2" would ignore SIGINT meanwhile. */
+/* core.is_terminal(fd). os.execute "test -t 2" would ignore SIGINT while it runs. */
 static int l_is_terminal(lua_State *L)
 {
 	return pb_bool(L, isatty((int)luaL_checkinteger(L, 1)));

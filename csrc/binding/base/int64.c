@@ -1,11 +1,10 @@
-/* 64-bit values in a language whose numbers may be doubles.
+/* 64-bit values in a language whose numbers may be doubles:
  *
  *   Lua 5.3+       an integer, two's complement
  *   LuaJIT         a number up to 2^53, beyond it an int64_t or uint64_t cdata
  *   Lua 5.1, 5.2   a number up to 2^53, beyond it a string "0x..."
  *
- * The C API cannot make or read a LuaJIT cdata, so two small functions written with its FFI do, kept in the
- * registry. */
+ * The C API cannot make or read a LuaJIT cdata. Two small functions written with its FFI, kept in the registry, do that. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +158,7 @@ uint64_t pb_check_u64(lua_State *L, int i, uint64_t max)
 	return v;
 }
 
-/*** Any 64-bit value that this module gives, in hexadecimal digits.
+/*** The hexadecimal digits of any 64-bit value that this module returns.
  * @function perf.hex
  * @tparam any value number, string "0x...", or 64-bit cdata
  * @treturn string "0x..." */
@@ -175,7 +174,7 @@ static int l_hex(lua_State *L)
 	return pb_text(L, text);
 }
 
-/* core.u64(low, high): the value of two halves of 32 bits. */
+/* core.u64(low, high): the value with these two halves of 32 bits. */
 static int l_u64(lua_State *L)
 {
 	uint64_t lo = pb_check_u64(L, 1, UINT32_MAX), hi = pb_check_u64(L, 2, UINT32_MAX);
@@ -196,7 +195,7 @@ static int l_halves(lua_State *L)
 	return 2;
 }
 
-/* core.bor(a, b, ...), core.band(a, b), core.shl(a, n), core.shr(a, n): on 64 bits, for every interpreter. */
+/* core.bor(a, b, ...), core.band(a, b), core.shl(a, n), core.shr(a, n): 64-bit operations, for every interpreter. */
 static uint64_t operand(lua_State *L, int i)
 {
 	uint64_t v = 0;

@@ -1,5 +1,5 @@
 /* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file
- * that adds methods to another's class comes after that. */
+ * that adds methods to a class of another file comes after that file. */
 #ifndef PB_OPEN_H
 #define PB_OPEN_H
 

@@ -62,9 +62,9 @@ static int l_set_bpf(lua_State *L)
 }
 
 /*** The BPF programs on the event's tracepoint, including those of other processes.
- * @tparam[opt=64] integer max how many ids at most
+ * @tparam[opt=64] integer max the largest number of ids
  * @treturn {integer,...} ids
- * @treturn integer how many there are in all @fails "EINVAL" if it is not a tracepoint or probe, "EPERM" without CAP_PERFMON */
+ * @treturn integer the number of all programs @fails "EINVAL" if it is not a tracepoint or probe, "EPERM" without CAP_PERFMON */
 static int l_query_bpf(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);

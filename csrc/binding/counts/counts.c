@@ -10,7 +10,7 @@
 #include "core/base/thread.h"
 #include "binding/counts/meter.h"
 
-/* So that only one return lies between a system call and the caller: see core/counts/meter.c. */
+/* Keeps a single return between a system call and the caller: see core/counts/meter.c. */
 #define INLINE static inline __attribute__((always_inline))
 
 /* The functions check their arguments by these metatables. They are upvalues, since a look-up in the registry costs as much as the
@@ -38,7 +38,7 @@ INLINE struct pf_meter *check_meter(lua_State *L, int i)
 	return m;
 }
 
-/* Not cleared: either every word of it is filled in, or it is never returned. */
+/* Not cleared: it is either filled completely, or never returned. */
 static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 {
 	struct pf_counts *c = pb_newplain(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);
@@ -59,7 +59,7 @@ INLINE int begin(lua_State *L, struct pf_meter *m)
 	return r < 0 ? r : 1;
 }
 
-/* End the measurement by the meter at 1 whose Counts are at 2. Returns 0, 1 or -errno. */
+/* End the measurement by the meter at 1 with the Counts at 2. Returns 0, 1 or -errno. */
 INLINE int end(lua_State *L)
 {
 	struct pf_meter *m = check_meter(L, 1);
@@ -71,8 +71,8 @@ INLINE int end(lua_State *L)
 	return pf_meter_end(m, c);
 }
 
-/* core.begin(meter, layout, words, fn): Counts that hold the start. Returns nil, and does nothing, if the meter serves another
- * thread or is not a meter, or if fn is given and is not a function: the caller finds out which. */
+/* core.begin(meter, layout, words, fn): Counts with the start. Returns nil, and does nothing, if the meter serves another thread
+ * or is not a meter, or if fn is given and is not a function: the caller then looks for the reason. */
 static int l_begin(lua_State *L)
 {
 	struct pf_meter *m = known(L, 1, UP_GROUP, UP_METER);
@@ -86,7 +86,7 @@ static int l_begin(lua_State *L)
 	return r < 0 ? pb_meter_failed(L, m, r) : 1;
 }
 
-/* core.finish(meter, counts, ...): the same Counts, which are now the difference, and the other arguments. */
+/* core.finish(meter, counts, ...): the same Counts, which now have the difference, and the other arguments. */
 static int l_finish(lua_State *L)
 {
 	const int r = end(L);
@@ -94,8 +94,8 @@ static int l_finish(lua_State *L)
 	return r < 0 ? pb_meter_failed(L, check_meter(L, 1), r) : lua_gettop(L) - 1;
 }
 
-/* core.start(meter, layout), core.stop(meter, counts): begin and finish that raise no error of the machine: Counts, true; or nil,
- * message, code. */
+/* core.start(meter, layout), core.stop(meter, counts): like begin and finish, but they raise no error for a refusal: they return
+ * Counts, or true; or nil, message, code. */
 static int l_start(lua_State *L)
 {
 	const int r = begin(L, check_meter(L, 1));
@@ -147,7 +147,7 @@ static int l_layout(lua_State *L)
 	return pb_int(L, (lua_Integer)to_counts(L, 1)->layout);
 }
 
-/* core.reset_ns(counts): of a reading; a number, to compare with another reading's. */
+/* core.reset_ns(counts): a number that changes when an event of the reading's meter is reset. */
 static int l_reset_ns(lua_State *L)
 {
 	return pb_number(L, (lua_Number)to_counts(L, 1)->reset_ns);
@@ -173,7 +173,7 @@ static int l_add(lua_State *L)
 	return 1;
 }
 
-/* core.wall(counts): its wall time, or before core.finish when it began, as a number. */
+/* core.wall(counts): its wall time, as a number; before core.finish, the time when it began. */
 static int l_counts_wall(lua_State *L)
 {
 	return pb_number(L, (lua_Number)to_counts(L, 1)->v[0]);

@@ -1,8 +1,8 @@
-/* A guard for a measurement that may never end.
+/* A guard for each measurement that may never end.
  *
- * A measurement that an error or a dead coroutine leaves behind usually costs nothing. But a list of hardware events is enabled
+ * A measurement that is abandoned by an error or a dead coroutine usually costs nothing. But a list of hardware events is enabled
  * while it measures, and takes counters from other events. So such a measurement gets a guard, which lives as long as its Counts:
- * the registry's table PB_GUARDS, which has weak keys, maps the Counts to it. When the guard is collected before the measurement
+ * the registry's table PB_GUARDS, which has weak keys, maps the Counts to it. If the guard is collected before the measurement
  * has ended, its finalizer tells the meter. */
 #include "core/counts/meter.h"
 #include "binding/counts/meter.h"
@@ -11,7 +11,7 @@
 #define PB_GUARDS "perf.Guards"
 
 struct guard {
-	struct pf_meter *meter; /* NULL when the measurement has ended */
+	struct pf_meter *meter; /* NULL if the measurement has ended */
 };
 
 static int l_collect(lua_State *L)
@@ -60,7 +60,7 @@ void pb_unguard(lua_State *L, int counts)
 	lua_pop(L, 2);
 }
 
-/* core.guard(meter, counts), core.unguard(counts): for measurements that are begun and ended through FFI. */
+/* core.guard(meter, counts), core.unguard(counts): for measurements that begin and end through FFI. */
 static int l_guard(lua_State *L)
 {
 	lua_settop(L, 2);

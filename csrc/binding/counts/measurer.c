@@ -1,5 +1,5 @@
-/* A whole measurement in one C function: the quickest way where there is neither FFI nor, in Lua 5.1, a way for the measured
- * function to yield through C. */
+/* A whole measurement in one C function: the quickest way without FFI, and in Lua 5.1 the only one in which the measured function
+ * can yield. */
 #include <errno.h>
 
 #include "core/counts/meter.h"
@@ -9,7 +9,7 @@
 
 enum { UP_METER = 1, UP_COUNTS, UP_LAYOUT, UP_AT, UP_SLOW, UPVALUES = 5 };
 
-/* The function has returned, or was resumed for the last time: the Counts stand first, its results behind them. */
+/* The function has returned, or was resumed for the last time: the Counts come first on the stack, its results after them. */
 static int finish(lua_State *L)
 {
 	struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
@@ -47,7 +47,7 @@ static int slowly(lua_State *L)
 	return all(L);
 }
 
-/* The function is at index `at`; the arguments before it are checked already. */
+/* The function is at index `at`; the arguments before it have been checked. */
 static int l_measure(lua_State *L)
 {
 	struct pf_meter *m = lua_touserdata(L, lua_upvalueindex(UP_METER));
@@ -79,9 +79,9 @@ static int l_measure(lua_State *L)
 	return finish(L);
 }
 
-/* core.measurer(meter, layout, at, slow): a function of which argument `at`, 1 or 2, is measured with the rest as its
- * arguments; it returns Counts and the results. Where the meter serves another thread, or that argument is not a function,
- * slow is called in its place with all arguments. */
+/* core.measurer(meter, layout, at, slow): a function that measures its argument `at`, 1 or 2, called with the rest as its
+ * arguments; it returns Counts and the results. If the meter serves another thread, or that argument is not a function, it calls
+ * slow with all arguments instead. */
 static int l_measurer(lua_State *L)
 {
 	lua_Integer at = luaL_checkinteger(L, 3);

@@ -17,7 +17,7 @@ struct pf_meter *pb_check_meter(lua_State *L, int i)
 /* Raise the error at the line that called the library: perf.base.argument finds it. */
 int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 {
-	const int is_self = r == -ECHILD || (r == -EBADF && m->is_group); /* the mistake is the Group's state */
+	const int is_self = r == -ECHILD || (r == -EBADF && m->is_group); /* the Group's state is wrong, not an argument */
 
 	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
 	lua_getfield(L, -1, "perf.base.argument");
@@ -25,7 +25,7 @@ int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 		return luaL_error(L, "read: %s", strerror(-r));
 	lua_getfield(L, -1, is_self ? "method" : "raise");
 	if (is_self)
-		lua_pushnil(L); /* whichever method was called */
+		lua_pushnil(L); /* the name of the method that was called */
 	if (r == -EBADF) {
 		lua_pushstring(L, m->is_group ? PB_CLOSED_GROUP : PB_CLOSED_LIST);
 	} else if (r == -ECHILD) {

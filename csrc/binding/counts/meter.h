@@ -1,4 +1,4 @@
-/* Group and Meter, which event/group.c makes and counts.c reads, and readings of one event. */
+/* Group and Meter, which event/group.c makes and counts.c reads; and readings of one event. */
 #ifndef PB_METER_H
 #define PB_METER_H
 
@@ -12,7 +12,7 @@
 /* Set the fields of a read in the table on top of the stack: see ev:scan(). */
 void pb_set_reading(lua_State *L, const struct pf_reading *rd);
 
-/* meter.c: a Group or a list's Meter; raises what a read of it gave */
+/* meter.c: a Group, or a Meter of a list; raises the error of a failed read */
 struct pf_meter *pb_check_meter(lua_State *L, int i);
 int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r);
 #define PB_CLOSED_GROUP "Group is closed, or a member of it"

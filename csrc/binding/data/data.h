@@ -21,7 +21,7 @@ struct pb_data {
 	struct pb_hold hold;
 };
 
-struct pb_data *pb_check_data(lua_State *L, int i); /* raises when closed */
+struct pb_data *pb_check_data(lua_State *L, int i); /* raises if closed */
 /* After pb_hold(&p->hold). */
 static inline void pb_data_let_go(struct pb_data *p, int outer)
 {
@@ -44,8 +44,8 @@ void pb_data_state(lua_State *L, const char *name);
 /* data/source.c: adds to Data's methods. */
 void pb_open_data_source(lua_State *L);
 
-/* decode.c: pushes the value of a feature whose section has these n bytes, and returns 0 if they are damaged, 1 otherwise.
- * ncpus is the number of CPUs that the feature nrcpus tells, 0 if none. */
+/* decode.c: pushes the value of a feature whose section has these n bytes, and returns 0 if they are damaged, 1 otherwise. ncpus
+ * is the number of CPUs by the feature nrcpus, 0 if the file does not have it. */
 int pb_push_feature(lua_State *L, const struct pf_feature *f, const void *bytes, size_t n, int swapped, uint64_t ncpus);
 
 /* Lower-case hexadecimal of at most 20 bytes. */
@@ -53,8 +53,8 @@ void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n);
 
 void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
 
-/* Sets the fields of a record of the perf tool (types 64 and more), in native order, in the table on top of the stack. What a
- * damaged record does not hold is left out. */
+/* Sets the fields of a record of the perf tool (types 64 and more), in native order, in the table on top of the stack. Fields
+ * that are missing in a damaged record are left out. */
 void pb_user_fields(lua_State *L, const unsigned char *record, size_t size);
 
 /* Pushes the field whose name is at index 2 and returns 1, or returns 0 if the record does not have it. */
@@ -63,7 +63,8 @@ int pb_user_field(lua_State *L, const unsigned char *record, size_t size);
 /* The name of a type, or NULL. */
 const char *pb_user_type(uint32_t type);
 
-/* encode.c: replaces the value on top of the stack by the bytes of the feature's section. Raises on what does not fit. */
+/* encode.c: replaces the value on top of the stack by the bytes of the feature's section. Raises an error for a value that does
+ * not fit. */
 void pb_encode_feature(lua_State *L, const struct pf_feature *f);
 
 #endif

@@ -57,7 +57,7 @@ static void push_number(lua_State *L, const struct pf_row *row, uint64_t n)
 	}
 }
 
-/* A new table; or the one that is there already, under the row's name or as that element. */
+/* A new table, or the existing one under the row's name or at that index. */
 static void open_table(lua_State *L, const struct pf_reader *r, const struct pf_row *row)
 {
 	if (r->index)

@@ -1,7 +1,7 @@
 /* The features of a perf.data file from Lua values, by the rows of core/data/schema.h. A field that is missing or has a wrong type
  * raises an error that names the feature and the field.
  *
- * The bytes grow in a userdata at a stack index of their own, so that an error at any point frees them. */
+ * The bytes grow in a userdata at a fixed stack index, so that an error at any point frees them. */
 #include <string.h>
 
 #include "core/data/format.h"
@@ -93,7 +93,7 @@ static unsigned nibble(struct out *o, char c)
 	return (unsigned)(c - 'a') + 10;
 }
 
-/* A record of RECORDS: its header, pid, build id, the size of that, and the file's name, padded to a multiple of 8. */
+/* A record of RECORDS: its header, pid, build id, the build id's size, and the file's name, padded to a multiple of 8. */
 static void put_build_id(struct out *o)
 {
 	enum { PID = 8, ID = 12, ID_SIZE = 32, NAME = 36, LONGEST = 4096 };
@@ -117,7 +117,7 @@ static void put_build_id(struct out *o)
 	lua_pop(o->L, 1);
 	lua_getfield(o->L, -1, "misc");
 	h.misc = lua_isnil(o->L, -1) ? 2 : (uint16_t)to_number(o, "misc"); /* user space */
-	h.misc |= 1u << 15;                                                 /* the size is there */
+	h.misc |= 1u << 15;                                                 /* the size is present */
 	lua_pop(o->L, 1);
 	lua_getfield(o->L, -1, "filename");
 	text = to_text(o, "filename", &n);
@@ -159,7 +159,7 @@ static void put_attr(struct out *o)
 	put(o, &a, o->attr_size);
 }
 
-/* An array of numbers of bits as a bitmap that ends with the last of them. */
+/* An array of bit numbers as a bitmap that ends with the highest of them. */
 static void put_bitmap(struct out *o, const char *field)
 {
 	uint64_t top = 0, block, *words;
@@ -187,7 +187,8 @@ static void put_bitmap(struct out *o, const char *field)
 	lua_pop(o->L, 1);
 }
 
-/* Pushes the value of a row: the field of that name of the table on top of the stack, or without a name that value again. */
+/* Pushes the value of a row: the field of that name in the table on top of the stack, or, for a row without a name, that value
+ * itself. */
 static void get(struct out *o, const struct pf_row *row)
 {
 	if (*row->name)

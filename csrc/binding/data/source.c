@@ -9,7 +9,7 @@
 
 /* --- packed Records -------------------------------------------------------------------------------------------------- */
 
-/* Called through FFI, with the userdata of a Data, which may be closed. */
+/* Called through FFI with the userdata of a Data, which may be closed. */
 static int take(struct pb_data *p, struct pb_packed *into)
 {
 	int n;
@@ -28,7 +28,7 @@ static int take(struct pb_data *p, struct pb_packed *into)
 	return n;
 }
 
-/* core.tag_data(data, intern): give the layout of the record that was PB_UNTAGGED the number that intern(info, layout, places)
+/* core.tag_data(data, intern): gives the layout for which PB_UNTAGGED was returned the number that intern(info, layout, places)
  * returns. */
 static int l_tag(lua_State *L)
 {
@@ -47,7 +47,7 @@ static int l_tag(lua_State *L)
 	return l ? 0 : luaL_argerror(L, 1, "the file has no such record");
 }
 
-/* Find the next record of that type. Returns 1, or 0 at the end. Skips damaged records, and passes those that tell about the file
+/* Find the next record of that type. Returns 1, or 0 at the end. Skips damaged records, and passes those that describe the file
  * to the handler. The Data is at 1, Record's metatable at index metatable. */
 static int next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable, struct pf_data_record *r)
 {
@@ -81,7 +81,7 @@ static void no_parts(lua_State *L, struct pb_data *p, const struct pf_data_recor
 	pb_data_failed(L, p, pf_data_bad(&p->d, r->offset, "a record's parts do not fit into it"));
 }
 
-/* core.tally_data(tally, data): count the rest of the file. Returns how many records were counted; or nil, message, code. */
+/* core.tally_data(tally, data): count the rest of the file. Returns the number of records counted; or nil, message, code. */
 static int l_tally(lua_State *L)
 {
 	struct pb_tally *t = pb_check_tally(L);

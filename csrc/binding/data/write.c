@@ -58,7 +58,7 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
-/* writer:is_inherited(): whether it is open and was opened before a fork, by the parent. */
+/* writer:is_inherited(): whether it is open and the parent opened it before a fork. */
 static int l_is_inherited(lua_State *L)
 {
 	const struct pb_writer *p = to_writer(L, 1);
@@ -74,7 +74,7 @@ static int l_close(lua_State *L)
 	return pb_result(L, release(p), "write");
 }
 
-/* The array of {attr =, ids =} at index 2 as events, which live in userdata that are pushed. */
+/* Converts the array of {attr =, ids =} at index 2 to events. They live in userdata that are pushed. */
 static uint32_t check_events(lua_State *L, struct pf_writer_event **out)
 {
 	struct pf_writer_event *events;
@@ -189,7 +189,7 @@ static void note_map(lua_State *L, const struct pf_record *rec, const unsigned c
 	lua_pop(L, 4);
 }
 
-/* The record just written. */
+/* The record that was just written. */
 static void note_auxtrace(lua_State *L, const struct pb_writer *p, size_t size)
 {
 	pb_getuservalue(L, 1);
@@ -279,7 +279,7 @@ static int put(lua_State *L, struct pb_writer *p, const struct pf_record *rec, c
 	return r;
 }
 
-/* Writes the whole records that are in n bytes. */
+/* Writes the records in n bytes; all must be complete. */
 static int put_bytes(lua_State *L, struct pb_writer *p, const char *text, size_t n)
 {
 	uint64_t aligned[PF_RECORD_MAX / 8];
@@ -306,7 +306,7 @@ static int put_bytes(lua_State *L, struct pb_writer *p, const char *text, size_t
 	return 0;
 }
 
-/* writer:write(record or bytes), or of a packed Record writer:write(record, layout): true, or nil, message, code. */
+/* writer:write(record or bytes), or for a packed Record writer:write(record, layout): true, or nil, message, code. */
 static int l_write(lua_State *L)
 {
 	struct pb_writer *p = check_writer(L, 1);
@@ -329,7 +329,7 @@ static int l_write(lua_State *L)
 	return pb_result(L, r, "write");
 }
 
-/* writer:payload(bytes): data that follows an auxtrace record. */
+/* writer:payload(bytes): writes the data that follows an auxtrace record. */
 static int l_payload(lua_State *L)
 {
 	struct pb_writer *p = check_writer(L, 1);

@@ -175,7 +175,7 @@ static int l_modify(lua_State *L)
 	if (r == 0)
 		pf_counter_set(ev, !attr.disabled);
 	else if (r != -EOPNOTSUPP && pf_counter_state(ev) & PF_COUNTER_ON)
-		pf_counter_enable(ev); /* a modification that fails leaves an event disabled that was opened so */
+		pf_counter_enable(ev); /* a failed modification leaves an event disabled that was opened disabled */
 	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
 			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
 }
@@ -198,7 +198,7 @@ static int l_fd(lua_State *L)
 {
 	struct pf_counter *ev = pb_check_event(L, 1);
 
-	pf_counter_share(ev); /* the caller can use the descriptor without us, and may map it */
+	pf_counter_share(ev); /* the caller can now use the descriptor directly, and may map it */
 	pf_user_drop(&ev->user);
 	return pb_int(L, ev->fd);
 }
@@ -210,7 +210,7 @@ static int l_is_open(lua_State *L)
 	return pb_bool(L, to_event(L, 1)->fd >= 0);
 }
 
-/* ev:is_inherited(): whether it is open and was opened before a fork, by the parent of this process. */
+/* ev:is_inherited(): whether it is open and the parent of this process opened it before a fork. */
 static int l_is_inherited(lua_State *L)
 {
 	return pb_bool(L, pf_counter_usable(to_event(L, 1)) == -ECHILD);
@@ -229,16 +229,16 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
-/* ev:format(): the read_format that it was opened with, as a number. */
+/* ev:format(): the read_format with which it was opened, as a number. */
 static int l_format(lua_State *L)
 {
 	return pb_u64(L, to_event(L, 1)->format);
 }
 
-/* ev:scan(own): the result of read(2): {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, one entry unless the read_format
- * has "group"; no entry when a pinned event lost its counter. Returns nil alone if it is not an open Event of this process: the
- * Lua layer raises the error in the name of the method that was called. own: this is a read of a measurement; the field `own` is
- * the number of system calls of measurements that the value contains. */
+/* ev:scan(own): the result of read(2): {enabled_ns=, running_ns=, {value=, id=, lost=}, ...}, with one entry unless the
+ * read_format has "group", and no entry if a pinned event lost its counter. Returns nil alone if it is not an open Event of this
+ * process: then the Lua layer raises the error in the name of the called method. own: this read belongs to a measurement; the
+ * field `own` is the number of system calls of measurements in the value. */
 static int l_scan(lua_State *L)
 {
 	const struct pf_counter *ev = pb_test(L, 1, PB_EVENT);
@@ -269,9 +269,9 @@ static int l_scan(lua_State *L)
 	return 1;
 }
 
-/* ev:begin(): enable, and start a measurement: value, enabled, running. ev:since(value, enabled, running): the differences, and
- * the id. On failure nil and the errno's symbol: "EBADF" not an open Event, "ECHILD" opened by the parent before a fork,
- * "ENOTSUP" another read_format, "ENODATA" pinned and without a counter ... */
+/* ev:begin(): enables the event, and starts a measurement: value, enabled, running. ev:since(value, enabled, running): the
+ * differences, and the id. On failure nil and the errno's symbol: "EBADF" not an open Event, "ECHILD" opened by the parent before
+ * a fork, "ENOTSUP" another read_format, "ENODATA" pinned and without a counter ... */
 static int measured(lua_State *L, int r, const uint64_t *words, int n)
 {
 	if (r < 0) {
@@ -324,8 +324,8 @@ static int l_user(lua_State *L)
 	return measured(L, pf_counter_user(pb_check_event(L, 1), words), words, PF_COUNTER_VALUES);
 }
 
-/* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls, "read", "ioctl" ...,
- * when they return (at_exit) or begin, or some of them (filtered). The calls of measurements are then subtracted: see
+/* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls ("read", "ioctl" ...)
+ * when they return (at_exit) or begin, or only some of them (filtered). The calls of measurements are then subtracted: see
  * core/counts/own_calls.h. */
 static int l_watch(lua_State *L)
 {
@@ -360,7 +360,7 @@ void pb_open_event(lua_State *L)
 	pb_set_function(L, "open", l_open);
 	pb_set_function(L, "watch_calls", l_watch);
 	pb_set_function(L, "own_section", l_own_section);
-	if (pf_user_config1 >= 0) { /* the config1 that core.open's `user` needs; nil if this CPU cannot read counters so */
+	if (pf_user_config1 >= 0) { /* the config1 for core.open's `user`; nil if this CPU cannot read counters in this way */
 		pb_set_int(L, "user_config1", pf_user_config1);
 	}
 	pb_class(L, PB_EVENT, methods, l_gc);

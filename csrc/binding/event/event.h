@@ -11,11 +11,11 @@
 /* The userdata. Most files need the first member only. */
 struct pb_event {
 	struct pf_counter ev;
-	struct pf_layout layout;   /* of the records it writes */
-	struct pf_ring ring;       /* its own, when it is mapped */
-	struct pf_layouts layouts; /* of every event that writes into that ring; itself is the first */
+	struct pf_layout layout;   /* of the records that it writes */
+	struct pf_ring ring;       /* its own ring, if it is mapped */
+	struct pf_layouts layouts; /* of every event that writes into that ring; the first is this event's */
 	int backward;              /* attr.write_backward */
-	int failed;                /* -errno of an error in the ring that the next read is to report */
+	int failed;                /* -errno of an error in the ring, which the next read reports */
 
 	/* Lost records (ring_lost.c). lost_base: the event's loss when it began to write into its current ring. lost_gone: the
 	 * loss in this event's ring of events that no longer write into it. */
@@ -23,7 +23,7 @@ struct pb_event {
 	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; a list of those that write into
 							  * this one's */
 	int redirected;                                  /* its output was redirected at some time */
-	struct pb_loss *loss;                            /* of the function that ev:ring_loss() has given, or NULL */
+	struct pb_loss *loss;                            /* of the function that ev:ring_loss() returned, or NULL */
 	int collected;                                   /* its finalizer has run; other finalizers may still use it */
 
 	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */
@@ -33,7 +33,7 @@ struct pb_event {
 	volatile int woken;
 };
 
-struct pf_counter *pb_check_event(lua_State *L, int i); /* raises when closed */
+struct pf_counter *pb_check_event(lua_State *L, int i); /* raises if closed */
 
 /* ring.c */
 void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden);

@@ -1,7 +1,7 @@
 /* Group and Meter, which measure by reading before and after. Their results are Counts: counts.c.
  *
- * A Group is one kernel group. A Meter is several groups that are read together, or none: then it reads the kernel's accounting of
- * the thread. Both hold a struct pf_meter, which points into the objects that own the descriptors: Events, or, for a Meter of
+ * A Group is one kernel group. A Meter is several groups that are read together; without groups it reads the kernel's accounting
+ * of the thread. Both hold a struct pf_meter, which points into the objects that own the descriptors: Events, or, for a Meter of
  * core.reopen, one Descriptors. Their uservalue keeps these alive. It is an array that no other code can change: of Events, with
  * the caller's array at 0; of Groups; or of the Descriptors.
  */
@@ -17,7 +17,7 @@
 
 #define PB_DESCRIPTORS "perf.Descriptors"
 
-/* A new Meter, with room for nusers struct pf_user behind its groups. */
+/* A new Meter, with room for nusers struct pf_user after its groups. */
 static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, const char *tname)
 {
 	size_t size = sizeof(struct pf_meter) + ngroups * sizeof(struct pf_meter_group) + nusers * sizeof(struct pf_user *);
@@ -28,8 +28,8 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, c
 	return m;
 }
 
-/* core.group(events, since): a Group of Events that were opened with events[1] as leader and read_format core.group_format. since:
- * the time by core.wall_ns when it began to count, if it counts already or will begin by itself. */
+/* core.group(events, since): a Group of Events that were opened with events[1] as leader and read_format core.group_format.
+ * since: the time by core.wall_ns when it began to count, if it counts already or will begin by itself. */
 static int l_group(lua_State *L)
 {
 	struct pf_user **users;
@@ -74,7 +74,7 @@ static int l_group(lua_State *L)
 }
 
 /* core.meter(groups, fresh, rests): several Groups that are read together; without groups, the kernel's accounting of the thread.
- * fresh: none of their events was ever enabled, and only measurements will enable them. rests: they are to be enabled only while a
+ * fresh: none of their events was ever enabled, and only measurements will enable them. rests: they are enabled only while a
  * measurement runs. */
 static int l_meter(lua_State *L)
 {
@@ -246,8 +246,8 @@ static int l_own(lua_State *L)
 	return 0;
 }
 
-/* m:used(): how many measurements have begun but not ended, including those that an error ended; and when the last one began, by
- * CLOCK_MONOTONIC. */
+/* m:used(): the number of measurements that have begun but not ended, including those that an error ended; and the time when the
+ * last one began, by CLOCK_MONOTONIC. */
 static int l_used(lua_State *L)
 {
 	const struct pf_meter *m = pb_check_meter(L, 1);
@@ -257,7 +257,7 @@ static int l_used(lua_State *L)
 	return 2;
 }
 
-/* m:was_reset(): one of its events was reset on its own. */
+/* m:was_reset(): whether one of its events was reset separately. */
 static int l_was_reset(lua_State *L)
 {
 	pb_check_meter(L, 1)->reset_ns = pf_wall_ns();

@@ -1,4 +1,4 @@
-/* Event's methods to map and read its ring. Reading first copies the bytes into a Lua object and then gives their space back, so
+/* Event's methods that map and read its ring. Reading first copies the bytes into a Lua object and then frees their space, so
  * that after a Lua error in between the record is still in the ring. */
 #include <errno.h>
 #include <string.h>
@@ -137,7 +137,7 @@ static int read_failed(lua_State *L, int r)
 	return pb_wait_failed(L, r);
 }
 
-/* The Event is at 1. into: index of a Record to use again, or 0. metatable: index of Record's. */
+/* The Event is at 1. into: index of a Record to use again, or 0. metatable: index of Record's metatable. */
 static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int into, int metatable)
 {
 	const struct pf_layout *l;

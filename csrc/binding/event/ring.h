@@ -6,7 +6,7 @@
 #include "binding/base/binding.h"
 #include "binding/event/event.h"
 
-struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises when closed, or inherited by a fork */
+struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises if closed, or inherited by a fork */
 struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
 /* The same without looking up a class by its name. e: an Event whose class the caller has checked, or NULL. The second function
  * takes the Event from upvalue 1 of an iterator, and leaves it alone on the stack, at 1. */
@@ -18,17 +18,17 @@ uint64_t pb_check_deadline(lua_State *L, int i);
 /* Check the options max and duration of the table at i; raises. */
 void pb_check_bounds(lua_State *L, int i);
 
-/* Wait for records. 1: there are some; -ETIMEDOUT; -EPIPE: the watched process has ended; -EIO: a pinned event lost its counter;
- * -ECANCELED: the reader was woken. Hooks run meanwhile and may raise. */
+/* Wait for records. Returns 1 if there are records; -ETIMEDOUT; -EPIPE: the watched process has ended; -EIO: a pinned event lost
+ * its counter; -ECANCELED: the reader was woken. Hooks run meanwhile and may raise. */
 int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
-/* Was the reader woken? Cheap enough to be called for each record by a loop that never waits: only an event with a pipe looks at
- * it, and only at one call in many. */
+/* Whether the reader was woken. A loop that never waits can call it for each record: only an event with a pipe checks the pipe,
+ * and only at one call in many. */
 int pb_look_woken(struct pb_event *e);
 static inline int pb_waking(struct pb_event *e)
 {
 	return e->woken || (e->wake_read >= 0 && pb_look_woken(e));
 }
-/* The same, but true only once for each wake. */
+/* The same, but returns true only once for each wake. */
 void pb_wake_clear(struct pb_event *e);
 static inline int pb_woken(struct pb_event *e)
 {
@@ -56,7 +56,7 @@ void pb_open_ring_wait(lua_State *L);
 void pb_open_ring_output(lua_State *L);
 void pb_open_ring_source(lua_State *L);
 
-/* ring.c: push the info table of the event that has that layout. The Event that has the ring is at 1. */
+/* ring.c: push the info table of the event with that layout. The Event that has the ring is at 1. */
 void pb_ring_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l);
 
 #endif

@@ -1,4 +1,4 @@
-/* How many records were lost because a ring was full.
+/* The number of records that were lost because a ring was full.
  *
  * The kernel counts them for each event (PF_FORMAT(LOST), Linux 6.0). `lost` records are not enough: the kernel writes one only
  * before the next record that fits, and does not say which event lost the records. So with older kernels the number is a lower
@@ -8,20 +8,20 @@
  * So the loss of a ring is the sum of the losses of its writers since then, plus the losses there of events that no longer write
  * into it (lost_gone).
  *
- * A tally may need its loss after the Event has been collected. So the loss of a ring is also available as a function, which keeps
- * the last count in a userdata of its own. The registry holds the function, under the event's address, until the event is
+ * A tally may need its loss after the Event has been collected. So the loss of a ring is also available as a function, which
+ * keeps the last count in a separate userdata. The registry holds the function, under the event's address, until the event is
  * collected. */
 #include "binding/event/ring.h"
 #include "binding/event/event.h"
 
-/* event: NULL when it has been collected. */
+/* event: NULL after it was collected. */
 struct pb_loss {
 	struct pb_event *event;
 	uint64_t lost;
 	int known;
 };
 
-/* The total loss of the event, as far as the kernel reports or has reported it. Sets *known to 0 if that may not be all. */
+/* The total loss of the event, as far as the kernel reports or has reported it. Sets *known to 0 if that may be incomplete. */
 static uint64_t own_lost(struct pb_event *e, int *known)
 {
 	uint64_t now = 0;
@@ -100,7 +100,7 @@ static uint64_t ring_lost(struct pb_event *e, int *known)
 
 /*** The number of records of this event that were lost because a ring was full, including those of children that inherited it.
  * The number is exact at any time if the kernel counts them (Linux 6.0). Older kernels report losses only by `lost` records,
- * which they write when there is room again. `reset` does not clear the number. It can still be asked after `close`.
+ * which they write when there is room again. `reset` does not clear the number. It is still available after `close`.
  * @treturn integer
  * @treturn table parts: `records` and `samples`, the sums of the `lost` and `lost_samples` records that were read; `damaged`,
  * bytes that could not be decoded; `kernel`, the kernel's count; `ring`, the loss of all events that write into this ring, if
@@ -150,8 +150,8 @@ static int l_loss(lua_State *L)
 	return 2;
 }
 
-/* ev:ring_loss(): a function that returns how many records of all events were lost in its ring, and true if that is a lower bound.
- * It does not keep the event alive. */
+/* ev:ring_loss(): a function that returns the number of records of all events that were lost in its ring, and true if that is a
+ * lower bound. It does not keep the event alive. */
 static int l_ring_loss(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");

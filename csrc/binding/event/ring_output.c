@@ -28,8 +28,8 @@ void pb_push_joined(lua_State *L, int i)
 	lua_remove(L, -2);
 }
 
-/* Can a reader find the event of every record if an event with layout l joins? Samples need an id at a common position. Other
- * records need it too if an event writes records without an event id in their body, or if the trailers differ. */
+/* Whether a reader can still find the event of every record if an event with layout l joins. Samples need an id at a common
+ * position. Other records need it too if an event writes records without an event id in their body, or if the trailers differ. */
 static int can_join(const struct pb_event *target, const struct pf_layout *l)
 {
 	const struct pf_layouts *ls = &target->layouts;
@@ -41,7 +41,7 @@ static int can_join(const struct pb_event *target, const struct pf_layout *l)
 	       (!others || (l->other_id_at && l->other_id_at == ls->other_id_at));
 }
 
-/* Tell the target's reader the event's layout and info. The target is at 2. */
+/* Register the event's layout and info with the target's reader. The target is at 2. */
 static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 {
 	const struct pf_layout *known;
@@ -63,12 +63,13 @@ static int join(lua_State *L, struct pb_event *e, struct pb_event *target)
 
 /*** @classmod Event */
 
-/*** Write records into another event's ring from now on; with nil into its own again. Both need sample_type "identifier" (or
- * "id" at the same position), and sample_id_all if either writes more than samples or the layouts of their records differ (the
- * read_format changes the layout only of events that sample "read"). An event that only counts writes nothing, and needs no id.
+/*** Write records into another event's ring from now on; with nil into its own again. Both events need sample_type "identifier"
+ * (or "id" at the same position), and sample_id_all if either writes other records than samples or the layouts of their records
+ * differ (the read_format changes the layout only of events that sample "read"). An event that only counts writes nothing, and
+ * needs no id.
  * @tparam[opt] Event event a mapped event of the same thread or CPU; it stays alive as long as others write into its ring
  * @treturn boolean true @fails "EINVAL" for an event of another thread, CPU or clock
- * @raise if the records could not be told apart, or the event has a ring */
+ * @raise if the events of the records could not be distinguished, or the event has a ring */
 static int l_set_output(lua_State *L)
 {
 	struct pb_event *e = pb_ring_event(L, 1), *target = NULL;
@@ -89,7 +90,7 @@ static int l_set_output(lua_State *L)
 		if (r < 0)
 			return pb_fail(L, r, "set_output");
 	}
-	pf_user_drop(&e->ev.user); /* the kernel does not redirect an event that is mapped */
+	pf_user_drop(&e->ev.user); /* the kernel does not redirect a mapped event */
 	r = pf_counter_ioctl(&e->ev, PF_IOC_SET_OUTPUT, target ? (unsigned long)target->ev.fd : (unsigned long)-1);
 	if (r == -EINVAL && target)
 		return pb_fail(L, r, "set_output: both events must be of the same CPU, or of the same thread, and have the same clock");
@@ -129,10 +130,10 @@ static int l_resume_output(lua_State *L)
 	return pause(L, 0, "resume_output");
 }
 
-/*** The bytes of the AUX area that an aux record tells of. Their place, and that of all before them, goes back to the kernel.
+/*** The bytes of the AUX area that an aux record describes. The kernel may then reuse their space, and all space before them.
  * @tparam Record|integer record of type "aux"; or an offset in bytes
  * @tparam[opt] integer size in bytes, after an offset
- * @treturn string @fails "ENODATA" if the area does not have them any more
+ * @treturn string @fails "ENODATA" if the area does not contain them any more
  * @raise if the event was not mapped with aux_pages */
 static int l_read_aux(lua_State *L)
 {

@@ -10,7 +10,7 @@
 
 /* --- packed Records -------------------------------------------------------------------------------------------------- */
 
-/* Called through FFI, with the userdata of an Event, which may be closed. */
+/* Called through FFI with the userdata of an Event, which may be closed. */
 static int take(struct pb_event *e, struct pb_packed *into)
 {
 	const unsigned char *bytes;
@@ -32,7 +32,7 @@ static int take(struct pb_event *e, struct pb_packed *into)
 	return n;
 }
 
-/* core.tag_event(event, intern): give the layout of the record that was PB_UNTAGGED the number that intern(info, layout, places)
+/* core.tag_event(event, intern): gives the layout for which PB_UNTAGGED was returned the number that intern(info, layout, places)
  * returns. */
 static int l_tag(lua_State *L)
 {
@@ -53,8 +53,8 @@ static int l_tag(lua_State *L)
 
 /* --- Tally ----------------------------------------------------------------------------------------------------------- */
 
-/* core.tally_event(tally, event): count the records that are in the ring now, but not more than the ring has room for, since a
- * writer may add to them all the time. Damaged records are left out. Returns how many were counted; or nil, message, code. */
+/* core.tally_event(tally, event): count the records that are in the ring now, but no more than fit in the ring, since a writer
+ * may add records all the time. Damaged records are left out. Returns the number counted; or nil, message, code. */
 static int l_tally(lua_State *L)
 {
 	struct pb_tally *t = pb_check_tally(L);
@@ -149,7 +149,7 @@ static int l_each(lua_State *L)
 	return 1;
 }
 
-/* Event's methods are on top of the stack, the module two below. */
+/* Event's methods are on top of the stack, the module is two places below. */
 void pb_open_ring_source(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"tag_event", l_tag}, {"tally_event", l_tally}, {NULL, NULL}};

@@ -1,13 +1,13 @@
 /* Waiting for records, and the checks that Event's ring methods share.
  *
- * The kernel wakes a reader after wakeup_events samples, if that is set, and otherwise only when the ring is half full. So a
- * wait is cut into growing slices, and the ring is checked after each.
+ * The kernel wakes a reader after wakeup_events samples, if that is set, and otherwise only when the ring is half full. So a wait
+ * is cut into growing slices, and the ring is checked after each.
  *
  * A reader is woken by a flag, which its own Lua state sets, or by a byte in a pipe, which any thread and any signal handler can
  * write (ev:wake_fd()). A loop that never waits checks the flag each time, and the pipe every LOOK records.
  *
- * Lua handles a signal by a debug hook, which runs only while the interpreter does. So a function that does nothing is called
- * between slices. Thus ^C ends a read as it ends a loop, and a handler may wake the reader or close the event. */
+ * Lua handles a signal by a debug hook, which runs only while the interpreter does. So an empty Lua function is called between
+ * slices. Thus ^C ends a read as it ends a loop, and a handler may wake the reader or close the event. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -130,9 +130,9 @@ static int open_pipe(struct pb_event *e)
 
 /*** @classmod Event */
 
-/*** End the read of this event that waits, or else the next one. That read returns nil, a message and "ECANCELED", even if there
- * is a record, and removes no record; `poll` returns the same; an iterator ends. For hooks, signal handlers and coroutines of
- * this Lua state; other states and threads use `Event:wake_fd`.
+/*** End the read of this event that is waiting, or else the next one. That read returns nil, a message and "ECANCELED", even if
+ * there is a record, and removes no record; `poll` returns the same; an iterator ends. For hooks, signal handlers and coroutines
+ * of this Lua state; other states and threads use `Event:wake_fd`.
  * @since 0.2.0 */
 static int l_wake(lua_State *L)
 {
@@ -162,7 +162,7 @@ static int l_woken(lua_State *L)
 	return pb_bool(L, pb_woken(e));
 }
 
-/* core.wake(fd): true, or nil, message, code. A full pipe is no error: then it holds a wake already. */
+/* core.wake(fd): true, or nil, message, code. A full pipe is not an error: it already contains a wake. */
 static int l_wake_by(lua_State *L)
 {
 	int fd = (int)luaL_checkinteger(L, 1);
@@ -208,7 +208,7 @@ static int any_woken(struct pb_event *const *events, nfds_t n)
 	return woken;
 }
 
-/* A hook may wake the reader, raise, or close an event: -EBADF. */
+/* A hook may wake the reader, raise an error, or close an event: -EBADF. */
 static int run_hooks(lua_State *L, struct pb_event *const *events, nfds_t n)
 {
 	if (!lua_gethook(L))

@@ -12,7 +12,7 @@ static int64_t lookup(const struct pf_name *names, const char *name)
 	return -1;
 }
 
-/* The number of a bit that is newer than the table, written like push_names does ("bit57"), or -1. */
+/* The number of a bit that is newer than the table, in the form that push_names writes ("bit57"), or -1. */
 static int64_t unnamed_bit(const char *name)
 {
 	int64_t bit = 0;
@@ -31,8 +31,8 @@ static _Noreturn void bad_field(lua_State *L, int arg, const struct pf_field *f,
 	__builtin_unreachable();
 }
 
-/* Refuse {ip = true} and {"ip", nil, "tid"}, of which only a part would be read: every key of the table on top must be a position
- * within its length. */
+/* Refuse {ip = true} and {"ip", nil, "tid"}, since only a part of them would be read: every key of the table on top must be an
+ * index within its length. */
 static void check_array(lua_State *L, int arg, const struct pf_field *f)
 {
 	lua_Number n = (lua_Number)pb_rawlen(L, -1);
@@ -105,7 +105,7 @@ static uint64_t field_value(lua_State *L, int arg, const struct pf_field *f)
 						     lua_typename(L, type)));
 	if (negative && f->is_signed && (int64_t)v >= INT32_MIN)
 		return v;
-	/* Addresses and configs may be negative: that is their two's complement. A sample_ field, an amount, may not. */
+	/* Addresses and configs may be negative: two's complement. A sample_ field is an amount and may not be. */
 	if ((negative && (f->max != UINT64_MAX || strncmp(f->name, "sample_", 7) == 0)) || (!negative && v > f->max))
 		bad_field(L, arg, f, "out of range");
 	return v;
@@ -148,7 +148,7 @@ static void push_names(lua_State *L, const struct pf_name *names, uint64_t mask)
 		}
 }
 
-/* Members of a union have two names. Is this the one that does not apply to the attr? */
+/* Whether the name is that of the other member of a union, which does not apply to this attr. */
 static int hidden(const struct pf_attr *a, const char *name)
 {
 	static const char *const probes[] = {"kprobe_func", "uprobe_path", "kprobe_addr", "probe_offset"};

@@ -92,7 +92,7 @@ static int l_defs(lua_State *L)
 	return 1;
 }
 
-/* core.defs(): the tables are built at the first call, to keep loading the module cheap. */
+/* core.defs(): builds the tables at the first call, so that loading the module is quick. */
 void pb_open_defs(lua_State *L)
 {
 	pb_set_function(L, "defs", l_defs);

@@ -14,7 +14,7 @@
 
 struct channel {
 	struct pf_channel *c;
-	int made_here; /* by core.channel: its collection closes the channel, so that other states stop waiting */
+	int made_here; /* made by core.channel: when it is collected, it closes the channel, so that other states stop waiting */
 };
 
 static struct pf_channel *to_channel(lua_State *L)
@@ -51,7 +51,7 @@ static int l_channel(lua_State *L)
 	return u->c ? 1 : pb_fail(L, ENOMEM, "channel");
 }
 
-/* channel:export(): text that holds a reference; to be adopted exactly once. */
+/* channel:export(): text that holds a reference; it must be adopted exactly once. */
 static int l_export(lua_State *L)
 {
 	struct pf_channel *c = to_channel(L);
@@ -63,7 +63,7 @@ static int l_export(lua_State *L)
 	return 1;
 }
 
-/* core.adopt(text): the channel of an export, in this Lua state. */
+/* core.adopt(text): the exported channel, in this Lua state. */
 static int l_adopt(lua_State *L)
 {
 	const char *text = luaL_checkstring(L, 1);

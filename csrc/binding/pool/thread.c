@@ -1,8 +1,8 @@
-/* Threads that run Lua, each in a Lua state of its own. A thread gets text and numbers as arguments; everything later goes
- * through channels.
+/* Threads that run Lua, each in a new Lua state. A thread gets text and numbers as arguments; everything later goes through
+ * channels.
  *
- * struct worker belongs to the Thread that started it and to the thread itself; the last of the two frees it. So a thread that
- * is not waited for may outlive the state that started it. */
+ * struct worker belongs to the Thread object and to the thread itself; the last of the two frees it. So a thread that is not
+ * joined may outlive the state that started it. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -91,7 +91,7 @@ static int run(lua_State *L)
 static int run_protected(lua_State *L, struct worker *w)
 {
 #if LUA_VERSION_NUM == 501
-	return lua_cpcall(L, run, w); /* since pushing a C function allocates there */
+	return lua_cpcall(L, run, w); /* since pushing a C function allocates in Lua 5.1 */
 #else
 	lua_pushcfunction(L, run);
 	lua_pushlightuserdata(L, w);
@@ -113,7 +113,7 @@ static void *main_of_thread(void *p)
 	if (L)
 		lua_close(L);
 	if (pf_inherited(generation))
-		return NULL; /* the child of a fork by its code: no thread waits for it, and the lock may have been held at the fork */
+		return NULL; /* in the child of a fork: no thread waits for it, and the lock may have been held at the fork */
 	pthread_mutex_lock(&w->lock);
 	w->done = 1;
 	pthread_cond_broadcast(&w->ended);
@@ -165,8 +165,8 @@ static struct worker *new_worker(void)
 	return w;
 }
 
-/* core.thread(code, ...): a Thread that runs a chunk with these arguments (nil, booleans, numbers and strings) in a Lua state
- * of its own, with the standard libraries; or nil, message, code */
+/* core.thread(code, ...): a Thread that runs a chunk with these arguments (nil, booleans, numbers and strings) in a new Lua state
+ * with the standard libraries; or nil, message, code */
 static int l_thread(lua_State *L)
 {
 	struct thread *t;

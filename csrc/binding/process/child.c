@@ -1,4 +1,4 @@
-/* Process: a child that is about to become a program. Its uservalue is not used; the userdata is made before the child. */
+/* Process: a child that waits to exec a program. Its uservalue is not used; the userdata is made before the child. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -73,15 +73,15 @@ static int l_ending(lua_State *L)
 	return pb_int(L, p->end);
 }
 
-/* process:start(): true once the program runs, or nil, message, code of why it does not. */
+/* process:start(): true once the program runs; or nil, message, code, the reason why it does not. */
 static int l_start(lua_State *L)
 {
 	return pb_result(L, pf_process_start(check_process(L, 1)), "exec");
 }
 
-/* process:trace(), before the start: true, or nil, message, code where tracing is refused.
- * process:until_open(path), after the start: true when the program is stopped just before it opens path; false when it ended
- * without that, or when a signal arrived and the tracing was ended. process:go_on() lets it open the file and ends the tracing.
+/* process:trace(), before the start: true; or nil, message, code if tracing is refused. process:until_open(path), after the
+ * start: true when the program is stopped just before it opens path; false if it ended without that, or if a signal arrived and
+ * the tracing was ended. process:go_on() lets it open the file and ends the tracing.
  * */
 static int l_trace(lua_State *L)
 {
@@ -103,7 +103,7 @@ static int l_go_on(lua_State *L)
 	return 0;
 }
 
-/* process:wait(block): {exit = code} or {signal = number} when it has ended, false when not, or nil, message, code. */
+/* process:wait(block): {exit = code} or {signal = number} if it has ended, false if not; or nil, message, code. */
 static int l_wait(lua_State *L)
 {
 	struct pf_process *p = check_process(L, 1);
@@ -123,9 +123,9 @@ static int l_kill(lua_State *L)
 	return pb_result(L, pf_process_kill(check_process(L, 1), (int)luaL_optinteger(L, 2, SIGTERM)), "kill");
 }
 
-/* core.catch_interrupts(): true, or nil, message, "EBUSY" if another caller in this process does already.
- * core.caught_interrupt(): the signal that came last, whether a process sent it (false: the terminal, to its whole group),
- * and how many came; or nil. core.release_interrupts(). */
+/* core.catch_interrupts(): true; or nil, message, "EBUSY" if another caller in this process catches them already.
+ * core.caught_interrupt(): the last signal, whether a process sent it (false: the terminal, to its whole group), and the number
+ * of signals; or nil. core.release_interrupts(). */
 static int l_catch(lua_State *L)
 {
 	return pb_result(L, pf_interrupts_catch(), "signals");
@@ -150,8 +150,8 @@ static int l_release(lua_State *L)
 	return 0;
 }
 
-/* core.watch(fds, seconds): wait until one of the descriptors has something, a signal comes, or the time is over. Those that
- * have come to their end are set to -1 in the table. Returns how many have not. */
+/* core.watch(fds, seconds): waits until one of the descriptors is readable, a signal arrives, or the time is over. Descriptors at
+ * end of file are set to -1 in the table. Returns the number of the others. */
 static int l_watch(lua_State *L)
 {
 	lua_Number seconds = luaL_checknumber(L, 2);
@@ -167,7 +167,7 @@ static int l_watch(lua_State *L)
 		fds[i] = (struct pollfd){.fd = (int)lua_tointeger(L, -1), .events = POLLIN};
 		lua_pop(L, 1);
 	}
-	pf_sys->poll(fds, (nfds_t)n, (int)(seconds * 1000)); /* an error, a signal's, is an early end */
+	pf_sys->poll(fds, (nfds_t)n, (int)(seconds * 1000)); /* an error, such as a signal's, ends the wait early */
 	for (size_t i = 0; i < n; i++) {
 		if (fds[i].fd >= 0 && fds[i].revents & (POLLHUP | POLLERR | POLLNVAL)) {
 			lua_pushinteger(L, -1);

@@ -8,7 +8,7 @@
  * The work of the function may also be done without a signal, at the end of the program. A signal must not interrupt it then, so
  * between core.hold_signals() and core.on_terminate() signals, including SIGINT, are only remembered.
  *
- * One Lua state of a process has the handler, from its on_terminate until it removes it or is closed. */
+ * One Lua state of a process has the handler, from its on_terminate until the state removes it or is closed. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static struct {
 } last = {.taken = ATOMIC_FLAG_INIT};
 
 static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
-enum { SIGNALS = sizeof signals / sizeof *signals, TERMINATING = 3 }; /* SIGINT is the interpreter's, and taken only while held */
+enum { SIGNALS = sizeof signals / sizeof *signals, TERMINATING = 3 }; /* SIGINT is only caught while signals are held */
 
 static void plain(int sig)
 {
@@ -45,7 +45,7 @@ static void plain(int sig)
 	sigaction(sig, &none, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, sig);
-	raise(sig); /* in its handler it comes when that is done */
+	raise(sig); /* sent within its handler, it is delivered after that */
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -74,8 +74,8 @@ static void set_hook(void)
 	lua_sethook(r ? r->L : last.L, on_hook, MASK, 1);
 }
 
-/* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, writes back
- * the previous value. So each sample sets it again. */
+/* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, restores the
+ * previous value. So each sample sets it again. */
 static void remind(void)
 {
 	if (last.asked && !last.held && last.state && getpid() == last.pid && syscall(SYS_gettid) == last.tid)
@@ -114,7 +114,7 @@ static int is_mine(lua_State *L)
 
 static void take(int n)
 {
-	const struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: what waits comes back */
+	const struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: a waiting call returns */
 	struct sigaction now;
 
 	for (int i = 0; i < n; i++)
@@ -151,7 +151,7 @@ static int l_state_closes(lua_State *L)
 	return 0;
 }
 
-/* {function, thread, object} of the function at 1; the object. */
+/* Pushes {function, thread, object} for the function at 1, and the object. */
 static unsigned *push_kept(lua_State *L)
 {
 	unsigned *serial;
@@ -170,9 +170,9 @@ static unsigned *push_kept(lua_State *L)
 	return serial;
 }
 
-/* core.on_terminate(fn): call it with the signal on SIGTERM, SIGHUP or SIGQUIT; the exit status is the number that it returns, or
- * the signal ends the process. A signal that the program handles or ignores is left alone; returns whether SIGTERM is handled
- * here. Without fn: remove the handler; returns the signal that has arrived and was not handled, for core.end_by. */
+/* core.on_terminate(fn): calls fn with the signal on SIGTERM, SIGHUP or SIGQUIT; the exit status is the number that fn returns,
+ * else the signal ends the process. A signal that the program handles or ignores is left alone. Returns whether SIGTERM is
+ * handled here. Without fn: removes the handler; returns the signal that has arrived and was not handled, for core.end_by. */
 static int l_on_terminate(lua_State *L)
 {
 	struct sigaction now;
@@ -219,7 +219,7 @@ static int l_hold_signals(lua_State *L)
 	return 0;
 }
 
-/* core.end_by(signal): the process ends by it, as it would have. */
+/* core.end_by(signal): ends the process by the signal, as it would have ended without a handler. */
 static int l_end_by(lua_State *L)
 {
 	const int sig = (int)luaL_checkinteger(L, 1);

@@ -11,9 +11,9 @@
 #define PB_PROFILER "perf.Profiler"
 #define PB_LIFETIME "perf.lifetime"
 
-/* One of each Lua state, from the loading of the module to the state's close. */
+/* One in each Lua state, from the loading of the module to the state's close. */
 struct pb_lifetime {
-	lua_State *main; /* its main thread; NULL if Lua 5.1 does not tell */
+	lua_State *main; /* its main thread; NULL if Lua 5.1 does not have it */
 	struct pb_profiler *running;
 	int closing;
 };
@@ -77,7 +77,7 @@ static int l_state_closes(lua_State *L)
 	return 0;
 }
 
-/* The state's one struct pb_lifetime, on top; made when the module is loaded. */
+/* Pushes the state's one struct pb_lifetime; made when the module is loaded. */
 static struct pb_lifetime *push_lifetime(lua_State *L)
 {
 	struct pb_lifetime *life;
@@ -269,7 +269,7 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 	}
 }
 
-/* profiler:result(): what was found, after the stop:
+/* profiler:result(): the result, after the stop:
  *
  *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
@@ -321,7 +321,7 @@ static int l_result(lua_State *L)
 	return 1;
 }
 
-/* core.moment(moments, i): time, addr, cpu, weight, node of the i-th; nothing behind the last. */
+/* core.moment(moments, i): time, addr, cpu, weight, node of moment i; nothing after the last. */
 static int l_moment(lua_State *L)
 {
 	size_t size;
@@ -373,7 +373,7 @@ static int l_object_address(lua_State *L)
 	return 1;
 }
 
-/* core.handler_call(pid): the system call that the signal's handler makes, to find out whether an event counts it. */
+/* core.handler_call(pid): makes the system call of the signal handler, to find out whether an event counts it. */
 static int l_handler_call(lua_State *L)
 {
 #if PB_LUAJIT

@@ -1,11 +1,11 @@
 /* Records for LuaJIT's compiler.
  *
- * A userdata's field costs a call through the C API, which is not compiled. So lua/perf/record/cdata.lua holds a record as a cdata:
- * its bytes, and a tag that says what they mean. A sample's fields up to period stand where its layout has them, and
- * Lua reads them there; the others, and those of other records, are parsed when they are asked for.
+ * Reading a field of a userdata takes a call through the C API, which LuaJIT does not compile. So lua/perf/record/cdata.lua holds
+ * a record as a cdata: its bytes, and a tag that tells their layout. The fields of a sample up to period are at the places that
+ * its layout gives, and Lua reads them there; other fields, and those of other records, are parsed when they are used.
  *
- * A cdata keeps nothing alive, so the info of the event that wrote a record is found by the tag, which pb_tag gives to a
- * layout when its first record is met. Damage is found before a record is taken. */
+ * A cdata keeps nothing alive, so the tag leads to the info of the event that wrote the record; pb_tag gives a layout its tag at
+ * its first record. Damage is found before a record is taken. */
 #include "binding/record/cdata.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "core/base/bytes.h"
 #include "core/record/sample_order.h"
 
-enum { TCDATA = 10 }; /* lua_type's on LuaJIT, which no header has */
+enum { TCDATA = 10 }; /* the result of lua_type on LuaJIT, which no header defines */
 
 static int sound(const struct pf_layout *l, const unsigned char *bytes, size_t n)
 {
@@ -71,8 +71,8 @@ int pb_unpack(lua_State *L, int i, int info, struct pb_record *out)
 	return pf_record_parse(&l, p->bytes, pf_load16(p->bytes + 6), &out->rec) >= 0;
 }
 
-/* core.packed_field(record, layout, info, i): field i of core.record_fields(). For perf.record.cdata, which knows that record is
- * one. */
+/* core.packed_field(record, layout, info, i): field i of core.record_fields(). perf.record.cdata calls it only with its own
+ * records. */
 static int l_packed_field(lua_State *L)
 {
 	struct pb_record r;

@@ -1,5 +1,5 @@
-/* source:each(type, field, ...): the fields of one type of records as plain values, without a Record for each: for files of
- * millions of samples, and for rings that fill fast.
+/* source:each(type, field, ...): the fields of one type of records as plain values, without making a Record for each: for files
+ * of millions of samples, and for rings that fill fast.
  *
  *     for i, ip, time in data:each("sample", "ip", "time") do
  *     for i, ip, time in ev:each("sample", "ip", "time") do      -- the records in the ring now

@@ -1,8 +1,8 @@
-/* The fields of a Record, samples' left out (record/sample_fields.c), that are tables or need a look at more than one member. Each
- * function pushes one value. */
+/* The fields of a Record that are tables or made from more than one member, except those of samples (record/sample_fields.c).
+ * Each function pushes one value. */
 #include "binding/record/record.h"
 
-/* The kernel's name in lower case; "unknown" for what this module does not know, and size and body still tell. */
+/* The kernel's name in lower case; "unknown" for a type that this module does not know, which still has size and body. */
 PART(type)
 {
 	for (const struct pf_name *t = pf_names_record; t->name; t++)

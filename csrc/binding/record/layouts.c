@@ -1,5 +1,5 @@
-/* Layouts: the attrs of several events and the ids by which their records are told apart, for bytes that are not in a
- * ring of this process: a file, another machine, a test.
+/* Layouts: the attrs of several events, and the ids in their records, to decode bytes that are not in a ring of this process:
+ * from a file, another machine, a test.
  *
  *     local ls = core.layouts()
  *     local i = ls:add(attr, info)        ls:bind(id, i)
@@ -24,8 +24,8 @@ static int l_layouts(lua_State *L)
 	return 1;
 }
 
-/* ls:add(attr [, info [, machine]]): the index of that attr's layout. info comes back with its records; machine is
- * uname's name of the one whose registers the samples have. */
+/* ls:add(attr [, info [, machine]]): the index of that attr's layout. Its records have this info; machine is uname's name of the
+ * architecture whose registers the samples have. */
 static int l_add(lua_State *L)
 {
 	struct pf_layouts *ls = pb_check_layouts(L, 1);

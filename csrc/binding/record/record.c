@@ -1,8 +1,8 @@
 /* Record.
  *
- * A field is looked up when it is asked for: __index finds its row in fields.def by name, and nil stands for a field that
- * this record does not have. Nothing is kept, so a field that is a table is a new one each time. The methods that format
- * are Lua (perf.record), loaded when first needed. */
+ * A field is decoded when it is used: __index finds its row in fields.def by name, and returns nil for a field that this record
+ * does not have. Nothing is cached, so a field that is a table is a new one each time. The methods that format are in Lua
+ * (perf.record), loaded at their first use. */
 #include "binding/record/record.h"
 
 #include <errno.h>
@@ -185,7 +185,7 @@ uint32_t pb_check_record_type(lua_State *L, int i)
 	return t->value;
 }
 
-/* The Record at 1 by its metatable in upvalue 2: a look-up by name would cost as much as the rest. */
+/* The Record at 1, checked by its metatable in upvalue 2: looking it up by name would cost as much as the rest. */
 static const struct pb_record *self(lua_State *L)
 {
 	const struct pb_record *r = pb_test_as(L, 1, lua_upvalueindex(2));
@@ -193,7 +193,7 @@ static const struct pb_record *self(lua_State *L)
 	return r ? r : check_record(L, 1);
 }
 
-/* Upvalues: names to rows, to methods, and {function} for a field that Lua makes of the Record; the metatable. */
+/* Upvalues: a table from names to rows, to methods, and to {function} for a field that Lua computes; the metatable. */
 static int l_index(lua_State *L)
 {
 	const struct pb_record *r = self(L);
@@ -230,17 +230,17 @@ static int l_in_lua(lua_State *L)
 }
 
 /*** A record that the kernel wrote into an event's ring, or perf into a file. It has the fields of its type under the kernel's
- * names (`rec.type`, `rec.ip` ...); one that it does not have is nil. A field is made when it is asked for: take one that is a
- * table once, not in a loop. It prints as one line, as perf script does. doc/record.md lists the fields of each type. Beside
- * what perf_event_open(2) lists there are the fields here.
+ * names (`rec.type`, `rec.ip` ...); a field that it does not have is nil. A field is made when it is used: read a field that is a
+ * table once, not in a loop. It prints as one line, as perf script does. doc/record.md lists the fields of each type. Besides
+ * those of perf_event_open(2) there are the fields below.
  * @classmod Record
- * @tfield string type the type's name in lower case; "unknown" for one newer than this module (then `type_id` and `body`)
+ * @tfield string type the type's name in lower case; "unknown" for one newer than this module (then see `type_id` and `body`)
  * @tfield string event the label of the event that wrote it
- * @tfield integer event_id its id, where sample_type has "id" or "identifier"
+ * @tfield integer event_id its id, if sample_type has "id" or "identifier"
  * @tfield string cpu_mode "kernel", "user", "hypervisor", "guest_kernel", "guest_user" or "unknown"
  * @tfield boolean exact_ip whether `ip` is the instruction itself
  * @tfield {integer,...} callchain addresses only
- * @tfield table callchain_contexts from which index on the addresses are "kernel", "user" ...
+ * @tfield table callchain_contexts the indexes from which on the addresses are "kernel", "user" ...
  * @tfield table raw_fields a tracepoint's fields by name; nil when the record has no raw bytes or their format is not known
  * @tfield string raw the bytes; `user_stack`, `aux`, `old` and `new` too
  * @tfield string build_id hexadecimal digits, as `tag` */
@@ -264,7 +264,7 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
-/* core.earlier(a, b): was Record a written before b? One without a time is earlier than any with one. */
+/* core.earlier(a, b): whether Record a was written before b. A record without a time comes before all that have one. */
 static int l_earlier(lua_State *L)
 {
 	const struct pf_record *a = &check_record(L, 1)->rec, *b = &check_record(L, 2)->rec;
@@ -358,7 +358,7 @@ int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n)
 	return pb_fail(L, err, "record of type %u (%s), %u bytes: its inner lengths do not fit", h.type, name, h.size);
 }
 
-/* core.user_fields(rec): a table of what a record of the perf tool has beyond the common fields; nil for the kernel's. */
+/* core.user_fields(rec): a table of the fields of a perf tool's record beyond the common ones; nil for the kernel's records. */
 static int l_user_fields(lua_State *L)
 {
 	const struct pb_record *r = check_record(L, 1);

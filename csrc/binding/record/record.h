@@ -1,5 +1,5 @@
-/* Record: a userdata that holds a record's own bytes, and what pf_record_parse made of them. On LuaJIT those of rings and
- * files are packed instead, see record/cdata.c. */
+/* Record: a userdata that holds a copy of a record's bytes, and the result of pf_record_parse. On LuaJIT, records of rings and
+ * files are packed instead: see record/cdata.c. */
 #ifndef PB_RECORD_H
 #define PB_RECORD_H
 
@@ -12,7 +12,7 @@
 
 struct pb_record {
 	const unsigned char *bytes;
-	int info;      /* index of the info table of the event that wrote it (label, attr ...); 0: the uservalue, or an empty one */
+	int info;      /* index of the info table (label, attr ...) of the event that wrote it; 0: the uservalue, or an empty one */
 	uint32_t room; /* of own */
 	struct pf_record rec;
 	_Alignas(uint64_t) unsigned char own[]; /* the bytes of a userdata, which Lua 5.1 aligns to 4 on i386 */
@@ -35,16 +35,16 @@ struct pb_record {
 #include "core/record/fields.def"
 #undef F
 
-/* Field i, by its place in fields.def; returns 1. */
+/* Push field i, by its place in fields.def; returns 1. */
 int pb_push_field(lua_State *L, const struct pb_record *r, int i);
 void pb_push_info(lua_State *L, const struct pb_record *r);
 
-/* Push a Record of a copy of the bytes; info is the index of its info table, absolute, or 0. Returns what
- * pf_record_parse does; when that is negative nothing is pushed. */
+/* Push a Record with a copy of the bytes; info is the index of its info table, absolute, or 0. Returns the result of
+ * pf_record_parse; if that is negative, nothing is pushed. */
 int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info);
-/* The same in native byte order, with Record's metatable at hand, at an absolute or pseudo-index: for loops. */
+/* The same in native byte order, with Record's metatable at an absolute or pseudo-index: for loops. */
 int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
-/* The same; but where the index into is not 0, it is a Record's, which is filled again and pushed if it has room. */
+/* The same; but if the index into is not 0, the Record at that index is filled again and pushed, if it has room. */
 int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		     int info);
 /* The number of a field that is one number, text or string of bytes, -1 for any other name; and push that field of a parsed
@@ -62,18 +62,18 @@ uint32_t pb_check_record_type(lua_State *L, int i);
 /* nil, message, code for a record that pb_push_record or pb_push_record_as refused. */
 int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n);
 
-/* The records that tools make, of types from 64 on. perf.data's decoder sets this when a state loads the module. */
+/* The records that tools make, with types from 64 on. perf.data's decoder sets this when a state loads the module. */
 struct pb_tool_records {
 	const char *(*type)(uint32_t type); /* its name, or NULL */
-	/* Set the fields of one in the table on top of the stack. A damaged record's missing ones are left out. */
+	/* Set the fields of a record in the table on top of the stack. Missing fields of a damaged record are left out. */
 	void (*fields)(lua_State *L, const unsigned char *record, size_t size);
-	int (*field)(lua_State *L, const unsigned char *record, size_t size); /* push the one that is named at 2: 1, or 0 for none */
+	int (*field)(lua_State *L, const unsigned char *record, size_t size); /* push the field named at 2: 1, or 0 if there is none */
 };
 extern const struct pb_tool_records *pb_tool_records;
 
-/* layouts.c: a table of layouts with the id of each event, for records that come from anywhere but a ring. */
+/* layouts.c: a table of layouts with the id of each event, for records from any source but a ring. */
 struct pf_layouts *pb_check_layouts(lua_State *L, int i);
-/* One whole record by the Layouts at index i, absolute: Record, or nil, message, "EBADMSG". Returns how many it pushed. */
+/* Push the Record of these bytes by the Layouts at index i, absolute; or nil, message, "EBADMSG". Returns the number of values. */
 int pb_layouts_record(lua_State *L, int i, const unsigned char *bytes, size_t n, int swapped);
 
 #endif

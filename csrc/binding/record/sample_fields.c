@@ -1,5 +1,5 @@
-/* The fields of samples that are tables or need a look at more than one member: values, callchains, branches, registers,
- * where memory was found. Each function pushes one value. */
+/* The fields of samples that are tables or made from more than one member: values, callchains, branches, registers, the data
+ * source. Each function pushes one value. */
 #include <string.h>
 
 #include "binding/record/record.h"
@@ -20,8 +20,8 @@ PART(var3_w)
 	return pb_int(L, (lua_Integer)(r->rec.weight >> 48));
 }
 
-/* The label of entry i, from 0, of an event whose info is on top of the stack: pushed, or nil. A group's info has the
- * labels of all its members, in order; an event's own its label. */
+/* Push the label of entry i, from 0, of an event whose info is on top of the stack, or nil. A group's info has the labels of all
+ * its members, in order; a single event's info has its own label. */
 static void push_label(lua_State *L, uint64_t nr, uint64_t i)
 {
 	lua_getfield(L, -1, "labels");
@@ -66,7 +66,7 @@ PART(counts)
 	return 1;
 }
 
-/* The valid bytes of the stack that was copied: the last of them may have been beyond its end. */
+/* The valid bytes of the copied stack: the copy may reach beyond the stack's end. */
 PART(user_stack)
 {
 	lua_pushlstring(L, (const char *)r->bytes + r->rec.stack_user.at, r->rec.stack_dyn_size);
@@ -96,7 +96,7 @@ PART(callchain)
 	lua_createtable(L, r->rec.callchain.n, 0);
 	for (unsigned i = 0; i < r->rec.callchain.n; i++) {
 		if (is_context(v[i])) {
-			i += v[i] == (uint64_t)INT64_C(-640); /* USER_DEFERRED: the next one is a cookie */
+			i += v[i] == (uint64_t)INT64_C(-640); /* USER_DEFERRED: the next entry is a cookie */
 			continue;
 		}
 		pb_push_i64(L, (int64_t)v[i]);
@@ -105,8 +105,8 @@ PART(callchain)
 	return 1;
 }
 
-/* Array of {index=, context=}: from that index of callchain on, the addresses are the kernel's, the user's ... A
- * context that was deferred has its cookie. */
+/* Array of {index=, context=}: from that index of callchain on, the addresses are the kernel's, the user's ... A deferred context
+ * has its cookie. */
 PART(callchain_contexts)
 {
 	const uint64_t *v = pf_view_u64(r->bytes, r->rec.callchain);
@@ -173,8 +173,8 @@ static void split_branch(uint64_t v, struct branch_bits *out)
 #undef BITS
 }
 
-/* Array, the latest first, of {from=, to=, mispred=, predicted=, in_tx=, abort=, cycles=, type=}; spec and priv where the
- * CPU tells, counters where they were asked for. */
+/* Array, the latest first, of {from=, to=, mispred=, predicted=, in_tx=, abort=, cycles=, type=}; spec and priv if the CPU
+ * records them, counters if the event requests them. */
 PART(branch_stack)
 {
 	const unsigned char *at = r->bytes + r->rec.branch_stack.at;
@@ -236,7 +236,7 @@ static void push_register_name(lua_State *L, unsigned arch, unsigned bit)
 	lua_pushfstring(L, "r%d", (int)bit);
 }
 
-/* {abi=, ax=, ...}: abi is 0 when there were none, 1 of a 32-bit task, 2 of a 64-bit one. */
+/* {abi=, ax=, ...}: abi is 0 if there were none, 1 for a 32-bit task, 2 for a 64-bit one. */
 static int push_registers(lua_State *L, const struct pb_record *r, unsigned abi, uint64_t mask, struct pf_view regs)
 {
 	const uint64_t *v = pf_view_u64(r->bytes, regs);
@@ -263,7 +263,8 @@ PART(intr_regs)
 	return push_registers(L, r, r->rec.regs_intr_abi, r->rec.regs_intr_mask, r->rec.regs_intr);
 }
 
-/* Names of the bits that are set: an array, and each name's own key is true. Wants a table on top of the stack. */
+/* Names of the bits that are set: an array, in which each name is also a key with the value true. The table is on top of the
+ * stack. */
 static void add_flag(lua_State *L, const char *name)
 {
 	lua_pushstring(L, name);
@@ -284,8 +285,8 @@ PART(transaction)
 	return 1;
 }
 
-/* {op = {"load", load = true}, lvl = {...}, lvl_num = "l3", remote = true ..., value = the number}: flags as of
- * transaction, names as text, and no key for what the CPU does not tell. */
+/* {op = {"load", load = true}, lvl = {...}, lvl_num = "l3", remote = true ..., value = the number}: flags in the form of
+ * transaction, names as text. A key is missing if the CPU does not record it. */
 PART(data_src)
 {
 	enum {

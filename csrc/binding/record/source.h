@@ -1,5 +1,5 @@
-/* The interface of each, Tally and packed Records to the sources of records: Event's ring (event/ring_source.c) and perf.data files
- * (data/source.c). A source finds the records, and passes them on. */
+/* The interface between the sources of records, an Event's ring (event/ring_source.c) and perf.data files (data/source.c), and
+ * their users: each, Tally and packed Records. A source finds the records, and passes them on. */
 #ifndef PB_SOURCE_H
 #define PB_SOURCE_H
 
@@ -41,8 +41,9 @@ struct pb_tally {
 struct pb_tally *pb_check_tally(lua_State *L);
 /* Count a record. Returns 1, or 0 if it is of another type or lacks a field, or -errno: -EBADMSG if it is damaged. */
 int pb_tally_count(struct pb_tally *p, struct pb_plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n);
-/* Count samples of the plan's layout, which has all fields placed, that lie one behind the other. Returns their number, and in
- * *done their bytes. The first record that is anything else, is cut off, or finds no memory is left to pb_tally_count. */
+/* Count consecutive samples of the plan's layout, whose fields all have fixed places. Returns their number, and their bytes in
+ * *done. It stops at the first record that is of another kind, is cut off, or needs memory that is not available: pb_tally_count
+ * takes that one. */
 uint64_t pb_tally_span(struct pb_tally *p, const struct pb_plan *plan, const unsigned char *bytes, size_t left, size_t *done);
 
 #endif

@@ -1,4 +1,4 @@
-/* Records that a recorder makes itself (core/record/synthesize.h), as strings; and numbers as the bytes of this machine. */
+/* Records that a recorder makes itself (core/record/synthesize.h), as strings; and numbers as bytes of this machine. */
 #include "core/record/synthesize.h"
 
 #include <string.h>

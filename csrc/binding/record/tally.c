@@ -1,5 +1,5 @@
-/* Tally: counts by key, out of a ring or a file (core/record/tally.h). The fields that samples have in the same place are read from
- * there; others are parsed out. */
+/* Tally: counts by key, from a ring or a file (core/record/tally.h). Fields at fixed places in samples are read directly; others
+ * are parsed. */
 #include <errno.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static void placed_values(const struct pb_tally *p, const struct pb_plan *plan, 
 		out[i] = plan->size[i] == 8 ? pf_load64(bytes + plan->at[i]) : pf_load32(bytes + plan->at[i]);
 }
 
-/* The fields of one record. 1; 0 when it lacks one; -EBADMSG. */
+/* Reads the fields of one record. Returns 1; 0 if it lacks one; -EBADMSG. */
 static int values_of(const struct pb_tally *p, struct pb_plan *plan, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		     uint64_t *out)
 {
@@ -147,7 +147,7 @@ uint64_t pb_tally_span(struct pb_tally *p, const struct pb_plan *plan, const uns
 	return n;
 }
 
-/* tally:next(i): i to go on with, count, and the key's fields; nil behind the last. i is 0 at first. */
+/* tally:next(i): i to continue with, the count, and the key's fields; nil after the last. i is 0 at first. */
 static int l_next(lua_State *L)
 {
 	const struct pb_tally *p = pb_check_tally(L);
@@ -180,7 +180,8 @@ static int l_count(lua_State *L)
 	return pb_u64(L, pf_tally_count(&p->t, key));
 }
 
-/* tally:totals(): the sum of all counts, that of new keys beyond max, how many keys, and how many records lack a field. */
+/* tally:totals(): the sum of all counts; the part of it from new keys beyond max; the number of keys; the number of records that
+ * lack a field. */
 static int l_totals(lua_State *L)
 {
 	const struct pb_tally *p = pb_check_tally(L);

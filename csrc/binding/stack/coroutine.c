@@ -30,7 +30,7 @@ struct pb_cell {
 
 static struct pb_resumption *volatile resumed;
 
-/* Is the coroutine running, or waiting for one that it has resumed? Also true while an error unwinds it. */
+/* Whether the coroutine is running, or waiting for one that it has resumed. Also true while an error unwinds it. */
 static int is_active(lua_State *co)
 {
 	lua_Debug ar;
@@ -156,7 +156,7 @@ static int l_set(lua_State *L)
 	return 0;
 }
 
-/* Record that the caller of our function made the thread at an index. The profiler leaves the cost of this out. */
+/* Record that the caller of our function made the thread at an index. The profiler does not count the cost of this. */
 static void remember(lua_State *L, int thread)
 {
 	struct pb_stack *p = running(L);
@@ -257,7 +257,7 @@ unsigned pb_creator(struct pb_stack *p, lua_State *L, uint32_t *frames, unsigned
 	return n;
 }
 
-/* --- taking their place --------------------------------------------------------------------------------------------- */
+/* --- replacing the library's functions ----------------------------------------------------------------------------- */
 
 static const luaL_Reg stand_ins[] = {{"resume", l_resume}, {"create", l_create}, {"wrap", l_wrap}, {NULL, NULL}};
 
@@ -343,7 +343,7 @@ void pb_coroutines_give_back(lua_State *L, struct pb_stack *p)
 			lua_pushstring(L, r->name);
 			lua_pushvalue(L, -1);
 			lua_rawget(L, -3);
-			/* The program may have replaced ours meanwhile; then that function stays. */
+			/* The program may have replaced our function meanwhile; then its function stays. */
 			if (lua_tocfunction(L, -1) == r->func && lua_getupvalue(L, -1, CELL)) {
 				const int ours = lua_touserdata(L, -1) == p->cell;
 

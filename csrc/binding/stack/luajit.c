@@ -10,8 +10,8 @@
  * LuaJIT changes them on the thread that runs the state, which is the thread that gets our signal, and it clears the state last.
  * So the handler may be called whenever all three are ours.
  *
- * The public interface does not give the following. We find each once, by looking at a small function while it runs, and do
- * without it if it cannot be found:
+ * The public interface does not give the following. We find each once, by inspecting a small function while it runs. If one
+ * cannot be found, the profiler works without it:
  *
  *   slot      the place on the C stack, above the hook, where the interpreter keeps the address of the next instruction.
  *             The instruction before that one ran when the signal came, so its line is the one to report.
@@ -54,7 +54,7 @@ static struct {
 	const volatile int32_t *vmstate;
 } at;
 
-/* --- whose profile LuaJIT has ------------------------------------------------------------------------------------------ */
+/* --- the owner of LuaJIT's profiler ---------------------------------------------------------------------------------- */
 
 static void on_hook(void *data, lua_State *L, int samples, int vmstate);
 
@@ -67,7 +67,7 @@ static uintptr_t hook_word(void)
 	return word;
 }
 
-/* Does LuaJIT's profiler run for p, or for any of ours if p is NULL? May be called in the signal handler. */
+/* Whether LuaJIT's profiler runs for p, or for any of ours if p is NULL. May be called in the signal handler. */
 static int ours(const struct pb_stack *p)
 {
 	const volatile uintptr_t *profile = vm.profile;
@@ -116,7 +116,7 @@ static int __attribute__((no_sanitize("address"))) find_in_object(struct dl_phdr
 	return here;
 }
 
-/* --- learning ------------------------------------------------------------------------------------------------------- */
+/* --- finding the places --------------------------------------------------------------------------------------------- */
 
 static struct {
 	int on;
@@ -201,7 +201,7 @@ static int l_learn(lua_State *L)
 	return 0;
 }
 
-/* Find the global state: two threads refer to it at the same index, it lies right behind the main thread and refers to that. */
+/* Find the global state: two threads refer to it at the same index, it lies right after the main thread and refers to that. */
 static void find_global(const uintptr_t *a, const uintptr_t *b)
 {
 	uintptr_t g[GLOBAL_WORDS], nearest = MOST_DISTANCE;
@@ -268,7 +268,7 @@ static void look_at(lua_State *L)
 	at.vmstate = (const int32_t *)(const void *)g + vm.vmstate;
 }
 
-/* --- the handler's part --------------------------------------------------------------------------------------------- */
+/* --- the signal handler's part -------------------------------------------------------------------------------------- */
 
 enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 {
@@ -319,7 +319,7 @@ void pb_engine_trigger(void *owner)
 
 /* --- the hook ------------------------------------------------------------------------------------------------------- */
 
-/* Has the function at level 0 not begun? */
+/* Whether the function at level 0 has not begun yet. */
 static int at_first(lua_State *L, uintptr_t pc)
 {
 	const uintptr_t *fn;
@@ -343,7 +343,7 @@ static void set_state(struct pb_stack *p, int vmstate)
 								    : PF_AT_LUA;
 }
 
-/* Is the C function that ran unknown, or the one that the frame shows? Then the frame suffices. */
+/* Whether the C function that ran is unknown, or is the one that the frame shows. Then the frame suffices. */
 static int shown(struct pb_stack *p, const struct pf_kind *k, uint32_t frame)
 {
 	const struct pf_frame *f = pf_stacks_frame_at(&p->at->stacks, frame);
@@ -433,7 +433,7 @@ static void give_back(const struct kept *k)
 	pthread_sigmask(SIG_SETMASK, &k->mask, NULL);
 }
 
-/* Does LuaJIT's profiler run for jit.p or another user? */
+/* Whether LuaJIT's profiler runs for jit.p or another user. */
 static int in_use(const struct kept *k)
 {
 	Dl_info theirs, mine;

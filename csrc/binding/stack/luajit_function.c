@@ -1,6 +1,6 @@
-/* LuaJIT: which C function ran when the signal came. At the safe point its frame is gone, so the signal handler finds it. For
- * that we learn, from a function while it runs, where a thread keeps its frame, and where a C function keeps the address of its
- * code. */
+/* LuaJIT: the C function that ran when the signal came. At the safe point its frame is gone, so the signal handler finds it. For
+ * that we determine, from a function while it runs, where a thread keeps its frame, and where a C function keeps the address of
+ * its code. */
 #include "binding/stack/stack.h"
 
 #if PB_LUAJIT
@@ -12,7 +12,7 @@ enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
 
 static struct {
 	int base, code; /* indexes of words in a thread and in a C function; code == 0: unknown */
-	int kind;       /* index of a byte in a function's first two words: 0 in one that is written in Lua */
+	int kind;       /* index of a byte in a function's first two words: 0 in a Lua function */
 } vm;
 
 /* Copies from an address that may be unmapped: -EFAULT instead of SIGSEGV. */
@@ -74,8 +74,8 @@ void pb_function_learn(lua_State *L)
 }
 
 /* The code of the running C function; 0 if unknown. The thread's frame can be wrong at two moments: while the stack is moved, it
- * is in the old one; and when compiled code returns to a C function, vmstate says C while the frame is still that of the Lua
- * function that returns. */
+ * is in the old one; and when compiled code returns to a C function, vmstate already says C while the frame is still that of the
+ * Lua function that returns. */
 uint64_t pb_function_running(int pid, const uintptr_t *L)
 {
 	uintptr_t slot, words[FUNCTION_WORDS];

@@ -1,10 +1,10 @@
-/* PUC Lua: the signal handler sets a hook, as Lua allows it to. The hook runs at the thread's next call, return or instruction,
- * and removes itself. At a return, the C function that ran when the signal came is still on the stack, with its name. Before an
+/* PUC Lua: the signal handler sets a hook, as Lua allows. The hook runs at the thread's next call, return or instruction, and
+ * removes itself. At a return, the C function that ran when the signal came is still on the stack, with its name. Before an
  * instruction, the previous instruction is the one that ran. No function of Lua gives the address of the next one, so we find
  * once where it is kept, by stepping through a small function.
  *
- * A hook belongs to one Lua thread. The functions in place of coroutine.resume and wrap (stack/coroutine.c) tell which thread
- * runs; the main thread gets the hook too. A hook of the program is saved, called meanwhile, and set again. */
+ * A hook belongs to one Lua thread. The replacements of coroutine.resume and wrap (stack/coroutine.c) record which thread runs;
+ * the main thread gets the hook too. A hook of the program is saved, called meanwhile, and set again. */
 #include "binding/stack/stack.h"
 
 #if !PB_LUAJIT
@@ -47,9 +47,9 @@ static uintptr_t *where(lua_State *L, const lua_Debug *ar)
 #endif
 }
 
-/* --- learning ------------------------------------------------------------------------------------------------------- */
+/* --- finding the place of the next instruction ---------------------------------------------------------------------- */
 
-/* The hook that learns: it runs before each instruction of a source that has one instruction a line. */
+/* The hook that finds it: it runs before each instruction of a source that has one instruction a line. */
 static void step(lua_State *L, lua_Debug *ar)
 {
 	uintptr_t *words = where(L, ar);
@@ -98,13 +98,13 @@ static void disarm(lua_State *L)
 
 	if (lua_gethook(L) != on_hook)
 		return;
-	/* The interpreter's SIGINT handler sets a hook too. Between the check and the change that hook would be lost. */
+	/* The interpreter's SIGINT handler sets a hook too. If it came between the check and the change, that hook would be lost. */
 	sigemptyset(&interrupt);
 	sigaddset(&interrupt, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &interrupt, &before);
 	if (armed[1].L == L)
 		a = armed + 1;
-	/* A thread that was made meanwhile has inherited our hook. It gets the one that its creator had. */
+	/* A thread that was made meanwhile has inherited our hook. It gets its creator's previous hook. */
 	if (lua_gethook(L) == on_hook)
 		lua_sethook(L, a->hook, a->mask, a->count);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -184,7 +184,7 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 		lua_gethook(L)(L, ar);
 }
 
-/* --- the handler's part --------------------------------------------------------------------------------------------- */
+/* --- the signal handler's part -------------------------------------------------------------------------------------- */
 
 enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 {

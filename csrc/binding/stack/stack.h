@@ -48,12 +48,12 @@ struct pb_stack {
  * */
 struct pb_resumption *pb_resumption(void);
 
-/* The frames of L's stack from a level on, the innermost first: how many. */
+/* Collect the frames of L's stack from a level on, innermost first. Returns their number. */
 unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames);
 
-/* LuaJIT, stack/luajit_function.c: learn, within a C function, how to find the C function that runs; find the address of its
- * code from the words of the thread, 0 if it is unknown; copy from an address that may be unmapped, by one system call that gets
- * the number of this process or of a thread of it: 0 or -EFAULT. */
+/* LuaJIT, stack/luajit_function.c: pb_* learn, within a C function, how to find the C function that runs; find the address of its
+ * code from the words of the thread, 0 if it is unknown; and copy from an address that may be unmapped, by one system call that
+ * gets the number of this process or of a thread of it: 0 or -EFAULT. */
 void pb_function_learn(lua_State *L);
 uint64_t pb_function_running(int pid, const uintptr_t *L);
 int pb_safe_copy(int pid, void *dst, const void *src, size_t n);
@@ -69,10 +69,10 @@ void pb_engine_stop(lua_State *L, struct pb_stack *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
 
-/* If it is not NULL, it is called in the signal handler whenever a safe point is asked for. */
+/* If it is not NULL, the signal handler calls it whenever it requests a safe point. */
 extern void (*volatile pb_on_trigger)(void);
 
-/* Replace the coroutine library's functions that p needs replaced, p at index 1; put the library's back. */
+/* Replace the coroutine library's functions that p needs, p at index 1; restore the library's functions. */
 void pb_coroutines_take(lua_State *L, struct pb_stack *p);
 void pb_coroutines_give_back(lua_State *L, struct pb_stack *p);
 
@@ -80,7 +80,7 @@ void pb_coroutines_give_back(lua_State *L, struct pb_stack *p);
  * function, so that the stack has a frame of each; 0 if that function runs on our frame, or if this is not a replacement. */
 int pb_stands_in(lua_State *L);
 
-/* Appends the stack that made the thread L to the n frames of its own. Returns the new number of frames. */
+/* Appends the stack that made the thread L to the n frames of L. Returns the new number of frames. */
 unsigned pb_creator(struct pb_stack *p, lua_State *L, uint32_t *frames, unsigned n);
 
 #endif

@@ -26,7 +26,7 @@ static void name(struct pf_stacks *s, uint32_t i, lua_State *L, lua_Debug *ar)
 	pf_stacks_function_at(s, i)->name = text;
 }
 
-/* stands_in: set if this is a replacement of a coroutine function that called the original, whose frame repeats this one. */
+/* stands_in: set if this is a replacement of a coroutine function that called the original; then the original's frame repeats it. */
 static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar, int *stands_in)
 {
 	struct pf_function f = {.line = -1};
@@ -45,7 +45,7 @@ static uint32_t c_frame(struct pf_stacks *s, lua_State *L, lua_Debug *ar, int *s
 	return pf_stacks_frame(s, PF_FRAME_C, i, 0);
 }
 
-/* The function's number; 0 for one that is not to be shown. */
+/* The function's number; 0 for a function that is not shown. */
 static uint32_t lua_function(struct pb_stack *p, lua_State *L, lua_Debug *ar)
 {
 	struct pf_stacks *s = &p->at->stacks;

@@ -1,4 +1,4 @@
-/* The clocks; and the time of day for spans: read now and then, and continued by CLOCK_MONOTONIC, which never jumps. */
+/* The clocks. The time of day for spans is read now and then, and continued by CLOCK_MONOTONIC, which never jumps. */
 #ifndef PF_CLOCK_H
 #define PF_CLOCK_H
 
@@ -19,7 +19,7 @@ static inline uint64_t pf_wall_ns(void)
 	return pf_clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The time of CLOCK_MONOTONIC in so many nanoseconds, for waits that take an absolute time. */
+/* The time of CLOCK_MONOTONIC after this many nanoseconds, for waits that take an absolute time. */
 static inline struct timespec pf_clock_after(int64_t ns)
 {
 	const uint64_t at = pf_wall_ns() + (uint64_t)ns;
@@ -27,10 +27,11 @@ static inline struct timespec pf_clock_after(int64_t ns)
 	return (struct timespec){.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
 }
 
-/* The time of day, in nanoseconds since 1970, at the zero of CLOCK_MONOTONIC when this process first asked. It stays constant. */
+/* The time of day, in nanoseconds since 1970, at the zero of CLOCK_MONOTONIC, as first determined in this process. It is
+ * constant. */
 uint64_t pf_clock_base(void);
 
-/* How much later, in nanoseconds, that zero seems to be now: 0 until the clock is set or trimmed. The time of day is
+/* How much later, in nanoseconds, that zero seems to be now: 0 until the clock is set or adjusted. The time of day is
  * pf_clock_base() + pf_clock_skew() + pf_wall_ns(). A double, so that LuaJIT's FFI gives a plain number. */
 double pf_clock_skew(void);
 

@@ -1,6 +1,6 @@
-/* An armed table forwards every call to the real one after asking whether its turn to fail has come. A close or munmap
- * that is chosen to fail is still performed, since Linux closes a descriptor even if close reports an error. The table is swapped
- * back on disarm. Not for concurrent use: the tests that arm a fault run on one thread. */
+/* An armed table counts every call, and forwards it to the real one unless it is the one that must fail. A close or munmap that
+ * fails is still performed, since Linux closes a descriptor even if close reports an error. The table is swapped back on disarm.
+ * Not for concurrent use: the tests that arm a fault run on one thread. */
 #include "core/base/fault.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  * armed at a time, process-wide. Returns 0, or -ENOENT when there is no such entry. */
 int pf_fault_arm(const char *call, int err, unsigned skip);
 
-/* Disarm. Returns how many calls of the armed entry were seen, the failed one included. */
+/* Disarm. Returns the number of calls of the armed entry, including the failed one. */
 unsigned pf_fault_disarm(void);
 
 #endif

@@ -1,7 +1,6 @@
-/* The temporary file is made with O_EXCL in the directory of the path, so that the move stays within one file system and no
- * link of another's is followed; a symbolic link at the path itself is replaced. A device, a pipe or a terminal is no file
- * to be replaced: it is written into, as is a descriptor by name (/dev/stdout). What may not be written may not be replaced
- * either. */
+/* The temporary file is made with O_EXCL in the directory of the path, so that the move stays within one file system and no link
+ * of another user is followed; a symbolic link at the path itself is replaced. Devices, pipes and terminals are written to
+ * directly, and so is a descriptor by name (/dev/stdout). A file that may not be written is not replaced either. */
 #include "core/base/file.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 #define TRIES 100
 #define ROOM 64 /* for the temporary's own name */
 
-/* Whether it names a descriptor of ours: a link that must not be replaced, whatever it leads to. */
+/* Whether the path names a descriptor of this process: a link that must not be replaced, whatever its target. */
 static int is_descriptor(const char *path)
 {
 	static const char *const names[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"};
@@ -30,7 +29,8 @@ static int is_descriptor(const char *path)
 	return 0;
 }
 
-/* Opens an existing path that is not a regular file, or a descriptor by name. 0: no such path, or a file; *mode has its mode. */
+/* Opens an existing path that is not a regular file, or a descriptor by name. 0: no such path, or a regular file; *mode has its
+ * mode. */
 static int open_special(const char *path, int *mode)
 {
 	struct stat st;

@@ -1,4 +1,4 @@
-/* A file that is seen whole or not at all: written under a name of its own beside its place, and moved there at the end. */
+/* A file that appears complete or not at all: written under a temporary name in its directory, and moved to its path at the end. */
 #ifndef PF_OUTPUT_H
 #define PF_OUTPUT_H
 
@@ -18,7 +18,7 @@ int pf_output_open(struct pf_output *o, const char *path);
 int pf_output_write(struct pf_output *o, const void *bytes, size_t size);
 /* Either the new file is in place, or the old one is unchanged and nothing else is left. Closes in both cases. */
 int pf_output_commit(struct pf_output *o);
-/* Discards what was written. Idempotent. In the child of a fork the file belongs to the parent and is kept. */
+/* Discards the written data. Idempotent. In the child of a fork the file belongs to the parent and is kept. */
 void pf_output_close(struct pf_output *o);
 
 #endif

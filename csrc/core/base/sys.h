@@ -1,6 +1,6 @@
-/* The one seam between the core and the kernel: every system call of the core goes through this table, so a
- * test can make any of them fail at any point (fault.c). Each entry behaves as the call it is named after, but returns
- * -errno instead of setting errno: nothing in the core reads errno. */
+/* The one seam between the core and the kernel: every system call of the core goes through this table, so that a test can make
+ * any of them fail at any point (fault.c). Each entry behaves as the call of its name, but returns -errno instead of setting
+ * errno: nothing in the core reads errno. */
 #ifndef PF_SYS_H
 #define PF_SYS_H
 

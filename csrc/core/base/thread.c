@@ -1,6 +1,6 @@
-/* The number of a process is in a page of its own, which the kernel clears in every child that gets a copy of the memory: by
+/* The number of a process is in a separate page, which the kernel clears in every child that gets a copy of the memory: by
  * fork(2), and by a clone(2) that runs no pthread_atfork handlers. The first caller in a new process finds 0 there and gives the
- * process a new number. A child that shares the memory (vfork, posix_spawn) leaves the page as it is.
+ * process a new number. A child that shares the memory (vfork, posix_spawn) leaves the page unchanged.
  *
  * Kernels before 4.14 cannot clear a page: a handler of pthread_atfork does it there. */
 #include "core/base/thread.h"

@@ -1,10 +1,10 @@
-/* Which thread of which process is calling. */
+/* Identifies the calling thread and process. */
 #ifndef PF_THREAD_H
 #define PF_THREAD_H
 
 #include <stdint.h>
 
-/* For the two functions below alone. */
+/* Only for the two functions below. */
 extern uint32_t *pf_generation_cell;
 uint32_t pf_generation_next(void);
 
@@ -18,14 +18,14 @@ static inline uint32_t pf_fork_generation(void)
 	return now ? now : pf_generation_next();
 }
 
-/* Was the object made before a fork, by the parent process? Its descriptors refer to the parent's events and files: the child may
- * only close them. */
+/* Whether the object was made before a fork, by the parent process. Its descriptors refer to the parent's events and files: the
+ * child may only close them. */
 static inline int pf_inherited(uint32_t generation)
 {
 	return generation != pf_fork_generation();
 }
 
-/* The calling thread's token, never 0: no two threads have the same one, nor have a thread and its copy in the child of a fork.
+/* The calling thread's token, never 0: all threads have different ones, and so have a thread and its copy in the child of a fork.
  * An event opened with pid = 0 counts one thread of one process; the owner of such events compares tokens to learn whether they
  * count the caller. Costs a thread-local load more than pf_fork_generation. */
 uint32_t pf_thread_token(void);

@@ -1,4 +1,4 @@
-/* A counter: the descriptor of one perf event, by which it is enabled, disabled, read, and measured by difference. */
+/* A counter: the descriptor of one perf event, with which it is enabled, disabled, read, and measured by difference. */
 #ifndef PF_COUNTER_H
 #define PF_COUNTER_H
 
@@ -13,21 +13,21 @@
 /* The state of a counter is a sum of these. It is changed by pf_counter_set and pf_counter_share, and read by pf_counter_state. */
 enum pf_counter_state {
 	PF_COUNTER_OFF = 0,
-	PF_COUNTER_ON = 1,    /* it was opened enabled, or enabled, and not disabled since */
+	PF_COUNTER_ON = 1,    /* it was opened enabled or was enabled, and not disabled since */
 	PF_COUNTER_SHARED = 2 /* others may enable and disable it too: the kernel, or code that has the descriptor */
 };
 
 struct pf_counter {
 	int fd;              /* -1: closed */
 	uint32_t generation; /* pf_fork_generation at the opening; in the child of a fork the functions return -ECHILD */
-	uint64_t format, hidden; /* the read_format; and the part of it that the caller did not ask for */
-	uint64_t reset_at;   /* how long it had been enabled when it was last reset */
+	uint64_t format, hidden; /* the read_format; and the part of it that the caller did not request */
+	uint64_t reset_at;   /* the time for which it had been enabled when it was last reset */
 	uint8_t state;
 	uint8_t leads;       /* it has group members */
 	uint8_t held;        /* it is disabled while counts/own_calls.h makes a call */
-	struct pf_counter *leader; /* of its group, if that is another one and open; its memory outlives this one's */
+	struct pf_counter *leader; /* its group's, if that is another counter and open; its memory outlives this one's */
 	struct pf_own own;
-	struct pf_user user; /* for reading the counter without a system call, where that is possible */
+	struct pf_user user; /* for reading the counter without a system call, if that is possible */
 };
 
 /* The read_format of pf_counter_begin and pf_counter_end, with or without PF_FORMAT(LOST). */
@@ -102,7 +102,7 @@ ssize_t pf_counter_read(const struct pf_counter *c, uint64_t *words, size_t nwor
 /* The same, for a measurement. *own: how many system calls of measurements the event has counted; its value includes them. */
 ssize_t pf_counter_read_own(const struct pf_counter *c, uint64_t *words, size_t nwords, uint64_t *own);
 
-/* Remove the fields that the caller did not ask for from a reading. */
+/* Remove the fields that the caller did not request from a reading. */
 static inline void pf_reading_hide(struct pf_reading *rd, uint64_t hidden)
 {
 	rd->format &= ~hidden;
@@ -112,7 +112,7 @@ static inline void pf_reading_hide(struct pf_reading *rd, uint64_t hidden)
 		rd->lost_at = 0;
 }
 
-/* Understand n words of the given format. Returns the words used, or -EBADMSG when there are too few. */
+/* Decode n words of the given format. Returns the number of words used, or -EBADMSG if there are too few. */
 ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct pf_reading *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Wall time is taken outermost and groups are read in the same order at both ends, so that every group covers the
- * measured code and as little else as the others. */
+/* Wall time is read first and last, and groups are read in the same order at both ends, so that every group covers the measured
+ * code and as little other code as possible. */
 #include "core/counts/meter.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include "core/base/clock.h"
 #include "core/counts/usage.h"
 
-/* After a system call the CPU has forgotten where the functions on the stack return to (the kernel clears what it predicts
- * returns by), so each return after a read costs some 20 cycles: what lies between a reading and the caller is inlined. */
+/* After a system call the CPU has lost its predictions of return addresses (the kernel clears them), so each return after a read
+ * costs some 20 cycles: the code between a reading and the caller is inlined. */
 #define INLINE static inline __attribute__((always_inline))
 
 static int read_usage(uint64_t *times, uint64_t *values)
@@ -42,7 +42,7 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain
 		return 0;
 	if (got < 0)
 		return (int)got;
-	if (got > 0) /* counts of fewer: a member was closed, and whose they are would be a guess */
+	if (got > 0) /* fewer counts: a member was closed, and the rest cannot be assigned */
 		return -EBADF;
 	words[1] = words[2] = UINT64_MAX;
 	for (size_t i = HEAD; i < n; i++)
@@ -50,7 +50,7 @@ INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain
 	return 0;
 }
 
-/* Clocks that are read in two ways may differ by a little. */
+/* Clocks that are read in two ways may differ slightly. */
 static uint64_t elapsed(uint64_t from, uint64_t to)
 {
 	return from == UINT64_MAX || to == UINT64_MAX || to < from ? 0 : to - from;
@@ -93,7 +93,7 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
 	return 0;
 }
 
-/* own: the calls are made for a measurement. A leader enables and disables its members too, but each is reset by itself. */
+/* own: the calls are made for a measurement. A leader enables and disables its members too, but each member is reset separately. */
 static int switch_groups(struct pf_meter *m, unsigned long request, int own)
 {
 	void *flag = (void *)(uintptr_t)(request == PF_IOC_RESET ? PF_IOC_FLAG_GROUP : 0);

@@ -13,7 +13,7 @@ struct pf_meter_group {
 	struct pf_counter *leader;
 	uint32_t n;
 	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
-	struct pf_user *const *users; /* n of them, or NULL: by read(2) only */
+	struct pf_user *const *users; /* n of them; or NULL: it is read by read(2) only */
 };
 
 struct pf_meter {
@@ -22,7 +22,7 @@ struct pf_meter {
 	uint32_t fresh;   /* 1: its groups are disabled and were never enabled, so all counts are 0 */
 	uint32_t owner;  /* the pf_thread_token of the only thread that may use it; 0 = any thread may */
 	uint32_t rests;   /* 1: its groups are enabled only while a measurement runs, since they take counters from other events */
-	uint32_t is_group; /* it was made of one kernel group, by the program */
+	uint32_t is_group; /* it was made by the program from one kernel group */
 	uint32_t running; /* measurements that have begun but not ended, including those that an error ended */
 	uint64_t used_ns; /* when the last measurement began, by CLOCK_MONOTONIC */
 	uint64_t reset_ns; /* when one of its events was last reset; 0 = never */

@@ -134,8 +134,8 @@ static void hold(uint32_t me, struct pf_counter *leader, int stop)
 	add(me, PF_OWN_IOCTL, 1);
 }
 
-/* Can its filter tell descriptors apart? Then it counts only the ioctls of its own descriptor: it is disabled first and enabled
- * last. */
+/* Whether its filter can distinguish descriptors. Then it counts only the ioctls of its own descriptor: it is disabled first and
+ * enabled last. */
 static int is_choosy(const struct pf_own *w)
 {
 	return w->calls == 1u << PF_OWN_IOCTL && !w->at_exit;

@@ -1,12 +1,12 @@
 /* Leaves the system calls of measurements out of their counts.
  *
- * A tracepoint of read(2) also counts the reads by which this library reads the counter. Such an event is watched: every
- * system call of a measurement (its two reads, the ioctl that enables a list, the mapping of a counter's page) is added to
- * `count` of each watched event of the calling thread that counts it, whichever measurement makes the call. What a measurement
- * reads is the kernel's value less `count`. So the difference of two readings is what the program did between them, however
- * many other measurements began or ended there.
+ * A tracepoint of read(2) also counts the reads by which this library reads the counter. Such an event is watched: every system
+ * call of a measurement (its two reads, the ioctl that enables a list, the mapping of a counter's page) is added to `count` of
+ * each watched event of the calling thread that counts it, even if the call belongs to another event's measurement. A measurement
+ * reads the kernel's value less `count`. So the difference of two readings is what the program did between them, however many
+ * other measurements began or ended there.
  *
- *   value of sys_enter_read    1    2    3 4 5  6 7 8       at the k-th read of our own it is k and what the program did,
+ *   value of sys_enter_read    1    2    3 4 5  6 7 8       at our k-th read it is k plus the program's reads,
  *   the program's calls                  x x      x         at sys_exit_read k - 1: the read has not yet returned
  *   reads of a measurement     B    B           E   E
  *   count                      1    2           3   4
@@ -14,12 +14,12 @@
  *
  * For this the library must know which calls an event counts. With a filter, a BPF program or exclude_user (which the kernel
  * applies to some tracepoints and not to others) only the kernel knows. So such an event is disabled, with its group, during a
- * call of ours. An event that counts reads does not count the two ioctls for that. An event that counts ioctls, or every call, is
- * disabled once more to see whether its filter accepts them: to a filter of raw_syscalls or sys_exit_ioctl they all look alike. A
- * filter of sys_enter_ioctl can tell descriptors apart: it counts only the ioctls of its own descriptor, and two such events that
- * count at once are not exact.
+ * call of the library. An event that counts reads does not count the two ioctls for that. An event that counts ioctls, or every
+ * call, is disabled once more to see whether its filter accepts them: for a filter of raw_syscalls or sys_exit_ioctl all ioctls
+ * are equal. A filter of sys_enter_ioctl can distinguish descriptors: it counts only the ioctls of its own descriptor, and two
+ * such events that count at once are not exact.
  *
- * Only events that count the thread that opened them, on every CPU, are watched. A read(2) that the program asks for (ev:read) is
+ * Only events that count the thread that opened them, on every CPU, are watched. A read(2) that the program requests (ev:read) is
  * counted as the program's. */
 #ifndef PF_OWN_H
 #define PF_OWN_H
@@ -43,13 +43,13 @@ struct pf_own {
 	struct pf_own *next, **link; /* of all that are watched; link is NULL for one that is not */
 	struct pf_counter *counter;
 	uint64_t id;     /* the kernel's id, by which its value is found in a reading */
-	uint64_t count;  /* how many calls of our own it has counted */
+	uint64_t count;  /* the number of the library's calls that it has counted */
 	uint64_t before; /* its value before it was disabled for the second time */
 	uint64_t kept;   /* its value less its count, at the begin of a section */
 	uint32_t seen;   /* ioctls that it may have counted, until its filter is known */
 	uint32_t owner;  /* pf_thread_token of the thread that it counts */
-	uint32_t sections; /* how many have begun and not ended */
-	uint8_t calls;   /* which it counts: 1 << pf_own_call */
+	uint32_t sections; /* the number of sections that have begun and not ended */
+	uint8_t calls;   /* the calls that it counts: 1 << pf_own_call */
 	uint8_t at_exit; /* it counts a call when it returns */
 	uint8_t filter;  /* a pf_own_filter */
 };
@@ -68,7 +68,8 @@ void pf_own_filter(struct pf_counter *c);
 void pf_own_reset_event(struct pf_counter *c);
 void pf_own_reset_group(const struct pf_counter *leader);
 
-/* To be called before and after a call of our own. A change of the state of a counter by the call belongs between the two. */
+/* Call them before and after a system call of a measurement. If the call changes the state of a counter, record the change
+ * between the two. */
 void pf_own_enter_watched(enum pf_own_call call);
 void pf_own_exit_watched(enum pf_own_call call);
 
@@ -89,8 +90,8 @@ static inline void pf_own_exit(enum pf_own_call call)
 		pf_own_exit_watched(call);
 }
 
-/* Nothing between the begin and the end of a section is counted: the opening of a list. Sections nest. The begin returns 1 if an
- * enabled event of the calling thread is watched, else 0: then the section needs no end. */
+/* Nothing between the begin and the end of a section is counted: used for the opening of a list. Sections nest. The begin returns
+ * 1 if an enabled event of the calling thread is watched, else 0: then the section needs no end. */
 int pf_own_section(int begin);
 
 /* The positions of values and ids in a reading: the first of each, and the number of words from one to the next. */
@@ -100,7 +101,7 @@ struct pf_own_words {
 
 ssize_t pf_own_read_watched(int fd, uint64_t *words, size_t size, struct pf_own_words at);
 
-/* read(2) of a measurement: values less the calls of our own. */
+/* read(2) of a measurement: the values less the library's own calls. */
 static inline __attribute__((always_inline)) ssize_t pf_own_read(int fd, uint64_t *words, size_t size, struct pf_own_words at)
 {
 	return pf_own_any() ? pf_own_read_watched(fd, words, size, at) : pf_sys->read(fd, words, size);

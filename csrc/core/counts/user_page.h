@@ -1,20 +1,20 @@
-/* Counters read without a system call: the arithmetic of the pages that the kernel keeps for it (struct pf_user_page).
+/* Counters read without a system call: the arithmetic for the pages that the kernel provides for it (struct pf_user_page).
  *
  *     value   = offset + counter[index - 1], which has pmc_width bits and a sign
  *     enabled = time_enabled + delta          running = time_running + delta
- *     delta   = time_offset + clock * time_mult / 2^time_shift: since when the page was written
+ *     delta   = time_offset + clock * time_mult / 2^time_shift: the time since the page was written
  *
- * A count is never negative. One that comes out so is 2^pmc_width too small: the kernel starts a counter below zero, and takes what it
- * read of it last for positive when a running event is reset or mapped, until the counter is started anew. (That is
- * before it passes zero, so 2^(pmc_width - 1) events after a reset at the latest.)
+ * A count is never negative. A negative result is 2^pmc_width too small: the kernel starts a counter below zero, and when a
+ * running event is reset or mapped, it takes its last reading for positive until the counter is started anew. (This happens
+ * before the counter passes zero, so 2^(pmc_width - 1) events after a reset at the latest.)
  *
- * The kernel writes a page on the CPU that its event runs on, so the thread that the event counts never sees one half written; it may be
- * interrupted, moved or made to wait for a counter between two looks. So lock is looked at before and after, of every page of a
- * group: a reading in which none of them changed is of one stay on one CPU. What a reading cannot be exact about (the event
- * has no counter now, the clock is not of use, a page changes all the time) is -EAGAIN, and the caller asks the kernel.
+ * The kernel writes a page on the CPU that its event runs on, so the counted thread never sees a page half written; but between
+ * two reads of the page it may be interrupted, moved or lose the counter. So lock is read before and after, in every page of a
+ * group: if none of them changed, the reading is from one stay on one CPU. If an exact reading is impossible (the event has no
+ * counter now, the clock is not usable, a page changes all the time), the result is -EAGAIN, and the caller asks the kernel.
  *
- * No other thread may read so: the counters that it would see are not the event's. What is looked at here is volatile and
- * needs no barriers, since an interrupt is one. The instructions are in a table, which tests replace. */
+ * No other thread may read in this way: it would see other events' counters. The page is volatile and needs no barriers, since an
+ * interrupt is one. The instructions are in a table, which tests replace. */
 #ifndef PF_USER_PAGE_H
 #define PF_USER_PAGE_H
 
@@ -24,25 +24,25 @@
 
 /* An event's page. */
 struct pf_user {
-	const volatile struct pf_user_page *page; /* NULL: by read(2) */
+	const volatile struct pf_user_page *page; /* NULL: read(2) is used */
 	uint64_t id;
 	int fd;
 	uint32_t owner;      /* pf_thread_token of the thread that it counts */
 	uint32_t generation; /* pf_fork_generation at the mapping */
-	uint8_t may;         /* it may be mapped, and was not yet */
+	uint8_t may;         /* it may be mapped, and has not been yet */
 };
 
 struct pf_counters {
-	uint32_t n; /* how many counters can be named; 0 = none on this machine */
+	uint32_t n; /* the number of counters that can be read; 0 = none on this machine */
 	uint64_t (*counter)(uint32_t number);
-	uint64_t (*clock)(void); /* earlier instructions have ended and are counted when the counter is read */
+	uint64_t (*clock)(void); /* waits until earlier instructions have ended and are counted */
 };
 
 enum { PF_USER_MOST = 32 /* events of a group */, PF_USER_TRIES = 16 };
 
 #define PF_USER_INLINE static inline __attribute__((always_inline))
 
-/* One look at the pages of a group, the leader's first: {n enabled running {value id} x n}, as read(2) gives it. */
+/* One attempt to read a group, whose leader's page is first: {n enabled running {value id} x n}, the words of read(2). */
 PF_USER_INLINE int pf_user_look(struct pf_user *const *users, uint32_t n, const struct pf_counters *by, uint64_t *words)
 {
 	const uint64_t need = PF_CAP_IS_SPLIT | PF_CAP_USER_RDPMC | PF_CAP_USER_TIME;
@@ -76,7 +76,7 @@ PF_USER_INLINE int pf_user_look(struct pf_user *const *users, uint32_t n, const 
 	return 0;
 }
 
-/* Read a group, which the calling thread owns and whose pages are all mapped. 0, or -EAGAIN. */
+/* Read a group, which the calling thread owns and whose pages are all mapped. Returns 0, or -EAGAIN. */
 PF_USER_INLINE int pf_user_read_by(struct pf_user *const *users, uint32_t n, const struct pf_counters *by, uint64_t *words)
 {
 	uint32_t locks[PF_USER_MOST];

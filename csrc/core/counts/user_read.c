@@ -7,7 +7,7 @@
 #include "core/base/sys.h"
 #include "core/base/thread.h"
 
-/* lfence, isb: the CPU reads these clocks ahead of what stands before them otherwise. */
+/* lfence, isb: otherwise the CPU would read these clocks ahead of earlier instructions. */
 #if defined(__x86_64__)
 
 const int pf_user_config1 = 0;
@@ -28,13 +28,13 @@ static inline uint64_t clock_now(void)
 	return low | (uint64_t)high << 32;
 }
 
-enum { COUNTERS = INT32_MAX }; /* fixed ones are numbered from 2^30 */
+enum { COUNTERS = INT32_MAX }; /* fixed counters are numbered from 2^30 */
 
 #elif defined(__aarch64__) && defined(__AARCH64EL__)
 
-const int pf_user_config1 = 2; /* "rdpmc"; "long" is not asked for: the kernel follows 32 bits around */
+const int pf_user_config1 = 2; /* "rdpmc"; "long" is not set: the kernel keeps track of the wraps of 32 bits */
 
-/* The number is part of the instruction. Counter 31 is that of cycles. */
+/* The number is part of the instruction. Counter 31 is the cycle counter. */
 static inline uint64_t counter(uint32_t number)
 {
 	uint64_t v = 0;

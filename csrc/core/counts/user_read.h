@@ -1,4 +1,4 @@
-/* Reading this thread's hardware counters without a system call, where CPU and kernel allow it: rdpmc on x86-64, the counters'
+/* Reading this thread's hardware counters without a system call, if CPU and kernel allow it: rdpmc on x86-64, the counters'
  * registers on arm64 (kernel.perf_user_access). user_page.h has the arithmetic.
  *
  * An event may be read in this way if it counts the calling thread alone, on every CPU, with no children and no ring. The function
@@ -10,12 +10,12 @@
 
 #include "core/counts/user_page.h"
 
-/* The value for config1 of an event that is to be read without a system call; -1 if this CPU cannot do that. */
+/* The value for config1 of an event that should be read without a system call; -1 if this CPU cannot do that. */
 extern const int pf_user_config1;
 
-/* Map the event's page, if it may be. Idempotent, and tried once. 0, or why not: -ENOTSUP it may not, -ESRCH another thread's,
- * -EOPNOTSUPP the kernel does not let counters or clock be read, -EBUSY it runs already, so that its page may be wrong by
- * 2^pmc_width and nothing would show it, -errno of ioctl or mmap. */
+/* Map the event's page, if that is allowed. Idempotent, and tried once. Returns 0; -ENOTSUP if it is not allowed; -ESRCH if the
+ * event is another thread's; -EOPNOTSUPP if the kernel does not let counters or clock be read; -EBUSY if the event runs already,
+ * so that its page may be wrong by 2^pmc_width without a sign of it; or -errno of ioctl or mmap. */
 int pf_user_map(struct pf_user *u);
 
 /* Unmap; it is not mapped again. Call it before the event is mapped, redirected or closed. */

@@ -1,5 +1,5 @@
-/* No memory is allocated for ids that the file does not hold. Sections of ids may overlap, so their total is limited by the size
- * of the file, not only each of them. */
+/* No memory is allocated for ids that the file does not contain. Sections of ids may overlap, so their total is limited by the
+ * size of the file, as is each of them. */
 #include "core/data/events.h"
 
 #include <errno.h>

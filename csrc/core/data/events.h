@@ -27,7 +27,7 @@ int pf_data_events_read(struct pf_data_events *e, const struct pf_source *src, c
 /* The same for a header_attr record in this machine's byte order, which holds an attr and its ids. */
 int pf_data_events_record(struct pf_data_events *e, const unsigned char *record, size_t size, const char **why);
 
-/* Sets the architecture whose registers the samples hold: the file tells it after its events. */
+/* Sets the architecture whose registers the samples hold: in a file this comes after its events. */
 void pf_data_events_arch(struct pf_data_events *e, enum pf_arch arch);
 
 void pf_data_events_free(struct pf_data_events *e);

@@ -11,8 +11,8 @@
  *   pipe     offset 0   u64 magic, u64 size = 16, then records: attrs and features are records too
  *
  * A record's size is 16 bits wide and includes its header. Two records are followed by data that their size does not include: the
- * u64 at 8 of auxtrace and the u32 at 8 of header_tracing_data is the length of it. Compressed records hold a zstd stream of
- * records; a record may begin in one of them and end in the next. */
+ * u64 at 8 of auxtrace and the u32 at 8 of header_tracing_data are the length of that data. Compressed records hold a zstd stream
+ * of records; a record may begin in one of them and end in the next. */
 #ifndef PF_DATA_FORMAT_H
 #define PF_DATA_FORMAT_H
 

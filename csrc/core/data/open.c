@@ -12,8 +12,8 @@ static int known_attr_size(uint64_t size)
 	return size >= PF_ATTR_SIZE_VER0 + sizeof(struct pf_section) && size <= PF_DATA_ATTR_MAX;
 }
 
-/* The version and the byte order. The newer magic is a number in the recorder's order. The older one is a string: then the order is
- * the one in which the sizes after it are plausible. */
+/* The version and the byte order. The newer magic is a number in the recording machine's order. The older one is a string: then
+ * the order is the one in which the sizes after it are plausible. */
 static int read_magic(struct pf_data *d, const unsigned char *bytes, size_t n)
 {
 	uint64_t magic, number, attr_size;
@@ -40,7 +40,7 @@ static int read_magic(struct pf_data *d, const unsigned char *bytes, size_t n)
 }
 
 /* The feature bits are an array of longs, which may have had 32 bits on a machine of the other byte order. Every recorder writes
- * the hostname: so its bit shows how long they were. */
+ * the hostname: so its bit shows their size. */
 static void swap_features(struct pf_data *d)
 {
 	uint64_t raw[PF_FEATURE_BITS / 64], *f = d->header.features;

@@ -10,7 +10,7 @@
 #include "core/data/swap.h"
 #include "core/record/record.h"
 
-/* As pf_data_bad, where the next record cannot be found: the reading ends. */
+/* Like pf_data_bad, but the next record cannot be found: the reading ends. */
 static int lost(struct pf_data *d, uint64_t where, const char *why)
 {
 	d->stopped = 1;

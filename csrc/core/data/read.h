@@ -30,7 +30,7 @@ struct pf_data {
 	int no_inflate;      /* there is no decompressor: skip compressed records */
 	uint64_t end;        /* offset of the end of the data */
 	uint64_t payload;    /* unread bytes that belong to the last record */
-	size_t packed, packed_at; /* the compressed record at the front of src: unread bytes, and where they are */
+	size_t packed, packed_at; /* the compressed record at the front of src: the number and place of unread bytes */
 	uint64_t packed_offset;
 	int more;            /* the decompressor filled its room: it may have more output without more input */
 	uint64_t skipped;    /* records of unknown types, and compressed ones without a decompressor */
@@ -47,8 +47,8 @@ struct pf_data_record {
 	const struct pf_layout *layout;
 };
 
-/* d is all zero, except window. fd stays the caller's. Returns 0, -EBADMSG and d->why, or -errno. Call pf_data_close in any case,
- * which frees the windows. */
+/* d must be zero except for window. The caller owns fd. Returns 0, -EBADMSG and d->why, or -errno. Call pf_data_close in any
+ * case, which frees the windows. */
 int pf_data_open(struct pf_data *d, int fd);
 void pf_data_close(struct pf_data *d);
 

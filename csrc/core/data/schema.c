@@ -78,7 +78,7 @@ static uint64_t left(const struct pf_reader *r)
 	return (uint64_t)(r->end - r->at);
 }
 
-/* n bytes, or NULL and bad. */
+/* The next n bytes, or NULL, with bad set. */
 static const unsigned char *take(struct pf_reader *r, uint64_t n)
 {
 	const unsigned char *p = r->at;
@@ -97,7 +97,7 @@ static void put_native(const struct pf_reader *r, const unsigned char *at, const
 		memcpy(r->native + (at - r->begin), bytes, n);
 }
 
-/* A number of width bytes; 0 when it is not there. */
+/* A number of width bytes; 0 if it is missing. */
 static uint64_t number(struct pf_reader *r, unsigned width)
 {
 	const unsigned char *p = take(r, width);
@@ -123,7 +123,7 @@ static void emit(struct pf_reader *r, const struct pf_row *row, enum pf_part par
 		r->emit(r, row, part, p, n);
 }
 
-/* Text in n bytes, without the zeros behind it. */
+/* Text in n bytes, without the zeros at its end. */
 static void text(struct pf_reader *r, const struct pf_row *row, uint64_t n)
 {
 	const char *p = (const char *)take(r, n);
@@ -351,7 +351,7 @@ void pf_read(struct pf_reader *r, const struct pf_row *row)
 		case PF_COUNT:
 			count = number(r, row->size);
 			break;
-		case PF_NCPUS: /* nothing in the bytes tells: without a number, or with one that is too large, all that can be */
+		case PF_NCPUS: /* nothing in the bytes tells: without a number, or with one that is too large, take as many as possible */
 			if (r->ncpus == 0 || r->ncpus > left(r) / 8)
 				r->ncpus = left(r) / 8;
 			count = r->ncpus;

@@ -1,31 +1,31 @@
-/* The shapes of what the perf tool adds to a perf.data file: its features (feature.def) and its own records
- * (user_record.def). A shape is a list of rows. pf_read reads bytes by them, the swapper turns records around by them, and the
- * binding writes features by them.
+/* The shapes of the perf tool's additions to a perf.data file: its features (feature.def) and its own records (user_record.def).
+ * A shape is a list of rows. By these rows pf_read reads bytes, the swapper converts records of the other byte order, and the
+ * binding writes features.
  *
  *   U32 U64 S16 S32 I64 F64 BOOL   a number: NAME is its key in the table, and without a name it is the value itself
- *   STRING(NAME)           u32 length, then so many bytes, the text with zeros behind it
+ *   STRING(NAME)           u32 length, then that many bytes: the text with zeros after it
  *   CHARS(NAME, n)         text in exactly n bytes
  *   TEXT(NAME, n)          text in at most n bytes, or in all that follow with n = 0
- *   BYTES(NAME)            the bytes that follow, all of them
- *   WORDS(NAME), REST      an array of the u64s that follow, all of them; u64s that are swapped and not read
- *   ATTR_SIZE, ATTR(NAME)  u32 size of each attr; an attr, which states its size itself where no ATTR_SIZE came before
- *   BUILD_ID(NAME)         u8[20], u8 size (it counts if misc says so), u8[3]
+ *   BYTES(NAME)            all bytes that follow
+ *   WORDS(NAME), REST      an array of all u64s that follow; u64s that are swapped and not read
+ *   ATTR_SIZE, ATTR(NAME)  u32 size of each attr; an attr, which contains its size if there is no ATTR_SIZE before it
+ *   BUILD_ID(NAME)         u8[20], u8 size (valid if misc says so), u8[3]
  *   BITMAP(NAME)           u64 number of bits, then u64 words: an array of the bits that are set
  *   CPU_MASK CPU_RANGE     arrays of CPUs: u16 words, u16 width, a mask; u16 first, u16 last
  *   FEATURE(NAME)          u64, the bit of a feature
- *   PAD(width, v)          a number that is not read, and written as v
+ *   PAD(width, v)          a number that is not read, and is written as v
  *   MISC(NAME), FLAG       no bytes: misc of the record's header; true
  *   TABLE                  no bytes: the value is a table of the fields that follow
- *   COUNT(width)           how many elements the next list of this level has
+ *   COUNT(width)           the number of elements of the next list on this level
  *   NCPUS, SAME_NCPUS      no bytes: the next list has an element for each CPU
  *   LIST(NAME, row)        an array of values
- *   TABLES(NAME, rows)     an array of tables; where the array is there already, its tables get more fields
+ *   TABLES(NAME, rows)     an array of tables; if the array exists already, its tables get more fields
  *   MAP(NAME)              a table of pairs of STRINGs
  *   RECORDS(rows)          an array of tables, one for each record up to the end; the rows are the body of a record
  *   OPTIONAL               the bytes may end here
  *   KEY(width)             a number that selects among the WHENs of this level
- *   WHEN(from, to, rows)   rows that are there only if the key is from ... to; BETWEEN(from, to) rows END if one of them is a WHEN
- *   DAMAGED                no such bytes exist */
+ *   WHEN(from, to, rows)   rows that exist only if the key is from ... to; BETWEEN(from, to) rows END if one of them is a WHEN
+ *   DAMAGED                no valid file has such bytes */
 #ifndef PF_DATA_SCHEMA_H
 #define PF_DATA_SCHEMA_H
 
@@ -62,7 +62,7 @@ enum pf_kind {
 	PF_DAMAGED,
 	PF_MAP_KEY,
 	PF_MAP_VALUE,
-	/* These are followed by their own rows and a PF_END. */
+	/* These are followed by nested rows and a PF_END. */
 	PF_LIST,
 	PF_TABLES,
 	PF_MAP,
@@ -94,7 +94,7 @@ struct pf_user_record {
 /* The record type of user_record.def, or NULL. */
 const struct pf_user_record *pf_user_record(uint32_t type);
 
-/* The row behind this one and its own rows. */
+/* The row after this one and its nested rows. */
 const struct pf_row *pf_row_next(const struct pf_row *row);
 
 enum pf_part {
@@ -104,7 +104,7 @@ enum pf_part {
 	PF_PART_CLOSE   /* and ends */
 };
 
-/* A walk over bytes by rows. It never leaves the bytes: a step that would sets bad, and nothing is read after that. */
+/* A walk over bytes by rows. It never leaves the bytes: a step that would do so sets bad, and nothing is read after that. */
 struct pf_reader {
 	const unsigned char *begin, *at, *end;
 	int swapped;           /* the numbers are in the other byte order */
@@ -114,7 +114,7 @@ struct pf_reader {
 	uint64_t ncpus;        /* 0 = not known */
 	int bad;
 	uint64_t index; /* of the element that is being read, 0 outside of arrays */
-	/* Called with each part that was read, or NULL. An array that is missing in bad bytes is opened and closed all the same. */
+	/* Called with each part that was read, or NULL. An array that is missing in bad bytes is still opened and closed. */
 	void (*emit)(struct pf_reader *r, const struct pf_row *row, enum pf_part part, const void *p, uint64_t n);
 	void *user;
 };

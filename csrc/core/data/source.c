@@ -1,5 +1,5 @@
-/* A regular file is read with pread, so the position of its descriptor does not matter; a pipe with read. Files are not mapped: if
- * another process truncates a file, reading returns fewer bytes, but a mapping would cause SIGBUS. */
+/* A regular file is read with pread, so the position of its descriptor does not matter; a pipe is read with read. Files are not
+ * mapped: if another process truncates a file, reading returns fewer bytes, but a mapping would cause SIGBUS. */
 #include "core/data/source.h"
 
 #include <errno.h>

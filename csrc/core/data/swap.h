@@ -7,14 +7,14 @@
 void pf_swap_u64s(void *p, size_t n);
 void pf_swap_header(struct pf_header *h);
 
-/* All of a struct pf_attr; what lies beyond attr->size must be zero. */
+/* Swaps all of a struct pf_attr; the bytes beyond attr->size must be zero. */
 void pf_swap_attr(struct pf_attr *a);
 
-/* The attr that size bytes of a file hold. Fields that are newer than this struct are left out. */
+/* Copies an attr of size bytes from a file. Fields that are newer than this struct are left out. */
 void pf_attr_from(struct pf_attr *out, const void *bytes, size_t size, int swapped);
 
-/* A whole record of the perf tool (types 64 and more; record.h has the kernel's), its header already in this machine's order.
- * Returns 0, or -EBADMSG when its fields or inner lengths do not fit: the rest of it is then unchanged. The section within a
+/* Swaps a whole record of the perf tool (types 64 and more; record.h has the kernel's), whose header is already in this machine's
+ * order. Returns 0, or -EBADMSG if its fields or inner lengths do not fit: the rest of it is then unchanged. The section within a
  * header_feature record is unchanged too: pf_read swaps it. */
 int pf_swap_user(unsigned char *record, size_t size);
 

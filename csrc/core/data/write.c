@@ -118,7 +118,7 @@ int pf_writer_begin(struct pf_writer *w, const struct pf_writer_event *events, u
 
 	memcpy(h->magic, &magic, sizeof h->magic);
 	h->size = sizeof *h;
-	/* The smallest attr that has all fields that are set: an older perf refuses a larger one than it knows. */
+	/* The smallest attr that has all fields that are set: an older perf refuses an attr that is larger than its own. */
 	for (uint32_t i = 0; i < n; i++)
 		if (pf_attr_size(events[i].attr) > size)
 			size = pf_attr_size(events[i].attr);

@@ -35,17 +35,17 @@ struct pf_ring {
 	const struct pf_layouts *layouts;
 };
 
-/* Map. pages and aux_pages are powers of two, aux_pages 0 for none. Returns 0 or -errno: -EPERM when the user's
- * allowance (perf_event_mlock_kb, RLIMIT_MEMLOCK) is used up. */
+/* Map. pages and aux_pages are powers of two; aux_pages is 0 for none. Returns 0 or -errno: -EPERM if the user's allowance
+ * (perf_event_mlock_kb, RLIMIT_MEMLOCK) is used up. */
 int pf_ring_map(struct pf_ring *r, int fd, size_t pages, size_t aux_pages, int backward);
 
-/* Was it mapped before a fork, by the parent? The child does not have the mapping and must not access it. */
+/* Whether it was mapped before a fork, by the parent. The child does not have the mapping and must not access it. */
 int pf_ring_inherited(const struct pf_ring *r);
 
 /* Idempotent. */
 void pf_ring_unmap(struct pf_ring *r);
 
-/* Is there anything to read? */
+/* Whether there is anything to read. */
 int pf_ring_ready(struct pf_ring *r);
 
 /* Get the bytes of the next record, 8-byte aligned and valid until pf_ring_release. Returns its size; 0 if there is none; -EBADMSG

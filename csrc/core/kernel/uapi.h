@@ -1,8 +1,8 @@
-/* The kernel's perf interface as this module knows it: constants and structures up to Linux 7.2.
+/* The kernel's perf interface: constants and structures up to Linux 7.2.
  *
- * The installed <linux/perf_event.h> may be older than the running kernel and its values are enums, which
- * the preprocessor cannot see. So the module keeps its own copy of the facts, made from defs/ *.def, and
- * uapi_check.c asserts at compile time that wherever the installed header has a name, the values agree.
+ * The installed <linux/perf_event.h> may be older than the running kernel and its values are enums, which the preprocessor cannot
+ * see. So the module keeps its own copy of the facts, made from defs/ *.def, and uapi_check.c asserts at compile time that the
+ * values agree for each name that the installed header has.
  */
 #ifndef PF_UAPI_H
 #define PF_UAPI_H
@@ -127,13 +127,13 @@ struct pf_attr {
 	uint64_t config4;
 };
 
-#define PF_ATTR_SIZE_VER0 64u /* the first published size: every kernel takes it */
+#define PF_ATTR_SIZE_VER0 64u /* the first published size: every kernel accepts it */
 
-/* The beginning of struct perf_event_mmap_page, the page before an event's ring, with all that a program needs to read the counter
- * by itself. On little-endian machines the capabilities begin at the lowest bit. */
+/* The beginning of struct perf_event_mmap_page, the page before an event's ring, with everything that a program needs to read the
+ * counter itself. On little-endian machines the capabilities begin at the lowest bit. */
 struct pf_user_page {
 	uint32_t version, compat_version;
-	uint32_t lock;  /* changes whenever the rest does */
+	uint32_t lock;  /* changes whenever another field does */
 	uint32_t index; /* 1 + the counter's number; 0: the event has no counter now */
 	int64_t offset; /* to be added to the counter's value */
 	uint64_t time_enabled, time_running;

@@ -158,7 +158,7 @@ int pf_process_kill(const struct pf_process *p, int signal)
 {
 	if (pf_inherited(p->generation))
 		return -ECHILD;
-	/* Once a child was waited for, its number may belong to another process. */
+	/* After a child was waited for, its number may belong to another process. */
 	return p->pid > 0 && !p->ended ? pf_sys->kill(p->pid, signal) : -ESRCH;
 }
 

@@ -1,5 +1,5 @@
-/* A child process that is forked but waits before its exec: so events can be opened on it that count from the program's first
- * instruction (enable_on_exec). Also catches the signals that should end a recording rather than the process. */
+/* A child process that is forked but waits before its exec, so that events can be opened on it that count from the program's
+ * first instruction (enable_on_exec). Also catches the signals that should end a recording rather than the process. */
 #ifndef PF_PROCESS_H
 #define PF_PROCESS_H
 
@@ -10,7 +10,7 @@ struct pf_process {
 	pid_t pid; /* 0: none */
 	int gate[2]; /* a byte in this pipe lets the child go on; -1 once that is written */
 	int fault;   /* read end of the pipe for the errno of a failed exec */
-	int end;     /* a pidfd: readable once the child has ended; -1 before Linux 5.3, which has none */
+	int end;     /* a pidfd: readable once the child has ended; -1 before Linux 5.3, which has no pidfds */
 	int status;  /* of waitpid, once ended */
 	int ended;
 	int traced; /* by pf_process_trace */
@@ -24,7 +24,7 @@ int pf_process_spawn(struct pf_process *p, char *const argv[]);
 /* Let the child go on, and wait for its exec. Returns 0, or the -errno of the exec (-ENOENT ...). */
 int pf_process_start(struct pf_process *p);
 
-/* Has the child ended? block: wait until it has. Returns 1 (p->status is set), 0 or -errno. */
+/* Whether the child has ended. block: wait until it has. Returns 1 (p->status is set), 0 or -errno. */
 int pf_process_wait(struct pf_process *p, int block);
 
 int pf_process_kill(const struct pf_process *p, int signal);
@@ -36,7 +36,7 @@ void pf_process_release(struct pf_process *p);
  * another. */
 int pf_interrupts_catch(void);
 /* Returns the last signal, 0 for none. *sent: whether a process sent it, rather than the terminal, which signals the whole group.
- * *count: how many came. */
+ * *count: the number of signals. */
 int pf_interrupts_caught(int *sent, int *count);
 /* Restore the previous actions. Idempotent; only for the caller that catches the signals. */
 void pf_interrupts_release(void);

@@ -63,7 +63,7 @@ void pf_process_until_exec(struct pf_process *p)
 	} while (event != PTRACE_EVENT_EXEC);
 }
 
-/* Is the system call that the child is about to make an open of this very path? */
+/* Whether the system call that the child is about to make opens this path. */
 static int opens(pid_t pid, const char *path)
 {
 	struct ptrace_syscall_info call;

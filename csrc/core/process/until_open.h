@@ -1,11 +1,11 @@
-/* Finds the moment at which an interpreter begins to run its script, from another process: when it opens the script's file. So a
- * script can be counted without the interpreter's start, and without code of ours in its process. */
+/* Finds, from another process, the moment at which an interpreter begins to run its script: when it opens the script's file. So a
+ * script can be counted without the interpreter's start, and without our code in its process. */
 #ifndef PF_UNTIL_OPEN_H
 #define PF_UNTIL_OPEN_H
 
 #include "core/process/child.h"
 
-/* Trace a child that waits to be started. Returns 0, or -errno: -EPERM where the kernel or another tracer (strace) refuses. */
+/* Trace a child that waits to be started. Returns 0, or -errno: -EPERM if the kernel or another tracer (strace) prevents it. */
 int pf_process_trace(struct pf_process *p);
 
 /* For pf_process_start: let a traced child run until its exec or its end. A pending signal stops it before the exec, and it would

@@ -21,7 +21,7 @@ enum { RING_PAGES = 64, STACK_SIZE = 64 << 10, SWITCH_OUT = 1 << 13, TRAP_CODE_P
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-/* They belong to the sampler that has claimed the process: see pf_sampling_claim. The sampler is there only while it runs. */
+/* They belong to the sampler that has claimed the process: see pf_sampling_claim. The sampler is set only while it runs. */
 static struct {
 	_Atomic(struct pf_sampler *) sampler;
 	atomic_int handlers; /* the number of running signal handlers that use it */
@@ -120,7 +120,7 @@ static void empty_ring(struct pf_sampler *s, const struct pf_kind *here, int own
 	struct pf_record r;
 	int n;
 
-	/* Skip a damaged record. A ring that is not mapped has no records, and would return an error for ever. */
+	/* Skip a damaged record. A ring that is not mapped has no records, and would return an error every time. */
 	while ((n = pf_ring_next(&s->ring, &r, &bytes)) != 0 && n != -EBADF) {
 		if (n < 0)
 			continue;
@@ -133,7 +133,7 @@ static void empty_ring(struct pf_sampler *s, const struct pf_kind *here, int own
 	pf_ring_release(&s->ring);
 }
 
-/* The members of a siginfo_t that the C library may not name. */
+/* The members of a siginfo_t that the C library's header may lack. */
 struct perf_siginfo {
 	int signo, error, code, pad;
 	void *addr;
@@ -262,7 +262,7 @@ int pf_sampler_claim(struct pf_sampler *s)
 	return r;
 }
 
-/* Afterwards no signal handler uses s. */
+/* After this no signal handler uses s. */
 static void detach(struct pf_sampler *s, int inherited)
 {
 	struct pf_sampler *now = s;
@@ -343,7 +343,7 @@ static void take_signal(struct pf_sampler *s)
 	int blocked = 0;
 
 	sigemptyset(&action.sa_mask);
-	sigaddset(&action.sa_mask, SIGINT); /* the interpreter's handler for it sets a hook, and so may trigger */
+	sigaddset(&action.sa_mask, SIGINT); /* the interpreter's SIGINT handler sets a hook, and so may trigger */
 	sigaction(SIGTRAP, &action, &s->old);
 	set_blocked(SIG_UNBLOCK, &blocked);
 	s->unblock = blocked != 0;
@@ -405,7 +405,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 		pf_sampler_flush(&s->at, NULL, 0); /* no safe point will follow */
 		n = pf_counter_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;
-		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */
+		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last reading */
 			s->lost = words[n - 1];
 		s->duration_ns = pf_wall_ns() - s->started_ns;
 		if (r < 0) { /* close an event that cannot be disabled: it would go on sending signals */

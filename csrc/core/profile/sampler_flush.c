@@ -33,7 +33,7 @@ static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)
 	return n ? pf_stacks_path(&s->at.stacks, node, path, n - 1) : node;
 }
 
-/* The frame for what the thread was doing; 0 if there is no memory. */
+/* The frame for the activity of the thread; 0 if there is no memory. */
 static uint32_t frame_of(struct pf_stacks *st, const struct pf_kind *k)
 {
 	struct pf_function f = {.source_key = k->function, .line = -1};

@@ -1,11 +1,11 @@
-/* The meaning of a record's bytes depends on the attr of the event that wrote it. A layout is the part of an attr that
- * matters here. If several events share a ring or a file, pf_layouts finds the layout of a record by the event's id. */
+/* The meaning of a record's bytes depends on the attr of the event that wrote it. A layout is the relevant part of an attr. If
+ * several events share a ring or a file, pf_layouts finds the layout of a record by the event's id. */
 #ifndef PF_LAYOUT_H
 #define PF_LAYOUT_H
 
 #include "core/kernel/uapi.h"
 
-/* The architecture that gives the bits of sample_regs_user and sample_regs_intr their meaning. */
+/* The architecture, which determines the bits of sample_regs_user and sample_regs_intr. */
 enum pf_arch { PF_ARCH_OTHER, PF_ARCH_X86, PF_ARCH_ARM64, PF_ARCH_ARM, PF_ARCH_RISCV };
 
 /* The fields that sample_id_all adds to every record that is not a sample: in the order of sample_order.def, except that IDENTIFIER
@@ -15,13 +15,13 @@ enum pf_arch { PF_ARCH_OTHER, PF_ARCH_X86, PF_ARCH_ARM64, PF_ARCH_ARM, PF_ARCH_R
 
 struct pf_layout {
 	uint64_t sample_type, read_format, branch_sample_type, regs_user, regs_intr;
-	uint16_t fixed_size;   /* bytes of a sample's fields up to period, header left out */
+	uint16_t fixed_size;   /* bytes of a sample's fields up to period, without the header */
 	uint16_t trailer_size; /* bytes that sample_id_all adds to every other record */
 	uint16_t sample_id_at; /* offset of the id from a sample's start, 0 = none */
 	uint16_t other_id_at;  /* offset of the id from any other record's end, 0 = none */
-	uint32_t index;        /* in a struct pf_layouts; outside of one, free for the owner's use */
+	uint32_t index;        /* index in a struct pf_layouts; outside of one, free for the owner's use */
 	uint32_t tag;          /* free for the reader's use; 0 at first */
-	uint32_t read_hidden;  /* the bits of read_format that the caller did not ask for; 0 at first */
+	uint32_t read_hidden;  /* the bits of read_format that the caller did not request; 0 at first */
 	uint8_t arch;          /* enum pf_arch */
 	uint8_t tail;          /* samples have fields behind period */
 	uint8_t sample_id_all;
@@ -30,14 +30,14 @@ struct pf_layout {
 	uint8_t writes;        /* it writes records at all */
 };
 
-/* The machine this is compiled for. */
+/* The machine for which this is compiled. */
 enum pf_arch pf_arch_native(void);
 /* uname's machine: "x86_64", "aarch64" ... */
 enum pf_arch pf_arch_named(const char *machine);
 
 void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arch arch);
 
-/* Does every record have the same meaning by both layouts? */
+/* Whether every record has the same meaning by both layouts. */
 int pf_layout_same(const struct pf_layout *a, const struct pf_layout *b);
 
 /* All zero is a valid empty table. A layout keeps its address until pf_layouts_free. */
@@ -62,8 +62,8 @@ void pf_layouts_free(struct pf_layouts *ls);
 /* The layout of the event with that id, or NULL. */
 const struct pf_layout *pf_layouts_by_id(const struct pf_layouts *ls, uint64_t id);
 
-/* The layout of one whole record in native byte order, by its id; the first layout if the record has no id or one that was never
- * bound (records made by a tool have id 0). NULL if there is no layout, if the bytes are too few, or if layouts differ and have no
+/* The layout of one whole record in native byte order, by its id; the first layout if the record has no id or an unknown one
+ * (records made by a tool have id 0). NULL if there is no layout, if the bytes are too few, or if layouts differ and have no
  * common position for the id. */
 const struct pf_layout *pf_layouts_find(const struct pf_layouts *ls, const unsigned char *bytes, size_t n);
 

@@ -1,5 +1,5 @@
-/* Bodies of the records that are not samples (body.def). Each ends with the trailer that sample_id_all adds (layout.c). The trailer
- * is taken off first, so that a body's text or array ends where it should. */
+/* Bodies of the records that are not samples (body.def). Each ends with the trailer that sample_id_all adds (layout.c). The
+ * trailer is removed first, so that a body's text or array ends where it should. */
 #include "core/record/record.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * into a struct without pointers: scalars by value, arrays and strings as offset and count into the same bytes. So
  * the struct stays valid when the bytes are copied elsewhere, and FFI code can read both.
  *
- * The bits of `has` tell which members are set; the others are undefined:
+ * The bits of `has` show which members are set; the others are undefined:
  *   PF_SAMPLE(...)           that field of a sample, or of the trailer that sample_id_all appends to other records; pid, tid,
  *                            time, addr, id, stream_id and callchain have the same bit if they are in a record's own body
  *   PF_HAS(type)             the body of that record type
@@ -17,7 +17,7 @@
 
 #define PF_RECORD_MAX_SIZE 65536u /* more than a u16 holds */
 
-/* An array or string within the record: n elements from byte at. */
+/* An array or string within the record: n elements from byte `at` on. */
 struct pf_view {
 	uint16_t at, n;
 };
@@ -52,7 +52,7 @@ struct pf_record {
 
 	/* Sample only. */
 	uint8_t regs_user_abi, regs_intr_abi; /* 0: no registers */
-	uint16_t stack_dyn_size;              /* how many bytes of stack_user are valid */
+	uint16_t stack_dyn_size;              /* the number of valid bytes of stack_user */
 	uint64_t weight, data_src, transaction, phys_addr, cgroup, data_page_size, code_page_size;
 	uint64_t regs_user_mask, regs_intr_mask;
 	uint64_t branch_hw_index;
@@ -92,7 +92,7 @@ enum { PF_RECORD_UNKNOWN = 1 };
 /* Parse one whole record. bytes must be aligned like uint64_t (otherwise -EINVAL): to 8, on i386 to 4. n is its length, which
  * must be the header's size. Nothing is read beyond n, nothing is allocated. Returns
  *   0                   parsed
- *   PF_RECORD_UNKNOWN   well framed, of a type that this module does not know: 64 and more (a tool's own, see
+ *   PF_RECORD_UNKNOWN   valid size, of a type that this module does not know: 64 and more (a tool's own, see
  *                       pf_record_is_user) or a newer kernel's. type, misc, size and body are set, and what
  *                       sample_id_all adds for the kernel's
  *   -EBADMSG            bytes that no kernel writes

@@ -1,8 +1,8 @@
-/* The body of PERF_RECORD_SAMPLE. The fields come in this order, each only if its bit is in sample_type (u64 unless
- * said):
+/* The body of PERF_RECORD_SAMPLE. The fields come in this order, each only if its bit is in sample_type. They are u64 unless
+ * another type is given:
  *
  *   identifier to period           sample_order.def
- *   read values                    by read_format, see event.c
+ *   read values                    by read_format, see counter.c
  *   nr, nr x ip                    callchain
  *   u32 size, bytes                raw; 4 + size is a multiple of 8
  *   nr, [hw_idx,] nr x {from, to, flags}, [nr x counters]
@@ -15,7 +15,7 @@
  *   phys_addr | cgroup | data_page_size | code_page_size
  *   size, bytes                    aux
  *
- * Bytes may follow: fields of a kernel newer than this table. */
+ * More bytes may follow: fields of a kernel newer than this table. */
 #include <errno.h>
 
 #include "core/record/walk.h"
@@ -176,7 +176,7 @@ PF_INLINE int parse(const struct pf_layout *l, struct pf_walk *w, struct pf_reco
 	if (w->swap || !HAS(BRANCH_STACK) || !(l->branch_sample_type & PF_BRANCH(HW_INDEX)) || (ok && pf_left(w) == 0))
 		return ok ? 0 : -EBADMSG;
 
-	/* nr = 0 may come with or without hw_idx: the reading that ends exactly at the record's end is the right one. */
+	/* nr = 0 may come with or without hw_idx: the valid decoding is the one that ends exactly at the record's end. */
 	w->at = 8u + l->fixed_size;
 	out->has = has;
 	if (tail(l, w, out, st, 1) && (!ok || pf_left(w) == 0))

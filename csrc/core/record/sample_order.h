@@ -14,7 +14,7 @@ struct pf_place {
 /* In the order of the fields in a sample. A field that two bits can add has two rows; the later one is valid if both are set. */
 extern const struct pf_place pf_places[];
 
-/* Bytes from a sample's start to the row's field, 0 when samples of that type do not have it. */
+/* Bytes from a sample's start to the row's field, 0 if samples of that type do not have it. */
 uint16_t pf_place_at(const struct pf_place *row, uint64_t sample_type);
 
 /* The same by name. *size is the field's size. */

@@ -1,5 +1,5 @@
-/* Records that a recorder makes itself, for what existed before its events were opened: running programs, their mappings, the
- * kernel's code. */
+/* Records that a recorder makes itself for things that existed before its events were opened: running programs, their mappings,
+ * the kernel's code. */
 #ifndef PF_SYNTH_H
 #define PF_SYNTH_H
 

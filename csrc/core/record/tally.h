@@ -18,7 +18,7 @@ struct pf_tally {
 	uint64_t other;
 };
 
-/* t is all zero. 0, -EINVAL or -ENOMEM. */
+/* t must be zero. Returns 0, -EINVAL or -ENOMEM. */
 int pf_tally_init(struct pf_tally *t, uint32_t nkeys, uint32_t max);
 void pf_tally_free(struct pf_tally *t);
 /* Remove all keys and counts. */
@@ -30,7 +30,7 @@ int pf_tally_add(struct pf_tally *t, const uint64_t *key, uint64_t count);
 /* The count of a key; 0 if it is not in the table. */
 uint64_t pf_tally_count(const struct pf_tally *t, const uint64_t *key);
 
-/* The first used slot from *i on: returns its count, sets *key, and moves *i behind it. 0 if there is none. */
+/* The first used slot from *i on: returns its count, sets *key, and sets *i to the next slot. 0 if there is none. */
 uint64_t pf_tally_next(const struct pf_tally *t, uint32_t *i, const uint64_t **key);
 
 #endif

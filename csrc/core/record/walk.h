@@ -58,7 +58,7 @@ PF_INLINE uint16_t pf_next16(struct pf_walk *w)
 	return v;
 }
 
-/* n numbers of 64 bits, where n comes from the data. Returns 0 if they do not fit. */
+/* n numbers of 64 bits; n comes from the data. Returns 0 if they do not fit. */
 PF_INLINE int pf_take64(struct pf_walk *w, uint64_t n, struct pf_view *out)
 {
 	if (n > pf_left(w) / 8)
@@ -103,8 +103,8 @@ PF_INLINE int pf_take_read(struct pf_walk *w, uint64_t format, struct pf_view *o
 	return 1;
 }
 
-/* The fields of sample_order.def whose bits are in st. Those in had are not taken: the body of the record already has them, and
- * they are the same, except that fork's are the child's. The caller has checked pf_left. */
+/* The fields of sample_order.def whose bits are in st. Those in had are not taken, since the body of the record already has them,
+ * with the same values, except that fork's are the child's. The caller has checked pf_left. */
 PF_INLINE void pf_take_fields(struct pf_walk *w, uint64_t st, uint64_t had, struct pf_record *out)
 {
 	uint64_t word;

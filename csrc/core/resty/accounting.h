@@ -25,7 +25,7 @@
 
 struct pf_accounting;
 
-/* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1, and bucket 0 the zeros. */
+/* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1; bucket 0 has the zeros. */
 #define PF_ACCOUNTING_BUCKETS 65
 
 /* The first members of struct pf_accounting, as text for LuaJIT's FFI, so that Lua reads them without a call. Each sum has
@@ -88,8 +88,8 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request);
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);
 
-/* Read the counters; then `whole` and `unattributed` are up to date, and `last` has the counts of the request so far, or of all
- * requests that are not finished if it is NULL. Returns 1; 0 for a request that is not counted; -errno. */
+/* Read the counters; then `whole` and `unattributed` are up to date, and `last` has the counts of the request so far; if request
+ * is NULL, the counts of all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */
 int pf_accounting_settle(struct pf_accounting *a, const void *request);
 
 #endif

@@ -1,7 +1,7 @@
-/* Pending samples: they wait for the interpreter's next safe point, added up by kind. A long call of a C function has as many
- * kinds as it has different call chains, so the table grows, in the signal handler: by mmap, never by malloc. If the kernel
- * refuses memory, or there are PF_PENDING_MOST kinds, new samples are added to the first kind, `other`, which exists from the
- * start and is shown as a frame of its own: the weight stays right, but what ran is unknown. */
+/* Pending samples wait for the interpreter's next safe point, added up by kind. A long call of a C function has as many kinds as
+ * it has different call chains, so the table grows, in the signal handler: by mmap, never by malloc. If the kernel refuses
+ * memory, or there are PF_PENDING_MOST kinds, new samples are added to the first kind, `other`, which exists from the start and
+ * is shown as a separate frame: the weight stays right, but the code that ran is unknown. */
 #ifndef PF_PENDING_H
 #define PF_PENDING_H
 
@@ -36,7 +36,7 @@ void pf_pendings_free(struct pf_pendings *p); /* idempotent */
 
 /* Adds to a kind; returns its index. */
 uint32_t pf_pendings_add(struct pf_pendings *p, const struct pf_kind *kind, uint64_t weight);
-/* Is anything pending? */
+/* Whether anything is pending. */
 static inline int pf_pendings_any(const struct pf_pendings *p)
 {
 	return p->n > 1 || (p->n == 1 && p->items[0].count);

@@ -9,7 +9,8 @@
 #include "core/stack/pending.h"
 #include "core/stack/stacks.h"
 
-/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: no memory to note it. */
+/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: there was no memory to
+ * record it. */
 enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
 
 struct pf_sampling {
@@ -19,7 +20,7 @@ struct pf_sampling {
 	uint8_t running, claimed;
 	uint32_t generation; /* pf_fork_generation at the claim */
 	int tid;             /* the thread that is sampled */
-	/* Add the pending samples to the stack whose n frames are listed innermost first. Between enter and leave. */
+	/* Adds the pending samples to the stack of n frames, innermost first. Called between enter and leave. */
 	void (*flush)(struct pf_sampling *at, const uint32_t *frames, unsigned n);
 };
 
@@ -29,10 +30,10 @@ int pf_sampling_claim(struct pf_sampling *at);
 /* End the claim, if it has one: from now on another thread may start a sampler. Call it last, after everything that the claim
  * protects has been given back. */
 void pf_sampling_disclaim(struct pf_sampling *at);
-/* Has the calling thread made the claim? May be called in a signal handler. */
+/* Whether the calling thread has made the claim. May be called in a signal handler. */
 int pf_sampling_here(void);
 
-/* Was it started before a fork, in the parent? */
+/* Whether it was started before a fork, in the parent. */
 static inline int pf_sampling_inherited(const struct pf_sampling *at)
 {
 	return at->running && pf_inherited(at->generation);

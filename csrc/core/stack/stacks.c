@@ -47,7 +47,7 @@ static uint32_t hash_node(const struct pf_node *n)
 	return mix(n->parent, (uint64_t)n->frame << 32);
 }
 
-/* Enter item i into the hash table, which has room. */
+/* Enter item i into the hash table, which must have room. */
 static void insert_slot(struct pf_array *a, uint32_t hash, uint32_t i)
 {
 	const uint32_t mask = a->slots - 1;

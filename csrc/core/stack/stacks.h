@@ -33,7 +33,7 @@ struct pf_function {
 	uint32_t hash;       /* of short_src */
 	int32_t line;        /* of the definition; 0 for a file's own code */
 	uint32_t source, short_src, name;
-	uint32_t hidden; /* 1: not to be shown */
+	uint32_t hidden; /* 1: it is not shown */
 };
 
 struct pf_frame {

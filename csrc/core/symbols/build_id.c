@@ -1,4 +1,4 @@
-/* Notes are found by the program headers (PT_NOTE) or, in files without such, for example kernel modules, by the section headers
+/* Notes are found by the program headers (PT_NOTE) or, in files without these, such as kernel modules, by the section headers
  * (SHT_NOTE). A note is {u32 name size, u32 desc size, u32 type, name, desc}, with name and desc padded to 4. Only the header
  * tables and the notes are read, each of bounded size. */
 #include "core/symbols/build_id.h"
@@ -133,7 +133,7 @@ static int from_elf(struct elf *e, struct pf_build_id *out)
 
 int pf_build_id_of_file(const char *path, struct pf_build_id *out)
 {
-	/* Do not wait for the writer of a fifo, nor make a terminal the controlling one. */
+	/* Do not wait for the writer of a fifo, nor let a terminal become the controlling one. */
 	struct elf e = {.fd = pf_sys->open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0)};
 	struct stat st;
 	int r;

@@ -1,5 +1,5 @@
-/* Functions that the extensions share. Each extension is a module of its own over a library that may be missing. It links the parts
- * of the binding that it needs (64-bit values, errors) from an archive, and so has its own copy of that code and of its static
+/* Functions that the extensions share. Each extension is a separate module over a library that may be missing. It links the parts
+ * of the binding that it needs (64-bit values, errors) from an archive, and so has a separate copy of that code and of its static
  * state. */
 #ifndef PX_EXT_H
 #define PX_EXT_H
@@ -11,7 +11,7 @@
 
 #define PX_EXPORT __attribute__((visibility("default")))
 
-/* Call it first in luaopen: this library's copy of int64.c needs its FFI helpers. */
+/* Call it first in luaopen: the extension's copy of int64.c needs its FFI helpers. */
 static inline void px_open(lua_State *L)
 {
 	lua_newtable(L);
@@ -19,7 +19,7 @@ static inline void px_open(lua_State *L)
 	lua_pop(L, 1);
 }
 
-/* nil, message, code, like pb_fail, but without errno's text, where that would mislead. */
+/* nil, message, code, like pb_fail, but without errno's text, which would be misleading. */
 __attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, int err, const char *format, ...)
 {
 	char text[5000]; /* room for a path */
@@ -34,7 +34,7 @@ __attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, 
 	return 3;
 }
 
-/* A metatable whose __gc, __close and method "close" are one function; it must be idempotent. */
+/* A metatable with one function for __gc, __close and the method "close"; the function must be idempotent. */
 static inline void px_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction close_fn)
 {
 	pb_class(L, tname, methods, close_fn);

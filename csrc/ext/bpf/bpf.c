@@ -1,8 +1,8 @@
 /* perf.ext.bpf: BPF programs for perf events, loaded by libbpf.
  *
- * libbpf explains its failures through a print function, of which a process has only one. It is ours only while a file is opened
- * or loaded, under a lock. Messages from this thread then become part of the error message; messages from other threads go to the
- * previous print function.
+ * libbpf reports the causes of its failures through a print function, of which a process has only one. This module sets it only
+ * while a file is opened or loaded, under a lock. Messages from this thread then become part of the error message; messages from
+ * other threads go to the previous print function.
  *
  * Object's userdata is made before libbpf's object, and no Lua function is called while the lock is held. */
 #include "ext/bpf/bpf.h"
@@ -48,7 +48,7 @@ static int log_print(enum libbpf_print_level level, const char *format, va_list 
 	n = vasprintf(&text, format, args);
 	if (n < 0)
 		return 0;
-	if (n > LOG_MESSAGE) { /* keep its beginning, which says where, and its end, which says why */
+	if (n > LOG_MESSAGE) { /* keep its beginning, which tells the place, and its end, which tells the reason */
 		log_add(log, text, 512);
 		log_add(log, "\n[...]\n", 7);
 		log_add(log, text + n - (LOG_MESSAGE - 512), LOG_MESSAGE - 512);
@@ -74,7 +74,7 @@ static void log_end(void)
 	pthread_mutex_unlock(&log_lock);
 }
 
-/* libbpf has error numbers of its own: map each to the nearest errno. */
+/* libbpf has additional error numbers: map each to the nearest errno. */
 static int to_errno(int err)
 {
 	err = err < 0 ? -err : err;
@@ -210,7 +210,7 @@ static struct bpf_map *find_map(lua_State *L, const struct px_bpf *o, int arg)
 	return m;
 }
 
-/* {name=, type=, section=, fd=, id=, object=}: fd and id only once it is loaded. Always the same table. */
+/* {name=, type=, section=, fd=, id=, object=}: fd and id only after it is loaded. Always the same table. */
 static void push_program(lua_State *L, int object, const struct bpf_program *p)
 {
 	struct bpf_prog_info info;

@@ -9,8 +9,8 @@
 
 #define PX_BPF_OBJECT "perf.bpf.Object"
 
-/* Owns everything that libbpf made of one file. Maps keep it alive by their uservalue. obj is NULL when closed. Its own
- * uservalue maps the name of a program to the table that the caller has of it. */
+/* Owns everything that libbpf made from one file. Maps keep it alive by their uservalue. obj is NULL when closed. Its uservalue
+ * maps the name of a program to the table that the caller has. */
 struct px_bpf {
 	struct bpf_object *obj;
 	int loaded;

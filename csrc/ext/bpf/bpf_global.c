@@ -1,8 +1,8 @@
 /* Global variables of a BPF program, found by the type information (BTF) that clang -g puts into the file: each section
  * (.data, .bss, .rodata) is an array map of one value, and its DATASEC type gives the offset of each variable.
  *
- * Before loading, libbpf holds the value that the kernel will get. Afterwards it is read as a map, and written through a
- * mapping of the map's pages, so that the variables beside it do not change. */
+ * Before loading, libbpf holds the value that the kernel will get. Afterwards it is read as a map, and written through a mapping
+ * of the map's pages, so that neighbouring variables do not change. */
 #include "ext/bpf/bpf.h"
 
 #include <bpf/btf.h>
@@ -18,7 +18,7 @@ struct variable {
 	char *initial;              /* the section, before loading */
 };
 
-/* Does a DATASEC have the variable? Sets offset and size. */
+/* Whether a DATASEC has the variable. Sets offset and size. */
 static int in_section(const struct btf *btf, const struct btf_type *section, const char *name, struct variable *out)
 {
 	const struct btf_var_secinfo *row = btf_var_secinfos(section);
@@ -113,7 +113,7 @@ static int write_loaded(const struct variable *v, const void *bytes)
 	return 0;
 }
 
-/*** Set a global variable; constants (.rodata) only by the options of `perf.bpf.load`.
+/*** Set a global variable. Constants (.rodata) can only be set by the options of `perf.bpf.load`.
  * @function BpfObject:set_global
  * @tparam string name
  * @tparam integer|string value as `global` returns it

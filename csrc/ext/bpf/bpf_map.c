@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MAP "perf.bpf.Map"
-#define ENOTSUPP 524 /* internal to the kernel: errno.h has no name for it */
+#define ENOTSUPP 524 /* internal to the kernel: errno.h does not define it */
 
 /* Facts from libbpf, and the object that must be open for fd to be valid. */
 struct map {
@@ -183,12 +183,12 @@ static int map_fail(lua_State *L, int r, const char *what)
 }
 
 /*** A map of a BPF object. Keys and values of 4 and 8 bytes are integers, others strings of their size; a per-CPU map has an
- * array of values, `[1]` for CPU 0. Descriptors (an Event, a program) can be put into a map that is made for them.
+ * array of values, `[1]` for CPU 0. Descriptors (an Event, a program) can be put into maps of the types that hold them.
  * @classmod BpfMap */
 
 /*** The value of a key.
  * @tparam integer|string key
- * @treturn integer|string|table @fails "ENOENT" for a key that is not there */
+ * @treturn integer|string|table @fails "ENOENT" for an unknown key */
 static int l_get(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);
@@ -256,7 +256,7 @@ static int l_set(lua_State *L)
 
 /*** Remove a key.
  * @tparam integer|string key
- * @treturn boolean true @fails "ENOENT" for a key that is not there, "EINVAL" for an array */
+ * @treturn boolean true @fails "ENOENT" for an unknown key, "EINVAL" for an array */
 static int l_delete(lua_State *L)
 {
 	struct map *m = check_keyed(L, 1);

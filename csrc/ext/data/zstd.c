@@ -19,8 +19,8 @@ static int run(struct pf_inflate *base, const unsigned char *in, size_t *n, unsi
 	size_t r = 0;
 
 	if (!s->z)
-		return -EBADF; /* collected before its reader, while the Lua state is being closed */
-	/* A call may stop at the end of a frame or block, with input and room for output left. */
+		return -EBADF; /* it was collected before its reader, while the Lua state is being closed */
+	/* A call may stop at the end of a frame or block, although input and room for output are left. */
 	do {
 		size_t before = from.pos + to.pos;
 

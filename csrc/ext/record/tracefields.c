@@ -1,6 +1,6 @@
 /* perf.ext.tracefields: the fields of a tracepoint's raw data.
  *
- * A format is parsed into an array of rows, by which records are decoded. A record may come from a file, so nothing in it is
+ * A format is parsed into an array of rows, by which records are decoded. A record may come from a file, so none of its values is
  * trusted. Its layout, by the format:
  *
  *    0  u16 common_type (the event's id)   2  u8 common_flags   3  u8 common_preempt_count   4  s32 common_pid
@@ -104,7 +104,7 @@ int px_locate(const struct px_format *f, const struct px_field *field, const uns
 			length = v >> 16;
 			at = (v & 0xffff) + (field->place == PX_REL_LOC ? at + field->size : 0);
 		}
-		/* The offset of an empty array may be anything. */
+		/* The offset of an empty array can have any value. */
 		if (length && at + length > n)
 			return -1;
 		if (!length)
@@ -151,7 +151,7 @@ static void push_field(lua_State *L, const struct px_format *f, const struct px_
 
 /*** Decode a record's raw data.
  * @tparam string raw the bytes
- * @treturn table `{name = value}` @fails "EBADMSG" when a field is not all in raw */
+ * @treturn table `{name = value}` @fails "EBADMSG" if raw does not contain all of a field */
 static int l_decode(lua_State *L)
 {
 	struct px_format *f = px_check_format(L, 1);
@@ -197,7 +197,7 @@ static int l_fields(lua_State *L)
 	return 1;
 }
 
-/*** The tracepoint that it is of.
+/*** The format's tracepoint.
  * @treturn string its name
  * @treturn string its group
  * @treturn integer its id */

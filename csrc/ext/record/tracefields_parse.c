@@ -9,8 +9,8 @@
  *
  *     print fmt: "...", REC->...
  *
- * The text may come from another program's file, and libtraceevent's parser crashes on damaged text. So we parse this part
- * ourselves, which is all that decoding needs; libtraceevent parses what follows "print fmt" (tracefields_text.c). */
+ * The text may come from another program's file, and libtraceevent's parser crashes on damaged text. So this file parses this
+ * part itself, which is all that decoding needs; libtraceevent parses only the "print fmt" (tracefields_text.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static int is_word_char(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Does s contain word as a whole word? */
+/* Whether s contains word as a whole word. */
 static int has_word(const char *s, const char *word)
 {
 	size_t n = strlen(word);
@@ -70,7 +70,7 @@ static int has_word(const char *s, const char *word)
 	return 0;
 }
 
-/* The size of an array's element of this type; 0 = not known. */
+/* The size of an element of an array of this type; 0 = unknown. */
 static uint32_t element_size(const char *type, uint32_t long_size)
 {
 	static const struct {

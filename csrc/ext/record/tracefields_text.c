@@ -1,8 +1,8 @@
 /* Prints a record as text, by libtraceevent and the format's "print fmt".
  *
- * libtraceevent does not check the lengths and indexes in a record. So that it reads only memory of ours, the fields are located
- * first, every number that is used as a length or index must not exceed the record's size, and the record is copied to the start of
- * a much larger buffer of zeros. */
+ * libtraceevent does not check the lengths and indexes in a record. To keep it within our memory, the fields are located first,
+ * every number that is used as a length or index must not exceed the record's size, and the record is copied to the start of a
+ * much larger buffer of zeros. */
 #include "ext/record/tracefields.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 /* libtraceevent's parser has static state: one thread at a time. */
 static pthread_mutex_t tep_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* libtraceevent's growing buffer, in a userdata that frees it when Lua has no memory for the string. */
+/* libtraceevent's growing buffer, in a userdata that frees it if Lua has no memory for the string. */
 struct text {
 	struct trace_seq seq;
 	int live;
@@ -44,7 +44,7 @@ static const struct px_field *row_named(const struct px_format *f, const char *n
 	return NULL;
 }
 
-/* Is the argument a number of at most max in this record: a constant, an integer field or an array's length? */
+/* Whether the argument is a number of at most max in this record: a constant, an integer field or an array's length. */
 static int is_bounded(const struct px_format *f, const struct tep_print_arg *arg, const unsigned char *raw, size_t max)
 {
 	const struct px_field *field;
@@ -62,7 +62,7 @@ static int is_bounded(const struct px_format *f, const struct tep_print_arg *arg
 		return field && field->place == PX_HERE && field->shape == PX_INT &&
 		       px_read_uint(f, raw + field->offset, field->size) <= max;
 	case TEP_PRINT_DYNAMIC_ARRAY_LEN:
-		return 1; /* located before */
+		return 1; /* it was located before */
 	case TEP_PRINT_OP: /* sizes are written as count * sizeof */
 		if (strcmp(arg->op.op, "*") == 0 || strcmp(arg->op.op, "/") == 0)
 			return is_bounded(f, arg->op.left, raw, max) && arg->op.right->type == TEP_PRINT_ATOM &&
@@ -73,7 +73,7 @@ static int is_bounded(const struct px_format *f, const struct tep_print_arg *arg
 	}
 }
 
-/* Does printing these arguments read only the first 16 * max bytes? */
+/* Whether printing these arguments reads only the first 16 * max bytes. */
 static int is_safe(const struct px_format *f, const struct tep_print_arg *arg, const unsigned char *raw, size_t max, int depth)
 {
 	if (depth > 32)

@@ -15,7 +15,7 @@ struct px_resolver {
 	Dwfl *dwfl;
 	Dwfl_Callbacks callbacks;
 	char *debuginfo_path; /* NULL: libdwfl's own list of directories */
-	int attached;         /* to symbols_unwind.c's callbacks */
+	int attached;         /* for symbols_unwind.c's callbacks */
 	struct px_sample *sample;
 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define KERNEL "perf.symbols.Kernel"
-#define FARTHEST (1u << 20) /* an address more than this behind a symbol does not belong to it */
+#define FARTHEST (1u << 20) /* an address more than this after a symbol does not belong to it */
 
 struct symbol {
 	uint64_t addr;
