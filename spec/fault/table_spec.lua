@@ -9,10 +9,10 @@ local util = require "spec.support.util"
 -- Classes whose rows have another name than in the sources, and internal classes: the rows that use them.
 local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
   ["perf.msr"] = "Msr" }
-local inside = { Channel = "Pool", Descriptors = "perf.measure", Directory = "perf.pmus", Entry = "Event:read",
+local inside = { Channel = "Pool", Descriptors = "perf.measure", Entry = "Event:read",
   Guard = "perf.measure", Guards = "perf.measure",
   Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
-  lifetime = "LineProfiler:start", Listing = "perf.pmus", Message = "Pool", Process = "perf.record",
+  lifetime = "LineProfiler:start", Handle = "perf.pmus", Owned = "Pool", Process = "perf.record",
   Thread = "Pool" }
 
 local known = {}

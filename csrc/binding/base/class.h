@@ -33,6 +33,43 @@ static inline void *pb_new(lua_State *L, size_t size, const char *tname)
 	return p;
 }
 
+/* A userdata that owns what C allocated, so that the collector releases it after a Lua error. pb_release does so at once. */
+#define PB_OWNED "perf.Owned"
+struct pb_owned {
+	void *p;
+	void (*drop)(void *p);
+};
+
+static inline void pb_release(struct pb_owned *o)
+{
+	if (o->p)
+		o->drop(o->p);
+	o->p = NULL;
+}
+
+static inline int pb_collect_owned(lua_State *L)
+{
+	struct pb_owned *o = pb_test(L, 1, PB_OWNED);
+
+	if (o)
+		pb_release(o);
+	return 0;
+}
+
+/* Push an owner of nothing yet. */
+static inline struct pb_owned *pb_owner(lua_State *L, void (*drop)(void *p))
+{
+	struct pb_owned *o = pb_newplain(L, sizeof *o);
+
+	*o = (struct pb_owned){NULL, drop};
+	if (luaL_newmetatable(L, PB_OWNED)) {
+		lua_pushcfunction(L, pb_collect_owned);
+		lua_setfield(L, -2, "__gc");
+	}
+	lua_setmetatable(L, -2);
+	return o;
+}
+
 /* While a reader reads bytes of a ring or a file, Lua may allocate, the collector may run, and a finalizer may close the ring or
  * the file. So the reader holds the object: its memory is then freed when the hold ends, or, if an error ended the reader, when
  * the object is collected. Holds nest. */

@@ -28,13 +28,10 @@ static struct pf_output *check_open(lua_State *L)
 static int l_output(lua_State *L)
 {
 	const char *path = pb_check_path(L, 1);
-	struct pf_output *o;
+	struct pf_output *o = pb_new(L, sizeof *o, PB_OUTPUT);
 	int r;
 
-	o = pb_newuserdata(L, sizeof *o);
-	*o = (struct pf_output){.fd = -1};
-	luaL_getmetatable(L, PB_OUTPUT);
-	lua_setmetatable(L, -2);
+	o->fd = -1;
 	r = pf_output_open(o, path);
 	return r < 0 ? pb_fail(L, r, "%s", path) : 1;
 }

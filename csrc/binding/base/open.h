@@ -8,7 +8,7 @@
 #define PB_OPEN(X) \
 	X(error) X(int64) X(attr) X(event) X(record) X(ring) X(packed) X(layouts) X(data) \
 	X(data_write) X(tally) X(synth) X(process) X(terminate) X(output) X(meter) X(counts) X(guard) \
-	X(measure) X(accounting) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(msr) X(profiler) \
+	X(measure) X(accounting) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(profiler) \
 	X(web_files) X(peek)
 
 #define X(name) void pb_open_##name(lua_State *L);

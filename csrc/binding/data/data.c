@@ -100,13 +100,10 @@ int pb_data_failed(lua_State *L, struct pb_data *p, int err)
 static int l_open(lua_State *L)
 {
 	const char *path = lua_isnoneornil(L, 1) ? NULL : pb_check_path(L, 1);
-	struct pb_data *p = pb_newuserdata(L, sizeof *p);
+	struct pb_data *p = pb_new(L, sizeof *p, PB_DATA);
 	int r;
 
-	memset(p, 0, sizeof *p);
 	p->generation = pf_fork_generation();
-	luaL_getmetatable(L, PB_DATA);
-	lua_setmetatable(L, -2);
 	lua_newtable(L);
 	lua_newtable(L);
 	lua_setfield(L, -2, "attrs");

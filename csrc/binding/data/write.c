@@ -140,10 +140,7 @@ static int l_create(lua_State *L)
 	int r;
 
 	lua_settop(L, 3);
-	p = pb_newuserdata(L, sizeof *p);
-	memset(p, 0, sizeof *p);
-	luaL_getmetatable(L, PB_WRITER);
-	lua_setmetatable(L, -2);
+	p = pb_new(L, sizeof *p, PB_WRITER);
 	lua_newtable(L);
 	lua_newtable(L);
 	lua_setfield(L, -2, "mapped");

@@ -12,53 +12,44 @@
 #include "core/base/sys.h"
 #include "binding/base/binding.h"
 
-#define PB_DIRECTORY "perf.Directory"
-#define PB_LISTING "perf.Listing"
+#define PB_HANDLE "perf.Handle"
 
-struct directory {
-	DIR *dir;
-};
-
-static int close_directory(lua_State *L)
+static void close_directory(void *dir)
 {
-	struct directory *d = pb_check(L, 1, PB_LISTING, "listing");
-
-	if (d->dir)
-		closedir(d->dir);
-	d->dir = NULL;
-	return 0;
+	closedir(dir);
 }
 
 /* core.listdir(path): array of names without . and .., unsorted; or nil, message, code. */
 static int l_listdir(lua_State *L)
 {
 	const char *path = pb_check_path(L, 1);
-	struct directory *d = pb_newuserdata(L, sizeof *d);
+	struct pb_owned *dir = pb_owner(L, close_directory);
 	struct dirent *e;
 	int n = 0;
 
-	d->dir = NULL;
-	luaL_getmetatable(L, PB_LISTING);
-	lua_setmetatable(L, -2);
 	lua_newtable(L);
-	d->dir = opendir(path);
-	if (!d->dir)
+	dir->p = opendir(path);
+	if (!dir->p)
 		return pb_fail(L, errno, "%s", path);
-	while ((e = readdir(d->dir))) {
+	while ((e = readdir(dir->p))) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		lua_pushstring(L, e->d_name);
 		lua_rawseti(L, -2, ++n);
 	}
-	closedir(d->dir);
-	d->dir = NULL;
+	pb_release(dir);
 	return 1;
 }
 
-/* core.opendir(path): an object that holds a descriptor of the directory (a cgroup's): :fd(), :close(). */
-static int l_dir_close(lua_State *L)
+/* Handle: a descriptor that is open for reading: of a directory (a cgroup's), or of a CPU's model-specific registers. */
+static int *check_handle(lua_State *L)
 {
-	int *fd = pb_check(L, 1, PB_DIRECTORY, "Directory");
+	return pb_check(L, 1, PB_HANDLE, "Handle");
+}
+
+static int l_close(lua_State *L)
+{
+	int *fd = check_handle(L);
 
 	if (*fd >= 0)
 		pf_sys->close(*fd);
@@ -66,24 +57,46 @@ static int l_dir_close(lua_State *L)
 	return 0;
 }
 
-static int l_dir_fd(lua_State *L)
+static int l_fd(lua_State *L)
 {
-	const int *fd = pb_check(L, 1, PB_DIRECTORY, "Directory");
+	const int *fd = check_handle(L);
 
-	luaL_argcheck(L, *fd >= 0, 1, "Directory is closed");
+	luaL_argcheck(L, *fd >= 0, 1, "Handle is closed");
 	return pb_int(L, *fd);
 }
 
-static int l_opendir(lua_State *L)
+/* handle:read(register): its 64 bits. The file has 8 bytes at the offset of each register's number. */
+static int l_read(lua_State *L)
+{
+	const int *fd = check_handle(L);
+	uint64_t reg = pb_check_u64(L, 2, UINT32_MAX), v;
+	ssize_t n;
+
+	luaL_argcheck(L, *fd >= 0, 1, "Msr is closed");
+	n = pf_sys->pread(*fd, &v, sizeof v, (off_t)reg);
+	if (n != sizeof v)
+		return pb_fail(L, n < 0 ? (int)n : -EIO, "MSR 0x%llx", (unsigned long long)reg);
+	return pb_u64(L, v);
+}
+
+static int open_handle(lua_State *L, int flags)
 {
 	const char *path = pb_check_path(L, 1);
-	int *fd = pb_newuserdata(L, sizeof *fd);
+	int *fd = pb_new(L, sizeof *fd, PB_HANDLE);
 
-	*fd = -1;
-	luaL_getmetatable(L, PB_DIRECTORY);
-	lua_setmetatable(L, -2);
-	*fd = pf_sys->open(path, O_RDONLY | O_DIRECTORY, 0);
+	*fd = pf_sys->open(path, O_RDONLY | flags, 0);
 	return *fd < 0 ? pb_fail(L, *fd, "%s", path) : 1;
+}
+
+/* core.opendir(path), core.msr(path): a Handle; or nil, message, code. */
+static int l_opendir(lua_State *L)
+{
+	return open_handle(L, O_DIRECTORY);
+}
+
+static int l_msr(lua_State *L)
+{
+	return open_handle(L, 0);
 }
 
 static int l_euid(lua_State *L)
@@ -143,11 +156,10 @@ void pb_open_host(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"listdir", l_listdir}, {"euid", l_euid},   {"pid", l_pid},
 					     {"rlimit", l_rlimit},   {"uname", l_uname}, {"page_size", l_page_size},
-					     {"opendir", l_opendir}, {"cwd", l_cwd},     {NULL, NULL}};
-	static const luaL_Reg methods[] = {{"fd", l_dir_fd}, {"close", l_dir_close}, {NULL, NULL}};
+					     {"opendir", l_opendir}, {"msr", l_msr}, {"cwd", l_cwd},     {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"fd", l_fd}, {"read", l_read}, {"close", l_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_class(L, PB_DIRECTORY, methods, l_dir_close);
-	pb_class(L, PB_LISTING, (const luaL_Reg[]){{NULL, NULL}}, close_directory);
-	lua_pop(L, 2);
+	pb_class(L, PB_HANDLE, methods, l_close);
+	lua_pop(L, 1);
 }

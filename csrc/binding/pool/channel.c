@@ -10,7 +10,6 @@
 #include "binding/base/binding.h"
 
 #define PB_CHANNEL "perf.Channel"
-#define PB_MESSAGE "perf.Message"
 
 struct channel {
 	struct pf_channel *c;
@@ -27,17 +26,6 @@ static struct pf_channel *to_channel(lua_State *L)
 	return u->c;
 }
 
-static struct channel *new_channel(lua_State *L)
-{
-	struct channel *u = pb_newuserdata(L, sizeof *u);
-
-	u->c = NULL;
-	u->made_here = 0;
-	luaL_getmetatable(L, PB_CHANNEL);
-	lua_setmetatable(L, -2);
-	return u;
-}
-
 /* core.channel([most]) */
 static int l_channel(lua_State *L)
 {
@@ -45,7 +33,7 @@ static int l_channel(lua_State *L)
 	struct channel *u;
 
 	luaL_argcheck(L, most >= 0, 1, "0 or more");
-	u = new_channel(L);
+	u = pb_new(L, sizeof *u, PB_CHANNEL);
 	u->c = pf_channel_new((size_t)most);
 	u->made_here = 1;
 	return u->c ? 1 : pb_fail(L, ENOMEM, "channel");
@@ -67,7 +55,7 @@ static int l_export(lua_State *L)
 static int l_adopt(lua_State *L)
 {
 	const char *text = luaL_checkstring(L, 1);
-	struct channel *u = new_channel(L);
+	struct channel *u = pb_new(L, sizeof *u, PB_CHANNEL);
 
 	u->c = (struct pf_channel *)(uintptr_t)strtoull(text, NULL, 16);
 	return 1;
@@ -85,37 +73,21 @@ static int l_push(lua_State *L)
 	return pb_result(L, r, "channel");
 }
 
-struct popped {
-	struct pf_message *m;
-};
-
-static int free_message(lua_State *L)
-{
-	struct popped *p = pb_check(L, 1, PB_MESSAGE, "message");
-
-	free(p->m);
-	p->m = NULL;
-	return 0;
-}
-
 /* channel:pop([seconds]): id, text; or nil, message, "ETIMEDOUT" or "EPIPE". Without seconds it waits without limit. */
 static int l_pop(lua_State *L)
 {
 	struct pf_channel *c = to_channel(L);
 	lua_Number seconds = luaL_optnumber(L, 2, -1);
-	struct popped *p = pb_newuserdata(L, sizeof *p);
-	int r;
+	struct pb_owned *owned = pb_owner(L, free);
+	struct pf_message *m;
+	int r = pf_channel_pop(c, seconds < 0 ? -1 : seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9), &m);
 
-	p->m = NULL;
-	luaL_getmetatable(L, PB_MESSAGE);
-	lua_setmetatable(L, -2);
-	r = pf_channel_pop(c, seconds < 0 ? -1 : seconds > 1e9 ? (int64_t)1e18 : (int64_t)(seconds * 1e9), &p->m);
 	if (r < 0)
 		return pb_fail(L, r, "channel");
-	lua_pushnumber(L, (lua_Number)p->m->id);
-	lua_pushlstring(L, p->m->bytes, p->m->size);
-	free(p->m);
-	p->m = NULL;
+	owned->p = m;
+	lua_pushnumber(L, (lua_Number)m->id);
+	lua_pushlstring(L, m->bytes, m->size);
+	pb_release(owned);
 	return 2;
 }
 
@@ -186,6 +158,5 @@ void pb_open_channel(lua_State *L)
 
 	pb_register(L, functions);
 	pb_class(L, PB_CHANNEL, methods, l_gc);
-	pb_class(L, PB_MESSAGE, (const luaL_Reg[]){{NULL, NULL}}, free_message);
-	lua_pop(L, 2);
+	lua_pop(L, 1);
 }

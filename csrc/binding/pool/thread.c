@@ -177,11 +177,8 @@ static int l_thread(lua_State *L)
 	for (int i = 2; i <= n; i++)
 		luaL_argcheck(L, lua_type(L, i) <= LUA_TSTRING && lua_type(L, i) != LUA_TLIGHTUSERDATA, i,
 			      "nil, boolean, number or string expected");
-	t = pb_newuserdata(L, sizeof *t);
-	t->w = NULL;
+	t = pb_new(L, sizeof *t, PB_THREAD);
 	t->generation = pf_fork_generation();
-	luaL_getmetatable(L, PB_THREAD);
-	lua_setmetatable(L, -2);
 	t->w = new_worker();
 	if (!t->w)
 		return pb_fail(L, -ENOMEM, "thread");

@@ -30,10 +30,8 @@ static int l_spawn(lua_State *L)
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n > 0 && n < 1u << 20, 1, "a program and its arguments expected");
 	luaL_checkstack(L, 10, "arguments");
-	p = pb_newuserdata(L, sizeof *p);
+	p = pb_new(L, sizeof *p, PB_PROCESS);
 	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .end = -1};
-	luaL_getmetatable(L, PB_PROCESS);
-	lua_setmetatable(L, -2);
 	argv = pb_newuserdata(L, (n + 1) * sizeof *argv);
 	for (size_t i = 0; i < n; i++) {
 		size_t len = 0;

@@ -44,10 +44,7 @@ static int l_tally(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n >= 1 && n <= PF_TALLY_MAX_KEYS, 1, "1 to 4 fields expected");
-	p = pb_newplain(L, sizeof *p);
-	memset(p, 0, sizeof *p);
-	luaL_getmetatable(L, PB_TALLY);
-	lua_setmetatable(L, -2);
+	p = pb_new(L, sizeof *p, PB_TALLY);
 	p->type = pb_check_record_type(L, 4);
 	p->generation = pf_fork_generation();
 	for (size_t i = 0; i < n; i++) {

@@ -27,6 +27,15 @@ static void leave(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* r: the result of the call, which is made under the lock, or libpfm4's error. */
+#define LOCKED(r, call)             \
+	do {                        \
+		r = enter();        \
+		if (r == PFM_SUCCESS) \
+			r = call;   \
+		leave();            \
+	} while (0)
+
 static int to_errno(int code)
 {
 	switch (code) {
@@ -81,47 +90,25 @@ static void push_attr(lua_State *L, const struct perf_event_attr *a)
 	set_number(L, a->freq ? "sample_freq" : "sample_period", a->sample_period);
 }
 
-/* Owns a string of malloc, so that Lua's collector frees it. */
-#define HOLDER "perf.pfm.Holder"
-struct holder {
-	char *text;
-};
-
-static int l_drop(lua_State *L)
-{
-	struct holder *h = pb_check(L, 1, HOLDER, "Holder");
-
-	free(h->text);
-	h->text = NULL;
-	return 0;
-}
-
 /* ext.encode(name): attr fields, the full name, the CPU to open it on or nil; or nil, message, code, libpfm4's number */
 static int l_encode(lua_State *L)
 {
 	const char *name = px_check_cstring(L, 1);
-	struct holder *h = pb_new(L, sizeof *h, HOLDER);
-	struct perf_event_attr attr;
-	pfm_perf_encode_arg_t arg;
+	struct pb_owned *text = pb_owner(L, free);
+	struct perf_event_attr attr = {0};
+	char *full = NULL;
+	pfm_perf_encode_arg_t arg = {.attr = &attr, .fstr = &full, .size = sizeof arg, .cpu = -1};
 	int r;
 
-	memset(&attr, 0, sizeof attr);
-	memset(&arg, 0, sizeof arg);
-	arg.attr = &attr;
-	arg.fstr = &h->text;
-	arg.size = sizeof arg;
-	arg.cpu = -1;
-	r = enter();
-	if (r == PFM_SUCCESS)
-		r = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3 | PFM_PLMH, PFM_OS_PERF_EVENT_EXT, &arg);
-	leave();
+	LOCKED(r, pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3 | PFM_PLMH, PFM_OS_PERF_EVENT_EXT, &arg));
+	text->p = full;
 	if (r != PFM_SUCCESS)
 		return refuse(L, r);
 	/* libpfm4 excludes guests unless the name has :mg or :mh. perf does not, and software events do not support it. */
 	if (!strstr(name, ":mg") && !strstr(name, ":mh"))
 		attr.exclude_guest = attr.exclude_host = 0;
 	push_attr(L, &attr);
-	lua_pushstring(L, h->text);
+	lua_pushstring(L, full);
 	if (arg.cpu < 0)
 		return 2;
 	lua_pushinteger(L, arg.cpu);
@@ -133,12 +120,8 @@ static int pmu_info(int i, pfm_pmu_info_t *info)
 {
 	int r;
 
-	memset(info, 0, sizeof *info);
-	info->size = sizeof *info;
-	r = enter();
-	if (r == PFM_SUCCESS)
-		r = pfm_get_pmu_info((pfm_pmu_t)i, info);
-	leave();
+	*info = (pfm_pmu_info_t){.size = sizeof *info};
+	LOCKED(r, pfm_get_pmu_info((pfm_pmu_t)i, info));
 	return r;
 }
 
@@ -146,12 +129,8 @@ static int event_info(int index, pfm_event_info_t *info)
 {
 	int r;
 
-	memset(info, 0, sizeof *info);
-	info->size = sizeof *info;
-	r = enter();
-	if (r == PFM_SUCCESS)
-		r = pfm_get_event_info(index, PFM_OS_PERF_EVENT_EXT, info);
-	leave();
+	*info = (pfm_event_info_t){.size = sizeof *info};
+	LOCKED(r, pfm_get_event_info(index, PFM_OS_PERF_EVENT_EXT, info));
 	return r;
 }
 
@@ -159,12 +138,8 @@ static int attr_info(int index, int i, pfm_event_attr_info_t *info)
 {
 	int r;
 
-	memset(info, 0, sizeof *info);
-	info->size = sizeof *info;
-	r = enter();
-	if (r == PFM_SUCCESS)
-		r = pfm_get_event_attr_info(index, i, PFM_OS_PERF_EVENT_EXT, info);
-	leave();
+	*info = (pfm_event_attr_info_t){.size = sizeof *info};
+	LOCKED(r, pfm_get_event_attr_info(index, i, PFM_OS_PERF_EVENT_EXT, info));
 	return r;
 }
 
@@ -247,16 +222,10 @@ static int l_attributes(lua_State *L)
 {
 	const char *name = px_check_cstring(L, 1);
 	pfm_event_info_t event;
-	int r = enter(), index = -1;
+	int index, r;
 
-	if (r == PFM_SUCCESS)
-		index = pfm_find_event(name);
-	leave();
-	if (r != PFM_SUCCESS)
-		return refuse(L, r);
-	if (index < 0)
-		return refuse(L, index);
-	r = event_info(index, &event);
+	LOCKED(index, pfm_find_event(name));
+	r = index < 0 ? index : event_info(index, &event);
 	if (r != PFM_SUCCESS)
 		return refuse(L, r);
 	push_attributes(L, index, event.nattrs);
@@ -268,11 +237,9 @@ int luaopen_perf_ext_pfm(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"encode", l_encode}, {"pmus", l_pmus}, {"events", l_events},
 					     {"attributes", l_attributes}, {NULL, NULL}};
-	static const luaL_Reg none[] = {{NULL, NULL}};
 	int version = pfm_get_version();
 
 	px_open(L);
-	px_class(L, HOLDER, none, l_drop);
 	lua_newtable(L);
 	pb_register(L, functions);
 	lua_pushfstring(L, "%d", PFM_MAJ_VERSION(version)); /* libpfm4 does not update its minor number */
