@@ -1,5 +1,5 @@
-/* The module: base/open.h lists its parts. */
-#include "binding/base/open.h"
+/* The module: base/binding.h lists its parts. */
+#include "binding/base/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_perf_core(lua_State *L);
 

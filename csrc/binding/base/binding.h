@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "binding/base/class.h"
-#include "binding/base/open.h"
 
 /* error.c: pushes nil, "what: reason", "ECODE" for a negative errno. Returns 3. */
 int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
@@ -56,5 +55,16 @@ PB_VALUE(u64, uint64_t, pb_push_u64)
 PB_VALUE(i64, int64_t, pb_push_i64)
 PB_VALUE(text, const char *, lua_pushstring)
 PB_VALUE(function, lua_CFunction, lua_pushcfunction)
+
+/* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file that adds
+ * methods to another's class comes after that. */
+#define PB_OPEN(X)                                                                                                                \
+	X(error) X(int64) X(attr) X(event) X(record) X(ring) X(ring_wait) X(ring_lost) X(ring_output) X(ring_source) X(packed)   \
+	X(layouts) X(data) X(data_source) X(data_write) X(tally) X(process) X(terminate) X(output) X(meter) X(counts) X(guard)    \
+	X(measure) X(accounting) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(profiler) X(web_files) X(peek)
+
+#define X(name) void pb_open_##name(lua_State *L);
+PB_OPEN(X)
+#undef X
 
 #endif

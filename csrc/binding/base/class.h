@@ -23,6 +23,15 @@ static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_setfield(L, -2, "__name");
 }
 
+/* Add methods to a class whose metatable is that field of the table on top of the stack. */
+static inline void pb_extend(lua_State *L, const char *field, const luaL_Reg *methods)
+{
+	lua_getfield(L, -1, field);
+	lua_getfield(L, -1, "__index");
+	pb_register(L, methods);
+	lua_pop(L, 2);
+}
+
 /* Push a zeroed userdata of that class, without a uservalue yet. */
 static inline void *pb_new(lua_State *L, size_t size, const char *tname)
 {

@@ -158,6 +158,16 @@ uint64_t pb_check_u64(lua_State *L, int i, uint64_t max)
 	return v;
 }
 
+static uint64_t operand(lua_State *L, int i)
+{
+	uint64_t v = 0;
+	int negative;
+
+	if (!pb_to_u64(L, i, &v, &negative))
+		luaL_argerror(L, i, lua_pushfstring(L, "integer expected, got %s", luaL_typename(L, i)));
+	return v;
+}
+
 /*** The hexadecimal digits of any 64-bit value that this module returns.
  * @function perf.hex
  * @tparam any value number, string "0x...", or 64-bit cdata
@@ -165,12 +175,8 @@ uint64_t pb_check_u64(lua_State *L, int i, uint64_t max)
 static int l_hex(lua_State *L)
 {
 	char text[24];
-	uint64_t v = 0;
-	int negative;
 
-	if (!pb_to_u64(L, 1, &v, &negative))
-		return luaL_argerror(L, 1, lua_pushfstring(L, "integer expected, got %s", luaL_typename(L, 1)));
-	snprintf(text, sizeof text, "0x%llx", (unsigned long long)v);
+	snprintf(text, sizeof text, "0x%llx", (unsigned long long)operand(L, 1));
 	return pb_text(L, text);
 }
 
@@ -185,27 +191,14 @@ static int l_u64(lua_State *L)
 /* core.halves(v): low and high 32 bits of any 64-bit value, as numbers. */
 static int l_halves(lua_State *L)
 {
-	uint64_t v = 0;
-	int negative;
+	const uint64_t v = operand(L, 1);
 
-	if (!pb_to_u64(L, 1, &v, &negative))
-		return luaL_argerror(L, 1, lua_pushfstring(L, "integer expected, got %s", luaL_typename(L, 1)));
 	pb_push_u64(L, v & UINT32_MAX); /* a lua_Integer may have 32 bits, with a sign */
 	pb_push_u64(L, v >> 32);
 	return 2;
 }
 
 /* core.bor(a, b, ...), core.band(a, b), core.shl(a, n), core.shr(a, n): 64-bit operations, for every interpreter. */
-static uint64_t operand(lua_State *L, int i)
-{
-	uint64_t v = 0;
-	int negative;
-
-	if (!pb_to_u64(L, i, &v, &negative))
-		luaL_argerror(L, i, lua_pushfstring(L, "integer expected, got %s", luaL_typename(L, i)));
-	return v;
-}
-
 static int l_bor(lua_State *L)
 {
 	uint64_t v = 0;
@@ -234,10 +227,29 @@ static int l_shr(lua_State *L)
 	return pb_u64(L, n > 63 ? 0 : operand(L, 1) >> n);
 }
 
+/* core.bytes(widths, number, ...): numbers of 1, 2, 4 or 8 bytes in this machine's order: core.bytes("84", a, b) has 12 bytes. */
+static int l_bytes(lua_State *L)
+{
+	size_t n, at = 0;
+	const char *widths = luaL_checklstring(L, 1, &n);
+	unsigned char out[16 * 8];
+
+	luaL_argcheck(L, n <= 16 && strspn(widths, "1248") == n, 1, "up to 16 of the digits 1, 2, 4 and 8 expected");
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t v = operand(L, (int)i + 2);
+		const int width = widths[i] - '0';
+
+		for (int k = 0; k < width; k++)
+			out[at++] = (unsigned char)(v >> 8 * (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : width - 1 - k));
+	}
+	lua_pushlstring(L, (const char *)out, at);
+	return 1;
+}
+
 void pb_open_int64(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"hex", l_hex},   {"u64", l_u64}, {"halves", l_halves}, {"bor", l_bor},
-					     {"band", l_band}, {"shl", l_shl}, {"shr", l_shr},       {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"hex", l_hex},   {"u64", l_u64}, {"halves", l_halves}, {"bor", l_bor}, {"band", l_band},
+					     {"shl", l_shl},   {"shr", l_shr}, {"bytes", l_bytes},   {NULL, NULL}};
 	pb_register(L, functions);
 #if LUA_VERSION_NUM < 503
 	if (luaL_loadstring(L, ffi_source) != 0)

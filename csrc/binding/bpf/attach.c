@@ -95,8 +95,5 @@ void pb_open_bpf(lua_State *L)
 {
 	static const luaL_Reg methods[] = {{"set_bpf", l_set_bpf}, {"query_bpf", l_query_bpf}, {NULL, NULL}};
 
-	lua_getfield(L, -1, "Event");
-	lua_getfield(L, -1, "__index");
-	pb_register(L, methods);
-	lua_pop(L, 2);
+	pb_extend(L, "Event", methods);
 }

@@ -454,6 +454,5 @@ void pb_open_data(lua_State *L)
 	pb_register(L, functions);
 	pb_class(L, PB_DATA, methods, l_gc);
 	lua_setfield(L, -2, "Data");
-	pb_open_data_source(L);
 	pb_tool_records = &tool_records;
 }

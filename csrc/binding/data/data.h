@@ -41,9 +41,6 @@ void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
 /* Push an entry of the state, the table of the Data at 1. */
 void pb_data_state(lua_State *L, const char *name);
 
-/* data/source.c: adds to Data's methods. */
-void pb_open_data_source(lua_State *L);
-
 /* decode.c: pushes the value of a feature whose section has these n bytes, and returns 0 if they are damaged, 1 otherwise. ncpus
  * is the number of CPUs by the feature nrcpus, 0 if the file does not have it. */
 int pb_push_feature(lua_State *L, const struct pf_feature *f, const void *bytes, size_t n, int swapped, uint64_t ncpus);

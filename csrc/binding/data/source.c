@@ -142,12 +142,10 @@ static int l_each(lua_State *L)
 void pb_open_data_source(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"tag_data", l_tag}, {"tally_data", l_tally}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"each", l_each}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	lua_pushlightuserdata(L, (void *)(uintptr_t)&take);
 	lua_setfield(L, -2, "take_data");
-	lua_getfield(L, -1, "Data");
-	lua_getfield(L, -1, "__index");
-	pb_set_function(L, "each", l_each);
-	lua_pop(L, 2);
+	pb_extend(L, "Data", methods);
 }

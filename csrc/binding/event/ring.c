@@ -274,8 +274,4 @@ void pb_open_ring(lua_State *L)
 	lua_pushcclosure(L, l_read_record, 2);
 	lua_setfield(L, -2, "read_record");
 	lua_pop(L, 2);
-	pb_open_ring_wait(L);
-	pb_open_ring_lost(L);
-	pb_open_ring_output(L);
-	pb_open_ring_source(L);
 }

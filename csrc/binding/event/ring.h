@@ -51,10 +51,6 @@ void pb_lost_redirect(struct pb_event *e, struct pb_event *target);
 void pb_lost_end(struct pb_event *e);
 /* Read the ring's last count before its memory is freed. */
 void pb_lost_collected(lua_State *L, struct pb_event *e);
-void pb_open_ring_lost(lua_State *L);
-void pb_open_ring_wait(lua_State *L);
-void pb_open_ring_output(lua_State *L);
-void pb_open_ring_source(lua_State *L);
 
 /* ring.c: push the info table of the event with that layout. The Event that has the ring is at 1. */
 void pb_ring_info(lua_State *L, const struct pb_event *e, const struct pf_layout *l);

@@ -195,8 +195,5 @@ void pb_open_ring_lost(lua_State *L)
 {
 	static const luaL_Reg methods[] = {{"lost", l_lost}, {"ring_loss", l_ring_loss}, {NULL, NULL}};
 
-	lua_getfield(L, -1, "Event");
-	lua_getfield(L, -1, "__index");
-	pb_register(L, methods);
-	lua_pop(L, 2);
+	pb_extend(L, "Event", methods);
 }

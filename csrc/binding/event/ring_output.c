@@ -169,8 +169,5 @@ void pb_open_ring_output(lua_State *L)
 					   {"resume_output", l_resume_output}, 
 					   {"read_aux", l_read_aux},           {NULL, NULL}};
 
-	lua_getfield(L, -1, "Event");
-	lua_getfield(L, -1, "__index");
-	pb_register(L, methods);
-	lua_pop(L, 2);
+	pb_extend(L, "Event", methods);
 }

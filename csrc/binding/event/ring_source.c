@@ -149,16 +149,13 @@ static int l_each(lua_State *L)
 	return 1;
 }
 
-/* Event's methods are on top of the stack, the module is two places below. */
 void pb_open_ring_source(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"tag_event", l_tag}, {"tally_event", l_tally}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"each", l_each}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	lua_pushlightuserdata(L, (void *)(uintptr_t)&take);
 	lua_setfield(L, -2, "take_event");
-	lua_getfield(L, -1, "Event");
-	lua_getfield(L, -1, "__index");
-	pb_set_function(L, "each", l_each);
-	lua_pop(L, 2);
+	pb_extend(L, "Event", methods);
 }

@@ -347,8 +347,5 @@ void pb_open_ring_wait(lua_State *L)
 	static const luaL_Reg functions[] = {{"wait", l_wait}, {"wake", l_wake_by}, {"seconds", l_seconds}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	lua_getfield(L, -1, "Event");
-	lua_getfield(L, -1, "__index");
-	pb_register(L, methods);
-	lua_pop(L, 2);
+	pb_extend(L, "Event", methods);
 }

@@ -87,6 +87,17 @@ static int l_record(lua_State *L)
 	return pb_layouts_record(L, 1, (const unsigned char *)bytes, n, lua_toboolean(L, 3));
 }
 
+/* core.trailer(attr): the bytes that sample_id_all adds to a record of that event. */
+static int l_trailer(lua_State *L)
+{
+	struct pf_attr attr;
+	struct pf_layout l;
+
+	pb_check_attr(L, 1, &attr);
+	pf_layout_init(&l, &attr, PF_ARCH_OTHER);
+	return pb_int(L, l.trailer_size);
+}
+
 static int l_close(lua_State *L)
 {
 	pf_layouts_free(pb_check_layouts(L, 1));
@@ -99,6 +110,7 @@ void pb_open_layouts(lua_State *L)
 		{"add", l_add}, {"bind", l_bind}, {"record", l_record}, {"close", l_close}, {NULL, NULL}};
 
 	pb_set_function(L, "layouts", l_layouts);
+	pb_set_function(L, "trailer", l_trailer);
 	pb_class(L, PB_LAYOUTS, methods, l_close);
 	lua_pop(L, 1);
 }

@@ -17,6 +17,7 @@ local options = require "perf.base.options"
 local set = require "perf.event.set"
 local data_create = require "perf.data.create"
 local state = require "perf.data.synthesize"
+local synthesize = require "perf.record.synthesize"
 
 local recorder = {}
 
@@ -274,8 +275,7 @@ function Session:tell_lost()
       self.at_least = self.at_least or detail.at_least
       sums[entry.tracks and 2 or 1] = sums[entry.tracks and 2 or 1] + lost
       if detail.kernel and detail.kernel > 0 and not entry.tracks then
-        local ok, msg, code = self.writer:write(core.synth{type = "lost_samples", trailer = trailer, id = entry.ids[i],
-          lost = detail.kernel})
+        local ok, msg, code = self.writer:write(synthesize.lost_samples(entry.ids[i], detail.kernel, trailer))
         if not ok then return nil, msg, code end
       end
     end
@@ -284,8 +284,7 @@ function Session:tell_lost()
   if self.at_least then
     self.lost, self.lost_records = told, nil
   elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would report these with the next record
-    return self.writer:write(core.synth{type = "lost", trailer = trailer, id = self.leaders[1]:id(),
-      lost = sums[1] + sums[2] - told})
+    return self.writer:write(synthesize.lost(self.leaders[1]:id(), sums[1] + sums[2] - told, trailer))
   end
   return true
 end

@@ -2,6 +2,7 @@
 -- mappings, and the addresses of the kernel and its modules.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local record = require "perf.record.synthesize"
 
 local recorder_state = {}
 
@@ -30,7 +31,7 @@ function recorder_state.process(write, pid, trailer)
   for _, tid in ipairs(host.threads(pid) or {}) do
     local comm = comm_of(pid, tid)
     if comm then
-      local ok, msg, code = write(core.synth{type = "comm", trailer = trailer, pid = pid, tid = tid, comm = comm})
+      local ok, msg, code = write(record.comm(pid, tid, comm, trailer))
       if not ok then return nil, msg, code end
     end
   end
@@ -41,9 +42,9 @@ function recorder_state.process(write, pid, trailer)
       if name == "" then name = "//anon" end
       local prot = (perms:sub(1, 1) == "r" and 1 or 0) + (perms:sub(2, 2) == "w" and 2 or 0) + 4
       local addr = address(from)
-      local ok, msg, code = write(core.synth{type = "mmap2", trailer = trailer, pid = pid, tid = pid, addr = addr,
+      local ok, msg, code = write(record.map({pid = pid, tid = pid, addr = addr,
         len = distance(address(to), addr), pgoff = address(offset), maj = tonumber(maj, 16), min = tonumber(min, 16),
-        ino = tonumber(ino), prot = prot, flags = perms:sub(4, 4) == "s" and 1 or 2, filename = name})
+        ino = tonumber(ino), prot = prot, flags = perms:sub(4, 4) == "s" and 1 or 2, filename = name}, trailer))
       if not ok then return nil, msg, code end
     end
   end
@@ -105,15 +106,13 @@ function recorder_state.kernel(write, trailer)
   local first, last = kernel_text()
   if not last then return true end
   local start = address(first)
-  local ok, msg, code = write(core.synth{type = "kernel_map", trailer = trailer, addr = start,
-    len = distance(address(last), start), pgoff = start, filename = "[kernel.kallsyms]_text"})
+  local ok, msg, code = write(record.kernel_map(start, distance(address(last), start), start, "[kernel.kallsyms]_text", trailer))
   if not ok then return nil, msg, code end
   local modules, files = host.slurp("/proc/modules") or "", nil
   for name, size, hex in modules:gmatch("(%S+) (%d+) %S+ %S+ %S+ 0x(%x+)[^\n]*") do
     if hex:find("[^0]") then
       files = files or module_files()
-      ok, msg, code = write(core.synth{type = "kernel_map", trailer = trailer, addr = address(hex), len = tonumber(size),
-        pgoff = 0, filename = files[name] or "[" .. name .. "]"})
+      ok, msg, code = write(record.kernel_map(address(hex), tonumber(size), 0, files[name] or "[" .. name .. "]", trailer))
       if not ok then return nil, msg, code end
     end
   end

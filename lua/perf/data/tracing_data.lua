@@ -12,11 +12,11 @@ local host = require "perf.kernel.host"
 local recorder_tracing = {}
 
 local function sized(width, text)
-  return core.number_bytes(#text, width) .. text
+  return core.bytes(width, #text) .. text
 end
 
 local function formats(list)
-  local out = {core.number_bytes(#list, 4)}
+  local out = {core.bytes("4", #list)}
   for _, path in ipairs(list) do out[#out + 1] = sized(8, host.slurp(path) or "") end
   return table.concat(out)
 end
@@ -44,12 +44,12 @@ function recorder_tracing.data(names)
     local path = ("%s/events/ftrace/%s/format"):format(dir, name)
     if host.readable(path) then ftrace[#ftrace + 1] = path end
   end
-  local big = core.number_bytes(1, 2):byte(1) == 0
+  local big = core.bytes("2", 1):byte(1) == 0
   local out = {"\23\8\68tracing0.6\0", string.char(big and 1 or 0),
-    string.char(select(2, core.uname()):find("64") and 8 or 4), core.number_bytes(core.page_size(), 4),
+    string.char(select(2, core.uname()):find("64") and 8 or 4), core.bytes("4", core.page_size()),
     "header_page\0", sized(8, host.slurp(dir .. "/events/header_page") or ""),
     "header_event\0", sized(8, host.slurp(dir .. "/events/header_event") or ""), formats(ftrace),
-    core.number_bytes(#order, 4)}
+    core.bytes("4", #order)}
   for _, system in ipairs(order) do
     out[#out + 1] = system .. "\0"
     out[#out + 1] = formats(systems[system])

@@ -9,7 +9,7 @@ local core = require "perf.core"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"
 
-local m = perfdata.maker(core.number_bytes(1, 2):byte(1) == 1 and "<" or ">")
+local m = perfdata.maker(core.bytes("2", 1):byte(1) == 1 and "<" or ">")
 
 local function make_file(path)
   local attr = { type = "software", config = 0, sample_period = 1000, sample_type = { "ip", "tid", "time" }, sample_id_all = true,

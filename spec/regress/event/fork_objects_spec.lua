@@ -10,7 +10,7 @@ local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"
 
 local split, refused = forks.split, forks.refused
-local m = perfdata.maker(core.number_bytes(1, 2):byte(1) == 1 and "<" or ">")
+local m = perfdata.maker(core.bytes("2", 1):byte(1) == 1 and "<" or ">")
 local GETPPID = "syscalls:sys_enter_getppid"
 
 describe("a forked child", function()

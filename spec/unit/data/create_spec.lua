@@ -4,7 +4,7 @@ local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"
 
-local m = perfdata.maker(core.number_bytes(1, 2):byte(1) == 1 and "<" or ">")
+local m = perfdata.maker(core.bytes("2", 1):byte(1) == 1 and "<" or ">")
 local attr = {type = "software", config = 0, sample_period = 1000, sample_type = {"ip", "tid", "time", "period"},
   sample_id_all = true, mmap = true, mmap2 = true, comm = true, task = true}
 local events = {{attr = attr, ids = {5, 6}, name = "cpu-clock"}}

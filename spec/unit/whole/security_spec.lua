@@ -169,7 +169,7 @@ describe("numbers in a record", function()
   -- A record of CPUs as a mask of words of a width that no kernel has would be walked for hours.
   it("with an impossible word size are damaged", function()
     local perfdata = require "spec.support.perfdata"
-    local m = perfdata.maker(core.number_bytes(1, 2):byte(1) == 1 and "<" or ">")
+    local m = perfdata.maker(core.bytes("2", 1):byte(1) == 1 and "<" or ">")
     local ls = core.layouts()
     ls:add { type = 1, config = 0, sample_type = { "ip" } }
     for _, width in ipairs { 0, 1, 3, 5, 16, 65535 } do

@@ -9,21 +9,18 @@ local argument = require "perf.base.argument"
 local core = require "perf.core"
 local state = require "perf.data.synthesize"
 local symbol_file = require "perf.profile.report.symbol_file"
+local synthesize = require "perf.record.synthesize"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
 
 local BASE = 0x10000000 -- the address at which the symbols are mapped
-local SAMPLE, USER = 9, 2
+local SAMPLE, USER, CONTEXT_USER = 9, 2, -512 -- of PERF_RECORD_, PERF_RECORD_MISC_ and PERF_CONTEXT_
 local HALF = math.floor(symbol_file.STEP / 2)
 local MOST = 8000 -- frames of a stack: a record's size has 16 bits
 
 local attr = { type = "software", config = 0, sample_period = 1, sample_type = { "ip", "tid", "time", "period", "callchain" },
   sample_id_all = true, mmap = true, mmap2 = true, comm = true, task = true }
-
-local function u16(v) return core.number_bytes(v, 2) end
-local function u32(v) return core.number_bytes(v, 4) end
-local function u64(v) return core.number_bytes(v, 8) end
 
 -- The absolute path, so that perf finds it from any directory.
 local function absolute(path)
@@ -38,7 +35,7 @@ local function addresses()
   return names, setmetatable(chain, { __index = function(t, frame)
     names[#names + 1] = text.line(frame.name)
     -- An address within the symbol, since readers look up the byte before a caller's address.
-    t[frame] = u64(BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
+    t[frame] = core.bytes("8", BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
     return t[frame]
   end })
 end
@@ -55,19 +52,16 @@ end
 local function records_of(prof)
   local names, address = addresses()
   local blocks, parts, n = {}, {}, 0
-  local who = u32(prof.pid or 0) .. u32(prof.tid or prof.pid or 0)
-  -- PERF_CONTEXT_USER, -512
-  local ones, low = ("\255"):rep(6), u16(0xfe00)
-  local context = low:byte(1) == 0 and low .. ones or ones .. low
+  local who = core.bytes("44", prof.pid or 0, prof.tid or prof.pid or 0)
   local none = { { name = "(no stack)" } }
   -- Caches of repeated parts. No string is made of a single record: LuaJIT's string table is slow with similar strings.
-  local head = kept(function(depth) return u32(SAMPLE) .. u16(USER) .. u16(56 + 8 * depth) end)
-  local chain = kept(function(depth) return u64(depth + 1) .. context end)
+  local head = kept(function(depth) return core.bytes("422", SAMPLE, USER, 56 + 8 * depth) end)
+  local chain = kept(function(depth) return core.bytes("88", depth + 1, CONTEXT_USER) end)
   for i, sample in ipairs(prof:samples()) do
     local stack = #sample.stack > 0 and sample.stack or none
     local depth = math.min(#stack, MOST)
-    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = head[depth], address[stack[1]], who, u64(i)
-    parts[n + 5], parts[n + 6] = u64(math.floor(text.number(sample.weight))), chain[depth]
+    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = head[depth], address[stack[1]], who, core.bytes("8", i)
+    parts[n + 5], parts[n + 6] = core.bytes("8", math.floor(text.number(sample.weight))), chain[depth]
     n = n + 6
     for k = 1, depth do parts[n + k] = address[stack[k]] end
     n = n + depth
@@ -83,9 +77,9 @@ end
 local function write_all(w, prof, blocks, symbols, size)
   local trailer = core.trailer(attr)
   local pid, tid = prof.pid or 0, prof.tid or prof.pid or 0
-  local first = core.synth { type = "comm", trailer = trailer, pid = pid, tid = tid, comm = text.line(prof.comm or "lua") }
-    .. core.synth { type = "mmap2", trailer = trailer, pid = pid, tid = tid, addr = BASE, len = symbol_file.TEXT + size,
-      pgoff = 0, ino = 0, maj = 0, min = 0, prot = 5, flags = 2, filename = symbols }
+  local first = synthesize.comm(pid, tid, text.line(prof.comm or "lua"), trailer)
+    .. synthesize.map({ pid = pid, tid = tid, addr = BASE, len = symbol_file.TEXT + size, pgoff = 0, prot = 5, flags = 2,
+      filename = symbols }, trailer)
   local ok, message, code = w:write(first)
   -- perf warns about a file without the kernel's map.
   if ok then ok, message, code = state.kernel(function(bytes) return w:write(bytes) end, trailer) end

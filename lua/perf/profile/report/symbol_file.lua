@@ -21,15 +21,8 @@ local SECTIONS = 0x80
 
 local machines = { x86_64 = 62, aarch64 = 183 }
 
-local function u(width)
-  return function(v) return core.number_bytes(v, width) end
-end
-local u16, u32, u64 = u(2), u(4), u(8)
-
-local function section(name, kind, flags, addr, offset, size, link, info, align, entry)
-  return u32(name) .. u32(kind) .. u64(flags) .. u64(addr) .. u64(offset) .. u64(size) .. u32(link) .. u32(info) .. u64(align)
-    .. u64(entry)
-end
+-- name, kind, flags, address, offset, size, link, info, alignment, size of an entry
+local SECTION = "4488884488"
 
 -- The file's bytes.
 -- @param names array of the symbols' names
@@ -39,26 +32,25 @@ function M.encode(names)
   for i, name in ipairs(names) do
     name = name:gsub("%z", " ") .. "\0"
     -- STB_GLOBAL, STT_FUNC
-    symbols[i + 1] = u32(at) .. "\18\0" .. u16(1) .. u64(M.TEXT + (i - 1) * M.STEP) .. u64(M.STEP)
+    symbols[i + 1] = core.bytes("411288", at, 18, 0, 1, M.TEXT + (i - 1) * M.STEP, M.STEP)
     strings[i + 1] = name
     at = at + #name
   end
   local symtab, strtab = table.concat(symbols), table.concat(strings)
   local shstrtab = "\0.text\0.symtab\0.strtab\0.shstrtab\0"
   local text, first = #names * M.STEP, SECTIONS + 5 * 64
-  local little = u16(1):byte(1) == 1
+  local little = core.bytes("2", 1):byte(1) == 1
   local header = "\127ELF\2" .. (little and "\1" or "\2") .. "\1" .. ("\0"):rep(9)
-    .. u16(3) .. u16(machines[select(2, core.uname())] or 0) .. u32(1) .. u64(0) .. u64(0x40) .. u64(SECTIONS) .. u32(0)
-    .. u16(64) .. u16(56) .. u16(1) .. u16(64) .. u16(5) .. u16(4)
+    .. core.bytes("2248884222222", 3, machines[select(2, core.uname())] or 0, 1, 0, 0x40, SECTIONS, 0, 64, 56, 1, 64, 5, 4)
   local size = first + #symtab + #strtab + #shstrtab
   -- PT_LOAD, read and execute
-  local segment = u32(1) .. u32(5) .. u64(0) .. u64(0) .. u64(0) .. u64(math.min(size, M.TEXT)) .. u64(M.TEXT + text) .. u64(4096)
+  local segment = core.bytes("44888888", 1, 5, 0, 0, 0, math.min(size, M.TEXT), M.TEXT + text, 4096)
     .. ("\0"):rep(SECTIONS - 0x40 - 56)
   local sections = ("\0"):rep(64)
-    .. section(1, 8, 6, M.TEXT, M.TEXT, text, 0, 0, 16, 0) -- NOBITS, ALLOC and EXECINSTR
-    .. section(7, 2, 0, 0, first, #symtab, 3, 1, 8, 24)
-    .. section(15, 3, 0, 0, first + #symtab, #strtab, 0, 0, 1, 0)
-    .. section(23, 3, 0, 0, first + #symtab + #strtab, #shstrtab, 0, 0, 1, 0)
+    .. core.bytes(SECTION, 1, 8, 6, M.TEXT, M.TEXT, text, 0, 0, 16, 0) -- NOBITS, ALLOC and EXECINSTR
+    .. core.bytes(SECTION, 7, 2, 0, 0, first, #symtab, 3, 1, 8, 24)
+    .. core.bytes(SECTION, 15, 3, 0, 0, first + #symtab, #strtab, 0, 0, 1, 0)
+    .. core.bytes(SECTION, 23, 3, 0, 0, first + #symtab + #strtab, #shstrtab, 0, 0, 1, 0)
   return table.concat { header, segment, sections, symtab, strtab, shstrtab }, text
 end
 
