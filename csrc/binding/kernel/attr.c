@@ -3,15 +3,6 @@
 
 #include "binding/kernel/attr.h"
 
-/* The value of a name in a table, or -1. */
-static int64_t lookup(const struct pf_name *names, const char *name)
-{
-	for (; names->name; names++)
-		if (strcmp(names->name, name) == 0)
-			return names->value;
-	return -1;
-}
-
 /* The number of a bit that is newer than the table, in the form that push_names writes ("bit57"), or -1. */
 static int64_t unnamed_bit(const char *name)
 {
@@ -53,23 +44,23 @@ static void check_array(lua_State *L, int arg, const struct pf_field *f)
 /* The value on top of the stack: a number, one name for NAME, or an array of names for FLAGS. */
 static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 {
+	const struct pf_name *known;
 	uint64_t mask = 0;
 	int64_t v;
 
 	if (f->kind == PF_FIELD_NAME) {
-		v = lookup(f->names, lua_tostring(L, -1));
-		if (v < 0)
+		known = pf_name_find(f->names, lua_tostring(L, -1));
+		if (!known)
 			bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'", lua_tostring(L, -1)));
-		return (uint64_t)v;
+		return known->value;
 	}
 	check_array(L, arg, f);
 	for (int i = 1, n = (int)pb_rawlen(L, -1); i <= n; i++) {
 		lua_rawgeti(L, -1, i);
 		if (lua_type(L, -1) != LUA_TSTRING)
 			bad_field(L, arg, f, lua_pushfstring(L, "name expected at [%d], got %s", i, luaL_typename(L, -1)));
-		v = lookup(f->names, lua_tostring(L, -1));
-		if (v < 0)
-			v = unnamed_bit(lua_tostring(L, -1));
+		known = pf_name_find(f->names, lua_tostring(L, -1));
+		v = known ? (int64_t)known->value : unnamed_bit(lua_tostring(L, -1));
 		if (v < 0)
 			bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'", lua_tostring(L, -1)));
 		mask |= PF_BIT(v);
@@ -177,7 +168,7 @@ void pb_push_attr(lua_State *L, const struct pf_attr *a)
 	lua_newtable(L);
 	for (const struct pf_field *f = pf_fields; f->name; f++) {
 		uint64_t v = f->get(a);
-		const struct pf_name *n = f->names;
+		const char *name = f->kind == PF_FIELD_NAME ? pf_name_of(f->names, (uint32_t)v) : NULL;
 
 		if ((v == 0 && f->kind != PF_FIELD_NAME) || hidden(a, f->name))
 			continue;
@@ -187,14 +178,10 @@ void pb_push_attr(lua_State *L, const struct pf_attr *a)
 			push_names(L, f->names, v);
 		else if (f->kind == PF_FIELD_BIT && f->max == 1)
 			lua_pushboolean(L, 1);
-		else {
-			while (f->kind == PF_FIELD_NAME && n->name && n->value != (uint32_t)v)
-				n++;
-			if (f->kind == PF_FIELD_NAME && n->name)
-				lua_pushstring(L, n->name);
-			else
-				pb_push_i64(L, (int64_t)v);
-		}
+		else if (name)
+			lua_pushstring(L, name);
+		else
+			pb_push_i64(L, (int64_t)v);
 		lua_setfield(L, -2, f->name);
 	}
 }

@@ -5,14 +5,9 @@
 /* The kernel's name in lower case; "unknown" for a type that this module does not know, which still has size and body. */
 PART(type)
 {
-	for (const struct pf_name *t = pf_names_record; t->name; t++)
-		if (t->value == r->rec.type)
-			return pb_text(L, t->name);
-	if (pb_tool_records->type(r->rec.type))
-		lua_pushstring(L, pb_tool_records->type(r->rec.type));
-	else
-		lua_pushliteral(L, "unknown");
-	return 1;
+	const char *kernel = pf_name_of(pf_names_record, r->rec.type), *tool = kernel ? NULL : pb_tool_records->type(r->rec.type);
+
+	return pb_text(L, kernel ? kernel : tool ? tool : "unknown");
 }
 
 PART(type_id)
@@ -28,21 +23,6 @@ PART(size)
 PART(misc)
 {
 	return pb_int(L, r->rec.misc);
-}
-
-PART(cpu_mode)
-{
-	switch (r->rec.misc & 7) {
-#define X(sym, value, name)                                                                             \
-	case value:                                                                                     \
-		lua_pushliteral(L, name);                                                               \
-		break;
-#include "core/kernel/defs/mode.def"
-#undef X
-	default:
-		lua_pushliteral(L, "unknown");
-	}
-	return 1;
 }
 
 /* The label of the event that wrote it. */
@@ -70,13 +50,20 @@ PART(unregister)
 
 static int push_name(lua_State *L, uint32_t value, const struct pf_name *names)
 {
-	for (; names->name; names++)
-		if (names->value == value)
-			return pb_text(L, names->name);
-	return pb_text(L, "unknown");
+	const char *name = pf_name_of(names, value);
+
+	return pb_text(L, name ? name : "unknown");
 }
 
 #define X(sym, value, name) {name, value},
+PART(cpu_mode)
+{
+	static const struct pf_name names[] = {
+#include "core/kernel/defs/mode.def"
+		{0, 0}};
+	return push_name(L, r->rec.misc & 7, names);
+}
+
 PART(ksym_type)
 {
 	static const struct pf_name names[] = {

@@ -12,17 +12,6 @@ const struct pb_tool_records *pb_tool_records;
 
 enum kind { KIND_PART, KIND_U64, KIND_U32, KIND_I64, KIND_I32, KIND_TEXT, KIND_HEX, KIND_BYTES, KIND_MISC, KIND_FLAG };
 
-#define MAKER_PART(name) pb_part_##name
-#define MAKER_U64(name) NULL
-#define MAKER_U32(name) NULL
-#define MAKER_I64(name) NULL
-#define MAKER_I32(name) NULL
-#define MAKER_TEXT(name) NULL
-#define MAKER_HEX(name) NULL
-#define MAKER_BYTES(name) NULL
-#define MAKER_MISC(name) NULL
-#define MAKER_FLAG(name) NULL
-
 static const struct field {
 	const char *name;
 	enum kind kind;
@@ -30,9 +19,9 @@ static const struct field {
 	uint64_t mask;
 	int (*part)(lua_State *L, const struct pb_record *r);
 } fields[] = {
-#define F(name, kind, mask, member) {#name, KIND_##kind, offsetof(struct pf_record, member), mask, MAKER_##kind(name)},
+#define P(name, mask) {#name, KIND_PART, 0, mask, pb_part_##name},
+#define F(name, kind, mask, member) {#name, KIND_##kind, offsetof(struct pf_record, member), mask, NULL},
 #include "core/record/fields.def"
-#undef F
 };
 
 enum { NFIELDS = sizeof fields / sizeof *fields };
@@ -176,11 +165,9 @@ uint64_t pb_as_field(int field, uint64_t v)
 uint32_t pb_check_record_type(lua_State *L, int i)
 {
 	const char *name = luaL_checkstring(L, i);
-	const struct pf_name *t = pf_names_record;
+	const struct pf_name *t = pf_name_find(pf_names_record, name);
 
-	while (t->name && strcmp(t->name, name) != 0)
-		t++;
-	if (!t->name)
+	if (!t)
 		luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
 	return t->value;
 }
@@ -285,6 +272,7 @@ static struct pb_record *new_record(lua_State *L, size_t n, int metatable)
 	return r;
 }
 
+/* Fill the Record on top of the stack; damaged bytes remove it. */
 static int fill(lua_State *L, struct pb_record *r, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		int swapped, int info)
 {
@@ -294,6 +282,7 @@ static int fill(lua_State *L, struct pb_record *r, const struct pf_layout *l, co
 	e = swapped ? pf_record_parse_swapped(l, r->own, n, &r->rec) : pf_record_parse(l, r->own, n, &r->rec);
 	if (e < 0) {
 		memset(&r->rec, 0, sizeof r->rec); /* a Record that is used again must not show half of this one */
+		lua_pop(L, 1);
 		return e;
 	}
 	if (info) {
@@ -308,54 +297,39 @@ static int fill(lua_State *L, struct pb_record *r, const struct pf_layout *l, co
 
 int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info)
 {
-	struct pb_record *r = new_record(L, n, metatable);
-	int e = fill(L, r, l, bytes, n, 0, info);
-
-	if (e < 0)
-		lua_pop(L, 1);
-	return e;
+	return fill(L, new_record(L, n, metatable), l, bytes, n, 0, info);
 }
 
 int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info)
 {
 	struct pb_record *r;
-	int e;
 
 	luaL_getmetatable(L, PB_RECORD);
 	r = new_record(L, n, lua_gettop(L));
 	lua_remove(L, -2);
-	e = fill(L, r, l, bytes, n, swapped, info);
-	if (e < 0)
-		lua_pop(L, 1);
-	return e;
+	return fill(L, r, l, bytes, n, swapped, info);
 }
 
 int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		     int info)
 {
 	struct pb_record *r = into ? lua_touserdata(L, into) : NULL;
-	int e;
 
 	if (!r || r->room < n)
 		return pb_push_record_as(L, metatable, l, bytes, n, info);
 	lua_pushvalue(L, into);
-	e = fill(L, r, l, bytes, n, 0, info);
-	if (e < 0)
-		lua_pop(L, 1);
-	return e;
+	return fill(L, r, l, bytes, n, 0, info);
 }
 
 int pb_bad_record(lua_State *L, int err, const unsigned char *bytes, size_t n)
 {
 	struct pf_header h = {0};
-	const char *name = "unknown";
+	const char *name;
 
 	if (n >= sizeof h)
 		memcpy(&h, bytes, sizeof h);
-	for (const struct pf_name *t = pf_names_record; t->name; t++)
-		if (t->value == h.type)
-			name = t->name;
-	return pb_fail(L, err, "record of type %u (%s), %u bytes: its inner lengths do not fit", h.type, name, h.size);
+	name = pf_name_of(pf_names_record, h.type);
+	return pb_fail(L, err, "record of type %u (%s), %u bytes: its inner lengths do not fit", h.type, name ? name : "unknown", h.size);
 }
 
 /* core.user_fields(rec): a table of the fields of a perf tool's record beyond the common ones; nil for the kernel's records. */

@@ -21,19 +21,9 @@ struct pb_record {
 /* record/fields.c, record/sample_fields.c: the fields that are not one number or one string. Each pushes one value; the Record is at
  * index 1. */
 #define PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r)
-#define DECLARE_PART(name) int pb_part_##name(lua_State *L, const struct pb_record *r);
-#define DECLARE_U64(name)
-#define DECLARE_U32(name)
-#define DECLARE_I64(name)
-#define DECLARE_I32(name)
-#define DECLARE_TEXT(name)
-#define DECLARE_HEX(name)
-#define DECLARE_BYTES(name)
-#define DECLARE_MISC(name)
-#define DECLARE_FLAG(name)
-#define F(name, kind, mask, member) DECLARE_##kind(name)
+#define P(name, mask) PART(name);
+#define F(name, kind, mask, member)
 #include "core/record/fields.def"
-#undef F
 
 /* Push field i, by its place in fields.def; returns 1. */
 int pb_push_field(lua_State *L, const struct pb_record *r, int i);

@@ -7,25 +7,17 @@
 
 #define PF_INLINE static inline __attribute__((always_inline))
 
-PF_INLINE uint64_t pf_load64(const unsigned char *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof v);
-	return v;
-}
-
-PF_INLINE uint32_t pf_load32(const unsigned char *p)
-{
-	uint32_t v;
-	memcpy(&v, p, sizeof v);
-	return v;
-}
-
-PF_INLINE uint16_t pf_load16(const unsigned char *p)
-{
-	uint16_t v;
-	memcpy(&v, p, sizeof v);
-	return v;
-}
+/* pf_load64, pf_load32, pf_load16 */
+#define LOAD(bits)                                                     \
+	PF_INLINE uint##bits##_t pf_load##bits(const unsigned char *p) \
+	{                                                              \
+		uint##bits##_t v;                                      \
+		memcpy(&v, p, sizeof v);                               \
+		return v;                                              \
+	}
+LOAD(64)
+LOAD(32)
+LOAD(16)
+#undef LOAD
 
 #endif

@@ -142,42 +142,27 @@ ssize_t pf_counter_read_own(const struct pf_counter *c, uint64_t *words, size_t 
 
 ssize_t pf_read_decode(uint64_t format, const uint64_t *words, size_t n, struct pf_reading *out)
 {
-	int group = (format & PF_FORMAT(GROUP)) != 0;
-	size_t at = 0, head = group ? 1 : 0;
-	unsigned stride = 1;
+	const int group = (format & PF_FORMAT(GROUP)) != 0, ids = (format & PF_FORMAT(ID)) != 0, lost = (format & PF_FORMAT(LOST)) != 0;
+	const size_t times = (format & PF_FORMAT(TOTAL_TIME_ENABLED) ? 1 : 0) + (format & PF_FORMAT(TOTAL_TIME_RUNNING) ? 1 : 0);
+	const unsigned stride = (unsigned)(1 + ids + lost);
+	size_t at = 1;
+	unsigned next; /* the offset of what follows a value */
 
-	*out = (struct pf_reading){.format = format, .nr = 1};
-	head += (format & PF_FORMAT(TOTAL_TIME_ENABLED)) ? 1 : 0;
-	head += (format & PF_FORMAT(TOTAL_TIME_RUNNING)) ? 1 : 0;
-	if (format & PF_FORMAT(ID))
-		out->id_at = stride++;
-	if (format & PF_FORMAT(LOST))
-		out->lost_at = stride++;
-	out->stride = stride;
-
-	if (n < head + (group ? 0 : stride))
+	*out = (struct pf_reading){.format = format, .nr = 1, .stride = stride, .values = words};
+	if (n < times + (group ? 1 : stride))
 		return -EBADMSG;
-	if (group) {
-		out->nr = words[at++];
-		if (format & PF_FORMAT(TOTAL_TIME_ENABLED))
-			out->enabled = words[at++];
-		if (format & PF_FORMAT(TOTAL_TIME_RUNNING))
-			out->running = words[at++];
-		if (out->nr > (n - head) / stride)
-			return -EBADMSG;
-		out->values = words + at;
-		return (ssize_t)(at + out->nr * stride);
-	}
-	/* The times stand between the value and its id: shift the offsets past them. */
-	out->values = words;
-	at = 1;
 	if (format & PF_FORMAT(TOTAL_TIME_ENABLED))
 		out->enabled = words[at++];
 	if (format & PF_FORMAT(TOTAL_TIME_RUNNING))
 		out->running = words[at++];
-	if (out->id_at)
-		out->id_at = (unsigned)at++;
-	if (out->lost_at)
-		out->lost_at = (unsigned)at++;
-	return (ssize_t)at;
+	if (group) {
+		out->nr = words[0];
+		if (out->nr > (n - at) / stride)
+			return -EBADMSG;
+		out->values = words + at;
+	}
+	next = group ? 1 : (unsigned)at; /* the times of one event stand between its value and its id */
+	out->id_at = ids ? next++ : 0;
+	out->lost_at = lost ? next++ : 0;
+	return (ssize_t)(group ? at + out->nr * stride : next);
 }

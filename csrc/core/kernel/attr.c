@@ -66,6 +66,20 @@ const struct pf_field pf_fields[] = {
 #include "core/kernel/defs/attr.def"
 	{0, PF_FIELD_BIT, 0, 0, 0, 0, 0}};
 
+const char *pf_name_of(const struct pf_name *names, uint32_t value)
+{
+	while (names->name && names->value != value)
+		names++;
+	return names->name;
+}
+
+const struct pf_name *pf_name_find(const struct pf_name *names, const char *name)
+{
+	while (names->name && strcmp(names->name, name) != 0)
+		names++;
+	return names->name ? names : NULL;
+}
+
 const struct pf_field *pf_field_find(const char *name)
 {
 	const struct pf_field *f;

@@ -28,6 +28,10 @@ extern const struct pf_field pf_fields[];
 extern const struct pf_name pf_names_types[], pf_names_sample[], pf_names_format[], pf_names_branch[],
 	pf_names_clockid[], pf_names_bp[], pf_names_record[];
 
+/* The name of a value, or NULL; and the row of a name, or NULL. */
+const char *pf_name_of(const struct pf_name *names, uint32_t value);
+const struct pf_name *pf_name_find(const struct pf_name *names, const char *name);
+
 /* The row of that name, or NULL. */
 const struct pf_field *pf_field_find(const char *name);
 

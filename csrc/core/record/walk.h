@@ -18,45 +18,24 @@ PF_INLINE size_t pf_left(const struct pf_walk *w)
 	return w->end - w->at;
 }
 
-/* The next number; the caller has checked pf_left. */
-PF_INLINE uint64_t pf_next64(struct pf_walk *w)
-{
-	unsigned char *p = w->bytes + w->at;
-	uint64_t v = pf_load64(p);
-
-	if (w->swap) {
-		v = __builtin_bswap64(v);
-		memcpy(p, &v, sizeof v);
+/* pf_next64, pf_next32, pf_next16: the next number; the caller has checked pf_left. */
+#define NEXT(bits)                                               \
+	PF_INLINE uint##bits##_t pf_next##bits(struct pf_walk *w) \
+	{                                                        \
+		unsigned char *p = w->bytes + w->at;             \
+		uint##bits##_t v = pf_load##bits(p);             \
+                                                                 \
+		if (w->swap) {                                   \
+			v = __builtin_bswap##bits(v);            \
+			memcpy(p, &v, sizeof v);                 \
+		}                                                \
+		w->at += sizeof v;                               \
+		return v;                                        \
 	}
-	w->at += sizeof v;
-	return v;
-}
-
-PF_INLINE uint32_t pf_next32(struct pf_walk *w)
-{
-	unsigned char *p = w->bytes + w->at;
-	uint32_t v = pf_load32(p);
-
-	if (w->swap) {
-		v = __builtin_bswap32(v);
-		memcpy(p, &v, sizeof v);
-	}
-	w->at += sizeof v;
-	return v;
-}
-
-PF_INLINE uint16_t pf_next16(struct pf_walk *w)
-{
-	unsigned char *p = w->bytes + w->at;
-	uint16_t v = pf_load16(p);
-
-	if (w->swap) {
-		v = __builtin_bswap16(v);
-		memcpy(p, &v, sizeof v);
-	}
-	w->at += sizeof v;
-	return v;
-}
+NEXT(64)
+NEXT(32)
+NEXT(16)
+#undef NEXT
 
 /* n numbers of 64 bits; n comes from the data. Returns 0 if they do not fit. */
 PF_INLINE int pf_take64(struct pf_walk *w, uint64_t n, struct pf_view *out)
