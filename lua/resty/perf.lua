@@ -365,7 +365,7 @@ function M.profile(event, seconds) return require("resty.perf.flamegraph").profi
 -- @tparam string name a route's; there are at most 100
 -- @treturn boolean whether the request is counted
 function M.route(name)
-  if type(name) ~= "string" then argument.raise("string expected, got " .. type(name)) end
+  argument.check_type(name, "string")
   return running and accounting.reroute(get_request(), route_number(config.admit(name))) or false
 end
 

@@ -85,6 +85,20 @@ function argument.raise_in_method(name, message, arg)
   error(where .. message, 0)
 end
 
+-- Check the type of an argument.
+-- @int[opt=1] arg, name as for `raise`
+-- @return v
+function argument.check_type(v, kind, arg, name)
+  if type(v) ~= kind then argument.raise(("%s expected, got %s"):format(kind, type(v)), arg, name) end
+  return v
+end
+
+-- Check the seconds that the first argument gives a function to wait: a number, or nil.
+function argument.check_timeout(v)
+  if v == nil or type(v) == "number" and v == v then return end
+  argument.raise(("number of seconds expected, got %s"):format(type(v) == "number" and v or type(v)), 1)
+end
+
 -- The argument's number and the message of an error that `raise` or the C API's luaL_argerror made; or nil.
 local function parts(err) return tostring(err):match "bad argument #(%d+)[^(]*%((.*)%)$" end
 

@@ -28,6 +28,12 @@ function M.write(path, write)
   return out:commit()
 end
 
+-- The absolute path of a file, for others and for when this process is in another directory.
+function M.absolute(path)
+  local dir = path:sub(1, 1) ~= "/" and core.cwd()
+  return dir and dir:gsub("/$", "") .. "/" .. path or path
+end
+
 -- A report into a file, or as a string when there is no path.
 -- @param path string or nil
 -- @param what the function's name, for its error

@@ -3,17 +3,23 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
+-- All digits of a 64-bit value: a number, a 64-bit cdata or a "0x" string.
+function M.digits(v)
+  if type(v) ~= "number" then return (tostring(v):gsub("U?LL$", "")) end
+  return (math.type and math.type(v) == "integer" and "%d" or "%.0f"):format(v)
+end
+
 -- 1234567 -> "1,234,567"; fractions keep two digits.
 function M.commas(v)
-  local s = type(v) == "cdata" and tostring(v):gsub("U?LL$", "") or math.type and math.type(v) == "integer" and tostring(v) or nil
-  if not s then
-    s = v == math.floor(v) and ("%.0f"):format(v) or ("%.2f"):format(v)
-  end
+  local s = (type(v) ~= "number" or v == math.floor(v)) and M.digits(v) or ("%.2f"):format(v)
   local sign, int, frac = s:match "^(-?)(%d+)(.*)$"
   if not int then return s end
   int = int:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
   return sign .. int .. frac
 end
+
+-- "1 sample", "1,234 samples".
+function M.count(n, what) return M.commas(n) .. " " .. what .. (n == 1 and "" or "s") end
 
 -- A rate with its prefix: 1234567 -> "1.23 M".
 function M.si(v)
@@ -31,6 +37,21 @@ function M.ns(v)
     if v >= p[1] then return ("%.3f %s"):format(v / p[1], p[2]) end
   end
   return ("%.0f ns"):format(v)
+end
+
+-- Wrap text: append lines of at most `width`, the first one after `first`, the others indented as far.
+function M.wrap(lines, first, text, width)
+  local indent = (" "):rep(#first)
+  local line, empty = first, true
+  for word in text:gmatch "%S+" do
+    if not empty and #line + 1 + #word > width then
+      lines[#lines + 1] = line
+      line, empty = indent, true
+    end
+    line = line .. (empty and "" or " ") .. word
+    empty = false
+  end
+  lines[#lines + 1] = line
 end
 
 -- Rows of cells as aligned text.

@@ -40,6 +40,19 @@ function u64.add(a, b)
   return core.u64(lo % HALF, (ahi + bhi + math.floor(lo / HALF)) % HALF)
 end
 
+-- a - b of addresses whose difference a double can hold.
+function u64.distance(a, b)
+  local alo, ahi = core.halves(a)
+  local blo, bhi = core.halves(b)
+  return (ahi - bhi) * HALF + (alo - blo)
+end
+
+-- Whether an address is the kernel's.
+function u64.is_kernel(addr)
+  local _, high = core.halves(addr)
+  return high >= HALF / 2
+end
+
 -- Does a value fit into so many bits?
 -- @param v a 64-bit value
 -- @int width 1 to 64

@@ -46,8 +46,6 @@ local function interval(lo, hi, show)
   return show(lo) .. " .. " .. show(hi)
 end
 
-local function some(n, what) return format.commas(n) .. " " .. what .. (n == 1 and "" or "s") end
-
 -- Fill the row of an event that was never counted with blanks. The reason is printed below the table.
 local function absent(row, notes)
   notes[#notes + 1] = row.label .. ": not counted: " .. row.why
@@ -92,8 +90,8 @@ function M.bench(s)
   if s.n < 6 then
     notes[#notes + 1] = ("%d runs are too few for 95 %%: the interval is the least to the most"):format(s.n)
   end
-  local head = ("%s of %s; per call, with the %s of the loop and of measuring taken off"):format(some(s.n, "run"),
-    some(s.batch, "call"), quantity(s.overhead.wall, "ns"))
+  local head = ("%s of %s; per call, with the %s of the loop and of measuring taken off"):format(format.count(s.n, "run"),
+    format.count(s.batch, "call"), quantity(s.overhead.wall, "ns"))
   return finish({ head }, rows, { false, true, true, true, true, true, true }, notes)
 end
 
@@ -104,8 +102,8 @@ local function runs_of(c)
     same = same and c.batch[name] == c.batch[c.baseline]
     sizes[i] = name .. " " .. format.commas(c.batch[name])
   end
-  if same then return ("%s of %s each"):format(some(c.n, "run"), some(c.batch[c.baseline], "call")) end
-  return ("%s each (calls in a run: %s)"):format(some(c.n, "run"), table.concat(sizes, ", "))
+  if same then return ("%s of %s each"):format(format.count(c.n, "run"), format.count(c.batch[c.baseline], "call")) end
+  return ("%s each (calls in a run: %s)"):format(format.count(c.n, "run"), table.concat(sizes, ", "))
 end
 
 -- The ratio of the two medians may differ from the median of the rounds' ratios.

@@ -1,5 +1,5 @@
--- The counters of luaperf stat: a list of events on one task or CPU. Each event is opened separately, so that an event that the
--- machine lacks does not stop the others; it keeps its place in the list.
+-- The counters of luaperf stat: a list of events on one task or CPU. An event that the machine lacks does not stop the others,
+-- and keeps its place in the list.
 local copy = require "perf.base.copy"
 local names = require "perf.names"
 local profilers = require "perf.measure.counting_profiler"
@@ -9,9 +9,6 @@ local M = {}
 local Counters = {}
 Counters.__index = Counters
 
--- Errors that concern one event; other events of the list may work.
-local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
-
 -- Resolve a list of events.
 -- @string text the argument of luaperf stat -e
 -- @return array of {event, label}; or nil, message, code. Raises for an unknown event.
@@ -19,7 +16,7 @@ function M.resolve(text)
   local list = {}
   for i, event in ipairs(require "perf.event.group".events_of(text)) do
     local spec, message, code = names.resolve(event)
-    if not spec and not lacking[code] then return nil, message, code end
+    if not spec and not profilers.lacking[code] then return nil, message, code end
     list[i] = { event = event, label = spec and spec.label or type(event) == "table" and event.label or event }
   end
   return list
@@ -31,65 +28,54 @@ end
 -- @bool on_exec start counting at the task's next exec
 -- @return Counters; or nil, message, code
 function M.open(events, target, on_exec)
-  local all = setmetatable({}, Counters)
+  local list = {}
   for i, row in ipairs(events) do
-    local event = row.event
+    list[i] = row.event
     if on_exec then
-      event = copy(type(event) == "table" and event or { event = event })
-      event.label, event.enable_on_exec = row.label, true
+      list[i] = copy(type(row.event) == "table" and row.event or { event = row.event })
+      list[i].label, list[i].enable_on_exec = row.label, true
     end
-    local p, message, code = profilers.allowed({ event }, target)
-    if not p and not lacking[code] then
-      all:close()
-      return nil, message, code
-    end
-    all[i] = { label = row.label, profiler = p, message = message, code = code,
-      why = not p and message:gsub("^.-: ", "", 1) or nil }
   end
-  return all
+  local profiler, message, code = profilers.allowed(list, target)
+  if not profiler then return nil, message, code end
+  return setmetatable({ events = events, profiler = profiler }, Counters)
 end
 
-local function each_profiler(all, method)
-  for _, row in ipairs(all) do
-    if row.profiler then row.profiler[method](row.profiler) end
-  end
+local function if_any(self, method)
+  if self.profiler[1] then return self.profiler[method](self.profiler) end
 end
 
-function Counters:enable() each_profiler(self, "enable") end
-function Counters:disable() each_profiler(self, "disable") end
-function Counters:close() each_profiler(self, "close") end
+function Counters:enable() if_any(self, "enable") end
+function Counters:disable() if_any(self, "disable") end
+function Counters:close() self.profiler:close() end
 
 -- Whether no event could be opened, at least one for lack of permission.
 -- @return the message and code of that event, preferably of one that was refused in user space too; or nil
 function Counters:refused()
   local denied
-  for _, row in ipairs(self) do
-    if row.profiler then return nil end
-    if row.code == "EACCES" or row.code == "EPERM" then
-      if not denied or denied.message:find("count user space only", 1, true) then denied = row end
-    end
+  for _, lack in ipairs(self.profiler.missing) do
+    if (lack.code == "EACCES" or lack.code == "EPERM")
+      and (not denied or denied.message:find("count user space only", 1, true)) then denied = lack end
   end
-  if denied then return denied.message, denied.code end
+  if denied and not self.profiler[1] then return denied.message, denied.code end
 end
 
--- The counts so far: Counts by the event's place in the list, false for events that could not be opened.
-function Counters:values()
-  local values = {}
-  for i, row in ipairs(self) do values[i] = row.profiler and row.profiler:read() or false end
-  return values
-end
+-- The counts so far, of the events that could be opened; nil if there are none.
+function Counters:values() return if_any(self, "read") end
 
 -- The entries in the requested order.
 -- @bool all_of_them also return the events that could not be opened, with `why`
--- @tab[opt] before values to subtract
+-- @param[opt] before values to subtract
 function Counters:entries(all_of_them, before)
-  local list = {}
-  for i, now in ipairs(self:values()) do
-    if now then
-      local c = before and before[i] and now - before[i] or now
-      list[#list + 1] = c[1]
+  local c, list, opened = self:values(), {}, 0
+  if c and before then c = c - before end
+  for i, row in ipairs(self.events) do
+    local lack = self.profiler.lacks[i]
+    if not lack then opened = opened + 1 end
+    if c and not lack then
+      list[#list + 1] = c[opened]
     elseif all_of_them then
-      list[#list + 1] = { label = self[i].label, why = self[i].why, unsupported = true }
+      list[#list + 1] = { label = row.label, why = lack and lack.message:gsub("^.-: ", "", 1) or nil, unsupported = true }
     end
   end
   return list

@@ -1,4 +1,5 @@
 -- luaperf record: writes a script's profile by Lua line, or a perf.data file of any program, a process or the machine.
+local format = require "perf.base.format"
 local run = require "perf.command.run"
 local terminal = require "perf.command.terminal"
 
@@ -51,8 +52,8 @@ local function of_others(opts, words, here)
   local lost = result.lost > 0 and (", %s%d lost: a lower -F, or a larger -c, loses fewer")
     :format(result.at_least and "at least " or "", result.lost) or ""
   local others = result.lost_records or 0
-  if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, terminal.count(others, "record")) end
-  io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(terminal.count(result.samples, "sample"), output, lost))
+  if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, format.count(others, "record")) end
+  io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(format.count(result.samples, "sample"), output, lost))
   if opts.verbose then
     for _, prof in ipairs(require "perf.profile.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
   end

@@ -5,6 +5,8 @@
 -- nothing.
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.base.core"
+local file = require "perf.base.file"
+local format = require "perf.base.format"
 local save = require "perf.profile.save"
 local terminal = require "perf.command.terminal"
 
@@ -15,13 +17,6 @@ local REFUSED = 255
 local function refuse(message, status)
   terminal.error(message)
   os.exit(status or REFUSED)
-end
-
--- The absolute path, since the program may change its directory.
-local function absolute(path)
-  if path:sub(1, 1) == "/" then return path end
-  local dir = core.cwd()
-  return dir and dir:gsub("/$", "") .. "/" .. path or path
 end
 
 -- Remove the session's own arguments, "-e" and its chunk, from arg, so that the script sees the same arg as without the session.
@@ -67,7 +62,7 @@ function modes.record(opts)
     local path = write(prof, opts.place)
     if path == opts.place then path = opts.output end
     if path and not (opts.quiet and path == opts.output) then
-      io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(terminal.count(prof.sample_count, "sample"), prof.event, path))
+      io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(format.count(prof.sample_count, "sample"), prof.event, path))
     end
     if opts.verbose and not opts.quiet then io.stderr:write(tostring(prof), "\n") end
   end
@@ -84,7 +79,7 @@ function modes.stat(opts)
       return
     end
     local json = opts.output:find "%.json$"
-    local ok, why = require "perf.base.file".write(opts.place, function(put)
+    local ok, why = file.write(opts.place, function(put)
       put((json and counts:json() or tostring(counts)) .. "\n")
     end)
     if not ok then
@@ -104,7 +99,7 @@ function M.start(opts)
     local out, message = core.output(opts.output)
     if not out then refuse(message) end
     out:close()
-    opts.place = absolute(opts.output)
+    opts.place = file.absolute(opts.output) -- since the program may change its directory
   end
   local pid, exit = core.pid(), os.exit
   local halt, finish

@@ -90,8 +90,7 @@ local function open_all(opts, events)
     if not tids then return nil, code == "ESRCH" and ("no process %d"):format(opts.pid) or message, code end
     for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts["no-inherit"] } end
   else
-    local _, online = host.cpus "online"
-    for i, cpu in ipairs(require "perf.event.set".parse_cpus(online or "0")) do targets[i] = { pid = -1, cpu = cpu } end
+    for i, cpu in ipairs(host.cpus "online" or { 0 }) do targets[i] = { pid = -1, cpu = cpu } end
   end
   for _, target in ipairs(targets) do
     local one, message, code = counters.open(events, target)

@@ -23,11 +23,6 @@ function M.out(text)
   return nil, "stdout: " .. message, "EIO"
 end
 
--- "1 sample", "1,234 samples".
-function M.count(n, what)
-  return ("%s %s%s"):format(require "perf.base.format".commas(n), what, n == 1 and "" or "s")
-end
-
 -- Whether stderr is a terminal.
 function M.watched() return core.is_terminal(2) end
 

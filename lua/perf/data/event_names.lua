@@ -1,41 +1,24 @@
 -- Names for events that have none in a perf.data file, with perf's spelling.
+local caches = require "perf.names.cache"
 local core = require "perf.core"
 
 local data_names = {}
 
-local function by_value(rows, field)
-  local t = {}
-  for _, row in ipairs(rows) do
-    t[row.value] = t[row.value] or row[field or "name"]
-  end
-  return t
-end
-
-local tables
-
 -- Names for which perf shows a shorter alias.
 local shown = {["cpu-cycles"] = "cycles", ["branch-instructions"] = "branches"}
 
-local function load_tables()
-  local defs = core.defs()
-  tables = {
-    hardware = by_value(defs.hardware),
-    software = by_value(defs.software),
-    cache = by_value(defs.cache),
-    op = by_value(defs.cache_op),
-    plural = by_value(defs.cache_op, "plural"),
-    result = by_value(defs.cache_result),
-  }
+-- The name of the row with a value.
+local function named(rows, value)
+  for _, row in ipairs(rows) do
+    if row.value == value then return row.name end
+  end
 end
 
 local function cache_name(config)
   local low = core.halves(config)
-  local cache = tables.cache[low % 256]
-  local op = math.floor(low / 256) % 256
-  local result = tables.result[math.floor(low / 65536) % 256]
-  if not (cache and tables.op[op] and result) then return nil end
-  if result == "access" then return cache .. "-" .. tables.plural[op] end
-  return cache .. "-" .. tables.op[op] .. "-" .. result
+  local cache, op = caches.row("cache", low % 256), caches.row("op", math.floor(low / 256) % 256)
+  local result = caches.row("result", math.floor(low / 65536) % 256)
+  return cache and op and result and caches.name(cache, op, result)
 end
 
 local function modifiers(attr)
@@ -53,15 +36,14 @@ end
 -- @param attr table of perf_event_attr fields, from core.unpack
 -- @return string
 function data_names.of(attr)
-  if not tables then load_tables() end
   local config, name = attr.config or 0, nil
   local low, high = core.halves(config)
   if attr.type == "hardware" then
     -- on a hybrid CPU, the upper half of config is the PMU
-    name = tables.hardware[low]
+    name = named(core.defs().hardware, low)
     name = shown[name] or name
   elseif attr.type == "software" then
-    name = high == 0 and tables.software[low]
+    name = high == 0 and named(core.defs().software, low)
   elseif attr.type == "hw_cache" then
     name = cache_name(config)
   elseif attr.type == "tracepoint" then

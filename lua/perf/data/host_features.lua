@@ -14,9 +14,8 @@ function read.arch() return (select(2, core.uname())) end
 function read.version() return "lua-perf " .. require "perf.version" end
 
 function read.nrcpus()
-  local _, _, available = host.cpus "present"
-  local _, _, online = host.cpus "online"
-  return available and online and {available = available, online = online}
+  local present, online = host.cpus "present", host.cpus "online"
+  return present and online and {available = #present, online = #online}
 end
 
 local function cpuinfo(key)

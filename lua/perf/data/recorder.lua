@@ -73,15 +73,10 @@ local function resolve(events)
   if type(events) == "string" then events = names.split(events) end
   if type(events) ~= "table" then bad(2, "option 'events': a list expected, got %s", type(events)) end
   if events.type ~= nil or events.event ~= nil then events = {events} end
-  local list, wrong = {}, names.list_mistake(events)
+  local wrong = names.list_mistake(events)
   if wrong then bad(2, "option 'events': %s", wrong) end
-  for i, event in ipairs(events) do
-    local found, msg, code = names.resolve(event)
-    if not found then return nil, msg, code end
-    list[i] = {label = found.label, attrs = found.attrs}
-  end
-  if #list == 0 then bad(2, "option 'events': none given") end
-  return list
+  if #events == 0 then bad(2, "option 'events': none given") end
+  return names.resolve_list(events)
 end
 
 local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all registers of user code except segments
@@ -161,17 +156,24 @@ end
 local Session = {}
 Session.__index = Session
 
+-- Ask a command to end, and wait for a second.
+-- @return its status, or false if it still runs
+local function ask_to_end(process)
+  local status = process:wait()
+  if status == false then process:kill() end
+  for _ = 1, not status and 20 or 0 do
+    core.watch({}, 0.05)
+    status = process:wait()
+    if status then break end
+  end
+  return status
+end
+
 -- After a failure, end the command: ask it to end, wait for a second, then kill it.
 function Session:abandon()
-  local process = self.process
-  if not process then return end
-  if process:wait() == false then process:kill() end
-  for _ = 1, 20 do
-    if process:wait() then return end
-    core.watch({}, 0.05)
-  end
-  process:kill(9)
-  process:wait(true)
+  if not self.process or ask_to_end(self.process) then return end
+  self.process:kill(9)
+  self.process:wait(true)
 end
 
 function Session:close()
@@ -206,14 +208,13 @@ function Session:open_one(entry, tid, cpu, leader)
 end
 
 function Session:open(tids)
-  local _, online = host.cpus "online"
   self.hybrid = false
   for _, entry in ipairs(self.prepared) do
     for _, other in ipairs(self.prepared) do
       self.hybrid = self.hybrid or entry ~= other and entry.name == other.name
     end
   end
-  for _, cpu in ipairs(set.parse_cpus(online or "0")) do
+  for _, cpu in ipairs(host.cpus "online" or {0}) do
     local leader
     for _, tid in ipairs(tids) do
       for _, entry in ipairs(self.prepared) do
@@ -289,18 +290,13 @@ function Session:tell_lost()
   return true
 end
 
--- Ask a command to end, and wait for a second.
+-- End the command if it still runs, and take what is left in the rings.
 function Session:finish()
   local status
   if self.process then
     status = self.process:wait()
     if not status and not (self.interrupted or self.timed_out) then status = self.process:wait(true) end
-    for i = 1, not status and 20 or 0 do
-      if i == 1 then self.process:kill() end
-      core.watch({}, 0.05)
-      status = self.process:wait()
-      if status then break end
-    end
+    status = status or ask_to_end(self.process)
   end
   for _, ev in ipairs(self.events) do ev:disable() end
   local ok, msg, code = self:drain()

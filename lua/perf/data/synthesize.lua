@@ -3,25 +3,11 @@
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local record = require "perf.record.synthesize"
+local u64 = require "perf.base.u64"
 
 local recorder_state = {}
 
--- Convert up to 16 hexadecimal digits to a 64-bit value.
-local function address(hex)
-  hex = ("0"):rep(16 - #hex) .. hex
-  return core.u64(tonumber(hex:sub(9), 16), tonumber(hex:sub(1, 8), 16))
-end
-
--- a - b of addresses whose difference a double can hold.
-local function distance(a, b)
-  local alo, ahi = core.halves(a)
-  local blo, bhi = core.halves(b)
-  return (ahi - bhi) * 4294967296 + (alo - blo)
-end
-
-local function comm_of(pid, tid)
-  return host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
-end
+local address, distance = u64.parse_hex, u64.distance
 
 -- Write a process: a comm record for each thread, and an mmap2 record for each executable mapping.
 -- @param write function(bytes): true, or nil, message, code
@@ -29,16 +15,14 @@ end
 -- @param trailer the number of bytes that the events' sample_id_all adds
 function recorder_state.process(write, pid, trailer)
   for _, tid in ipairs(host.threads(pid) or {}) do
-    local comm = comm_of(pid, tid)
+    local comm = host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
     if comm then
       local ok, msg, code = write(record.comm(pid, tid, comm, trailer))
       if not ok then return nil, msg, code end
     end
   end
-  for line in (host.slurp(("/proc/%d/maps"):format(pid)) or ""):gmatch("[^\n]+") do
-    local from, to, perms, offset, maj, min, ino, name =
-      line:match("^(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+)%s*(.*)$")
-    if from and perms:sub(3, 3) == "x" then
+  for from, to, perms, offset, maj, min, ino, name in host.maps(pid) do
+    if perms:sub(3, 3) == "x" then
       if name == "" then name = "//anon" end
       local prot = (perms:sub(1, 1) == "r" and 1 or 0) + (perms:sub(2, 2) == "w" and 2 or 0) + 4
       local addr = address(from)
@@ -56,10 +40,9 @@ end
 function recorder_state.everyone(write, trailer)
   for _, name in ipairs(host.list "/proc" or {}) do
     local pid = tonumber(name)
-    if pid then
-      local ok, msg, code = recorder_state.process(write, pid, trailer)
-      if not ok then return nil, msg, code end
-    end
+    local ok, msg, code = true, nil, nil
+    if pid then ok, msg, code = recorder_state.process(write, pid, trailer) end
+    if not ok then return nil, msg, code end
   end
   return true
 end

@@ -5,6 +5,7 @@
 local core = require "perf.core"
 local keys_of = require "perf.base.keys"
 local pairs_of = require "perf.base.pairs"
+local format = require "perf.base.format"
 local host = require "perf.kernel.host"
 local options = require "perf.base.options"
 local probe = require "perf.event.probe"
@@ -184,20 +185,6 @@ end
 
 local WIDE = 100
 
--- Words after a label, wrapped below each other.
-local function wrap(label, text)
-  local lines, line, indent = {}, label, (" "):rep(#label)
-  for word in text:gmatch "%S+" do
-    if #line + 1 + #word > WIDE and line ~= indent then
-      lines[#lines + 1] = line
-      line = indent
-    end
-    line = line .. " " .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
-end
-
 -- "all 25", or what is there and what is not.
 local function summary(t)
   local by, n, all = {}, 0, 0
@@ -247,7 +234,7 @@ function Features.__tostring(f)
   rows[#rows + 1] = { "ioctl", summary(f.ioctl) }
   for _, name in ipairs(keys_of(f.modules)) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
   local lines = {}
-  for i, row in ipairs(rows) do lines[i] = wrap(("%-22s"):format(row[1]), row[2]) end
+  for _, row in ipairs(rows) do format.wrap(lines, ("%-22s "):format(row[1]), row[2], WIDE) end
   return table.concat(lines, "\n")
 end
 

@@ -3,6 +3,7 @@
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
 -- perf.doctor.build. A row's `ok` is true, false where something is to be gained, nil where there is nothing to judge.
 local core = require "perf.core"
+local format = require "perf.base.format"
 local host = require "perf.kernel.host"
 
 local M = {}
@@ -16,21 +17,6 @@ local LABEL = 22
 -- @type DoctorReport
 local Report = {}
 Report.__index = Report
-
--- Wrap text into lines of at most `width`: the first one after `first`, the others indented as far.
-local function wrap(lines, first, text, width)
-  local indent = (" "):rep(#first)
-  local line, empty = first, true
-  for word in text:gmatch "%S+" do
-    if not empty and #line + 1 + #word > width then
-      lines[#lines + 1] = line
-      line, empty = indent, true
-    end
-    line = line .. (empty and "" or " ") .. word
-    empty = false
-  end
-  lines[#lines + 1] = line
-end
 
 local marks = { [true] = "ok", [false] = "no" }
 local colours = { [true] = "\27[32m", [false] = "\27[31m" }
@@ -47,7 +33,7 @@ function Report:text(opts)
   for _, row in ipairs(self) do
     local mark = marks[row.ok] or "-"
     local at = #lines + 1
-    wrap(lines, ("%3s  %-" .. LABEL .. "s "):format(mark, row.check), row.detail, width)
+    format.wrap(lines, ("%3s  %-" .. LABEL .. "s "):format(mark, row.check), row.detail, width)
     if opts.colour and row.ok ~= nil then
       lines[at] = lines[at]:gsub(mark, colours[row.ok] .. mark .. "\27[0m", 1)
     end

@@ -9,9 +9,8 @@ local function count(n) return n == math.huge and "no limit" or ("%.0f"):format(
 
 local function descriptors(add)
   local soft, hard = core.rlimit "nofile"
-  local _, _, cpus = host.cpus "online"
   -- A set of ten events on every CPU, and as much again for the rest of the program.
-  local enough = math.max(256, 20 * (cpus or 1))
+  local enough = math.max(256, 20 * #(host.cpus "online" or { 0 }))
   local fix = hard > soft and "ulimit -n " .. (hard == math.huge and "unlimited" or count(hard))
     or "LimitNOFILE=65536  # in a systemd unit; or in /etc/security/limits.conf"
   add("descriptors", soft >= enough, ("%s, at most %s: one for each event on each CPU"):format(count(soft), count(hard)),

@@ -164,10 +164,10 @@ end
 
 -- Siblings first, then the leader. Linux 6.18 leaves a member that is enabled while its leader runs unscheduled until the next
 -- context switch if the two belong to different software PMUs.
-local function each_member(g, method)
+local function each_member(g, method, first, opts)
   local events = check_open(g, method)
-  for i = 2, #events do
-    local ok, message, code = events[i][method](events[i])
+  for i = first, #events do
+    local ok, message, code = events[i][method](events[i], opts)
     if not ok then return nil, message, code end
   end
   return true
@@ -176,7 +176,7 @@ end
 --- Start all members.
 -- @treturn boolean true @fails
 function Group:enable()
-  local ok, message, code = each_member(self, "enable")
+  local ok, message, code = each_member(self, "enable", 2)
   if not ok then return nil, message, code end
   return enable_leader(self)
 end
@@ -229,13 +229,7 @@ end
 --- Map every member's ring.
 -- @tparam[opt] table options as for `Event:map`
 -- @treturn boolean true @fails
-function Group:map(opts)
-  for _, ev in ipairs(check_open(self, "map")) do
-    local ok, message, code = ev:map(opts)
-    if not ok then return nil, message, code end
-  end
-  return true
-end
+function Group:map(opts) return each_member(self, "map", 1, opts) end
 
 local function reader(g, method, timeout)
   local events = check_group(g, method)

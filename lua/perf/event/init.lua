@@ -133,12 +133,15 @@ function Event:modify(attr)
   return nil, message, code
 end
 
--- The entry for a pinned event without a counter: the kernel has disabled it, and a read returns no data.
-local function off(info)
-  local e = entry(info, 0, 0, 0, nil)
-  e.why = "it is pinned and found no counter free, which disables it until it is enabled again"
+-- The entry of an event without a count, and the reasons.
+local function without(info, why, raw)
+  local e = entry(info, raw, 0, 0, nil)
+  e.why = why
   return e
 end
+
+local OFF = "it is pinned and found no counter free, which disables it until it is enabled again" -- and a read returns no data
+local UNTOLD = 'its read_format has "group" without "id", so that its count cannot be told from the others'
 
 -- The index of an event's own count in its reading: with "group" in its read_format, every member reads the counts of the whole
 -- group, the leader's first. nil if they have no ids that tell them apart.
@@ -148,19 +151,6 @@ local function own_place(ev, info, scan)
   for i, v in ipairs(scan) do
     if v.id == id then return i end
   end
-end
-
--- The entry for a measurement that the parent began before a fork.
-local function forked(info)
-  local e = entry(info, nil, 0, 0, nil)
-  e.why = counts.forked
-  return e
-end
-
-local function untold(info)
-  local e = entry(info, nil, 0, 0, nil)
-  e.why = 'its read_format has "group" without "id", so that its count cannot be told from the others'
-  return e
 end
 
 -- The result of read(2): see csrc/binding/event/event.c.
@@ -186,9 +176,9 @@ function Event:read()
     if not message then check_open(self, "read") end -- raises
     return nil, message, code
   end
-  if not scan[1] then return off(info) end
+  if not scan[1] then return without(info, OFF, 0) end
   local v = scan[own_place(self, info, scan)]
-  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or untold(info)
+  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or without(info, UNTOLD)
   e.lost = v and v.lost
   if scan[2] then e.members = scan end
   return e
@@ -196,14 +186,14 @@ end
 
 -- The slow path, for events with a read_format of their own.
 local function finish_scan(ev, before, ...)
-  if ev:is_inherited() then return forked(ev:info()), ... end
+  if ev:is_inherited() then return without(ev:info(), counts.forked), ... end
   local after, message = scan_of(ev, true)
   if not after then argument.raise(message or "Event is closed", 0) end
   local info = ev:info()
-  if not (before[1] and after[1]) then return off(info), ... end
+  if not (before[1] and after[1]) then return without(info, OFF, 0), ... end
   local i = own_place(ev, info, after)
   local a, b = before[i], after[i]
-  if not b then return untold(info), ... end
+  if not b then return without(info, UNTOLD), ... end
   local function diff(x, y) return x and y and y - x end
   return entry(info, counts.since(a.value - before.own, b.value - after.own), diff(before.enabled_ns, after.enabled_ns),
     diff(before.running_ns, after.running_ns), b.id or watch.apart(ev.id, ev)), ...
@@ -229,7 +219,7 @@ end
 
 local finish = counts_read.event_finish(function(ev, value, enabled, running, id, ...)
   local info = infos[ev] or info_of(ev)
-  if value == nil then return (enabled == "ECHILD" and forked or off)(info), ... end
+  if value == nil then return enabled == "ECHILD" and without(info, counts.forked) or without(info, OFF, 0), ... end
   return entry(info, value, enabled, running, id), ...
 end)
 local begin = counts_read.event_begin

@@ -18,14 +18,15 @@ local MAX_INT = 2 ^ 31 - 1
 local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
 
 -- The config of a software event; nil for other events.
-local function software_config(attr)
+function M.software_config(attr)
   if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
 end
 
 local function is_set(flag) return flag and flag ~= 0 end
 
-local function is_clock(attr)
-  local config = software_config(attr)
+-- Whether an event is one of the kernel's clocks.
+function M.is_clock(attr)
+  local config = M.software_config(attr)
   return config == 0 or config == 1
 end
 
@@ -34,7 +35,7 @@ end
 -- @string[opt] label the event's name, from which the kind of a tracepoint is known
 function M.silent(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
-  local what = in_kernel[software_config(attr) or -1]
+  local what = in_kernel[M.software_config(attr) or -1]
   if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
   local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
   -- Tracepoints of system calls and of probes in a program have the program's registers, so they can count with :u. Without a
@@ -47,7 +48,7 @@ end
 -- The note on a count of the kernel's clocks, which ignore exclude_kernel and exclude_user. (Their samples do not: a sample is
 -- taken only in the part that is not excluded.)
 local function remark(attr)
-  if is_clock(attr) and not (attr.sample_period or attr.sample_freq)
+  if M.is_clock(attr) and not (attr.sample_period or attr.sample_freq)
     and (is_set(attr.exclude_kernel) or is_set(attr.exclude_user)) then
     return "the kernel's clocks ignore :u and :k: this is the whole time"
   end
@@ -195,7 +196,7 @@ function M.attr(spec, attr, opts)
     info.user = false
     ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end
-  if not ev and code == "EACCES" and clock[software_config(attr) or -1] and not attr.exclude_kernel then
+  if not ev and code == "EACCES" and clock[M.software_config(attr) or -1] and not attr.exclude_kernel then
     -- A clock counts the same with and without the kernel, and without it no permission is needed.
     local user = copy(attr)
     user.exclude_kernel = true
@@ -229,7 +230,7 @@ end
 -- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil if such an event would count
 -- nothing, or the same
 function M.user_only(spec, attr)
-  if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or is_clock(attr) then return nil end
+  if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or M.is_clock(attr) then return nil end
   local user = copy(spec)
   user.label, user.note = M.user_label(spec.label)
   local a = copy(attr)

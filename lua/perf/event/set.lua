@@ -16,28 +16,6 @@ local M = {}
 local Set = {}
 Set.__index = Set
 
--- "0-3,6" -> {0, 1, 2, 3, 6}, the kernel's list format.
-function M.parse_cpus(text)
-  local cpus = {}
-  for range in text:gmatch "[^,%s]+" do
-    local from, to = range:match "^(%d+)-(%d+)$"
-    for cpu = tonumber(from or range), tonumber(to or range) do cpus[#cpus + 1] = cpu end
-  end
-  return cpus
-end
-
-local function cpus_of(file)
-  local text, message, code = host.slurp("/sys/devices/system/cpu/" .. file)
-  if not text then return nil, message, code end
-  return M.parse_cpus(text)
-end
-
-local function set_of(list)
-  local s = {}
-  for _, v in ipairs(list) do s[v] = true end
-  return s
-end
-
 local function bad(text, ...)
   argument.raise(text:format(...), 2)
 end
@@ -59,27 +37,26 @@ end
 
 -- The CPUs to open on: the requested ones that are online and that the PMU counts on.
 local function choose_cpus(requested, spec)
-  local online, message, code = cpus_of "online"
+  local online, message, code = host.cpus "online"
   if not online then return nil, message, code end
   if requested == nil or requested == "online" then
     -- A PMU that several CPUs share names in its cpumask the CPUs to open its events on.
-    requested = spec.cpumask and M.parse_cpus(spec.cpumask) or online
+    requested = spec.cpumask and host.parse_cpus(spec.cpumask) or online
   end
   if type(requested) ~= "table" then
     bad("option 'cpus': \"online\" or an array of numbers expected, got %s",
       type(requested) == "string" and '"' .. requested .. '"' or type(requested))
   end
   check_cpus(requested)
-  local possible
-  possible, message, code = cpus_of "possible"
-  if not possible then return nil, message, code end
-  local is_online, is_possible, chosen = set_of(online), set_of(possible), {}
+  local possible, why, errno = host.cpus "possible"
+  if not possible then return nil, why, errno end
+  local chosen = {}
   for _, cpu in ipairs(requested) do
-    if not is_possible[cpu] then
+    if not possible.has[cpu] then
       return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1),
         "EINVAL"
     end
-    if is_online[cpu] then chosen[#chosen + 1] = cpu end
+    if online.has[cpu] then chosen[#chosen + 1] = cpu end
   end
   if #chosen == 0 then
     return nil, spec.label .. ": none of the requested CPUs is online", "ENODEV"
@@ -193,10 +170,10 @@ local function check_open(s, method)
   return s
 end
 
-local function each(s, method)
+local function each(s, method, opts)
   check_open(s, method)
   for _, ev in ipairs(s) do
-    local ok, message, code = ev[method](ev)
+    local ok, message, code = ev[method](ev, opts)
     if not ok then return nil, message, code end
   end
   return true
@@ -284,13 +261,7 @@ end
 --- Map every event's ring.
 -- @tparam[opt] table options as for `Event:map`
 -- @treturn boolean true @fails
-function Set:map(opts)
-  for _, ev in ipairs(check_open(self, "map")) do
-    local ok, message, code = ev:map(opts)
-    if not ok then return nil, message, code end
-  end
-  return true
-end
+function Set:map(opts) return each(self, "map", opts) end
 
 --- The records of all events in time order.
 -- @tparam[opt] table options as for `Event:records`

@@ -7,6 +7,8 @@
 -- @module perf.exporter
 local M = {}
 
+local function new(...) return require("perf.exporter.client").new(...) end
+
 -- (No tail calls: a mistake names the function that was called.)
 
 --- OTLP over HTTP in JSON, as the OpenTelemetry collector, Jaeger, Tempo and others accept it at port 4318. What is not given is
@@ -21,7 +23,7 @@ local M = {}
 -- @treturn table exporter
 -- @raise for an unknown option or an invalid URL
 function M.otlp(options)
-  local exporter = require("perf.exporter.otlp").new(options)
+  local exporter = new(require "perf.exporter.otlp", "otlp", options)
   return exporter
 end
 
@@ -30,7 +32,7 @@ end
 -- @treturn table exporter
 -- @raise for an unknown option or an invalid URL
 function M.zipkin(options)
-  local exporter = require("perf.exporter.zipkin").new(options)
+  local exporter = new(require "perf.exporter.zipkin", "zipkin", options)
   return exporter
 end
 

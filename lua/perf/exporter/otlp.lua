@@ -11,8 +11,6 @@ local json = require "perf.base.json"
 local span_counts = require "perf.exporter.span_counts"
 local values = require "perf.exporter.values"
 
-local M = {}
-
 local quote, number, count, join = json.quote, values.number, values.count, values.join
 local concat, format = table.concat, string.format
 
@@ -139,9 +137,4 @@ function Otlp.rejected(_, body)
     type(message) == "string" and message ~= "" and "the backend says: " .. message or nil
 end
 
--- An exporter; see perf.exporter.
-function M.new(options)
-  return base.new(Otlp, "otlp", options)
-end
-
-return M
+return Otlp

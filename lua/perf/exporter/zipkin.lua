@@ -11,8 +11,6 @@ local clock = require "perf.base.clock"
 local span_counts = require "perf.exporter.span_counts"
 local values = require "perf.exporter.values"
 
-local M = {}
-
 local quote, number, count, join = require "perf.base.json".quote, values.number, values.count, values.join
 local concat, format = table.concat, string.format
 local keys, names = values.keep(quote), values.keep(quote)
@@ -87,9 +85,4 @@ end
 
 function Zipkin.rejected() return 0 end
 
--- An exporter; see perf.exporter.
-function M.new(options)
-  return base.new(Zipkin, "zipkin", options)
-end
-
-return M
+return Zipkin

@@ -129,10 +129,19 @@ function M.seccomp()
   return status and tonumber(status.Seccomp) or 0
 end
 
+-- The mappings of a process, without a pid of the calling one.
+-- @return iterator of texts: first and last address, permissions, offset, the device's two numbers, inode, path or name
+function M.maps(pid)
+  local text = M.slurp(("/proc/%s/maps"):format(pid and ("%d"):format(pid) or "self")) or ""
+  return text:gmatch "(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+) *([^\n]*)"
+end
+
 -- The path of the running program, for commands such as setcap.
 function M.program()
-  local maps = M.slurp "/proc/self/maps" or ""
-  return maps:match "^[^\n]-(/[^\n]*)" or maps:match "\n[^\n]-(/[^\n]*)" or "the interpreter"
+  for _, _, _, _, _, _, _, path in M.maps() do
+    if path:sub(1, 1) == "/" then return path end
+  end
+  return "the interpreter"
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -155,27 +164,23 @@ function M.max_stack()
   return M.sysctl "kernel.perf_event_max_stack"
 end
 
-local cpu_dir = "/sys/devices/system/cpu/"
-
--- One of sysfs's lists of CPUs ("0-3,8"): "online", "possible" or "present".
--- @return function(cpu): whether it is in the list; the text; the number of CPUs; or nil
-function M.cpus(which)
-  local text = M.line(cpu_dir .. which)
-  if not text then return nil end
-  local ranges, n = {}, 0
+-- The numbers in the kernel's form of a list of CPUs: "0-3,6".
+function M.parse_cpus(text)
+  local cpus = {}
   for first, last in text:gmatch "(%d+)%-?(%d*)" do
-    first = tonumber(first)
-    last = tonumber(last) or first
-    ranges[#ranges + 1] = { first, last }
-    n = n + last - first + 1
+    for cpu = tonumber(first), tonumber(last) or tonumber(first) do cpus[#cpus + 1] = cpu end
   end
-  local function contains(cpu)
-    for _, r in ipairs(ranges) do
-      if cpu >= r[1] and cpu <= r[2] then return true end
-    end
-    return false
-  end
-  return contains, text, n
+  return cpus
+end
+
+-- One of sysfs's lists of CPUs: "online", "possible" or "present".
+-- @return array of numbers, with `text` and `has`, a set of the numbers; or nil, message, code
+function M.cpus(which)
+  local text, message, code = M.line("/sys/devices/system/cpu/" .. which)
+  if not text then return nil, message, code end
+  local cpus, has = M.parse_cpus(text), {}
+  for _, cpu in ipairs(cpus) do has[cpu] = true end
+  return setmetatable(cpus, { __index = { text = text, has = has } })
 end
 
 local devices = "/sys/bus/event_source/devices/"

@@ -110,29 +110,27 @@ function Pmus:match(name)
   return nil, ("no PMU '%s' here; there are: %s"):format(name, folded(self:names())), "ENODEV"
 end
 
+-- All PMUs, or those that fits(pmu) chooses, sorted by name.
+function Pmus:all(fits)
+  local out = {}
+  for _, name in ipairs(self:names()) do
+    local found = self:get(name)
+    if found and (not fits or fits(found)) then out[#out + 1] = found end
+  end
+  return out
+end
+
 -- The PMUs of the CPU cores: several on a hybrid CPU.
 function Pmus:cores()
   if not self.core_list then
-    local out = {}
-    for _, name in ipairs(self:names()) do
-      local found = self:get(name)
-      if found and found:is_core() then out[#out + 1] = found end
-    end
-    table.sort(out, function(a, b) return a.type < b.type end)
-    self.core_list = out
+    self.core_list = self:all(function(found) return found:is_core() end)
+    table.sort(self.core_list, function(a, b) return a.type < b.type end)
   end
   return self.core_list
 end
 
 -- The PMUs that have an event of that name.
-function Pmus:with_event(event)
-  local out = {}
-  for _, name in ipairs(self:names()) do
-    local found = self:get(name)
-    if found and found:event(event) then out[#out + 1] = found end
-  end
-  return out
-end
+function Pmus:with_event(event) return self:all(function(found) return found:event(event) end) end
 
 -- Call make() at most once and keep its result; false for a missing file.
 local function once(self, key, make)

@@ -74,7 +74,7 @@ end
 -- @tparam string fstype such as "tracefs", "debugfs", "cgroup2"
 -- @treturn {string,...} directories, none when there is none @fails when /proc is not mounted
 function M.mounts(fstype)
-  if type(fstype) ~= "string" then argument.raisef("string expected, got %s", type(fstype)) end
+  argument.check_type(fstype, "string")
   local text, message, code = read "/proc/self/mounts"
   if not text then return nil, message, code end
   local list = {}

@@ -35,7 +35,7 @@ local check = options.define(
   { group = false, events = { "string|table", type = "string or array" }, inherit = "boolean" }, open.target)
 
 -- Errors that concern one event: the machine lacks it or refuses it. Other errors would occur with every event.
-local lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
+M.lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
 
 local function open_event(spec, attr, opts, fallback)
   local a = copy(attr)
@@ -58,9 +58,10 @@ local function open_spec(spec, opts, fallback)
   return events
 end
 
--- list: names or attrs, an array. Returns a Profiler, or nil, message, code and nothing left open.
+-- list: names or attrs, an array. Returns a Profiler, or nil, message, code and nothing left open. Its `lacks` has the entries of
+-- `missing` by their places in the list.
 local function gather(kind, list, opts, fallback)
-  local p = setmetatable({ kind = kind, missing = {}, groups = {} }, Profiler)
+  local p = setmetatable({ kind = kind, missing = {}, lacks = {}, groups = {} }, Profiler)
   local target = { pid = opts.pid, cpu = opts.cpu, cgroup = opts.cgroup, inherit = opts.inherit }
   local rows, slots, specs = {}, 0, {}
   -- Resolve all names first: an unknown one raises, before any event is open.
@@ -81,17 +82,15 @@ local function gather(kind, list, opts, fallback)
         slots = slots + 1
       end
       rows[#rows + 1] = row
-    elseif lacking[code] then
-      p.missing[#p.missing + 1] = { label = spec and spec.label or tostring(event), message = message, code = code }
+    elseif M.lacking[code] then
+      p.lacks[i] = { label = spec and spec.label or tostring(event), message = message, code = code }
+      p.missing[#p.missing + 1] = p.lacks[i]
     else
       p:close()
       return nil, message, code
     end
   end
-  if #p == 0 then
-    local first = p.missing[1]
-    return nil, first.message, first.code
-  end
+  if #p == 0 then return p end
   p.meter = core.meter(p.groups)
   kernel_group.joined(p.groups, p.meter)
   p.layout, p.words = counts.layout(rows, #p.groups, open.source(p)), p.meter:words()
@@ -129,6 +128,7 @@ local function profiler(kind, all, opts)
   opts = check(opts, 1)
   local list, fallback = listed(opts, all)
   local p, message, code = gather(kind, list, opts, fallback)
+  if p and #p == 0 then return nil, p.missing[1].message, p.missing[1].code end
   return p, message, code
 end
 
@@ -167,7 +167,7 @@ end
 -- Count a list of events; in user space only where counting the kernel is not permitted.
 -- @tparam table list names or attrs, an array
 -- @tparam table opts `pid`, `cpu`, `cgroup`, `inherit`
--- @return Profiler, or nil, message, code
+-- @return Profiler, perhaps of no event; or nil, message, code
 function M.allowed(list, opts) return gather("software", list, opts, true) end
 
 local function open_meter(p, method)

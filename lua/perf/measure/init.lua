@@ -72,17 +72,6 @@ end
 
 M.hold, M.drop = idle_lists.hold, idle_lists.drop
 
-local function resolve_list(list)
-  local names = require "perf.names"
-  local specs = {}
-  for i, event in ipairs(list) do
-    local spec, message, code = names.resolve(event)
-    if not spec then return nil, message, code end
-    specs[i] = spec
-  end
-  return specs
-end
-
 local function bad_list(why) argument.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
 
 -- Open a list that was opened before, without resolving its names.
@@ -103,7 +92,7 @@ end
 local function open_list(key, list)
   if #list == 0 then bad_list "the list has no event" end
   if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
-  local specs, message, code = resolve_list(list)
+  local specs, message, code = require "perf.names".resolve_list(list)
   if not specs then return nil, message, code end
   local set
   set, message, code = meters.open(specs)

@@ -29,10 +29,7 @@ local events = {}
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
-local function check(value, wanted, arg)
-  if type(value) ~= wanted then argument.raise(("%s expected, got %s"):format(wanted, type(value)), arg) end
-  return value
-end
+local check = argument.check_type
 
 local function optional(value, wanted, arg)
   if value ~= nil then check(value, wanted, arg) end
@@ -300,7 +297,7 @@ end
 -- "software", "cache", "pmu", "tracepoint" (left out where tracefs cannot be read), or for what shows how a name is written "raw"
 -- or "breakpoint"
 function events.list(pattern)
-  return list.list(optional(pattern, "string", 1))
+  return list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
 end
 
 --- The PMUs of this machine.

@@ -61,6 +61,14 @@ function generic.numeric(text)
   return {kind = "raw", type = kind, config = config}
 end
 
+-- An event by `find` or `numeric`.
+-- @return event; or nil, and what is wrong if it is nearly one
+function generic.event(text)
+  local event, why = generic.find(text)
+  if event or why then return event, why end
+  return generic.numeric(text)
+end
+
 -- All names, in any order.
 function generic.names()
   local out = keys_of(index())

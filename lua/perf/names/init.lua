@@ -225,4 +225,16 @@ function names.resolve(spec)
   return here:resolve(spec)
 end
 
+-- Resolve each event of an array, as `resolve`.
+-- @return array; or nil, message, code
+function names.resolve_list(list)
+  local specs = {}
+  for i, event in ipairs(list) do
+    local spec, message, code = names.resolve(event)
+    if not spec then return nil, message, code end
+    specs[i] = spec
+  end
+  return specs
+end
+
 return names

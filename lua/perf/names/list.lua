@@ -10,8 +10,6 @@ local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
 local format = require "perf.base.format"
 local keys = require "perf.base.keys"
-local pmu = require "perf.kernel.pmu"
-local tracefs = require "perf.kernel.tracefs"
 
 local list = {}
 
@@ -61,9 +59,9 @@ end
 
 local function pmu_events(pmus, add)
   local seen = {}
-  for _, name in ipairs(pmus:names()) do
-    local owner, family = pmus:get(name), pmus:family(name)
-    for _, event in ipairs(owner and owner:events() or {}) do
+  for _, owner in ipairs(pmus:all()) do
+    local family = pmus:family(owner.name)
+    for _, event in ipairs(owner:events()) do
       local full = ("%s/%s/"):format(family, event)
       if not seen[full] then
         seen[full] = true
@@ -78,9 +76,9 @@ end
 local function descriptors(pmus, add)
   add{name = "rNNN", kind = "raw", description = "Raw event of the CPU, NNN in hexadecimal"}
   local seen = {}
-  for _, name in ipairs(pmus:names()) do
-    local owner, family = pmus:get(name), pmus:family(name)
-    local formats = owner and not seen[family] and owner:formats() or {}
+  for _, owner in ipairs(pmus:all()) do
+    local family = pmus:family(owner.name)
+    local formats = not seen[family] and owner:formats() or {}
     seen[family] = true
     if #formats > 0 then
       add{name = ("%s/TERM=VALUE,.../"):format(family), kind = "raw", pmu = family,
@@ -113,15 +111,6 @@ function list.of(pmus, tracepoints, pattern)
   return out
 end
 
--- The events that have a name. perf.supported and perf.open tell whether this machine counts one.
--- @string[opt] pattern see above
--- @return array of {name=, kind=, pmu=, description=, unit=, scale=, alias=}; kind is "hardware", "software", "cache",
--- "pmu", "tracepoint", or "raw" and "breakpoint" for rows that show a syntax; prints as a table. Tracepoints are left out if
--- tracefs cannot be read: perf.tracepoints gives the reason.
-function list.list(pattern)
-  return list.of(pmu.here, tracefs.here, pattern)
-end
-
 local Machine, Description = {}, {}
 
 function Description.__tostring(d)
@@ -152,10 +141,7 @@ end
 -- @treturn table see perf.pmus
 function list.pmus_of(pmus)
   local out = setmetatable({}, Machine)
-  for _, name in ipairs(pmus:names()) do
-    local owner = pmus:get(name)
-    if owner then out[#out + 1] = setmetatable(owner:describe(), Description) end
-  end
+  for i, owner in ipairs(pmus:all()) do out[i] = setmetatable(owner:describe(), Description) end
   return out
 end
 

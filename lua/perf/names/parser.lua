@@ -116,11 +116,10 @@ end
 
 function Parser:all(text)
   local out = generic.names()
-  for _, name in ipairs(self.pmus:names()) do
-    local owner = self.pmus:get(name)
-    for _, event in ipairs(owner and owner:events() or {}) do
+  for _, owner in ipairs(self.pmus:all()) do
+    for _, event in ipairs(owner:events()) do
       out[#out + 1] = event
-      out[#out + 1] = ("%s/%s/"):format(name, event)
+      out[#out + 1] = ("%s/%s/"):format(owner.name, event)
     end
   end
   if text:find(":", 1, true) then
@@ -150,8 +149,7 @@ end
 
 -- Parse a head without slashes and modifiers; nil if it is not one, nil and a reason if it is invalid.
 function Parser:head(text)
-  local event, why = generic.find(text)
-  if not event and not why then event, why = generic.numeric(text) end
+  local event, why = generic.event(text)
   if event then return self:from_generic(event) end
   if why then return nil, why end
   local owners = not text:find(":", 1, true) and self.pmus:with_event(text) or {}
@@ -245,8 +243,7 @@ function Parser:with_terms(text, at, fail)
   local head = text:sub(1, at - 1)
   local list, after = slashes(text, at, fail)
   if head == "" then fail(1, "a name expected before '/'") end
-  local event, why = generic.find(head)
-  if not event and not why then event, why = generic.numeric(head) end
+  local event, why = generic.event(head)
   if why then fail(1, "%s", why) end
   if event then return with_common(self:from_generic(event), list, fail), after end
   if head:find(":", 1, true) then

@@ -79,10 +79,7 @@ end
 -- @fails "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4 does not know
 -- this machine
 function M.encode(name)
-  if type(name) ~= "string" then
-    argument.raise(("string expected, got %s"):format(type(name)), 1)
-  end
-  local attr, full, code, number = argument.call_as_argument(1, "", ext.encode, name)
+  local attr, full, code, number = argument.call_as_argument(1, "", ext.encode, argument.check_type(name, "string"))
   if attr then return attr, full, code end
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end
@@ -108,9 +105,7 @@ end
 -- @tparam[opt] string pattern as in `perf.list`: part of a name, a glob with * or ?, or a Lua pattern
 -- @treturn {table,...} `{name=, kind="pfm", pmu=, description=}` @fails
 function M.list(pattern)
-  if pattern ~= nil and type(pattern) ~= "string" then
-    argument.raise(("string expected, got %s"):format(type(pattern)), 1)
-  end
+  if pattern ~= nil then argument.check_type(pattern, "string") end
   local pmus, message, code = present()
   if not pmus then return nil, "libpfm4: " .. message, code end
   local names, rows = {}, {}

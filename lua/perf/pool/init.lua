@@ -46,7 +46,7 @@ local function cpus_of(which)
     end
     local online, list = host.cpus "online", {}
     for _, cpu in ipairs(allowed) do
-      if not online or online(cpu) then list[#list + 1] = cpu end
+      if not online or online.has[cpu] then list[#list + 1] = cpu end
     end
     return list
   end
@@ -207,11 +207,6 @@ local function check_process(self, what)
   if is_inherited(self) then argument.raise(core.inherited(what), 0) end
 end
 
-local function check_timeout(timeout)
-  if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
-  argument.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
-end
-
 -- Store a result in its job.
 local function settle(self, id, text)
   local job = self.waiting[id]
@@ -289,7 +284,7 @@ end
 -- @tparam[opt] number timeout seconds; for ever without
 -- @treturn boolean whether it is done
 function Job:wait(timeout)
-  check_timeout(timeout)
+  argument.check_timeout(timeout)
   if self.state == "waiting" then check_process(self.pool, "Job") end
   local till = timeout and clock.now() + timeout * 1e9
   while self.state == "waiting" do
@@ -356,7 +351,7 @@ end
 -- @tparam[opt] number timeout seconds; without it, wait without limit
 -- @treturn boolean true @fails "ETIMEDOUT" when threads were left behind
 function Pool:close(timeout)
-  check_timeout(timeout)
+  argument.check_timeout(timeout)
   if self.closed then return true end
   self.closed = true
   local dropped, left = shut_down(self.threads, self.jobs, self.generation, timeout)

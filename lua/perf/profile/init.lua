@@ -35,13 +35,9 @@ local check_options = options.define {
 ---------------------------------------------------------------------------------------------------------------------
 -- The event
 
-local SOFTWARE = 1
+local software, is_clock = open.software_config, open.is_clock
 local numbers = { -- of rt_sigreturn and process_vm_readv
   x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
-
-local function software(attr)
-  if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
-end
 
 -- Whether the signal handler may make its system call. It may not if the profiled event counts the call: each signal would cause
 -- another one. For a tracepoint or a probe this is tried, more than once, since something else may cause the event.
@@ -58,11 +54,6 @@ local function may_ask(spec, attr, filter)
   end
   if ev then ev:close() end
   return counted == 0
-end
-
-local function is_clock(attr)
-  local config = software(attr)
-  return config == 0 or config == 1
 end
 
 -- Set the period or frequency: the event's own, that of the options, or a default by its kind. The default for events that are
@@ -149,21 +140,16 @@ local hidden = { debug.getinfo(1, "S").source, debug.getinfo(require "perf.profi
 
 -- The first and last address of the interpreter's code, by the mappings of the process.
 local function interpreter_code()
-  local here = core.object_address()
-  local f = io.open "/proc/self/maps"
-  if not f then return nil end
-  local of, found = {}, nil
-  for line in f:lines() do
-    local from, to, path = line:match "^(%x+)%-(%x+) %S+ %S+ %S+ %S+ +(/.*)$"
-    if path then
+  local here, of, found = core.object_address(), {}, {}
+  for from, to, _, _, _, _, _, path in require "perf.kernel.host".maps() do
+    if path:sub(1, 1) == "/" then
       from, to = tonumber(from, 16), tonumber(to, 16)
       local range = of[path] or { from, to }
       range[2], of[path] = to, range
       if here >= from and here < to then found = range end
     end
   end
-  f:close()
-  return found and found[1], found and found[2]
+  return found[1], found[2]
 end
 
 -- Open event and sampler for the next start.

@@ -4,6 +4,7 @@ local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 local file = require "perf.base.file"
 local folded = require "perf.profile.report.folded"
+local memo = require "perf.base.memo"
 local host = require "perf.kernel.host"
 
 local M = {}
@@ -81,10 +82,7 @@ end
 local function from_folded(content)
   local stacks, message = folded.decode(content)
   expect(stacks, message)
-  local frames = setmetatable({}, { __index = function(t, name)
-    t[name] = frame_of(name)
-    return t[name]
-  end })
+  local frames = memo(frame_of)
   local list, sum = {}, 0
   for i, s in ipairs(stacks) do
     local stack = {}

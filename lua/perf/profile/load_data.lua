@@ -7,15 +7,11 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local jitmap = require "perf.symbols.jitmap"
+local merged = require "perf.profile.merged"
+local u64 = require "perf.base.u64"
 local Profile = require "perf.profile.profile"
 
 local M = {}
-
-local HIGH = 2147483648 -- the upper half of kernel addresses and of context markers
-local function upper(addr)
-  local _, high = core.halves(addr)
-  return high
-end
 
 -- A context marker: one of the last 4095 addresses.
 local function is_marker(addr)
@@ -119,21 +115,15 @@ end
 local function mapped(p, addr)
   for i = #p.maps, 1, -1 do
     local map = p.maps[i]
-    local low, high = core.halves(addr)
-    local from_low, from_high = core.halves(map.addr)
-    local offset = (high - from_high) * 4294967296 + low - from_low
+    local offset = u64.distance(addr, map.addr)
     if offset >= 0 and offset < tonumber(map.len) then return map end
   end
 end
 
 local function jit_name(reader, pid, addr)
-  local list = reader.jit[pid]
-  if list == nil then
-    local f = reader.symbols and jitmap.new(pid, function(path, uid) return reader.symbols_ext.read_owned(path, uid) end)
-    list = f or false
-    reader.jit[pid] = list
-  end
-  return list and (list:find(addr))
+  if not reader.symbols then return nil end
+  reader.jit[pid] = reader.jit[pid] or jitmap.new(pid, require "perf.ext.symbols".read_owned)
+  return (reader.jit[pid]:find(addr))
 end
 
 -- The frame of an address; addresses of one symbol in one process share a frame.
@@ -142,7 +132,7 @@ local function frame_of(reader, pid, addr, called)
   local key = core.hex(addr) .. (called and "+" or "")
   local frame = p.frames[key]
   if frame then return frame end
-  local kernel = upper(addr) >= HIGH
+  local kernel = u64.is_kernel(addr)
   local resolver = resolver_of(p, reader.symbols, reader.kernel)
   local found = resolver and resolver:resolve(addr, called)
   local map = not kernel and not (found and found.symbol) and mapped(p, addr)
@@ -171,25 +161,13 @@ local function frame_of(reader, pid, addr, called)
 end
 
 local function profile_of(reader, event, file)
-  local by_key, list = {}, {}
-  local pids, comm = {}, nil
-  for _, s in ipairs(event.list) do
-    local stack, parts = {}, {}
-    for i, addr in ipairs(s.addrs) do
-      stack[i] = frame_of(reader, s.pid, addr, i > 1)
-      parts[i] = tostring(stack[i])
-    end
-    local p = reader:process(s.pid)
-    comm, pids[s.pid] = comm or p.comm, true
-    local key = table.concat(parts)
-    local known = by_key[key]
-    if known then
-      known.weight, known.count = known.weight + s.weight, known.count + s.count
-    else
-      known = { stack = stack, weight = s.weight, count = s.count }
-      by_key[key], list[#list + 1] = known, known
-    end
+  local list, pids, comm = {}, {}, nil
+  for n, s in ipairs(event.list) do
+    list[n] = { stack = {}, weight = s.weight, count = s.count }
+    for i, addr in ipairs(s.addrs) do list[n].stack[i] = frame_of(reader, s.pid, addr, i > 1) end
+    comm, pids[s.pid] = comm or reader:process(s.pid).comm, true
   end
+  list = merged(list)
   table.sort(list, function(a, b) return a.weight > b.weight end)
   local first = next(pids)
   local alone = first and next(pids, first) == nil
@@ -229,7 +207,7 @@ function M.load(path)
   if not file then return nil, message, code end
   local have, symbols = pcall(require, "perf.symbols")
   local reader = setmetatable({ processes = {}, events = {}, order = {}, jit = {}, lost = 0, lost_of = {}, period = {},
-    symbols = have and symbols or nil, symbols_ext = have and require "perf.ext.symbols" or nil }, Reader)
+    symbols = have and symbols or nil }, Reader)
   for _, e in ipairs(file.attrs) do
     reader.period[e.name] = not e.attr.sample_freq and tonumber(e.attr.sample_period) or nil
   end

@@ -2,6 +2,7 @@
 --
 -- Uses perf.symbols if it was built; without it, an address is shown as its file and the offset.
 local core = require "perf.core"
+local host = require "perf.kernel.host"
 
 local M = {}
 local Native = {}
@@ -10,14 +11,9 @@ Native.__index = Native
 -- The executable mappings of this process: {from, to, offset, path}.
 local function mappings()
   local list = {}
-  local f = io.open "/proc/self/maps"
-  for line in f and f:lines() or function() end do
-    local from, to, offset, path = line:match "^(%x+)%-(%x+) ..x%S+ (%x+) %S+ %S+ *(.*)$"
-    if from then
-      list[#list + 1] = { tonumber(from, 16), tonumber(to, 16), tonumber(offset, 16), path }
-    end
+  for from, to, perms, offset, _, _, _, path in host.maps() do
+    if perms:find "x" then list[#list + 1] = { tonumber(from, 16), tonumber(to, 16), tonumber(offset, 16), path } end
   end
-  if f then f:close() end
   return list
 end
 

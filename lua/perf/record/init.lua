@@ -2,6 +2,7 @@
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local number = require "perf.base.format".digits
 
 local M = {}
 
@@ -51,12 +52,6 @@ local head = { type = true, type_id = true, size = true, misc = true, cpu_mode =
   cpu = true, time = true, event_id = true, callchain = true, callchain_contexts = true, raw_fields = true, comm = true,
   branch_stack = true, raw = true, user_stack = true, aux = true, old = true, new = true, body = true }
 local sized = { "raw", "user_stack", "aux", "old", "new", "body" }
-
--- All digits of a 64-bit value, on every interpreter.
-local function number(v)
-  if type(v) == "number" then return (math.type and math.type(v) == "integer" and "%d" or "%.0f"):format(v) end
-  return (tostring(v):gsub("U?LL$", ""))
-end
 
 -- Nanoseconds as seconds, divided in pieces of 16 bits so that no digit is rounded.
 local function seconds(time)

@@ -143,9 +143,7 @@ end
 -- @tparam[opt=10] integer n how many at most
 -- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
-  if n ~= nil and type(n) ~= "number" then
-    argument.raise(("number expected, got %s"):format(type(n)), 1, "top")
-  end
+  if n ~= nil then argument.check_type(n, "number", 1, "top") end
   local total = tonumber((raw(self, "top", "totals")))
   local list = {}
   for count, a, b, c, d in self:each() do

@@ -33,9 +33,7 @@ local check_parse = options.define { system = "string", big_endian = "boolean", 
 -- that, may crash on a print fmt that no kernel wrote)
 -- @treturn TraceFormat @fails "EBADMSG"
 function M.parse(text, opts)
-  if type(text) ~= "string" then
-    argument.raise(("string expected, got %s"):format(type(text)), 1)
-  end
+  argument.check_type(text, "string")
   opts = check_parse(opts, 2)
   local big = opts.big_endian
   if big == nil then big = M.big_endian end

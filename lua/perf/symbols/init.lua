@@ -21,8 +21,11 @@ local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local jitmap = require "perf.symbols.jitmap"
+local u64 = require "perf.base.u64"
 
 local M = { available = true, version = ext.version }
+
+local hex = core.hex
 
 ---------------------------------------------------------------------------------------------------------------------
 -- One file
@@ -42,27 +45,8 @@ function M.offset(...) return argument.call_as_method("offset", ext.offset, ...)
 -- @tparam string path
 -- @treturn string hexadecimal digits @fails "ENODATA" when it has none
 function M.build_id(path)
-  if path ~= "[kernel]" then return ext.build_id(argument.check_path(path, "build_id", 1)) end
-  local notes, message, code = host.slurp "/sys/kernel/notes"
-  if not notes then return nil, message, code end
-  -- u32 name size, u32 size, u32 type; the name and the data, each padded to 4 bytes
-  local big = string.byte(core.pack { type = 1 }, 1) == 0
-  local function u32(at)
-    local a, b, c, d = notes:byte(at, at + 3)
-    if not d then return nil end
-    if big then a, b, c, d = d, c, b, a end
-    return a + b * 256 + c * 65536 + d * 16777216
-  end
-  local at = 1
-  while u32(at + 8) do
-    local name_size, size, kind = u32(at), u32(at + 4), u32(at + 8)
-    local data = at + 12 + math.ceil(name_size / 4) * 4
-    if kind == 3 and notes:sub(at + 12, at + 14) == "GNU" then
-      return (notes:sub(data, data + size - 1):gsub(".", function(c) return ("%02x"):format(c:byte()) end))
-    end
-    at = data + math.ceil(size / 4) * 4
-  end
-  return nil, "/sys/kernel/notes: no build id", "ENODATA"
+  if path == "[kernel]" then return core.build_id() end
+  return ext.build_id(argument.check_path(path, "build_id", 1))
 end
 
 ---------------------------------------------------------------------------------------------------------------------
@@ -70,8 +54,6 @@ end
 
 local Frame = {}
 Frame.__index = Frame
-
-local function hex(v) return core.hex(v) end
 
 function Frame.__tostring(f)
   local what = f.symbol and (f.offset ~= 0 and f.symbol .. "+" .. hex(f.offset) or f.symbol) or hex(f.addr)
@@ -252,11 +234,6 @@ function M.open(opts)
   return self
 end
 
-local function is_kernel(addr)
-  local _, high = core.halves(addr)
-  return high >= 2147483648
-end
-
 local function kernel_frame(self, addr)
   if self.kernel == nil or self.kernel == true then
     self.kernel = M.kernel() or false
@@ -283,7 +260,7 @@ local function look_up(self, addr, back)
     t.addr = addr
     return setmetatable(t, Frame)
   end
-  if self.kernel ~= false and is_kernel(addr) then return kernel_frame(self, addr) end
+  if self.kernel ~= false and u64.is_kernel(addr) then return kernel_frame(self, addr) end
   local symbol, offset = nil, nil
   if self.jit then symbol, offset = self.jit:find(addr) end
   if symbol then return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = "[jit]" }, Frame) end

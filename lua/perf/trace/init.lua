@@ -291,16 +291,11 @@ function Tracer:poll()
   if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
 end
 
-local function check_timeout(timeout)
-  if timeout == nil or type(timeout) == "number" and timeout == timeout then return end
-  argument.raise(("number of seconds expected, got %s"):format(type(timeout) == "number" and timeout or type(timeout)), 1)
-end
-
 --- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
 -- @tparam[opt=10] number timeout seconds
 -- @treturn boolean true @fails "ETIMEDOUT" when some are still queued, "EIO" when some were dropped since the last flush
 function Tracer:flush(timeout)
-  check_timeout(timeout)
+  argument.check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
   return apart(self.sender.flush, self.sender, timeout or 10)
 end
@@ -311,7 +306,7 @@ end
 -- @tparam[opt=10] number timeout seconds
 -- @treturn boolean true @fails as `flush`
 function Tracer:close(timeout)
-  check_timeout(timeout)
+  argument.check_timeout(timeout)
   if not self.sender then return true end
   return apart(self.sender.close, self.sender, timeout)
 end

@@ -18,6 +18,7 @@ local sending = require "perf.exporter.sending"
 
 local M = {}
 
+local check_type = argument.check_type
 local stop, wall, add, thread_token = counts_read.stop, counts_read.wall, counts_read.add, counts_read.thread_token
 local now = clock.now
 local huge = math.huge
@@ -50,11 +51,6 @@ end
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Values
-
-local function check_type(v, want, arg)
-  if type(v) ~= want then argument.raise(("%s expected, got %s"):format(want, type(v)), arg) end
-  return v
-end
 
 -- Convert a time that the program gives to the monotonic clock.
 -- @int arg the number of the argument of the public function

@@ -28,9 +28,7 @@ end
 -- @param sleep ngx.sleep
 -- @return Profile; or nil, message, code. Raises for an unknown event.
 function M.profile(event, seconds, timer, sleep)
-  if type(seconds) ~= "number" then
-    argument.raise("number expected, got " .. type(seconds), 2)
-  end
+  argument.check_type(seconds, "number", 2)
   if not (seconds > 0 and seconds <= LONGEST) then
     return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
   end

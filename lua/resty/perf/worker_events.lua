@@ -48,12 +48,8 @@ end
 -- @return as perf.measure.open_list.open; or nil, message, code. Raises for an unknown event.
 function M.open(events)
   if events == nil then return meter.open_default() end
-  local specs = {}
-  for i, event in ipairs(list_of(events)) do
-    local spec, message, code = names.resolve(event)
-    if not spec then return nil, message, code end
-    specs[i] = spec
-  end
+  local specs, message, code = names.resolve_list(list_of(events))
+  if not specs then return nil, message, code end
   return meter.open(specs)
 end
 

@@ -50,11 +50,10 @@ function M.install(ngx, turns, hooks, modules)
   -- The same where only a true second or first argument yields.
   local function yielding_if(n)
     return function(f)
+      local yields = yielding(f)
       return function(...)
         if not select(n, ...) then return f(...) end
-        local phase = leave(request())
-        if phase <= 0 then return f(...) end
-        return returned(phase, f(...))
+        return yields(...)
       end
     end
   end

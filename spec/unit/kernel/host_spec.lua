@@ -71,11 +71,11 @@ describe("host", function()
 
   it("understands lists of CPUs", function()
     here = machine.new { cpus = "0-2,5,8-9" }
-    local has, text, n = host.cpus "online"
-    assert.equal("0-2,5,8-9", text)
-    assert.equal(6, n)
+    local cpus = host.cpus "online"
+    assert.equal("0-2,5,8-9", cpus.text)
+    assert.equal(6, #cpus)
     local seen = {}
-    for cpu = 0, 12 do seen[#seen + 1] = has(cpu) and cpu or nil end
+    for cpu = 0, 12 do seen[#seen + 1] = cpus.has[cpu] and cpu or nil end
     assert.same({ 0, 1, 2, 5, 8, 9 }, seen)
     assert.is_nil(host.cpus "nope")
   end)

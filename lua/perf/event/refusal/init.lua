@@ -9,6 +9,7 @@
 -- be loaded if the process has no descriptor left (EMFILE), so that case is explained here.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -61,16 +62,10 @@ function by_code.ENFILE()
     { "run: sysctl fs.file-max=" .. (max and ("%.0f"):format(max * 2) or "a larger number") }
 end
 
-function by_code.ENOMEM()
-  return "the kernel has no memory left for the event", {}
-end
-
-function by_code.EINTR()
-  return "a signal came while the kernel waited for the process", { "try again" }
-end
-
-function by_code.EFAULT()
-  return "a pointer in the attr is invalid: kprobe_func and uprobe_path take strings", {}
+for code, row in pairs_of { ENOMEM = { "the kernel has no memory left for the event", {} },
+  EINTR = { "a signal came while the kernel waited for the process", { "try again" } },
+  EFAULT = { "a pointer in the attr is invalid: kprobe_func and uprobe_path take strings", {} } } do
+  by_code[code] = function() return row[1], row[2] end
 end
 
 function by_code.ESRCH(_, ctx)
@@ -216,10 +211,10 @@ end
 -- @return {per_cpu_kb=, cpus=, user_kb=, memlock_kb=, unlimited=} with math.huge where there is no limit
 function M.ring_allowance()
   local kb = host.sysctl "kernel.perf_event_mlock_kb" or 516
-  local _, _, cpus = host.cpus "online"
+  local cpus = #(host.cpus "online" or { 0 })
   local soft = core.rlimit "memlock"
   local level = host.paranoid() or 2
-  return { per_cpu_kb = kb, cpus = cpus or 1, user_kb = kb * (cpus or 1), memlock_kb = (soft or 0) / 1024,
+  return { per_cpu_kb = kb, cpus = cpus, user_kb = kb * cpus, memlock_kb = (soft or 0) / 1024,
     unlimited = level < 0 or host.capable "ipc_lock" }
 end
 

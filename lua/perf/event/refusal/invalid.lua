@@ -6,6 +6,7 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
+local u64 = require "perf.base.u64"
 
 local M = {}
 
@@ -127,9 +128,9 @@ local function target(v, ctx)
   end
   if pid < -1 then return ("no process has the pid %d"):format(pid), {} end
   if cpu < -1 then return ("no CPU has the number %d"):format(cpu), {} end
-  local possible, text = host.cpus "possible"
-  if cpu >= 0 and possible and not possible(cpu) then
-    return ("there is no CPU %d; this machine has %s"):format(cpu, text), {}
+  local possible = host.cpus "possible"
+  if cpu >= 0 and possible and not possible.has[cpu] then
+    return ("there is no CPU %d; this machine has %s"):format(cpu, possible.text), {}
   end
   if v.sigtrap and pid == -1 then return "sigtrap needs a process", {} end
 end
@@ -158,7 +159,7 @@ end
 local function breakpoint(v, ctx)
   if v.kind ~= "breakpoint" then return nil end
   local set, len = v.set.bp_type, number(v.bp_len)
-  local low, high = core.halves(v.bp_addr or 0)
+  local low, in_kernel = core.halves(v.bp_addr or 0), u64.is_kernel(v.bp_addr or 0)
   local _, machine = core.uname()
   local x86 = machine == "x86_64" or machine:find "^i%d86$"
   if not (set.r or set.w or set.x) then return "bp_type is empty", { 'set it to {"w"}, {"r", "w"} or {"x"}' } end
@@ -173,15 +174,15 @@ local function breakpoint(v, ctx)
   if not set.x and low % len ~= 0 then
     return ("bp_addr %s is not a multiple of bp_len %d"):format(core.hex(v.bp_addr), len), {}
   end
-  if high >= 2 ^ 31 and v.exclude_kernel then
+  if in_kernel and v.exclude_kernel then
     return ("bp_addr %s is the kernel's, and exclude_kernel leaves the kernel out"):format(core.hex(v.bp_addr)), {}
   end
-  if high >= 2 ^ 31 and machine == "aarch64" and ctx.pid ~= -1 then
+  if in_kernel and machine == "aarch64" and ctx.pid ~= -1 then
     return "arm64 watches the kernel's addresses for a whole CPU only, not for a task", { "use pid=-1 with a cpu" }
   end
 end
 
-local function traced(v, attr)
+local function traced(v, _, attr)
   if v.kind == "tracepoint" then
     return ("no tracepoint has id %s, or perf cannot use it"):format(tostring(v.config)),
       { "ids are in tracefs, events/*/*/id" }
@@ -238,6 +239,12 @@ local function clock(v)
   end
 end
 
+local function by_field(v, ctx, attr)
+  local field, name = probe.culprit(attr, v.kind, ctx)
+  if not field then return nil end
+  return ("without %s it opens"):format(name and ("'%s' in %s"):format(name, field) or field), {}
+end
+
 -- The reason why an attr is invalid.
 -- @param v the attr, as explain sees it
 -- @param ctx {pid=, cpu=, group=, cgroup=}
@@ -245,17 +252,10 @@ end
 -- @return reason, remedies; or nil
 function M.reason(v, ctx, attr)
   for _, cause in ipairs { contradictions, unknown_names, unknown_bits, aux_group, registers, rate, target, breakpoint,
-    group, clock, uncore } do
+    group, clock, uncore, traced, by_field } do
     local reason, remedies = cause(v, ctx, attr)
     if reason then return reason, remedies end
   end
-  local reason, remedies = traced(v, attr)
-  if reason then return reason, remedies end
-  local field, name = probe.culprit(attr, v.kind, ctx)
-  if field then
-    return ("without %s it opens"):format(name and ("'%s' in %s"):format(name, field) or field), {}
-  end
-  return nil
 end
 
 return M

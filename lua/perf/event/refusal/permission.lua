@@ -13,6 +13,7 @@
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
+local u64 = require "perf.base.u64"
 
 local M = {}
 
@@ -45,9 +46,7 @@ end
 
 -- Whether a breakpoint is at an address of the kernel.
 local function kernel_address(v)
-  if v.kind ~= "breakpoint" or not v.bp_addr then return false end
-  local _, high = core.halves(v.bp_addr)
-  return high >= 2 ^ 31
+  return v.kind == "breakpoint" and v.bp_addr ~= nil and u64.is_kernel(v.bp_addr)
 end
 
 local function cpu_wide(ctx)

@@ -77,9 +77,9 @@ end
 
 local function offline(ctx)
   local cpu = ctx.cpu or -1
-  local online, text = host.cpus "online"
-  if cpu < 0 or not online or online(cpu) then return nil end
-  return ("CPU %d is offline; online are %s"):format(cpu, text),
+  local online = host.cpus "online"
+  if cpu < 0 or not online or online.has[cpu] then return nil end
+  return ("CPU %d is offline; online are %s"):format(cpu, online.text),
     { ("run: echo 1 > /sys/devices/system/cpu/cpu%d/online"):format(cpu) }
 end
 
@@ -134,24 +134,18 @@ function M.reason(v, code, ctx, _, attr)
     if code == "ENOENT" then return "this kernel is built without tracepoints (CONFIG_EVENT_TRACING)", {} end
   elseif v.kind == "breakpoint" then
     if code ~= "EINVAL" then return "this CPU has no debug registers for breakpoints, or its host keeps them", {} end
-  elseif on_cpu[v.kind] then
-    local counts = probe.cpu_pmu()
-    if counts == false then return no_counters(v) end
-    if code == "EOPNOTSUPP" then
-      local reason, remedies = field_refused(v, attr, ctx)
-      if reason then return reason, remedies end
-    end
-    if counts then return "this CPU's PMU does not count this event", { "use what perf.list() shows" } end
-  elseif v.pmu then
-    if code == "EOPNOTSUPP" then
-      local reason, remedies = field_refused(v, attr, ctx)
-      if reason then return reason, remedies end
-    end
-    return ("the PMU %s has no such event"):format(v.pmu.name),
-      { ("its events are those of perf.list '%s/*'"):format(v.pmu.name) }
   end
-  if code == "EOPNOTSUPP" then return field_refused(v, attr, ctx) end
-  return nil
+  local counts
+  if on_cpu[v.kind] then counts = probe.cpu_pmu() end
+  if counts == false then return no_counters(v) end
+  if code == "EOPNOTSUPP" then
+    local reason, remedies = field_refused(v, attr, ctx)
+    if reason then return reason, remedies end
+  end
+  if counts then return "this CPU's PMU does not count this event", { "use what perf.list() shows" } end
+  if on_cpu[v.kind] or not v.pmu then return nil end
+  return ("the PMU %s has no such event"):format(v.pmu.name),
+    { ("its events are those of perf.list '%s/*'"):format(v.pmu.name) }
 end
 
 return M

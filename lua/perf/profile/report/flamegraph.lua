@@ -7,6 +7,7 @@ local core = require "perf.core"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
+local memo = require "perf.base.memo"
 local options = require "perf.base.options"
 local text = require "perf.profile.report.frame_names"
 
@@ -28,11 +29,7 @@ local function interner()
     end
     return id
   end
-  return list, intern, setmetatable({}, { __index = function(t, f)
-    local id = intern(text.line(f.name), f.kind, f)
-    t[f] = id
-    return id
-  end })
+  return list, intern, memo(function(f) return intern(text.line(f.name), f.kind, f) end)
 end
 
 -- The tree of one profile, or two: node 1 is the root; each array is by node.
@@ -159,14 +156,12 @@ local function html(s)
   return (s:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }))
 end
 
-local function samples(n)
-  return format.commas(n) .. (n == 1 and " sample" or " samples")
-end
+local function samples(n) return format.count(text.number(n), "sample") end
 
 local function subtitle(prof, diff)
-  local parts = { text.amount(text.number(prof.total), prof.unit), samples(text.number(prof.sample_count)) }
+  local parts = { text.amount(text.number(prof.total), prof.unit), samples(prof.sample_count) }
   if prof.duration_ns then parts[#parts + 1] = "in " .. format.ns(text.number(prof.duration_ns)) end
-  if text.number(prof.lost) > 0 then parts[#parts + 1] = samples(text.number(prof.lost)) .. " lost" end
+  if text.number(prof.lost) > 0 then parts[#parts + 1] = samples(prof.lost) .. " lost" end
   if prof.started then parts[#parts + 1] = os.date("%Y-%m-%d %H:%M:%S", math.floor(prof.started)) end
   local line = table.concat(parts, " \194\183 ")
   return diff and ("%s \194\183 before: %s"):format(line, text.amount(text.number(diff.total), diff.unit)) or line

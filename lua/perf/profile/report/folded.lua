@@ -3,6 +3,7 @@
 -- In a frame's name, characters of the format are escaped: `;` is \x3b, an end of line \n or \r, and the backslash \\. Bytes that
 -- are not valid UTF-8 are written as \xNN. `decode` restores the names.
 local file = require "perf.base.file"
+local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -29,11 +30,7 @@ end
 -- @treturn string|boolean the text, or true @fails when the file cannot be written
 function M.folded(prof, path)
   return file.deliver(path, "folded", function(put)
-    local names = setmetatable({}, { __index = function(t, frame)
-      local name = encode(frame.name)
-      t[frame] = name
-      return name
-    end })
+    local names = memo(function(frame) return encode(frame.name) end)
     -- Make no string of a single stack: they are similar, and LuaJIT's string table is slow with similar strings.
     local parts, n = {}, 0
     for _, sample in ipairs(prof:samples()) do

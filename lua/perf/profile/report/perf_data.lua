@@ -7,6 +7,8 @@
 -- perf: --symfs.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local file = require "perf.base.file"
+local memo = require "perf.base.memo"
 local state = require "perf.data.synthesize"
 local symbol_file = require "perf.profile.report.symbol_file"
 local synthesize = require "perf.record.synthesize"
@@ -22,30 +24,14 @@ local MOST = 8000 -- frames of a stack: a record's size has 16 bits
 local attr = { type = "software", config = 0, sample_period = 1, sample_type = { "ip", "tid", "time", "period", "callchain" },
   sample_id_all = true, mmap = true, mmap2 = true, comm = true, task = true }
 
--- The absolute path, so that perf finds it from any directory.
-local function absolute(path)
-  if path:sub(1, 1) == "/" then return path end
-  local cwd = core.cwd()
-  return cwd and cwd .. "/" .. path or path
-end
-
 -- Numbers frames in the order of their first use: frame -> its bytes in a call chain.
 local function addresses()
-  local names, chain = {}, {}
-  return names, setmetatable(chain, { __index = function(t, frame)
+  local names = {}
+  return names, memo(function(frame)
     names[#names + 1] = text.line(frame.name)
     -- An address within the symbol, since readers look up the byte before a caller's address.
-    t[frame] = core.bytes("8", BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
-    return t[frame]
-  end })
-end
-
--- A cache of a function's values.
-local function kept(fn)
-  return setmetatable({}, { __index = function(t, key)
-    t[key] = fn(key)
-    return t[key]
-  end })
+    return core.bytes("8", BASE + symbol_file.TEXT + #names * symbol_file.STEP - HALF)
+  end)
 end
 
 -- All samples as records, written in blocks.
@@ -55,8 +41,8 @@ local function records_of(prof)
   local who = core.bytes("44", prof.pid or 0, prof.tid or prof.pid or 0)
   local none = { { name = "(no stack)" } }
   -- Caches of repeated parts. No string is made of a single record: LuaJIT's string table is slow with similar strings.
-  local head = kept(function(depth) return core.bytes("422", SAMPLE, USER, 56 + 8 * depth) end)
-  local chain = kept(function(depth) return core.bytes("88", depth + 1, CONTEXT_USER) end)
+  local head = memo(function(depth) return core.bytes("422", SAMPLE, USER, 56 + 8 * depth) end)
+  local chain = memo(function(depth) return core.bytes("88", depth + 1, CONTEXT_USER) end)
   for i, sample in ipairs(prof:samples()) do
     local stack = #sample.stack > 0 and sample.stack or none
     local depth = math.min(#stack, MOST)
@@ -112,7 +98,7 @@ function M.perf_data(prof, path)
       events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } })
   end
   if w then
-    ok, message, code = write_all(w, prof, blocks, absolute(symbols), size)
+    ok, message, code = write_all(w, prof, blocks, file.absolute(symbols), size)
     local closed, m, c = w:close()
     if ok and not closed then ok, message, code = nil, m, c end
     if ok then ok, message, code = beside:commit() end

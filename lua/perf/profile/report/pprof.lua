@@ -13,6 +13,7 @@
 -- table of strings, and referred to by its index.
 local core = require "perf.core"
 local file = require "perf.base.file"
+local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -101,15 +102,13 @@ local function encode(prof, put)
         .. number(5, f.linedefined and f.linedefined > 0 and f.linedefined or 0)
     end)
   end
-  local locations = setmetatable({}, { __index = function(t, f)
-    local id = add_location(f, function()
+  local locations = memo(function(f)
+    return varint(add_location(f, function()
       local line = number(1, function_of(f)) .. number(2, f.line and f.line > 0 and f.line or 0)
       local address = f.address ~= nil and "\24" .. exact(f.address) or ""
       return number(2, mapping_of(f.module or prof.comm or "lua")) .. address .. bytes(4, line)
-    end)
-    t[f] = varint(id)
-    return t[f]
-  end })
+    end))
+  end)
 
   local ids, zone_key = {}, nil
   for _, sample in ipairs(prof:samples()) do

@@ -14,6 +14,7 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local file = require "perf.base.file"
 local json = require "perf.base.json"
+local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -54,12 +55,10 @@ end
 -- Numbers items in the order of their first use; the array has the items.
 local function numbering()
   local all = {}
-  return all, setmetatable({}, { __index = function(t, thing)
-    local n = #all
-    all[n + 1] = thing
-    t[thing] = n
-    return n
-  end })
+  return all, memo(function(thing)
+    all[#all + 1] = thing
+    return #all - 1
+  end)
 end
 
 local function samples_of(put, samples)

@@ -5,6 +5,7 @@
 -- weight of stacks whose innermost frame, of any kind, is the function.
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
+local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -14,15 +15,15 @@ Top.__index = Top
 
 local DEFAULT = 20
 
--- Sums of weights by key.
+-- Sums of weights by name.
 local function tally()
-  local rows, by_key = {}, {}
-  return rows, function(key, name, frame)
-    local row = by_key[key]
+  local rows, by_name = {}, {}
+  return rows, function(name, frame)
+    local row = by_name[name]
     if not row then
       row = { name = name, self = 0, total = 0, count = 0, kind = frame and frame.kind, file = frame and frame.file,
         line = frame and frame.line, func = frame and frame.func, seen = 0 }
-      by_key[key], rows[#rows + 1] = row, row
+      by_name[name], rows[#rows + 1] = row, row
     end
     return row
   end
@@ -38,23 +39,19 @@ local function sort(rows)
   return rows
 end
 
--- A function's name, and a key that identifies it.
+-- The name of a frame's function.
 local function function_of(f)
-  if f.kind ~= "lua" then return f.name, f.name end
+  if f.kind ~= "lua" then return f.name end
   local line = f.linedefined or 0
-  local name = table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
-  return name, name
+  return table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
 end
 
 -- A frame's rows in the tables, looked up only once.
 local function rows_of(add_line, add_function)
-  return setmetatable({}, { __index = function(t, f)
-    local key, name = function_of(f)
-    local known = { is_lua = f.kind == "lua", fn = add_function(key, name, f) }
-    if known.is_lua then known.line = add_line(f.name, f.name, f) end
-    t[f] = known
-    return known
-  end })
+  return memo(function(f)
+    local is_lua = f.kind == "lua"
+    return { is_lua = is_lua, fn = add_function(function_of(f), f), line = is_lua and add_line(f.name, f) }
+  end)
 end
 
 --- The lines, functions and zones with the largest weight. A stack's weight belongs to its innermost Lua line, as `self`; every
@@ -92,12 +89,12 @@ function M.top(prof, n)
     end
     if not found then -- the stack has no Lua line
       local frame = stack[1] or { name = "(no stack)", kind = "state" }
-      found = add_line(frame.name, frame.name, frame)
+      found = add_line(frame.name, frame)
       once(found, weight)
     end
     found.self, found.count = found.self + weight, found.count + count
     if sample.zone then
-      local zone = add_zone(sample.zone, sample.zone)
+      local zone = add_zone(sample.zone)
       zone.self, zone.total, zone.count = zone.self + weight, zone.total + weight, zone.count + count
     end
   end
@@ -107,15 +104,11 @@ function M.top(prof, n)
     samples = number(prof.sample_count), freq = prof.freq, period = prof.period, rows = n or DEFAULT }, Top)
 end
 
-local function plural(n, what)
-  return ("%s %s%s"):format(format.commas(n), what, n == 1 and "" or "s")
-end
-
 local function title(top)
   local how = top.freq and (" at %d Hz"):format(top.freq) or top.period and (" of every %s"):format(format.commas(top.period))
-  local line = ("%s: %s in %s%s"):format(top.event, text.amount(top.total, top.unit), plural(top.samples, "sample"),
+  local line = ("%s: %s in %s%s"):format(top.event, text.amount(top.total, top.unit), format.count(top.samples, "sample"),
     how or "")
-  return top.lost > 0 and ("%s, %s lost"):format(line, plural(top.lost, "sample")) or line
+  return top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line
 end
 
 local function part(top, heading, rows)
