@@ -167,11 +167,6 @@ local function finished(...)
   return ...
 end
 
-local function logged(...)
-  exit(get_request(), 0)
-  return finished(...)
-end
-
 --- The log phase of a request: `log_by_lua_block { perf.log() }`. Slow requests are logged, and spans finished, here.
 -- @tparam[opt] function fn code of this phase, counted like that of the others
 -- @tparam any ... its arguments
@@ -183,19 +178,14 @@ function M.log(fn, ...)
   local code = enter(r, LOG)
   if code < 0 then code = newcomer(r, LOG, code) end
   if code <= 0 then return finished(fn(...)) end
-  return logged(fn(...))
-end
-
-local function left(...)
-  exit(get_request(), 0)
-  return ...
+  return finished(done(0, fn(...)))
 end
 
 local function run_timer(fn, ...)
   if not running then return fn(...) end
   local r = get_request()
   if accounting.admit(r, numbers[TIMERS], 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
-  return left(fn(...))
+  return done(0, fn(...))
 end
 
 ---------------------------------------------------------------------------------------------------------------------

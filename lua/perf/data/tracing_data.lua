@@ -8,6 +8,8 @@
 --     u32 size, text (kallsyms: none)   u32 size, text (printk_formats)   u64 size, text (saved_cmdlines)
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local keys_of = require "perf.base.keys"
+local memo = require "perf.base.memo"
 
 local recorder_tracing = {}
 
@@ -27,19 +29,12 @@ end
 function recorder_tracing.data(names)
   local dir = host.tracefs()
   if not dir then return nil, "tracefs is not mounted or not readable: tracepoints have no formats", "ENOENT" end
-  local systems, order = {}, {}
+  local systems = memo(function() return {} end)
   for _, name in ipairs(names) do
     local system, event = name:match("^([^:]+):([^:]+)")
-    if system then
-      if not systems[system] then
-        systems[system] = {}
-        order[#order + 1] = system
-      end
-      table.insert(systems[system], ("%s/events/%s/%s/format"):format(dir, system, event))
-    end
+    if system then table.insert(systems[system], ("%s/events/%s/%s/format"):format(dir, system, event)) end
   end
-  table.sort(order)
-  local ftrace = {}
+  local order, ftrace = keys_of(systems), {}
   for _, name in ipairs(host.list(dir .. "/events/ftrace") or {}) do
     local path = ("%s/events/ftrace/%s/format"):format(dir, name)
     if host.readable(path) then ftrace[#ftrace + 1] = path end

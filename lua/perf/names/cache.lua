@@ -6,6 +6,7 @@
 -- config = cache | op << 8 | result << 16.  Without OP it is a load, without RESULT an access.
 
 local core = require "perf.core"
+local memo = require "perf.base.memo"
 local pairs_of = require "perf.base.pairs"
 
 local cache = {}
@@ -20,29 +21,18 @@ local spellings = {
   result = {ACCESS = {"refs", "Reference", "ops"}, MISS = {"miss"}},
 }
 
-local tables -- {cache = {rows, by spelling}, ...}, made at the first use
+local in_defs = {cache = "cache", op = "cache_op", result = "cache_result"}
 
-local function index(rows, more)
-  local by = {}
+-- "cache", "op" or "result" -> {rows =, by = rows by spelling}, made at the first use
+local tables = memo(function(what)
+  local by, rows = {}, core.defs()[in_defs[what]]
   for _, row in ipairs(rows) do
     by[row.sym:lower()], by[row.name:lower()] = row, row
     if row.plural then by[row.plural:lower()] = row end
-    for _, s in ipairs(more[row.sym] or {}) do by[s:lower()] = row end
+    for _, s in ipairs(spellings[what][row.sym] or {}) do by[s:lower()] = row end
   end
   return {rows = rows, by = by}
-end
-
-local function get()
-  if not tables then
-    local defs = core.defs()
-    tables = {
-      cache = index(defs.cache, spellings.cache),
-      op = index(defs.cache_op, spellings.op),
-      result = index(defs.cache_result, spellings.result),
-    }
-  end
-  return tables
-end
+end)
 
 -- The longest spelling that text begins with, up to its end or a dash: its row and the rest of the text.
 local function take(by, text)
@@ -81,7 +71,7 @@ end
 -- @return[2] nil
 -- @return[3] nil and a reason, if the name is valid but the cache has no such operation
 function cache.parse(text)
-  local t = get()
+  local t = tables
   local c, rest = take(t.cache.by, text:lower())
   if not c then return nil end
   local op, result
@@ -107,7 +97,7 @@ end
 -- @tparam[opt] {row,...} results
 -- @return array of {name=, config=, description=}
 function cache.all(caches, ops, results)
-  local t, out = get(), {}
+  local t, out = tables, {}
   for _, c in ipairs(caches or t.cache.rows) do
     for _, op in ipairs(ops or t.op.rows) do
       for _, result in ipairs(results or t.result.rows) do
@@ -126,7 +116,7 @@ end
 -- @param key a name in any spelling, or the kernel's number
 -- @return the row, or nil
 function cache.row(what, key)
-  local t = get()[what]
+  local t = tables[what]
   if type(key) == "string" then return t.by[key:lower()] end
   for _, row in ipairs(t.rows) do
     if row.value == key then return row end
@@ -136,7 +126,7 @@ end
 -- The canonical names of the rows of "cache", "op" or "result".
 function cache.names_of(what)
   local out = {}
-  for i, row in ipairs(get()[what].rows) do out[i] = row.name end
+  for i, row in ipairs(tables[what].rows) do out[i] = row.name end
   return out
 end
 

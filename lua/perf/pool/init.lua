@@ -136,12 +136,6 @@ local function first_message(self)
   return { n = 2, ("a thread did not start within %d seconds"):format(START), "EIO" }
 end
 
--- At the end of the program, or when the pool is collected: wait like close(), and make the spans of jobs whose results were not
--- fetched.
-local function close_at_exit(self)
-  return at_exit(function() self:_deliver(true) end)
-end
-
 -- Start the threads and wait for their first messages. Returns true; or nil, message, code.
 -- The object that waits for the threads at the end of the program is created last: Lua finalizes younger objects first, and a
 -- Thread that was finalized cannot be waited for.
@@ -156,7 +150,9 @@ local function start(self, cpus, events)
     local wrong = first_message(self)
     if wrong.n > 0 then return nil, wrong[1], wrong[2] or "EIO" end
   end
-  self.exit = close_at_exit(self)
+  -- At the end of the program, or when the pool is collected: wait like close(), and make the spans of jobs whose results were
+  -- not fetched.
+  self.exit = at_exit(function() self:_deliver(true) end)
   if self.tracer then self.tracer:_feed(self) end
   return true
 end
@@ -195,10 +191,6 @@ end
 
 ---------------------------------------------------------------------------------------------------------------------
 -- Jobs
-
-local function check_open(self)
-  if self.closed then argument.raise("Pool is closed", 0) end
-end
 
 -- The child of a fork does not have the threads, and one of them may have held a channel's lock.
 local function is_inherited(self) return core.fork_generation() ~= self.generation end
@@ -253,7 +245,7 @@ end
 -- @treturn Job @fails "EAGAIN" when as many as the queue holds wait already
 -- @raise for a value that cannot be copied
 function Pool:submit(fn, ...)
-  check_open(self)
+  if self.closed then argument.raise("Pool is closed", 0) end
   check_process(self, "Pool")
   if type(fn) ~= "function" then argument.raise(("function expected, got %s"):format(type(fn)), 1) end
   local text, message = copy.pack("argument", select("#", ...) + 1, fn, ...)

@@ -7,6 +7,7 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local jitmap = require "perf.symbols.jitmap"
+local memo = require "perf.base.memo"
 local merged = require "perf.profile.merged"
 local u64 = require "perf.base.u64"
 local Profile = require "perf.profile.profile"
@@ -19,18 +20,6 @@ local function is_marker(addr)
   return high == 4294967295 and low > 4294963200
 end
 
-local Reader = {}
-Reader.__index = Reader
-
-function Reader:process(pid)
-  local p = self.processes[pid]
-  if not p then
-    p = { maps = {}, comm = nil, frames = {} }
-    self.processes[pid] = p
-  end
-  return p
-end
-
 local tells = {}
 
 local KERNEL = "^%[kernel%.kallsyms%]"
@@ -38,7 +27,7 @@ local KERNEL = "^%[kernel%.kallsyms%]"
 function tells.mmap(reader, rec)
   if rec.build_id and rec.filename:find(KERNEL) then reader.kernel_id = rec.build_id end
   if rec.filename:sub(1, 1) ~= "[" and rec.pid >= 0 then
-    local maps = reader:process(rec.pid).maps
+    local maps = reader.processes[rec.pid].maps
     maps[#maps + 1] = { addr = rec.addr, len = rec.len, pgoff = rec.pgoff, filename = rec.filename,
       build_id = rec.build_id }
   end
@@ -46,14 +35,14 @@ end
 tells.mmap2 = tells.mmap
 
 function tells.comm(reader, rec)
-  local p = reader:process(rec.pid)
+  local p = reader.processes[rec.pid]
   if rec.pid == rec.tid or not p.comm then p.comm = rec.comm end
   if rec.exec then p.maps = {} end
 end
 
 function tells.fork(reader, rec)
   if rec.pid == rec.ppid then return end
-  local from, to = reader:process(rec.ppid), reader:process(rec.pid)
+  local from, to = reader.processes[rec.ppid], reader.processes[rec.pid]
   to.comm = to.comm or from.comm
   if #to.maps == 0 then
     for i, map in ipairs(from.maps) do to.maps[i] = map end
@@ -79,10 +68,6 @@ function tells.sample(reader, rec)
   if #addrs == 0 then addrs[1] = rec.ip end
   local label = rec.event or "samples"
   local event = reader.events[label]
-  if not event then
-    event = { label = label, stacks = {}, list = {}, total = 0, count = 0 }
-    reader.events[label], reader.order[#reader.order + 1] = event, event
-  end
   local parts = { rec.pid or 0 }
   for i, addr in ipairs(addrs) do parts[i + 1] = core.hex(addr) end
   local key = table.concat(parts, ",")
@@ -128,7 +113,7 @@ end
 
 -- The frame of an address; addresses of one symbol in one process share a frame.
 local function frame_of(reader, pid, addr, called)
-  local p = reader:process(pid)
+  local p = reader.processes[pid]
   local key = core.hex(addr) .. (called and "+" or "")
   local frame = p.frames[key]
   if frame then return frame end
@@ -165,7 +150,7 @@ local function profile_of(reader, event, file)
   for n, s in ipairs(event.list) do
     list[n] = { stack = {}, weight = s.weight, count = s.count }
     for i, addr in ipairs(s.addrs) do list[n].stack[i] = frame_of(reader, s.pid, addr, i > 1) end
-    comm, pids[s.pid] = comm or reader:process(s.pid).comm, true
+    comm, pids[s.pid] = comm or reader.processes[s.pid].comm, true
   end
   list = merged(list)
   table.sort(list, function(a, b) return a.weight > b.weight end)
@@ -206,8 +191,13 @@ function M.load(path)
   local file, message, code = require "perf.data".open(path)
   if not file then return nil, message, code end
   local have, symbols = pcall(require, "perf.symbols")
-  local reader = setmetatable({ processes = {}, events = {}, order = {}, jit = {}, lost = 0, lost_of = {}, period = {},
-    symbols = have and symbols or nil }, Reader)
+  local order = {}
+  local reader = { order = order, jit = {}, lost = 0, lost_of = {}, period = {}, symbols = have and symbols or nil,
+    processes = memo(function() return { maps = {}, frames = {} } end),
+    events = memo(function(label)
+      order[#order + 1] = { label = label, stacks = {}, list = {}, total = 0, count = 0 }
+      return order[#order]
+    end) }
   for _, e in ipairs(file.attrs) do
     reader.period[e.name] = not e.attr.sample_freq and tonumber(e.attr.sample_period) or nil
   end

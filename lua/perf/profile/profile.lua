@@ -72,13 +72,12 @@ function Profile:timeline()
 end
 
 -- Reports: each is a module perf.profile.report.NAME, whose function NAME gets the profile and the method's arguments.
-local reports = { top = "top", folded = "folded", flamegraph = "flamegraph", pprof = "pprof", speedscope = "speedscope",
-  perf_data = "perf_data", diff = "diff" }
+local reports = { "top", "folded", "flamegraph", "pprof", "speedscope", "perf_data", "diff" }
 local function all(...) return ... end -- prevents a tail call, which would hide the method's name in errors
 
-for method, name in pairs_of(reports) do
-  Profile[method] = function(self, ...)
-    return all(require("perf.profile.report." .. name)[name](argument.check_object(self, Profile, "Profile", method), ...))
+for _, name in ipairs(reports) do
+  Profile[name] = function(self, ...)
+    return all(require("perf.profile.report." .. name)[name](argument.check_object(self, Profile, "Profile", name), ...))
   end
 end
 

@@ -209,29 +209,19 @@ function M.open(opts)
   local name = opts.path or opts.maps and #opts.maps .. " mappings" or "process " .. (opts.pid == 0 and core.pid() or opts.pid)
   local self = setmetatable({ ext = resolver, kernel = opts.kernel, problems = {}, name = name }, Resolver)
   forget(self)
-  if opts.path then
-    local ok
-    ok, message, code = resolver:report_path(opts.path)
-    self.kernel = self.kernel or false
-    if not ok then
-      resolver:close()
-      return nil, message, code
-    end
-  elseif opts.pid then
+  local ok = true
+  if opts.pid then
     local pid = opts.pid == 0 and core.pid() or opts.pid
-    local ok
     ok, message, code = resolver:report_pid(pid)
-    if not ok then
-      resolver:close()
-      return proc_refused(pid, message, code)
-    end
-    self.pid, self.read_at = pid, os.time()
-    self.jit = jitmap.new(pid, ext.read_owned)
+    if not ok then ok, message, code = proc_refused(pid, message, code) end
+    self.pid, self.read_at, self.jit = pid, os.time(), jitmap.new(pid, ext.read_owned)
   else
     self.kernel = self.kernel or false
-    report_maps(self, opts.maps)
+    if opts.path then ok, message, code = resolver:report_path(opts.path) else report_maps(self, opts.maps) end
   end
-  return self
+  if ok then return self end
+  resolver:close()
+  return nil, message, code
 end
 
 local function kernel_frame(self, addr)

@@ -62,11 +62,8 @@ function M.time(anchor, ns, arg)
 end
 
 local function put(self, key, v)
-  local t = self.attributes
-  if not t then
-    t = {}
-    self.attributes = t
-  end
+  local t = self.attributes or {}
+  self.attributes = t
   if v ~= nil and t[key] == nil then
     if self.nattributes >= self.tracer.limits.attributes then
       self.dropped = (self.dropped or 0) + 1
@@ -157,11 +154,8 @@ end
 function Span:add_event(name, details, time_ns)
   check_type(name, "string", 1)
   if self.duration then return self end
-  local list = self.events
-  if not list then
-    list = {}
-    self.events = list
-  end
+  local list = self.events or {}
+  self.events = list
   local limits, dropped, _ = self.tracer.limits, nil, nil
   if details ~= nil then
     details, _, dropped = attributes.copy(check_type(details, "table", 2), 2, limits.event_attributes, limits.attribute_length)

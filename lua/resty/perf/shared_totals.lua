@@ -49,17 +49,13 @@ function M.writer(dict, accounting)
   end
 
   local function add_histogram(r, number, row)
-    local now, before = accounting.histogram(number, row), r.histograms[row]
+    local now, before = accounting.histogram(number, row), r.histograms[row] or {}
     if not now then return end
-    if not before then
-      before = {}
-      for b = 0, accounting.BUCKETS - 1 do before[b] = 0 end
-      r.histograms[row] = before
-    end
+    r.histograms[row] = before
     for b = 0, accounting.BUCKETS - 1 do
       local n = tonumber(now[b])
-      if n ~= before[b] then
-        add(r.key .. "h" .. row .. ":" .. b, n - before[b])
+      if n ~= (before[b] or 0) then
+        add(r.key .. "h" .. row .. ":" .. b, n - (before[b] or 0))
         before[b] = n
       end
     end

@@ -37,13 +37,9 @@ local function tree_of(profiles)
   local frames, intern, ids = interner()
   local tree = { frame = { intern("all", "root", {}) }, parent = { 0 }, first = {}, next = {}, sums = { 0 }, frames = frames }
   local n = 1
-  local child, frame, parent, first, next_of = {}, tree.frame, tree.parent, tree.first, tree.next
+  local child, frame, parent, first, next_of = memo(function() return {} end), tree.frame, tree.parent, tree.first, tree.next
   local function step(node, id)
     local under = child[id]
-    if not under then
-      under = {}
-      child[id] = under
-    end
     local to = under[node]
     if not to then
       n = n + 1

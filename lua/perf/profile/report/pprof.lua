@@ -70,21 +70,18 @@ local function table_of(put, field)
 end
 
 local function strings_of()
-  local list, index = { "" }, { [""] = 0 }
-  return list, function(s)
-    s = s and text.utf8(s) or ""
-    local i = index[s]
-    if not i then
-      i = #list
-      list[i + 1], index[s] = s, i
-    end
-    return i
-  end
+  local list = {}
+  local index = memo(function(s)
+    list[#list + 1] = s
+    return #list - 1
+  end)
+  return list, function(s) return index[s and text.utf8(s) or ""] end
 end
 
 -- Write the profile's message.
 local function encode(prof, put)
   local strings, str = strings_of()
+  str "" -- the first one
   local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
   local event, unit = str(prof.event), str(prof.unit == "ns" and "nanoseconds" or prof.unit == "" and "count" or prof.unit)
   local value_type = number(1, event) .. number(2, unit)
