@@ -45,8 +45,7 @@ local newest_exit -- {exit=}: publishes the last counts of the accounting that i
 
 local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
 
----------------------------------------------------------------------------------------------------------------------
--- Requests become known
+-- Requests become known -----------------------------------------------------------------------------------------------
 
 local function route_number(name)
   local n = numbers[name]
@@ -88,8 +87,7 @@ local function newcomer(r, phase, code)
   return enter(r, phase)
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Hooks
+-- Hooks ---------------------------------------------------------------------------------------------------------------
 
 -- With the code cache off, every request has a Lua state of its own, in which perf.start was never called. The worker's first
 -- state has left a mark in its dictionary. The warning is given once, and each state looks once.
@@ -188,8 +186,7 @@ local function run_timer(fn, ...)
   return done(0, fn(...))
 end
 
----------------------------------------------------------------------------------------------------------------------
--- To start and stop
+-- To start and stop ---------------------------------------------------------------------------------------------------
 
 --- Wrap the functions that yield. perf.start does it too; in init_by_lua it comes before the modules that keep
 -- `local sleep = ngx.sleep`. A second call does nothing.
@@ -334,8 +331,7 @@ function M.stop()
   commands.give(config.dict, config.mark, { stop = true })
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Results
+-- Results -------------------------------------------------------------------------------------------------------------
 
 --- The counts of the running request so far.
 -- @treturn ?Counts nil when it is not counted

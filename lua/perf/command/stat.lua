@@ -32,8 +32,7 @@ M.options = {
 
 local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"
 
----------------------------------------------------------------------------------------------------------------------
--- One result: {entries, wall_ns}
+-- One result: {entries, wall_ns} --------------------------------------------------------------------------------------
 
 local function say_whole(script, why)
   terminal.error(("%s: the counts include the start of the interpreter, since the start of the script is unknown: %s")
@@ -130,8 +129,7 @@ local function from_others(opts, events, words, here)
   return { entries = counters.add_up(lists, opts.event), wall_ns = wall }, ended
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Text
+-- Text ----------------------------------------------------------------------------------------------------------------
 
 local function text_of(result, title, opts)
   local c = counts.plain(result.entries, result.wall_ns, "software")

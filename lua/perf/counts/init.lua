@@ -29,8 +29,7 @@ local M = {}
 -- @tfield string source "hardware", "software" or "rusage"
 local methods = {}
 
----------------------------------------------------------------------------------------------------------------------
--- Layouts
+-- Layouts -------------------------------------------------------------------------------------------------------------
 
 local layouts, by_key = {}, {}
 
@@ -70,8 +69,7 @@ end
 -- @return {rows=, ngroups=, source=, nvalues=}
 function M.describe(id) return layouts[id] end
 
----------------------------------------------------------------------------------------------------------------------
--- Entries
+-- Entries -------------------------------------------------------------------------------------------------------------
 
 -- The `why` of a measurement that the parent began before a fork, in the child; and the time that marks it in packed Counts: see
 -- PF_METER_INHERITED in csrc/core/counts/meter.h. (Half of that value, since two such times may have been added to others.)
@@ -201,8 +199,7 @@ function M.values(c, values)
   return rows
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Plain Counts
+-- Plain Counts --------------------------------------------------------------------------------------------------------
 
 local Plain = { __name = "perf.Counts" }
 
@@ -224,8 +221,7 @@ function Plain.__index(t, key)
   if found and not several then return found.value end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Packed Counts
+-- Packed Counts -------------------------------------------------------------------------------------------------------
 
 -- The __index of both kinds of packed Counts; word 0 is the wall time.
 local function packed_index(c, key)
@@ -284,8 +280,7 @@ function M.unpack(c)
   return list
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Public functions
+-- Public functions ----------------------------------------------------------------------------------------------------
 
 local function is_counts(v)
   if type(v) == "table" then return getmetatable(v) == Plain end

@@ -38,8 +38,7 @@ function M.supported(event)
   return false, reason
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Features of the kernel
+-- Features of the kernel ----------------------------------------------------------------------------------------------
 
 local named = { "sample_type", "read_format", "branch_sample_type", "clockid" }
 
@@ -88,8 +87,7 @@ local function ioctls(f)
   ev:close()
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Kinds of events
+-- Kinds of events -----------------------------------------------------------------------------------------------------
 
 -- How many of the same event one group of the CPU's PMU holds. None is disabled: Arm's drivers take no account of a disabled
 -- leader, and so let a group of one more be opened, which never runs.
@@ -145,8 +143,7 @@ local function kinds(f)
   end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- This build
+-- This build ----------------------------------------------------------------------------------------------------------
 
 local minimum = { bpf = " (libbpf 1.0 or newer)" }
 local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "libtraceevent-dev", pfm = "libpfm4-dev",
@@ -180,8 +177,7 @@ function M.interpreter()
   return t
 end
 
----------------------------------------------------------------------------------------------------------------------
--- As text
+-- As text -------------------------------------------------------------------------------------------------------------
 
 local WIDE = 100
 

@@ -26,8 +26,7 @@ local SLICE = 32 -- spans that are encoded at once
 local CLOSE, AT_EXIT = 10, 5 -- seconds that close() and the end of the program wait for the backend
 local LAST_TRY = 1 -- close() tries a batch a last time so many seconds before its deadline
 
----------------------------------------------------------------------------------------------------------------------
--- The coroutine
+-- The coroutine -------------------------------------------------------------------------------------------------------
 
 local function pause_before(attempt, wanted)
   local pause = math.min(FIRST_PAUSE * 2 ^ (attempt - 1), LONGEST_PAUSE)
@@ -143,8 +142,7 @@ local function deliver(self)
   until not due(self) -- metrics that are due again by now wait for the next step
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Running the coroutine
+-- Running the coroutine -----------------------------------------------------------------------------------------------
 
 -- An exporter that is a function takes plain tables at once, and there is nothing to wait for. The spans that it makes itself are
 -- dropped: each export would make the next one, and no flush would end.

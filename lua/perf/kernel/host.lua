@@ -63,8 +63,7 @@ function M.sysctl(name)
   return M.number("/proc/sys/" .. name:gsub("%.", "/"))
 end
 
----------------------------------------------------------------------------------------------------------------------
--- This thread: its identity and permissions
+-- This thread: its identity and permissions ---------------------------------------------------------------------------
 
 -- The threads of a process.
 -- @return array of thread ids, sorted; or nil, message, code ("ESRCH" when there is no such process)
@@ -144,8 +143,7 @@ function M.program()
   return "the interpreter"
 end
 
----------------------------------------------------------------------------------------------------------------------
--- The machine
+-- The machine ---------------------------------------------------------------------------------------------------------
 
 -- kernel.perf_event_paranoid.
 -- @return integer; or nil, message, "ENOENT" on a kernel without perf events

@@ -189,8 +189,7 @@ function M.pool(options)
   return nil, why, code
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Jobs
+-- Jobs ----------------------------------------------------------------------------------------------------------------
 
 -- The child of a fork does not have the threads, and one of them may have held a channel's lock.
 local function is_inherited(self) return core.fork_generation() ~= self.generation end
@@ -316,8 +315,7 @@ end
 
 function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state) end
 
----------------------------------------------------------------------------------------------------------------------
--- The pool
+-- The pool ------------------------------------------------------------------------------------------------------------
 
 --- The numbers of jobs that are pending.
 -- @treturn table `{pending=, queued=, size=}`: jobs without a result, those of them that have not begun, and threads

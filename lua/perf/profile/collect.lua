@@ -14,8 +14,7 @@ local function state_frame(state)
   return { name = name, func = name, kind = "state" }
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Frames
+-- Frames --------------------------------------------------------------------------------------------------------------
 
 -- The names of functions at their definition; callers may use another name or none.
 local function definitions()
@@ -77,8 +76,7 @@ local function frames_of(raw)
   return frames, zones
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Stacks
+-- Stacks --------------------------------------------------------------------------------------------------------------
 
 local function add(list, stack, weight, count, zone)
   local sample = { stack = stack, weight = weight, count = count, zone = zone }

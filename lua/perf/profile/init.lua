@@ -20,8 +20,7 @@ local COOKIE = 0x6c756170 -- PF_SAMPLER_COOKIE of csrc/core/profile/sampler.h
 local DEFAULT_FREQ = 999
 local TIMELINE, LONGEST = 100000, 2 ^ 26 -- samples; 2^26: PF_MOMENTS_MOST
 
----------------------------------------------------------------------------------------------------------------------
--- Options
+-- Options -------------------------------------------------------------------------------------------------------------
 
 local rate = { "number", integer = true, least = 1, what = "positive integer" }
 
@@ -32,8 +31,7 @@ local check_options = options.define {
   timeline = { "boolean|number", integer = true, least = 1, most = LONGEST },
 }
 
----------------------------------------------------------------------------------------------------------------------
--- The event
+-- The event -----------------------------------------------------------------------------------------------------------
 
 local software, is_clock = open.software_config, open.is_clock
 local numbers = { -- of rt_sigreturn and process_vm_readv
@@ -124,8 +122,7 @@ local function open_event(spec, attr, weighed)
   return ev, label, by_descriptor
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Profiler
+-- Profiler ------------------------------------------------------------------------------------------------------------
 
 --- Profiles from `start` to `stop`. The event signals the thread that it counts at each overflow; the interpreter stops at its
 -- next safe point, where its stack is taken and the event's count since the sample before is added to it. There is one profiler

@@ -30,8 +30,7 @@ local band = require "bit".band
 local unpack = unpack or table.unpack -- luacheck: compat
 local cast, tonumber = ffi.cast, tonumber -- each look-up of a global would be one more check in compiled code
 
----------------------------------------------------------------------------------------------------------------------
--- Fields: getters, one for each type and position
+-- Fields: getters, one for each type and position ---------------------------------------------------------------------
 
 local EXACT = 2 ^ 53 -- numbers are exact up to here
 
@@ -87,8 +86,7 @@ local function is_sample() return "sample" end
 local field_number = {}
 for i, name in ipairs(core.record_fields()) do field_number[name] = i end
 
----------------------------------------------------------------------------------------------------------------------
--- Tags
+-- Tags ----------------------------------------------------------------------------------------------------------------
 
 local shapes = {} -- by tag: {name = getter}
 local infos, layouts = {}, {} -- by tag: the event's info, and its layout in C
@@ -146,8 +144,7 @@ end
 
 local function info_of(rec) return infos[rec._tag - 1] end
 
----------------------------------------------------------------------------------------------------------------------
--- The class
+-- The class -----------------------------------------------------------------------------------------------------------
 
 local methods = { totable = record.totable, info = info_of }
 
@@ -259,8 +256,7 @@ local function values(take, source, otherwise, type, ...)
     otherwise = otherwise }, 0
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Files: Data's methods
+-- Files: Data's methods -----------------------------------------------------------------------------------------------
 
 local Data = core.Data.__index
 local each_data, next_data, data_records = Data.each, Data.next, Data.records
@@ -298,8 +294,7 @@ function Data:each(type, ...)
   end, type, ...)
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Rings: Event's methods
+-- Rings: Event's methods ----------------------------------------------------------------------------------------------
 
 local Event = core.Event.__index
 local read_record, read_aux, records, poll, each_event = Event.read_record, Event.read_aux, Event.records, Event.poll, Event.each

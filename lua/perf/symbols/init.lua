@@ -27,8 +27,7 @@ local M = { available = true, version = ext.version }
 
 local hex = core.hex
 
----------------------------------------------------------------------------------------------------------------------
--- One file
+-- One file ------------------------------------------------------------------------------------------------------------
 
 --- The offset of a function's code in a file, as a uprobe needs it.
 -- Looks into .symtab and .dynsym, then into the file's separate debug information where that is installed.
@@ -49,8 +48,7 @@ function M.build_id(path)
   return ext.build_id(argument.check_path(path, "build_id", 1))
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Frames
+-- Frames --------------------------------------------------------------------------------------------------------------
 
 local Frame = {}
 Frame.__index = Frame
@@ -62,8 +60,7 @@ function Frame.__tostring(f)
   return what .. (where or "") .. (line or "")
 end
 
----------------------------------------------------------------------------------------------------------------------
--- The kernel
+-- The kernel ----------------------------------------------------------------------------------------------------------
 
 --- The symbols of a kernel.
 -- @type KernelSymbols
@@ -121,8 +118,7 @@ function Kernel:count() return self.map:count() end
 function Kernel:close() self.map:close() end
 Kernel.__close = Kernel.close
 
----------------------------------------------------------------------------------------------------------------------
--- Resolver
+-- Resolver ------------------------------------------------------------------------------------------------------------
 
 --- Names for the addresses of a process or a file. `resolver(addr)` is `resolver:resolve(addr)`.
 -- @type Resolver

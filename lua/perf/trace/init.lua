@@ -36,8 +36,7 @@ local begin, child_begins = spans.begin, spans.child_begins
 local Tracer = { __name = "perf.Tracer" }
 Tracer.__index = Tracer
 
----------------------------------------------------------------------------------------------------------------------
--- Starting spans
+-- Starting spans ------------------------------------------------------------------------------------------------------
 
 -- In the child of a fork the tracer begins with nothing: the spans that it holds are sent by the parent.
 local function leave_parent(self)
@@ -180,8 +179,7 @@ function Tracer:_feed(source)
   if self.sender then self.sender.sources[source] = true end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Around a function
+-- Around a function ---------------------------------------------------------------------------------------------------
 
 local function leave(self, span, key, before, ok, ...)
   self.active[key], self.depth = before, self.depth - 1
@@ -262,8 +260,7 @@ function Tracer:current()
   if self.depth > 0 then return current(self) end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Other processes
+-- Other processes -----------------------------------------------------------------------------------------------------
 
 --- The context that a request's headers carry.
 -- @tparam table|function headers a table by name, in any case, or a function(name in lower case)
@@ -282,8 +279,7 @@ function Tracer:inject(headers)
   return headers
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Sending
+-- Sending -------------------------------------------------------------------------------------------------------------
 
 --- Continue sending, without waiting: for event loops, and for programs that are idle for a while.
 -- @treturn ?number seconds until the next call is due; nil when there is nothing to do

@@ -33,7 +33,6 @@ local function finish(started, put)
   end
 end
 
----------------------------------------------------------------------------------------------------------------------
 -- The shapes: how attributes are set and where they are found when a span starts. A setter is a method of spans.
 
 local shapes = {}
@@ -80,8 +79,6 @@ local function shape_of(tracer)
   if has "start_span" then return shapes.opentracing end
   if has "start" and type(tracer.provider) == "table" then return shapes.opentelemetry end
 end
-
----------------------------------------------------------------------------------------------------------------------
 
 -- One span: `running` has its running counts, that of the tracer's list first.
 local function watch(shape, span, events, requested)

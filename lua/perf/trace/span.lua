@@ -49,8 +49,7 @@ local function begin(set)
   return c, set.sending
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Values
+-- Values --------------------------------------------------------------------------------------------------------------
 
 -- Convert a time that the program gives to the monotonic clock.
 -- @int arg the number of the argument of the public function
@@ -120,8 +119,7 @@ function Span:_count(events)
   if not self.paused then self.own_running, self.own_before = begin(set) end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Events, status and finish
+-- Events, status and finish -------------------------------------------------------------------------------------------
 
 --- Rename the span.
 -- @tparam string name
@@ -212,8 +210,7 @@ function Span:record_error(err, traceback)
   return self:set_status("error", text)
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Counting
+-- Counting ------------------------------------------------------------------------------------------------------------
 
 -- The events cannot be read any more (perf.release has closed them). The span drops all its counts, since they are incomplete.
 local function lose_counts(self)
@@ -408,8 +405,7 @@ function M.begin(self, set, start, moment)
   end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Looking at it
+-- Looking at it -------------------------------------------------------------------------------------------------------
 
 -- Whether the span is running, but a fork happened since its start and this is the child.
 local function is_inherited(self) return not self.duration and self.token ~= thread_token() end
@@ -453,7 +449,6 @@ function Span:__close(err)
   self:finish()
 end
 
----------------------------------------------------------------------------------------------------------------------
 -- A span that is not sampled: it only passes the decision on.
 
 local Silent = { __name = "perf.Span" }

@@ -39,7 +39,6 @@ local function compose(what, msg, reason, remedies)
   return ("%s: %s (%s)"):format(what, msg, reason)
 end
 
----------------------------------------------------------------------------------------------------------------------
 -- Limits and other causes that take one line each: functions of (attr's view, ctx, message) that return reason, remedies
 
 local by_code = {}
@@ -168,8 +167,7 @@ local function open(what, attr, msg, code, ctx)
   return nil, compose(what, msg, ok and reason or nil, remedies), code
 end
 
----------------------------------------------------------------------------------------------------------------------
--- Other refusals
+-- Other refusals ------------------------------------------------------------------------------------------------------
 
 -- Explain why a ring could not be mapped.
 -- @param pages data pages of the ring, or of its AUX area

@@ -23,8 +23,7 @@ local function bits(mask)
   return list
 end
 
----------------------------------------------------------------------------------------------------------------------
--- The attr alone
+-- The attr alone ------------------------------------------------------------------------------------------------------
 
 -- Names in a list, or unnamed bits, that the kernel does not know.
 local function unknown_names(v)
@@ -115,8 +114,7 @@ local function rate(v)
   end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- The target, the kind
+-- The target, the kind ------------------------------------------------------------------------------------------------
 
 local function target(v, ctx)
   local pid, cpu = ctx.pid or 0, ctx.cpu or -1
@@ -197,8 +195,7 @@ local function traced(v, _, attr)
   end
 end
 
----------------------------------------------------------------------------------------------------------------------
--- The group
+-- The group -----------------------------------------------------------------------------------------------------------
 
 local function group(v, ctx, attr)
   local leader = ctx.group
