@@ -23,7 +23,7 @@ int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r)
 	lua_getfield(L, -1, "perf.base.argument");
 	if (!lua_istable(L, -1))
 		return luaL_error(L, "read: %s", strerror(-r));
-	lua_getfield(L, -1, is_self ? "method" : "raise");
+	lua_getfield(L, -1, is_self ? "raise_in_method" : "raise");
 	if (is_self)
 		lua_pushnil(L); /* the name of the method that was called */
 	if (r == -EBADF) {
