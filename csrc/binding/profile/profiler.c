@@ -138,8 +138,8 @@ static int l_profiler(lua_State *L)
 
 		lua_rawgeti(L, -1, i + 1);
 		source = lua_tostring(L, -1);
-		if (source && strlen(source) < sizeof p->stack.hidden[i])
-			strcpy(p->stack.hidden[i], source);
+		if (source && strlen(source) < sizeof p->stack.hidden.source[i])
+			strcpy(p->stack.hidden.source[i], source);
 		lua_pop(L, 1);
 	}
 	lua_pop(L, 2);
@@ -238,17 +238,16 @@ static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, con
 /* {kind =, ...}: see l_result. */
 static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_frame *f)
 {
-	static const char *const kinds[] = {NULL, "lua", "c", "state", "zone", "native", "kernel"};
+	static const char *const kinds[] = {NULL, "lua", "range", "c", "state", "zone", "native", "kernel"};
 	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "native"};
 
 	lua_createtable(L, 0, 7);
 	pb_set_text(L, "kind", kinds[f->kind]);
-	if (f->kind == PF_FRAME_LUA || f->kind == PF_FRAME_C) {
+	if (f->kind == PF_FRAME_LUA || f->kind == PF_FRAME_RANGE || f->kind == PF_FRAME_C) {
 		const struct pf_function *fn = pf_stacks_function_at(s, (uint32_t)f->key);
 
 		set_text(L, s, fn->name, "func");
-		set_text(L, s, fn->source, "file");
-		set_text(L, s, fn->short_src, "short_src");
+		set_text(L, s, fn->source, "source");
 		if (f->kind == PF_FRAME_C) {
 			pb_set_u64(L, "address", fn->source_key);
 			return;
@@ -258,6 +257,10 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 		if (f->line) {
 			lua_pushinteger(L, (lua_Integer)f->line);
 			lua_setfield(L, -2, "line");
+		}
+		if (f->kind == PF_FRAME_RANGE) {
+			lua_pushinteger(L, (lua_Integer)(f->key >> 32));
+			lua_setfield(L, -2, "lastline");
 		}
 	} else if (f->kind == PF_FRAME_STATE) {
 		pb_set_text(L, "state", states[f->key]);
@@ -271,7 +274,7 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 
 /* profiler:result(): the result, after the stop:
  *
- *   frames    array of {kind, func, file, short_src, line, linedefined, address, state, zone}
+ *   frames    array of {kind, func, source, line, lastline, linedefined, address, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
  *   moments   the samples one by one, for core.moment; beyond: how many did not fit
  *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;

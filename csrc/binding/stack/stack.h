@@ -8,6 +8,7 @@
 #ifndef PB_STACK_H
 #define PB_STACK_H
 
+#include "core/stack/places.h"
 #include "core/stack/sampling.h"
 #include "binding/base/binding.h"
 
@@ -41,7 +42,7 @@ struct pb_stack {
 	int tells;    /* the replacements record which thread resumes which */
 	int creators; /* reference to the table of nodes by thread */
 	struct pb_cell *cell; /* through which the replacements reach it */
-	char hidden[2][256];  /* the profiler's own sources: their functions are not shown, nor the pcall that they call */
+	struct pf_hidden hidden; /* the profiler's own sources */
 };
 
 /* The innermost active resumption of the profiled thread; NULL outside of any. May be called in a signal handler of that thread.

@@ -168,18 +168,8 @@ size_t pf_stacks_memory(const struct pf_stacks *s)
 
 /* --- text ----------------------------------------------------------------------------------------------------------- */
 
-uint32_t pf_stacks_hash(const char *text)
+uint32_t pf_stacks_text(struct pf_stacks *s, size_t n, char **text)
 {
-	uint32_t h = 2166136261u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return h;
-}
-
-uint32_t pf_stacks_text(struct pf_stacks *s, const char *text)
-{
-	const size_t n = text ? strlen(text) : 0;
 	uint32_t at, room = s->text_room;
 
 	if (n == 0 || room == 0)
@@ -202,7 +192,8 @@ uint32_t pf_stacks_text(struct pf_stacks *s, const char *text)
 		return 0;
 	}
 	at = s->text_n;
-	memcpy(s->text + at, text, n + 1);
+	*text = s->text + at;
+	(*text)[n] = '\0';
 	s->text_n += (uint32_t)n + 1;
 	return at;
 }

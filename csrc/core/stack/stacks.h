@@ -19,6 +19,7 @@
 
 enum pf_frame_kind {
 	PF_FRAME_LUA = 1, /* key: function, line: the line */
+	PF_FRAME_RANGE,   /* key: function, and the last line in the upper half; line: the first line */
 	PF_FRAME_C,       /* key: function, whose source_key is its code's address and line -1 */
 	PF_FRAME_STATE,   /* key: enum pf_state */
 	PF_FRAME_ZONE,    /* key: number of the zone; always the outermost frame */
@@ -26,13 +27,13 @@ enum pf_frame_kind {
 	PF_FRAME_KERNEL,  /* key: address */
 };
 
-enum { PF_STACK_DEPTH = 250 }; /* frames of a stack at most */
+enum { PF_STACK_DEPTH = 1000 }; /* frames of a stack at most */
 
 struct pf_function {
-	uint64_t source_key; /* identifies the source: the address of its name in Lua's memory */
-	uint32_t hash;       /* of short_src */
+	uint64_t source_key; /* the address of the chunk's name in Lua's memory; of a C function's code */
+	uint32_t hash;       /* of the chunk's name */
 	int32_t line;        /* of the definition; 0 for a file's own code */
-	uint32_t source, short_src, name;
+	uint32_t source, name;
 	uint32_t hidden; /* 1: it is not shown */
 };
 
@@ -73,8 +74,9 @@ void pf_stacks_free(struct pf_stacks *s); /* idempotent */
 /* The memory it uses, in bytes. */
 size_t pf_stacks_memory(const struct pf_stacks *s);
 
-/* The offset of a copy of the text; 0 for NULL, for an empty one, and without memory. */
-uint32_t pf_stacks_text(struct pf_stacks *s, const char *text);
+/* The offset of room for a text of n bytes, which the caller writes to *text, and a zero byte; 0 for an empty one, and without
+ * memory. */
+uint32_t pf_stacks_text(struct pf_stacks *s, size_t n, char **text);
 const char *pf_stacks_text_at(const struct pf_stacks *s, uint32_t offset);
 
 /* The number of a function, by its identity; 0 if it was not added. */
@@ -113,8 +115,5 @@ static inline struct pf_sum *pf_stacks_sum_at(const struct pf_stacks *s, uint32_
 {
 	return (struct pf_sum *)s->sums.items + (node ? pf_stacks_node_at(s, node)->sum : 0);
 }
-
-/* The hash of a text. */
-uint32_t pf_stacks_hash(const char *text);
 
 #endif

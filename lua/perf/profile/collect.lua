@@ -16,32 +16,42 @@ end
 
 -- Frames --------------------------------------------------------------------------------------------------------------
 
+-- The lines of a chunk, by its name: "@" and a path, or its own text.
+local function lines_of(source)
+  local lines, path = {}, source:match "^@(.*)"
+  local f = path and not path:find "^/dev/" and not path:find "^/proc/" and io.open(path) -- do not open what may be a pipe
+  for text in f and f:lines() or not path and source:gmatch "([^\n]*)\n?" or function() end do lines[#lines + 1] = text end
+  if f then f:close() end
+  return lines
+end
+
 -- The names of functions at their definition; callers may use another name or none.
 local function definitions()
-  local files = {}
-  return function(path, line)
-    local lines = files[path]
-    if not lines then
-      lines = {}
-      local f = not path:find "^/dev/" and not path:find "^/proc/" and io.open(path) -- do not open what may be a pipe
-      for text in f and f:lines() or function() end do lines[#lines + 1] = text end
-      if f then f:close() end
-      files[path] = lines
-    end
-    local text = lines[line] or ""
+  local chunks = {}
+  return function(source, line)
+    chunks[source] = chunks[source] or lines_of(source)
+    local text = chunks[source][line] or ""
     -- If a line defines several functions, the right one is unknown.
     if text:find "%f[%w_]function%f[^%w_].*%f[%w_]function%f[^%w_]" then return nil end
     return text:match "%f[%w_]function%s+([%w_.:]+)" or text:match "([%a_][%w_.]*)%s*=%s*function%f[^%w_]"
   end
 end
 
+local load_text = rawget(_G, "loadstring") or load
+
+-- Lua shows a chunk by its path, or by a short form of its name.
+local function file_of(source)
+  return source:match "^@(.*)" or debug.getinfo(load_text("", source), "S").short_src
+end
+
 local function lua_frame(f, defined)
-  local file = f.file or f.short_src or "?"
-  local func = f.linedefined == 0 and "main chunk" or f.file and defined(f.file, f.linedefined) or f.func
+  local source = f.source or "=?"
+  local file, line = file_of(source), f.line or f.linedefined
+  local func = f.linedefined == 0 and "main chunk" or defined(source, f.linedefined) or f.func
     or ("anonymous@%d"):format(f.linedefined)
-  local line = f.line or f.linedefined
-  return { name = ("%s:%d %s"):format(file, line, func), func = func, file = file, line = line, linedefined = f.linedefined,
-    kind = "lua" }
+  local lines = f.lastline and ("%d-%d"):format(line, f.lastline) or tostring(line)
+  return { name = ("%s:%s %s"):format(file, lines, func), func = func, file = file, line = line, lastline = f.lastline,
+    linedefined = f.linedefined, kind = f.kind }
 end
 
 -- The frame of a C function. A function that is in no table gets `code`, the address of its code, by which its symbol is found.
@@ -58,7 +68,7 @@ local function frames_of(raw)
   local frames, zones, functions, native = {}, {}, nil, nil
   local defined = definitions()
   for i, f in ipairs(raw) do
-    if f.kind == "lua" then
+    if f.kind == "lua" or f.kind == "range" then
       frames[i] = lua_frame(f, defined)
     elseif f.kind == "c" then
       functions = functions or require("perf.profile.c_functions").new()

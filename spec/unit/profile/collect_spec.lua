@@ -19,7 +19,7 @@ local function result(frames, nodes, more)
 end
 
 local function lua(file, linedefined, line, func)
-  return { kind = "lua", file = file, short_src = file or "[string \"x\"]", linedefined = linedefined, line = line, func = func }
+  return { kind = "lua", source = file and "@" .. file or "x", linedefined = linedefined, line = line, func = func }
 end
 
 local function names(frames)

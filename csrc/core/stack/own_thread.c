@@ -1,0 +1,94 @@
+/* See own_thread.h. */
+#include "core/stack/own_thread.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "core/base/peek.h"
+
+/* --- registers ------------------------------------------------------------------------------------------------------ */
+
+#if defined __x86_64__ && !defined __ILP32__
+static const int order[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+			    REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+
+int pf_own_registers_known(void)
+{
+	return 1;
+}
+
+void pf_own_registers(const void *context, struct pf_registers *r)
+{
+	const ucontext_t *u = context;
+
+	r->ip = (uint64_t)u->uc_mcontext.gregs[REG_RIP];
+	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
+	r->n = sizeof order / sizeof *order;
+	for (unsigned i = 0; i < r->n; i++)
+		r->general[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
+}
+
+#elif defined __aarch64__ && !defined __ILP32__
+
+int pf_own_registers_known(void)
+{
+	return 1;
+}
+
+void pf_own_registers(const void *context, struct pf_registers *r)
+{
+	const ucontext_t *u = context;
+
+	r->ip = u->uc_mcontext.pc;
+	r->sp = u->uc_mcontext.sp;
+	r->n = 32;
+	for (unsigned i = 0; i < 31; i++)
+		r->general[i] = u->uc_mcontext.regs[i];
+	r->general[31] = r->sp;
+}
+
+#else
+
+int pf_own_registers_known(void)
+{
+	return 0;
+}
+
+void pf_own_registers(const void *context, struct pf_registers *r)
+{
+	(void)context;
+	r->ip = r->sp = 0;
+	r->n = 0;
+}
+
+#endif
+
+/* --- memory --------------------------------------------------------------------------------------------------------- */
+
+static int load(const struct pf_memory *m, void *to, uint64_t address, size_t n)
+{
+	(void)m;
+	return pf_peek_load(to, address, n);
+}
+
+static int call(const struct pf_memory *m, void *to, uint64_t address, size_t n)
+{
+	(void)m;
+	return pf_peek_call(to, address, n);
+}
+
+static const struct pf_memory loads = {load}, calls = {call};
+
+const struct pf_memory *pf_own_memory(const void *context)
+{
+	const ucontext_t *u = context;
+
+	return pf_peek_ready(u ? &u->uc_sigmask : NULL) ? &loads : &calls;
+}
+
+const struct pf_memory *pf_own_memory_unchecked(const void *context)
+{
+	const ucontext_t *u = context;
+
+	return sigismember(&u->uc_sigmask, SIGSEGV) || sigismember(&u->uc_sigmask, SIGBUS) ? &calls : &loads;
+}

@@ -1,0 +1,137 @@
+/* See places.h.
+ *
+ * A Lua function is identified by its chunk's name, which has an address, a length and bytes, and by the line of its definition.
+ * The address of its prototype, or of the name alone, may be used again for another one when a chunk is collected. */
+#include "core/stack/places.h"
+
+#include <string.h>
+
+/* Bytes of a chunk's name that are compared, at its beginning and its end; and that are kept of one that is the chunk's text. */
+enum { HEAD = 64, TAIL = 16, MOST_TEXT = 16384 };
+/* Lines of two other kinds of entries: a chunk, whose name is kept once for all its functions, and a C function. */
+enum { CHUNK = -2, C_FUNCTION = -1 };
+
+struct source {
+	uint64_t address;
+	size_t n;
+	unsigned char bytes[HEAD + TAIL];
+	uint32_t hash;
+};
+
+static uint32_t hash(const unsigned char *bytes, size_t n, uint32_t h)
+{
+	uint64_t word;
+
+	for (; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {
+		memcpy(&word, bytes, sizeof word);
+		word = (word ^ h) * UINT64_C(0x9e3779b97f4a7c15);
+		h = (uint32_t)(word >> 32) ^ (uint32_t)word;
+	}
+	for (; n > 0; n--)
+		h = (h ^ *bytes++) * 16777619u;
+	return h;
+}
+
+/* 0, or -EFAULT. */
+static int look_at(const struct pf_places *p, const struct pf_place *place, struct source *s)
+{
+	const size_t n = place->source_size, head = n < HEAD ? n : HEAD, tail = n < HEAD + TAIL ? n - head : TAIL;
+	int r = p->memory->read(p->memory, s->bytes, place->source, head);
+
+	if (r == 0 && tail)
+		r = p->memory->read(p->memory, s->bytes + head, place->source + n - tail, tail);
+	s->address = place->source;
+	s->n = n;
+	s->hash = hash(s->bytes, head + tail, (uint32_t)n);
+	return r;
+}
+
+static uint32_t is_hidden(const struct pf_places *p, const char *text)
+{
+	return p->hidden && (strcmp(text, p->hidden->source[0]) == 0 || strcmp(text, p->hidden->source[1]) == 0);
+}
+
+/* The text of a chunk's name, as an offset; kept once for all functions of the chunk. */
+static uint32_t text_of(struct pf_places *p, const struct source *source)
+{
+	struct pf_stacks *s = p->stacks;
+	struct pf_function chunk = {.source_key = source->address, .hash = source->hash, .line = CHUNK};
+	const size_t n = source->n < MOST_TEXT ? source->n : MOST_TEXT;
+	const uint32_t known = pf_stacks_find_function(s, chunk.source_key, chunk.hash, CHUNK);
+	char *text;
+
+	if (known)
+		return pf_stacks_function_at(s, known)->source;
+	chunk.source = pf_stacks_text(s, n, &text);
+	if (chunk.source) {
+		if (p->memory->read(p->memory, text, source->address, n) < 0)
+			*text = '\0';
+		pf_stacks_add_function(s, &chunk);
+	}
+	return chunk.source;
+}
+
+/* The function's number; 0 without memory. */
+static uint32_t lua_function(struct pf_places *p, const struct pf_place *place)
+{
+	struct pf_function f = {.line = place->linedefined};
+	struct source source;
+	uint32_t i;
+
+	if (!place->source || look_at(p, place, &source) < 0)
+		source = (struct source){.n = 0};
+	f.source_key = source.address;
+	f.hash = source.hash;
+	i = pf_stacks_find_function(p->stacks, f.source_key, f.hash, f.line);
+	if (i)
+		return i;
+	f.source = source.n ? text_of(p, &source) : 0;
+	f.hidden = is_hidden(p, pf_stacks_text_at(p->stacks, f.source));
+	return pf_stacks_add_function(p->stacks, &f);
+}
+
+uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code)
+{
+	const struct pf_function f = {.source_key = code, .line = C_FUNCTION};
+	const uint32_t i = pf_stacks_find_function(s, code, 0, C_FUNCTION);
+
+	return i ? i : pf_stacks_add_function(s, &f);
+}
+
+static uint32_t lua_frame(struct pf_places *p, const struct pf_place *place)
+{
+	if (place->end > place->line)
+		return pf_stacks_frame(p->stacks, PF_FRAME_RANGE, p->function | (uint64_t)place->end << 32, place->line);
+	return pf_stacks_frame(p->stacks, PF_FRAME_LUA, p->function, place->line);
+}
+
+static unsigned is_c(const struct pf_places *p)
+{
+	return p->n && pf_stacks_frame_at(p->stacks, p->frames[p->n - 1])->kind == PF_FRAME_C;
+}
+
+int pf_places_add(void *to, const struct pf_place *place)
+{
+	struct pf_places *p = to;
+	uint32_t frame = 0;
+
+	if (p->n == PF_STACK_DEPTH || (p->alone && p->thread && place->thread != p->thread))
+		return 1;
+	p->thread = place->thread;
+	if (place->kind == PF_PLACE_LUA) {
+		p->function = lua_function(p, place);
+		if (p->function && pf_stacks_function_at(p->stacks, p->function)->hidden) {
+			p->n -= is_c(p); /* the pcall by which it called the program's function */
+			p->function = 0;
+		}
+		if (p->function)
+			frame = lua_frame(p, place);
+	} else {
+		p->function = pf_places_c_function(p->stacks, place->function);
+		if (p->function)
+			frame = pf_stacks_frame(p->stacks, PF_FRAME_C, p->function, 0);
+	}
+	if (frame)
+		p->frames[p->n++] = frame;
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* Turns the functions of a stack into frames of interned stacks, innermost first: unwound ones, and those that an interpreter's own
+ * interface shows at a safe point. */
+#ifndef PF_PLACES_H
+#define PF_PLACES_H
+
+#include "core/stack/stacks.h"
+#include "core/stack/unwind.h"
+
+/* Sources whose functions are not shown, nor the pcall by which they call the program's. */
+struct pf_hidden {
+	char source[2][256];
+};
+
+/* One stack. */
+struct pf_places {
+	struct pf_stacks *stacks;
+	const struct pf_memory *memory; /* has the names of the chunks */
+	const struct pf_hidden *hidden;
+	uint32_t *frames; /* room for PF_STACK_DEPTH */
+	unsigned n;
+	uint32_t function; /* number of the last function; 0 if it is not shown, or there was no memory */
+	uint64_t thread;   /* the Lua thread of the last function */
+	uint8_t alone;     /* leave out the threads that resumed the first one */
+};
+
+/* The function `found` of struct pf_unwound; to: a struct pf_places. */
+int pf_places_add(void *to, const struct pf_place *place);
+
+/* The number of the function of a C function, by the address of its code; 0 without memory. */
+uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code);
+
+#endif
