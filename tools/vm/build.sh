@@ -17,6 +17,12 @@ sys=$dir/sysroot
 lib=$sys/usr/lib/$triplet
 out=$dir/out
 
+# Objects that another tree left there may be newer than our sources and still differ from them.
+tree="$PWD $(stat -c %d:%i .)"
+[ "$(cat "$out/.tree" 2>/dev/null)" = "$tree" ] || rm -rf "$out"
+mkdir -p "$out"
+echo "$tree" >"$out/.tree"
+
 # The libraries are given by path; pkg-config would find the host's.
 extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd")
 [ -e csrc/ext/symbols/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
