@@ -59,9 +59,12 @@ end
 function leaks.finish()
   if not before or #differences() == 0 then return nil end
   release()
-  collectgarbage()
-  collectgarbage() -- the second collection frees objects with finalizers
-  local list = differences()
+  local list
+  for _ = 1, 2 do -- the second collection frees objects that a finalizer of the first let go
+    collectgarbage()
+    list = differences()
+    if #list == 0 then break end
+  end
   before = nil
   if #list > 0 then return table.concat(list, ", ") end
 end

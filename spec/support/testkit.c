@@ -331,7 +331,7 @@ static void keep_pages(void)
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the largest value that glibc accepts */
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    mallopt(M_TOP_PAD, 48 << 20);
+    mallopt(M_TOP_PAD, 8 << 20);
 }
 
 static const luaL_Reg functions[] = {

@@ -157,7 +157,7 @@ static int populate_code(uintptr_t at, uintptr_t end)
 }
 
 /*
- * malloc's heap is 48 MB or more, never moves, and walking it takes milliseconds. All its pages are present until a fork makes
+ * malloc's heap is tens of MB, never moves, and walking it takes milliseconds. All its pages are present until a fork makes
  * them copy-on-write, or some are swapped out.
  */
 static struct {

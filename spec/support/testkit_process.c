@@ -153,6 +153,15 @@ static int reap(pid_t pid)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+static bool settle_after_forks = true;
+
+/* settle_after_forks(yes): whether each child that has ended is followed by settle(true) */
+static int kit_settle_after_forks(lua_State *L)
+{
+    settle_after_forks = lua_toboolean(L, 1);
+    return 0;
+}
+
 /*
  * child:wait([seconds]): releases the child and waits until it ends (60 s, then it is killed). Returns its exit status (0: fn
  * returned, 255: fn raised, -n: signal n) and fn's first result or error as a string.
@@ -193,7 +202,8 @@ static int child_wait(lua_State *L)
     lua_pushinteger(L, reap(c->pid));
     c->pid = 0;
     close_fd(&c->out);
-    tk_populate(0); /* the fork made every page copy-on-write */
+    if (settle_after_forks)
+        tk_populate(0); /* the fork made every page copy-on-write */
     lua_insert(L, -2);
     return 2;
 }
@@ -458,6 +468,7 @@ static const luaL_Reg functions[] = {
     { "count_signals", kit_count_signals },
     { "kill", kit_kill },     { "drop", kit_drop },     { "chdir", kit_chdir },     { "refuse", kit_refuse },
     { "rlimit", kit_rlimit }, { "orphans", kit_orphans },
+    { "settle_after_forks", kit_settle_after_forks },
     { "storm", kit_storm },   { "close_fd", kit_close_fd }, { "geteuid", kit_geteuid },
     { NULL, NULL },
 };
