@@ -1,5 +1,5 @@
 -- Spans of a real program, sent to real servers and read back through their own query interfaces: every id, time, attribute,
--- count. tools/backends.sh starts the servers and says in the environment where they are.
+-- count. tools/backends.sh starts the servers and sets variables with their addresses.
 local backend = require "spec.support.backend"
 local util = require "spec.support.util"
 
@@ -28,7 +28,7 @@ local function run_program(kind, url)
   return list, by_id, service
 end
 
--- Counts and attributes as they go over.
+-- Counts and attributes in the form in which they are sent.
 local function expected_attributes(span)
   local t = {}
   for key, v in pairs(span.attributes) do t[key] = v end
@@ -44,7 +44,7 @@ local function micros(ns) return tonumber(ns:sub(1, -4)) end
 describe("backends", function()
   before_each(function() requires { perf_open = true, module = { "socket", "dkjson" } } end)
 
-  it("the OpenTelemetry collector has every span as it was sent", function()
+  it("the OpenTelemetry collector has every span unchanged", function()
     requires { backend = "collector" }
     local list, by_id, service = run_program("otlp", server "collector")
     local seen, n = {}, 0
@@ -83,7 +83,7 @@ describe("backends", function()
     end
   end)
 
-  it("Jaeger shows every span as it was sent", function()
+  it("Jaeger shows every span unchanged", function()
     requires { backend = "jaeger" }
     local list, by_id = run_program("otlp", server "jaeger")
     local checked = 0
@@ -119,7 +119,7 @@ describe("backends", function()
     assert.equal(#list, checked)
   end)
 
-  it("Zipkin shows every span as it was sent", function()
+  it("Zipkin shows every span unchanged", function()
     requires { backend = "zipkin" }
     local list, by_id, service = run_program("zipkin", server "zipkin")
     local checked = 0
@@ -156,7 +156,7 @@ describe("backends", function()
     requires { backend = "prometheus" }
     local port = server "prometheus_target"
     local log = os.tmpname()
-    -- A name of its own: Prometheus still has the series of the interpreter before.
+    -- A separate name: Prometheus still has the series of the previous interpreter.
     local run = require("testkit").getpid()
     local pid = util.shell(("%s spec/backends/metrics_server.lua %s 40 %d >%s 2>&1 & echo $!")
       :format(util.lua(), port, run, log)):match "%d+"
@@ -186,7 +186,7 @@ describe("backends", function()
     if not ok then error(err, 0) end
   end)
 
-  it("the collector accepts 100,000 spans a second, or those that it does not are counted as dropped", function()
+  it("the collector accepts 100,000 spans a second, or those that it does not accept are counted as dropped", function()
     requires { backend = "collector", nostress = true }
     local output, status = util.shell(("%s spec/backends/load.lua %s 3 100000"):format(util.lua(), server "collector"))
     assert.equal(0, status, output)
@@ -203,7 +203,7 @@ describe("backends", function()
       backend.wait_for("the collector", function() return require "socket.http".request(server "killed" .. "/v1/traces") end)
       return tonumber(pid)
     end
-    -- How many spans of a name are in the file.
+    -- The number of spans with this name in the file.
     local function arrived(name)
       local f = io.open(server "killed_file")
       local text = f and f:read "*a" or ""

@@ -1,4 +1,4 @@
---- Spans at a rate, into a collector: what is sent and what is dropped are all that were made, and memory stays where it is.
+--- Sends spans at a rate to a collector: sent and dropped spans add up to all spans made, and memory does not grow.
 --
 --     LUA spec/backends/load.lua URL SECONDS SPANS-A-SECOND
 local clock = require "perf.base.clock"

@@ -1,4 +1,4 @@
---- A real program whose spans the specs of backends look for. It says on stdout what it sent, a line of JSON for each span.
+--- A real program whose spans the specs of backends look for. It writes each sent span to stdout, as a line of JSON.
 --
 --     LUA spec/backends/program.lua otlp|zipkin URL SERVICE
 local clock = require "perf.base.clock"

@@ -1,4 +1,4 @@
--- Every system call of every public function fails once with each errno that it can plausibly give.
+-- Every system call of every public function fails once with each errno that it can plausibly return.
 local inject = require "spec.fault.inject"
 local sweep = require "spec.fault.sweep".new("system calls that failed", "told")
 

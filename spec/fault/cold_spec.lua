@@ -1,5 +1,5 @@
--- A module must not cache a fact that it determined while no descriptors were left: in a Lua state of its own, a function
--- is called for the first time without them, then with them.
+-- A module must not cache a fact that it determined while no descriptors were left: in a new Lua state, a function is called for
+-- the first time without descriptors, then with them.
 local kit = require "testkit"
 
 local calls = {

@@ -1,18 +1,18 @@
---- Makes a public function fail in every way that a machine can make it fail, and holds it to the contract.
+--- Makes a public function fail in every way in which a machine can make it fail, and checks that it keeps the contract.
 --
--- A row (spec/fault/rows_*.lua) is one function in use:
+-- A row (spec/fault/rows/*.lua) is one function in use:
 --
---     name      "perf.open", "Event:read" ...: what table_spec.lua finds by walking the module
+--     name      "perf.open", "Event:read" ...: the name that table_spec.lua finds by walking the module
 --     setup     makes what the function needs, before anything fails; its result is given to run. Closed afterwards.
 --     run       calls the function and returns its results; what has a close method is closed afterwards
---     raises    its errors are raised, since its results are the caller's (perf.measure and its like)
---     survives  words: system calls whose failure it need not tell of, since it has another way, or call:ERRNO. That close and
---               munmap fail is never told: nothing is lost.
---     codes     {call = code}: the code that it gives instead of the errno; "any"; nofile = code where descriptors run out
---     again     false: an object does it once, and each attempt gets a new one
---     children  it starts processes, of which none may be left
+--     raises    it raises its errors, since its results are the function's (perf.measure and the like)
+--     survives  words: system calls whose failure it need not report, since it has an alternative, or call:ERRNO. Failures of
+--               close and munmap are never reported: nothing is lost.
+--     codes     {call = code}: the code that it returns instead of the errno; "any"; nofile = code if descriptors run out
+--     again     false: an object does it only once, and each attempt gets a new one
+--     children  it starts processes, and must leave none
 --     needs     for `requires`
---     slow      seconds, not milliseconds: fewer places are tried
+--     slow      takes seconds, not milliseconds: fewer places are tried
 --
 -- After each failure: the result is nil, message, code, or the message raised; no descriptor, no mapping and no child process
 -- is left; and the same call on the same object works.
@@ -64,7 +64,7 @@ local function words(text)
   return set
 end
 
--- Close what modules keep open between calls on purpose.
+-- Closes the objects that modules keep open between calls on purpose.
 local function release()
   for name, module in pairs(package.loaded) do
     if type(name) == "string" and name:find "^perf" and type(module) == "table" then
@@ -79,7 +79,7 @@ local function collect()
   collectgarbage()
 end
 
--- Threads, descriptors and rings as one text: what they are, without their numbers, which a thread may take in another order.
+-- Threads, descriptors and rings as one text: their kinds, without their numbers, which a thread may take in another order.
 local function held()
   local list = {}
   for _, what in pairs(kit.fds()) do list[#list + 1] = what:gsub("%[%d+%]", "") end
@@ -95,20 +95,20 @@ local function close(object)
   if ok and type(method) == "function" then object:close() end
 end
 
--- Closes what a run gave and what modules kept.
+-- Closes the results of a run and the objects that modules keep.
 local function tidy(r)
   if r.ok then close(r[1]) end
   release()
 end
 
---- One row under test: knows how to run it, what it did, and what was left.
+--- One row under test: runs it, and compares what it leaves.
 local Trial = {}
 Trial.__index = Trial
 
 function inject.trial(row)
   local t = setmetatable({ row = row, survives = words(row.survives), found = {}, faults = 0, refused = 0, survived = 0 }, Trial)
   t.object = row.setup and row.setup()
-  -- Twice without a fault: modules are loaded, caches filled; then what it holds is what it may hold.
+  -- Runs twice without a fault, so that modules are loaded and caches filled; the objects that it then holds are allowed.
   for i = 1, 2 do
     if i > 1 and row.again == false then t:anew() end
     t.normal = t:run()
@@ -135,19 +135,19 @@ function Trial:fail(where, text)
   end
 end
 
--- Another object in place of the one that was used.
+-- Replaces the object that was used by a new one.
 function Trial:anew()
   close(self.object)
   self.object = self.row.setup and self.row.setup()
 end
 
--- Descriptors, rings and children are as they were, and the same call works now.
+-- Checks that descriptors, rings and children are unchanged, and that the same call works now.
 function Trial:check_after(where)
   if self.row.again == false then self:anew() end
   if held() ~= self.before then
     collect()
     release()
-    -- A thread that memory was refused for before anything could wait for it ends in its own time.
+    -- A thread that was refused memory before anything could wait for it ends by itself, a little later.
     if kit.living_threads() > self.threads then util.eventually(function() return kit.living_threads() == self.threads end) end
     local now = held()
     if now ~= self.before then
@@ -165,7 +165,7 @@ function Trial:check_after(where)
   if self.row.again == false then self:anew() end
 end
 
--- Does an error's text say this errno, by its name or in words?
+-- Whether an error's text contains this errno, as a name or in words.
 local function tells(text, code)
   text = tostring(text)
   return text:find(code, 1, true) or text:find(inject.text[code], 1, true)
@@ -179,7 +179,7 @@ inject.text = setmetatable({}, { __index = function(t, code)
   return t[code]
 end })
 
---- Holds the outcome of a call in which `what` failed with `code` to the contract.
+--- Checks that the outcome of a call in which `what` failed with `code` keeps the contract.
 function Trial:judge(where, what, code, r)
   self.faults = self.faults + 1
   local row = self.row
@@ -206,7 +206,7 @@ function Trial:judge(where, what, code, r)
   end
 end
 
--- About `most` of 1 .. n, the first ones all.
+-- About `most` of 1 .. n, including the first ones.
 local function places(n, most)
   local list, i = {}, 1
   while i <= n do
@@ -216,7 +216,7 @@ local function places(n, most)
   return list
 end
 
---- Every system call of the row fails at every place with every errno.
+--- Makes every system call of the row fail, at every place, with every errno.
 function Trial:system_calls(most)
   for _, call in ipairs(inject.calls) do
     core.fault(call, "EIO", 2 ^ 30)
@@ -253,7 +253,7 @@ local function with_descriptors(free, fn)
   return r
 end
 
---- Descriptors run out at each place, by the kernel's own limit: libraries' and Lua's own files too.
+--- Makes descriptors run out at each place, by the kernel's own limit, which also affects libraries and Lua.
 function Trial:descriptors(most)
   for free = 0, most do
     local r = with_descriptors(free, function() return self:run() end)
@@ -264,7 +264,7 @@ function Trial:descriptors(most)
   end
 end
 
---- Lua's allocations fail, each place in turn: alone, and with all that follow.
+--- Makes Lua's allocations fail, each place in turn: that one alone, and with all that follow.
 function Trial:memory(most)
   local object = self.object
   local function use()
@@ -292,7 +292,7 @@ function Trial:memory(most)
   end
 end
 
---- The end of a trial: closes the row's object. Returns an array of what was wrong.
+--- The end of a trial: closes the row's object. Returns an array of the errors found.
 function Trial:finish()
   core.fault()
   close(self.object)

@@ -1,4 +1,4 @@
---- A list of rows, and two ways to add to it. What a row may have: inject.lua.
+--- A list of rows, and two ways to add to it. See inject.lua for the fields of a row.
 -- @return rows, row(name, t), method(class, setup, list, needs)
 return function()
   local rows = {}
@@ -8,7 +8,7 @@ return function()
     rows[#rows + 1] = t
   end
 
-  -- Methods of an object that `setup` makes, by name: a row, or what it runs.
+  -- Methods of an object that `setup` makes, by name: a row, or the function that it runs.
   local function method(class, setup, list, needs)
     for name, t in pairs(list) do
       if type(t) == "function" then t = { run = t } end

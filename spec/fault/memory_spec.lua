@@ -1,4 +1,4 @@
--- Every allocation of Lua's in every public function fails: alone, and with all that follow.
+-- Every allocation of Lua's in every public function fails: that one alone, and with all that follow.
 local inject = require "spec.fault.inject"
 local sweep = require "spec.fault.sweep".new("allocations that failed", "raised")
 
@@ -7,7 +7,7 @@ local jit = rawget(_G, "jit")
 local function fail(t, row) t:memory(row.slow and inject.few or inject.many) end
 
 describe("when Lua runs out of memory,", function()
-  -- LuaJIT's compiled code does not survive it: an allocation in a trace has no frame to raise from.
+  -- LuaJIT's compiled code does not survive this: an allocation in a trace has no frame to raise an error from.
   setup(function()
     if jit then
       jit.off()
@@ -21,7 +21,7 @@ describe("when Lua runs out of memory,", function()
 
   for _, row in ipairs(sweep.rows) do
     it(row.name .. " raises that or works, and leaves nothing", function()
-      requires { nostress = true } -- a finalizer that finds no memory to be called with is lost
+      requires { nostress = true } -- a finalizer that cannot be called for lack of memory is lost
       if row.needs then requires(row.needs) end
       assert.same({}, sweep:try(row, fail))
     end)

@@ -5,7 +5,7 @@ for i, part in ipairs { "event", "record", "profile", "trace", "pool", "resty", 
   for _, row in ipairs(parts[i]) do rows[#rows + 1] = row end
 end
 
---- Removes what the rows' files made.
+--- Removes the files and objects that the rows have made.
 function rows.teardown()
   for _, part in ipairs(parts) do
     if part.teardown then part.teardown() end

@@ -1,12 +1,12 @@
---- Rows in which something fails at each of its places, and what came of all of them.
+--- Runs rows in which something fails at each of its places, and collects the outcomes.
 local inject = require "spec.fault.inject"
 local rows = require "spec.fault.rows"
 
 local Sweep = {}
 Sweep.__index = Sweep
 
--- @string what failed
--- @string told "told" or "raised": how the machine's refusals come
+-- @string what the failing operation
+-- @string told "told" or "raised": whether a refusal is returned or raised
 function Sweep.new(what, told)
   return setmetatable({ what = what, told = told, rows = rows, faults = 0, refused = 0, survived = 0 }, Sweep)
 end
@@ -21,7 +21,7 @@ function Sweep:try(row, fail)
   return t:finish()
 end
 
---- The end: says how many there were, and removes what the rows made.
+--- The end: prints the number of trials, and removes the files that the rows made.
 function Sweep:finish()
   io.write(("%s: %d; %s: %d, survived: %d\n"):format(self.what, self.faults, self.told, self.refused, self.survived))
   rows.teardown()

@@ -1,4 +1,4 @@
--- The rows of the fault specs are all of the module: who adds a function adds a row.
+-- The rows of the fault specs cover the whole module: a new function needs a row.
 local core = require "perf.core"
 local inject = require "spec.fault.inject"
 local nginx = require "spec.support.nginx"
@@ -121,7 +121,7 @@ describe("the table of faults", function()
     local without = {}
     for name, mt in pairs(classes) do
       local names = methods(mt)
-      assert.is_true(#names > 0 or _VERSION == "Lua 5.1", name) -- which hides what C functions hold: a Record's
+      assert.is_true(#names > 0 or _VERSION == "Lua 5.1", name) -- it hides the methods of C classes: a Record's
       for _, method in ipairs(missing(names, name .. ":")) do without[#without + 1] = method end
     end
     table.sort(without)

@@ -1,9 +1,9 @@
 /* perf.data files and pipes against bytes that no recorder writes.
  *
- * Each run makes a file or a pipe's stream of a few events and records, in either byte order, some of it in compressed
- * records (the compression here is none, given out in odd portions). It must read back record by record. Then it is damaged a few
- * times and read again: any answer is right that ends, names a known error, hands out records within their bytes and holds no
- * more ids than the bytes could. The core reads from memory: its system calls are these here. */
+ * Each run makes a file or a pipe's stream of a few events and records, in either byte order, partly in compressed records (the
+ * compression is the identity here, in odd portions). It must read back record by record. Then it is damaged a few times and read
+ * again: a reader may return any result, but it must end, return only known errors, only records within the bytes, and no more
+ * ids than fit in the bytes. The core reads from memory: its system calls are replaced by those in this file. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static ssize_t fake_pread(int fd, void *buf, size_t size, off_t offset)
 	if ((uint64_t)offset >= disk.n)
 		return 0;
 	n = disk.n - (size_t)offset < size ? disk.n - (size_t)offset : size;
-	if (n > 1 && fuzz_below(8) == 0) /* the system may give less than was asked for */
+	if (n > 1 && fuzz_below(8) == 0) /* the system may return less than was requested */
 		n = 1 + fuzz_below((unsigned)n);
 	memcpy(buf, disk.bytes + offset, n);
 	return (ssize_t)n;
@@ -119,7 +119,7 @@ static void put_attr(struct image *m, const struct pf_attr *a)
 	put(m, &b, sizeof b);
 }
 
-/* A record of the perf tool's, some of random content; returns whether it is one that is read back. */
+/* A record of the perf tool, sometimes with random content; returns whether it can be read back. */
 static void put_user(struct image *m)
 {
 	static const uint32_t plain[] = {PF_USER_FINISHED_ROUND, PF_USER_ID_INDEX, PF_USER_AUXTRACE_INFO, PF_USER_AUXTRACE_ERROR,
@@ -131,7 +131,7 @@ static void put_user(struct image *m)
 	switch (type) {
 	case PF_USER_FINISHED_ROUND:
 		break;
-	case PF_USER_ID_INDEX: /* lengths that fit, where there is one: zero */
+	case PF_USER_ID_INDEX: /* lengths that fit, if there are any: zero */
 	case PF_USER_THREAD_MAP:
 	case PF_USER_CPU_MAP:
 		words = 3;
@@ -163,7 +163,7 @@ static uint64_t id_of(unsigned event)
 	return 1000 + event;
 }
 
-/* The record's id is the event's, where there is a place for it. */
+/* The record gets the event's id, if it has a place for one. */
 static void set_id(struct maker *r, const struct pf_attr *a, unsigned event)
 {
 	struct pf_layout l;
@@ -180,7 +180,7 @@ static void set_id(struct maker *r, const struct pf_attr *a, unsigned event)
 	}
 }
 
-/* A kernel's record, inside compressed records when packed; returns 0 when it is too large for one. */
+/* A kernel's record, inside compressed records if packed; returns 0 if it is too large for one. */
 static void put_kernel(struct image *m, int packed)
 {
 	static struct maker r;
@@ -283,7 +283,7 @@ static void put_file(struct image *m)
 	}
 }
 
-/* Events whose records can be told apart, or one of any kind. */
+/* Events with distinguishable records, or one event of any kind. */
 static void make_image(struct image *m)
 {
 	m->n = m->nrecords = 0;
@@ -293,7 +293,7 @@ static void make_image(struct image *m)
 	for (unsigned i = 0; i < m->nevents; i++) {
 		make_attr(&m->attr[i]);
 		m->attr[i].size = sizeof m->attr[i];
-		m->attr[i].precise_ip = 0; /* its two bits are not turned back by turning them twice */
+		m->attr[i].precise_ip = 0; /* its two bits do not return to their places when swapped twice */
 		if (m->nevents > 1) {
 			m->attr[i].sample_type |= PF_SAMPLE(IDENTIFIER);
 			m->attr[i].sample_id_all = 1;
@@ -315,7 +315,7 @@ static void open_disk(struct pf_data *d, int seekable)
 	disk.pipe = !seekable;
 }
 
-/* Everything there is to read; how many records. Compares with the image when it is whole. */
+/* Reads everything; returns the number of records. Compares with the image if that is undamaged. */
 static unsigned read_image(const struct image *m, int compare)
 {
 	static struct pf_inflate copying = {copy_inflate};
@@ -392,7 +392,7 @@ static void one_image(struct image *m)
 	whole += read_image(m, 1);
 	for (unsigned k = 0; k < 3; k++) {
 		unsigned char *exact;
-		/* Mostly near the front, where what the rest depends on stands. */
+		/* Mostly near the front, which the rest depends on. */
 		size_t front = fuzz_below(2) && m->n > 400 ? 400 : m->n;
 
 		memcpy(disk.bytes, m->bytes, m->n);

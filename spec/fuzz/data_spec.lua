@@ -1,8 +1,8 @@
---- For any bytes, reading a perf.data file gives records, or nil with a reason, and raises nothing: the front, the
--- features, every record and all of its fields, as text too. (data_fuzz.c does the same for the core, a million times.)
+--- For any bytes, reading a perf.data file gives records, or nil with a reason, and raises no error: the header, the features,
+-- every record and all its fields, also as text. (data_fuzz.c does the same for the core, a million times.)
 --
--- The files are whole ones that were damaged, by a generator with a fixed seed ($FUZZ_SEED), so that a failure can be reproduced;
--- $FUZZ_ROUNDS is how many.
+-- The files are valid ones that were damaged, by a generator with a fixed seed ($FUZZ_SEED), so that a failure can be reproduced;
+-- $FUZZ_ROUNDS is their number.
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"
@@ -80,7 +80,7 @@ end
 
 local codes = {EBADMSG = true, ENOSYS = true, EFBIG = true}
 
--- Everything that a file can be asked for.
+-- Calls everything that a file offers.
 local function read_all(path)
   local file, msg, code = data.open(path)
   if not file then

@@ -52,7 +52,7 @@ size_t fuzz_damage(unsigned char *p, size_t n)
 		case 1:
 			p[at] = (unsigned char)v;
 			break;
-		case 2: /* a word, where words stand */
+		case 2: /* a word, if the bytes are words */
 			at &= ~(size_t)7;
 			if (at + 8 <= n)
 				memcpy(p + at, &v, 8);

@@ -1,8 +1,8 @@
-/* Functions that fuzz programs share: random numbers that a seed repeats, and damage.
+/* Functions that fuzz programs share: random numbers from a seed, and damage.
  *
  *     PROGRAM [runs [seed [first]]]
  *
- * Every run has a seed of its own, so that one that failed is repeated alone: PROGRAM N SEED N-1. */
+ * Every run has a separate seed, so that a failed run can be repeated alone: PROGRAM N SEED N-1. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -14,9 +14,9 @@ extern unsigned long fuzz_first;
 uint64_t fuzz_random(void);
 /* 0 to n - 1. */
 unsigned fuzz_below(unsigned n);
-/* A number of 64 bits of the kind that finds mistakes. */
+/* A 64-bit number that is likely to find bugs. */
 uint64_t fuzz_word(void);
-/* Damage n bytes in place; returns how many are left. */
+/* Damage n bytes in place; returns the number of bytes that are left. */
 size_t fuzz_damage(unsigned char *p, size_t n);
 
 /* The number of runs. */

@@ -1,8 +1,8 @@
---- For any text as an event's name, the answer is an event, nil with a reason, or a mistake blamed on the
--- caller: never another error, and no file is read that does not lie below the machine's directories.
+--- For any text as an event's name, the answer is an event, nil with a reason, or an error at the caller's line: never another
+-- error, and no file outside of the machine's directories is read.
 --
--- The texts are pieces of names put together and then damaged, by a generator with a fixed seed ($FUZZ_SEED), so that a
--- failure can be reproduced. $FUZZ_ROUNDS is the number of rounds; the message of a failure has the text.
+-- The texts are pieces of names, joined and then damaged by a generator with a fixed seed ($FUZZ_SEED), so that a failure can be
+-- reproduced. $FUZZ_ROUNDS is the number of rounds; the message of a failure has the text.
 local golden = require "spec.support.golden"
 local names = require "perf.names"
 
@@ -49,7 +49,7 @@ local function text()
   return s
 end
 
--- Luassert's own words would cost more than what they look at, millions of times.
+-- Luassert's functions would take more time than the tested ones, millions of times.
 local function check(good, s, what)
   if not good then error(("%q: %s"):format(s, tostring(what)), 2) end
 end

@@ -1,8 +1,8 @@
 /* Records against bytes that no kernel writes.
  *
- * Each run makes an attr and a record that fits it, in both byte orders; both must parse, and alike. Then the record is
- * damaged a few times and parsed again, from memory that ends where it does, so that the sanitizer sees any look beyond.
- * Whatever is understood is read whole. */
+ * Each run makes an attr and a record that fits it, in both byte orders; both must parse, with the same result. Then the record
+ * is damaged a few times and parsed again, from memory that ends with it, so that the sanitizer notices every access beyond. All
+ * values that the parser returns are read. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static unsigned long understood, refused, unknown;
 
-/* A copy that ends where its memory does. */
+/* A copy that ends where its memory ends. */
 static unsigned char *copy(const unsigned char *bytes, size_t n)
 {
 	unsigned char *p = malloc(n ? n : 1);
@@ -67,7 +67,7 @@ static void one_record(struct maker *m)
 
 		p = copy(turned ? m->swapped : m->native, n);
 		n = fuzz_damage(p, n);
-		if (n >= 8 && fuzz_below(4)) { /* a frame that is right, so that the damage inside is met */
+		if (n >= 8 && fuzz_below(4)) { /* a valid frame, so that the parser reaches the damage inside */
 			uint16_t size = (uint16_t)n;
 
 			if (turned)

@@ -74,7 +74,7 @@ static void put_registers(struct maker *m, uint64_t mask)
 		put_u64s(m, (size_t)__builtin_popcountll(mask));
 }
 
-/* Bit fields of the other order are not the word turned around: flags that say nothing are the same in both. */
+/* Bit fields of the other order are not simply swapped words: use flags that are the same in both. */
 static void put_branches(struct maker *m, uint64_t type)
 {
 	const size_t n = fuzz_below(4);

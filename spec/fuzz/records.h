@@ -1,4 +1,4 @@
-/* Records that a kernel could write, for a random attr; and reading all that a parsed one says it has. */
+/* Records that a kernel could write, for a random attr; and a reader of all parts of a parsed record. */
 #ifndef RECORDS_H
 #define RECORDS_H
 
@@ -12,10 +12,10 @@ struct maker {
 void make_attr(struct pf_attr *a);
 void make_record(struct maker *m, const struct pf_attr *a);
 
-/* Every byte of every view. Aborts where one is not within the n bytes. */
+/* Reads every byte of every view. Aborts if one is not within the n bytes. */
 void read_all(const struct pf_record *r, const unsigned char *bytes, size_t n);
 
-/* Aborts where two records do not say the same. */
+/* Aborts if two records differ. */
 void same_record(const struct pf_record *a, const struct pf_record *b);
 
 #endif

@@ -1,6 +1,6 @@
-/* Rings against bytes that no kernel writes: filled with records, some of them damaged, head and tail damaged too, and read
- * to the end, forward and backward, by next and by drain; the aux area with offsets and sizes of any kind. The core's
- * system calls are replaced by memory of this program. */
+/* Rings with bytes that no kernel writes: filled with records, some of them damaged, with damaged head and tail, and read to the
+ * end, forward and backward, by next and by drain; and the aux area with offsets and sizes of any kind. The core's system calls
+ * are replaced by memory of this program. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void set64(unsigned char *p, uint64_t v)
 	memcpy(p, &v, sizeof v);
 }
 
-/* Write n bytes around the end of the data. */
+/* Writes n bytes, which may wrap around the end of the data. */
 static void fill(struct pf_ring *r, uint64_t at, const unsigned char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -90,7 +90,7 @@ static void one_ring(struct maker *m)
 	const size_t aux = backward ? 0 : fuzz_below(2);
 	unsigned char *page;
 
-	const unsigned alike = fuzz_below(4); /* all events write by one attr, or each by its own */
+	const unsigned alike = fuzz_below(4); /* all events have one attr, or each its own */
 
 	for (size_t i = 0; i < 3; i++) {
 		make_attr(&a[i]);

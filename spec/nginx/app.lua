@@ -1,4 +1,4 @@
---- The application of the specs' nginx: handlers of known cost, and pages about the worker.
+--- The application in the specs' nginx: handlers of known cost, and pages about the worker.
 local ffi = require "ffi"
 local kit = require "testkit"
 local perf = require "resty.perf"
@@ -11,16 +11,16 @@ local PAGE, MOST = 4096, 20
 local pages = ffi.cast("char *", ffi.C.mmap(nil, MOST * PAGE, 3, 0x22, -1, 0))
 assert(ffi.C.madvise(pages, MOST * PAGE, 15) == 0) -- never huge ones
 
---- Before perf.start: what grows from now on (Lua's heap, the C library's, machine code) gets its pages from the kernel at
--- once, since all memory is locked, but for the pages that are to fault.
+--- Call it before perf.start. All memory is locked, so the kernel populates growing memory (Lua's heap, the C library's, machine
+-- code) at once, except for the pages that are to fault.
 function M.lock_memory() assert(ffi.C.mlockall(3) == 0 and ffi.C.munlock(pages, MOST * PAGE) == 0) end
 
 local function touch(n)
-  if n > 0 then assert(ffi.C.madvise(pages, n * PAGE, 4) == 0) end -- they are gone
+  if n > 0 then assert(ffi.C.madvise(pages, n * PAGE, 4) == 0) end -- they are unmapped again
   for i = 0, n - 1 do pages[i * PAGE] = 1 end
 end
 
---- The events of the costs below.
+--- The events that the costs below cause.
 M.event = "syscalls:sys_enter_getppid"
 
 --- perf.start.
@@ -30,7 +30,7 @@ function M.start(opts)
   return perf.start(opts)
 end
 
---- All numbers of this worker: whole, unattributed, pending and routes' sums by event, requests, abandoned, known.
+--- All numbers of this worker: whole, unattributed, pending and the routes' sums by event, requests, abandoned, known.
 function M.worker()
   local w = perf.worker()
   if not w then return ngx.say "running 0" end
@@ -65,7 +65,7 @@ function M.tell()
     dict:get "off" or 0, " ", dict:get "what" or "")
 end
 
---- Whether a request has counted what it should have; the answer says it, and the worker keeps it for `tell`.
+--- Checks whether a request has counted what it should have; the answer shows the result, and the worker keeps it for `tell`.
 function M.judge(got, want)
   local dict = ngx.shared.test
   dict:incr("checked", 1, 0)
@@ -77,7 +77,7 @@ function M.judge(got, want)
   ngx.say(got, " of ", want)
 end
 
--- Somewhere a request may yield.
+-- A place where a request may yield.
 local function nap() ngx.sleep(0.001 + math.random() / 1000) end
 local yields = {
   nap,
@@ -114,7 +114,7 @@ local function spend(event, n)
   kit.syscalls(n)
 end
 
---- Costs of an event, in pieces, with yields between them that chance chooses; then whether the request has counted just that.
+--- Costs of an event in pieces, with yields at random between them; then checks that the request has counted exactly that.
 function M.cost(event)
   local want = 0
   for _ = 1, 4 do
@@ -132,7 +132,7 @@ function M.cost(event)
   M.judge(perf.request()[event], want)
 end
 
---- An OpenTelemetry collector that keeps what it is sent, and tells it.
+--- An OpenTelemetry collector that keeps the requests it gets, and returns them.
 function M.collector()
   ngx.req.read_body()
   local dict = ngx.shared.test
@@ -145,7 +145,7 @@ function M.collector()
   ngx.print(dict:get "spans" or "")
 end
 
---- n of the event.
+--- Causes n of the event.
 M.spend = kit.syscalls
 
 --- The count so far, as an answer.
@@ -165,7 +165,7 @@ local semaphore = require "ngx.semaphore".new()
 function M.wait() ngx.say(tostring(semaphore:wait(5))) end
 function M.post() semaphore:post(1); ngx.say "posted" end
 
---- A generator that sleeps, in a coroutine; costs on both sides.
+--- A generator that sleeps, in a coroutine, with costs on both sides.
 function M.generator()
   local gen = coroutine.wrap(function()
     for i = 1, 5 do

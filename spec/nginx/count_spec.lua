@@ -1,4 +1,4 @@
--- Each request's counts are its own, to the unit, while 64 connections' requests take turns on one worker.
+-- Each request's counts are exactly its own, while requests of 64 connections take turns on one worker.
 local server = require "spec.nginx.server"
 
 describe("resty.perf under load", function()

@@ -1,6 +1,6 @@
--- The story: a worker that TERM ends calls its timers no more, so what it had counted since the last tick, up to a second of
--- requests, was lost: of 100 requests there were 0. By QUIT and by a reload nothing was lost, and a profile that ran came to its
--- end.
+-- The story: a worker that ended by SIGTERM called its timers no more, so its counts since the last tick, up to a second of
+-- requests, were lost: of 100 requests there were 0. With SIGQUIT and with a reload nothing was lost, and a running profile was
+-- finished.
 local kit = require "testkit"
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
@@ -15,7 +15,7 @@ describe("a worker that ends while it is profiled", function()
     location /hello { content_by_lua_block { perf.content(ngx.say, "hello") } }
     location /profile { content_by_lua_block {
       local prof, message
-      repeat -- while the short profile runs by which the spec asks whether this one does
+      repeat -- while the short profile runs with which the spec checks whether this one does
         prof, message = perf.profile("cpu-clock:u", 30)
         if not prof then ngx.sleep(0.02) end
       until prof or not message:find("profiled already", 1, true)
@@ -47,7 +47,7 @@ describe("a worker that ends while it is profiled", function()
       s:wait(function() return requests() >= 101 end)
       assert.truthy(s:log():find("worker process " .. worker .. " exited with code 0", 1, true), s:log())
       assert.equal("", s:errors())
-      -- TERM closes the connection of the request that waits for the profile.
+      -- SIGTERM closes the connection of the request that waits for the profile.
       if name ~= "TERM" then assert.equal("cpu-clock:u\n", util.read_file(out)) end
     end)
   end

@@ -1,4 +1,4 @@
--- The pages, read by who reads them: promtool, Prometheus, a JSON parser, Chromium.
+-- The pages, read by their users: promtool, Prometheus, a JSON parser, Chromium.
 local kit = require "testkit"
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
@@ -157,7 +157,7 @@ scrape_configs:
     assert.equal("nonsense: unknown event\n", (s:get "/perf?flame=nonsense"))
     assert.equal(500, select(2, s:get "/perf?flame=task-clock&seconds=1000"))
     assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Sec-Fetch-Site: cross-site'")))
-    s:send "/perf?flame=task-clock&seconds=3" -- the client has gone
+    s:send "/perf?flame=task-clock&seconds=3" -- the client has disconnected
     assert.equal(409, select(2, s:get "/perf?flame=task-clock&seconds=0.1"))
     s:wait(function() return select(2, s:get "/perf?flame=task-clock&seconds=0.1") == 200 end)
     assert.truthy(not s:errors():find "%[error%]")
@@ -206,7 +206,7 @@ describe("resty.perf's spans", function()
     assert.equal(2, failed.status.code)
   end)
 
-  -- The sender rests between two slices of a batch, for 0 seconds, and nginx wrote a line for each.
+  -- The sender pauses between two slices of a batch, for 0 seconds, and nginx wrote a line for each pause.
   it("are sent in batches, and write nothing to the error log", function()
     requires(server.needs)
     local s = server.start { server = [[

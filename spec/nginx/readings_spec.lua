@@ -1,5 +1,5 @@
--- The countable cost of resty.perf: readings of the worker's events, each a read(2); nginx itself makes none.
--- They are counted from outside, since the worker's own counts leave them out.
+-- The countable cost of resty.perf: readings of the worker's events, each a read(2); nginx itself makes none. They are counted
+-- from outside, since the worker's own counts exclude them.
 local perf = require "perf"
 local server = require "spec.nginx.server"
 
@@ -14,7 +14,7 @@ describe("resty.perf reads its events", function()
   end)
   after_each(server.stop)
 
-  -- How often for a request of each path.
+  -- The number of readings for a request of each path.
   local function readings(paths, sample, log)
     local start = ("app.start{events='%s', sample=%d}"):format(EVENT, sample)
     s = server.start { user = "root", log = log, init_worker = start, server = [[

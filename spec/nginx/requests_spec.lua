@@ -122,7 +122,7 @@ describe("resty.perf and requests", function()
       location /static { return 200 "x"; }]], { init_worker = "app.start{slow=0}" })
     assert.equal(50, s:load("/one", 50, 4))
     assert.equal(500, select(2, s:get "/one?error=1"))
-    for _ = 1, 5 do -- on one connection, so that one stands where the other stood
+    for _ = 1, 5 do -- on one connection, so that both have the same address
       util.shell(("curl -s http://127.0.0.1:%d/one http://127.0.0.1:%d/static"):format(s.port, s.port))
     end
     local w = s:worker()

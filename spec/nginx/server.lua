@@ -1,4 +1,4 @@
---- A real nginx for the specs: Debian's, in a directory of its own under /tmp, on loopback ports that the kernel chose.
+--- A real nginx for the specs: Debian's, in a new directory under /tmp, on loopback ports that the kernel chose.
 local kit = require "testkit"
 local util = require "spec.support.util"
 
@@ -56,7 +56,7 @@ local function shell(command)
   return text, status
 end
 
--- Ports that are free now; nobody else asks the kernel for one in the moment between.
+-- Ports that are free now, and that no other process will get in the meantime.
 local function ports(n)
   local list = {}
   for port in io.open "/proc/net/tcp":read "*a":gmatch ":(%x%x%x%x) " do list[tonumber(port, 16)] = true end
@@ -75,10 +75,10 @@ local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv
 
 local running = {}
 
---- Start one.
+--- Starts an nginx.
 -- @param opts {main=, log=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
--- configuration; $port in init_worker is its port. capability="ipc_lock": the master too is www-data, and both have that one
--- (and may read a tree that is not www-data's)
+-- configuration; $port in init_worker is its port. capability="ipc_lock": the master is www-data too, and both have that
+-- capability (and can read a tree that www-data cannot)
 function M.start(opts)
   local dir = os.tmpname()
   os.remove(dir)
@@ -101,12 +101,12 @@ function M.start(opts)
   return self
 end
 
---- Stop what was started and is not stopped: for after_each.
+--- Stops every nginx that still runs: for after_each.
 function M.stop()
   for i = #running, 1, -1 do table.remove(running, i):stop() end
 end
 
---- Write the configuration, with other pieces where some are given.
+--- Writes the configuration, with the given pieces replaced.
 function Server:configure(changed)
   for k, v in pairs(changed or {}) do self.opts[k] = v end
   local o = self.opts
@@ -126,27 +126,27 @@ function Server:get(path, curl)
   return body or "", tonumber(status)
 end
 
--- Asks in the background, and waits until the request is under way in the one worker. The client's process id.
+-- Sends a request in the background, and waits until it is being handled in the one worker. Returns the client's process id.
 local function ask(self, path, answer)
   local pid = shell(("curl -s -m 20 -o %s http://127.0.0.1:%d%s >/dev/null 2>&1 & echo $!"):format(answer, self.port, path))
   self:wait(function() return self:worker().known == 1 end)
   return tonumber(pid)
 end
 
---- A request whose client goes while it is under way.
+--- A request whose client disconnects while it is being handled.
 function Server:leave(path)
   kit.kill(ask(self, path, "/dev/null"), 15)
   self:wait(function() return self:worker().known == 0 end)
 end
 
---- A request whose client goes as soon as it is sent.
+--- A request whose client disconnects as soon as it is sent.
 function Server:send(path)
   local text, status = shell(([[bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d
     printf "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" >&3']]):format(self.port, path))
   assert(status == 0, text)
 end
 
---- Two requests of which the first waits for the second, which is made when the first is under way in the one worker. Both
+--- Two requests: the first one waits for the second, which is sent while the first is handled in the one worker. Returns both
 -- answers.
 function Server:get_both(first, second)
   local answer = self.dir .. "/answer"
@@ -161,14 +161,14 @@ function Server:get_both(first, second)
   return text, got
 end
 
---- The answer of /worker: numbers by name, of the only worker.
+--- The answer of /worker: numbers by name, for the only worker.
 function Server:worker()
   local t = {}
   for name, v in self:get "/worker":gmatch "(%S+) (%d+)" do t[name] = tonumber(v) end
   return t
 end
 
---- Load by wrk; what it printed.
+--- Load by wrk; returns its output.
 function Server:wrk(path, connections, seconds, more)
   local load = "nice -n 5 wrk -t1 -c%d -d%ds %s http://127.0.0.1:%d%s"
   return shell(load:format(connections, seconds, more or "", self.port, path))
@@ -183,7 +183,7 @@ end
 
 function Server:log() return util.read_file(self.dir .. "/error.log") end
 
---- Lines of the error log that are of nginx's own business at no level above notice are left out.
+--- Leaves out lines of the error log about nginx's own affairs up to the level notice.
 function Server:errors()
   local list = {}
   for line in self:log():gmatch "[^\n]+" do
@@ -192,7 +192,7 @@ function Server:errors()
   return table.concat(list, "\n")
 end
 
---- Wait until f() is true; what it gave.
+--- Waits until f() is true; returns its value.
 function Server:wait(f)
   for _ = 1, 400 do
     local v = f()
@@ -214,7 +214,7 @@ function Server:workers()
   return list
 end
 
---- Load the configuration anew and wait for the new workers.
+--- Loads the configuration again and waits for the new workers.
 function Server:reload()
   local before = {}
   for _, pid in ipairs(self:workers()) do before[pid] = true end
@@ -229,7 +229,7 @@ end
 
 function Server:remove() os.execute("rm -rf " .. self.dir) end
 
---- Stop it and remove what it left. Idempotent.
+--- Stops it and removes its files. Idempotent.
 function Server:stop()
   if self.stopped then return end
   self.stopped = true

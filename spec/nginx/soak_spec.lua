@@ -46,7 +46,7 @@ describe("resty.perf in the long run", function()
         ngx.sleep(0.001)
         ngx.thread.wait(thread)
         ngx.say "done" end) } }]] }
-    local function count() -- of the workers that are there to stay
+    local function count() -- of the workers that stay
       s:wait(function() return #s:workers() == 2 end)
       local n = {}
       for i, pid in ipairs(s:workers()) do n[i] = descriptors(pid) end

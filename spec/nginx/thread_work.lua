@@ -1,4 +1,4 @@
---- Code for a thread of nginx's pool, in a Lua state of its own.
+--- Code for a thread of nginx's pool, which has a separate Lua state.
 local kit = require "testkit"
 
 return {

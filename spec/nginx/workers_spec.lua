@@ -105,7 +105,7 @@ describe("resty.perf and workers", function()
     end)
   end)
 
-  -- It stopped first and looked afterwards, with the wrong event for good: this worker counted nothing while the others went on.
+  -- It used to stop first and check afterwards: with a wrong event this worker counted nothing any more while the others went on.
   it("changes nothing for a wrong or refused setting while nginx runs", function()
     s = server.start { server = hello .. [[
       location /call { content_by_lua_block {
@@ -183,7 +183,7 @@ describe("resty.perf and workers", function()
     } do
       s = server.start { server = hello, init_worker = call }
       assert.truthy(s:errors():find(message, 1, true), call .. ": " .. s:errors())
-      assert.falsy(s:errors():find("resty/perf[%w/.]*:%d+: bad argument"), call) -- the caller's line, not ours
+      assert.falsy(s:errors():find("resty/perf[%w/.]*:%d+: bad argument"), call) -- the caller's line, not a line of the library
       assert.equal("hello\n", (s:get "/hello"))
       s:stop()
     end

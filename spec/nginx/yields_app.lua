@@ -1,4 +1,4 @@
---- Every way to yield, with costs before and behind it: the handlers of spec/nginx/yields_spec.lua.
+--- Every way to yield, with costs before and after it: the handlers of spec/nginx/yields_spec.lua.
 local ffi = require "ffi"
 local app = require "spec.nginx.app"
 local balancer = require "ngx.balancer"
@@ -7,12 +7,12 @@ local perf = require "resty.perf"
 local has_pipe, pipe = pcall(require, "ngx.pipe")
 local semaphore = require "ngx.semaphore"
 
--- The code of a handler between 3 calls and 4; a number is how many more calls are its own.
+-- The handler's code between the first 3 calls and the last 4; the number is the count of its own further calls.
 local ways = {}
 
 function ways.sleep() ngx.sleep(0.002) end
 
-function ways.flush() -- more than the socket's buffer takes
+function ways.flush() -- more than fits into the socket's buffer
   ngx.print(("x"):rep(2 ^ 18))
   assert(ngx.flush(true))
 end
@@ -142,14 +142,14 @@ function ways.worker_thread() -- another thread's calls are not this worker's
   assert(ok and n == 30, n)
 end
 
---- At the start of a worker: tls is a socket's path, port one that the UDP socket may have.
+--- At the start of a worker: tls is a socket's path, port is free for the UDP socket.
 function app.begin(tls, port)
   app.tls = "unix:" .. tls
   silent(port)
   app.start()
 end
 
---- One of them.
+--- Runs one of them.
 function app.around(way)
   local before = perf.request()[app.event]
   kit.syscalls(3)
@@ -165,7 +165,7 @@ function app.sleep()
   kit.syscalls(4)
 end
 
---- Nothing listens at the first peer.
+--- No server listens at the first peer.
 function app.balance()
   kit.syscalls(5)
   local again = ngx.ctx.again
@@ -174,7 +174,7 @@ function app.balance()
   assert(balancer.set_current_peer("127.0.0.1", again and ngx.var.server_port or 1))
 end
 
---- A request that lasts until its client has gone.
+--- A request that lasts until its client has disconnected.
 function app.aborted()
   kit.syscalls(3)
   ngx.on_abort(function()
@@ -184,7 +184,7 @@ function app.aborted()
   ngx.sleep(10)
 end
 
---- A client that lets the body of its request wait.
+--- A client that delays the body of its request.
 function app.slow_client()
   local sock = ngx.socket.tcp()
   assert(sock:connect("127.0.0.1", ngx.var.server_port))
@@ -196,7 +196,7 @@ function app.slow_client()
   ngx.print((sock:receive "*a"))
 end
 
---- A server that lets its answer wait.
+--- A server that delays its answer.
 function app.slow()
   ngx.send_headers()
   ngx.flush(true)

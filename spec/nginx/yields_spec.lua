@@ -1,4 +1,4 @@
--- Every way to yield, one by one, while eight requests of it take turns: what comes before and behind is the request's own.
+-- Every way to yield, one by one, while eight requests take turns: the costs before and after it are the request's own.
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 
@@ -42,7 +42,7 @@ local configuration = {
     ssl_certificate_key @/key.pem; ]],
 }
 
--- How many calls a request of each counts.
+-- The number of calls that each request counts.
 local ways = { sleep = 7, flush = 7, read_body = 7, body_socket = 7, tcp = 7, connect = 7, tls = 7, udp = 7, capture = 17,
   capture_multi = 27, thread = 13, killed_thread = 12, semaphore = 7, coroutine = 10, yield = 7, worker_thread = 7 }
 
@@ -72,7 +72,7 @@ describe("functions that yield:", function()
     os.execute("rm -rf " .. s.tls)
   end)
 
-  -- Requests at path, and what each counts as the route's in its phases.
+  -- Sends requests for a path, and checks the counts of its route in each phase.
   local function check(path, route, phases)
     local earlier, wrong = s:worker(), s:get "/tell":match "wrong %d+"
     s:load(path, REQUESTS, 8)

@@ -1,4 +1,4 @@
--- Flame graphs in a real browser: looked at, clicked, typed into.
+-- Flame graphs in a real browser: viewed, clicked, searched.
 local browser = require "spec.support.browser"
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
@@ -112,7 +112,7 @@ describe("a flame graph in a browser", function()
       type("script"); key("Enter", document.getElementById("search"));
       result.push(text("details"), document.querySelectorAll("script").length);]])
     assert.matches("^<script>alert%(1%)</script>2 ns", r[1])
-    assert.equal("3", r[2]) -- its data, its own and the one that asks
+    assert.equal("3", r[2]) -- the page's data, the page's script, and the spec's script
   end)
 
   it("works without samples, and with a hundred thousand stacks", function()

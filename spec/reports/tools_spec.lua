@@ -1,4 +1,4 @@
--- Reports opened by the tools that they are for: perf and go tool pprof.
+-- Reports opened by their tools: perf and go tool pprof.
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
 

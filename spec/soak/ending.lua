@@ -30,7 +30,7 @@ local function send(...)
   while true do spin(1000) end
 end
 
--- A profiler of the program's own, to which perf.auto's yields; never stopped.
+-- The program's own profiler, which replaces perf.auto's; never stopped.
 local function unstopped(opts)
   local p = assert(perf.profiler(opts or { freq = 5000 }))
   assert(p:start())
@@ -134,7 +134,7 @@ function own.closed_late() local p = unstopped() _G.kept = finalized(function() 
 function own.stopped_late()
   local p
   _G.kept = finalized(function()
-    -- Its samples may have been freed before: then it says so. An error here would go unseen.
+    -- Its samples may have been freed before: then it returns an error, which would not be seen if it were raised here.
     local prof, message, code = p:stop()
     if not (prof or code == "EINVAL" and message:find("closed with its Lua state", 1, true)) then os.exit(7) end
     p:close()

@@ -1,9 +1,9 @@
---- Ends of profiled programs: each of spec/soak/ending.lua's, with 0 to 100,000 finalizers, sampled 5,000 times a second.
+--- Ends of profiled programs: each kind of spec/soak/ending.lua, with 0 to 100,000 finalizers, sampled 5,000 times a second.
 --
 --     ENDS=1000 luajit spec/soak/ends.lua
 --
--- A program must end with the status that it has without a profiler, within a minute, and the profile must be
--- there, whole. A spec runs fewer.
+-- A program must end with the status that it has without a profiler, within a minute, and leave a complete profile. A spec runs
+-- fewer.
 local util = require "spec.support.util"
 
 local M = {}
@@ -38,7 +38,7 @@ local function expected(want, got)
   return false
 end
 
--- The profile in a file, whole; or nil and what is wrong with it.
+-- The complete profile in a file; or nil and the error.
 local function check(path)
   local profiles, why = require("perf.profile.load").load(path)
   if not profiles then return nil, "no profile: " .. tostring(why) end
@@ -51,7 +51,7 @@ local function check(path)
   return prof
 end
 
---- The i-th program. nil, or what is wrong.
+--- Runs the i-th program. Returns nil, or the error.
 function M.run(i, finalizers)
   local kind = order[(i - 1) % #order + 1]
   local wrong
@@ -73,7 +73,7 @@ end
 
 local SIZES = { 0, 10, 0, 1000, 100, 0, 10000, 10, 1000, 100000 }
 
---- So many programs: an array of what is wrong.
+--- Runs this many programs: returns an array of errors.
 function M.run_all(from, to)
   local wrong = {}
   for i = from, to do wrong[#wrong + 1] = M.run(i, SIZES[(math.floor((i - 1) / #order) + i) % #SIZES + 1]) end

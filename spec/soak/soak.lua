@@ -1,12 +1,13 @@
---- A long run of everything at once: what a server would do to the module in months, in an hour.
+--- A long run of everything at once: an hour of what a server would do with the module in months.
 --
 --     SOAK_SECONDS=60 luajit spec/soak/soak.lua
 --
--- Operations come in a random order that the seed gives, with signals and the collector in between. Each one is an `op` below:
--- it returns nothing, or the code of an error that the machine was made to give, and which must be one that the op names;
--- anything else ends the run. After a warm-up (a tenth of the time) no descriptor, ring or child process may be more at
--- any look, and the process's memory at the end no more than two megabytes above what it was: what grows by an operation grows by
--- thousands of them. (LuaJIT's heap goes on finding its size for as long: what malloc has given out stays the same to the byte.)
+-- Operations come in a random order from the seed, with signals and the collector in between. Each one is an `op` below: it
+-- returns nothing, or the code of an error that the machine was made to return, and which the op must name; anything else ends
+-- the run. After a warm-up (a tenth of the time) the number of descriptors, rings and child processes must not grow from one
+-- check to the next, and the process's memory at the end must be at most two megabytes larger: an operation that leaks does so
+-- thousands of times. (LuaJIT's heap still adjusts its size during the run: the size of what malloc has given out is constant to
+-- the byte.)
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"
@@ -69,7 +70,7 @@ op("ring that overflows", "", function()
   kit.touch_pages(500)
   local n = 0
   for _ in ev:records() do n = n + 1 end
-  kit.touch_pages(5) -- the kernel tells of what was lost when there is room again
+  kit.touch_pages(5) -- the kernel reports losses when there is room again
   ev:disable()
   for _ in ev:records() do n = n + 1 end
   assert(n > 50 and n < 500, n)
@@ -197,7 +198,7 @@ op("refusals", "EINVAL ENOENT ESRCH EMFILE ENOMEM EACCES", function()
   core.fault("perf_event_open", code)
   local ev, _, got = perf.open "page-faults:u"
   core.fault()
-  if ev then -- an idle list gave way, and it was tried again
+  if ev then -- an idle list was closed, and it was tried again
     assert(code == "EMFILE" or code == "ENOMEM", code)
     ev:close()
   end
@@ -303,7 +304,7 @@ local function descriptors()
   return n
 end
 
--- KiB that are this process's own.
+-- KiB of this process's private memory.
 local function memory()
   local f = assert(io.open "/proc/self/smaps_rollup")
   local text = f:read "*a"
@@ -335,7 +336,7 @@ end
 -- The first event of a kind makes the kernel patch its code, which takes most of the time: one stays open.
 local keep = { perf.open "page-faults", perf.open "page-faults:u", perf.open "context-switches" }
 
-for _, name in ipairs(order) do -- all of them once, so that what is loaded is
+for _, name in ipairs(order) do -- each once, so that all modules are loaded
   local o = ops[name]
   o.fn()
 end

@@ -1,5 +1,5 @@
--- BPF programs on probes and on a hardware counter's overflow, in emulated machines. They are compiled outside
--- (tools/vm/build.sh): a guest has no compiler.
+-- BPF programs on probes and on a hardware counter's overflow, in emulated machines. tools/vm/build.sh compiles them outside: a
+-- guest has no compiler.
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"

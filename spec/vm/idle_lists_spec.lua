@@ -1,6 +1,6 @@
--- The lists that perf.measure keeps open must not take counters from each other while they wait. In 0.1.0 two lists of five
--- hardware events each took turns on the seven counters of this machine, whichever was measured: 26 of 50 short measurements had
--- no value at all ("others used them all": the others were the program's own idle list).
+-- The story: the lists that perf.measure keeps open must not take counters from each other while they are idle. In 0.1.0 two
+-- lists of five hardware events each shared the seven counters of this machine, whichever was measured: 26 of 50 short
+-- measurements had no value at all ("others used them all": the others were the program's own idle list).
 local kit = require "testkit"
 local perf = require "perf"
 local measure = require "perf.measure"
@@ -43,7 +43,7 @@ describe("lists of hardware events that wait", function()
     local g = assert(perf.group { "cycles:u", "cycles:k", "cycles", "cycles:u", "cycles:k" })
     for _ = 1, 50 do
       assert.is_true(whole((g:measure(kit.spin, 1e5))))
-      g:disable() -- it is the program's own, and takes turns with what else the program counts
+      g:disable() -- it belongs to the program, and shares counters with the program's other events
       perf.measure(CYCLES, kit.spin, 1e4)
     end
     g:close()

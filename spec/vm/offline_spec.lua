@@ -1,4 +1,4 @@
--- CPUs that come and go while they are counted, in an emulated Arm machine of two.
+-- CPUs that go offline and come back while they are counted, in an emulated Arm machine of two.
 local kit = require "testkit"
 local perf = require "perf"
 
@@ -46,7 +46,7 @@ describe("a CPU that is taken offline", function()
     local again = assert(perf.set("cycles", { cpus = "online" }))
     kit.pin(1)
     kit.spin(2e7)
-    assert.equal(off, s:per_cpu()[2].value) -- the kernel has taken it off that CPU for good
+    assert.equal(off, s:per_cpu()[2].value) -- the kernel has removed it from that CPU for good
     assert.equal(2, #again)
     assert.is_true(again:per_cpu()[2].value >= 1e7)
     again:close()

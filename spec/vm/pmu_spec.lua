@@ -1,5 +1,5 @@
--- A PMU that counts, in an emulated Arm machine: what the module says of it, names of its events, and exact counts where the
--- machine's clock is its instructions.
+-- A PMU that counts, in an emulated Arm machine: the module's description of it, names of its events, and exact counts if the
+-- machine's clock counts instructions.
 local kit = require "testkit"
 local perf = require "perf"
 local core = require "perf.core"
@@ -58,7 +58,7 @@ describe("an Arm PMUv3", function()
     g:close()
     for i, name in ipairs(list) do
       assert.equal(name, c[i].label)
-      -- The one on the cycle counter and those on others are read one after another.
+      -- The event on the cycle counter and those on others are read one after another.
       assert.is_true(math.abs(c[i].value / c[1].value - 1) < 0.02, name .. ": " .. c[i].value / c[1].value)
     end
     assert.equal(kind, perf.attr(PMU .. "/cpu_cycles/").type)
@@ -104,8 +104,8 @@ describe("instructions of an emulated CPU", function()
 
   it("are the same for the same work", function()
     local ev = assert(perf.open "instructions:u")
-    -- Of each number of calls the least of several rounds: a reading makes a table, and the allocator does not always take
-    -- the same path. Rounds end when the numbers agree; numbers that are off by anything else never do.
+    -- For each number of calls, the least of several rounds: a reading makes a table, and the allocator does not always take the
+    -- same path. Rounds end when the numbers agree; numbers that are wrong for any other reason never do.
     local least, rounds = { math.huge, math.huge, math.huge }, 0
     local function agree()
       local step = least[2] - least[1]

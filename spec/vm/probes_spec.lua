@@ -1,4 +1,4 @@
--- Probes and tracepoints of kernels that are surely there, in emulated machines: kprobes, return probes, uprobes, filters.
+-- Probes and tracepoints of known kernels, in emulated machines: kprobes, return probes, uprobes, filters.
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"
@@ -88,7 +88,7 @@ describe("a kprobe", function()
     s:disable()
     local changes = {}
     for rec in s:records { timeout = 0 } do
-      -- the probe stands on the function's first instruction, or on the call to ftrace behind the landing pad
+      -- the probe is on the function's first instruction, or on the call to ftrace after the landing pad
       if rec.type == "text_poke" and core.hex(rec.addr):sub(1, -2) == "0x" .. addr:sub(1, -2) then
         assert.equal(#rec.old, #rec.new)
         assert.not_equal(rec.old, rec.new)
@@ -96,7 +96,7 @@ describe("a kprobe", function()
       end
     end
     s:close()
-    assert.is_true(#changes >= 2, #changes) -- put there and taken away
+    assert.is_true(#changes >= 2, #changes) -- inserted and removed
     assert.equal(changes[1].old, changes[#changes].new)
   end)
 
@@ -158,7 +158,7 @@ describe("a tracepoint", function()
     kit.syscalls(100)
     ev:disable()
     assert.equal(100, ev:read().value)
-    -- The kernel takes one filter an event.
+    -- The kernel accepts one filter for an event.
     local ok, message, code = ev:set_filter "id == 1"
     assert.is_nil(ok)
     assert.matches("has a filter already", message, 1, true)
@@ -173,7 +173,7 @@ describe("a tracepoint", function()
     ev:close()
   end)
 
-  it("says which filter the kernel refuses", function()
+  it("names the filter that the kernel refuses", function()
     local ev = assert(perf.open "raw_syscalls:sys_enter")
     local ok, message, code = ev:set_filter "nosuchfield == 1"
     assert.is_nil(ok)

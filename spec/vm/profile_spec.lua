@@ -1,4 +1,4 @@
--- Profiles of Lua code by a hardware counter, in an emulated Arm machine: which line takes the cycles.
+-- Profiles of Lua code by a hardware counter, in an emulated Arm machine: the lines that take the cycles.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -20,7 +20,7 @@ local LOOP = 3 -- its line, from the first
 describe("a profile by cycles", function()
   before_each(function() requires { vm = { "arm64", "icount" }, pmu = true } end)
 
-  -- The weight of a line, compared with the expected one: a sample comes late, so one at either end may belong to the next line.
+  -- The weight of a line, compared with the expected one: samples come late, so one at either end may belong to the next line.
   local function near(prof, line, cycles)
     local got = profiling.on_line(prof, first + line)
     assert.is_true(math.abs(got - cycles) <= 3 * PERIOD, ("%d: %d, not %d\n%s"):format(line, got, cycles, profiling.text(prof)))

@@ -31,7 +31,7 @@ describe("samples of cycles", function()
       local list, other = samples(ev)
       local expected = math.floor(count / period)
       assert.is_nil(other.lost)
-      -- One at either end may be under way.
+      -- One at either end may be incomplete.
       assert.is_true(math.abs(#list - expected) <= 2, ("%d of %d"):format(#list, expected))
       local last = 0
       for i, rec in ipairs(list) do
@@ -40,7 +40,7 @@ describe("samples of cycles", function()
         assert.equal(kit.getpid(), rec.pid)
         assert.is_true(rec.time > last)
         last = rec.time
-        -- The counter at the sample is past its period, and not by another one.
+        -- The counter at the sample has passed its period, but not a second one.
         assert.is_true(rec.counts[1].value >= i * period, i)
         assert.is_truthy(rec.ip)
       end
@@ -131,7 +131,7 @@ describe("samples of cycles", function()
   end)
 
   it("signal a process that asked for SIGTRAP at once", function()
-    -- Nobody handles it: the first overflow ends the child.
+    -- No code handles it: the first overflow ends the child.
     local status = kit.fork(function()
       local ev = assert(perf.open { event = "cycles:u", sample_period = 100000, sigtrap = true, remove_on_exec = true })
       ev:enable()

@@ -1,5 +1,5 @@
--- More events than counters, in an emulated Arm machine: groups that fit and that do not, events that take turns, and pinned ones
--- that never get one.
+-- More events than counters, in an emulated Arm machine: groups that fit and that do not, events that share counters, and pinned
+-- ones that never get one.
 local kit = require "testkit"
 local perf = require "perf"
 
@@ -47,7 +47,7 @@ describe("counters", function()
     assert.equal("EINVAL", code)
     assert.matches("cycles:u", message, 1, true)
     g:close()
-    -- Arm's driver leaves the leader out while it is disabled: one more is opened, and never counts.
+    -- Arm's driver does not count the leader while it is disabled: one more event is opened, and never counts.
     c = keep(perf.group(copies("cycles:u", n + 1))):measure(kit.spin, 1e6)
     for _, e in ipairs(c) do
       assert.is_nil(e.value)
@@ -72,7 +72,7 @@ describe("counters", function()
         shared = shared + 1
         assert.is_true(e.raw < e.value)
       end
-      -- Against the time that this event was enabled, as the unshared one to its own.
+      -- Relative to the time that this event was enabled, as for the unshared one.
       local rate, expected = e.value / e.enabled_ns, whole.value / whole.enabled_ns
       assert.is_true(math.abs(rate / expected - 1) < 0.1, i .. ": " .. rate / expected)
     end
@@ -92,7 +92,7 @@ describe("counters", function()
       assert.is_true(e.running_ns < e.enabled_ns)
       times[tostring(e.running_ns)] = true
     end
-    -- As few groups as hold them: no more different times than that.
+    -- As few groups as possible: no more different times than that.
     local different = 0
     for _ in pairs(times) do different = different + 1 end
     assert.is_true(different <= math.ceil(20 / perf.features().pmu.counters), different)

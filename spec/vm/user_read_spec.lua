@@ -5,7 +5,7 @@ local perf = require "perf"
 
 local PERMISSION = "/proc/sys/kernel/perf_user_access"
 local READ = 63 -- the number of read(2)
-local ROUND = 2 -- ns: the kernel's clock and the page's may be rounded apart
+local ROUND = 2 -- ns: the kernel's clock and the page's may be rounded differently
 
 local function allow(value)
   local f = assert(io.open(PERMISSION, "w"))
@@ -21,7 +21,7 @@ describe("a counter in user space", function()
     return object
   end
 
-  -- How many read(2) this thread makes.
+  -- The number of read(2) calls that this thread makes.
   local calls
   local function reads(fn, ...)
     local before = calls:scan()[1].value
@@ -41,7 +41,7 @@ describe("a counter in user space", function()
   before_each(function()
     requires { vm = "arm64", pmu = true, root = true }
     allow "1"
-    -- By the core, which does not know that it counts reads: perf.open would keep those of a measurement out of it.
+    -- Opened by the core, which does not know that it counts reads: perf.open would exclude those of a measurement.
     calls = keep(core.open({ type = 2, disabled = true, read_format = { "id" },
       config = require "perf.kernel.tracefs".here:id("raw_syscalls", "sys_enter") }, 0, -1))
     assert(calls:set_filter("id == " .. READ))
@@ -124,7 +124,7 @@ describe("a counter in user space", function()
     assert.equal(100, each("read", other))
     ev:disable()
     assert.equal(100, each("read", ev))
-    -- Software events are read as ever.
+    -- Software events are read as always.
     perf.measure("cycles:u,page-faults", nothing)
     assert.equal(2, reads(perf.measure, "cycles:u,page-faults", nothing))
   end)
@@ -172,7 +172,7 @@ describe("a counter in user space", function()
   end)
 
   it("is right after a reset while it runs", function()
-    -- The kernel then writes a page that is 2^32 off until the event is next scheduled in.
+    -- The kernel then writes a page that is wrong by 2^32 until the event is next scheduled in.
     local ev, g = keep(perf.open "cycles:u"), keep(perf.group { "cycles:u", "instructions:u" })
     ev:enable()
     g:enable()
@@ -190,7 +190,7 @@ describe("a counter in user space", function()
   end)
 
   it("is left to read(2) if it ran before its first read", function()
-    -- The same error could be there, and would not show.
+    -- The same error could occur there, unnoticed.
     local ev = keep(perf.open { event = "cycles:u", disabled = false })
     kit.spin(1e6)
     assert.is_number(ev:scan()[1].value)
@@ -225,7 +225,7 @@ describe("a counter in user space", function()
       local ok, value = pcall(ev.user, ev)
       assert(not (ok and value))
       assert(not pcall(ev.read, ev) and not pcall(g.read, g))
-      ev:close() -- nothing is unmapped that is not there
+      ev:close() -- nothing is unmapped that is not mapped
       g:close()
     end)))
     assert.is_true(agrees(ev))
@@ -247,7 +247,7 @@ describe("a counter in user space", function()
   end)
 
   it("is left to read(2) if its page cannot be mapped", function()
-    for call, seen in pairs { mmap = 1, ioctl = 2 } do -- that of its id, and the enabling one
+    for call, seen in pairs { mmap = 1, ioctl = 2 } do -- the page of its id, and the enabling one
       local ev = keep(perf.open "cycles:u")
       assert(core.fault(call, "EPERM"))
       assert(ev:enable())

@@ -10,7 +10,7 @@ end
 
 local sysctl = "/proc/sys/kernel/perf_event_paranoid"
 
--- fn's first result, as user nobody at a level. The machine is ours: nobody else minds the level.
+-- fn's first result, as user nobody at a level. The machine is ours: no other process minds the level.
 local function as_nobody(level, fn, ...)
   local before = util.read_file(sysctl)
   util.write_file(sysctl, level .. "\n")

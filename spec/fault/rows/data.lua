@@ -39,7 +39,7 @@ end
 row("perf.data.open", { setup = function() file():close() end, run = function()
   local f, message, code = perf.data.open(path)
   if not f then return nil, message, code end
-  local _, why = next(f.damaged) -- it lists the parts of the front that could not be read
+  local _, why = next(f.damaged) -- it lists the parts of the header that could not be read
   if not why then return f end
   f:close()
   return nil, why, "EBADMSG"
@@ -53,15 +53,15 @@ method("File", file, {
   lost = function(f) return f:lost() ~= nil end,
   payload = function(f) return f:payload(8) or "" end,
   read_record = { run = function(f) return f:read_record() end },
-  records = { run = function(f) return count(f:records()) end, survives = "pread read", again = false }, -- file:error() tells
+  records = { run = function(f) return count(f:records()) end, survives = "pread read", again = false }, -- see file:error()
   skipped = function(f) return f:skipped() end,
 })
 local function writer() return assert(create(out)) end
 method("Writer", writer, {
   close = { run = function(w) return w:close() end, again = false },
-  payload = { run = function(w) return select(2, pcall(w.payload, w, "x")) end }, -- no auxtrace record asked for it
+  payload = { run = function(w) return select(2, pcall(w.payload, w, "x")) end }, -- no auxtrace record has announced it
   stats = function(w) return w:stats() end,
-  write = { run = function(w) return w:write(record:rep(5000)) end, again = false }, -- one that failed stays refused
+  write = { run = function(w) return w:write(record:rep(5000)) end, again = false }, -- a failed one stays refused
 })
 
 row("perf.record", {
@@ -158,7 +158,7 @@ method("Map", function()
   local o = loaded()
   return { map = o:map "counts", close = function() o:close() end }
 end, {
-  delete = function(h) return select(3, h.map:delete(0)) end, -- an array's elements stay
+  delete = function(h) return select(3, h.map:delete(0)) end, -- the elements of an array stay
   fd = function(h) return h.map:fd() end,
   get = function(h) return h.map:get(0) end,
   info = function(h) return h.map:info() end,

@@ -1,4 +1,4 @@
---- Rows of what counts: events by name, Event, Group, Set, measure, bench, profilers. See inject.lua.
+--- Rows of functions that count: events by name, Event, Group, Set, measure, bench, profilers. See inject.lua.
 local kit = require "testkit"
 local perf = require "perf"
 local counts = require "perf.counts"
@@ -32,7 +32,7 @@ row("perf.probe_cycles", { run = function() return perf.probe_cycles(99) end, su
 row("perf.measure", {
   run = function() return perf.measure("page-faults:u,task-clock", nothing) end,
   raises = true,
-  survives = "perf_event_open", -- a member that does not fit gets a group of its own
+  survives = "perf_event_open", -- a member that does not fit gets a separate group
 })
 row("perf.measure without a list", {
   run = function() return perf.measure(nothing) end,
@@ -40,7 +40,7 @@ row("perf.measure without a list", {
   survives = "perf_event_open", -- the kernel's accounting of the thread
 })
 row("perf.start", { run = function() return perf.start "page-faults:u,task-clock" end, survives = "perf_event_open" })
--- A region of its own each time: between two runs what perf keeps open is closed, and that of a region with it.
+-- Makes a new region each time: between two runs all events that perf keeps open are closed, also those of a region.
 local function region(method_name)
   return function()
     local m, message, code = perf.start "page-faults:u"
@@ -48,10 +48,10 @@ local function region(method_name)
     return m[method_name](m)
   end
 end
--- A reading ends what was counted until now and begins anew: where that fails, the next call says so.
+-- A reading ends the present measurement and begins the next; if that fails, the next call returns the error.
 row("Region:read", { run = region "read", survives = "perf_event_open read" })
 row("Region:stop", { run = region "stop", survives = "perf_event_open" })
--- A list that was open before is opened again by one call; where that fails, all is gone through as for the first time.
+-- A list that was open before is opened again by one call; if that fails, it is opened like a new list.
 row("perf.bench", { run = function() return perf.bench("page-faults", nothing, { repeats = 3, min_time = 0 }) end,
   raises = true, slow = true, survives = "perf_event_open" })
 row("perf.compare", {
@@ -62,7 +62,7 @@ local function event() return assert(perf.open { event = "page-faults:u", sample
 
 row("perf.open", { run = function() return perf.open "page-faults:u" end })
 row("perf.open of a clock", { run = function() return perf.open "task-clock" end,
-  survives = "perf_event_open" }) -- without the kernel, where that needs permission
+  survives = "perf_event_open" }) -- an alternative without the kernel, which may need permission
 row("perf.open of a tracepoint", { run = function() return perf.open "sched:sched_switch" end, needs = { tracefs = true } })
 row("perf.open in a cgroup", { run = function() return perf.open("page-faults", { cpu = 0, cgroup = cgroup }) end,
   needs = { cgroup = true } })
@@ -81,17 +81,17 @@ method("Event", event, {
   is_inherited = function(ev) return ev:is_inherited() end,
   label = function(ev) return ev:label() end,
   measure = { run = function(ev) return ev:measure(nothing) end, raises = true,
-    survives = "read ioctl" }, -- a quick half that gives nothing leaves it to the slow way
+    survives = "read ioctl" }, -- if the quick half fails, the slow one is used
   modify = { run = function(ev) return ev:modify(ev:attr()) end, needs = { breakpoint = true },
     setup = function() return assert(perf.open(perf.breakpoint { addr = cell:addr(), len = 8, access = "w" })) end },
   query_bpf = { run = function(ev) return ev:query_bpf(4) end, needs = { tracepoint = "sched:sched_switch", root = true },
     setup = function() return assert(perf.open "sched:sched_switch") end },
   read = function(ev) return ev:read() end,
   refresh = function(ev) return ev:refresh(1) end,
-  reset = { run = function(ev) return ev:reset() end, survives = "read" }, -- by which a measurement learns of it
+  reset = { run = function(ev) return ev:reset() end, survives = "read" }, -- by which a measurement learns that it was closed
   scan = function(ev) return ev:scan() end,
-  user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- of a software event: never
-  set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- no program: refused as it is
+  user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- never for a software event
+  set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- this is not a program: refused
   set_filter = { run = function(ev) return ev:set_filter "prev_pid == 1" end, needs = { tracepoint = "sched:sched_switch" },
     setup = function() return assert(perf.open "sched:sched_switch") end, again = false },
   set_period = function(ev) return ev:set_period(5) end,

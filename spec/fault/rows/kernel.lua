@@ -1,4 +1,4 @@
---- Rows of what the module says of the machine. See inject.lua.
+--- Rows of functions that describe the machine. See inject.lua.
 local perf = require "perf"
 
 local rows, row = require "spec.fault.list"()

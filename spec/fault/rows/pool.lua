@@ -1,15 +1,15 @@
 --- Rows of threads. See inject.lua.
 local perf = require "perf"
-require "perf.names" -- a list that another file of specs measured is opened without it
+require "perf.names" -- a list that another spec file measured is opened without it
 
 local rows, row, method = require "spec.fault.list"()
 
--- One thread, which does nothing while this one goes on: what fails is called by one of them at a time.
+-- One thread, which is idle while this one continues: only one of them at a time makes the failing calls.
 local function pool() return perf.pool { size = 1, cpus = false, events = "page-faults:u" } end
 local function add(a, b) return a + b end
 
 row("perf.pool", { run = pool,
-  survives = "perf_event_open" }) -- a list that cannot be opened as before is opened as for the first time
+  survives = "perf_event_open" }) -- a list that cannot be opened again is opened like a new list
 local function opened() return assert(pool()) end
 method("Pool", opened, {
   close = { run = function(p) return p:close() end, again = false },

@@ -18,7 +18,7 @@ local function started()
   return p
 end
 
--- Memory of its own is ENOMEM, a smaller ring will do, and kernels that cannot signal by the event do it by the descriptor.
+-- Refused memory is ENOMEM or leads to a smaller ring; if the event cannot send signals, its descriptor does.
 row("perf.profiler", { run = profiler, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
 row("perf.profile", { run = function() return perf.profile(options, kit.touch_pages, 10) end,
   codes = { mmap = "any" }, survives = "mmap perf_event_open" })
@@ -37,18 +37,18 @@ end, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
 method("LineProfiler", profiler, {
   close = function(p) return p:close() end,
   is_running = function(p) return p:is_running() end,
-  start = { run = function(p) return p:start() end, again = false, survives = "mmap" }, -- without a signal stack
+  start = { run = function(p) return p:start() end, again = false, survives = "mmap" }, -- it works without a signal stack
   stop = { setup = started, run = function(p) return p:stop() end, again = false },
 })
 
--- The reports, into a file where they can go into one; their texts alone are made by the same code.
+-- The reports that can be written to a file; the same code makes their text.
 local profile
 local function sampled()
   out = out or os.tmpname()
   profile = profile or assert(perf.profile({ event = "page-faults:u", period = 1, timeline = true }, kit.touch_pages, 50))
   return { prof = profile }
 end
-local function file(run) return { run = run, survives = "open:ENOENT" } end -- it is not there yet
+local function file(run) return { run = run, survives = "open:ENOENT" } end -- it does not exist yet
 method("Profile", sampled, {
   diff = function(h) return h.prof:diff(h.prof) end,
   timeline = function(h) return h.prof:timeline() end,
@@ -112,7 +112,7 @@ method("Tally", tally, {
     local n, message, code = t:take(ev)
     t:close()
     return n, message, code
-  end, survives = "read" }, -- the loss is a lower bound then
+  end, survives = "read" }, -- the loss is then a lower bound
   top = function(t) return t:top(2) end,
   totals = function(t) return t:totals() end,
 })

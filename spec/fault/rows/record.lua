@@ -9,7 +9,7 @@ local sampled = { event = "page-faults:u", sample_period = 1, sample_type = { "a
 
 local function event() return assert(perf.open(sampled)) end
 
--- One that runs, with a ring and a few records in it: each run of a row makes more.
+-- An event that runs, with a ring and a few records in it: each run of a row makes more.
 local function ringed()
   local ev = event()
   assert(ev:map { pages = 8 })
@@ -21,7 +21,7 @@ local function touch(ev)
   return ev
 end
 
--- How many records an iterator gives.
+-- The number of records that an iterator gives.
 local function count(...)
   local n = 0
   for _ in ... do n = n + 1 end
@@ -30,14 +30,14 @@ end
 
 method("Event", ringed, {
   map = { run = function(ev) return ev:map { pages = 8 } end, setup = event, again = false,
-    survives = "mmap" }, -- fewer pages where the allowance is too small
+    survives = "mmap" }, -- fewer pages if the allowance is too small
   drain = function(ev) return touch(ev):drain() end,
   has_record = function(ev) return touch(ev):has_record() end,
   kernel_attr = function(ev) return ev:kernel_attr() end,
   format = function(ev) return ev:format() end,
-  ring_loss = { run = function(ev) return (ev:ring_loss()()) end, survives = "read" }, -- as lost
+  ring_loss = { run = function(ev) return (ev:ring_loss()()) end, survives = "read" }, -- it counts as lost
   woken = function(ev) return not ev:woken() end,
-  lost = { run = function(ev) return ev:lost() end, survives = "read" }, -- it says that it is a lower bound
+  lost = { run = function(ev) return ev:lost() end, survives = "read" }, -- it reports that it is a lower bound
   wake = function(ev) return ev:wake() end,
   wake_fd = function(ev) return ev:wake_fd() end,
   pause_output = function(ev) return ev:pause_output() end,
@@ -72,7 +72,7 @@ method("Group", group, {
   poll = function(g) return touch(g):poll(0) end,
   read_record = function(g) return touch(g):read_record(0) end,
   records = { run = function(g) return count(touch(g):records { timeout = 0 }) end, survives = "poll" },
-  lost = { run = function(g) return g:lost() end, survives = "read ioctl" }, -- it says that it is a lower bound
+  lost = { run = function(g) return g:lost() end, survives = "read ioctl" }, -- it reports that it is a lower bound
   wake = function(g) return g:wake() end,
   wake_fd = function(g) return g:wake_fd() end,
 })
@@ -91,7 +91,7 @@ method("Set", set, {
   poll = function(s) return touch(s):poll(0) end,
   read_record = function(s) return touch(s):read_record(0) end,
   records = { run = function(s) return count(touch(s):records { timeout = 0 }) end, survives = "poll" },
-  lost = { run = function(s) return s:lost() end, survives = "read" }, -- it says that it is a lower bound
+  lost = { run = function(s) return s:lost() end, survives = "read" }, -- it reports that it is a lower bound
   wake = function(s) return s:wake() end,
   wake_fd = function(s) return s:wake_fd() end,
 })
@@ -109,7 +109,7 @@ method("Record", record, {
   ["(a field)"] = function(rec) return rec.addr end,
 })
 
--- Bytes of one's own, decoded by the layout of an attr.
+-- Bytes from a string, decoded by the layout of an attr.
 row("core.layouts", { run = function()
   local ls = core.layouts()
   ls:add { type = 1, config = 2, sample_type = { "addr" } }

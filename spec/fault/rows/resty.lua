@@ -1,4 +1,4 @@
---- Rows of resty.perf, which wants LuaJIT, in an nginx made up for it. See inject.lua.
+--- Rows of resty.perf, which needs LuaJIT, in a simulated nginx. See inject.lua.
 local core = require "perf.core"
 local meter = require "perf.measure.open_list"
 local names = require "perf.names"
@@ -63,7 +63,7 @@ for name, t in pairs(list) do
   row("resty.perf." .. name, t)
 end
 
--- The old events count on until the new ones are there.
+-- The old events go on counting until the new ones are open.
 row("other events while it counts", { setup = started, needs = luajit, again = false, survives = "read ioctl", run = function(h)
   local ok, message, code = h:run(h.perf.start, { events = "page-faults:u" })
   assert(ok or h:run(h.perf.worker), "it no longer counts")

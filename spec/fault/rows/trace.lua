@@ -1,21 +1,21 @@
---- Rows of tracing: tracers, spans, exporters, lists kept open. See inject.lua.
+--- Rows of tracing: tracers, spans, exporters, lists that stay open. See inject.lua.
 local perf = require "perf"
 
 local rows, row, method = require "spec.fault.list"()
 local function nothing() end
 
--- Spans go nowhere: what is sent over a network, the specs of the exporters look after.
+-- Spans are sent nowhere: the specs of the exporters test the network.
 local options = { service = "shop", exporter = function() return true end, events = "page-faults:u,task-clock", metrics = true }
 local function tracer() return perf.tracer(options) end
 
-row("perf.tracer", { run = tracer, survives = "perf_event_open read ioctl" }) -- spans without counts
+row("perf.tracer", { run = tracer, survives = "perf_event_open read ioctl" }) -- spans have no counts then
 row("perf.tracer and a span", { survives = "perf_event_open read ioctl", raises = true, slow = true, run = function()
   local t, message, code = tracer()
   if not t then return nil, message, code end
   t:span("checkout", nothing)
   return t
 end })
--- It wants another library's tracer: spec/live/trace/observe_spec.lua.
+-- It needs another library's tracer: spec/live/trace/observe_spec.lua.
 row("perf.observe", { run = function() return select(2, pcall(perf.observe, {})) end })
 row("perf.exporter.otlp", { run = function() return perf.exporter.otlp { endpoint = "http://127.0.0.1:1" } end })
 row("perf.exporter.zipkin", { run = function() return perf.exporter.zipkin { endpoint = "http://127.0.0.1:1" } end })
@@ -24,7 +24,7 @@ row("perf.keep", { run = function() return perf.keep "page-faults:u" end })
 row("perf.help", { run = function() return require("perf.api.help").text "measure" end })
 row("perf.release", { run = function() return perf.release() end })
 
--- A span that cannot count has no counts: the program never fails for that.
+-- A span that cannot count has no counts: the program never fails because of that.
 local counting = "perf_event_open read ioctl"
 
 local headers = { traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" }
@@ -63,7 +63,7 @@ local function silent()
   return t:start "checkout"
 end
 local some = require "perf.counts".plain({ { label = "dummy", value = 0 } }, 0, "software")
--- Anew for each class: a row belongs to one.
+-- A new table for each class: a row belongs to one class.
 local function on_a_span()
   return {
     add_event = function(s) return s:add_event("happened", { a = 1 }) end,
@@ -91,7 +91,7 @@ method("Span", span, {
 })
 
 local function event() return assert(perf.open "page-faults:u") end
--- The quick halves of Event:measure, which goes another way when they give nothing.
+-- The quick halves of Event:measure, which takes the slow way if they return nothing.
 row("Event:begin", { setup = event, run = function(ev) return ev:begin() or true end, survives = "read ioctl" })
 row("Event:since", { setup = event, survives = "read ioctl", run = function(ev)
   local value, enabled, running = ev:begin()

@@ -1,4 +1,4 @@
--- The rows of the classes are the methods of real objects, and perf.help tells an object's class by them.
+-- The rows of the classes match the methods of real objects, and perf.help recognizes an object's class by them.
 local bytes = require "spec.support.bytes"
 local classes = require "perf.api.classes"
 local perf = require "perf"

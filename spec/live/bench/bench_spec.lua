@@ -1,4 +1,4 @@
--- perf.bench and perf.compare, on functions whose cost is known to the count.
+-- perf.bench and perf.compare, on functions whose exact counts are known.
 local core = require "perf.core"
 local json = require "perf.base.json"
 local kit = require "testkit"
@@ -6,7 +6,7 @@ local perf = require "perf"
 
 local function touch(n) return function() kit.touch_pages(n) end end
 
--- Quick settings: what is counted here does not depend on how long it is counted.
+-- Quick settings: these counts do not depend on the time for which they are measured.
 local QUICK = { repeats = 12, min_time = 0.0005 }
 
 describe("perf.bench", function()
@@ -29,7 +29,7 @@ describe("perf.bench", function()
     requires{nostress = true} -- the collector's own work outweighs the call's
     local calls, wall_ns = 0, core.wall_ns
     finally(function() core.wall_ns = wall_ns end)
-    core.wall_ns = function() return calls * 250000 end -- a call lasts 0.25 ms, also where another task runs meanwhile
+    core.wall_ns = function() return calls * 250000 end -- a call lasts 0.25 ms, also if another task runs meanwhile
     local s = perf.bench("page-faults", function()
       calls = calls + 1
       kit.touch_pages(4)
@@ -113,12 +113,12 @@ describe("perf.bench", function()
     assert.equal(3, got["page-faults"].median)
   end)
 
-  it("passes errors on unchanged", function()
+  it("raises the function's errors unchanged", function()
     local thrown = {}
     local ok, err = pcall(perf.bench, "dummy", function() error(thrown) end)
     assert.is_false(ok)
     assert.equal(thrown, err)
-    -- late, in the middle of a run
+    -- the error comes late, in the middle of a run
     local calls = 0
     ok, err = pcall(perf.bench, function()
       calls = calls + 1
@@ -213,7 +213,7 @@ describe("perf.bench", function()
 end)
 
 describe("the loop of perf.bench", function()
-  -- A loop's trace is where LuaJIT moves work out of it; those that end at a call of C repeat all of it.
+  -- LuaJIT moves work out of a loop's trace; traces that end at a call of C repeat all of it.
   it("does not become a trace that repeats itself, on LuaJIT", function()
     requires { jit = true, perf_open = true }
     local util = require "jit.util"
@@ -259,7 +259,7 @@ describe("perf.compare", function()
     assert.equal(1, b.p_adjusted)
     assert.is_false(b.real)
     assert.equal("no difference seen", b.verdict)
-    -- and from 0 to 0 there is no ratio
+    -- if both counts are 0, there is no ratio
     b = c.dummy.candidates.b
     assert.is_nil(b.ratio)
     assert.equal("no difference seen", b.verdict)
@@ -342,7 +342,7 @@ describe("perf.compare", function()
     assert.equal(json.encode(t), c:json())
   end)
 
-  it("passes errors on, and raises an error for a mistake, with the caller's line", function()
+  it("raises the functions' errors unchanged, and an error for a mistake with the caller's line", function()
     local f, thrown = function() end, {}
     local ok, err = pcall(perf.compare, { a = f, b = function() error(thrown) end })
     assert.is_false(ok)

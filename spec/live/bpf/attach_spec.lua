@@ -1,4 +1,4 @@
--- BPF programs on events: what they count is exact.
+-- BPF programs on events: their counts are exact.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"
@@ -43,7 +43,7 @@ describe("ev:set_bpf", function()
     for _, i in ipairs(ids) do if i == program.id then found = found + 1 end end
     assert.equal(1, found)
     assert.equal(#ids, total)
-    -- A bound that is too small gives as many, and how many there are.
+    -- With a bound that is too small it returns that many, and the total.
     assert.same({{}, total}, {ev:query_bpf(0)})
     assert.equal(1, #ev:query_bpf(1))
     assert.same({total, total}, {#ev:query_bpf(1000000), select(2, ev:query_bpf(1000000))})
@@ -102,7 +102,7 @@ describe("ev:set_bpf", function()
     requires{root = true}
     local cpu = kit.cpus()[1]
     local obj = load()
-    -- 20 overflows of 1 ms of CPU time each, wherever they come from, and then no more.
+    -- 20 overflows of 1 ms of CPU time each, of any process, and then no more.
     local ev = assert(core.open({type = 1, config = 0, disabled = true, sample_period = 1000000}, -1, cpu))
     assert.is_true(ev:set_bpf(obj:program("on_overflow").fd))
     kit.pin(cpu)

@@ -1,4 +1,4 @@
--- BPF programs as objects: clang compiles them, libbpf loads them, and what their maps hold is exact.
+-- BPF programs as objects: clang compiles them, libbpf loads them, and the values in their maps are exact.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"
@@ -73,7 +73,7 @@ describe("a BPF object", function()
   end)
 
   it("leaks nothing when an allocation fails", function()
-    requires{nostress = true} -- a finalizer that finds no memory to be called with is lost
+    requires{nostress = true} -- a finalizer that cannot be called for lack of memory is lost
     local path = object_path
     local function use()
       local obj = assert(bpf.load(path, {programs = {"on_call"}}))
@@ -243,7 +243,7 @@ describe("a BPF map", function()
     for _, name in ipairs{"per_cpu", "per_cpu_words"} do
       local map = obj:map(name)
       local n = #obj:map("per_cpu"):get(0)
-      assert.is_true(map:set(0, 9)) -- one value is everyone's
+      assert.is_true(map:set(0, 9)) -- one value is for every CPU
       local values = {}
       for i = 1, n do values[i] = 9 end
       assert.same(values, map:get(0))

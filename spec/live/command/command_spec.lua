@@ -1,4 +1,4 @@
--- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs this.
+-- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs the specs.
 local core = require "perf.core"
 local json = require "perf.base.json"
 local as_nobody = require "spec.support.nobody"
@@ -61,7 +61,7 @@ describe("luaperf stat", function()
     end)
   end)
 
-  -- The story: the file of several runs had no means, had another shape than that of one run, and was described nowhere.
+  -- The story: the file of several runs had no means, had another structure than that of one run, and was not documented.
   it("writes the means of several runs, and each run, as JSON", function()
     requires { module = "dkjson" }
     with_directory(function(dir)
@@ -89,7 +89,7 @@ describe("luaperf stat", function()
       e = t.events[2]
       assert.same({ "dummy", 4, 0, 0, 0 }, { e.label, e.runs, e.mean, e.stddev, e.percent })
       assert.is_true(t.wall_ns.mean > 0)
-      t, status = run "fail" -- the first one is the last one: the shape is the same
+      t, status = run "fail" -- the first run is the last: the structure is the same
       assert.equal(3, status)
       assert.same({ 1, 1, 0 }, { #t.runs, t.events[1].runs, t.events[1].stddev })
     end)
@@ -143,7 +143,7 @@ describe("luaperf stat", function()
         ["report --perf-data"] = { 129, "luaperf: --perf-data needs a file: -o out.data\n" },
         ["list no-such-event-here"] = { 255, "luaperf: no event matches 'no-such-event-here'\n" } } do
         local output, status = shell(dir, "luaperf " .. line)
-        -- The shell's own number of a status above 128 is a signal's to util.shell.
+        -- util.shell takes a status above 128 for a signal; this is the shell's own number.
         assert.same({ 128 - wanted[1], wanted[2] }, { status, output }, line)
       end
     end)
@@ -217,10 +217,10 @@ describe("luaperf record", function()
     end)
   end)
 
-  -- Runs luaperf until the script has begun (a file `going`), sends it a signal; its status and its output.
+  -- Runs luaperf until the script has begun (a file `going` exists), sends it a signal; returns its status and its output.
   local function signalled(dir, signal, line)
     os.remove(dir .. "/going")
-    -- A shell starts what is in the background with SIGQUIT ignored.
+    -- A shell starts background commands with SIGQUIT ignored.
     local _, status = shell(dir, ("env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & p=$!; "
       .. "for i in $(seq 1000); do [ -e going ] && break; sleep 0.01; done; sleep 0.1; "
       .. "kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
@@ -304,7 +304,7 @@ describe("luaperf record", function()
       end
       util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
       local status, output = signalled(dir, "INT", "record a.lua")
-      assert.equal(1, status, output) -- the interpreter's own, for an error
+      assert.equal(1, status, output) -- the interpreter's status for an error
       assert.matches("interrupted!", output, 1, true)
       assert.matches("luaperf.json %]\n$", output)
     end)
@@ -316,7 +316,7 @@ describe("luaperf record", function()
       for signal, wanted in pairs { INT = 130, TERM = 143 } do
         for _, line in ipairs { "record", "stat" } do
           local output, status = shell(dir, ("sleep 60 & p=$!; $root/bin/luaperf %s -e page-faults -p $p & q=$!; "
-            -- until SIGTERM, whose bit this is, has a handler, which comes after SIGINT's
+            -- waits until SIGTERM, whose bit this is, has a handler; that is set after SIGINT's
             .. "for i in $(seq 1000); do grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$q/status && break; sleep 0.01; done; "
             .. "kill -%s $q; wait $q; echo $?; kill $p"):format(line, signal))
           assert.equal(0, status, output)

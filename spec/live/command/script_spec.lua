@@ -8,7 +8,7 @@ describe("a script under luaperf", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
 
   it("sees the same arguments as without luaperf", function()
-    -- Lua 5.1 and 5.2 set arg when what luaperf has them run first is over.
+    -- Lua 5.1 and 5.2 set arg after the code that luaperf has them run first.
     local before = util.shell(util.lua() .. " -e 'print(arg)' /dev/null"):find "^table"
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", ("for i = %d, 3 do io.write(tostring(arg[i]), ' ') end"):format(before and -6 or 0))

@@ -1,4 +1,4 @@
--- perf.record: commands and processes recorded into perf.data files that this module and perf read alike.
+-- perf.record: commands and processes recorded into perf.data files that both this module and perf read.
 local as_nobody = require "spec.support.nobody"
 local core = require "perf.core"
 local kit = require "testkit"
@@ -27,7 +27,7 @@ local function count(records, type, field, value)
   return n
 end
 
--- A program of this interpreter's that faults n fresh pages between two words that name the place.
+-- A program in this interpreter that faults n fresh pages between two words that mark the place.
 local function toucher(n)
   return {util.lua(), "-e", ("require 'testkit'.touch_pages(%d) os.exit(3)"):format(n)}
 end
@@ -55,7 +55,7 @@ describe("perf.record of a command", function()
         assert.equal("finished_round", records[#records].type)
       end)
     end
-    -- The interpreter's own faults vary by a few with where things are put.
+    -- The interpreter's own faults vary by a few with its addresses.
     assert.near(640, counts[2] - counts[1], 16)
   end)
 
@@ -88,7 +88,7 @@ describe("perf.record of a command", function()
     local function each(name) return {event = name, sample_period = 1} end
     local faults = {each "page-faults:u", each "minor-faults:u", each "major-faults:u", "cpu-clock:u"}
     recorded(toucher(640), {events = faults, freq = 997}, function(_, records, file)
-      assert.equal(4 + 1, #file.attrs) -- and what tells of processes and maps
+      assert.equal(4 + 1, #file.attrs) -- and the records about processes and maps
       local seen = {}
       for _, event in ipairs(file.attrs) do seen[event.name] = 0 end
       for _, rec in ipairs(records) do
@@ -214,7 +214,7 @@ describe("perf.record of a process", function()
   before_each(function() requires{perf_open = true, cmd = "sh"} end)
 
   local function with_process(script, fn)
-    local pipe = assert(io.popen("sh -c 'echo $$; exec >/dev/null; " .. script .. "' &")) -- tells once it runs
+    local pipe = assert(io.popen("sh -c 'echo $$; exec >/dev/null; " .. script .. "' &")) -- it writes a word when it runs
     local pid = tonumber(pipe:read("*l"))
     local ok, err = pcall(fn, pid)
     os.execute("kill " .. pid .. " 2>/dev/null")
@@ -249,7 +249,7 @@ describe("perf.record of a process", function()
       os.remove(gate)
       local watch = core.watch
       finally(function() core.watch = watch end)
-      core.watch = function(...) -- as the recording does once all is open: now the process may end
+      core.watch = function(...) -- the recording calls this when all is open: now the process may end
         util.write_file(gate, "")
         return watch(...)
       end
@@ -276,7 +276,7 @@ describe("a signal", function()
   it("ends the recording but not the caller, and the file is complete", function()
     for _, signal in ipairs{"INT", "TERM"} do
       util.with_tmpname(function(path)
-        -- The command sends the signal: it begins when the recording has.
+        -- The command sends the signal: it begins after the recording.
         local output = util.shell(([[%s -e '
           local r = assert(require "perf".record({"sh", "-c", "kill -%s $PPID; exec sleep 60"},
             {events = "page-faults:u", period = 1, output = "%s"}))

@@ -1,4 +1,4 @@
--- perf.features and perf.doctor on the machine at hand: their answers are held to what the kernel does when asked for it.
+-- perf.features and perf.doctor on this machine: their answers are compared with the kernel's.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -48,7 +48,7 @@ describe("perf.features here", function()
     for i = 1, n do list[i] = "cycles:u" end
     assert(perf.group(list)):close()
     list[n + 1] = "cycles:u"
-    -- Refused, or by some kernels opened and never run.
+    -- Some kernels refuse it; others open it and never run it.
     local more = perf.group(list)
     if more then
       local c = more:measure(kit.spin, 1e6)

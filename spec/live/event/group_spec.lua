@@ -235,7 +235,7 @@ describe("perf.group", function()
   end)
 
   it("resets every member, not only the leader", function()
-    -- PERF_EVENT_IOC_RESET on a leader leaves its siblings as they are unless it carries PERF_IOC_FLAG_GROUP.
+    -- PERF_EVENT_IOC_RESET on a leader does not reset its siblings unless it has PERF_IOC_FLAG_GROUP.
     local g = assert(perf.group "task-clock,page-faults")
     for _ = 1, 4 do
       g:reset()
@@ -272,7 +272,7 @@ describe("perf.group", function()
     g:close()
   end)
 
-  it("passes errors on, and works afterwards", function()
+  it("raises the function's error, and works afterwards", function()
     local g = assert(perf.group { "page-faults" })
     local err = {}
     local ok, got = pcall(g.measure, g, function() error(err) end)

@@ -1,4 +1,4 @@
--- Event:measure: two reads, and an enable only where the event may be off.
+-- Event:measure: two reads, and an enable only if the event may be disabled.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -48,7 +48,7 @@ describe("Event:measure", function()
     util.exactly(4, function() return group:measure(kit.touch_pages, 4)["page-faults"] end)
   end)
 
-  it("nests, passes errors on, and may yield", function()
+  it("nests, raises the function's error, and may yield", function()
     local ev = faults()
     util.exactly(507, function()
       local inner
@@ -80,13 +80,13 @@ describe("Event:measure", function()
     end
   end)
 
-  it("returns what failed", function()
+  it("returns the error of a call that failed", function()
     local ev = faults()
     ev:measure(function() end)
     core.fault("read", "EIO")
     local ok = pcall(ev.measure, ev, function() end)
     core.fault()
-    assert.is_true(ok) -- the start is read again by the long way
+    assert.is_true(ok) -- the start is read again by the slow way
     ok = pcall(ev.measure, ev, function() core.fault("read", "EIO") end)
     core.fault()
     assert.is_false(ok)

@@ -28,7 +28,7 @@ describe("a reader of several events", function()
     for _ = 1, 20 do
       kit.touch_pages(10)
       local before = switches:read().value
-      repeat kit.sleeps(1) until switches:read().value > before -- a sleep whose time is over before it begins switches nothing
+      repeat kit.sleeps(1) until switches:read().value > before -- a sleep that is over before it begins causes no switch
     end
     faults:disable()
     switches:disable()
@@ -42,7 +42,7 @@ describe("a reader of several events", function()
       event = rec.event
     end
     assert.equal(wanted, n)
-    assert.is_true(runs >= 40) -- the two in turn, and not first one and then the other
+    assert.is_true(runs >= 40) -- the two alternate; not all of one and then all of the other
   end)
 
   it("returns the records of several processes until all have ended", function()

@@ -1,4 +1,5 @@
--- One event of each kind stays open. In processes of their own: this one keeps none, or its descriptors could not be counted.
+-- One event of each kind stays open. The specs use separate processes: this one keeps none, so that its descriptors can be
+-- counted.
 local kit = require "testkit"
 local util = require "spec.support.util"
 

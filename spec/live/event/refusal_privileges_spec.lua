@@ -1,4 +1,4 @@
--- Refusals for an ordinary user, for real: a child gives up root, tries, and returns the message.
+-- Real refusals of an ordinary user: a child gives up root, tries, and returns the message.
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"
@@ -25,12 +25,12 @@ end
 local function count(event, fn, ...)
   local list = { event }
   perf.measure(list, fn, ...)
-  kit.settle() -- the fork left every page to be copied
+  kit.settle() -- the fork made every page copy-on-write
   local entry = perf.measure(list, fn, ...)[1]
   return ("%d %s"):format(entry.raw, entry.why or "")
 end
 
--- Opens an event again and again, closes all; how many there were, and why there were no more.
+-- Opens an event again and again, then closes all; returns their number, and the reason why no more could be opened.
 local function until_refused(event, most)
   local events = {}
   local message, code
@@ -45,7 +45,7 @@ end
 local sysctl_or_cap = "run: sysctl kernel.perf_event_paranoid=%d, or give the program CAP_PERFMON)"
 
 describe("an ordinary user", function()
-  -- Not while the collector makes everything slow, since the level is everyone's.
+  -- Not with the collector under pressure: it makes everything slow, and other specs need the level.
   before_each(function() requires { root = true, perf_open = true, nostress = true, cmd = "flock" } end)
 
   it("gets a note at level 2 that the kernel is not counted", function()
@@ -170,7 +170,7 @@ describe("an ordinary user", function()
       while pages == 128 do
         local ev = assert(perf.open "dummy:u")
         events[#events + 1] = ev
-        pages = select(2, ev:map { pages = 128 }) -- fewer, or a message, where memory is short
+        pages = select(2, ev:map { pages = 128 }) -- fewer, or a message, if memory is short
       end
       for _, ev in ipairs(events) do ev:close() end
       return ("%s %d"):format(text, #events - 1)

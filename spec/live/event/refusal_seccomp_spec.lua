@@ -1,4 +1,4 @@
--- A seccomp filter, as containers have it, that refuses perf_event_open: told apart from the level, whatever errno it uses.
+-- A seccomp filter that refuses perf_event_open, as in containers: distinguished from the level, whatever errno it uses.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -7,7 +7,7 @@ for _, name in ipairs { "names", "event.refusal", "event.refusal.permission" } d
 
 local EPERM, EACCES, ENOSYS = 1, 13, 38
 
--- Runs fn in a child behind a filter, as root or as an ordinary user.
+-- Runs fn in a child with a filter, as root or as an ordinary user.
 local function filtered(errno, user, fn)
   return util.in_child(function()
     if user then assert(kit.drop()) end

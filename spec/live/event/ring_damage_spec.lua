@@ -1,6 +1,5 @@
--- Rings in which something stands that no kernel writes. The memory of a mapped ring is exchanged for the spec's own,
--- which then writes into it as the kernel would: data at the place of data_head, then data_head. The event has no ring
--- any more as far as the kernel knows, so a wait ends with "EPIPE".
+-- Rings with bytes that no kernel writes. The memory of a mapped ring is replaced by the spec's own, into which the spec writes
+-- like the kernel: data at data_head, then data_head. For the kernel the event no longer has a ring, so a wait ends with "EPIPE".
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 local kit = require "testkit"
@@ -11,7 +10,7 @@ local PAGE = core.page_size()
 local HEAD, TAIL = 1024, 1032 -- in struct perf_event_mmap_page
 local COMM, SWITCH, LOST = 3, 14, 2
 
--- Map an event's ring and take its place.
+-- Maps an event's ring and replaces its memory.
 local function own_ring(attr)
   local ev = assert(perf.open(attr))
   assert(ev:map { pages = 1 })
@@ -90,13 +89,13 @@ describe("a damaged ring", function()
     bad()
     assert.equal("two", ev:read_record().comm)
     assert.equal(0, damaged())
-    -- An iterator passes over it.
+    -- An iterator skips it.
     write(comm "one" .. b.record(COMM, 0, b.u64(1), "no zero!") .. comm "two")
     publish()
     local names = {}
     for rec in ev:records() do names[#names + 1] = rec.comm end
     assert.same({ "one", "two" }, names)
-    -- Bytes are read as they are.
+    -- Raw bytes are not checked.
     local odd = b.record(COMM, 0, b.u64(1), "no zero!")
     write(odd .. odd)
     publish()
@@ -137,14 +136,14 @@ describe("a damaged ring", function()
       if high == 0 then publish(head + low) else publish(at) end
       bad()
       assert.is_false(ev:has_record())
-      -- From here on the two agree again, wherever that is: start over.
+      -- From here on the positions agree again, wherever that is: start over.
       ev:close()
       ev, addr = own_ring { event = "dummy", comm = true }
       head = 0
     end
   end)
 
-  -- Found by ring_fuzz: the tail stood at an odd place from then on, and a header was read across the end of the mapping.
+  -- Found by ring_fuzz: the tail was at an odd position from then on, and a header was read across the end of the mapping.
   it("may have a head between two records, and later a correct one", function()
     for odd = 1, 7 do
       publish(head + PAGE - 8 + odd)
@@ -192,10 +191,10 @@ describe("a damaged ring", function()
     assert.equal(5, said())
     ev:drain()
     local n, detail = ev:lost()
-    assert.equal(detail.kernel and 7 or 18, n) -- the kernel knows of none of those
+    assert.equal(detail.kernel and 7 or 18, n) -- the kernel did not lose any of these
     assert.equal(11, detail.records)
     assert.equal(7, detail.samples)
-    -- One that is too short says nothing.
+    -- A record that is too short has no number.
     write(b.record(LOST, 0, b.u64(1)) .. b.record(13, 0))
     publish()
     bad()
@@ -248,7 +247,7 @@ describe("a damaged ring in overwrite mode", function()
   before_each(function() ev, addr = own_ring { event = "dummy", comm = true, write_backward = true } end)
   after_each(function() ev:close() end)
 
-  -- The latest record stands at data_head, older ones behind it.
+  -- The latest record is at data_head, older ones after it.
   local function write(head, raw)
     for i = 1, #raw do kit.poke(addr + PAGE + (head + i - 1) % PAGE, raw:sub(i, i)) end
     kit.poke(addr + HEAD, head < 0 and b.u32(2 ^ 32 + head) .. b.u32 "0xffffffff" or b.u64(head))

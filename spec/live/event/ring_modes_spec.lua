@@ -1,5 +1,5 @@
 -- A ring's functions besides reading: waking its reader, losing, pausing, overwriting, taking another event's records. On
--- software events that this process makes in exact numbers.
+-- software events that this process causes in exact numbers.
 local core = require "perf.core"
 local kit = require "testkit"
 local opening = require "perf.event.open"
@@ -9,7 +9,7 @@ local rings = require "spec.support.rings"
 local open, faults, touch, count, raises = rings.open, rings.faults, rings.touch, rings.count, rings.raises
 local PAGE = core.page_size()
 
--- As on a kernel that does not count what an event loses.
+-- Simulates a kernel that does not count the losses of an event.
 local function as_older(f, ...)
   local counts_lost = opening.counts_lost
   opening.counts_lost = function() return false end
@@ -54,7 +54,7 @@ describe("an Event's ring", function()
     it("by lost records, and by the kernel's own count", function()
       local ev = faults({ sample_type = { "addr" }, read_format = { "lost", "id" } }, { pages = 1 })
       touch(ev, 1000)
-      -- A full ring has room for one record less, or it could not be told from an empty one.
+      -- A full ring holds one record less than fits, or it would look like an empty one.
       assert.same({ sample = 255 }, count(ev))
       assert.equal(1000 - 255, (ev:lost()))
       -- The lost record comes when there is room again.
@@ -82,7 +82,7 @@ describe("an Event's ring", function()
       assert.is_true(detail.at_least)
     end)
 
-    -- Records of other types may be there too: the samples are counted.
+    -- Records of other types may be in the ring too: only samples are counted.
     local function samples(raw)
       local n, at = 0, 1
       while at < #raw do

@@ -1,4 +1,4 @@
--- Event's ring, on software events that this process makes in exact numbers.
+-- Event's ring, on software events that this process causes in exact numbers.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -66,14 +66,14 @@ describe("an Event's ring", function()
     it("with fewer pages, for an ordinary user without any allowance left", function()
       requires { root = true, cmd = "flock" }
       local text = sysctl("perf_event_paranoid", 2, util.in_child, function()
-        -- A user of this spec's own: the allowance is the user's.
+        -- A user for this spec only: the allowance belongs to the user.
         kit.drop(40000 + kit.getpid() % 20000)
         kit.rlimit("memlock", 0, 0)
         local ev = assert(perf.open({ event = "page-faults:u", sample_period = 1 }))
         local same, pages, message = ev:map { pages = 2048 }
         if same ~= ev then error(pages, 0) end
         if pages >= 2048 or not message then error("mapped " .. pages, 0) end
-        -- The next one has what the first left, if anything.
+        -- The next ring gets what the first one left, if anything.
         local second = assert(perf.open({ event = "page-faults:u", sample_period = 1 }))
         local ok, m, code = second:map { pages = 2048 }
         if not ok and code ~= "EPERM" then error(m, 0) end
@@ -209,7 +209,7 @@ describe("an Event's ring", function()
       local fresh = assert(ev:read_record(0))
       assert.not_equal(first, fresh)
       assert.equal(addr + PAGE, first.addr)
-      -- One without room for the next is left alone.
+      -- A Record without room for the next one is left unchanged.
       local big = faults { sample_type = { "addr", "stack_user" }, sample_stack_user = 512 }
       touch(big, 1)
       local other = assert(big:read_record(0, first))
@@ -285,7 +285,7 @@ describe("an Event's ring", function()
       assert.is_nil(rec)
       assert.equal("ENOMEM", code)
       assert.is_truthy(message:find "poll")
-      -- A signal in the middle is no failure.
+      -- A signal during the wait is not a failure.
       core.fault("poll", "EINTR")
       rec, message, code = ev:read_record(0.01)
       core.fault()

@@ -1,4 +1,4 @@
--- Exporters against a small server of this tree; spec/backends has the real ones.
+-- Exporters against a small server of this tree; spec/backends uses real ones.
 local kit = require "testkit"
 local perf = require "perf"
 local backend = require "spec.support.backend"
@@ -176,7 +176,7 @@ describe("exporters", function()
     local s = balanced(t)
     assert.is_true(s.dropped > 0 and s.queued > 0, s.dropped)
     local kept = s.queued
-    backend.wait_for("a refused connection", function() -- first the connection that was kept from before may be found closed
+    backend.wait_for("a refused connection", function() -- first the connection from before may be found closed
       t:poll()
       return (t:stats().last_error or ""):find "refused"
     end)
@@ -196,7 +196,7 @@ describe("exporters", function()
 
   it("never block the program if no server answers", function()
     local socket = require "socket"
-    local silent = assert(socket.bind("127.0.0.1", 0)) -- takes connections and says nothing
+    local silent = assert(socket.bind("127.0.0.1", 0)) -- it accepts connections and sends nothing
     local _, port = silent:getsockname()
     local t = tracer(nil, { batch = 1, delay = 0, retry = 0 }, { endpoint = "http://127.0.0.1:" .. port, timeout = 0.2 })
     for _ = 1, 100 do t:start "x":finish() end
@@ -236,7 +236,7 @@ describe("exporters", function()
     assert.same({ "", 0 }, { output, status })
     assert.equal("last words", names(b))
     output, status = util.shell(("OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 %s -e '%s'"):format(util.lua(), code))
-    assert.same({ "", 0 }, { output, status }) -- nobody there: it ends all the same
+    assert.same({ "", 0 }, { output, status }) -- no server answers: it ends nevertheless
   end)
 
   it("push histograms", function()

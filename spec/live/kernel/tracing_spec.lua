@@ -1,4 +1,4 @@
---- Compares the results with tracefs and /proc/self/mounts themselves.
+--- Compares the results with tracefs and /proc/self/mounts.
 local perf = require "perf"
 local util = require "spec.support.util"
 

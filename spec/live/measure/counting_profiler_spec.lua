@@ -174,7 +174,7 @@ describe("perf.hardware_profiler", function()
 
   it("counts the events that the CPU has", function()
     requires { pmu = true }
-    local event = kit.can_open { type = 0, config = 1 } and "instructions" or "cycles" -- an emulated one lacks the former
+    local event = kit.can_open { type = 0, config = 1 } and "instructions" or "cycles" -- an emulated CPU lacks the former
     local p = assert(perf.hardware_profiler { events = event .. ":u" })
     local c = p:measure(function()
       local n = 0

@@ -1,5 +1,5 @@
--- The fallbacks of perf.measure without a list: user space alone where the kernel may not be counted, the kernel's
--- accounting where perf_event_open is refused.
+-- The fallbacks of perf.measure without a list: user space only if the kernel may not be counted, the kernel's accounting if
+-- perf_event_open is refused.
 local as_nobody = require "spec.support.nobody"
 local kit = require "testkit"
 local perf = require "perf"

@@ -45,7 +45,7 @@ describe("perf.measure", function()
         least = kit.rusage "switches" - from
       end)
       local most = kit.rusage "switches" - before
-      -- the task is also preempted, when the scheduler likes
+      -- the task is also preempted, whenever the scheduler decides
       assert.is_true(20 <= least and least <= c["context-switches"] and c["context-switches"] <= most)
     end)
 
@@ -84,7 +84,7 @@ describe("perf.measure", function()
 
     it("CPU time", function()
       local c = perf.measure("task-clock,cpu-clock", kit.spin, 20e6)
-      -- the scheduler's clock, which the trigger reads, and perf's differ by a little
+      -- the scheduler's clock, which the trigger reads, and perf's clock differ slightly
       assert.is_true(c["task-clock"] >= 19e6, c["task-clock"])
       assert.is_true(c["cpu-clock"] >= 19e6, c["cpu-clock"])
       assert.is_true(c.wall_ns >= 19e6, c.wall_ns)
@@ -191,7 +191,7 @@ describe("perf.measure", function()
       local a, b = task(1), task(2)
       a()
       b()
-      assert.equal(3, a()) -- its own 1 and b's 2
+      assert.equal(3, a()) -- one of its own and two of b's
       assert.equal(2, b())
     end)
   end)
@@ -415,7 +415,7 @@ describe("perf.measure", function()
   it("leaves nothing open if that fails, and opens the list as a new one", function()
     local list = "page-faults,cpu-migrations"
     perf.measure(list, function() end)
-    perf.release() -- nothing is left that could give way
+    perf.release() -- no idle list is left that could be closed
     local before = 0
     for _ in pairs(kit.fds()) do before = before + 1 end
     core.fault("perf_event_open", "EMFILE", 1)
@@ -441,7 +441,7 @@ describe("perf.measure", function()
     local aborts, traces = {}, 0
     local function watch(what, _, _, _, why)
       if what == "abort" then
-        -- To leave an inner loop while recording it is the compiler's everyday life; what it cannot compile is not.
+        -- The compiler often leaves an inner loop while it records it. That is not a failure; code that it cannot compile is.
         local reason = require "jit.vmdef".traceerr[why]
         if reason ~= "leaving loop in root trace" then aborts[#aborts + 1] = reason end
       elseif what == "stop" then

@@ -1,4 +1,4 @@
--- perf.start: a measurement whose ends are two calls.
+-- perf.start: a measurement that begins and ends by two calls.
 local kit = require "testkit"
 local perf = require "perf"
 local measure = require "perf.measure"

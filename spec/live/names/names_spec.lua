@@ -1,4 +1,4 @@
---- Event names on the machine that is here: what they resolve to opens, and counts what it is named after.
+--- Event names on this machine: the events that they resolve to open, and count what the name says.
 local core = require "perf.core"
 local kit = require "testkit"
 local names = require "perf.names"
@@ -6,7 +6,7 @@ local perf = require "perf"
 local trees = require "spec.support.trees"
 local util = require "spec.support.util"
 
--- Opened for this thread, disabled, and closed.
+-- Opens the event for this thread, disabled, and closes it.
 local function opens(spec, text)
   local found = assert(names.resolve(spec))
   for _, attr in ipairs(found.attrs) do
@@ -282,7 +282,7 @@ describe("perf.list", function()
 end)
 
 describe("perf(1)", function()
-  -- Each of these is taken by perf; the fields that it fills in are ours.
+  -- perf accepts each of these names; this module must fill in the same fields.
   local spelled = [[
     cpu-cycles cycles instructions branches stalled-cycles-backend idle-cycles-frontend ref-cycles
     cpu-clock task-clock faults cs migrations minor-faults dummy bpf-output cgroup-switches

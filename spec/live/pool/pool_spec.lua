@@ -1,4 +1,4 @@
--- In children: threads stay with the process that has them.
+-- The specs run in children, since threads stay with the process that starts them.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -39,7 +39,7 @@ describe("perf.pool", function()
     end))
   end)
 
-  -- No message handler is called where memory ran out; on LuaJIT it fails where the stack did. An error was nil then.
+  -- No message handler is called if memory runs out; on LuaJIT it fails if the stack overflows. An error was nil then.
   it("returns errors that leave no room for a message handler", function()
     requires { nosan = true, nostress = true }
     local script = [[
@@ -110,7 +110,7 @@ describe("perf.pool", function()
       assert.equal("0 1 0 1", in_child(function()
         local pool = assert(perf.pool { size = 4, cpus = { 0, 1 }, events = false })
         local seen, jobs = {}, {}
-        for i = 1, 4 do -- each holds a thread until all four are held
+        for i = 1, 4 do -- each job occupies a thread until all four are running
           jobs[i] = pool:submit(function(place, mine)
             io.open(place .. mine, "w"):close()
             for k = 1, 4 do
@@ -157,7 +157,7 @@ describe("perf.pool", function()
         while pool:stats().queued > 0 do end
         local left = pool:submit(wait, gate)
         local thread = pool.threads[1]
-        pool.threads[1] = { join = function(_, seconds) -- close has canceled what had not begun
+        pool.threads[1] = { join = function(_, seconds) -- close has canceled the jobs that had not begun
           util.write_file(gate, "")
           return thread:join(seconds)
         end }
@@ -201,7 +201,7 @@ describe("perf.pool", function()
         pool:submit(function() end):get()
         pool:close()
       end
-      once() -- opens what stays open for this thread
+      once() -- opens the events that stay open for this thread
       local before = descriptors()
       once()
       assert(descriptors() == before)

@@ -1,4 +1,4 @@
--- Under which stack a coroutine shows: its own, its resumer's, its maker's; and that programs do not notice.
+-- The stack under which a coroutine is shown: its own, its resumer's, its creator's. Programs must not notice the profiler.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -62,7 +62,7 @@ local function profile(how, fn)
   return prof, by_functions(prof), text
 end
 
--- All of n faults, and next to none that are not the coroutine's.
+-- All of the n faults, and almost none that are not the coroutine's.
 local function holds(by, stack, n, text)
   local found = 0
   for key, weight in pairs(by) do
@@ -157,8 +157,8 @@ describe("a profile's coroutines", function()
   end)
 
   it("are collected when they are dead", function()
-    -- 500 live at a time, at most: how many would wait for a collector that runs by itself differs from round to round, and with
-    -- it the room that the table of coroutines needs.
+    -- At most 500 are alive at a time: the number that would wait for a collector that runs by itself varies, and with it the
+    -- size of the table of coroutines.
     local function many(n)
       collectgarbage "stop"
       for i = 1, n do
@@ -187,7 +187,7 @@ describe("a profile's coroutines", function()
       list = collectgarbage "count" - list
     end)
     assert.is_true(prof.memory <= 2 * few.memory)
-    -- the table of those that live keeps the room that it had when they were most, which no second turn needs more of
+    -- the table of live coroutines keeps its largest size, which a second round does not exceed
     assert.is_true(list <= 64, list)
     collectgarbage()
     collectgarbage()
@@ -213,7 +213,7 @@ end)
 describe("coroutine functions while a profiler runs", function()
   local library = { create = coroutine.create, resume = coroutine.resume, wrap = coroutine.wrap }
 
-  -- All that a program can see of them, as text.
+  -- Everything that a program can see of them, as text.
   local function behaviour()
     local seen = {}
     local function see(...)

@@ -15,14 +15,14 @@ local function refused(code, ...)
   return message
 end
 
--- A profile that works, to show that nothing is left over.
+-- A profile that works, to show that the failure has left nothing behind.
 local function works()
   local prof = perf.profile({ event = "page-faults" }, kit.touch_pages, 100)
   assert.is_true(prof.total >= 100 and prof.total < 130, profiling.text(prof))
   assert.equal(prof.total, profiling.sum(prof))
 end
 
--- Which signals this process has handlers for.
+-- The signals for which this process has handlers.
 local function caught()
   return util.read_file("/proc/self/status"):match "SigCgt:%s*(%x+)"
 end
@@ -116,7 +116,7 @@ describe("a profiler", function()
     works()
   end)
 
-  it("passes the function's error on, and is stopped", function()
+  it("raises the function's error unchanged, and is stopped", function()
     local err = {}
     local ok, got = pcall(perf.profile, { event = "page-faults" }, function() error(err) end)
     assert.is_false(ok)
@@ -136,7 +136,7 @@ describe("a profiler", function()
       local p = perf.profiler { event = "page-faults" }
       assert.is_true(p:start())
       kit.touch_pages(100)
-      kit.kill(kit.getpid(), sig) -- the host's own go to the host
+      kit.kill(kit.getpid(), sig) -- the host's own signals go to the host
       local prof = p:stop()
       kit.kill(kit.getpid(), sig)
       local n, kept = kit.count_signals(sig, false)
@@ -156,7 +156,7 @@ describe("a profiler", function()
     assert.is_truthy(message:find("LuaJIT's profiler is in use", 1, true), message)
     profile.stop()
     works()
-    -- started after ours, it takes the place; ours says what it has, and leaves it running
+    -- a profiler that was started after ours replaces it; ours returns its samples so far, and leaves the other running
     local p = perf.profiler { event = "page-faults" }
     assert.is_true(p:start())
     kit.touch_pages(100)
@@ -190,11 +190,11 @@ describe("a profiler", function()
     assert.is_true(p:is_running())
     kit.touch_pages(100)
     local prof = p:stop()
-    -- the fork's own faults: pages that became copy-on-write
+    -- the fork itself causes faults: pages that became copy-on-write
     assert.is_true(prof.total >= 200, profiling.text(prof))
     assert.equal(prof.total, profiling.sum(prof))
     assert.is_true(profiling.under(prof, "testkit.touch_pages") >= 200, profiling.text(prof))
-    -- a child that goes on without stopping it, and profiles anew
+    -- a child that goes on without stopping it, and profiles again
     p = perf.profiler { event = "page-faults" }
     assert.is_true(p:start())
     status, text = kit.fork(function()
@@ -247,7 +247,7 @@ describe("a profiler", function()
       p:close()
       assert.equal(prof.total, profiling.sum(prof))
       assert.is_true(prof.total >= 4096, profiling.text(prof))
-      -- The one that found no room is on no wrong stack.
+      -- The sample that found no room is not on a wrong stack.
       local other = profiling.under(prof, "(other)")
       assert.is_true(other >= 1 and other < 10, other)
     end
@@ -270,10 +270,10 @@ describe("a profiler", function()
       local prof = assert(perf.profile(kit.spin, 5000000))
       local faults = assert(perf.profile({ event = "page-faults" }, kit.touch_pages, 100))
       local _, message, code = perf.profiler { event = "context-switches" }
-      -- without the kernel, an event that happens only there is not profiled, at a total of 0
+      -- without the kernel, an event that occurs only there is not profiled: the total would be 0
       assert(select(3, perf.profiler { event = "cpu-migrations" }) == "EACCES")
       assert(select(3, perf.profiler { event = "context-switches", period = 1 }) == "EACCES")
-      -- at each switch the event stops counting a little before the thread's clock, by which spin goes
+      -- at each switch the event stops counting a little before the thread's clock, which spin uses
       return ("%s %s %s %s %s %s"):format(prof.event, tostring(prof.total >= 4.5e6), faults.event, tostring(faults.total >= 100),
         code, message)
     end)

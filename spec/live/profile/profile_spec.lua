@@ -156,7 +156,7 @@ describe("perf.profile", function()
       assert.equal("ns", prof.unit)
       assert.equal(prof.total, profiling.sum(prof), text)
       assert.is_true(prof.total >= 20 * 3000000 * 0.98 and prof.total <= took, text)
-      -- The rest, for which others had the CPU, may be on any line.
+      -- The rest, during which other tasks had the CPU, may be on any line.
       assert.is_true(profiling.on_line(prof, line) >= 20 * 3000000 * 0.98, text)
     end)
 
@@ -336,7 +336,7 @@ describe("perf.profile", function()
     assert.is_true(ok, text)
     local total, sum, outside, inside = text:match "(%d+) (%d+) (%d+) (%d+)"
     assert.equal(total, sum)
-    -- 8 times 500 by the program, 4 times 100 by work, 4 times 50 by steps: PUC Lua does not know a thread that C resumes
+    -- 8 times 500 by the program, 4 times 100 by work, 4 times 50 by steps: PUC Lua does not notice a thread that C resumes
     local known = jit and 4000 or 4200
     assert.is_true(math.abs(outside - known) <= 0.01 * known, text)
     assert.is_true(tonumber(inside) >= 400 and tonumber(inside) <= 410, text)
@@ -345,7 +345,8 @@ describe("perf.profile", function()
   it("adds up the exact total of clocks too, with the rest after the last sample", function()
     local prof = perf.profile({ freq = 2000 }, kit.spin, 30000000)
     assert.equal(prof.total, profiling.sum(prof))
-    -- At each switch the event stops counting a little before the thread's clock, by which spin goes: a busy machine has many.
+    -- At each switch the event stops counting a little before the thread's clock, which spin uses: on a busy machine there are
+    -- many.
     assert.is_true(prof.total >= 27e6 and prof.sample_count >= 1, profiling.text(prof))
     assert.is_true(profiling.under(prof, "(unsampled)") < prof.total / 2, profiling.text(prof))
   end)

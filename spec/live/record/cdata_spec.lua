@@ -1,4 +1,4 @@
--- Reading many records: fields without Records, Records used again, and on LuaJIT Records that are cdata.
+-- Reading many records: fields without Records, Records that are used again, and on LuaJIT Records that are cdata.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -82,7 +82,7 @@ describe("ev:each", function()
   end)
 
   it("has one function for all loops of a kind, which LuaJIT compiles once", function()
-    rings.needs_compiler() -- elsewhere each loop has a closure in C
+    rings.needs_compiler() -- on other interpreters each loop has a closure in C
     local ev = faults()
     local step, state = ev:each("sample", "addr")
     local same, other = ev:each("sample", "addr")
@@ -190,7 +190,7 @@ describe("LuaJIT", function()
       rings.needs_compiler()
       local ev = faults(MORE, { pages = 256 })
       touch(ev, 1)
-      for _ in ev:records() do end -- the first of its kind gets its tag
+      for _ in ev:records() do end -- the first record of its kind gets its tag
       touch(ev, 2000)
       rings.compiled("packed", function() fn(ev, 1900) end)
     end

@@ -12,7 +12,7 @@ local records_of = rings.records_of
 
 local function open(attr, opts) return rings.open(attr, opts, { pages = 64 }) end
 
--- An event that counts nothing and carries other records, with all that sample_id_all adds.
+-- An event that counts nothing and carries other records, with all fields of sample_id_all.
 local function dummy(attr, opts)
   attr.event = "dummy"
   attr.sample_id_all = true
@@ -153,8 +153,9 @@ describe("the kernel's record", function()
   it("exit, and read by inherit_stat", function()
     local cpu = kit.cpus()[1]
     kit.pin(cpu)
-    -- If parent and child have the same events, the kernel may swap these when one switches to the other. Then the child ends
-    -- with the parent's event, for which there is no record. So the parent has an event that the child does not inherit.
+    -- If parent and child have the same events, the kernel may swap these when it switches from one process to the other. Then
+    -- the child ends with the parent's event, for which there is no record. So the parent has an event that the child does not
+    -- inherit.
     local not_inherited = assert(perf.open "dummy")
     local ev = open({ event = "page-faults:u", sample_period = 1000000, task = true, sample_id_all = true, inherit = true,
       inherit_stat = true, sample_type = { "tid", "time", "id" }, read_format = { "id" } }, { cpu = cpu })
@@ -172,7 +173,7 @@ describe("the kernel's record", function()
     assert.equal(pid, exits[1].tid)
     assert.equal(kit.getpid(), exits[1].ppid)
     not_inherited:close()
-    -- Linux 6.1 counts the child as gone before it would write the record, and so never does.
+    -- Linux 6.1 takes the child for dead before it would write the record, and so never writes it.
     if #reads == 0 and older_than(6, 18) then pending "needs: a kernel that writes a read record at exit" end
     assert.equal(1, #reads)
     assert.equal(pid, reads[1].pid)
@@ -190,7 +191,7 @@ describe("the kernel's record", function()
   end)
 
   it("throttle and unthrottle", function()
-    -- The limit is the machine's: 10,000 samples a second for as long as this takes.
+    -- The limit of the machine: 10,000 samples a second during this spec.
     requires { root = true, nosan = true, cmd = "flock" }
     local ev = open { event = "cpu-clock", sample_period = 20000, sample_id_all = true, sample_type = { "tid", "time", "id",
       "stream_id" } }
@@ -271,7 +272,7 @@ describe("the kernel's record", function()
   it("cgroup", function()
     requires { new_cgroup = true }
     local dir = util.cgroup_dir() .. "/lua-perf-spec-" .. kit.getpid()
-    -- The kernel keeps no list of events that have nothing but cgroup: comm puts this one on it.
+    -- The kernel does not list events that have nothing but cgroup: comm puts this one on the list.
     local ev = dummy({ cgroup = true, comm = true }, { pid = -1, cpu = kit.cpus()[1] })
     kit.pin(kit.cpus()[1])
     local list = records_of(ev, function() assert.equal(0, select(2, util.shell("mkdir " .. dir))) end)
@@ -281,7 +282,7 @@ describe("the kernel's record", function()
     for _, rec in ipairs(of_type(list, "cgroup")) do
       if dir:sub(-#rec.path) == rec.path then found = rec end
     end
-    -- Debian's 6.1 does not, in a guest that has nothing but cgroup v2.
+    -- Debian's 6.1 does not write it in a guest that has only cgroup v2.
     if not found and older_than(6, 18) then pending "needs: a kernel that writes a record of a new cgroup" end
     assert.is_truthy(found)
     assert.is_truthy(found.id > 0)

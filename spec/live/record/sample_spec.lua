@@ -195,7 +195,7 @@ describe("the kernel's sample has", function()
   it("physical addresses and page sizes", function()
     requires { paranoid = 1 }
     for _, rec in ipairs((samples({ "addr", "phys_addr", "data_page_size", "code_page_size" }))) do
-      -- At the time of the fault the page is not there yet.
+      -- At the time of the fault the page does not exist yet.
       assert.equal(0, rec.phys_addr)
       assert.is_truthy(rec.data_page_size == 0 or rec.data_page_size == PAGE)
       assert.is_truthy(rec.code_page_size % PAGE == 0)

@@ -1,4 +1,4 @@
--- Tallies: every record is counted under its key, under other, or was lost; and memory is bounded.
+-- Tallies: every record is counted under its key or under other, or was lost; and memory is bounded.
 local kit = require "testkit"
 local perf = require "perf"
 local rings = require "spec.support.rings"

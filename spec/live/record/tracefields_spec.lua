@@ -1,4 +1,4 @@
--- perf.tracefields on what the kernel writes: raw samples of tracepoints whose values are known.
+-- perf.tracefields on records of this kernel: raw samples of tracepoints whose values are known.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"
@@ -15,7 +15,7 @@ end
 local function raw_of(name, fn, pages)
   local ev = assert(perf.open({event = name, sample_period = 1, sample_type = {"tid", "time", "raw"}}))
   assert(ev:map{pages = pages or 64})
-  fn() -- the work of the first time only
+  fn() -- the work of the first call only
   assert(ev:enable())
   fn()
   assert(ev:disable())
@@ -77,7 +77,7 @@ describe("perf.tracefields", function()
       if t.prev_state == 1 then n = n + 1 end -- asleep, not preempted
     end
     assert.equal(20, n)
-    -- The same in the kernel's words, and by the record.
+    -- The same as the kernel's text, and by the record.
     local text = assert(tf.text("sched:sched_switch", list[1]))
     assert.matches("^prev_comm=luaperf%-switch prev_pid=%d+ prev_prio=%d+ prev_state=%u.* ==> next_comm=", text)
   end)

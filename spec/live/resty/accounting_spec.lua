@@ -1,4 +1,4 @@
--- Accounting of the turns of requests: costs of known size, at addresses that are made up, go to the right requests.
+-- Accounting of the turns of requests: costs of known size go to the right requests. The addresses are made up.
 local kit = require "testkit"
 
 describe("resty.perf.accounting", function()
@@ -136,7 +136,7 @@ describe("resty.perf.accounting", function()
     assert.equal(7, accounting.finished_start())
     assert.equal(1, accounting.requests(0))
 
-    for i, next in ipairs { -- each finds the one before at its end
+    for i, next in ipairs { -- each sees the end of the previous request
       function() assert.equal(accounting.ENOENT, accounting.enter(r, CONTENT)) end,
       function() assert.equal(accounting.ENOENT, accounting.enter(other, LOG)) end,
       function() accounting.admit(other, 0, 0, 0) assert.equal(0, accounting.finish(other)) end,
@@ -151,7 +151,7 @@ describe("resty.perf.accounting", function()
       assert.equal(before + (i == 3 and 2 or 1), accounting.requests(0), i)
       assert.equal(0, accounting.known(), i)
     end
-    accounting.admit(r, 0, 1, 0) -- known in its last phase only
+    accounting.admit(r, 0, 1, 0) -- it is only known in its last phase
     assert.equal(1, accounting.enter(r, LOG))
     assert.equal(accounting.ENOENT, accounting.enter(r, CONTENT))
     assert.equal(0, accounting.known())
@@ -169,7 +169,7 @@ describe("resty.perf.accounting", function()
       ends[#ends + 1] = e
       return ffi.cast("void *", e)
     end)
-    -- A call that ends in a callback must not be compiled; the host's own function is C's.
+    -- A call that ends in a callback must not be compiled; a real host's function is in C.
     jit.off(accounting.admit)
     finally(function()
       jit.on(accounting.admit)
@@ -183,7 +183,7 @@ describe("resty.perf.accounting", function()
       assert.equal(0, accounting.admit(address(i), i == 19 and -1 or 0, 0, 0))
       accounting.enter(address(i), CONTENT)
     end
-    assert.equal(0, accounting.admit(address(21), 0, 1, 0)) -- not of one that has ended
+    assert.equal(0, accounting.admit(address(21), 0, 1, 0)) -- not for a request that has ended
     assert.equal(3, #ends)
     ends[1].handler(ends[1].data)
     accounting.balance()
@@ -205,7 +205,7 @@ describe("resty.perf.accounting", function()
     accounting.enter(sub, CONTENT)
     kit.touch_pages(6)
     accounting.exit(sub, 0)
-    assert.equal(1, accounting.alias(sub, r)) -- another one at the same address
+    assert.equal(1, accounting.alias(sub, r)) -- another request at the same address
     assert.equal(1, accounting.enter(sub, CONTENT))
     accounting.exit(sub, 0)
     assert.equal(6, faults(accounting.request(r)))

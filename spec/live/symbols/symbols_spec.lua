@@ -13,12 +13,12 @@ local function need(more)
   symbols = require "perf.symbols"
 end
 
--- The path as the kernel has it.
+-- The path in the kernel's form.
 local function real(path)
   return (util.shell("realpath " .. path):gsub("\n", ""))
 end
 
--- Hits of a uprobe while fn runs in this thread.
+-- The hits of a uprobe while fn runs in this thread.
 local function hits(path, offset, fn)
   local uprobe = tonumber(util.read_file("/sys/bus/event_source/devices/uprobe/type"))
   local ev = assert(core.open({type = uprobe, uprobe_path = path, probe_offset = offset, disabled = true}, 0, -1))
@@ -72,7 +72,8 @@ describe("perf.symbols.offset", function()
         local stripped = flags:find("-s ", 1, true)
         local function count(name)
           local offset = assert(symbols.offset(path, name))
-          -- Not by inheriting: the kernel reads uprobe_path anew, out of the memory of who forks after an exec.
+          -- The event is not inherited: after an exec the kernel would read uprobe_path again from the memory of the forking
+          -- process.
           local list, n = {}, 0
           for i, cpu in ipairs(kit.cpus()) do
             list[i] = assert(core.open({type = uprobe, uprobe_path = path, probe_offset = offset}, -1, cpu))
@@ -186,7 +187,7 @@ describe("a resolver of this process", function()
       local frame = assert(r:resolve(addr + 5))
       assert.same({"jitted function", 5, "[jit]"}, {frame.symbol, frame.offset, frame.module})
       assert.is_nil(r:resolve(addr + 0x40))
-      -- One that others may write to is none.
+      -- A map that others may write to is not used.
       util.shell("chmod 666 " .. path)
       r:refresh()
       assert.is_nil(r:resolve(addr + 6))
@@ -232,7 +233,7 @@ describe("unwinding a sample's stack", function()
         seen = seen + 1
         local frames = assert(r:unwind{regs = rec.user_regs, stack = rec.user_stack})
         assert.equal(rec.ip, frames[1].addr)
-        local at = frames[1].symbol == "tk_touch_pages" and 1 or 2 -- or in what it calls
+        local at = frames[1].symbol == "tk_touch_pages" and 1 or 2 -- or in a function that it calls
         assert.equal("tk_touch_pages", frames[at].symbol)
         assert.equal("kit_touch_pages", frames[at + 1].symbol)
         assert.matches("testkit%.c$", frames[at + 1].file)

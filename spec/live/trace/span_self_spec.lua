@@ -90,8 +90,8 @@ describe("the self count of a span", function()
     end)
   end)
 
-  -- Spans one below the other that are started, paused, resumed and finished in any order: where each has a self, they add up
-  -- to what was done while one of them counted.
+  -- Nested spans are started, paused, resumed and finished in any order: if each has a self count, these add up to the work
+  -- during which at least one of them counted.
   it("adds up in a random tree of spans", function()
     requires { nosan = true } -- its memory is new each time, and faults
     local seed = 7

@@ -1,10 +1,10 @@
--- Mistakes in the use of tracers and spans are raised where they are made: one that came to an exporter would lose a whole
--- batch of other spans.
+-- Mistakes in the use of tracers and spans raise errors at the caller's line: a mistake that reached an exporter would lose a
+-- whole batch of other spans.
 local perf = require "perf"
 
 local t, kept
 
--- fn raises what names its own line, the argument and the function.
+-- fn raises an error that names its line, the argument and the function.
 local function raises(pattern, fn)
   local ok, message = pcall(fn)
   assert.is_false(ok, pattern)

@@ -16,7 +16,7 @@ describe("perf.tracer", function()
       kit.touch_pages(64)
       span:finish()
       kit.touch_pages(10)
-      span:finish() -- once more is nothing
+      span:finish() -- a second finish does nothing
       assert.is_true(t:flush())
       assert.equal(1, #list)
       assert.equal(64, list.work.counts[FAULTS])
@@ -122,7 +122,7 @@ describe("perf.tracer", function()
     end)
   end)
 
-  it("accepts counts that were taken elsewhere", function()
+  it("accepts counts that were measured elsewhere", function()
     local t, list = tracer()
     local outer = t:start "outer"
     local c = perf.measure("page-faults,dummy", kit.touch_pages, 9)
@@ -251,7 +251,7 @@ describe("perf.tracer", function()
     assert.equal(72, span.dropped_events)
   end)
 
-  it("accepts times that were taken elsewhere", function()
+  it("accepts times that were measured elsewhere", function()
     local t, list = tracer { events = false }
     local span = t:start("x", { start_ns = 1700000000000000000 })
     span:finish(1700000000000512000)

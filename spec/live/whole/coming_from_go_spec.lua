@@ -1,8 +1,8 @@
---- doc/coming-from-go.md: it names all that the Go packages export, and each of its lines of Lua runs.
+--- doc/coming-from-go.md names everything that the Go packages export, and each of its lines of Lua runs.
 --
--- The page's first block of Lua sets the names that the lines use; the line of a row runs after it. What a row needs of the
--- machine stands first among its remarks ("needs tracefs, root; ..."), and is asked of `requires`.
--- Once: it checks a page, and what the lines call has specs of its own on each interpreter.
+-- The page's first block of Lua sets the names that the lines use; the line of a row runs after it. The needs of a row come first
+-- in its remarks ("needs tracefs, root; ..."), and are passed to `requires`. Once: it checks a page, and the functions have their
+-- own specs on each interpreter.
 local core = require "perf.core"
 local kit = require "testkit"
 local go_names = require "spec.support.go_names"
@@ -57,7 +57,7 @@ SEC("perf_event") int on_overflow(void *ctx) { return 0; }
 char _license[] SEC("license") = "GPL";
 ]]
 
--- A descriptor and its owner, from a program that does nothing and is compiled once.
+-- A descriptor with an owner, of a program that does nothing and is compiled once.
 local compiled
 local function load_program()
   local object
@@ -113,8 +113,8 @@ local function run(row)
   return finish(pcall(f))
 end
 
--- Expressions without a first result: statements, calls without results, fields that the record does not have, what is
--- not mounted, and the row that shows how a refusal looks.
+-- Expressions without a first result: statements, calls without results, fields that the record does not have, mounts that do not
+-- exist, and the row that shows how a refusal looks.
 local function may_be_nil(code)
   for _, pattern in ipairs { "^for ", ":close%(%)$", "^fn", "^span", "^tracer", "^rec",
     "read_record", "read_raw", "^perf%.mounts",
@@ -178,7 +178,7 @@ describe("doc/coming-from-go.md", function()
     end
   end)
 
-  -- Hundreds of specs that open everything would take minutes at full pressure, each by itself next to nothing.
+  -- Hundreds of specs that open everything would take minutes with the collector under pressure, although each is quick.
   local stressed = os.getenv "PERF_GCSTRESS"
   if stressed then
     it("has Lua for every row", function() requires { nostress = true } end)
@@ -188,7 +188,7 @@ describe("doc/coming-from-go.md", function()
     it("has Lua for " .. row.package .. ": " .. table.concat(row.go, " "):sub(1, 60), function()
       requires { perf_open = true, paranoid = 1 }
       for _, need in ipairs(row.needs) do requires(needs[need]) end
-      if row.code:find "perf%.pool" then -- threads, in a process of their own
+      if row.code:find "perf%.pool" then -- threads run in a separate process
         util.in_child(function()
           local ok, message = run(row)
           assert(ok and message ~= nil, message)
@@ -196,9 +196,9 @@ describe("doc/coming-from-go.md", function()
         return
       end
       local result = { run(row) }
-      collectgarbage() -- Records hold their event
+      collectgarbage() -- Records keep their event alive
       collectgarbage()
-      -- No PMU counts everything that has a name.
+      -- No PMU counts every event that has a name.
       local refusal = tostring(result[3] or result[2])
       if row.needs[1] == "a PMU" and refusal:find("this CPU's PMU does not count this event", 1, true) then
         pending "needs: a PMU that counts this event"

@@ -1,4 +1,4 @@
--- The examples run to their end, and print what they promise.
+-- The examples run to their end, and print what they should.
 local util = require "spec.support.util"
 
 local function run(name, arguments)
@@ -46,7 +46,7 @@ describe("examples", function()
     local _, started = output:gsub("  %d+ started %d+\n", "")
     local _, programs = output:gsub("  %d+ runs ls\n", "")
     assert.same({ 4, 4 }, { started, programs }, output)
-    assert.matches("8 programs were run, 4 processes ended; %d+ ticks meanwhile%.", output) -- each command a shell, then ls
+    assert.matches("8 programs were run, 4 processes ended; %d+ ticks meanwhile%.", output) -- each starts a shell, then ls
   end)
 
   it("ring", function()
@@ -90,7 +90,7 @@ describe("examples", function()
     assert.is_truthy(n, output)
     assert.equal("0", lost)
     assert.is_truthy(output:find "events:\n  cpu%-clock" or output:find "events:\n  cycles", output)
-    assert.matches(" %%  gzip +/[%w/]*bin/%w+\n", output) -- gzip, or what has it within
+    assert.matches(" %%  gzip +/[%w/]*bin/%w+\n", output) -- gzip, or a program that includes it
   end)
 
   it("record of another command", function()
@@ -109,7 +109,7 @@ describe("examples", function()
     assert.matches("\n> perf = require \"perf\"\n", output)
   end)
 
-  it("demo without libraries ends with status 1 and says why", function()
+  it("demo without libraries ends with status 1 and gives the reason", function()
     local output, status = util.shell(util.lua() ..
       [[ -e 'package.preload.cjson = function() error "away" end package.preload.dkjson = package.preload.cjson']] ..
       " examples/demo.lua")

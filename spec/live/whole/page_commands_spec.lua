@@ -1,6 +1,5 @@
--- Every command in README.md, CONTRIBUTING.md and doc/*.md runs, and prints what the page shows.
--- spec/support/pages.lua says how a page marks what cannot run here.
--- Once: it checks the pages; what the commands do has specs of its own on each interpreter.
+-- Every command in README.md, CONTRIBUTING.md and doc/*.md runs, and prints what the page shows. spec/support/pages.lua describes
+-- how a page marks what cannot run here. Once: it checks the pages; the commands have their own specs on each interpreter.
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 

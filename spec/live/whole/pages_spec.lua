@@ -1,5 +1,5 @@
--- Every block of Lua in README.md, CONTRIBUTING.md and doc/*.md runs, and prints what the page shows.
--- spec/support/pages.lua says how a page marks what cannot run here. page_commands_spec.lua runs the commands.
+-- Every block of Lua in README.md, CONTRIBUTING.md and doc/*.md runs, and prints what the page shows. spec/support/pages.lua
+-- describes how a page marks what cannot run here. page_commands_spec.lua runs the commands.
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 

@@ -1,9 +1,9 @@
--- README.md and the other pages: what they name is there. Their code is run by pages_spec.lua and page_commands_spec.lua.
--- Once: it reads pages, and looks for what they name.
+-- The files, targets and names in README.md and the other pages exist. pages_spec.lua and page_commands_spec.lua run their code.
+-- Once: it reads pages and looks for names.
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 
--- The directories whose paths in the pages are ours; results and built files may be missing.
+-- Directories whose paths in the pages belong to this tree; results and built files may be missing.
 local OURS = { csrc = true, lua = true, spec = true, tools = true, examples = true, doc = true, mk = true, bin = true }
 
 local readme = util.read_file "README.md"
@@ -32,7 +32,7 @@ describe("README and measuring", function()
   end)
 
   it("name, like the other pages, only files that exist", function()
-    requires { file = "csrc/binding/core.c" } -- a guest has what it runs only
+    requires { file = "csrc/binding/core.c" } -- a guest has only the files that it runs
     local text, seen = {}, 0
     for _, path in ipairs(pages.paths()) do text[#text + 1] = util.read_file(path) end
     for path in table.concat(text):gsub("COMPONENT/", ""):gmatch "`([%w_.*-]+/[%w_./*-]+)`" do

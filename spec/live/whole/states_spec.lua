@@ -2,7 +2,7 @@ local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
--- Measures in a state of its own, with everything open at once, and says what it found.
+-- Measures in a new state, with everything open at once, and returns what it found.
 local code = [[
   local kit, perf = require "testkit", require "perf"
   local g = assert(perf.group { "page-faults", "task-clock" })
@@ -13,7 +13,7 @@ local code = [[
   end
   both() -- opens, and grows the heap of this state
   local got = require "spec.support.util".settled(both)
-  perf.open "dummy" -- forgotten: closing the state closes it
+  perf.open "dummy" -- never closed: closing the state closes it
   return got
 ]]
 
@@ -28,7 +28,7 @@ describe("two Lua states in one process", function()
           assert.equal("5 7", text)
         end
       end)
-      -- pages of another thread are not counted here
+      -- page faults of another thread are not counted here
       if not threaded then assert.is_true(c["page-faults"] >= 3 * 12) end
       util.exactly(9, function() return perf.measure("page-faults", kit.touch_pages, 9)["page-faults"] end)
     end)

@@ -1,6 +1,7 @@
 -- The story: a mistake in the first call of some functions had no line on Lua 5.1, since the stub that loads their module called
--- them in tail position, or named a line of that stub; and strings with zero bytes reached the C code of five functions, whose
--- message then named a line of the library (perf.record, perf.bpf.load, perf.pfm.encode, perf.symbols.build_id and .kernel).
+-- them in tail position; or the error named a line of that stub. And strings with zero bytes reached the C code of five
+-- functions, whose message then named a line of the library (perf.record, perf.bpf.load, perf.pfm.encode, perf.symbols.build_id
+-- and .kernel).
 local util = require "spec.support.util"
 
 local script = [[

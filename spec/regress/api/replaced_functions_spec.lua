@@ -1,10 +1,10 @@
--- The story: a function of a module (perf.data.open) that was kept before the module was loaded called whatever the module had
--- under that name. A program that then replaced the function by one of its own, which calls the kept one, ran forever. A function
--- that was replaced before the module was loaded was lost when it was loaded. And a function that was assigned to a kept
--- `perf.data` did not reach the module.
+-- The story: a program kept a function of a module (perf.data.open) before the module was loaded. The kept function called
+-- whatever function the module had under that name. So a program that then replaced the function by one that calls the kept one
+-- ran forever. A function that was replaced before the module was loaded was lost when it was loaded. And a function that was
+-- assigned to a kept `perf.data` did not reach the module.
 local util = require "spec.support.util"
 
--- What a new interpreter prints, which has loaded nothing else.
+-- The output of a new interpreter, which has loaded nothing else.
 local function fresh(code)
   local text
   util.with_tmpname(function(path)

@@ -1,5 +1,5 @@
--- The story: eval "$(make -s env LUA=lua5.4)" and then luajit: require "perf" failed with "undefined symbol: lua_getiuservalue"
--- and not a word of which Lua the module was built for.
+-- The story: after eval "$(make -s env LUA=lua5.4)", luajit failed to load the module with "undefined symbol: lua_getiuservalue".
+-- The message did not tell for which Lua the module was built.
 local saved = { "perf.core", "perf.base.core" }
 
 describe("a C library built for another Lua", function()

@@ -1,5 +1,5 @@
--- The story: the finalizer of a channel took any userdata for one, and freed what stood in it. Finalizers can be reached:
--- debug.getmetatable gives them.
+-- The story: the finalizer of a channel took any userdata for a channel, and freed its content. Programs can get finalizers:
+-- debug.getmetatable returns them.
 local core = require "perf.core"
 local perf = require "perf"
 

@@ -1,10 +1,10 @@
--- The story: `for rec in open_it().ev:records() do` died by SIGSEGV. The object that open_it gave was forgotten once the loop had
--- begun, and its finalizer closed the event. The collector runs it whenever Lua allocates, so also while a Record was made of
--- bytes that lay in the event's ring: closing the event unmapped them. Files had the same fault.
+-- The story: `for rec in open_it().ev:records() do` died by SIGSEGV. The object that open_it returned was no longer referenced
+-- once the loop had begun, and its finalizer closed the event. The collector may run it whenever Lua allocates, so also while a
+-- Record was made of bytes in the event's ring: closing the event unmapped them. Files had the same bug.
 --
--- Later: a Tally that a finalizer closed while it took a file's records, or in a loop over it, was read after its memory was
--- freed. And on LuaJIT a Record was given without bytes where a finalizer closed the file while the Record was allocated: its
--- fields raised "attempt to index a nil value" at a line of this library.
+-- A later story: a Tally that a finalizer closed while it read a file's records, or in a loop over it, was read after its memory
+-- was freed. And on LuaJIT a Record had no bytes if a finalizer closed the file while the Record was allocated: its fields raised
+-- "attempt to index a nil value" at a line of this library.
 local core = require "perf.core"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"
@@ -79,7 +79,7 @@ local files = [[
   io.write(rounds >= 60 and "done" or rounds)
 ]]
 
--- A file whose records make the library allocate between the samples, whose fields are more than a Lua number holds.
+-- A file whose records make the library allocate between the samples, since their fields exceed a Lua number.
 local function make_file_for_tally(path)
   local attr = m.attr { type = 1, sample_type = 4 + 8 + 64 + 256, sample_id_all = true } -- time, addr, id, period
   local parts = {}

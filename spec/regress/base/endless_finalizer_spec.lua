@@ -1,6 +1,6 @@
--- A program that sent its spans over LuaJIT sometimes never ended: what was left to send was written by a finalizer, a compiled
--- loop over pairs() there came to an exit that was not compiled yet, and in finalizers none ever is (lua/perf/base/pairs.lua).
--- Seen once in a hundred runs; with loops as hot and attributes as mixed as here, in every run.
+-- The story: a program that sent its spans on LuaJIT sometimes never ended. A finalizer sent the remaining spans, and a compiled
+-- loop over pairs() there came to an exit that was not compiled yet; in finalizers no exit is ever compiled
+-- (lua/perf/base/pairs.lua). Seen once in a hundred runs; with loops as hot and attributes as mixed as here, in every run.
 local backend = require "spec.support.backend"
 local util = require "spec.support.util"
 
@@ -10,7 +10,7 @@ describe("a program's end", function()
   after_each(function() if b then b:stop() end end)
 
   for _, kind in ipairs { "otlp", "zipkin" } do
-    it("sends what is left by loops that were compiled before, to " .. kind, function()
+    it("sends the remaining spans by loops that were compiled before, to" .. kind, function()
       b = backend.start { statuses = kind == "zipkin" and "202" or "200" }
       local output, status = util.shell(([[timeout -s KILL 30 %s -e '
         local perf = require "perf"

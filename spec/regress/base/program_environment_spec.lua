@@ -1,7 +1,7 @@
 -- The story: a program could break the library by changes to its environment. After a failed `require "resty.perf"` each error of
--- the library was "bad argument #1 to 'every'", since Lua 5.1 and LuaJIT leave a userdata in package.loaded. One that raises
--- an error for undefined globals, as strict.lua does, could not load perf.bench. `perf.help` indexed nil where the program had
--- cleared package.loaded.perf.
+-- the library was "bad argument #1 to 'every'", since Lua 5.1 and LuaJIT leave a userdata in package.loaded. A program that
+-- raises an error for undefined globals, as with strict.lua, could not load perf.bench. `perf.help` indexed nil if the program
+-- had cleared package.loaded.perf.
 local util = require "spec.support.util"
 
 local function run(code)

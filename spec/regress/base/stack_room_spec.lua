@@ -1,4 +1,4 @@
--- The story: source:each() made room for its fields on the Lua stack where it was called, not where they are pushed: with 20
+-- The story: source:each() reserved Lua stack for its fields in the call of each, not in the iterator that pushes them: with 20
 -- fields and more they were written beyond the stack's end on PUC Lua.
 local perf = require "perf"
 

@@ -1,6 +1,7 @@
--- The story: a script under luaperf on Lua 5.1 died with "corrupted double-linked list" at its end, now and then. Lua 5.1 goes on
--- collecting within a finalizer once memory has doubled, and what was finalized when the state closes is made white again
--- whatever it hangs on: the collector freed it while a function that ran later still had it, and then marked what was freed.
+-- The story: a script under luaperf on Lua 5.1 sometimes died with "corrupted double-linked list" at its end. Lua 5.1 goes on
+-- collecting within a finalizer once memory has doubled, and the objects that are finalized when the state closes are made white
+-- again even if others refer to them: the collector freed an object that a later function still used, and then marked the freed
+-- memory.
 local util = require "spec.support.util"
 
 it("no object is collected while the handlers at the end run", function()

@@ -1,8 +1,8 @@
 -- The story: ^C in `luaperf stat -r 100 app.lua` on Lua 5.4. Between two runs it ended luaperf with "interrupted!" and without
--- the means; a child that waited for its start died of it, so that its counters or the tracing were refused; and one that was
--- traced already stopped before its exec, where luaperf waited for it forever. The part of the run that ^C ended was in the
--- means. Now the signals wait in the child until it is started, luaperf takes them from the first run to the last, and the
--- means are those of the runs that came to their end.
+-- the means. A child that waited for its start died of it, so that its counters or the tracing were refused. A child that was
+-- traced already stopped before its exec, and luaperf waited for it forever. And the part of the run that ^C ended was in the
+-- means. Now the signals stay pending in the child until it is started, luaperf handles them from the first run to the last, and
+-- the means are those of the complete runs.
 local core = require "perf.core"
 local luaperf = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
@@ -45,9 +45,9 @@ describe("an interrupt", function()
   end)
 
   -- The story: ^C in the first milliseconds of `luaperf stat -p` was lost once in a hundred times, and luaperf counted until the
-  -- process ended. To see whether stderr is a terminal it called `os.execute "test -t 2"`, and the C library ignores SIGINT
+  -- process ended. To find out whether stderr is a terminal it called `os.execute "test -t 2"`, and the C library ignores SIGINT
   -- while a shell runs.
-  it("is not ignored while luaperf looks whether stderr is a terminal", function()
+  it("is not ignored while luaperf checks whether stderr is a terminal", function()
     local terminal = require "perf.command.terminal"
     local execute = os.execute
     os.execute = function() error "SIGINT is ignored meanwhile" end -- luacheck: ignore 122

@@ -1,5 +1,5 @@
--- `luaperf record --outptu x` said only that the option is unknown. CONTRIBUTING.md says that the options of a command suggest
--- the right spelling, as commands, events and the options of functions do.
+-- The story: `luaperf record --outptu x` answered only that the option is unknown. CONTRIBUTING.md promises that the right
+-- spelling is suggested for the options of a command, as for commands, events and the options of functions.
 local options = require "perf.command.options"
 
 local rows = { { "e", "event", "EVENTS", "what" }, { "o", "output", "FILE", "where" }, { "g", nil, nil, "short" } }

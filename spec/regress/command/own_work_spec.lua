@@ -1,6 +1,6 @@
--- The story: a profile of every system call of a script had 9 in the session that began it and 7 more after the script, all of
--- them for signals: luaperf began to profile before it set its handlers, and set others before it stopped. And the program that
--- ran the script was "function 0x55a0a08ac380", another one in each run, so that no two profiles could be compared.
+-- The story: a profile of every system call of a script had 9 calls of the session that began it and 7 more after the script, all
+-- of them for signals: luaperf began to profile before it set its handlers, and set others before it stopped. And the program
+-- that ran the script was "function 0x55a0a08ac380", another one in each run, so that profiles could not be compared.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 

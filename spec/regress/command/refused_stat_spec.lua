@@ -1,6 +1,6 @@
--- The story: once an event that the machine lacks no longer ended luaperf stat, neither did a missing permission. For an ordinary
--- user luaperf stat -a, and -p of another user's process, printed an empty table and exited with 0; with -e they printed
--- <not supported>, and waited. Now both exit with 255 and the reason when no event can be opened for lack of permission.
+-- The story: after missing events no longer ended luaperf stat, missing permissions did not either. For an ordinary user luaperf
+-- stat -a, and -p with another user's process, printed an empty table and exited with 0; with -e they printed <not supported>,
+-- and waited. Now both exit with 255 and the reason if no event can be opened for lack of permission.
 local as_nobody = require "spec.support.nobody"
 
 for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
@@ -26,7 +26,7 @@ describe("luaperf stat without permission", function()
     assert.matches(reason:format "page%-faults:u", stat { ["all-cpus"] = true, event = "no_such_pmu/event=1/,page-faults" })
   end)
 
-  -- The advice was to count user space alone, which had been tried and refused.
+  -- The advice was to count user space only, which had been tried and refused.
   it("gives the reason why user space alone was refused", function()
     assert.equal(nil, stat { pid = 1, event = "page-faults" }:match "count user space only")
     assert.matches("^nil EACCES: page%-faults:u: .*process 1 belongs to uid 0", stat { pid = 1, event = "page-faults" })

@@ -1,7 +1,7 @@
--- The story: in a tree of LuaRocks luaperf could list events and not run a script: "module 'perf.command.session' not found".
+-- The story: in a tree of LuaRocks luaperf could list events but not run a script: "module 'perf.command.session' not found".
 -- LuaRocks moved the program below lib/luarocks and started it by a launcher whose searcher found the modules; the interpreter of
--- the script knew nothing of either, and LUA did not choose the one of luaperf. So the rock has luaperf as it is. It then took
--- an older copy that the interpreter found for the one that it was installed with.
+-- the script had neither, and LUA did not choose luaperf's own interpreter. So the rock installs luaperf unchanged. Then it
+-- loaded an older copy that the interpreter found, instead of the one that it was installed with.
 local util = require "spec.support.util"
 
 local version = _VERSION:match "%d.%d"

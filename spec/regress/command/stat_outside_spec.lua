@@ -1,7 +1,7 @@
--- The story: luaperf stat ran a script with its own Lua code in the same state. The heap of that code moved the steps of the
--- collector, so that a script that made garbage had other page faults than without luaperf (9,177 for 184), threads and
--- children were left out without a word, and an event that the machine lacks (cycles on many virtual machines) ended it before
--- the script ran. Now the script runs under its interpreter as it would alone, and is counted from outside.
+-- The story: luaperf stat ran its own Lua code in the script's state. The heap of that code moved the steps of the collector, so
+-- that a script that made garbage had other page faults than without luaperf (9,177 instead of 184), threads and children were
+-- left out without a message, and an event that the machine lacks (cycles on many virtual machines) ended it before the script
+-- ran. Now the script runs under its interpreter as it would alone, and is counted from outside.
 local kit = require "testkit"
 local luaperf = require "spec.support.luaperf".shell
 local json = require "perf.base.json"
@@ -29,7 +29,7 @@ describe("luaperf stat", function()
       end
       local alone = outside "a.lua" - outside "empty.lua"
       assert.is_true(alone > 1000)
-      -- The loader's random addresses decide whether a large block of malloc's grows in its place: 3 % of the faults of Lua 5.3.
+      -- The loader's random addresses decide whether a large block of malloc can grow in place: 3 % of the faults of Lua 5.3.
       assert.near(alone, counts_of(dir, ("-e %s a.lua"):format(FAULTS))[FAULTS], 0.1 * alone + 10)
     end)
   end)

@@ -1,6 +1,7 @@
 -- The story: counts["page-faults"] of "page-faults:u,page-faults:k" was nil on Lua 5.1 and false elsewhere. And of
 -- "page-faults:u,page-faults:k,page-faults" it was nil on Lua 5.1, although one label is exactly that: the look-up gave up at the
--- second label that could be meant. Methods called with a dot, and arithmetic on other values, blamed lines of the library.
+-- second label that could match. Methods called with a dot, and arithmetic on other values, raised errors at lines of the
+-- library.
 local perf = require "perf"
 
 describe("a label without its modifier", function()

@@ -1,7 +1,7 @@
--- A count that is less at the end of a measurement than it was at the start: the event was reset. In 0.1.0 the result was
--- 18446744073709551516 on LuaJIT and -100 on Lua 5.4. And a reset that the count overtook again gave a number that looked right.
--- Such a count is nil, with its reason. Later than the measurements, the difference of two readings had the second mistake:
--- after 5 faults, a reset, and 100 more, it was 95.
+-- The story: a count that is lower at the end of a measurement than at its start, since the event was reset, was
+-- 18446744073709551516 on LuaJIT and -100 on Lua 5.4 in 0.1.0. And if the count grew beyond its start after the reset, the number
+-- looked right. Such a count is now nil, with its reason. The difference of two readings had the second bug for longer: after 5
+-- faults, a reset, and 100 more, it was 95.
 local kit = require "testkit"
 local perf = require "perf"
 

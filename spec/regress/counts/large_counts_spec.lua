@@ -1,7 +1,7 @@
--- The story: counts from 2^53 are 64-bit cdata on LuaJIT, which take only the whole part of a fraction that they meet. An energy
--- counter, whose unit is 2^-32 Joules, showed 0 Joules after 2 MJ (six hours at 100 W), `c * 0.5` was 0, `-c` was
--- 18437736874454810623, and tostring raised. And the difference of two measurements that were enabled for equally long, but
--- shared their counters differently, was 0 in one of the two orders.
+-- The story: counts from 2^53 on are 64-bit cdata on LuaJIT, whose arithmetic truncates fractions. An energy counter, whose unit
+-- is 2^-32 Joules, showed 0 Joules after 2 MJ (six hours at 100 W), `c * 0.5` was 0, `-c` was 18437736874454810623, and tostring
+-- raised an error. And the difference of two measurements that were enabled for equally long, but shared their counters
+-- differently, was 0 in one of the two orders.
 local counts = require "perf.counts"
 require "perf.counts.read" -- defines the packed kind
 

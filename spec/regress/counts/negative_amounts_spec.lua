@@ -1,5 +1,5 @@
--- The story: counts - other, as README.md has it, printed "-83556.88 /sec" and "-14000000 ns elapsed" where
--- the difference was negative, and "83.56 K/sec" and "14.000 ms elapsed" where it was not.
+-- The story: counts - other, as in README.md, printed "-83556.88 /sec" and "-14000000 ns elapsed" for a negative difference, but
+-- "83.56 K/sec" and "14.000 ms elapsed" for a positive one.
 local format = require "perf.base.format"
 
 describe("a negative amount", function()

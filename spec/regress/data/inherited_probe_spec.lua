@@ -1,6 +1,6 @@
--- perf.record of a shell by a uprobe said "sh: Cannot fork". A recording's events are inherited, and the kernel (6.18) reads
--- a probe's path, a pointer in its attr, again when a child inherits it: from the memory of the process that forks. After an
--- exec there is something else at that address, the event cannot be made, and fork gives ENOMEM.
+-- The story: perf.record of a shell with a uprobe ended in "sh: Cannot fork". A recording's events are inherited, and the kernel
+-- (6.18) reads a probe's path, a pointer in its attr, again when a child inherits it: from the memory of the process that forks.
+-- After an exec something else is at that address, the event cannot be made, and fork returns ENOMEM.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

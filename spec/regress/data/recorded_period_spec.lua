@@ -1,5 +1,5 @@
--- The story: luaperf record -c 10 -e page-faults recorded every page fault, and its report said "of every 10": the kernel makes a
--- sample of each software event, tracepoint or probe that samples "period", which perf.record always asked for.
+-- The story: luaperf record -c 10 -e page-faults recorded every page fault, and its report showed "of every 10": the kernel makes
+-- a sample of each software event, tracepoint or probe that samples "period", which perf.record always requested.
 local perf = require "perf"
 local load = require("perf.profile.load").load
 local util = require "spec.support.util"

@@ -1,6 +1,6 @@
--- A perf.data file whose attr has a bit of sample_type that no table names, or a mask that no attr takes, is read like any
--- other. On LuaJIT the records' layout was looked up by the attr packed again, which raised: pack did not know the names that
--- unpack gives to such bits ("bit25"). Found by spec/fuzz/data_spec.lua.
+-- The story: a perf.data file whose attr has a bit of sample_type that no table names, or a mask that no attr accepts, could not
+-- be read on LuaJIT. The records' layout was looked up by the attr packed again, which raised an error: pack did not know the
+-- names that unpack gives to such bits ("bit25"). Found by spec/fuzz/data_spec.lua.
 local core = require "perf.core"
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"

@@ -1,6 +1,6 @@
--- A Group points to the state of its leader, which lies in the Event, and so it has to keep the Event alive. It did so by the
--- array of its Events that group:members() returns. When the program took the leader out of that array, the Event was collected,
--- and the Group read freed memory: LuaJIT crashed.
+-- The story: a Group points to the state of its leader, which is in the Event, and so has to keep the Event alive. It did so by
+-- the array of its Events that group:members() returns. When the program took the leader out of that array, the Event was
+-- collected, and the Group read freed memory: LuaJIT crashed.
 local perf = require "perf"
 
 describe("a group whose array of members was emptied", function()

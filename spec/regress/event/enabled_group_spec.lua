@@ -1,5 +1,5 @@
--- perf.group opened the leader first. If that was to be opened enabled, it ran when the others joined it, and Linux 6.18 leaves a
--- member of another software PMU unscheduled until the next context switch: it counted nothing.
+-- The story: perf.group opened the leader first. If the leader was opened enabled, it ran when the others joined it, and Linux
+-- 6.18 leaves a member of another software PMU unscheduled until the next context switch: it counted nothing.
 local perf = require "perf"
 local kit = require "testkit"
 

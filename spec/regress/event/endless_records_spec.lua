@@ -1,6 +1,6 @@
--- The story: `for rec in ev:records{timeout = 0.2}` never ended while samples kept coming, since the timeout is without a record,
--- and nothing could bound the loop; `each` likewise, where records are written faster than it reads them. And nothing ended a
--- read_record(math.huge): not another thread, not a signal, not even Ctrl-C.
+-- The story: `for rec in ev:records{timeout = 0.2}` never ended while samples kept coming, since the timeout is the time without
+-- a record, and nothing could limit the loop; `each` did not end either if records were written faster than it read them. And
+-- nothing ended a read_record(math.huge): not another thread, not a signal, not even Ctrl-C.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -11,7 +11,7 @@ local unpack = table.unpack or unpack -- luacheck: ignore
 
 local attr = { event = "page-faults:u", sample_period = 1, sample_type = { "ip", "time" } }
 
--- Kinds of readers: what has `records` and the rest, mapped and enabled.
+-- Kinds of readers: objects with `records` and the other methods, mapped and enabled.
 local readers = {}
 
 function readers.event() return rings.open(attr, nil, { pages = 8 }) end
@@ -28,7 +28,7 @@ function readers.set()
   return s
 end
 
--- A loop that makes a record, and more, for each that it reads.
+-- A loop that causes a record, and more, for each that it reads.
 local function endless(ev, opts, fn)
   ev:enable()
   kit.touch_pages(2)
@@ -66,7 +66,7 @@ describe("a loop over records that never empties", function()
       endless(ev, { duration = 0.05 })
       assert.is_true(kit.clock_ns() - before >= 0.05e9)
       assert.equal(0, endless(ev, { duration = 0 }))
-      -- Also while it waits: the event is off, and nothing comes.
+      -- Also while it waits: the event is disabled, and no record comes.
       for _ in ev:records { max = 100000 } do end -- luacheck: ignore
       before = kit.clock_ns()
       for _ in ev:records { timeout = math.huge, duration = 0.05 } do error "a record" end
@@ -78,7 +78,7 @@ describe("a loop over records that never empties", function()
       assert.equal(5, endless(ev, { timeout = math.huge }, function(n)
         if n == 5 then ev:wake() end
       end))
-      -- Once: the next goes on where it ended.
+      -- Only one read: the next continues at the same place.
       assert.equal(3, endless(ev, { max = 3 }))
     end)
 
@@ -126,7 +126,7 @@ describe("a read without a timeout", function()
   for _, kind in ipairs { "event", "group", "set" } do
     it("is ended by another thread, of an " .. kind, function()
       requires { nosan = true }
-      -- In a child: threads stay with the process that has them.
+      -- In a child, since threads stay with the process that starts them.
       assert.equal("fine", util.in_child(function()
         local ev, pool = readers[kind](), assert(perf.pool { size = 1 })
         local job = assert(pool:submit(function(fd)
@@ -153,7 +153,7 @@ describe("a read without a timeout", function()
       woken(ev:read_record(math.huge))
       ev:wake()
       woken(ev:poll(math.huge))
-      -- Also where a record is there, which stays.
+      -- Also if there is a record, which stays.
       endless(ev, { max = 1 })
       ev:wake()
       woken(ev:read_record(math.huge))
@@ -161,7 +161,7 @@ describe("a read without a timeout", function()
     end)
 
     it("lets a hook run, which may end it, of an " .. kind, function()
-      -- fn runs in a hook while the read waits: it has begun to by then.
+      -- fn runs in a hook while the read waits: the wait has begun by then.
       local function read(ev, fn)
         local since = kit.clock_ns()
         debug.sethook(function()
@@ -195,7 +195,7 @@ describe("a read without a timeout", function()
         local perf = require "perf"
         local ev = assert(perf.open { event = "page-faults:u", sample_period = 1 })
         assert(ev:map { pages = 1 })
-        local _, message = xpcall(function() -- from here on the signal may come, before the read too
+        local _, message = xpcall(function() -- from here on the signal may come, also before the read
           io.open(%q, "w"):close()
           ev:read_record(60)
         end, tostring)

@@ -1,8 +1,8 @@
--- The story: messages of methods that have a Lua layer over C named lines of the library, counted arguments differently from
--- the others ("event.lua:27: bad argument #2 to 'map'"), or were Lua's own ("attempt to index local 'self'"); ev:measure(nil)
--- enabled the event before it failed; ev:modify(perf.breakpoint{...}) was EINVAL, since it lacked what perf.open had added;
--- sample_type = {ip = true} asked for nothing; refresh, set_period and modify failed without a hint. On Lua 5.1 and LuaJIT what
--- pcall or a REPL's `return` calls in tail position had no name: "bad argument #2 to '?'".
+-- The story: messages of methods with a Lua layer over C named lines of the library, counted arguments differently from the
+-- others ("event.lua:27: bad argument #2 to 'map'"), or were Lua's own ("attempt to index local 'self'"); ev:measure(nil) enabled
+-- the event before it failed; ev:modify(perf.breakpoint{...}) was EINVAL, since it lacked the fields that perf.open had added;
+-- sample_type = {ip = true} requested nothing; refresh, set_period and modify failed without a hint. On Lua 5.1 and LuaJIT a
+-- function that pcall or a REPL's `return` calls in tail position had no name: "bad argument #2 to '?'".
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 

@@ -1,6 +1,6 @@
--- While the kernel modifies a breakpoint it disables it. When the modification fails, it enables it again only if the event was
--- opened enabled. So a breakpoint that had been opened disabled and then enabled counted nothing after a failed ev:modify, and
--- ev:measure, which believed it to be enabled, gave 0.
+-- The story: the kernel disables a breakpoint while it modifies it. If the modification fails, it enables the breakpoint again
+-- only if it was opened enabled. So a breakpoint that had been opened disabled and then enabled counted nothing after a failed
+-- ev:modify, and ev:measure, which took it for enabled, gave 0.
 local kit = require "testkit"
 local perf = require "perf"
 

@@ -1,7 +1,7 @@
--- A forked child has copies of other things than events, too. In 0.1.0 an Output that the child collected removed the file that
--- the parent was writing, a perf.data writer wrote the parent's buffer into the file a second time, the child waited for ever for
--- a channel's lock that another thread had held at the fork, and the child could start a program that the parent had prepared.
--- A second prepared program had a copy of the first one's pipe, so that giving up the first one hung.
+-- The story: a forked child has copies of other objects than events, too. In 0.1.0 an Output that the child collected removed the
+-- file that the parent was writing, a perf.data writer wrote the parent's buffer into the file a second time, the child waited
+-- for ever for a channel's lock that another thread had held at the fork, and the child could start a program that the parent had
+-- prepared. A second prepared program had a copy of the first one's pipe, so that giving up the first one hung.
 local core = require "perf.core"
 local forks = require "spec.support.forks"
 local kit = require "testkit"

@@ -1,6 +1,6 @@
--- A forked child has copies of its parent's descriptors, and they lead to the parent's events. In 0.1.0 the child's ev:disable()
--- stopped the parent's counting; its ev:close() of a disabled leader disabled the parent's members; its ev:measure gave the
--- parent's work; a perf.measure that the fork happened in told the child what the parent had counted.
+-- The story: a forked child has copies of its parent's descriptors, which refer to the parent's events. In 0.1.0 the child's
+-- ev:disable() stopped the parent's counting; its ev:close() of a disabled leader disabled the parent's members; its ev:measure
+-- returned the parent's work; after a fork within perf.measure, the child got the parent's counts.
 local core = require "perf.core"
 local forks_of = require "spec.support.forks"
 local kit = require "testkit"
@@ -22,8 +22,8 @@ local function forks(raw)
   return pid, status
 end
 
--- The reading must be exactly ten pages more. The fork made all pages copy-on-write: those that are written to anew meanwhile
--- are faults too, so it may take another attempt, but never fewer.
+-- The reading must be exactly ten pages more. The fork made all pages copy-on-write: a write to any of them meanwhile is a fault
+-- too, so it may take another attempt, but there are never fewer.
 local function counts_ten(read)
   kit.settle()
   util.exactly(10, function()
@@ -93,7 +93,7 @@ for _, raw in ipairs { false, true } do
           leader:close()
           return leader:is_open()
         end)
-        leader:enable() -- of which the child knows nothing
+        leader:enable() -- the child does not know that
         assert.same({ 0, "false" }, { late:wait() })
         counts_ten(function() return leader:read().value end)
         member:close()
@@ -198,7 +198,7 @@ for _, raw in ipairs { false, true } do
       end)
 
       it("a pool's job", function()
-        requires { nosan = true } -- at the child's end LeakSanitizer takes what the parent's main thread holds for lost
+        requires { nosan = true } -- at the child's end LeakSanitizer reports objects of the parent's main thread as lost
         local pool = assert(perf.pool { size = 1, events = GETPPID })
         local job = pool:submit(function(by_clone)
           local t = require "testkit"
@@ -208,7 +208,7 @@ for _, raw in ipairs { false, true } do
             t.syscalls(700)
             return "the child's"
           end
-          local status = t.reap(pid) -- it ends with its only thread, which has nobody to report to
+          local status = t.reap(pid) -- it ends with its only thread, which has no parent to report to
           t.syscalls(5)
           return status
         end, raw)

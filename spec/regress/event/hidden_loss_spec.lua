@@ -1,7 +1,7 @@
--- The story: a ring that overflowed said "0 lost". The kernel writes its `lost` record in front of the next record that fits, and
--- where nothing came after the overflow there was none: 2,000 events in a ring of one page gave 127 records and lost() 0, by
--- records, each and drain alike, unless the caller had put "lost" into read_format. A tally, a Group and a Set did not tell at
--- all, and perf.record lost a tenth of 20,000 events and said 0.
+-- The story: a ring that overflowed reported "0 lost". The kernel writes its `lost` record before the next record that fits, and
+-- if nothing came after the overflow there was none: 2,000 events in a ring of one page gave 127 records and lost() 0, by
+-- records, each and drain alike, unless the caller had put "lost" into read_format. A tally, a Group and a Set did not report
+-- losses at all, and perf.record lost a tenth of 20,000 events and reported 0.
 local kit = require "testkit"
 local opening = require "perf.event.open"
 local perf = require "perf"
@@ -18,7 +18,7 @@ local function with(more)
   return t
 end
 
--- Ways to read what is in the ring: how many records they gave.
+-- Ways to read the records in the ring; each returns their number.
 local ways = {}
 
 function ways.records(ev)
@@ -174,7 +174,7 @@ describe("the loss of a ring", function()
     local _, detail = target:lost()
     assert.equal(happened[1] + happened[2], got + detail.ring)
     assert.equal(detail.ring, target:lost() + other:lost())
-    -- A tally of the ring has them all; also what one lost there that has left it since.
+    -- A tally of the ring includes them all; also losses of an event that writes elsewhere now.
     local tally = perf.tally { by = "id" }
     tally:take(target)
     assert.equal(detail.ring, tally:totals().lost)
@@ -266,8 +266,8 @@ end)
 describe("perf.record", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
 
-  -- Faults n pages while the recorder, whose process is named, stands still: a ring too small for them overflows. Where the
-  -- recorder ran beside it, it emptied the smallest ring in time on some machines.
+  -- Faults n pages while the recorder, whose process id is given, is stopped: a ring that is too small overflows. On some
+  -- machines a running recorder emptied the smallest ring in time.
   local program = [[
     local kit, recorder = require "testkit", %d
     local function state() return io.open("/proc/" .. recorder .. "/stat"):read "*a":match ".*%%) (%%a)" end
@@ -276,7 +276,7 @@ describe("perf.record", function()
     kit.touch_pages(%d)
     kit.kill(recorder, 18)]]
 
-  -- Runs that program in rings of so many pages; the counts of a recording and of its file.
+  -- Runs that program with rings of this many pages; returns the counts of the recording and of its file.
   local function recorded(n, pages, check)
     util.with_tmpname(function(path)
       local r = assert(perf.record({ util.lua(), "-e", program:format(kit.getpid(), n) },
@@ -302,7 +302,7 @@ describe("perf.record", function()
 
   it("has every event as a sample or as lost, in rings of any size", function()
     local most
-    -- The same program faults the same pages but for those that the loader's random addresses and its wait decide.
+    -- The program faults the same pages each time, except for those that depend on the loader's random addresses and on its wait.
     for _, pages in ipairs { 512, 1, 2, 8 } do
       recorded(20000, pages, function(r, path)
         local happened = r.samples + r.lost

@@ -1,10 +1,10 @@
--- A Group had its own note of whether it was enabled, and its own copy of its leader's descriptor. What the program did with the
--- leader by itself was not known to the Group: after leader:disable() a measurement counted nothing, and after leader:close() the
--- Group read whatever file had got the number of the descriptor since.
+-- The story: a Group kept its own state of whether it was enabled, and its own copy of its leader's descriptor. The Group did not
+-- notice what the program did with the leader itself: after leader:disable() a measurement counted nothing, and after
+-- leader:close() the Group read whatever file had got the number of the descriptor since.
 --
--- A leader that is closed while it is disabled has its members disabled too, since the kernel would start them. A member that had
--- been opened enabled was still said to be enabled: event:measure did not enable it, and counted nothing. And the library went on
--- to add its own system calls to the count of such a member.
+-- When a disabled leader is closed, its members are disabled too, since the kernel would start them. A member that had been
+-- opened enabled still passed for enabled: event:measure did not enable it, and counted nothing. And the library went on adding
+-- its own system calls to the count of such a member.
 local perf = require "perf"
 
 local function work()

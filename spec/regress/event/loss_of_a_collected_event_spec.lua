@@ -1,5 +1,5 @@
 -- The story: a finalizer that asked an Event for its loss after the Event's own finalizer had run got a function that read the
--- Event's memory when that was freed. LuaJIT ended by SIGSEGV.
+-- Event's freed memory. LuaJIT ended by SIGSEGV.
 local kit = require "testkit"
 local perf = require "perf"
 
@@ -12,7 +12,7 @@ local function overflowed()
   return ev
 end
 
--- An object whose finalizer runs: after those of objects that get theirs later, where these are collected with it.
+-- An object whose finalizer runs after those of objects that get theirs later, if these are collected with it.
 local function finalized(f)
   if newproxy then -- luacheck: ignore 113
     local object = newproxy(true) -- luacheck: ignore 113

@@ -1,6 +1,6 @@
--- The story: group[2]:read() gave the leader's count under its own label: a read_format with "group", which every member of a
--- perf.group has, makes the kernel give the whole group's counts, the leader's first, whichever member is read. So did
--- group[2]:measure(fn) and tostring(group[2]).
+-- The story: group[2]:read() returned the leader's count under the member's label. With "group" in its read_format, which every
+-- member of a perf.group has, the kernel returns the whole group's counts, the leader's first, whichever member is read.
+-- group[2]:measure(fn) and tostring(group[2]) had the same bug.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -31,7 +31,7 @@ describe("a member of a group", function()
     group:close()
   end)
 
-  it("says that it cannot find its count where its read_format has no id", function()
+  it("reports that it cannot find its count if its read_format has no id", function()
     requires { perf_open = true }
     local format = { "group", "total_time_enabled", "total_time_running" }
     local leader = assert(perf.open { event = "dummy", read_format = format })
@@ -49,8 +49,8 @@ describe("a member of a group", function()
   end)
 end)
 
--- When a member was closed, the group's read is shorter; it passed for one of a pinned group without a counter, and every count
--- was "not enabled".
+-- The story: after a member was closed, the group's read is shorter; it was taken for the read of a pinned group without a
+-- counter, and every count was "not enabled".
 describe("a group with a closed member", function()
   it("refuses to read, since the counts could not be assigned to its members", function()
     requires { perf_open = true }

@@ -1,8 +1,9 @@
--- The story: perf.set(event, {cpus = {0, nil, 1}}) counted CPU 0 alone and {cpus = {0, 0}} everything twice; options that say two
--- things about the target ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed Set's or
--- Group's records() gave an iterator that failed later, and mistakes with both blamed lines of the library. A descriptor of -1
--- for `bpf` or `cgroup` blamed lines of the library too or was an errno without a reason, a pid of 1e300 some process, pid -2 one
--- that had ended; poll() of what is closed spoke of has_record, and read() of a closed Group named no method.
+-- The story: perf.set(event, {cpus = {0, nil, 1}}) counted only CPU 0, and {cpus = {0, 0}} counted everything twice;
+-- contradictory options of the target ({threads =, cpus =}, {cgroup =, pid =}), `cpu` and `group` were silently ignored. A closed
+-- Set's or Group's records() returned an iterator that failed later, and errors of both named lines of the library. A descriptor
+-- of -1 for `bpf` or `cgroup` named lines of the library too or was an errno without a reason, a pid of 1e300 was some process,
+-- pid -2 one that had ended; the message of poll() on a closed object named has_record, and that of read() on a closed Group
+-- named no method.
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 
@@ -44,7 +45,7 @@ describe("a mistake with a Set or a Group", function()
   local cases = { Set = function() return perf.set("dummy", { pid = 0 }) end, Group = function() return perf.group "dummy" end }
 
   for class, open in pairs(cases) do
-    it("is blamed on the line that makes it: " .. class, function()
+    it("is reported at the line that makes it:" .. class, function()
       requires { perf_open = true }
       local s = assert(open())
       local function said(want, wrong)

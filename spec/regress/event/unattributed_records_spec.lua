@@ -1,6 +1,6 @@
 -- The story: two events with the same layout and no id in their records wrote into one ring, and every record was attributed to
 -- the target: every `write` was a `getpid`. set_output compared only the layouts, and so accepted such events, and those that
--- sample `stream_id` alone. It refused events whose layouts differed only in the read_format, even if no record has a reading.
+-- sample only `stream_id`. It refused events whose layouts differed only in the read_format, even if no record has a reading.
 local kit = require "testkit"
 local rings = require "spec.support.rings"
 
@@ -16,7 +16,7 @@ describe("set_output", function()
   before_each(function() requires { perf_open = true, nosan = true } end)
   after_each(rings.close_all)
 
-  -- Two events of this thread of which the second is to write into the first one's ring.
+  -- Two events of this thread; the second is to write into the first one's ring.
   local function pair(a, b)
     return rings.open(event("page-faults:u", a)), rings.open(event("minor-faults:u", b or a), nil, false)
   end
@@ -30,7 +30,7 @@ describe("set_output", function()
       local target, source = pair(more)
       rings.raises('"identifier"', function() source:set_output(target) end)
     end
-    -- The id at another place is as good as none.
+    -- An id at another position is useless.
     local target, source = pair({ sample_type = { "id", "ip" } }, { sample_type = { "id" } })
     rings.raises('"identifier"', function() source:set_output(target) end)
     target, source = pair({ sample_type = { "identifier" } }, { sample_type = { "identifier" }, mmap = all.mmap })
@@ -74,7 +74,7 @@ describe("set_output", function()
     assert.is_true(source:set_output(target))
     rings.touch(source, 3)
     assert.equal(source:read().value, rings.count(target).sample)
-    -- If one has a read_format, its records are read by that.
+    -- If one has a read_format, it is used to read its records.
     target, source = pair({ sample_type = { "identifier" } }, { sample_type = { "identifier", "read" },
       read_format = { "id" }, sample_id_all = true })
     rings.raises("sample_id_all", function() source:set_output(target) end)

@@ -1,6 +1,6 @@
--- The story: at kernel.perf_event_paranoid 2 an ordinary user's perf.measure(fn) counted user space alone, 2,049 of 4,098 faults,
--- and called them "page-faults" without a word. A tracepoint with :u, which lies in the kernel, showed 0. cpu-clock:u and
--- cpu-clock:k each showed the whole time, since the kernel's clocks run on whatever is excluded.
+-- The story: at kernel.perf_event_paranoid 2 an ordinary user's perf.measure(fn) counted only user space, 2,049 of 4,098 faults,
+-- and labelled them "page-faults" without a note. A tracepoint with :u, which is in the kernel, showed 0. cpu-clock:u and
+-- cpu-clock:k each showed the whole time, since the kernel's clocks run whatever is excluded.
 local kit = require "testkit"
 local perf = require "perf"
 local as_nobody = require "spec.support.nobody"
@@ -15,7 +15,7 @@ end
 
 local ONLY = "user space only: kernel.perf_event_paranoid is 2"
 
--- A list of events, by what of them is there.
+-- A list of events, limited to those that exist here.
 local function told(c, ...)
   local lines = {}
   for _, label in ipairs { ... } do

@@ -1,5 +1,5 @@
--- The story: rec.bytes({}), a method taken from a Record and called with something else, was a segmentation fault on LuaJIT: the
--- bytes were looked for at address 0. And file.records() and tally:take{1} named lines of the library.
+-- The story: rec.bytes({}), a Record's method called with another value, was a segmentation fault on LuaJIT: it read the bytes at
+-- address 0. And errors of file.records() and tally:take{1} named lines of the library.
 local kit = require "testkit"
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of

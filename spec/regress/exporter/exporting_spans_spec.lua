@@ -1,5 +1,5 @@
--- The story: an exporter that is a function, and that calls something which the same tracer traces, made a span in each export.
--- The next export took it, within itself, until the stack overflowed: 1,473 spans for one.
+-- The story: an exporter that is a function called code that the same tracer traces, and so made a span in each export. The next
+-- export took that span, within itself, until the stack overflowed: 1,473 spans for one.
 local perf = require "perf"
 
 local function stats(t)

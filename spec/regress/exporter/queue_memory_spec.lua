@@ -1,5 +1,5 @@
--- Memory ran out while finished spans were taken out of the tracer's queue: those taken so far were gone, the queue still counted
--- them, and every flush afterwards raised "attempt to index a boolean value".
+-- The story: memory ran out while finished spans were taken out of the tracer's queue: those taken so far were lost, the queue
+-- still counted them, and every later flush raised "attempt to index a boolean value".
 local queue = require "perf.exporter.queue"
 
 describe("the queue of spans", function()

@@ -1,6 +1,6 @@
--- The story: one attribute of 25 MB lost the 300 spans that were in its batch, for the backend answered 413; and close(), as the
--- end of a program does it, gave up at the first answer that said "later": one 503, and 100 spans were lost, which flush() would
--- have brought.
+-- The story: one attribute of 25 MB lost the 300 spans in its batch, since the backend answered 413. And close(), at the end of a
+-- program, gave up at the first answer that asked to retry later: after one 503, 100 spans were lost, which flush() would have
+-- sent.
 local perf = require "perf"
 local backend = require "spec.support.backend"
 local posted = require "spec.support.posted"

@@ -1,5 +1,5 @@
--- CONTRIBUTING.md says that a new record is a line in record.def and one in body.def. The number of the last record was written
--- in a header too, so that such a line did not compile; for a record or feature of perf.data, the line was left unused.
+-- The story: CONTRIBUTING.md says that a new record is a line in record.def and one in body.def. The number of the last record
+-- was written in a header too, so that such a line did not compile; for a record or feature of perf.data, the line was not used.
 local util = require "spec.support.util"
 
 -- Adds a line to a table of definitions, and expects the constant of the header to be its number.

@@ -1,7 +1,7 @@
--- On arm64 with Debian 12's LuaJIT, perf.measure({"page-faults"}, fn, 64) at times raised "function expected, got number",
--- for good, and perf.measure({"page-faults"}, 1) "attempt to call a number". What opens a list looked at its first vararg by
--- `(...)`. A trace that begins in a function called before that, and returns from it, took the one after it: LuaJIT with
--- 64-bit collection had the wrong place for a fixed number of varargs there, until the middle of 2022.
+-- The story: on arm64 with Debian 12's LuaJIT, perf.measure({"page-faults"}, fn, 64) at times raised "function expected, got
+-- number", from then on, and perf.measure({"page-faults"}, 1) "attempt to call a number". The function that opens a list read its
+-- first vararg by `(...)`. A trace that began in a function called before that, and returned from it, took the next vararg:
+-- LuaJIT with 64-bit collection computed a wrong place for a fixed number of varargs there, until the middle of 2022.
 local kit = require "testkit"
 local perf = require "perf"
 local callable = require "perf.base.argument".is_callable

@@ -1,7 +1,7 @@
--- perf.measure keeps its lists open, and in 0.1.0 they never gave way. The fifth `perf.measure("mem:ADDR/8:w", fn)` failed for
--- want of a debug register ("close a breakpoint", though the program held none), and a program near its limit of descriptors
--- could open nothing more. Now idle lists are closed, the least recently used first, and the open is tried again. A list that
--- measures stays open.
+-- The story: perf.measure keeps its lists open, and in 0.1.0 they were never closed. The fifth `perf.measure("mem:ADDR/8:w", fn)`
+-- failed for lack of a debug register ("close a breakpoint", though the program held none), and a program near its limit of
+-- descriptors could open nothing more. Now idle lists are closed, the least recently used first, and the open is tried again. A
+-- list that measures stays open.
 local kit = require "testkit"
 local perf = require "perf"
 local measure = require "perf.measure"
@@ -9,7 +9,7 @@ local util = require "spec.support.util"
 
 before_each(function() requires { perf_open = true } end)
 
--- Names of breakpoints on cells of their own, and what writes each n times.
+-- Names of breakpoints on separate cells, and a function that writes each n times.
 local function cells(n)
   local list = {}
   for i = 1, n do
@@ -28,7 +28,7 @@ describe("an idle list is closed when its resources are needed", function()
   end)
   after_each(measure._release)
 
-  -- How many breakpoints this thread can have.
+  -- The number of breakpoints that this thread can have.
   local function count_registers()
     if registers > 0 then return registers end
     local open = {}
@@ -185,7 +185,7 @@ describe("an idle list is closed when its resources are needed", function()
       kit.settle()
       for _, module in ipairs { "", ".pool", ".data" } do package.loaded["perf" .. module] = nil end
       perf = require "perf" -- another table, which has loaded neither
-      local function fill() -- with idle lists, until a file finds no room
+      local function fill() -- with idle lists, until no descriptor is left for a file
         for i = 1, 60 do perf.measure({ { event = "dummy", label = "dummy " .. i } }, kit.touch_pages, 1) end
         assert(not io.open "/dev/null")
       end

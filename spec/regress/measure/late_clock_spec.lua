@@ -1,15 +1,14 @@
--- The story: perf.measure("page-faults,task-clock", fn) showed 0 ns of task-clock for a function that burnt two
--- milliseconds, while "task-clock,page-faults" was right, and so was a group made by perf.group.
+-- The story: perf.measure("page-faults,task-clock", fn) showed 0 ns of task-clock for a function that used two milliseconds,
+-- while "task-clock,page-faults" was right, and so was a group made by perf.group.
 --
--- perf.measure opened its groups running: the leader counted from its opening, the siblings joined it. Since the kernel
--- keeps a list of scheduled events for each PMU (6.2 and later), an event that joins a running group is scheduled by
--- rescheduling its own PMU alone. A task-clock whose leader belongs to another software PMU is no leader there, so nothing
--- schedules it until the task is switched out and in again, and it reads 0 until then. Now a leader is enabled when its
--- group is complete.
+-- perf.measure opened its groups running: the leader counted from its opening, and the siblings joined it. Since the kernel keeps
+-- a list of scheduled events for each PMU (6.2 and later), an event that joins a running group is scheduled by rescheduling only
+-- its own PMU. A task-clock whose leader belongs to another software PMU is no leader there, so nothing schedules it until the
+-- task is switched out and in again, and it reads 0 until then. Now a leader is enabled when its group is complete.
 --
--- The same befell a group that was disabled and enabled again with PERF_IOC_FLAG_GROUP: the kernel enables the leader first
--- and the others after it, one by one, which is joining a running group again. Now disabling stops the leader alone, and
--- enabling begins with the others.
+-- The same happened to a group that was disabled and enabled again with PERF_IOC_FLAG_GROUP: the kernel enables the leader first
+-- and the others after it, one by one, which again is joining a running group. Now disabling stops only the leader, and enabling
+-- begins with the others.
 local kit = require "testkit"
 local perf = require "perf"
 

@@ -1,6 +1,6 @@
 -- The story: perf.measure("syscalls:sys_enter_read", function() end), README's own example, gave 1: the read(2) that ends the
--- measurement. So did raw_syscalls, event:measure, group:measure and a job of a pool. A measurement within another one added
--- its reads to the outer one's count, and a span with one child showed 3 to 4 where the program had read nothing.
+-- measurement. The same error was in raw_syscalls, event:measure, group:measure and a job of a pool. A measurement within another
+-- one added its reads to the outer one's count, and a span with one child showed 3 to 4 although the program had read nothing.
 local kit = require "testkit"
 local perf = require "perf"
 local tracer = require("spec.support.spans").tracer
@@ -18,7 +18,7 @@ local function values(c)
   return t
 end
 
--- The expected counts of ALL for so many reads and other calls of the program.
+-- The expected counts of ALL for this many reads and other calls of the program.
 local function all_of(r, o) return { r, r, r + o, r + o, 0, 0 } end
 
 local function nothing() end
@@ -26,8 +26,8 @@ local function nothing() end
 describe("a measurement of system calls", function()
   local compiles
 
-  -- The compiler and a growing heap make system calls of their own: the compiler is off, and the heap has grown when a function
-  -- has run before.
+  -- The compiler and a growing heap make system calls themselves: the compiler is off, and the heap has grown after a first run
+  -- of the function.
   setup(function()
     compiles = type(jit) == "table" and jit.status()
     if compiles then jit.off() end
@@ -37,8 +37,8 @@ describe("a measurement of system calls", function()
   after_each(function() perf.release() end)
 
   -- If the heap still grows, the allocator's mmap and brk are calls of the program: they are counted, as they should be. No
-  -- interpreter lets a program forbid them, or say how many there were, so fn is called again. The calls that grow the heap are
-  -- no test: their assertions may fail, which failed the spec on a busy machine, where the collector's steps fall elsewhere.
+  -- interpreter lets a program forbid them, or report their number, so fn is called again. The calls that grow the heap are not
+  -- tested: their assertions may fail, which failed the spec on a busy machine, where the collector's steps fall elsewhere.
   local function settled(fn)
     local results
     pcall(fn)
@@ -102,7 +102,7 @@ describe("a measurement of system calls", function()
     local function down(n)
       if n > 0 then found[n] = values(perf.measure({ READ, READ_EXIT, IOCTL }, function() reads(1) down(n - 1) end)) end
     end
-    down(8) -- not in raw_syscalls, where a heap that grows shows
+    down(8) -- not in raw_syscalls, which would show a heap that grows
     for n = 1, 8 do assert.same({ n, n, 0 }, found[n]) end
   end)
 
@@ -188,7 +188,7 @@ describe("a measurement of system calls", function()
     ev:close()
   end)
 
-  -- Which of these a kernel heeds differs by tracepoint.
+  -- The one of these that a kernel heeds differs by tracepoint.
   it("is exact if user space or the kernel is excluded", function()
     for _, event in ipairs { READ .. ":u", READ .. ":k", READ .. ":uk", READ_EXIT .. ":u", READ_EXIT .. ":k", CALL .. ":k" } do
       local ev = assert(perf.open(event))
@@ -206,7 +206,7 @@ describe("a measurement of system calls", function()
     end
   end)
 
-  -- filter, and what it lets pass of 3 reads of 7 bytes and of 3 other calls
+  -- a filter, and the calls that it accepts of 3 reads of 7 bytes and of 3 other calls
   for _, row in ipairs {
     { READ, "count == 7", 3, 0 }, { READ, "count > 7", 0, 0 }, { READ, "fd < 1000", 0, 0 },
     { READ_EXIT, "ret < 0", 3, 0 }, { READ_EXIT, "ret > 0", 0, 0 },
@@ -234,7 +234,7 @@ describe("a measurement of system calls", function()
           return c[3].value
         end)
       end)
-      -- those beside it see neither how it is stopped nor how it goes on
+      -- its neighbours do not see how it is disabled and enabled again
       settled(function()
         assert.same(all_of(3, 0), values(perf.measure(ALL, function() group:measure(reads, 3, 7) end)))
       end)

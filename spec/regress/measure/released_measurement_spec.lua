@@ -1,5 +1,5 @@
--- The story: perf.release closes the events of all lists. Within perf.measure's function, the measurement then ended with the
--- error "Group is closed, or a member of it", of a Group that the program never had.
+-- The story: perf.release closes the events of all lists. When perf.measure's function called it, the measurement ended with the
+-- error "Group is closed, or a member of it", about a Group that the program never had.
 local perf = require "perf"
 
 local function closed(ok, message)

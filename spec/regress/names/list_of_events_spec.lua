@@ -1,6 +1,6 @@
--- The story: perf.measure({"page-faults", nil, "cpu-clock"}, fn) counted page faults alone, a nil from a misspelt variable
--- unnoticed, and {"page-faults", inherit = true} ignored its field. And in a REPL, whose `return perf.open "cyclse"` is a tail
--- call, messages named no function: "bad argument #1 (cyclse: unknown event ...)".
+-- The story: perf.measure({"page-faults", nil, "cpu-clock"}, fn) counted only page faults and did not notice the nil from a
+-- misspelt variable, and {"page-faults", inherit = true} ignored its field. And in a REPL, whose `return perf.open "cyclse"` is a
+-- tail call, messages named no function: "bad argument #1 (cyclse: unknown event ...)".
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 

@@ -1,5 +1,5 @@
 -- The story: a job that never ended hung the program at its end, and pool:close() had no deadline. A thread cannot be stopped, so
--- it is left behind, and must touch nothing that the program's end has taken away.
+-- it is left behind, and must not touch anything that the program's end has freed.
 local util = require "spec.support.util"
 
 local function run(code)
@@ -10,7 +10,7 @@ describe("a job that never ends", function()
   local pool = [[
     local perf = require "perf"
     local pool = perf.pool {size = 2, events = false}
-    local endless = pool:submit(function() -- it sleeps between its rounds, and leaves the CPUs to the specs beside it
+    local endless = pool:submit(function() -- it sleeps between its rounds, and leaves the CPUs to the other specs
       local watch = require "perf.core".watch
       while true do watch({}, 0.001) end
     end)
@@ -61,7 +61,7 @@ describe("a job that never ends", function()
     os.remove(gate)
   end)
 
-  -- When the finalizer that waits was older than the threads', they were left to themselves before it ran: their jobs were lost.
+  -- If the finalizer that waits was older than the threads', the threads were detached before it ran: their jobs were lost.
   it("is left behind, while a job that ends soon is waited for", function()
     for _, last in ipairs { "", "os.exit(0, true)", "pool = nil collectgarbage() collectgarbage()" } do
       local path = os.tmpname()
@@ -87,8 +87,8 @@ describe("a job that never ends", function()
 
   it("may end after its pool is closed, and after the end of the state that created it", function()
     requires { perf_open = true }
-    -- Each job ends at another moment around the close, or while the state is closed. What a thread left behind must not use is
-    -- then being freed.
+    -- Each job ends at another moment around the close, or while the state is closed. Memory that a thread left behind must not
+    -- use is then being freed.
     assert.same({ "", 0 }, run [[
       local perf = require "perf"
       for i = 1, 40 do

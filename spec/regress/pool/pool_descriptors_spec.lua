@@ -1,6 +1,7 @@
--- perf.pool without descriptors left: its threads were those of luv, which made an event loop for each before any of our code ran
--- there, and where that failed it ended the whole process. With a few left the thread could not load its modules, and perf.pool
--- waited for half a minute to say so. A pool that ran out of memory between two threads left the first one for good.
+-- The story: perf.pool without descriptors left. Its threads were luv's, which made an event loop for each thread before any of
+-- our code ran there; if that failed, it ended the whole process. With a few descriptors left the thread could not load its
+-- modules, and perf.pool waited for half a minute before it reported that. A pool that ran out of memory between two threads left
+-- the first one behind for good.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -52,7 +53,7 @@ describe("perf.pool", function()
         kit.fail_alloc(place, use)
         collectgarbage()
         collectgarbage()
-        -- A thread that memory was refused for before anything could wait for it ends in its own time.
+        -- A thread that was refused memory before anything could wait for it ends by itself, a little later.
         assert(util.eventually(function() return kit.living_threads() == before end), place .. " of " .. n)
       end
       return "fine"

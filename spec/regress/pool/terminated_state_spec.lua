@@ -1,5 +1,5 @@
--- A handler for SIGTERM outlived the Lua state that it was installed by: after the state's end a SIGTERM wrote into freed
--- memory. And a signal that came while the result of a run was written ended the process without it.
+-- The story: a handler for SIGTERM outlived the Lua state that had installed it: after the state's end a SIGTERM wrote into freed
+-- memory. And a signal that arrived while the result of a run was written ended the process without the result.
 local kit = require "testkit"
 local util = require "spec.support.util"
 
@@ -49,6 +49,6 @@ describe("a handler for SIGTERM", function()
       local asked = core.on_terminate()
       io.write(" ", asked)
       core.end_by(asked)']]):format(util.lua()))
-    assert.same({ "written 15", -15 }, { output:match "^written 15", status }) -- the shell may say more
+    assert.same({ "written 15", -15 }, { output:match "^written 15", status }) -- the shell may print more
   end)
 end)

@@ -1,11 +1,11 @@
--- The story: a span of a pool's job was made when the job's result was fetched. Of jobs that had ended but that nobody asked
--- for, the end of the program, and tracer:close(), made none. And a job that was not measured had a span with the counts of the
--- main thread while it made the span: a few microseconds of task-clock for a job of a second.
+-- The story: a span of a pool's job was made when the job's result was fetched. For jobs that had ended but were never fetched,
+-- neither the end of the program nor tracer:close() made a span. And the span of a job that was not measured had the counts of
+-- the main thread while it made the span: a few microseconds of task-clock for a job of a second.
 local backend = require "spec.support.backend"
 local perf = require "perf"
 local util = require "spec.support.util"
 
--- Runs a program that submits five jobs and fetches nothing; the number of the jobs' spans that its exporter got.
+-- Runs a program that submits five jobs and fetches nothing; returns the number of the jobs' spans that its exporter got.
 local function run(last)
   local output, status = util.shell(([[timeout -s KILL 60 %s -e '
     local perf = require "perf"

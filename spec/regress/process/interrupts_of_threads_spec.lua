@@ -1,10 +1,10 @@
 -- The story: two threads that began a recording at the same time could both take over SIGINT, SIGTERM, SIGHUP and SIGQUIT. The
--- second one kept the first one's handler as what had been there before, and gave that back: from then on the process only
--- remembered these signals, and SIGTERM did not end it.
+-- second one saved the first one's handler as the previous one, and restored that: from then on the process only remembered these
+-- signals, and SIGTERM did not end it.
 local core = require "perf.core"
 local perf = require "perf"
 
--- Which of the signals 1 to 16 have a handler. (glibc takes 32 and 33 with the first thread.)
+-- Those of the signals 1 to 16 that have a handler. (glibc takes 32 and 33 with the first thread.)
 local function handled()
   local file = assert(io.open "/proc/self/status")
   local text = file:read "*a"

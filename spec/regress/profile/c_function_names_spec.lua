@@ -1,12 +1,12 @@
 -- The story: on LuaJIT 47 % of a program that splits texts was "(C function)": string.gmatch's iterator, which is in no table and
--- whose frame is gone when the interpreter comes to its safe point. On PUC Lua it was "for iterator".
+-- whose frame is gone when the interpreter reaches its safe point. On PUC Lua it was "for iterator".
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
 local function share(prof, name) return profiling.under(prof, name) / prof.total end
 
--- Runs f until the process has used so much CPU time.
+-- Runs f until the process has used this much CPU time.
 local function busy(f)
   return perf.profile({ event = "task-clock:u", freq = 1999 }, function()
     local stop = os.clock() + 0.15
@@ -71,8 +71,8 @@ describe("a C function in a profile", function()
     assert.is_true(share(prof, "testkit.hot_spots") > 0.8, profiling.text(prof))
   end)
 
-  -- The third story: where the event was a tracepoint or a probe, the handler did not ask which C function ran, since its own
-  -- system call could have been an event in turn. All of "which line makes the system call" was (C function).
+  -- The third story: if the event was a tracepoint or a probe, the handler did not look for the C function, since its own system
+  -- call could have been an event in turn. All results of "which line makes the system call" were (C function).
   describe("in which an event is counted", function()
     local function named(event, name, count)
       local work = kit[name:match "[^.]+$"]
@@ -139,7 +139,7 @@ describe("a C function in a profile", function()
     end
   end)
 
-  -- The second story: when a compiled comparator returned to table.sort, LuaJIT said that a C function ran, and the thread's
+  -- The second story: when a compiled comparator returned to table.sort, LuaJIT reported a running C function while the thread's
   -- frame was still the comparator's. A word of that was taken for the C function's code: "function 0x3b" had 7 % of the time.
   it("that compiled code returns to is named", function()
     local t, sort = {}, table.sort

@@ -1,6 +1,7 @@
--- A kernel before Linux 5.13 cannot send SIGTRAP by the event itself, so the profiler has the descriptor send it (F_SETSIG). The
--- handler knew such a signal by si_code POLL_IN; since Linux 4.17 it is SI_SIGIO, SIGTRAP having codes of its own. So it was
--- taken for another's and passed on, to the default action: the first sample ended the process.
+-- The story: a kernel before Linux 5.13 cannot send SIGTRAP by the event itself, so the profiler lets the descriptor send it
+-- (F_SETSIG). The handler recognized such a signal by si_code POLL_IN; since Linux 4.17 the code is SI_SIGIO, because SIGTRAP has
+-- codes of its own. So the signal was taken for a foreign one and passed on, to the default action: the first sample ended the
+-- process.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"

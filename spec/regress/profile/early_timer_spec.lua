@@ -1,6 +1,6 @@
--- LuaJIT's profiler starts its timer before it installs its handler of SIGPROF. perf.profile, which starts it for a moment,
--- blocks the signal in its own thread only. When a loaded machine did not run that thread between the two calls, the timer
--- expired, and another thread of the program got the signal, which ended the process.
+-- The story: LuaJIT's profiler starts its timer before it installs its handler of SIGPROF. perf.profile, which starts it for a
+-- moment, blocks the signal only in its own thread. When a loaded machine did not run that thread between the two calls, the
+-- timer expired, and another thread of the program got the signal, which ended the process.
 local util = require "spec.support.util"
 
 describe("LuaJIT's timer, which expires before its handler is there", function()

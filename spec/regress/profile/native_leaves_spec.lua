@@ -1,5 +1,5 @@
--- The story: a profile with native = true kept sixteen kinds of call chains apart until the next safe point, and gave all that
--- came after them to the last. One long call of a C function has hundreds: each run showed another address, with 42 %.
+-- The story: a profile with native = true kept sixteen kinds of call chains apart until the next safe point, and attributed all
+-- later ones to the last. One long call of a C function has hundreds: each run showed another address, with 42 %.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -26,7 +26,7 @@ describe("native leaves", function()
     kit.hot_spots(10)
     local rounds = math.ceil(10 * 7e8 / (kit.clock_ns "thread" - before)) -- as many as take 0.7 s here: 1,400 samples
     local symbols = assert(require("perf.symbols").open { pid = 0 })
-    -- The same work twice at once: the ring of one event sees what the profiler of the other sees.
+    -- The same work twice at once: the ring of one event gets the samples that the profiler of the other gets.
     local ring = assert(perf.open({ event = "task-clock", sample_freq = 1999, sample_type = { "ip" }, exclude_kernel = true,
       disabled = true }))
     assert(ring:map { pages = 256 })
@@ -64,7 +64,7 @@ describe("native leaves", function()
   it("without memory are called (other), and no weight is lost", function()
     local p = assert(perf.profiler { event = "task-clock:u", freq = 4999, native = true })
     assert(p:start())
-    core.fault("mmap", "ENOMEM", 0) -- the first that is asked for once the table of 128 kinds is full
+    core.fault("mmap", "ENOMEM", 0) -- the first allocation after the table of 128 kinds is full
     kit.hot_spots(60)
     core.fault()
     local prof = assert(p:stop())
@@ -78,8 +78,8 @@ describe("native leaves", function()
     assert.equal(1, other)
   end)
 
-  -- The second story: a profile of context-switches that is weighed by the time off the CPU ignored native = true. Its event did
-  -- not sample call chains.
+  -- The second story: a profile of context-switches with weights by the time off the CPU ignored native = true. Its event did not
+  -- sample call chains.
   it("of waiting are those of the sleep's system call", function()
     requires { paranoid = 1 }
     local prof = assert(perf.profile({ event = "context-switches", native = true }, kit.sleeps, 10, 1000000))

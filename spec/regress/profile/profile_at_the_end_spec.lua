@@ -1,7 +1,7 @@
--- luaperf record and perf.auto crashed LuaJIT programs at their end, and lost the profile: 10 of 10 programs that left 3,000
--- open files, 1 of 5 to 1 of 30 of ordinary ones. lua_close stops LuaJIT's profile before the first finalizer runs; our
--- signals went on coming and called LuaJIT's handler, whose state was NULL. jit.profile.stop() did the same at any time, and
--- jit.p started and stopped.
+-- The story: luaperf record and perf.auto crashed LuaJIT programs at their end, and lost the profile: 10 of 10 programs that left
+-- 3,000 open files, 1 of 5 to 1 of 30 ordinary ones. lua_close stops LuaJIT's profiler before the first finalizer runs; our
+-- signals went on coming and called LuaJIT's handler, whose state was NULL. jit.profile.stop() did the same at any time, and so
+-- did jit.p.
 local profiling = require "spec.support.profiling"
 local perf = require "perf"
 local util = require "spec.support.util"
@@ -29,7 +29,7 @@ describe("a running profile", function()
   end)
 
   it("is not disturbed by jit.profile, and does not disturb it", function()
-    requires { lua = "luajit", nostress = true } -- which the collector would have most of the time of
+    requires { lua = "luajit", nostress = true } -- otherwise the collector would take most of the time
     local profile = require "jit.profile"
     local x, theirs = 0, 0
     local function spin(turns)
@@ -49,7 +49,7 @@ describe("a running profile", function()
     assert.is_true(theirs > 0)
     assert.equal(prof.total, profiling.sum(prof))
     assert.is_true(profiling.under(prof, "spin") > 0)
-    assert(p:start()) -- again, on LuaJIT's own
+    assert(p:start()) -- again, with LuaJIT's own
     spin(3e6)
     prof = assert(p:stop())
     assert.is_true(profiling.under(prof, "spin") > prof.total / 2, profiling.text(prof))

@@ -1,5 +1,5 @@
--- On PUC Lua a profiler that was started in a coroutine used the coroutine's freed memory once it was dead and collected: each
--- sample set its hook there. Seen 5 of 5 times on 5.4.
+-- The story: on PUC Lua a profiler that was started in a coroutine used the coroutine's freed memory after the coroutine was dead
+-- and collected: each sample set its hook there. Seen 5 of 5 times on 5.4.
 local kit = require "testkit"
 local perf = require "perf"
 
@@ -32,7 +32,7 @@ describe("a profiler that was started in a coroutine", function()
     prof = nil -- luacheck: ignore 311
     collectgarbage()
     collectgarbage()
-    assert.is_nil(next(weak)) -- and with the profiler it goes
+    assert.is_nil(next(weak)) -- and it is collected with the profiler
   end)
 
   it("has the samples of the main thread afterwards", function()

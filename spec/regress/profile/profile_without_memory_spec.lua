@@ -1,5 +1,5 @@
 -- The story: a program ran out of memory under an address-space limit while it was profiled. On Lua 5.1, which does not collect
--- before it gives up, making the Profile failed too, with garbage all over the heap: the profile was lost.
+-- before it gives up, making the Profile failed too, with the heap full of garbage: the profile was lost.
 --
 -- LuaJIT runs it without its compiler. Before July 2023 an allocation that fails in compiled code reads the frame at an old
 -- L->base (lj_err_mem), which is a crash if a table lies there: about 1 of 100 runs of this program did, and none of 600 with the

@@ -1,6 +1,6 @@
--- A program whose coroutines resumed each other 150 deep worked, and failed under the profiler with "C stack overflow":
--- coroutine.resume was replaced by a function that called the library's by lua_pcall, so each resumption took two of Lua's
--- 200 levels of C. Now the library's function runs in place of ours, on its frame.
+-- The story: a program whose coroutines resumed each other 150 deep worked, but failed under the profiler with "C stack
+-- overflow": coroutine.resume was replaced by a function that called the library's by lua_pcall, so each resumption took two of
+-- Lua's 200 levels of C. Now the library's function runs on the frame of ours.
 local perf = require "perf"
 
 local function deepest(way)

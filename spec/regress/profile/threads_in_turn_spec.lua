@@ -1,6 +1,6 @@
--- The story: a profiler that stopped let the next one start before it had given back what there is one of in a process. It then
--- took the signal's action away from the next one, whose first sample ended the process by SIGTRAP; on LuaJIT the next one was
--- told that jit.p was running.
+-- The story: a profiler that stopped let the next one start before it had released what a process has only once. It then reset
+-- the signal's action of the next one, whose first sample ended the process by SIGTRAP; on LuaJIT the next one failed because
+-- jit.p seemed to run.
 local core = require "perf.core"
 local perf = require "perf"
 

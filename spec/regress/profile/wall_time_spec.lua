@@ -1,7 +1,7 @@
 -- The story: luaperf stat -p began the wall time after it had enabled the events and ended it before it disabled them, so that
 -- one thread could show more than a CPU in a short time (1.281). A Set's wall_ns was the time in which its task ran, so that a
--- task which slept showed a whole CPU. perf.compare showed 6, 49 and 7.29x in one row, and did not say that the ratio was not
--- that of the two.
+-- task which slept showed a whole CPU. perf.compare showed 6, 49 and 7.29x in one row, without a note that the ratio is not that
+-- of the two numbers.
 local kit = require "testkit"
 local perf = require "perf"
 local core = require "perf.core"
@@ -34,7 +34,7 @@ end)
 describe("luaperf stat of a process", function()
   before_each(function() requires { perf_open = true } end)
 
-  -- The order of what is done: the clock is to be read first and last.
+  -- The order of the calls: the clock must be read first and last.
   it("measures the time outside of the counting", function()
     local names = { "perf.command.counters", "perf.core", "perf.command.stat" }
     local order, loaded = {}, {}

@@ -1,4 +1,4 @@
--- The story: a function that ran in a zone stood under "zone.lua:60 M.zone" and pcall. The profiler hides the frames of that
+-- The story: a function that ran in a zone was shown under "zone.lua:60 M.zone" and pcall. The profiler hides the frames of that
 -- file, but derived its name from that of its own file, which was renamed.
 local kit = require "testkit"
 local perf = require "perf"

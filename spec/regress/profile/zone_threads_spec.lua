@@ -1,5 +1,5 @@
--- The story: a zone was the process's. The zone that a thread of a pool was in labelled the samples of the main thread, with
--- whichever name had the same number in the main thread's Lua state.
+-- The story: a zone belonged to the process. The zone of a pool's thread labelled the samples of the main thread, with the name
+-- that had the same number in the main thread's Lua state.
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"

@@ -1,6 +1,6 @@
--- The story: an Event or a file that was closed within its own loop over `each` (on LuaJIT) or over `records` with a limit
--- (elsewhere), and what was closed before a tally took its records, raised an error at a line of this library or at none, or
--- under the name of a method that the program had not called.
+-- The story: an Event or a file was closed within its own loop over `each` (on LuaJIT) or over `records` with a limit
+-- (elsewhere), or before a tally took its records. The error had a line of this library or none, or the name of a method that the
+-- program had not called.
 local perf = require "perf"
 local rings = require "spec.support.rings"
 local message_of = require("spec.support.util").message_of

@@ -1,5 +1,5 @@
--- The story: `totable` and `raw_fields` of a sample raised "tracepoint's name, id or Format expected" where the file's attr is of
--- a tracepoint and its config is 0 or more than a number holds. No kernel writes that, but a damaged file may have it.
+-- The story: `totable` and `raw_fields` of a sample raised "tracepoint's name, id or Format expected" if the file's attr is of a
+-- tracepoint and its config is 0 or more than a number can hold. No kernel writes that, but a damaged file may contain it.
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"

@@ -1,5 +1,5 @@
--- The story: times that a program gives were kept as a number of nanoseconds from now, so those further away than 2^53 of them,
--- 104 days, were rounded; and a span that was to begin in the future kept all behind it in the queue until then.
+-- The story: times given by a program were kept as a number of nanoseconds from now, so those further away than 2^53 of them, 104
+-- days, were rounded; and a span that was to begin in the future kept all later ones in the queue until then.
 local perf = require "perf"
 local posted = require "spec.support.posted"
 

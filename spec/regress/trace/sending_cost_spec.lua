@@ -1,13 +1,13 @@
--- The story: tracer:flush() within a span billed the sending to the span. What a span's finish sent was left out, but only of
--- its parents that ran and counted by the tracer's list: not of other spans, of events that a span asked for itself, or of those
--- above a paused parent.
+-- The story: tracer:flush() within a span added the cost of sending to the span. The cost of a span's finish was excluded, but
+-- only from its parents that counted at that time, and only from the tracer's list: not from other spans, from a span's own
+-- events, or from spans above a paused parent.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 
 local PAGES = 3000 -- that sending touches; spans touch a few hundred at most
 
--- A tracer whose exporter costs so much.
+-- A tracer whose exporter has that cost.
 local function tracer(options)
   options = options or {}
   local t

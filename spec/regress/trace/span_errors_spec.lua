@@ -1,6 +1,6 @@
--- tracer:span gave an error to the program that was not the function's: nil when memory ran out, for the VM calls no message
--- handler then; an error of its own when __tostring raised or __metatable hid the metatable; and on Lua 5.1 the span stayed
--- the current one, so that later spans were its children.
+-- The story: tracer:span raised another error than the function's: nil when memory ran out, since the VM calls no message handler
+-- then; a new error when __tostring raised or __metatable hid the metatable; and on Lua 5.1 the span stayed the current one, so
+-- that later spans were its children.
 local perf = require "perf"
 local util = require "spec.support.util"
 

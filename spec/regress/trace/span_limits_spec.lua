@@ -1,4 +1,4 @@
--- The story: a span that was started with 10,002 attributes was sent with all of them and said that none was dropped; attributes
+-- The story: a span that was started with 10,002 attributes was sent with all of them, and reported none as dropped; attributes
 -- of events, links and the lengths of values had no limit at all, and of OpenTelemetry's variables only two were read.
 local perf = require "perf"
 local posted = require "spec.support.posted"
@@ -141,7 +141,7 @@ describe("the limits of a span", function()
     assert.same({ 2, 1, 1, 1 }, { plain.dropped_attributes, plain.dropped_events, plain.dropped_links, size(plain.attributes) })
   end)
 
-  -- Taking it away made room for one attribute more than the limit.
+  -- Removing it made room for one attribute more than the limit.
   it("do not count an attribute of the library's own, also after it is removed", function()
     local span = assert(perf.tracer { events = false, exporter = false, limits = { attributes = 2 } }):start "x"
     span:set_attribute("perfevents", "no-such-event")

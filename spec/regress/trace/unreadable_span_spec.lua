@@ -1,6 +1,6 @@
--- A span whose events could not be read any more, since perf.release had closed them or read(2) failed, raised in the program
--- that it was to watch: tracer:start and span:finish "read: Input/output error" or "Group is closed", and so did the spans of
--- other libraries' tracers. Now it goes without counts, and says why.
+-- The story: a span whose events could not be read any more, since perf.release had closed them or read(2) failed, raised errors
+-- in the program that it observed: tracer:start and span:finish raised "read: Input/output error" or "Group is closed", and so
+-- did the spans of other libraries' tracers. Now it has no counts, and an attribute with the reason.
 local core = require "perf.core"
 local perf = require "perf"
 

@@ -162,7 +162,7 @@ end
 describe("the reference's options", function()
   local perf = require "perf"
   local function nothing() end
-  -- How to call each function with options, so that a wrong one is found before anything is done.
+  -- How to call each function with options, so that a wrong option is found before anything is done.
   local call = {
     ["perf.bench"] = function(o) perf.bench(nothing, o) end,
     ["perf.compare"] = function(o) perf.compare({ a = nothing, b = nothing }, o) end,

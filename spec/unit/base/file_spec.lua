@@ -1,4 +1,4 @@
--- Reports as files: whole or not at all, whatever goes wrong.
+-- Reports as files: complete or absent, whatever fails.
 local core = require "perf.core"
 local file = require "perf.base.file"
 local kit = require "testkit"
@@ -125,7 +125,7 @@ describe("a report's file", function()
       assert(os.execute("mkfifo " .. dir .. "/pipe"))
       local reader = assert(io.popen("cat " .. dir .. "/pipe"))
       local ok, _, code
-      repeat ok, _, code = file.write(dir .. "/pipe", hello) until code ~= "ENXIO" -- nobody reads yet
+      repeat ok, _, code = file.write(dir .. "/pipe", hello) until code ~= "ENXIO" -- no process reads yet
       assert.is_true(ok)
       assert.equal("hello world", reader:read "*a")
       reader:close()

@@ -1,4 +1,4 @@
--- Options that are declared, and what their mistakes say.
+-- Declared options, and the messages about mistakes in them.
 local options = require "perf.base.options"
 
 local check = options.define({

@@ -1,4 +1,4 @@
--- Statistics, against values worked out by hand or printed in tables, and against made-up data of known truth.
+-- Statistics, compared with values computed by hand or printed in tables, and with generated data of known properties.
 local stats = require "perf.bench.statistics"
 
 local function near(want, got, by)
@@ -29,7 +29,7 @@ describe("perf.stats.summary", function()
     assert.same({ 3, 1, 2 }, t)
   end)
 
-  -- The ranks of the order statistics and what they cover are in every table of the sign test.
+  -- The ranks of the order statistics and their coverage are in every table of the sign test.
   it("takes the median's interval from order statistics", function()
     for _, case in ipairs { { 6, 1, 6, 0.96875 }, { 8, 1, 8, 0.9921875 }, { 9, 2, 8, 0.9609375 }, { 10, 2, 9, 0.978515625 },
       { 30, 10, 21, 0.957226 }, { 100, 40, 61, 0.964800 } } do
@@ -65,7 +65,7 @@ describe("perf.stats.summary", function()
   it("is nil for nothing", function() assert.is_nil(stats.summary {}) end)
 end)
 
--- The test by its definition: of all ways to choose the signs, the share whose sum of positive scores is as far out.
+-- The test by its definition: of all ways to choose the signs, the share whose sum of positive scores is as extreme.
 local function by_definition(differences)
   local sizes, list, n = {}, {}, 0
   for _, d in ipairs(differences) do
@@ -244,7 +244,7 @@ describe("perf.stats.rng", function()
   end)
 end)
 
--- Times as they are: a narrow hump, a tenth of the runs disturbed, and the whole drifting.
+-- Realistic times: a narrow peak, a tenth of the runs disturbed, and all of them drifting.
 local function noise(random)
   local bell = math.sqrt(-2 * math.log(random())) * math.cos(2 * math.pi * random())
   local t = 100 + 3 * bell

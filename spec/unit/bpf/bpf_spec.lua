@@ -1,4 +1,4 @@
--- perf.bpf without the kernel: what its arguments may be, and files that are no BPF objects.
+-- perf.bpf without the kernel: its arguments, and files that are not BPF objects.
 local util = require "spec.support.util"
 
 describe("perf.bpf.load", function()

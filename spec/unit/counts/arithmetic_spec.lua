@@ -1,5 +1,5 @@
--- Arithmetic of Counts, on plain ones made from entries. In 0.1.0 it took estimates for counts: the difference of raw 150 of
--- 200 ns out of 1100 and raw 100 of 100 ns out of 1000 was -175 where 50 is true.
+-- Arithmetic of Counts, with plain Counts made from entries. In 0.1.0 it used estimates as counts: the difference of raw 150 in
+-- 200 of 1100 ns and raw 100 in 100 of 1000 ns was -175 instead of 50.
 local counts = require "perf.counts"
 require "perf.counts.read" -- defines the packed kind
 
@@ -77,7 +77,7 @@ describe("arithmetic of Counts", function()
       assert.is_nil(c[1].value)
       assert.matches("never got a counter", c[1].why)
     end
-    -- That time passed uncounted is what the estimate is for.
+    -- The estimate exists for the time that was not counted.
     assert.equal(440, (none + more)[1].value)
     assert.equal(440, (more + none)[1].value)
     local silent = plain(counts.entry({ label = "x", why = "because" }, 0, 1000, 1000))

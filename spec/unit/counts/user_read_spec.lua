@@ -1,5 +1,5 @@
--- Counters read without a system call: the arithmetic of the kernel's pages, with made-up pages and instructions that are Lua
--- functions; and which events are asked for. What a real counter says is in spec/vm/user_read_spec.lua.
+-- Counters read without a system call: the arithmetic of the kernel's pages, with simulated pages and Lua functions for the CPU's
+-- instructions; and the events that are read in this way. spec/vm/user_read_spec.lua reads real counters.
 local kit = require "testkit"
 local user_read = require "perf.event.user_read"
 
@@ -63,7 +63,7 @@ describe("a counter's page", function()
   end)
 
   it("is exact for a counter that the kernel starts below zero and that passes zero", function()
-    -- 2^31 to go to the overflow: the count so far is offset + counter at each moment.
+    -- 2^31 left before the overflow: the count so far is offset + counter at each moment.
     local start = 2 ^ 31
     for _, counted in ipairs { 0, 1, 2 ^ 31 - 1 } do
       assert.same({ 7 + counted, 0, 0 }, one({ pmc_width = 32, offset = 7 + start }, start + counted))
@@ -100,14 +100,14 @@ describe("a counter's page", function()
       time_offset = -(2 ^ 32 - 100) }
     assert.same({ 0, 50, 50 }, one(fields, 0, 2 ^ 32 - 50))
     assert.same({ 0, 150, 150 }, one(fields, 0, 50)) -- it has passed its end
-    fields.capabilities = CAPS -- and a page that does not say so is taken as it is
+    fields.capabilities = CAPS -- and a page without that capability is used unchanged
     assert.same({ 0, 50 - (2 ^ 32 - 100), 50 - (2 ^ 32 - 100) }, one(fields, 0, 50))
   end)
 
   it("is not read if it cannot be exact", function()
     local function never() error "a counter was read" end
     assert.is_nil(one({ index = 0 }, never)) -- disabled, or waiting for a counter
-    assert.is_nil(one({ index = 33 }, never)) -- none that this machine has
+    assert.is_nil(one({ index = 33 }, never)) -- a counter that this machine does not have
     for _, missing in ipairs { 2, 4, 8 } do assert.is_nil(one({ capabilities = CAPS - missing }, never), missing) end
     assert.is_nil(one({ pmc_width = 0 }, never))
     assert.is_nil(one({ pmc_width = 65 }, never))

@@ -1,4 +1,4 @@
--- Files from real hardware against what another decoder read from them (google/perf_data_converter's quipper, as text):
+-- Files from real hardware, compared with what another decoder read from them (google/perf_data_converter's quipper, as text):
 -- every event in the file's order and every field that both have, the attrs with their ids, and the features.
 local core = require "perf.core"
 local data = require "perf.data"
@@ -6,7 +6,7 @@ local decimal = require "spec.support.decimal"
 local textproto = require "spec.support.textproto"
 local util = require "spec.support.util"
 
--- A value of ours as the text writes it.
+-- A value of this module in the text's form.
 local function text_of(v)
   if v == nil then return "nil" end
   if type(v) == "boolean" or type(v) == "string" and not v:find("^0x%x+$") then return tostring(v) end
@@ -41,7 +41,8 @@ local function compare(message, rec, fields)
   end
 end
 
--- The fields that sample_id_all adds, from the end of the record's bytes: its own pid, tid and time have these names in a Record.
+-- The fields that sample_id_all adds, from the end of the record's bytes: the record's own pid, tid and time have these names in
+-- a Record.
 local function trailer(rec)
   local attr = rec:info().attr
   if not attr or not attr.sample_id_all or rec.type == "sample" then return {} end
@@ -100,7 +101,7 @@ local function compare_sample(message, rec)
   for _ = k, #contexts do chain[#chain + 1], k = values[contexts[k].context], k + 1 end
   same(#(message.callchain or {}), #chain, "length of the callchain")
   for i, expected in ipairs(message.callchain or {}) do
-    -- It sets the highest bit of an address that no map holds.
+    -- quipper sets the highest bit of an address that is in no map.
     local lo, hi = core.halves(rec.callchain[at[i]] or 0)
     if expected ~= chain[i] and hi < 2147483648 then chain[i] = decimal(core.u64(lo, hi + 2147483648)) end
     same(expected, chain[i], "callchain")
@@ -234,7 +235,7 @@ local function compare_event(event, list, at)
   same(one(header, "misc"), text_of(rec.misc), "misc")
   local map, rest = one(event, "mmap_event"), list[at + 1]
   if map and one(map, "len") ~= text_of(rec.len) and rest and rest.rec.filename == "//anon" then
-    -- It puts together what Chrome mapped in two parts.
+    -- quipper joins mappings that Chrome split in two.
     assert.equal(text_of(rec.addr), one(map, "start"))
     assert.equal(text_of(rec.len + rest.rec.len), one(map, "len"))
     return 2
@@ -249,7 +250,7 @@ local function compare_event(event, list, at)
   return 1
 end
 
--- The text's events are in time order, or in the file's where that puts a finished_round last.
+-- The text's events are in time order, or in the file's order if that puts a finished_round last.
 local function compare_events(events, list)
   local last = 0
   for _, event in ipairs(events) do
@@ -363,7 +364,7 @@ local function compare_top(name, message, file, seen)
     if file.header.pipe then return end
     local mask = tonumber(message)
     for _, f in ipairs(core.data_features()) do
-      -- An ARM of that time has a section for its CPU's name, and nothing in it.
+      -- An ARM of that time has a section for its CPU's name, with nothing in it.
       local got = features[f.name] ~= nil or f.name == "cpudesc" and features.arch == "armv7l"
       same(tostring(math.floor(mask / 2 ^ f.bit) % 2 == 1), tostring(got), "feature " .. f.name)
     end

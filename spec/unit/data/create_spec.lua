@@ -1,4 +1,4 @@
--- Writing perf.data files: what is written is read again, by this module and by perf.
+-- Writing perf.data files: the files are read again, by this module and by perf.
 local core = require "perf.core"
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"

@@ -1,5 +1,5 @@
--- perf.data files that are damaged, cut off, or made to harm: an error with a code, everything before the damage, and never
--- more memory than the bytes can hold.
+-- perf.data files that are damaged, cut off, or malicious: an error with a code, everything before the damage, and never more
+-- memory than the bytes justify.
 local core = require "perf.core"
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"
@@ -75,7 +75,7 @@ describe("the header of a file", function()
   end)
 
   it("cannot make the ids of many events use more memory than the file", function()
-    -- 400 attrs, each with the whole file as its ids: a thousand times what the file holds.
+    -- 400 attrs, each with the whole file as its ids: a thousand times the file's size.
     local attrs, entry = {}, m.attr{}
     for i = 1, 400 do attrs[i] = {attr = entry} end
     local bytes = m.file{attrs = attrs, data = ""}

@@ -36,7 +36,7 @@ local function all(bytes)
   return out
 end
 
--- Every type of record of the kernel's, with a trailer of tid, time, id, stream_id, cpu and identifier.
+-- Every type of record of the kernel, with a trailer of tid, time, id, stream_id, cpu and identifier.
 local function kernel_records(m)
   local function tail()
     return m.u32(11) .. m.u32(12) .. m.u64s{1000, 7, 77} .. m.u32(3) .. m.u32(0) .. m.u64(7)
@@ -255,7 +255,7 @@ describe("a file of the first format", function()
   for _, order in ipairs{"<", ">"} do
     local m = perfdata.maker(order)
 
-    it("tells its byte order by its sizes, its events' names in a section of their own " .. order, function()
+    it("has sizes that show its byte order, and a separate section for the events' names" .. order, function()
       local types = m.u64(0) .. "cycles" .. ("\0"):rep(58) .. m.u64(2) .. "page-faults" .. ("\0"):rep(53)
       local bytes = m.file{old = true, types = types, data = m.record(3, 0, m.u32(1), m.u32(2), m.text "init"),
         attrs = {{attr = m.attr{size = 64}, ids = {1}}, {attr = m.attr{size = 64, type = 1, config = 2}, ids = {2}}}}
@@ -415,7 +415,7 @@ describe("reading", function()
   it("continues to the end of a file whose recorder was killed", function()
     local bytes = m.file{attrs = plain, data = sample(1, 1) .. sample(2, 2), features = {[3] = m.string "host"},
       edit = function(h) h.data_size = 0 end}
-    with_file(bytes:sub(1, -(16 + 68 + 1)), function(file) -- as it was when the features were not written yet
+    with_file(bytes:sub(1, -(16 + 68 + 1)), function(file) -- as long as the features are not written
       assert.is_true(file.header.unfinished)
       assert.is_nil(file.features.hostname)
       assert.equal(1, file:read_record().ip)
@@ -461,7 +461,7 @@ describe("reading", function()
     assert.equal("type=77,config=0x5", name{type = 77, config = 5})
   end)
 
-  it("raises for an invalid path, and says why it cannot open one", function()
+  it("raises an error for an invalid path, and gives the reason why it cannot open one", function()
     assert.has_error(function() data.open(5) end, "bad argument #1 to 'open' (string expected, got number)")
     assert.same({nil, "/no/such/file: open: No such file or directory", "ENOENT"}, {data.open "/no/such/file"})
     local file, msg, code = data.open "/"

@@ -1,10 +1,10 @@
--- perf.doctor over machines that are not here: what it finds and which command it names.
+-- perf.doctor on simulated machines: its findings and the commands that it names.
 local doctor = require "perf.doctor"
 local machine = require "spec.support.machine"
 
 local here
 
--- Lua over an imagined kernel: the collector has nothing to find here, and would take minutes.
+-- Lua code over a simulated kernel: pressure by the collector would find nothing here, and take minutes.
 before_each(function() requires { nostress = true } end)
 
 after_each(function()
@@ -35,7 +35,7 @@ local function level(n)
 end
 
 describe("perf.doctor", function()
-  it("says what each level allows, and how to allow more", function()
+  it("describes what each level allows, and how to allow more", function()
     local rows = examine({ paranoid = 2 }, level(2))
     local row = rows.perf_event_paranoid
     assert.is_false(row.ok)
@@ -126,7 +126,7 @@ describe("perf.doctor", function()
     assert.is_nil(examine({ seccomp = 2, paranoid = 3 }, function() return "EACCES" end).seccomp.ok)
   end)
 
-  it("knows how tracefs is mounted", function()
+  it("finds how tracefs is mounted", function()
     assert.equal("mount -t tracefs tracefs /sys/kernel/tracing", examine().tracefs.fix)
     assert.equal("docker run -v /sys/kernel/tracing:/sys/kernel/tracing ...",
       examine { files = { [".dockerenv"] = "" } }.tracefs.fix)
@@ -136,7 +136,7 @@ describe("perf.doctor", function()
     assert.same({ true, "/sys/kernel/tracing, readable" }, { row.ok, row.detail })
   end)
 
-  it("knows probes, breakpoints and BPF", function()
+  it("reports probes, breakpoints and BPF", function()
     local rows = examine({ files = { ["sys/bus/event_source/devices/kprobe/type"] = "6" } }, function(attr)
       return attr.type == "breakpoint" and "EOPNOTSUPP" or nil
     end)

@@ -1,10 +1,10 @@
--- perf.features, perf.supported and their like over machines that are not here.
+-- perf.features, perf.supported and related functions on simulated machines.
 local features = require "perf.doctor.features"
 local machine = require "spec.support.machine"
 
 local here
 
--- Lua over an imagined kernel: the collector has nothing to find here, and would take minutes.
+-- Lua code over a simulated kernel: pressure by the collector would find nothing here, and take minutes.
 before_each(function() requires { nostress = true } end)
 
 after_each(function()
@@ -13,7 +13,7 @@ after_each(function()
     here:close()
   end
   here = nil
-  features.features { refresh = true } -- the next caller gets the facts of the real machine
+  features.features { refresh = true } -- later callers get the facts of the real machine
 end)
 
 local function ask(facts, answer)
@@ -29,7 +29,7 @@ local function has(list, name)
   return false
 end
 
--- A kernel of some years ago, without a PMU.
+-- A kernel from some years ago, without a PMU.
 local function old_kernel(attr)
   if attr.config4 or attr.config3 or attr.sig_data then return "E2BIG" end
   for _, field in ipairs { "defer_callchain", "defer_output", "build_id", "sigtrap", "remove_on_exec", "inherit_thread",

@@ -1,5 +1,5 @@
--- The order in which perf.event.merge gives out what several rings have. The rings are tables here: what has been written into
--- them, and what is written while they are being read.
+-- The order in which perf.event.merge returns the records of several rings. The rings are tables here: records that have been
+-- written into them, and records that are written while they are being read.
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 local merge = require "perf.event.merge"
@@ -111,7 +111,7 @@ describe("a reader of several rings", function()
   end)
 
   it("holds records that may be later than those in a full ring", function()
-    -- The first ring has more than one round takes; the second is far ahead of it.
+    -- The first ring has more records than one round takes; the second is far ahead of it.
     local first, second = ring(), ring(at(1000))
     for i = 1, 50 do first.queue[i] = at(i) end
     local list = drain(merge.reader({ first, second }, { ahead = 3 }))

@@ -1,11 +1,11 @@
--- The meaning of a kernel's answer for a field or a bit. spec/live/doctor/features_spec.lua asks the real one.
+-- The meaning of a kernel's answer for a field or a bit. spec/live/doctor/features_spec.lua asks the real kernel.
 local machine = require "spec.support.machine"
 local probe = require "perf.event.probe"
 
 local here
 
 after_each(function()
-  assert.equal(0, here.opened) -- all that was opened was closed
+  assert.equal(0, here.opened) -- everything that was opened was closed
   here:close()
 end)
 

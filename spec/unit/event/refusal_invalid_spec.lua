@@ -1,4 +1,4 @@
--- The causes of EINVAL, over kernels that refuse what the spec says.
+-- The causes of EINVAL, with simulated kernels that refuse what the spec chooses.
 local core = require "perf.core"
 local machine = require "spec.support.machine"
 
@@ -15,7 +15,7 @@ after_each(function()
 end)
 
 describe("invalid", function()
-  -- A kernel that takes anything but what the test says.
+  -- A kernel that accepts everything except what the spec refuses.
   local function kernel(refuses)
     here = machine.new()
     here:answer(function(attr, pid, cpu, leader) return refuses(attr, pid, cpu, leader) and "EINVAL" or nil end)
@@ -52,7 +52,7 @@ describe("invalid", function()
     end
   end)
 
-  it("says what is wrong with the target", function()
+  it("explains a wrong target", function()
     kernel(never)
     for text, ctx in pairs {
       ["pid=-1 with cpu=-1 would be every process on every CPU; give cpu=, or use perf.set, which opens one event a CPU"] =
@@ -134,7 +134,7 @@ describe("invalid", function()
       why("u", { type = 7, uprobe_path = "/bin", probe_offset = 16 }, "EINVAL"))
   end)
 
-  it("says why an event does not go with its group", function()
+  it("gives the reason why an event cannot join its group", function()
     here = machine.new()
     here:answer(function(_, _, _, leader) return leader and "EINVAL" or nil end)
     local function beside(info, attr, ctx)
@@ -159,7 +159,7 @@ describe("invalid", function()
     here:answer(function(attr)
       if attr.exclude_idle then return "EINVAL" end
       for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do
-        -- the name alone is known (asked for with the dummy event), and goes not with this event
+        -- the name alone is known (tested with the dummy event), but cannot be combined with this event
         if name == "transaction" and attr.config ~= 9 then return "EINVAL" end
       end
     end)
@@ -168,7 +168,7 @@ describe("invalid", function()
       why("x", { type = "software", config = 0, sample_type = { "ip", "transaction", "tid" } }, "EINVAL"))
   end)
 
-  it("says no more than is certain", function()
+  it("claims no more than is certain", function()
     kernel(always)
     assert.is_nil(why("dummy", dummy, "EINVAL"))
     assert.is_nil(why("dummy", dummy, "EILSEQ"))

@@ -1,5 +1,5 @@
--- Refusals of perf_event_open for lack of permission, on simulated machines.
--- spec/live/event/refusal_privileges_spec.lua meets the real ones.
+-- Refusals of perf_event_open for lack of permission, on simulated machines. spec/live/event/refusal_privileges_spec.lua causes
+-- real ones.
 local machine = require "spec.support.machine"
 
 local why, with, cycles, dummy = machine.why, machine.with, machine.cycles, machine.dummy
@@ -16,7 +16,7 @@ end)
 
 local cycles_u = { type = "hardware", config = 0, exclude_kernel = true }
 
--- A kernel that lets an ordinary user have the dummy event.
+-- A kernel that allows an ordinary user the dummy event.
 local function dummy_only(attr)
   return not (attr.config == 9 and attr.type == "software") and "EACCES" or nil
 end
@@ -58,7 +58,7 @@ describe("permission", function()
       why("syscalls:sys_enter_read", { type = "tracepoint", config = 700 }, "EACCES"))
   end)
 
-  it("says which level a whole CPU needs", function()
+  it("names the level that a whole CPU needs", function()
     here = machine.new { paranoid = 1 }
     here:answer(dummy_only)
     assert.equal("kernel.perf_event_paranoid is 1, and must be 0 or less for every process of a CPU; count one process "
@@ -141,7 +141,7 @@ describe("permission", function()
       why("cycles", cycles, "EACCES"))
   end)
 
-  it("names the owner of a process that is another's", function()
+  it("names the owner of a process of another user", function()
     here = machine.new { paranoid = 2, files = { ["proc/4242/status"] = "Name:\tnginx\nUid:\t33\t33\t33\t33" } }
     here:answer(dummy_only)
     -- The tree belongs to the user who runs this, so /proc/PID/auxv is not refused here: the live spec tests that.
@@ -161,7 +161,7 @@ describe("permission", function()
     assert.equal("a seccomp filter keeps perf_event_open from this process; run the container with --cap-add PERFMON, or "
       .. "with --security-opt seccomp=unconfined", why("cycles", cycles, "EPERM"))
     here:close()
-    -- A filter that is there need not be what refuses.
+    -- A filter that exists need not be the cause of the refusal.
     here = machine.new { paranoid = 2, seccomp = 2 }
     here:answer(dummy_only)
     assert.matches("^kernel.perf_event_paranoid is 2;", why("cycles", cycles, "EACCES"))

@@ -1,4 +1,4 @@
--- Limits, and other causes that explain knows of itself; rings and filters.
+-- Limits, and other causes that explain finds itself; rings and filters.
 local core = require "perf.core"
 local explain = require "perf.event.refusal"
 local machine = require "spec.support.machine"

@@ -1,4 +1,4 @@
--- Events that a machine does not have, and how explain says so.
+-- Events that a machine does not have, and the messages about them.
 local machine = require "spec.support.machine"
 
 local why, with, cycles = machine.why, machine.with, machine.cycles
@@ -19,7 +19,7 @@ describe("unavailable", function()
     return "ENOENT"
   end
 
-  it("says that a virtual machine has no PMU, whatever the errno", function()
+  it("reports that a virtual machine has no PMU, whatever the errno", function()
     here = machine.new { files = { ["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n" } }
     here:answer(none)
     for _, code in ipairs { "ENOENT", "EOPNOTSUPP", "ENODEV", "ENXIO", "EINVAL" } do

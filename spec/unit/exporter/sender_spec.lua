@@ -1,7 +1,7 @@
 -- A tracer's reactions to a backend's answers. The backend is a function, so nothing waits.
 local perf = require "perf"
 
--- An exporter whose n-th post gives what answer(n) does: rejected, message, again, wanted (seconds).
+-- An exporter whose n-th post returns the results of answer(n): rejected, message, again, wanted (seconds).
 local function exporter(answer, without_transport)
   local self = { posts = 0 }
   function self.transport()

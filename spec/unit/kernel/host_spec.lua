@@ -1,4 +1,4 @@
--- Reading /proc and /sys of machines that are not here.
+-- Reading /proc and /sys of simulated machines.
 local host = require "perf.kernel.host"
 local machine = require "spec.support.machine"
 
@@ -26,7 +26,7 @@ describe("host", function()
     assert.is_false(host.readable "/nope")
   end)
 
-  it("gives the level as an integer, or says that the kernel has no perf events", function()
+  it("gives the level as an integer, or reports that the kernel has no perf events", function()
     for _, level in ipairs { -1, 0, 1, 2, 3, 4 } do
       here = machine.new { paranoid = level }
       assert.equal(level, host.paranoid())
@@ -123,7 +123,7 @@ describe("host", function()
     assert.equal("/sys/kernel/tracing", host.tracefs())
   end)
 
-  it("names the program that runs", function()
+  it("names the running program", function()
     requires { own_program = true }
     here = machine.new()
     assert.equal("/usr/bin/lua", host.program())

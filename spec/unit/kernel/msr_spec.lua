@@ -1,4 +1,4 @@
--- perf.msr on a file that stands for the device: 8 bytes at an offset, as /dev/cpu/N/msr gives a register.
+-- perf.msr on a file in place of the device: 8 bytes at an offset, as /dev/cpu/N/msr returns a register.
 local util = require "spec.support.util"
 local core = require "perf.core"
 local kit = require "testkit"
@@ -93,7 +93,7 @@ describe("perf.msr", function()
   end)
 
   it("is closed by the collector", function()
-    requires{nostress = true} -- a finalizer that finds no memory to be called with is lost
+    requires{nostress = true} -- a finalizer that cannot be called for lack of memory is lost
     with_registers(function(path)
       assert(msr.open(path))
       local jit = rawget(_G, "jit") -- LuaJIT 2.1.0-beta3 does not survive failing allocations in compiled code

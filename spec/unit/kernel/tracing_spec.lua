@@ -1,4 +1,4 @@
---- Messages about tracing if it is missing or not readable by all, on simulated trees.
+--- Messages about tracing that is missing or not readable for all users, on simulated trees.
 local tracefs = require "perf.kernel.tracefs"
 local tracing = require "perf.kernel.tracing"
 

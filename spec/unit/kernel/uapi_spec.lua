@@ -1,5 +1,5 @@
--- The module's tables against the kernel header that is installed here: every name of the header is a row of a table, with
--- the header's value. A header newer than the tables fails here and says what is new.
+-- The module's tables, compared with the installed kernel header: every name of the header is a row of a table, with the header's
+-- value. A header that is newer than the tables fails here, with the new names.
 local core = require "perf.core"
 
 local HEADER = "/usr/include/linux/perf_event.h"
@@ -12,7 +12,7 @@ local function read(path)
   return (text:gsub("/%*.-%*/", " "):gsub("//[^\n]*", " "))
 end
 
--- The value of a constant expression such as headers have, or nil for one that is more.
+-- The value of a constant expression in a header, or nil for other expressions.
 local function value_of(text, known)
   text = text:gsub("%(__u64%)", ""):gsub("[()]", " "):gsub("^%s+", ""):gsub("%s+$", "")
   local function term(s)
@@ -29,7 +29,7 @@ local function value_of(text, known)
   return term(text)
 end
 
--- Every constant of the header: {name = value, or true for one that is not a number}.
+-- Every constant of the header: {name = value, or true if the value is not a number}.
 local function constants(text)
   local names = {}
   for body in text:gmatch "enum%s*[%w_]*%s*(%b{})" do
@@ -53,7 +53,7 @@ end
 local text = read(HEADER)
 local names = text and constants(text) or {}
 
--- A table of ours: what the kernel calls its rows, and the value a row has there. Takes them off `names`.
+-- A table of the module: the kernel's names of its rows, and the values in the header. Removes them from `names`.
 local function check(prefix, rows, value)
   local mine = {}
   for _, row in ipairs(rows) do mine[row.sym] = row end
@@ -109,10 +109,10 @@ local function registers()
   return rows
 end
 
--- All tables; what is left in `names` then is new to them.
+-- All tables; the names that remain in `names` are new to them.
 local function compare()
   local defs, records = core.defs(), record_tables()
-  -- Longer prefixes first: each takes its own names away.
+  -- Longer prefixes first, since each removes its names.
   check("PERF_SAMPLE_BRANCH_", defs.branch, bit)
   check("PERF_SAMPLE_", defs.sample, bit)
   check("PERF_FORMAT_", defs.format, bit)
@@ -150,7 +150,7 @@ describe("the tables", function()
 
   it("have every name of the header", function()
     compare()
-    -- Ends of enums, places of fields, and what other parts of the module know.
+    -- Ends of enums, places of fields, and names that other parts of the module use.
     local known = {
       "_MAX$", "^PERF_MEM_%w+_SHIFT$", "^PERF_SAMPLE_BRANCH_[%w_]+_SHIFT$", "^PERF_RECORD_MISC_CPUMODE_MASK$",
       "^PERF_SAMPLE_BRANCH_PLM_ALL$", "^PERF_SAMPLE_WEIGHT_TYPE$", "^PERF_SAMPLE_REGS_ABI_%w+$", "^PERF_TXN_ABORT_%w+$",

@@ -1,9 +1,9 @@
---- The functions that make events; what of them needs a kernel is in spec/live/names/names_spec.lua.
+--- The functions that make events. Their specs that need a kernel are in spec/live/names/names_spec.lua.
 local core = require "perf.core"
 local events = require "perf.names.constructors"
 local golden = require "spec.support.golden"
 
--- fn raises: bad argument #position to 'name' (part
+-- fn raises the error: bad argument #position to 'name' (part
 local function raises(position, part, fn, ...)
   local ok, message = pcall(fn, ...)
   assert.is_false(ok, part)

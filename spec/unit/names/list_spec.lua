@@ -5,7 +5,7 @@ local m
 
 setup(function() m = golden.machines() end)
 teardown(function() golden.remove(m) end)
--- Hundreds of names: at full pressure of the collector minutes, and no C in them that it could find out.
+-- Hundreds of names, without C code: minutes under pressure by the collector, which would find nothing here.
 before_each(function() requires { nostress = true } end)
 
 local function of(machine, pattern)

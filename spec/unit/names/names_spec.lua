@@ -1,4 +1,4 @@
---- Names of events that no PMU of its own counts, their modifiers, lists of names, and names that there are not.
+--- Names of events that belong to no particular PMU, their modifiers, lists of names, and unknown names.
 local core = require "perf.core"
 local golden = require "spec.support.golden"
 local names = require "perf.names"
@@ -8,7 +8,7 @@ local m
 
 setup(function() m = golden.machines() end)
 teardown(function() golden.remove(m) end)
--- Hundreds of names: at full pressure of the collector minutes, and no C in them that it could find out.
+-- Hundreds of names, without C code: minutes under pressure by the collector, which would find nothing here.
 before_each(function() requires { nostress = true } end)
 
 describe("names of generic events", function()

@@ -1,8 +1,8 @@
--- perf.pfm: names of events as libpfm4 encodes them, here and for a CPU whose codes are in its maker's manual.
+-- perf.pfm: names of events as libpfm4 encodes them, here and for a CPU whose codes are in its vendor's manual.
 local util = require "spec.support.util"
 local core = require "perf.core"
 
--- The result of a chunk, as lines, in an interpreter whose libpfm4 takes that PMU for the machine's.
+-- The result of a chunk, as lines, in an interpreter whose libpfm4 takes this PMU for the machine's.
 local function forced(pmu, chunk)
   local out, status = util.shell(("LIBPFM_FORCE_PMU=%s %s -e '%s'"):format(pmu, util.lua(), chunk))
   assert(status == 0, out)
@@ -27,7 +27,7 @@ describe("perf.pfm.encode", function()
     assert.same({type = 0, config = 1}, pfm.encode("instructions"))
   end)
 
-  -- Whether :u and :k leave the hypervisor out too is up to the CPU's PMU: libpfm4 adds exclude_hv for AMD and not for Intel.
+  -- The CPU's PMU decides whether :u and :k exclude the hypervisor too: libpfm4 adds exclude_hv for AMD and not for Intel.
   local function encode(name)
     local attr = assert(pfm.encode(name))
     attr.exclude_hv = nil

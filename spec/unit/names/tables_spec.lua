@@ -8,7 +8,7 @@ local m
 
 setup(function() m = golden.machines() end)
 teardown(function() golden.remove(m) end)
--- Hundreds of names: at full pressure of the collector minutes, and no C in them that it could find out.
+-- Hundreds of names, without C code: minutes under pressure by the collector, which would find nothing here.
 before_each(function() requires { nostress = true } end)
 
 describe("a table", function()
@@ -70,7 +70,7 @@ describe("a table", function()
         local packed = core.pack(m.bare:resolve(spec).attrs[1])
         local got, wanted = {}, {}
         for i = 1, 144 do
-          if i <= 4 or i > 8 then -- size is the binding's
+          if i <= 4 or i > 8 then -- the binding sets size
             got[#got + 1], wanted[#wanted + 1] = packed:byte(i), expected[i]
           end
         end

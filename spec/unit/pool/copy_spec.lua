@@ -71,7 +71,7 @@ describe("perf.pool.copy", function()
       check(n, there_and_back(list, nest))
       local taken = collectgarbage "count" - before
       collectgarbage "restart"
-      assert.is_true(taken < n * 2, taken) -- KiB; with the way to each node as text it was 100 MiB for the 4000
+      assert.is_true(taken < n * 2, taken) -- KiB; with the path to each node as text it was 100 MiB for the 4000
     end
     local keys = { [{ [{ [{}] = 1 }] = { 2 } }] = 3 }
     local got = there_and_back(keys)

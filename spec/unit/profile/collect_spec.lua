@@ -1,4 +1,4 @@
--- Names of frames, and stacks out of what the sampler hands over.
+-- Names of frames, and stacks made from the sampler's result.
 local core = require "perf.core"
 local make = require("perf.profile.collect").make
 local Profile = require "perf.profile.profile"
@@ -94,7 +94,7 @@ describe("a profile's result", function()
   end)
 end)
 
--- Out beyond code without frame pointers a call chain has values that are not addresses. Above 2^53 Lua 5.1 and 5.2 get it as a
+-- Behind code without frame pointers, a call chain has values that are not addresses. Lua 5.1 and 5.2 get values above 2^53 as
 -- text, which was compared with the mappings' numbers.
 describe("a native frame", function()
   it("may have another value in place of an address", function()

@@ -1,4 +1,4 @@
--- The page of a flame graph as text: what it has in it. What it does in a browser is in spec/reports.
+-- The page of a flame graph as text. spec/reports tests it in a browser.
 local json = require "perf.base.json"
 local profiles = require "spec.support.profiles"
 

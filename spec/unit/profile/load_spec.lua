@@ -1,4 +1,4 @@
--- perf.profile.load: whose kernel's names a recording gets, damaged files, and what can be read only once.
+-- perf.profile.load: the kernel's names in a recording, damaged files, and files that can be read only once.
 local bytes = require "spec.support.bytes"
 local data = require "perf.data"
 local load = require "perf.profile.load"

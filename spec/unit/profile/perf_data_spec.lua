@@ -1,4 +1,4 @@
--- A profile as perf.data: what this module reads of it; what perf makes of it is in spec/reports.
+-- A profile as perf.data, read by this module; spec/reports reads it with perf.
 local data = require "perf.data"
 local load = require "perf.profile.load"
 local profiles = require "spec.support.profiles"

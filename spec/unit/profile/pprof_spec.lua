@@ -1,4 +1,4 @@
--- pprof's files, taken apart by a decoder of their own; what go tool pprof makes of them is in spec/reports.
+-- pprof's files, decoded by a separate decoder; spec/reports reads them with go tool pprof.
 local profiles = require "spec.support.profiles"
 
 -- The fields of a message: array of {number, value}, where value is a number or the bytes.
@@ -53,7 +53,7 @@ local function packed(s)
   return list
 end
 
--- Without compression, as where lua-zlib is not installed.
+-- Without compression, as if lua-zlib were not installed.
 local function plain(prof)
   local loaded, preload = package.loaded.zlib, package.preload.zlib
   package.loaded.zlib, package.preload.zlib = nil, function() error "not here" end

@@ -121,7 +121,7 @@ describe("perf.profile.load", function()
     refused(SAMPLED .. '"samples": [[]], "weights": ["x"]}]}', "weight 1 is no")
     refused("what is this\n", "line 1: not a folded stack: what is this")
     refused("\31\139\8\0", "a pprof file")
-    refused("<!DOCTYPE html>\n", "a flame graph, which a browser shows") -- luaperf report flame.html: it was a bad folded stack
+    refused("<!DOCTYPE html>\n", "a flame graph, which a browser shows") -- the error was about a bad folded stack
     local list, message, code = load.load "/no/such/file"
     assert.is_nil(list)
     assert.equal("ENOENT", code)

@@ -43,7 +43,7 @@ describe("perf.profile.report.top", function()
     assert.equal(text, tostring(profiles.program():top()))
   end)
 
-  -- The story: of a perf.data file of another program, luaperf report printed the table of functions twice, once as "Lua line".
+  -- The story: for a perf.data file of another program, luaperf report printed the table of functions twice, once as "Lua line".
   it("has no table of Lua lines where there are none", function()
     local prof = profiles.new { event = "page-faults", unit = "", { weight = 9, count = 9, "K:read_zero" } }
     local text = tostring(prof)
@@ -82,7 +82,7 @@ describe("perf.profile.report.top", function()
   it("prints one line for each name whatever is in it", function()
     local prof = profiles.nasty()
     local _, lines = tostring(prof):gsub("\n", "")
-    assert.equal(2 * (#profiles.names + 1) + 4, lines) -- title, tables, their heads and what is between
+    assert.equal(2 * (#profiles.names + 1) + 4, lines) -- the title, the tables, their heads and the lines between
     assert.is_nil(tostring(prof):find "[%z\1-\9\11-\31]")
   end)
 end)

@@ -72,7 +72,7 @@ describe("bytes that no kernel writes", function()
       if sym ~= "SAMPLE" and sym ~= "SWITCH" then
         assert.is_truthy(plain:record(b.record(T[sym], 0, body)), sym)
         for n = 0, #body - 1 do bad(b.record(T[sym], 0, body:sub(1, n))) end
-        -- With sample_id_all the end belongs to it: the same bytes are too few.
+        -- With sample_id_all the last bytes belong to it: the same bytes are too few.
         bad(b.record(T[sym], 0, body), full)
       end
     end

@@ -1,4 +1,4 @@
--- Layouts: records of several events told apart by their ids.
+-- Layouts: the records of several events, distinguished by their ids.
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 
@@ -34,7 +34,7 @@ describe("the event that wrote a record", function()
     rec = ls:record(b.record(T.LOST, 0, b.u64s(102, 9), b.u64(101)))
     assert.equal("event 1", rec.event)
     assert.is_nil(rec.time)
-    -- Ids are found after many more were bound, and the latest word counts.
+    -- Ids are found after many more were bound, and the latest binding counts.
     for i = 1, 1000 do ls:bind(1000 + i, 2) end
     for i = 1, 1000, 2 do ls:bind(1000 + i, 1) end
     assert.equal("event 2", ls:record(b.record(T.SAMPLE, 0, b.u64(2000), b.u64(1), b.u64(7))).event)

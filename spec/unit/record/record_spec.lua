@@ -1,5 +1,5 @@
--- Records from bytes: every type that is not a sample. What this machine's kernel can write itself is in
--- spec/live/record/record_spec.lua too; sample_spec.lua has the samples.
+-- Records from bytes: every type except samples. spec/live/record/record_spec.lua has those that this machine's kernel can write;
+-- sample_spec.lua has the samples.
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 
@@ -22,7 +22,7 @@ end
 local plain = layouts { sample_type = { "ip" } }
 local full = layouts { sample_type = ID_ALL, sample_id_all = true, read_format = { "total_time_enabled", "id", "lost" } }
 
--- The record with this body, without and with sample_id_all, in both byte orders. make(o) gives type, misc and body.
+-- The record with this body, without and with sample_id_all, in both byte orders. make(o) returns type, misc and body.
 local function every_way(make, check)
   for _, order in ipairs { "native", "swapped" } do
     local o = bytes[order]

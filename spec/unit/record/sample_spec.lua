@@ -35,7 +35,7 @@ local function bad(attr, ...)
   assert.equal("EBADMSG", code)
 end
 
--- Every bit: an attr, the bytes, and what the Record then has.
+-- For every bit: an attr, the bytes, and the expected fields of the Record.
 local bits = {}
 
 bits.ip = { {}, function(o) return o.u64 "0xffffffff81000000" end, function(r)
@@ -76,7 +76,7 @@ end }
 bits.raw = { {}, function(o) return o.u32(12) .. "abcdefghijkl" end, function(r) assert.equal("abcdefghijkl", r.raw) end }
 bits.branch_stack = { { branch_sample_type = { "any" } }, function(o)
   local little = o.u32(1):byte(1) == 1
-  -- mispred, abort, cycles 300, type call: bit fields lie the other way round in the other order.
+  -- mispred, abort, cycles 300, type call: bit fields have the opposite order in the other byte order.
   local flags = little and o.u64(1 + 8 + 300 * 16 + 4 * 2 ^ 20) or o.u64 "0x9012c40000000000"
   return o.u64(2) .. o.u64s(0x10, 0x20) .. flags .. o.u64s("0xffffffff81000000", 0x40, 0)
 end, function(r)
@@ -136,7 +136,7 @@ local order = { "identifier", "ip", "tid", "time", "addr", "id", "stream_id", "c
     "cgroup",
   "data_page_size", "code_page_size", "aux" }
 
--- An attr that has the fields of several bits.
+-- An attr with the fields of several bits.
 local function attr_of(names)
   local attr = { sample_type = names }
   for _, name in ipairs(names) do
@@ -164,7 +164,7 @@ describe("a sample", function()
     it("with " .. name .. ", too short", function()
       local attr, body = attr_of { name }, bits[name][2](b)
       for n = 0, #body - 1 do bad(attr, body:sub(1, n)) end
-      -- More than is known may follow: a newer kernel's fields.
+      -- More bytes than the known fields may follow: a newer kernel's fields.
       local rec = assert(layouts(attr):record(b.record(SAMPLE, 0, body, b.u64(1))))
       bits[name][3](rec)
     end)
@@ -261,7 +261,7 @@ describe("a sample's", function()
       assert.same({ 0x10, 0x20 }, rec.callchain)
       assert.same({ { index = 2, context = mark[2] } }, rec.callchain_contexts)
     end
-    -- The highest address that is not a mark.
+    -- The highest address that is not a marker.
     local rec = ls:record(b.record(SAMPLE, 0, b.u64s(1, "0xfffffffffffff000")))
     assert.equal("0xfffffffffffff000", hex(rec.callchain[1]))
     assert.same({}, rec.callchain_contexts)
@@ -336,7 +336,7 @@ describe("a sample's", function()
   end)
 
   it("branches may be none, with an index or without", function()
-    -- Of an event that had no branches at hand the kernel writes the zero alone.
+    -- For an event without branches the kernel writes only the zero.
     local attr = { sample_type = { "branch_stack", "phys_addr", "weight" }, branch_sample_type = { "any", "hw_index" } }
     local ls = layouts(attr)
     local rec = ls:record(b.record(SAMPLE, 0, b.u64s(0, 30, 5, 0xabc)))
@@ -348,7 +348,7 @@ describe("a sample's", function()
     assert.same({}, rec.branch_stack)
     assert.equal(5, rec.weight)
     assert.equal(0xabc, rec.phys_addr)
-    -- With fields of a newer kernel behind, an index is taken for granted.
+    -- With fields of a newer kernel after it, an index is assumed.
     rec = ls:record(b.record(SAMPLE, 0, b.u64s(0, 30, 5, 0xabc, 1, 2)))
     assert.equal(30, rec.hw_idx)
     assert.equal(0xabc, rec.phys_addr)

@@ -119,7 +119,7 @@ describe("perf.tracefields", function()
         assert.same({-7, 7}, t.signed_list)
       end)
 
-      it("prints a record as its print fmt says", function()
+      it("prints a record by its print fmt", function()
         local format = assert(tf.parse(sched_switch, {big_endian = big, trusted = true}))
         assert.equal("alpha:100 [120] ==> sixteen letters!:200", format:text(switch_record(big)))
         assert.equal("alpha:100 [120] ==> sixteen letters!:200", tf.text(format, switch_record(big)))

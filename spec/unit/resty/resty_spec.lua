@@ -32,11 +32,11 @@ describe("resty.perf.routes", function()
     assert.equal("(other)", (routes.new()("/" .. ("x"):rep(200))))
   end)
 
-  -- One request with such a path, and Prometheus refused the whole page from then on.
+  -- After one request with such a path, Prometheus refused the whole page.
   it("have names in UTF-8, whatever a client sends", function()
     local find, admit = routes.new()
     assert.equal("/w\239\191\189\239\191\189", find "/w\255\254")
-    assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- the same route, not one of the same name
+    assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- the same route, and not another one of the same name
     assert.equal("/gr\195\188n", find "/gr\195\188n")
     assert.equal("a\239\191\189", admit "a\128")
     assert.equal("(other)", find("/" .. ("\255"):rep(100)))

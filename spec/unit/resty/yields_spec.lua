@@ -1,4 +1,4 @@
--- resty.perf.yields with a host made up for it: where turns end and go on.
+-- resty.perf.yields with a simulated host: where turns end and continue.
 local yields = require "resty.perf.yields"
 
 describe("resty.perf.yields", function()

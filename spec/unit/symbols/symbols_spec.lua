@@ -65,8 +65,8 @@ describe("perf.symbols.offset", function()
     end
   end)
 
-  -- The story: definitions of versions are a list in which each says how far behind it the next one is. That was added to a
-  -- signed number, so one could lie before: a file of a few KB was searched for 8 seconds a symbol, and libc has 3,000.
+  -- The story: the definitions of versions are a list in which each has the offset of the next. That offset was added to a signed
+  -- number, so the next one could come before: a file of a few KB was searched for 8 seconds for each symbol, and libc has 3,000.
   it("is found if the definitions of versions form a circle", function()
     local function definition(index, distance)
       return elf.int(1, 2) .. elf.int(0, 2) .. elf.int(index, 2) .. elf.int(0, 2) .. elf.int(0, 4) .. elf.int(20, 4)
@@ -214,11 +214,11 @@ describe("a resolver of one file", function()
       assert.equal("middle", r(0x401000 + 127).symbol)
       assert.equal(63, r(0x401000 + 127).offset)
       assert.equal(("middle+0x3f (%s)"):format(path), tostring(r(0x40107f)))
-      -- An address that a call returns to belongs to the call before it.
+      -- The return address of a call belongs to the function of the call before it.
       assert.same({"inner", 64}, {r:resolve(0x401040, true).symbol, r:resolve(0x401040, true).offset})
       assert.same({"middle", 0}, {r:resolve(0x401040).symbol, r:resolve(0x401040).offset})
       assert.equal(r:resolve(0x401040), r:resolve(0x401040))
-      -- Code without a symbol still has its place.
+      -- Code without a symbol still has an offset in its module.
       local bare = r:resolve(0x401800)
       assert.is_nil(bare.symbol)
       assert.equal(("0x401800 (%s+0x1800)"):format(path), tostring(bare))
@@ -327,11 +327,11 @@ describe("a resolver of mappings", function()
         assert.equal("inner+12 middle+20 outer+8", names(frames))
         assert.is_nil(why)
         assert.equal(text + 64 + 20, frames[2].addr)
-        -- A bound, and a stack that was cut off.
+        -- A limit, and a stack that was cut off.
         assert.equal("inner+12 middle+20", names((unwind{max = 2})))
         assert.equal("inner+12 middle+20", (names((unwind{stack = stack_of(text):sub(1, 120)})):match("^inner%S+ middle%S+")))
         assert.equal("inner+12", (names((unwind{stack = ""})):match("^inner%S+")))
-        -- A counter that is in no module is a frame all the same.
+        -- A pc that is in no module is still a frame.
         assert.equal("0x1234", (names((unwind{regs = {[pc] = 0x1234, sp = SP}})):match("^%S+")))
         r:close()
       end)
@@ -386,7 +386,7 @@ ffffffffc0a01020 T ext4_last	[ext4]
       assert.equal("__pfx_marked+0x1 ([kernel.kallsyms])", at(0x81000081))
       assert.equal("ext4_readdir+0x1f ([ext4])", at(0xc0a0101f))
       assert.equal("ext4_last+0x100 ([ext4])", at(0xc0a01120))
-      assert.equal("ENOENT", select(3, k:resolve(core.u64(0xc0c01020, 0xffffffff)))) -- 2 MB behind the last
+      assert.equal("ENOENT", select(3, k:resolve(core.u64(0xc0c01020, 0xffffffff)))) -- 2 MB after the last
       assert.equal("ENOENT", select(3, k:resolve(4096)))
       assert.equal("0xffffffffc0a01000", core.hex(k:address("ext4_readdir")))
       assert.equal(-1063251968, k:address("ext4_readdir")) -- sign-extended
@@ -416,7 +416,7 @@ ffffffffc0a01020 T ext4_last	[ext4]
         assert.equal("global_one", r:resolve(core.u64(0x81000041, 0xffffffff)).symbol)
         assert.equal("[kernel.kallsyms]", r:resolve(core.u64(1, 0xffffffff)).module)
         r:close()
-        assert.equal(8, k:count()) -- it was ours
+        assert.equal(8, k:count()) -- the map was ours
         k:close()
       end)
     end)

@@ -1,4 +1,4 @@
--- The parts of tracing, each on its own: samplers, the queue, JSON text, ids, the clock.
+-- The parts of tracing, each separately: samplers, the queue, JSON text, ids, the clock.
 local clock = require "perf.base.clock"
 local ids = require "perf.trace.ids"
 local queue = require "perf.exporter.queue"

@@ -1,5 +1,4 @@
--- The story: two guides got other names, and the links to them in three places led nowhere.
--- Once: it reads pages alone.
+-- The story: two guides were renamed, and the links to them in three places were broken. Once: it only reads pages.
 local util = require "spec.support.util"
 
 -- The anchors of a page's headings, as GitHub makes them.

@@ -1,5 +1,5 @@
--- Names and bytes from untrusted sources: no name leaves its directory, no zero byte cuts a path short, no file is
--- followed or opened that a link put there, no number in a record is believed. doc/security.md says what holds.
+-- Names and bytes from untrusted sources: no name leaves its directory, no zero byte cuts a path short, no link is followed to a
+-- file, no number in a record is trusted. See doc/security.md.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -11,7 +11,7 @@ local function raises(text, fn, ...)
   assert.matches(text, tostring(err), 1, true)
 end
 
--- Bytes of every kind, the same ones each time.
+-- Bytes of every kind, the same each time.
 local odd = { "..", "../x", "x/..", "/etc/passwd", "a\0b", "\n", "%s%n", ("x"):rep(70000), "\255\254", "", " ", "~",
   "$(id)", "`id`", "-rf" }
 
@@ -166,7 +166,7 @@ describe("a map of a JIT's code in /tmp", function()
 end)
 
 describe("numbers in a record", function()
-  -- A record of CPUs as a mask of words of a width that no kernel has would be walked for hours.
+  -- A record of CPUs as a mask with an impossible word width would take hours.
   it("with an impossible word size are damaged", function()
     local perfdata = require "spec.support.perfdata"
     local m = perfdata.maker(core.bytes("2", 1):byte(1) == 1 and "<" or ">")
@@ -185,7 +185,7 @@ describe("numbers in a record", function()
   it("never lead beyond its bytes", function()
     local ls = core.layouts()
     ls:add { type = 1, config = 0, sample_type = { "ip", "callchain", "raw", "stack_user", "branch_stack" } }
-    -- A sample whose inner counts are all as large as they can be, cut at each length.
+    -- A sample whose inner counts are as large as possible, cut at each length.
     local bytes = ("\255"):rep(512)
     for size = 8, 512, 8 do
       local head = "\9\0\0\0\2\0" .. string.char(size % 256, math.floor(size / 256))

@@ -1,5 +1,4 @@
--- tools/suite.sh: what it prints and lists of runs that fail, skip, crash or are stopped.
--- Once: it checks a program of the shell.
+-- tools/suite.sh: its output and lists for runs that fail, skip, crash or are stopped. Once: it checks a shell script.
 local util = require "spec.support.util"
 
 describe("suite.sh", function()
@@ -35,7 +34,7 @@ describe("suite.sh", function()
     assert.matches("\n1 passed, 1 failed, 0 skipped\n$", output)
   end)
 
-  -- The log of a run far away shows its ends only: what failed there must be seen in a few lines.
+  -- The log of a run far away shows only its ends: the failures must be seen in a few lines.
   it("lists each failure on a line", function()
     local _, _, list = suite[[
       describe("all", function()
@@ -67,7 +66,7 @@ some LUA SPEC:10|some|{ }
       "ERROR: AddressSanitizer: heap-use-after-free on 0x1 in f /there/csrc/core/x.c:12 \n", list)
   end)
 
-  it("says how far it got if it is stopped", function()
+  it("reports its progress if it is stopped", function()
     local output, status, list = suite([[
       it("a", function() end)
       it("b", function()

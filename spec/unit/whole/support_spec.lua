@@ -1,8 +1,8 @@
--- The test kit's own promises: needs that are named, leaks that are found, triggers that are exact.
+-- The test kit: needs are named, leaks are found, triggers are exact.
 local kit = require "testkit"
 local util = require "spec.support.util"
 
--- Runs a spec of this text in a busted of its own; its result lines and what it printed.
+-- Runs a spec with this text in a separate busted; returns its result lines and its output.
 local function run_spec(text, env)
   local lines, output = {}, nil
   util.with_tmpname(function(spec)
@@ -218,7 +218,7 @@ describe("children", function()
     assert.has_error(function() util.in_child(error, "y") end)
   end)
 
-  it("wait at their gate", function()
+  it("wait until they are released", function()
     local child = kit.start(function() return kit.getpid() end)
     local pid = child:pid()
     child:go()

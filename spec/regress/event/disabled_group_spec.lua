@@ -1,6 +1,6 @@
 -- The story: when the leader of a disabled group was closed, the kernel made its members independent events, and they began to
--- count. A Group's wall time ran while the group was disabled and was not reset, so that a thread which had kept a CPU busy for
--- 50 ms and was then not counted showed 0.1 CPUs. ev:modify() of a breakpoint disabled it, and its name kept the old address.
+-- count. A Group's wall time ran while the group was disabled and was not reset, so that a thread that had used a CPU for 50 ms
+-- and was then not counted showed 0.1 CPUs. ev:modify() of a breakpoint disabled it, and its name kept the old address.
 local perf = require "perf"
 local kit = require "testkit"
 
@@ -57,7 +57,7 @@ describe("a disabled group", function()
     kit.spin(2e6)
     g:disable()
     local c = g:read()
-    -- The event stops counting a little before the thread's clock does, by which spin goes, at each switch.
+    -- At each switch the event stops counting a little before the thread's clock, which spin uses.
     assert.is_true(c.wall_ns >= c["task-clock"] and c["task-clock"] >= 1.8e6)
     kit.sleeps(3)
     assert.equal(c.wall_ns, g:read().wall_ns)

@@ -1,6 +1,6 @@
--- The story: mistakes with files, writers, profilers, profiles and zones blamed lines of the library, the wrong argument, or were
--- Lua's own ("attempt to index local 'self'"); a closed Profiler started again; a closed perf.data file said so without the
--- method that was called.
+-- The story: errors about files, writers, profilers, profiles and zones named lines of the library or the wrong argument, or were
+-- Lua's own ("attempt to index local 'self'"); a closed Profiler started again; the error about a closed perf.data file did not
+-- name the method.
 local perf = require "perf"
 local message_of = require("spec.support.util").message_of
 
@@ -8,7 +8,7 @@ describe("a mistake", function()
   local function all_said(cases)
     for want, wrong in pairs(cases) do
       local message = message_of(wrong)
-      assert.matches("whose_mistake_spec.lua:%d+: ", message)
+      assert.matches("mistake_position_spec.lua:%d+: ", message)
       assert.matches(want, message, 1, true)
     end
   end

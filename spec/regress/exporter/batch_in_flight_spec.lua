@@ -1,6 +1,6 @@
--- The story: a batch that was on its way when a program ended arrived twice. Lua finalizes what is newest first, so the
--- connection was closed before the sender's own end came, which took that for a failure of the backend and sent the batch again.
--- A pre-forking server, whose workers end all the time, showed a third of its requests twice.
+-- The story: a batch that was being sent when a program ended arrived twice. Lua finalizes the newest objects first, so the
+-- connection was closed before the sender's own end, which took that for a failure of the backend and sent the batch again. In a
+-- pre-forking server, whose workers end all the time, a third of the requests appeared twice.
 local backend = require "spec.support.backend"
 local util = require "spec.support.util"
 

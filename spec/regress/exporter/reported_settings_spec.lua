@@ -1,4 +1,4 @@
--- The story: a wrong setting of the environment was reported in tracer.warnings alone, where nobody looked: with a malformed
+-- The story: a wrong setting in the environment was only reported in tracer.warnings, which few programs read: with a malformed
 -- endpoint a program exported nothing and printed nothing. An exporter that the program made itself raised an error.
 local util = require "spec.support.util"
 
@@ -28,7 +28,7 @@ describe("a wrong setting of the environment", function()
       "OTEL_SPAN_LINK_COUNT_LIMIT=-1: a whole number from 0 to 16777216 expected; it is ignored")
     once("OTEL_TRACES_EXPORTER=console", "OTEL_TRACES_EXPORTER=console: there are otlp, zipkin, none; nothing is exported")
     once("OTEL_TRACES_EXPORTER=none OTEL_SDK_DISABLED=yes", "OTEL_SDK_DISABLED=yes: true or false expected; it is ignored")
-    once "OTEL_SDK_DISABLED=true OTEL_BSP_MAX_QUEUE_SIZE=many" -- nothing is wanted
+    once "OTEL_SDK_DISABLED=true OTEL_BSP_MAX_QUEUE_SIZE=many" -- nothing is enabled
   end)
 
   it("is reported also if it names something that is not supported", function()
@@ -68,7 +68,7 @@ describe("a wrong setting of the environment", function()
     end
   end)
 
-  -- A key written as `api-key: SECRET`, and a password in an endpoint with a wrong scheme, stood in the program's log.
+  -- A key written as `api-key: SECRET`, and a password in an endpoint with a wrong scheme, appeared in the program's log.
   it("is reported without the keys and passwords in it", function()
     for env, name in pairs { ["OTEL_EXPORTER_OTLP_HEADERS=\"api-key: SECRET\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",
       ["OTEL_EXPORTER_OTLP_HEADERS=\"Authorization: SECRET==\""] = "OTEL_EXPORTER_OTLP_HEADERS=***",

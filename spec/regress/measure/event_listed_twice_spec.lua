@@ -1,5 +1,5 @@
--- The story: luaperf stat -p and -a added up the threads or the CPUs by the event's label, so that an event that was asked for
--- twice had twice its count, in one row where perf stat has two. Now it adds up by place.
+-- The story: luaperf stat -p and -a added up the threads or the CPUs by the event's label, so that an event that was listed twice
+-- had twice its count, in one row where perf stat has two. Now it adds up by position.
 local json = require "perf.base.json"
 local luaperf = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
