@@ -35,8 +35,8 @@ void pb_check_options(lua_State *L, int i, const char *const *known);
 /* Push lower-case hexadecimal digits. */
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
 
-/* pb_TYPE(L, v) pushes a value and returns 1, for the end of a function; pb_set_TYPE(L, key, v) sets a field of the table on top of the
- * stack. Text may be NULL: nil. */
+/* pb_TYPE(L, v) pushes a value and returns 1, for the end of a function; pb_set_TYPE(L, key, v) sets a field of the table on top of
+ * the stack. Text may be NULL: nil. */
 #define PB_VALUE(name, type, push)                                                   \
 	static inline int pb_##name(lua_State *L, type v)                            \
 	{                                                                            \
@@ -56,8 +56,8 @@ PB_VALUE(i64, int64_t, pb_push_i64)
 PB_VALUE(text, const char *, lua_pushstring)
 PB_VALUE(function, lua_CFunction, lua_pushcfunction)
 
-/* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file that adds
- * methods to another's class comes after that. */
+/* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file that
+ * adds methods to another's class comes after that. */
 #define PB_OPEN(X)                                                                                                                \
 	X(error) X(int64) X(attr) X(event) X(record) X(ring) X(ring_wait) X(ring_lost) X(ring_output) X(ring_source) X(packed)   \
 	X(layouts) X(data) X(data_source) X(data_write) X(tally) X(process) X(terminate) X(output) X(meter) X(counts) X(guard)    \
