@@ -8,6 +8,8 @@
 
 /* error.c: pushes nil, "what: reason", "ECODE" for a negative errno. Returns 3. */
 int pb_fail(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
+/* The same without errno's text, where that would mislead: nil, what, "ECODE". */
+int pb_refuse(lua_State *L, int err, const char *what, ...) __attribute__((format(printf, 3, 4)));
 /* The errno's symbol, or "E<number>" if errno.def lacks it. */
 void pb_push_errno(lua_State *L, int err);
 /* The same for a failed read of a group. */

@@ -42,6 +42,20 @@ int pb_fail(lua_State *L, int err, const char *what, ...)
 	return 3;
 }
 
+int pb_refuse(lua_State *L, int err, const char *what, ...)
+{
+	char text[5000]; /* room for a path */
+	va_list ap;
+
+	va_start(ap, what);
+	vsnprintf(text, sizeof text, what, ap);
+	va_end(ap);
+	lua_pushnil(L);
+	lua_pushstring(L, text);
+	pb_push_errno(L, err < 0 ? -err : err);
+	return 3;
+}
+
 int pb_fail_read(lua_State *L, int err)
 {
 	/* The kernel returns ENOSPC if there is no room for the value of one more event. */

@@ -52,18 +52,18 @@ static int find_note(const struct elf *e, const unsigned char *p, size_t n, stru
 		uint64_t name_padded = (name + 3) & ~UINT64_C(3), desc_padded = (desc + 3) & ~UINT64_C(3);
 
 		if (name_padded > n - 12 || desc > n - 12 - name_padded)
-			return -ENOENT;
+			return -ENODATA;
 		if (type == NT_GNU_BUILD_ID && name == 4 && memcmp(p + 12, "GNU", 4) == 0 && desc > 0) {
 			out->size = (unsigned char)(desc < PF_BUILD_ID_MAX ? desc : PF_BUILD_ID_MAX);
 			memcpy(out->bytes, p + 12 + name_padded, out->size);
 			return 0;
 		}
 		if (desc_padded > n - 12 - name_padded)
-			return -ENOENT;
+			return -ENODATA;
 		p += 12 + name_padded + desc_padded;
 		n -= (size_t)(12 + name_padded + desc_padded);
 	}
-	return -ENOENT;
+	return -ENODATA;
 }
 
 /* Search the first CHUNK bytes of a segment or section of notes: real files have their build id there. */
@@ -95,10 +95,10 @@ static int search(const struct elf *e, uint64_t table, uint64_t count, uint64_t 
 		if (number(e, h + field[0], 4) != type)
 			continue;
 		r = notes_at(e, number(e, h + field[1], width), number(e, h + field[2], width), out);
-		if (r != -ENOENT)
+		if (r != -ENODATA)
 			return r;
 	}
-	return -ENOENT;
+	return -ENODATA;
 }
 
 static int from_elf(struct elf *e, struct pf_build_id *out)
@@ -124,26 +124,31 @@ static int from_elf(struct elf *e, struct pf_build_id *out)
 #define FIELD(name, width)                                                                       \
 	number(e, h + (e->wide ? offsetof(Elf64_Ehdr, name) : offsetof(Elf32_Ehdr, name)), width)
 	r = search(e, FIELD(e_phoff, e->wide ? 8 : 4), FIELD(e_phnum, 2), FIELD(e_phentsize, 2), phdr[e->wide], PT_NOTE, out);
-	if (r != -ENOENT)
+	if (r != -ENODATA)
 		return r;
 	return search(e, FIELD(e_shoff, e->wide ? 8 : 4), FIELD(e_shnum, 2), FIELD(e_shentsize, 2), shdr[e->wide], SHT_NOTE,
 		      out);
 #undef FIELD
 }
 
+int pf_build_id_of_fd(int fd, struct pf_build_id *out)
+{
+	struct elf e = {.fd = fd};
+	struct stat st;
+	int r = pf_sys->fstat(fd, &st);
+
+	return r < 0 ? r : S_ISREG(st.st_mode) ? from_elf(&e, out) : -ENOEXEC;
+}
+
 int pf_build_id_of_file(const char *path, struct pf_build_id *out)
 {
-	/* Do not wait for the writer of a fifo, nor let a terminal become the controlling one. */
-	struct elf e = {.fd = pf_sys->open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0)};
-	struct stat st;
-	int r;
+	/* Do not wait for the writer of a fifo, nor make a terminal the controlling one. */
+	int fd = pf_sys->open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), r;
 
-	if (e.fd < 0)
-		return e.fd;
-	r = pf_sys->fstat(e.fd, &st);
-	if (r == 0)
-		r = S_ISREG(st.st_mode) ? from_elf(&e, out) : -ENOEXEC;
-	pf_sys->close(e.fd);
+	if (fd < 0)
+		return fd;
+	r = pf_build_id_of_fd(fd, out);
+	pf_sys->close(fd);
 	return r;
 }
 

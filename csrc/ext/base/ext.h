@@ -4,9 +4,6 @@
 #ifndef PX_EXT_H
 #define PX_EXT_H
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "binding/base/binding.h"
 
 #define PX_EXPORT __attribute__((visibility("default")))
@@ -17,21 +14,6 @@ static inline void px_open(lua_State *L)
 	lua_newtable(L);
 	pb_open_int64(L);
 	lua_pop(L, 1);
-}
-
-/* nil, message, code, like pb_fail, but without errno's text, which would be misleading. */
-__attribute__((format(printf, 3, 4))) static inline int px_refuse(lua_State *L, int err, const char *format, ...)
-{
-	char text[5000]; /* room for a path */
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof text, format, ap);
-	va_end(ap);
-	lua_pushnil(L);
-	lua_pushstring(L, text);
-	pb_push_errno(L, err < 0 ? -err : err);
-	return 3;
 }
 
 /* A metatable with one function for __gc, __close and the method "close"; the function must be idempotent. */

@@ -148,6 +148,6 @@ int px_bpf_set_global(lua_State *L)
 	else
 		memcpy(v.initial + v.offset, bytes, v.size);
 	if (r == -ENOTSUP || r == -524 || r == -EINVAL || r == -ENODEV)
-		return px_refuse(L, -EOPNOTSUPP, "set_global: this kernel does not share a BPF program's variables");
+		return pb_refuse(L, -EOPNOTSUPP, "set_global: this kernel does not share a BPF program's variables");
 	return pb_result(L, r, "set_global");
 }

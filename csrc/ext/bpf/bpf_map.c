@@ -174,11 +174,11 @@ static void push_value(lua_State *L, const struct map *m, const char *bytes)
 static int map_fail(lua_State *L, int r, const char *what)
 {
 	if (r == -ENOTSUPP || r == -EOPNOTSUPP)
-		return px_refuse(L, -EOPNOTSUPP, "%s: not possible from user space on a BPF map of this type", what);
+		return pb_refuse(L, -EOPNOTSUPP, "%s: not possible from user space on a BPF map of this type", what);
 	if (r == -EPERM)
-		return px_refuse(L, r, "%s: needs CAP_BPF, or the map is read-only", what);
+		return pb_refuse(L, r, "%s: needs CAP_BPF, or the map is read-only", what);
 	if (r == -ENOENT)
-		return px_refuse(L, r, "%s: no such key", what);
+		return pb_refuse(L, r, "%s: no such key", what);
 	return pb_fail(L, r, "%s", what);
 }
 

@@ -54,7 +54,7 @@ static int to_errno(int code)
 /* nil, libpfm4's message, code, libpfm4's error number */
 static int refuse(lua_State *L, int code)
 {
-	px_refuse(L, to_errno(code), "%s", pfm_strerror(code));
+	pb_refuse(L, to_errno(code), "%s", pfm_strerror(code));
 	lua_pushinteger(L, code);
 	return 4;
 }

@@ -57,7 +57,7 @@ static int l_parse(lua_State *L)
 
 	luaL_argcheck(L, long_size == 4 || long_size == 8, 4, "4 or 8 expected");
 	if (n > MOST_TEXT)
-		return px_refuse(L, -EBADMSG, "a format of %zu bytes", n);
+		return pb_refuse(L, -EBADMSG, "a format of %zu bytes", n);
 	lua_settop(L, 5);
 	f = pb_new(L, sizeof *f, FORMAT);
 	f->big_endian = lua_toboolean(L, 3);
@@ -71,7 +71,7 @@ static int l_parse(lua_State *L)
 	f->text[n] = '\0';
 	r = px_parse_format(f, system, &line);
 	if (r == -EBADMSG)
-		return px_refuse(L, r, "this is no tracepoint's format (line %u)", line);
+		return pb_refuse(L, r, "this is no tracepoint's format (line %u)", line);
 	if (r < 0)
 		return pb_fail(L, r, "format");
 	return 1;
@@ -164,7 +164,7 @@ static int l_decode(lua_State *L)
 		uint32_t offset, size;
 
 		if (px_locate(f, field, raw, n, &offset, &size) < 0)
-			return px_refuse(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
+			return pb_refuse(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
 				       field->name, n);
 		push_field(L, f, field, raw + offset, size);
 		lua_setfield(L, -2, field->name);

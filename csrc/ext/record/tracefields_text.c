@@ -173,18 +173,18 @@ int px_format_text(lua_State *L)
 	int r;
 
 	if (n > (1u << 20))
-		return px_refuse(L, -EMSGSIZE, "%s: record of %zu bytes", f->name, n);
+		return pb_refuse(L, -EMSGSIZE, "%s: record of %zu bytes", f->name, n);
 	if (!f->trusted)
-		return px_refuse(L, -EPERM,
+		return pb_refuse(L, -EPERM,
 			       "%s: this format is not known to be a kernel's own, and libtraceevent's parser may crash on "
 			       "others: parse it with trusted = true to have it printed",
 			       f->name);
 	r = prepare(f);
 	if (r < 0)
-		return px_refuse(L, r, "%s: libtraceevent does not understand the format", f->name);
+		return pb_refuse(L, r, "%s: libtraceevent does not understand the format", f->name);
 	event = f->event;
 	if ((unsigned)event->flags & (unsigned)(TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT)) /* int or unsigned, by version */
-		return px_refuse(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
+		return pb_refuse(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
 	text = pb_new(L, sizeof *text, TEXT);
 	raw = lua_newuserdata(L, n * 16 + SLACK);
 	memcpy(raw, given, n);
@@ -193,17 +193,17 @@ int px_format_text(lua_State *L)
 		uint32_t offset, size;
 
 		if (px_locate(f, &f->fields[i], raw, n, &offset, &size) < 0)
-			return px_refuse(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
+			return pb_refuse(L, -EBADMSG, "%s: field '%s' is not within the %zu bytes of the record", f->name,
 				       f->fields[i].name, n);
 	}
 	if (!type || type->shape != PX_INT || type->size > 4)
-		return px_refuse(L, -EOPNOTSUPP, "%s: the format has no common_type", f->name);
+		return pb_refuse(L, -EOPNOTSUPP, "%s: the format has no common_type", f->name);
 	/* libtraceevent finds the event by the record's type: this handle has only one. */
 	for (uint32_t i = 0; i < type->size; i++)
 		raw[type->offset + (f->big_endian ? type->size - 1 - i : i)] =
 			(unsigned char)((uint32_t)f->id >> (i * 8));
 	if (!((unsigned)event->flags & TEP_EVENT_FL_FAILED) && !is_safe(f, event->print_fmt.args, raw, n, 0))
-		return px_refuse(L, -EBADMSG, "%s: the record cannot be printed: a length in it goes beyond its %zu bytes",
+		return pb_refuse(L, -EBADMSG, "%s: the record cannot be printed: a length in it goes beyond its %zu bytes",
 			       f->name, n);
 	memset(&record, 0, sizeof record);
 	record.data = raw;

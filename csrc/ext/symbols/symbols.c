@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/symbols/build_id.h"
+
 static struct px_resolver *to_resolver(lua_State *L, int i)
 {
 	return pb_check(L, i, PX_RESOLVER, "Resolver");
@@ -28,10 +30,10 @@ struct px_resolver *px_check_resolver(lua_State *L, int i)
 	return r;
 }
 
-int px_open_regular(const char *path)
+int px_open_regular(const char *path, int flags)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags), err = 0;
 
 	if (fd < 0)
 		return -errno;
@@ -64,7 +66,7 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
 
 	if (pid && name[0] == '/' && strlen(name) < 4096) {
 		snprintf(path, sizeof path, "/proc/%d/root%s", pid, name);
-		fd = px_open_regular(path);
+		fd = px_open_regular(path, 0);
 		if (fd >= 0) {
 			*file_name = strdup(name);
 			return fd;
@@ -98,28 +100,18 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-static int set_pid(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr start, void *arg)
-{
-	(void)mod, (void)name, (void)start;
-	*userdata = arg;
-	return DWARF_CB_OK;
-}
-
-/* resolver:report_pid(pid): take the modules from the process's current mappings */
-static int l_report_pid(lua_State *L)
+/* resolver:report_module(path, start, end, pid): between begin and finish, a file whose code a process has mapped; "[vdso: PID]" is read
+ * from the process's memory. */
+static int l_report_module(lua_State *L)
 {
 	struct px_resolver *r = px_check_resolver(L, 1);
-	int pid = (int)pb_check_u64(L, 2, INT32_MAX), err;
+	Dwfl_Module *mod = dwfl_report_module(r->dwfl, px_check_cstring(L, 2), px_check_addr(L, 3), px_check_addr(L, 4));
+	void **userdata;
 
-	dwfl_report_begin(r->dwfl);
-	err = px_report_process(r->dwfl, pid);
-	if (dwfl_report_end(r->dwfl, NULL, NULL) != 0 && err == 0)
-		err = 1;
-	if (err < 0)
-		return pb_fail(L, err, "/proc/%d/maps", pid);
-	if (err > 0)
-		return px_dwfl_fail(L, "mappings of the process");
-	dwfl_getmodules(r->dwfl, set_pid, (void *)(intptr_t)pid, 0);
+	if (!mod)
+		return px_dwfl_fail(L, lua_tostring(L, 2));
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = (void *)(intptr_t)pb_check_u64(L, 5, INT32_MAX);
 	return pb_bool(L, 1);
 }
 
@@ -129,7 +121,7 @@ static int l_report_path(lua_State *L)
 	struct px_resolver *r = px_check_resolver(L, 1);
 	const char *path = px_check_cstring(L, 2);
 	Dwfl_Module *mod;
-	int fd = px_open_regular(path);
+	int fd = px_open_regular(path, 0);
 
 	if (fd < 0)
 		return pb_fail(L, fd, "%s", path);
@@ -151,20 +143,19 @@ static int l_report_map(lua_State *L)
 	uint64_t addr = px_check_addr(L, 3), pgoff = px_check_addr(L, 4), bias, first;
 	size_t want_size;
 	const char *want = luaL_optlstring(L, 5, "", &want_size);
-	unsigned char id[64];
-	int fd = px_open_regular(path), n, err;
+	struct pf_build_id id = {.size = 0};
+	int fd = px_open_regular(path, 0), err;
 
 	if (fd < 0)
 		return pb_fail(L, fd, "%s", path);
-	n = want_size ? px_build_id_of(fd, id, sizeof id) : 0;
-	if (want_size && (n < 0 || (size_t)n != want_size || memcmp(want, id, want_size) != 0)) {
+	if (want_size && (pf_build_id_of_fd(fd, &id) < 0 || id.size != want_size || memcmp(want, id.bytes, want_size) != 0)) {
 		close(fd);
-		return px_refuse(L, -ESTALE, "%s: not the file that was mapped, by its build id", path);
+		return pb_refuse(L, -ESTALE, "%s: not the file that was mapped, by its build id", path);
 	}
 	err = px_load_bias(fd, addr, pgoff, &bias, &first);
 	if (err < 0) {
 		close(fd);
-		return px_refuse(L, err, "%s: no segment of this file matches the mapping", path);
+		return pb_refuse(L, err, "%s: no segment of this file matches the mapping", path);
 	}
 	if (!dwfl_report_elf(r->dwfl, path, path, fd, bias + first, false)) {
 		close(fd);
@@ -275,7 +266,7 @@ static int l_modules(lua_State *L)
 		dwfl_module_getelf(all.list[i], &bias); /* the id is known once the file is open */
 		n = dwfl_module_build_id(all.list[i], &bits, &vaddr);
 		if (n > 0) {
-			px_push_build_id(L, bits, n);
+			pb_push_hex(L, bits, (size_t)n);
 			lua_setfield(L, -2, "build_id");
 		}
 		lua_rawseti(L, -2, (int)i + 1);
@@ -291,9 +282,9 @@ static int l_is_open(lua_State *L)
 PX_EXPORT int luaopen_perf_ext_symbols(lua_State *L);
 int luaopen_perf_ext_symbols(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"resolver", l_resolver}, {"offset", px_symbol_offset}, {"build_id", px_build_id},
+	static const luaL_Reg functions[] = {{"resolver", l_resolver}, {"offset", px_symbol_offset},
 					     {"read_owned", px_read_owned}, {NULL, NULL}};
-	static const luaL_Reg methods[] = {{"report_pid", l_report_pid},
+	static const luaL_Reg methods[] = {{"report_module", l_report_module},
 					   {"report_path", l_report_path},
 					   {"report_map", l_report_map},
 					   {"begin", l_begin},
@@ -310,7 +301,6 @@ int luaopen_perf_ext_symbols(lua_State *L)
 	lua_newtable(L);
 	pb_register(L, functions);
 	px_open_kernel(L);
-	px_open_text(L);
 	pb_set_text(L, "version", dwfl_version(NULL));
 	return 1;
 }

@@ -1,4 +1,4 @@
-/* The parts of perf.ext.symbols: symbols.c (resolver of addresses), symbols_maps.c (/proc/PID/maps), symbols_elf.c (one file:
+/* The parts of perf.ext.symbols: symbols.c (resolver of addresses), symbols_elf.c (one file:
  * offsets, build ids), symbols_unwind.c (stacks), symbols_kernel.c (/proc/kallsyms), symbols_text.c (files of other users). */
 #ifndef PX_SYMBOLS_H
 #define PX_SYMBOLS_H
@@ -22,22 +22,16 @@ struct px_resolver {
 struct px_resolver *px_check_resolver(lua_State *L, int i);
 
 /* Open a regular file for reading, without waiting. Returns the descriptor or -errno. */
-int px_open_regular(const char *path);
+int px_open_regular(const char *path, int flags);
 
 /* nil, "what: libdwfl's message", code */
 int px_dwfl_fail(lua_State *L, const char *what);
 
-/* symbols_maps.c: report a process's mappings to libdwfl. Returns 0, -errno, or 1 for libdwfl's own error. */
-int px_report_process(Dwfl *dwfl, int pid);
-
 /* symbols_elf.c */
 int px_symbol_offset(lua_State *L);
-int px_build_id(lua_State *L);
 /* Finds the load address of a file, if its bytes from pgoff on are mapped at addr. *bias: the number to add to the file's own
  * addresses; *first: its first own address. Returns 0 or -errno; fd stays open. */
 int px_load_bias(int fd, uint64_t addr, uint64_t pgoff, uint64_t *bias, uint64_t *first);
-void px_push_build_id(lua_State *L, const unsigned char *bytes, int n);
-int px_build_id_of(int fd, unsigned char *out, int size);
 
 /* symbols_unwind.c: resolver:frames(machine registers, stack, most) */
 int px_unwind(lua_State *L);
@@ -47,6 +41,5 @@ void px_open_kernel(lua_State *L);
 /* Read all bytes of a descriptor into memory of malloc, with a zero byte at the end. Returns 0 or -errno. */
 int px_read_all(int fd, char **out, size_t *size);
 int px_read_owned(lua_State *L);
-void px_open_text(lua_State *L);
 
 #endif

@@ -8,7 +8,6 @@
  * name@@VERSION for the version that a bare name means. */
 #include "ext/symbols/symbols.h"
 
-#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +144,7 @@ static void search_debuginfo(struct search *s, const char *path)
 
 	if (!dwfl)
 		return;
-	fd = px_open_regular(path);
+	fd = px_open_regular(path, 0);
 	dwfl_report_begin(dwfl);
 	mod = fd < 0 ? NULL : dwfl_report_elf(dwfl, path, path, fd, 0, true);
 	if (!mod && fd >= 0)
@@ -185,7 +184,7 @@ static int to_offset(Elf *elf, uint64_t addr, uint64_t *out)
 /* The part of px_symbol_offset that needs the file open. Returns 0 and sets *offset, or -errno. */
 static int find_offset(const char *path, struct search *s, uint64_t *offset)
 {
-	int fd = px_open_regular(path), r = 0;
+	int fd = px_open_regular(path, 0), r = 0;
 	GElf_Ehdr eh;
 	Elf *elf;
 
@@ -222,19 +221,19 @@ int px_symbol_offset(lua_State *L)
 		s.version = at + (at[1] == '@' ? 2 : 1);
 	r = find_offset(path, &s, &offset);
 	if (r == -ENOEXEC)
-		return px_refuse(L, r, "%s: not an ELF program or shared object", path);
+		return pb_refuse(L, r, "%s: not an ELF program or shared object", path);
 	if (r == -ENODATA)
-		return px_refuse(L, r, "%s: symbol '%s' has no bytes in this file", path, symbol);
+		return pb_refuse(L, r, "%s: symbol '%s' has no bytes in this file", path, symbol);
 	if (r < 0)
 		return pb_fail(L, r, "%s", path);
 	if (!s.rank && s.imported)
-		return px_refuse(L, -ENOENT, "%s: uses '%s' and does not have it: look into the library that does", path, symbol);
+		return pb_refuse(L, -ENOENT, "%s: uses '%s' and does not have it: look into the library that does", path, symbol);
 	if (!s.rank)
-		return px_refuse(L, -ENOENT, "%s: no function '%s'", path, symbol);
+		return pb_refuse(L, -ENOENT, "%s: no function '%s'", path, symbol);
 	if (s.ambiguous)
-		return px_refuse(L, -EEXIST, "%s: several functions are named '%s': give the offset instead", path, symbol);
+		return pb_refuse(L, -EEXIST, "%s: several functions are named '%s': give the offset instead", path, symbol);
 	if (s.type == STT_GNU_IFUNC)
-		return px_refuse(L, -EOPNOTSUPP,
+		return pb_refuse(L, -EOPNOTSUPP,
 			       "%s: '%s' is an indirect function: its code is chosen when the program starts, so name "
 			       "that code's own symbol",
 			       path, symbol);
@@ -269,45 +268,4 @@ int px_load_bias(int fd, uint64_t addr, uint64_t pgoff, uint64_t *bias, uint64_t
 	if (elf)
 		elf_end(elf);
 	return found ? 0 : n ? -ENODATA : -ENOEXEC;
-}
-
-int px_build_id_of(int fd, unsigned char *out, int size)
-{
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	const void *bits = NULL;
-	ssize_t n = elf && elf_kind(elf) == ELF_K_ELF ? dwelf_elf_gnu_build_id(elf, &bits) : -ENOEXEC;
-
-	if (n > size)
-		n = -EBADMSG;
-	if (n > 0)
-		memcpy(out, bits, (size_t)n);
-	else if (n == 0 || (n < 0 && elf && elf_kind(elf) == ELF_K_ELF))
-		n = -ENODATA;
-	if (elf)
-		elf_end(elf);
-	return (int)n;
-}
-
-void px_push_build_id(lua_State *L, const unsigned char *bytes, int n)
-{
-	pb_push_hex(L, bytes, n > 64 ? 64 : (size_t)n);
-}
-
-/* ext.build_id(path): hexadecimal digits; or nil, message, code */
-int px_build_id(lua_State *L)
-{
-	const char *path = px_check_cstring(L, 1);
-	unsigned char id[64];
-	int fd = px_open_regular(path), n;
-
-	if (fd < 0)
-		return pb_fail(L, fd, "%s", path);
-	n = px_build_id_of(fd, id, sizeof id);
-	close(fd);
-	if (n == -ENODATA)
-		return px_refuse(L, n, "%s: no build id", path);
-	if (n < 0)
-		return px_refuse(L, n, "%s: not an ELF file", path);
-	px_push_build_id(L, id, n);
-	return 1;
 }

@@ -125,7 +125,7 @@ static int l_kernel(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
 	struct kernel *k = pb_new(L, sizeof *k, KERNEL);
-	int fd = px_open_regular(path), r;
+	int fd = px_open_regular(path, 0), r;
 
 	if (fd < 0)
 		return pb_fail(L, fd, "%s", path);

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOLDER "perf.symbols.Holder"
 #define MOST_BYTES ((off_t)256 << 20)
 
 int px_read_all(int fd, char **out, size_t *size)
@@ -50,62 +49,35 @@ int px_read_all(int fd, char **out, size_t *size)
 	}
 }
 
-/* Owns the descriptor, so that Lua's collector closes it if there is no memory for the text. */
-struct holder {
-	int fd;
-};
-
-static int l_close(lua_State *L)
-{
-	struct holder *h = pb_check(L, 1, HOLDER, "Holder");
-
-	if (h->fd >= 0)
-		close(h->fd);
-	h->fd = -1;
-	return 0;
-}
-
 /* ext.read_owned(path, uid): the text of a regular file that belongs to that user or root and that others may not write; or nil,
  * message, code */
 int px_read_owned(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
 	uid_t uid = (uid_t)pb_check_u64(L, 2, UINT32_MAX);
-	struct holder *h = pb_new(L, sizeof *h, HOLDER);
+	struct pb_owned *owned = pb_owner(L, free);
+	char *text = NULL;
+	size_t n = 0;
 	struct stat st;
-	size_t n = 0, size;
-	ssize_t got;
-	char *text;
+	int fd = px_open_regular(path, O_NOFOLLOW), r = fd;
 
-	h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	if (h->fd < 0)
-		return pb_fail(L, errno, "%s", path);
-	if (fstat(h->fd, &st) < 0)
-		return pb_fail(L, errno, "%s", path);
-	if (!S_ISREG(st.st_mode))
-		return px_refuse(L, -EINVAL, "%s: not a regular file", path);
-	if ((st.st_uid != uid && st.st_uid != 0) || (st.st_mode & (S_IWGRP | S_IWOTH)))
-		return px_refuse(L, -EPERM, "%s: users other than uid %u may have written it", path, (unsigned)uid);
-	if (st.st_size > MOST_BYTES)
-		return pb_fail(L, -EFBIG, "%s", path);
-	size = (size_t)st.st_size;
-	text = lua_newuserdata(L, size + 1);
-	while (n < size && (got = read(h->fd, text + n, size - n)) != 0) {
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return pb_fail(L, errno, "%s", path);
-		n += (size_t)got;
+	if (fd >= 0) {
+		if (fstat(fd, &st) < 0)
+			r = -errno;
+		else if ((st.st_uid != uid && st.st_uid != 0) || (st.st_mode & (S_IWGRP | S_IWOTH)))
+			r = -EPERM;
+		else
+			r = st.st_size > MOST_BYTES ? -EFBIG : px_read_all(fd, &text, &n);
+		close(fd);
 	}
-	close(h->fd);
-	h->fd = -1;
+	if (r == -EINVAL || r == -EISDIR)
+		return pb_refuse(L, -EINVAL, "%s: not a regular file", path);
+	if (r == -EPERM)
+		return pb_refuse(L, r, "%s: users other than uid %u may have written it", path, (unsigned)uid);
+	if (r < 0)
+		return pb_fail(L, r, "%s", path);
+	owned->p = text;
 	lua_pushlstring(L, text, n);
+	pb_release(owned);
 	return 1;
-}
-
-void px_open_text(lua_State *L)
-{
-	static const luaL_Reg methods[] = {{NULL, NULL}};
-
-	px_class(L, HOLDER, methods, l_close);
 }

@@ -141,6 +141,7 @@ function data_host.build_ids(mapped)
       id = core.build_id()
     elseif not id and filename:sub(1, 1) == "/" and filename:sub(1, 2) ~= "//" then
       id = core.build_id(filename)
+      id = id and id:sub(1, 40) -- a record has room for 20 bytes
     end
     if id then
       list[#list + 1] = {filename = kernel and "[kernel.kallsyms]" or filename, build_id = id, misc = m.misc, pid = m.pid or -1}

@@ -129,10 +129,11 @@ function M.seccomp()
 end
 
 -- The mappings of a process, without a pid of the calling one.
--- @return iterator of texts: first and last address, permissions, offset, the device's two numbers, inode, path or name
+-- @return iterator of texts: first and last address, permissions, offset, the device's two numbers, inode, path or name; and
+-- where the mappings cannot be read, message, code
 function M.maps(pid)
-  local text = M.slurp(("/proc/%s/maps"):format(pid and ("%d"):format(pid) or "self")) or ""
-  return text:gmatch "(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+) *([^\n]*)"
+  local text, message, code = M.slurp(("/proc/%s/maps"):format(pid and ("%d"):format(pid) or "self"))
+  return (text or ""):gmatch "(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+) *([^\n]*)", message, code
 end
 
 -- The path of the running program, for commands such as setcap.

@@ -45,7 +45,7 @@ function M.offset(...) return argument.call_as_method("offset", ext.offset, ...)
 -- @treturn string hexadecimal digits @fails "ENODATA" when it has none
 function M.build_id(path)
   if path == "[kernel]" then return core.build_id() end
-  return ext.build_id(argument.check_path(path, "build_id", 1))
+  return core.build_id(argument.check_path(path, "build_id", 1))
 end
 
 -- Frames --------------------------------------------------------------------------------------------------------------
@@ -170,6 +170,30 @@ local function report_maps(self, maps)
   self.problems = problems
 end
 
+-- Report the files whose code a process has mapped. A program may also map a file only to read it, as libdwfl itself does, so
+-- only runs of mappings of one file that have rising offsets and include code are modules.
+local function report_process(self, pid)
+  local mappings, message, code = host.maps(pid)
+  if message then return nil, message, code end
+  local run = {}
+  self:begin()
+  local function report()
+    if run.code then self:report_module(run.path, "0x" .. run.from, "0x" .. run.to, pid) end
+  end
+  for from, to, perms, offset, major, minor, inode, path in mappings do
+    local file, at = table.concat({ major, minor, inode, path }, " "), tonumber(offset, 16)
+    if path == "[vdso]" then self:report_module(("[vdso: %d]"):format(pid), "0x" .. from, "0x" .. to, pid) end
+    if file ~= run.file or at == 0 or at < run.offset then
+      report()
+      run = { file = file, path = path, from = from, code = false }
+    end
+    run.to, run.offset, run.code = to, at, inode ~= "0" and (run.code or perms:sub(3, 3) == "x")
+  end
+  report()
+  self:finish()
+  return true
+end
+
 local function proc_refused(pid, message, code)
   if code == "EACCES" or code == "EPERM" then
     message = message .. " (reading another process needs the same user and kernel.yama.ptrace_scope, CAP_SYS_PTRACE or "
@@ -208,7 +232,7 @@ function M.open(opts)
   local ok = true
   if opts.pid then
     local pid = opts.pid == 0 and core.pid() or opts.pid
-    ok, message, code = resolver:report_pid(pid)
+    ok, message, code = report_process(resolver, pid)
     if not ok then ok, message, code = proc_refused(pid, message, code) end
     self.pid, self.read_at, self.jit = pid, os.time(), jitmap.new(pid, ext.read_owned)
   else
@@ -236,7 +260,7 @@ local function find(self, addr, back)
   local now = os.time()
   if now ~= self.read_at then
     self.read_at = now
-    if self.ext:report_pid(self.pid) then return self.ext:find(addr, back) end
+    if report_process(self.ext, self.pid) then return self.ext:find(addr, back) end
   end
 end
 
@@ -321,7 +345,7 @@ function Resolver:refresh()
   if not self.pid then return true end
   self.jit:forget()
   self.read_at = os.time()
-  local ok, message, code = self.ext:report_pid(self.pid)
+  local ok, message, code = report_process(self.ext, self.pid)
   if not ok then return proc_refused(self.pid, message, code) end
   return true
 end
