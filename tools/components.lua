@@ -20,7 +20,7 @@ for line in io.lines "tools/components.txt" do
   line = line:gsub("%s*#.*", "")
   local component, others = line:match "^([%w_]+):%s*(.*)$"
   if component then
-    may[component], order[#order + 1] = { base = true, [component] = true }, component
+    may[component], order[#order + 1] = { base = true, api = component ~= "base" or nil, [component] = true }, component
     for other in others:gmatch "%S+" do may[component][other] = true end
   elseif line ~= "" then
     problem("tools/components.txt: not understood: %s", line)

@@ -23,7 +23,7 @@ for tag in ("module classmod type function tparam treturn tfield fails raise usa
 end
 
 -- The prefix of a module's functions, by file: rows of the API table.
-local api, home = require "perf.api", {}
+local api, declared, home = require "perf.api", require "perf.api.options", {}
 for _, group in ipairs(api) do
   local path = "lua/perf/" .. group.module:gsub("%.", "/")
   local prefix = group.name and "perf." .. group.name or "perf"
@@ -121,16 +121,21 @@ for path in io.popen("find lua csrc/binding csrc/ext -name '*.lua' -o -name '*.c
   files[#files + 1] = file
 end
 
--- A table of options has a line for each option, or names the function that has them.
+-- The name of a parameter that is a table of options, or whose last value may be one.
+local function options_of(tag)
+  return tag.name == "tparam" and (tag.text:match "^%S+%s+(opt%l+)" or tag.text:match "a table of (options)$")
+end
+
+-- The options of a function with such a parameter are rows of perf.api.options, and no others are.
 local function check_options(doc)
+  local found
   for _, tag in ipairs(doc) do
-    local name = tag.name == "tparam" and tag.text:match "^%S+%s+(opt%l+)"
-    if name and not tag.text:find "as [%a ]*`" then
-      local first
-      for _, other in ipairs(doc) do first = first or other.name == "tparam" and other.text:find("%s" .. name .. "%.") end
-      if not first then problem(doc.at, "the options in '%s' are not documented", name) end
-    end
+    local name = options_of(tag)
+    found = found or name
+    if name and not declared[doc.key] then problem(doc.at, "%s has no options in perf.api.options", doc.key) end
+    if name and tag.text:find(name .. ".", 1, true) then problem(doc.at, "%s: options belong in perf.api.options", doc.key) end
   end
+  if declared[doc.key] and not found then problem(doc.at, "%s has options in perf.api.options, but no parameter", doc.key) end
 end
 
 local function add_item(file, doc)
@@ -152,7 +157,6 @@ local function add_item(file, doc)
     end
     if not class then name = home[file.path] .. "." .. name end
   end
-  check_options(doc)
   if not name or not class and not name:find(".", 1, true) then
     return problem(doc.at, "what this docstring is about cannot be told: add @function, or begin it with two dashes")
   end
@@ -161,6 +165,7 @@ local function add_item(file, doc)
   if items[key] then problem(doc.at, "%s is already at %s", key, items[key].at) end
   doc.key, doc.name, doc.of, doc.component = key, name, class, class and classes[class].component or file.component
   items[key], items[#items + 1] = doc, doc
+  check_options(doc)
   if others then
     local copy = {}
     for k, v in pairs(doc) do copy[k] = v end
@@ -204,7 +209,10 @@ end
 for key in pairs(public) do
   if not items[key] then problem("lua/perf/api", "%s has no docstring", key) end
 end
--- The arguments of a row, such as "([events,] fn, ...)" or "(name or object)", and of a docstring: [ precedes optional ones.
+for key in pairs(declared) do
+  if not public[key] then problem("lua/perf/api/options.lua", "%s is not in perf.api", key) end
+end
+-- The arguments of a row, such as "([events,] fn, ...)" or "(name or object)", and of a docstring: [ stands before optional ones.
 local function arguments_of_row(text)
   local list = {}
   for bracket, name in text:gmatch "(%[?)([%w_.]+)[%w_ ]*" do list[#list + 1] = bracket .. name end
@@ -298,6 +306,20 @@ local function write(dir)
       end
     end
   end
+  local function options_lines(name, rows)
+    for _, row in ipairs(rows) do
+      local default = row.default
+      if type(default) == "string" then default = ("%q"):format(default) end
+      local mods = row.required and "" or default == nil and "[opt]" or ("[opt=%s]"):format(tostring(default))
+      local text = row[3]
+      if row.variables then
+        text = ("%s (default: %s%s)"):format(text, table.concat(row.variables, ", or "), row.scale and ", in milliseconds" or "")
+        if row.otherwise then text = text:sub(1, -2) .. (", or %.14g)"):format(row.otherwise) end
+      end
+      line("@tparam%s %s %s.%s %s", mods, row[2], name, row[1], text)
+      if row.options then options_lines(name .. "." .. row[1], row.options) end
+    end
+  end
   local function function_of(doc)
     text_of(doc)
     line("@function %s", doc.name)
@@ -314,6 +336,8 @@ local function write(dir)
         since = tag.text
       elseif tag.name ~= "function" and tag.name ~= "tfield" then
         line("@%s%s %s", tag.name, tag.mods, tag.name == "usage" and tag.text:gsub("\n", "\n-- ") or tag.text)
+        local name = options_of(tag)
+        if name then options_lines(name, declared[doc.key]) end
       end
     end
     line("@since %s", since)

@@ -287,13 +287,6 @@ end
 --- Begin to count. In init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or with
 -- other `events` (text) or another `sample` (a number): the other workers follow within a second.
 -- @tparam[opt] table options
--- @tparam[opt] string|table options.events as in `perf.measure`
--- @tparam[opt=1] integer|table options.sample n: one of n requests; 0: none, until a start changes it; or `{every=, header=,
--- routes=}`
--- @tparam[opt] table|function options.routes the names under which requests are summed up, or a function of the path
--- @tparam[opt] number|table options.slow seconds, or `{time=, [label]=}`: a request beyond one of these is logged and shown
--- @tparam[opt] Tracer options.spans each counted request is a span of it
--- @tparam[opt="perf"] string options.dict the name of the lua_shared_dict
 -- @treturn boolean true @fails requests are then served as ever, and not counted
 -- @raise for an unknown option or event
 function M.start(opts)
@@ -387,11 +380,10 @@ end
 
 --- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.
 -- @tparam[opt] table options
--- @tparam[opt] string|function options.from "any", or a function of the address: who may see it besides this machine
 function M.status(opts) return pages.status(M, opts) end
 
 --- Prometheus metrics, for content_by_lua. See doc/openresty.md.
--- @tparam[opt] table options as for `resty.perf.status`
+-- @tparam[opt] table options
 function M.metrics(opts) return pages.metrics(M, opts) end
 
 return M

@@ -11,23 +11,15 @@ const char *pb_check_path(lua_State *L, int i)
 	return path;
 }
 
-void pb_check_options(lua_State *L, int i, const char *const *known)
+void pb_check_options(lua_State *L, int i, const char *method)
 {
-	lua_pushnil(L);
-	while (lua_next(L, i)) {
-		const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
-		int k = 0;
-
-		while (known[k] && strcmp(known[k], key) != 0)
-			k++;
-		if (!known[k]) {
-			lua_pushfstring(L, "unknown option '%s'; there are", key);
-			for (k = 0; known[k]; k++)
-				lua_pushfstring(L, "%s%s %s", lua_tostring(L, -1), k ? "," : "", known[k]);
-			luaL_argerror(L, i, lua_tostring(L, -1));
-		}
-		lua_pop(L, 1);
-	}
+	lua_getfield(L, LUA_REGISTRYINDEX, PB_MISTAKES);
+	lua_getfield(L, -1, method);
+	lua_pushvalue(L, i);
+	lua_call(L, 1, 1);
+	if (lua_isstring(L, -1))
+		luaL_argerror(L, i, lua_tostring(L, -1));
+	lua_pop(L, 2);
 }
 
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)

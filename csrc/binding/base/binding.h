@@ -32,8 +32,10 @@ uint64_t pb_check_u64(lua_State *L, int i, uint64_t max);
 
 /* argument.c: a string that can be a path. A string with a zero byte is refused, since the kernel would ignore the rest. */
 const char *pb_check_path(lua_State *L, int i);
-/* Raises if the table at i has a key that is not in known, which ends with NULL. */
-void pb_check_options(lua_State *L, int i, const char *const *known);
+/* Raises if something is wrong with the options at i of a method. The module's field `mistakes` is a table in which the Lua layer
+ * puts functions by the method's name: each returns what is wrong with its argument, or nil. */
+#define PB_MISTAKES "perf.mistakes"
+void pb_check_options(lua_State *L, int i, const char *method);
 /* Push lower-case hexadecimal digits. */
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);
 

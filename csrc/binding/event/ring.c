@@ -7,8 +7,6 @@
 #include "binding/event/ring.h"
 #include "binding/event/event.h"
 
-enum { DEFAULT_PAGES = 128 };
-
 void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden)
 {
 	pf_layout_init(&e->layout, attr, pf_arch_native());
@@ -35,9 +33,9 @@ void pb_event_let_go(struct pb_event *e, int outer)
 
 /* --- mapping -------------------------------------------------------------------------------------------------------- */
 
-static size_t option_pages(lua_State *L, const char *name, size_t otherwise)
+static size_t option_pages(lua_State *L, const char *name)
 {
-	uint64_t v = otherwise;
+	uint64_t v = 0;
 	int negative = 0;
 
 	lua_getfield(L, 2, name);
@@ -47,25 +45,19 @@ static size_t option_pages(lua_State *L, const char *name, size_t otherwise)
 	return (size_t)v;
 }
 
-/* ev:map{pages=128, aux_pages=, overwrite=}: the Event, and the number of pages. If the user's limit of locked memory is too small,
- * it maps fewer pages, and a third value says so. */
+/* ev:map{pages=, aux_pages=, overwrite=}, whose names the Lua layer has checked: the Event, and the number of pages. If the
+ * user's limit of locked memory is too small, it maps fewer pages, and a third value says so. */
 static int l_map(lua_State *L)
 {
-	static const char *const known[] = {"pages", "aux_pages", "overwrite", NULL};
 	struct pb_event *e = pb_ring_event(L, 1);
 	size_t wanted, pages, aux;
 	uint64_t id = 0;
 	int r;
 
 	lua_settop(L, 2);
-	if (lua_isnil(L, 2)) {
-		lua_newtable(L);
-		lua_replace(L, 2);
-	}
 	luaL_checktype(L, 2, LUA_TTABLE);
-	pb_check_options(L, 2, known);
-	wanted = pages = option_pages(L, "pages", DEFAULT_PAGES);
-	aux = option_pages(L, "aux_pages", 0);
+	wanted = pages = option_pages(L, "pages");
+	aux = option_pages(L, "aux_pages");
 	lua_getfield(L, 2, "overwrite");
 	if (!lua_isnil(L, -1) && lua_toboolean(L, -1) != e->backward)
 		return luaL_argerror(L, 2, e->backward ? "option 'overwrite': an event with write_backward has no other mode"
@@ -237,25 +229,18 @@ static int l_next(lua_State *L)
 }
 
 /* ev:records{timeout=}: an iterator that ends if no record arrives for that long, if the watched process has ended, or if the
- * reader is woken. The options max and duration are only checked here; the Lua layer implements them. */
+ * reader is woken. The Lua layer implements max and duration. */
 static int l_records(lua_State *L)
 {
-	static const char *const known[] = {"timeout", "max", "duration", NULL};
-
 	pb_check_mapped(L, 1);
 	lua_settop(L, 2);
-	if (lua_isnil(L, 2)) {
-		lua_pushvalue(L, 1);
+	if (!lua_isnil(L, 2))
+		pb_check_options(L, 2, "records");
+	lua_pushvalue(L, 1);
+	if (lua_isnil(L, 2))
 		lua_pushnil(L);
-	} else {
-		luaL_checktype(L, 2, LUA_TTABLE);
-		pb_check_options(L, 2, known);
-		pb_check_bounds(L, 2);
-		lua_pushvalue(L, 1);
+	else
 		lua_getfield(L, 2, "timeout");
-		luaL_argcheck(L, lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) >= 0), 2,
-			      "option 'timeout': seconds expected");
-	}
 	luaL_getmetatable(L, PB_RECORD);
 	lua_pushcclosure(L, l_next, 3);
 	return 1;
@@ -266,6 +251,10 @@ void pb_open_ring(lua_State *L)
 	static const luaL_Reg methods[] = {{"map", l_map},     {"read_raw", l_read_raw}, {"drain", l_drain},
 					   {"records", l_records}, {NULL, NULL}};
 
+	lua_newtable(L);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, LUA_REGISTRYINDEX, PB_MISTAKES);
+	lua_setfield(L, -2, "mistakes");
 	lua_getfield(L, -1, "Event");
 	lua_getfield(L, -1, "__index");
 	pb_register(L, methods);

@@ -15,8 +15,6 @@ struct pb_event *pb_mapped_upvalue(lua_State *L);
 
 /* Convert the seconds at i (none means 0) to a time of pf_wall_ns; 0 stands for now. */
 uint64_t pb_check_deadline(lua_State *L, int i);
-/* Check the options max and duration of the table at i; raises. */
-void pb_check_bounds(lua_State *L, int i);
 
 /* Wait for records. Returns 1 if there are records; -ETIMEDOUT; -EPIPE: the watched process has ended; -EIO: a pinned event lost
  * its counter; -ECANCELED: the reader was woken. Hooks run meanwhile and may raise. */

@@ -119,13 +119,11 @@ static int l_step(lua_State *L)
 /* Remove the table of limits {max =, duration =}, which may follow the fields, from the stack. */
 static void take_bounds(lua_State *L, uint64_t *max, uint64_t *ends)
 {
-	static const char *const known[] = {"max", "duration", NULL};
 	const int i = lua_gettop(L);
 
 	if (i < 3 || !lua_istable(L, i))
 		return;
-	pb_check_options(L, i, known);
-	pb_check_bounds(L, i);
+	pb_check_options(L, i, "each");
 	lua_getfield(L, i, "max");
 	if (!lua_isnil(L, -1) && lua_tonumber(L, -1) < 9007199254740992.0)
 		*max = (uint64_t)lua_tonumber(L, -1);

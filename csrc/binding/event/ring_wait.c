@@ -57,21 +57,6 @@ uint64_t pb_check_deadline(lua_State *L, int i)
 	return seconds >= 1e9 ? UINT64_MAX : now + (uint64_t)(seconds * 1e9);
 }
 
-void pb_check_bounds(lua_State *L, int i)
-{
-	lua_getfield(L, i, "max");
-	if (!lua_isnil(L, -1)) {
-		lua_Number max = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
-
-		luaL_argcheck(L, max >= 0 && (max >= 9007199254740992.0 || max == (lua_Number)(int64_t)max), i,
-			      "option 'max': a number of records expected");
-	}
-	lua_getfield(L, i, "duration");
-	luaL_argcheck(L, lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) >= 0), i,
-		      "option 'duration': seconds expected");
-	lua_pop(L, 2);
-}
-
 /* --- waking --------------------------------------------------------------------------------------------------------- */
 
 /* Empties the pipe: several requests wake the reader once. */

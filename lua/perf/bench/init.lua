@@ -21,7 +21,7 @@ local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local json = require "perf.base.json"
 local measure = require "perf.measure"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local run = require "perf.bench.run"
 local stats = require "perf.bench.statistics"
 local text = require "perf.bench.report"
@@ -32,13 +32,7 @@ local CHANCE = 0.01 -- the permitted probability of a false "sure"
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
-local common = {
-  warmup = { "number", integer = true, least = 0, default = 2 }, repeats = { "number", integer = true, least = 1 },
-  min_time = { "number", least = 0, default = 0.005 },
-  seed = { "number", integer = true, least = 0, default = 1 },
-}
-
-local check_bench = options.define(common)
+local check_bench = checks.options "perf.bench"
 
 -- Check a list of events: returns what is wrong with it, or nil.
 local function event_list(v)
@@ -46,8 +40,7 @@ local function event_list(v)
   if type(v) == "table" and next(v) == nil then return "the list has no event" end
 end
 
-local check_compare = options.define({ events = { check = event_list }, least = { "number", least = 0, default = 0.01 },
-  baseline = "string" }, common)
+local check_compare = checks.options("perf.compare", { events = event_list })
 
 -- The number of rounds: fewer for slow functions, but at least `few`.
 local function rounds_of(opts, few, seconds)
@@ -153,12 +146,6 @@ function Stats:json() return json.encode(self:totable()) end
 -- @tparam[opt] string|table events as in `perf.measure`; without it the best that the machine has
 -- @tparam function fn called without arguments; its error is raised unchanged
 -- @tparam[opt] table options
--- @tparam[opt] integer options.repeats runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3 seconds,
--- but 7 at least)
--- @tparam[opt=0.005] number options.min_time seconds that a run lasts at least, by calling fn several times in it; 0: one call a
--- run
--- @tparam[opt=2] integer options.warmup runs before those that count
--- @tparam[opt=1] integer options.seed of the random order of runs
 -- @treturn Stats @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range
 function M.bench(...)
@@ -355,15 +342,6 @@ end
 --- Run functions in turns and tell which of their differences are real.
 -- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
 -- @tparam[opt] table options
--- @tparam[opt] string|table options.events as in `perf.measure`
--- @tparam[opt] string options.baseline the name of the one that the others are compared with (default: an array's first; else the
--- one that is named baseline, base, old or before; else the first by name)
--- @tparam[opt=0.01] number options.least the share that a difference must have to be called one
--- @tparam[opt] integer options.repeats rounds, 1 or more (default: 30, fewer of slow functions, so that it takes about 6 seconds,
--- but 12 at least)
--- @tparam[opt] integer options.warmup as in `perf.bench`
--- @tparam[opt] number options.min_time seconds, as in `perf.bench`
--- @tparam[opt] integer options.seed as in `perf.bench`
 -- @treturn Comparison @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
 function M.compare(candidates, opts)

@@ -21,7 +21,7 @@
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -57,7 +57,7 @@ local function failure(path, what, message, code, log)
     log ~= "" and "\n" .. log or ""), code
 end
 
-local check = options.define { max_entries = "table", globals = "table", programs = "table" }
+local check = checks.options "perf.bpf.load"
 
 -- Call a method with the value of an option: its mistakes are the option's.
 local function apply(what, fn, obj, name, value)
@@ -72,10 +72,6 @@ end
 --- Load a BPF object file: its maps are made and its programs verified.
 -- @tparam string path what `clang -O2 -g -target bpf -c` made
 -- @tparam[opt] table options
--- @tparam[opt] table options.max_entries `{map = n}`, other sizes than the file's
--- @tparam[opt] table options.globals `{variable = value}`, set before the programs are verified, so also constants (`const
--- volatile`)
--- @tparam[opt] {string,...} options.programs the names to load, the others are left out
 -- @treturn BpfObject @fails with libbpf's and the verifier's words
 -- @raise for a name in the options that the file does not have
 function M.load(path, opts)

@@ -4,13 +4,18 @@ local core = require "perf.core"
 local data_host = require "perf.data.host_features"
 local data_names = require "perf.data.event_names"
 local pairs_of = require "perf.base.pairs"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local packed = require "perf.base.compiled".ffi and require "perf.record.cdata"
 
 local data_create = {}
 
-local is_feature, known = {}, { mode = true, build_ids = true, features = true, events = true, attrs = true }
-for _, f in ipairs(core.data_features()) do is_feature[f.name], known[f.name] = true, true end
+-- The features of a file are options too.
+local rows, is_feature = { required = true }, {}
+for i, row in ipairs(require "perf.api.options"["perf.data.create"]) do rows[i] = row end
+for _, f in ipairs(core.data_features()) do
+  is_feature[f.name], rows[#rows + 1] = true, { f.name, "any", any = true }
+end
+local check_options = checks.options(rows)
 
 local function bad(text, ...) argument.raise(text:format(...), 2) end
 
@@ -37,26 +42,14 @@ local function event_of(e, i)
 end
 
 local function check(opts)
-  if type(opts) ~= "table" then bad("table of options expected, got %s", type(opts)) end
-  local features, events, mode, build_ids = {}, {}, "replace", nil
-  for key, value in pairs_of(opts) do
-    if key == "mode" then
-      mode = value
-    elseif key == "build_ids" then
-      build_ids = value
-    elseif is_feature[key] then
-      features[key] = value
-    elseif key == "features" then
-      for name, v in pairs_of(value) do
-        if not is_feature[name] then bad("unknown feature '%s'%s", tostring(name), options.hint(name, is_feature)) end
-        if features[name] == nil then features[name] = v end
-      end
-    elseif key ~= "events" and key ~= "attrs" then
-      bad("unknown option '%s'%s", tostring(key), options.hint(key, known))
-    end
+  opts = check_options(opts, 2)
+  local features, events, build_ids = {}, {}, opts.build_ids
+  for name, value in pairs_of(opts.features or {}) do
+    if not is_feature[name] then bad("unknown feature '%s'%s", tostring(name), checks.hint(name, is_feature)) end
+    features[name] = value
   end
-  if mode ~= "replace" and mode ~= "exclusive" and mode ~= "overwrite" then
-    bad("mode: 'replace', 'exclusive' or 'overwrite' expected")
+  for name in pairs_of(is_feature) do
+    if opts[name] ~= nil then features[name] = opts[name] end
   end
   local list = opts.events or opts.attrs
   if type(list) == "string" then list = require("perf.names").split(list) end
@@ -68,7 +61,7 @@ local function check(opts)
   end
   if #events == 0 then bad("events: none given") end
   if build_ids == nil then build_ids = opts.features == nil end
-  return events, features, mode, build_ids
+  return events, features, opts.mode, build_ids
 end
 
 --- A perf.data file that is being written. If it is not closed, perf reads it with a warning, without the header's features.
@@ -144,14 +137,6 @@ end
 -- @tparam table options the options here, and features by name: `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`,
 -- `cpuid`, `total_mem`, `cmdline`, `cpu_topology`, `numa_topology`, `pmu_mappings`, `cache` (read from this machine if not given;
 -- false leaves one out); from the events `event_desc`; from the records `sample_time`, `auxtrace` and `build_id`
--- @tparam table options.events an array of event names, attr tables, open Events, or entries `{attr, ids, name}` such as a file's
--- `attrs`; samples of several events are told apart by the ids, so each has to have its own then
--- @tparam[opt] table options.features a table of features, of another machine, as when copying a file: nothing is read from this
--- one
--- @tparam[opt] boolean options.build_ids false leaves out the build ids of the mappings, which are read from the files
--- themselves
--- @tparam[opt="replace"] string options.mode "replace" removes a file or symbolic link of that name and makes a new file that
--- only its owner can read; "exclusive" fails where there is one; "overwrite" writes into what is there, following links
 -- @treturn DataWriter @fails
 -- @usage local w = assert(perf.data.create("out.data", {events = file.attrs, features = file.features}))
 -- for rec in file:records() do assert(w:write(rec)) end

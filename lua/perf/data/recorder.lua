@@ -13,7 +13,7 @@ local copy = require "perf.base.copy"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local open = require "perf.event.open"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local set = require "perf.event.set"
 local data_create = require "perf.data.create"
 local state = require "perf.data.synthesize"
@@ -24,19 +24,11 @@ local recorder = {}
 local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
 local TICK = 0.1 -- seconds between two reads of rings that are not half full
 
-local check_options = options.define {
-  events = {}, output = "string", mode = "string", inherit = "boolean", build_ids = "boolean",
-  timeout = { "number", above = 0, what = "seconds" },
-  freq = { "number", integer = true, least = 1, what = "positive integer" },
-  period = { "number", integer = true, least = 1, what = "positive integer" },
-  pages = { "number", integer = true, least = 1, what = "positive integer" },
-  during = { "table", check = function(words)
-    for i = 1, math.max(#words, 1) do
-      if type(words[i]) ~= "string" or words[i]:find("%z") then return "array of words expected" end
-    end
-  end },
-  call_graph = { "boolean|string", oneof = { "fp", "dwarf" }, type = 'true, "fp" or "dwarf"' },
-}
+local check_options = checks.options("perf.record", { during = function(words)
+  for i = 1, math.max(#words, 1) do
+    if type(words[i]) ~= "string" or words[i]:find("%z") then return "array of words expected" end
+  end
+end })
 
 local function bad(index, text, ...)
   argument.raise(text:format(...), index)
@@ -118,7 +110,7 @@ end
 -- The event that writes the records of processes and maps.
 local function tracker(opts, command)
   local attr = {type = "software", config = 9, exclude_kernel = true, exclude_hv = true, sample_period = 1, sample_id_all = true,
-    sample_type = {"identifier", "ip", "tid", "time", "cpu", "period"}, inherit = opts.inherit ~= false, disabled = true,
+    sample_type = {"identifier", "ip", "tid", "time", "cpu", "period"}, inherit = opts.inherit, disabled = true,
     enable_on_exec = command}
   for _, name in ipairs{"mmap", "mmap2", "comm", "comm_exec", "task"} do attr[name] = true end
   return {spec = {label = "dummy:u"}, attr = attr, ids = {}, events = {}, name = "dummy:u", tracks = true}
@@ -130,7 +122,7 @@ local function prepare(list, opts, command)
   for _, event in ipairs(list) do
     for _, given in ipairs(event.attrs) do
       local attr = copy(given)
-      if opts.inherit ~= false and not inherits(attr) then
+      if opts.inherit and not inherits(attr) then
         return nil, event.label .. ": a probe is not inherited by children that execute another program, whose forks would "
           .. "fail: record with inherit = false", "EOPNOTSUPP"
       end
@@ -144,7 +136,7 @@ local function prepare(list, opts, command)
       local fields, msg, code = sample_fields(attr, opts)
       if not fields then return nil, msg, code end
       attr.sample_type, attr.sample_id_all = fields, true
-      attr.inherit, attr.disabled, attr.enable_on_exec = opts.inherit ~= false, true, command
+      attr.inherit, attr.disabled, attr.enable_on_exec = opts.inherit, true, command
       prepared[#prepared + 1] = {spec = {label = event.label}, attr = attr, ids = {}, events = {}, name = event.label}
     end
   end
@@ -200,7 +192,7 @@ function Session:open_one(entry, tid, cpu, leader)
   if leader then
     ok, msg, code = ev:set_output(leader)
   else
-    ok, msg, code = ev:map{pages = self.opts.pages or 128}
+    ok, msg, code = ev:map{pages = self.opts.pages}
     self.leaders[#self.leaders + 1] = ok and ev or nil
   end
   if not ok then return nil, entry.name .. ": " .. msg, code end
@@ -326,7 +318,7 @@ function Session:place(path, mode)
 end
 
 function Session:create()
-  local path, opts = self.opts.output or "perf.data", {events = self.prepared, mode = self.opts.mode or "replace"}
+  local path, opts = self.opts.output, {events = self.prepared, mode = self.opts.mode}
   opts.build_ids, opts.tracing_data = self.opts.build_ids, features_of(self.prepared)
   local place, mode, code = self:place(path, opts.mode)
   if not place then return nil, mode, code end
@@ -410,20 +402,6 @@ end
 -- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, or -1:
 -- every process, until the timeout or a signal
 -- @tparam[opt] table options
--- @tparam[opt] string|table options.events names or attr tables (default: cycles, or cpu-clock without a PMU)
--- @tparam[opt] integer options.freq samples a second, or
--- @tparam[opt] integer options.period for every event that has neither of its own (default: 999 a second, and each of
--- tracepoints, probes and breakpoints)
--- @tparam[opt] boolean|string options.call_graph true or "fp": the kernel's callchains; "dwarf": registers and 8 KiB of stack for
--- perf report to unwind
--- @tparam[opt="perf.data"] string options.output the file
--- @tparam[opt] string options.mode as for `perf.data.create`
--- @tparam[opt] boolean options.build_ids as for `perf.data.create`
--- @tparam[opt] table options.during where a process or everyone is recorded: a program that is run meanwhile, as an array of its
--- words; the recording ends with it
--- @tparam[opt] number options.timeout seconds, after which the recording ends and a command is asked to
--- @tparam[opt=128] integer options.pages of each CPU's ring
--- @tparam[opt=true] boolean options.inherit false: not the children (which a uprobe or a kprobe by name needs)
 -- @treturn table `{path=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=, timed_out=}`: `lost`
 -- samples because a ring was full (`samples` and `lost` are all), `lost_records` of programs, maps and processes; `at_least`
 -- true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound; `status` the exit status, 128 + a
@@ -433,7 +411,6 @@ end
 function recorder.record(what, opts)
   local argv, pid = check_target(what)
   opts = check_options(opts, 2)
-  if opts.freq and opts.period then bad(2, "option 'freq': not with 'period'") end
   if opts.during and argv then bad(2, "option 'during': only with a process id or -1") end
   if pid == EVERYONE then
     opts.inherit = false -- every process includes the children

@@ -7,7 +7,7 @@ local keys_of = require "perf.base.keys"
 local pairs_of = require "perf.base.pairs"
 local format = require "perf.base.format"
 local host = require "perf.kernel.host"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local probe = require "perf.event.probe"
 
 local M = {}
@@ -235,11 +235,10 @@ function Features.__tostring(f)
 end
 
 local known
-local check = options.define { refresh = "boolean" }
+local check = checks.options "perf.features"
 
 --- The features that work here. They are tried once, and the answers are kept.
 -- @tparam[opt] table options
--- @tparam[opt=false] boolean options.refresh true to ask again
 -- @treturn table which prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,
 -- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, what it needs, or nil where it cannot be told),
 -- `pmu` ({present=, names=, counters=}), `software`, `tracefs`, `kprobe`, `uprobe`, `breakpoints`, `bpf`, `modules`

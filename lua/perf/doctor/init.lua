@@ -8,8 +8,9 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
-local WIDE = 100
 local LABEL = 22
+
+local check_text = require "perf.api.check".options "DoctorReport:text"
 
 --- The result of `perf.doctor`: an array of `{check=, ok=, detail=, fix=}`; `ok` is true, false where something is to be gained,
 -- nil where there is nothing to judge; `fix` commands, one a line, or nil. It prints as a report of at most 100 columns (but for
@@ -23,12 +24,10 @@ local colours = { [true] = "\27[32m", [false] = "\27[31m" }
 
 --- The report as text.
 -- @tparam[opt] table options
--- @tparam[opt=false] boolean options.colour true for a terminal
--- @tparam[opt=100] integer options.width columns
 -- @treturn string
 function Report:text(opts)
-  opts = opts or {}
-  local width, lines = opts.width or WIDE, {}
+  opts = check_text(opts, 2)
+  local width, lines = opts.width, {}
   local better = 0
   for _, row in ipairs(self) do
     local mark = marks[row.ok] or "-"

@@ -92,18 +92,13 @@ function M.events_of(text)
   return list
 end
 
-local own_options = { group = false }
-
 --- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
 -- @tparam string|table events names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
 -- @tparam[opt] table options
--- @tparam[opt=0] integer options.pid as for `perf.open`
--- @tparam[opt=-1] integer options.cpu as for `perf.open`
--- @tparam[opt] string|integer options.cgroup as for `perf.open`
 -- @treturn Group disabled @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.group(list, opts)
-  opts = open.check_target(opts, own_options)
+  opts = open.check_target(opts, "perf.group", 2)
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
     argument.raisef("array of events expected, got %s", type(list))
@@ -227,7 +222,7 @@ function Group:close()
 end
 
 --- Map every member's ring.
--- @tparam[opt] table options as for `Event:map`
+-- @tparam[opt] table options
 -- @treturn boolean true @fails
 function Group:map(opts) return each_member(self, "map", 1, opts) end
 
@@ -240,7 +235,7 @@ local function reader(g, method, timeout)
 end
 
 --- The records of all members in time order.
--- @tparam[opt] table options as for `Event:records`
+-- @tparam[opt] table options
 -- @treturn function iterator of Records
 function Group:records(opts) return (reader(self, "records"):records(opts)) end
 

@@ -4,6 +4,7 @@
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -45,12 +46,10 @@ end
 
 local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modify, Event.scan
 local records = Event.records
+local check_map = checks.options "Event:map"
 
 --- Map the event's ring. Map before you enable: records that are written without a ring are lost.
 -- @tparam[opt] table options
--- @tparam[opt=128] integer options.pages pages of the ring, a power of two
--- @tparam[opt] integer options.aux_pages pages of the AUX area, a power of two
--- @tparam[opt] boolean options.overwrite true for an event opened with write_backward
 -- @treturn Event the event
 -- @treturn integer how many pages
 -- @treturn ?string why these are fewer than asked for: the allowance of locked memory
@@ -58,18 +57,17 @@ local records = Event.records
 -- @raise for an unknown option, and if the event is mapped already
 function Event:map(opts)
   if compiled.ffi then require "perf.record.cdata" end -- before the first record
+  check_open(self, "map")
+  opts = check_map(opts, 2)
   local ev, pages, code = idle.map(argument.call_as_method, "map", map, self, opts)
   if ev then return ev, pages, code end
   local info = self:info()
-  return explain.mmap(opts and (opts.aux_pages or opts.pages) or 128, pages, code,
-    { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts and opts.aux_pages ~= nil })
+  return explain.mmap(opts.aux_pages or opts.pages, pages, code,
+    { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts.aux_pages ~= nil })
 end
 
 --- Iterate over the records, without damaged ones. The loop also ends when the watched process has ended or the reader is woken.
 -- @tparam[opt] table options
--- @tparam[opt=0] number options.timeout end after this many seconds without a record
--- @tparam[opt] integer options.max end after this many records (since 0.2.0)
--- @tparam[opt] number options.duration end after this many seconds, even if records keep coming (since 0.2.0)
 -- @treturn function iterator of Records
 -- @raise for an unknown option, and if the event is not mapped
 function Event:records(opts)
@@ -82,8 +80,7 @@ end
 -- @function Event:each
 -- @tparam string type a Record's type: "sample", "mmap2" ...
 -- @tparam string field the name of a field whose value is one number or string: "ip", "pid", "time" ...
--- @tparam any ... more fields; then optionally a table of limits
--- (since 0.2.0), `max` (records) and `duration` (seconds): the loop ends at the first one reached
+-- @tparam any ... more fields; then optionally a table of options
 -- @treturn function iterator of a number that counts from 1, and the fields, which may be nil
 -- @raise for an unknown type or field, and if the event is not mapped
 -- @usage for i, ip, time in ev:each("sample", "ip", "time", {duration = 1}) do ... end

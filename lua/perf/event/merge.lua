@@ -12,7 +12,6 @@
 --
 -- Order needs a time in every record: "time" in sample_type and sample_id_all. A record without a time follows the record before
 -- it in its ring.
-local options = require "perf.base.options"
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 
@@ -185,19 +184,12 @@ function Reader:read_record(timeout)
   end
 end
 
-local check_options = options.define {
-  timeout = {}, max = { "number", least = 0, most = math.huge, type = "a number of records", what = "a number of records" },
-  duration = { "number", least = 0, most = math.huge, type = "seconds", what = "seconds" },
-}
-
 -- Iterate over the records.
 -- @param[opt] opts `timeout`: end after this many seconds without a record (0); `max`: end after this many records; `duration`:
 -- end after this many seconds, even if records keep coming
 -- @return iterator. It also ends when every watched process has ended or the reader is woken.
 function Reader:records(opts)
-  if opts ~= nil and type(opts) ~= "table" then argument.raise_in_method("records", "table expected, got " .. type(opts), 2) end
-  opts = check_options(opts, 2, "records")
-  M.check_timeout(opts.timeout, "records")
+  opts = limits.check(opts, 2)
   self:mapped "records"
   return limits.records(opts, self.read_record, self)
 end

@@ -80,24 +80,25 @@ function M.cgroup_mistake(v)
   if v:sub(1, 1) ~= "/" and ("/" .. v .. "/"):find("/../", 1, true) then return "a path without '..' expected, got " .. v end
 end
 
--- The options that select what to count.
+-- The checks of the options that select what to count.
 M.target = {
-  pid = { "number", check = int }, cpu = { "number", check = int }, cgroup = { check = M.cgroup_mistake },
-  group = { check = function(v)
+  pid = int, cpu = int, cgroup = M.cgroup_mistake, group = function(v)
     if getmetatable(v) ~= core.Event then return "Event expected, got " .. type(v) end
     if not v:is_open() then return "the Event is closed" end
-  end },
+  end,
 }
 
-local checks = {} -- by the table of further options
+local checks = {} -- by the function's name
 
--- Check the second argument of a public function, which selects what to count.
--- @param[opt] more declarations of more options, see options.define
-function M.check_target(opts, more)
+-- Check the options of a public function that selects what to count.
+-- @param opts
+-- @string name the function's
+-- @int position the argument's
+-- @param[opt] more checks of its other options
+function M.check_target(opts, name, position, more)
   if opts == nil then return {} end
-  more = more or M.target
-  checks[more] = checks[more] or require("perf.base.options").define(more, M.target)
-  return checks[more](opts, 2)
+  checks[name] = checks[name] or require "perf.api.check".options(name, copy(M.target, more))
+  return checks[name](opts, position)
 end
 
 -- The arguments of perf_event_open by the options. Opens the cgroup's directory.
@@ -283,15 +284,11 @@ end
 --- Open an event.
 -- @tparam string|table event a name as perf stat -e takes it, or a table of perf_event_attr fields
 -- @tparam[opt] table options
--- @tparam[opt=0] integer options.pid the thread to count; 0: the calling thread, -1: every one on `cpu`
--- @tparam[opt=-1] integer options.cpu the CPU to count on; -1: any
--- @tparam[opt] Event options.group the leader of its group
--- @tparam[opt] string|integer options.cgroup a path, from the cgroup mount or absolute, or a descriptor; needs `cpu`
 -- @treturn Event disabled unless its attr says `disabled=false`
 -- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
 -- @raise for an unknown name, field or option
 function M.open(event, opts)
-  opts = M.check_target(opts)
+  opts = M.check_target(opts, "perf.open", 2)
   local spec, message, code = names().resolve(event)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then

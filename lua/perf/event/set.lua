@@ -84,18 +84,12 @@ local function targets(spec, opts)
   return list
 end
 
-local own_options = {
-  cpu = false, group = false, cpus = {}, bpf = {}, deferred_enable = "boolean",
-  threads = { "number", excludes = { "pid", "cpus", "cgroup", "cgroups" } },
-  pid = { open.target.pid[1], check = open.target.pid.check, unset = -1 },
-  cgroup = { check = open.cgroup_mistake, excludes = { "cgroups", "pid" } },
-  cgroups = { "table", excludes = { "pid" }, check = function(list)
-    for i, cgroup in ipairs(list) do
-      local wrong = open.cgroup_mistake(cgroup)
-      if wrong then return ("[%d]: %s"):format(i, wrong) end
-    end
-  end },
-}
+local own_checks = { cgroups = function(list)
+  for i, cgroup in ipairs(list) do
+    local wrong = open.cgroup_mistake(cgroup)
+    if wrong then return ("[%d]: %s"):format(i, wrong) end
+  end
+end }
 
 -- The program's descriptor in option bpf.
 local function program_of(bpf)
@@ -112,18 +106,10 @@ end
 -- it has counted and the records in its ring; when it is back, a set that is opened then counts it.
 -- @tparam string|table event a name or attr table, as for `perf.open`
 -- @tparam[opt] table options
--- @tparam[opt="online"] string|{integer,...} options.cpus "online", or CPU numbers
--- @tparam[opt=-1] integer options.pid -1: everyone
--- @tparam[opt] string|integer options.cgroup as for `perf.open`
--- @tparam[opt] table options.cgroups several, each on each CPU
--- @tparam[opt] integer options.threads a pid: one event on each of its threads, instead of CPUs
--- @tparam[opt] table|integer options.bpf a program of `BpfObject:program`, or its descriptor, attached before the events are
--- enabled
--- @tparam[opt=false] boolean options.deferred_enable true: leave the events disabled
 -- @treturn Set @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.set(event, opts)
-  opts = open.check_target(opts, own_options)
+  opts = open.check_target(opts, "perf.set", 2, own_checks)
   local bpf = opts.bpf and program_of(opts.bpf)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end
@@ -259,12 +245,12 @@ local function reader(s, method, timeout)
 end
 
 --- Map every event's ring.
--- @tparam[opt] table options as for `Event:map`
+-- @tparam[opt] table options
 -- @treturn boolean true @fails
 function Set:map(opts) return each(self, "map", opts) end
 
 --- The records of all events in time order.
--- @tparam[opt] table options as for `Event:records`
+-- @tparam[opt] table options
 -- @treturn function iterator of Records
 function Set:records(opts) return (reader(self, "records"):records(opts)) end
 

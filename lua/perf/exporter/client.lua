@@ -3,7 +3,7 @@ local argument = require "perf.base.argument"
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
-local declared = require "perf.base.options"
+local checks = require "perf.api.check"
 local http = require "perf.exporter.http"
 local retry_after = require "perf.exporter.retry_after"
 local settings = require "perf.exporter.settings"
@@ -14,10 +14,7 @@ local M = {}
 local Exporter = {}
 M.Exporter = Exporter
 
-local check = declared.define { endpoint = "string", headers = "table", timeout = "number", compression = "string", tls = "table",
-  transport = "string" }
-local check_tls = declared.define {
-  cafile = "string", capath = "string", key = "string", certificate = "string", verify = "boolean" }
+local check, timeout = checks.options "perf.exporter.otlp", checks.rows "perf.exporter.otlp".timeout
 local transports = { luasocket = true, luahttp = true, ngx = true }
 
 local defaults = { otlp = "http://localhost:4318", zipkin = "http://localhost:9411/api/v2/spans" }
@@ -39,7 +36,7 @@ local function from_environment(kind, o, warnings)
   local text = settings.text
   if kind == "zipkin" then
     if not o.endpoint then o.endpoint, o.variable = text "OTEL_EXPORTER_ZIPKIN_ENDPOINT" end
-    o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, "OTEL_EXPORTER_ZIPKIN_TIMEOUT")
+    o.timeout = o.timeout or settings.number(warnings, timeout, 1e3, "OTEL_EXPORTER_ZIPKIN_TIMEOUT")
     return
   end
   local function of(name) return "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name end
@@ -58,7 +55,7 @@ local function from_environment(kind, o, warnings)
       end
     end
   end
-  o.timeout = o.timeout or settings.milliseconds(warnings, settings.period, of "TIMEOUT")
+  o.timeout = o.timeout or settings.number(warnings, timeout, 1e3, of "TIMEOUT")
   if not o.compression then
     local wanted, name = text(of "COMPRESSION")
     local _, message = gzip_of(wanted)
@@ -119,8 +116,6 @@ end
 -- exported then, and exporter.warnings says so
 function M.new(class, kind, options)
   local o, warnings = check(options, 1), {}
-  o.tls = check_tls(o.tls, 1)
-  settings.option("timeout", o.timeout, settings.period)
   from_environment(kind, o, warnings)
   local urls, message = urls_of(kind, o)
   if not urls and not o.variable then argument.raise("option 'endpoint': " .. message, 1) end

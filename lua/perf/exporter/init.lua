@@ -14,12 +14,6 @@ local function new(...) return require("perf.exporter.client").new(...) end
 --- OTLP over HTTP in JSON, as the OpenTelemetry collector, Jaeger, Tempo and others accept it at port 4318. What is not given is
 -- taken from the environment: OTEL_EXPORTER_OTLP_ENDPOINT, ..._HEADERS, ..._TIMEOUT and the others.
 -- @tparam[opt] table options
--- @tparam[opt] string options.endpoint a URL of http or https
--- @tparam[opt] table options.headers by name
--- @tparam[opt=10] number options.timeout seconds
--- @tparam[opt="none"] string options.compression "gzip" with lua-zlib, or "none"
--- @tparam[opt] table options.tls `{cafile=, capath=, certificate=, key=, verify=false}`
--- @tparam[opt] string options.transport "luasocket", "luahttp" or "ngx" (default: the first that is there)
 -- @treturn table exporter
 -- @raise for an unknown option or an invalid URL
 function M.otlp(options)
@@ -28,7 +22,7 @@ function M.otlp(options)
 end
 
 --- Zipkin's v2 JSON, which Zipkin and Jaeger take at port 9411.
--- @tparam[opt] table options as for `perf.exporter.otlp`
+-- @tparam[opt] table options
 -- @treturn table exporter
 -- @raise for an unknown option or an invalid URL
 function M.zipkin(options)

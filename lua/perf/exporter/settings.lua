@@ -1,32 +1,10 @@
 -- Checks the options and environment variables of tracing. An invalid option raises, since it is the program's mistake; an
 -- invalid variable is ignored with a warning, since no program should fail because of its environment.
-local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local core = require "perf.core"
 local http = require "perf.exporter.http"
 
 local M = {}
-
-local floor, huge = math.floor, math.huge
-
-local function whole(low)
-  return { what = ("a whole number from %d to 16777216"):format(low),
-    fits = function(v) return v == floor(v) and v >= low and v <= 2 ^ 24 end }
-end
-
-M.count, M.size = whole(0), whole(1)
-M.seconds = { what = "a number from 0", fits = function(v) return v >= 0 end } -- NaN is not
-M.period = { what = "a number above 0", fits = function(v) return v > 0 and v < huge end }
-
--- How many characters a value may have: math.huge is no limit.
-M.length = { what = "a whole number from 0, or math.huge", fits = function(v) return v >= 0 and v == floor(v) end }
-
--- An option's number, or a mistake in the first argument of the public function.
-function M.option(name, v, range)
-  if v ~= nil and (type(v) ~= "number" or not range.fits(v)) then
-    argument.raise(("option '%s': %s expected, got %s"):format(name, range.what, type(v) == "number" and v or type(v)), 1)
-  end
-  return v
-end
 
 -- The first of some variables that is set and not empty.
 -- @return its text, its name; nil when there is none
@@ -51,20 +29,16 @@ function M.warn(warnings, name, text, why)
 end
 
 -- The number in the first of some variables that is set.
--- @tab range one of the above
+-- @tab warnings
+-- @tab row the option whose value it is
+-- @int scale of the variable's unit
 -- @param ... names
 -- @return number; nil when there is none
-function M.number(warnings, range, ...)
+function M.number(warnings, row, scale, ...)
   local text, name = M.text(...)
   local v = tonumber(text or "")
-  if v and range.fits(v) and v < huge then return v end
-  if text then M.warn(warnings, name, text, range.what .. " expected; it is ignored") end
-end
-
--- The same for a variable in milliseconds; returns seconds.
-function M.milliseconds(...)
-  local ms = M.number(...)
-  return ms and ms / 1e3
+  if v and v < math.huge and not checks.wrong_number(row, v) then return scale == 1 and v or v / scale end
+  if text then M.warn(warnings, name, text, checks.number(row) .. " expected; it is ignored") end
 end
 
 local function char(h) return string.char(tonumber(h, 16)) end

@@ -7,7 +7,6 @@ local counts_read = require "perf.counts.read"
 local kernel_group = require "perf.event.group"
 local names = require "perf.names"
 local open = require "perf.event.open"
-local options = require "perf.base.options"
 
 local M = {}
 
@@ -29,10 +28,6 @@ local M = {}
 -- @tfield {table,...} missing `{label=, message=, code=}` of each event that this machine does not count
 local Profiler = {}
 Profiler.__index = Profiler
-
--- The options, which are the only argument of the public functions.
-local check = options.define(
-  { group = false, events = { "string|table", type = "string or array" }, inherit = "boolean" }, open.target)
 
 -- Errors that concern one event: the machine lacks it or refuses it. Other errors would occur with every event.
 M.lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EINVAL = true, EACCES = true, EPERM = true }
@@ -125,7 +120,7 @@ local function all_cache() return require "perf.names.constructors".hardware_cac
 
 -- A profiler of all events of a kind, or of those in option events.
 local function profiler(kind, all, opts)
-  opts = check(opts, 1)
+  opts = open.check_target(opts, "perf.hardware_profiler", 1)
   local list, fallback = listed(opts, all)
   local p, message, code = gather(kind, list, opts, fallback)
   if p and #p == 0 then return nil, p.missing[1].message, p.missing[1].code end
@@ -135,12 +130,6 @@ end
 --- Count the generic hardware events: cycles, instructions, cache references and misses, branches and their misses,
 -- bus cycles, stalled cycles, reference cycles.
 -- @tparam[opt] table options
--- @tparam[opt=0] integer options.pid as for `perf.open`
--- @tparam[opt=-1] integer options.cpu as for `perf.open`
--- @tparam[opt] string|integer options.cgroup as for `perf.open`
--- @tparam[opt] string|table options.events those to count instead of all, as `perf.measure` takes them; without it the kernel's
--- part is left out where it may not be counted
--- @tparam[opt=false] boolean options.inherit true: children that are started from now on count too
 -- @treturn CountingProfiler disabled @fails if it counts none of them
 -- @raise for an unknown option or event
 function M.hardware_profiler(opts)
@@ -149,7 +138,7 @@ function M.hardware_profiler(opts)
 end
 
 --- Count the software events: clocks, faults, context switches, migrations.
--- @tparam[opt] table options as for `perf.hardware_profiler`
+-- @tparam[opt] table options
 -- @treturn CountingProfiler disabled @fails
 function M.software_profiler(opts)
   local p, message, code = profiler("software", all_software, opts)
@@ -157,7 +146,7 @@ function M.software_profiler(opts)
 end
 
 --- Count loads and stores of every cache, and their misses: L1, last level, TLBs, branch predictor, NUMA node.
--- @tparam[opt] table options as for `perf.hardware_profiler`
+-- @tparam[opt] table options
 -- @treturn CountingProfiler disabled @fails
 function M.cache_profiler(opts)
   local p, message, code = profiler("cache", all_cache, opts)

@@ -12,11 +12,11 @@
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local breakpoint_of = require "perf.names.breakpoint"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
 local generic = require "perf.names.generic"
-local keys_of = require "perf.base.keys"
 local list = require "perf.names.list"
 local lists = require "perf.names.lists"
 local names = require "perf.names"
@@ -36,22 +36,18 @@ local function optional(value, wanted, arg)
   return value
 end
 
--- Check the named arguments in a table: their names and types.
-local function check_options(t, known)
-  check(t, "table", 1)
-  for key, value in pairs_of(t) do
-    local wanted = known[key]
-    if not wanted then
-      argument.raisef("unknown key '%s'; there are %s", tostring(key), table.concat(keys_of(known), ", "))
-    elseif wanted == "u64" then
-      if not pcall(core.hex, value) then argument.raisef("key '%s': integer expected, got %s", key, type(value)) end
-    elseif type(value) ~= wanted then
-      argument.raisef("key '%s': %s expected, got %s", key, wanted, type(value))
-    end
-    if wanted == "string" and (value == "" or value:find("%z")) then argument.raisef("key '%s': not a name", key) end
-  end
-  return t
+-- Checks of an option that is an address, and of one that is a name.
+local function address(v)
+  if not pcall(core.hex, v) then return "integer expected, got " .. type(v) end
 end
+local function filled(v)
+  if v == "" or v:find "%z" then return "not a name" end
+end
+
+local check_kprobe = checks.options("perf.kprobe", { func = filled, addr = address, offset = address })
+local check_uprobe = checks.options("perf.uprobe",
+  { path = filled, symbol = filled, offset = address, ref_ctr_offset = address })
+local check_breakpoint = checks.options("perf.breakpoint", { addr = address, access = filled })
 
 local function attr_of(kind, label, attr, description)
   attr.label = label
@@ -142,7 +138,7 @@ local function probe(kind, label, fields, terms)
   for term, value in pairs_of(terms) do
     local format = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
     if not format then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
-    if not u64.fits(value, format.width) then argument.raisef("key '%s': out of range", term) end
+    if not u64.fits(value, format.width) then argument.raisef("option '%s': out of range", term) end
     config = core.bor(config, u64.scatter(value, format.ranges))
   end
   fields.type, fields.config = owner.type, config
@@ -157,15 +153,11 @@ end
 -- (Not for `inherit`: the kernel reads the function's name from the memory of the process that forks, and if a child has executed
 -- another program its forks fail. By `addr` it can be inherited.)
 -- @tparam table options
--- @tparam string options.func the function's name; or
--- @tparam integer options.addr an address instead
--- @tparam[opt=0] integer options.offset bytes into it
--- @tparam[opt=false] boolean options.ret true for its return
 -- @treturn table attr fields @fails "ENODEV" when the kernel has no kprobe PMU
 function events.kprobe(t)
-  check_options(t, {func = "string", addr = "u64", offset = "u64", ret = "boolean"})
+  t = check_kprobe(t, 1)
   if (t.func == nil) == (t.addr == nil) then argument.raise("one of 'func' and 'addr' expected") end
-  if t.addr and t.offset then argument.raise("key 'offset': only with 'func'") end
+  if t.addr and t.offset then argument.raise("option 'offset': only with 'func'") end
   local label = (t.ret and "kretprobe:" or "kprobe:") .. (t.func and at_offset(t.func, t.offset) or core.hex(t.addr))
   local fields = t.func and {kprobe_func = t.func, probe_offset = t.offset} or {kprobe_addr = t.addr}
   return probe("kprobe", label, fields, t.ret and {retprobe = 1} or {})
@@ -175,17 +167,11 @@ end
 -- (Not for `inherit`: the kernel reads the path from the memory of the process that forks, and if a child has executed another
 -- program its forks fail.)
 -- @tparam table options
--- @tparam string options.path the file
--- @tparam[opt] string options.symbol looked up in it
--- @tparam[opt=0] integer options.offset bytes into the file, or from the symbol
--- @tparam[opt=false] boolean options.ret true for its return
--- @tparam[opt] integer options.ref_ctr_offset of a semaphore that the kernel counts up while the event is open
 -- @treturn table attr fields
 -- @fails "ENODEV" the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" when perf.symbols is not built, or what looking it up
 -- gave
 function events.uprobe(t)
-  check_options(t, {path = "string", symbol = "string", offset = "u64", ret = "boolean", ref_ctr_offset = "u64"})
-  if not t.path then argument.raise("key 'path' expected") end
+  t = check_uprobe(t, 1)
   if not t.symbol and not t.offset then argument.raise("one of 'symbol' and 'offset' expected") end
   local offset = t.offset or 0
   local label = ("%s:%s:%s"):format(t.ret and "uretprobe" or "uprobe", t.path,
@@ -207,18 +193,13 @@ end
 
 --- The event of an address being accessed.
 -- @tparam table options
--- @tparam integer options.addr the address
--- @tparam[opt] integer options.len bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for "x" the machine's size)
--- @tparam string options.access "r", "w", "x" or several ("rw")
 -- @treturn table attr fields
 function events.breakpoint(t)
-  check_options(t, {addr = "u64", len = "number", access = "string"})
-  if t.addr == nil then argument.raise("key 'addr' expected") end
-  local bits = breakpoint_of.access(t.access or "rw")
-  if not bits then argument.raisef("key 'access': one to three of r, w, x expected, got '%s'", t.access) end
-  if t.len and (t.len < 1 or t.len ~= math.floor(t.len)) then argument.raise("key 'len': bytes expected") end
+  t = check_breakpoint(t, 1)
+  local bits = breakpoint_of.access(t.access)
+  if not bits then argument.raisef("option 'access': one to three of r, w, x expected, got '%s'", t.access) end
   local attr = breakpoint_of.attr(t.addr, t.len, bits)
-  local label = ("mem:%s/%d:%s"):format(core.hex(t.addr), attr.bp_len, t.access or "rw")
+  local label = ("mem:%s/%d:%s"):format(core.hex(t.addr), attr.bp_len, t.access)
   return attr_of("breakpoint", label, attr)
 end
 

@@ -14,7 +14,7 @@ local argument = require "perf.base.argument"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
-local declared = require "perf.base.options"
+local checks = require "perf.api.check"
 local host = require "perf.kernel.host"
 local keys_of = require "perf.base.keys"
 local measure = require "perf.measure"
@@ -32,8 +32,7 @@ Pool.__index, Job.__index = Pool, Job
 
 local unpack = table.unpack or unpack
 
-local check = declared.define { size = "number", cpus = "table|string|boolean", events = "string|table|boolean", queue = "number",
-  tracer = "table" }
+local check = checks.options "perf.pool"
 
 -- The CPUs to bind to, in turn; nil for none.
 local function cpus_of(which)
@@ -68,13 +67,6 @@ local function events_of(events)
     if type(event) ~= "string" then argument.raise "option 'events': names expected, since they go to other threads" end
   end
   return table.concat(events, ",")
-end
-
-local function whole(name, v, low, high)
-  if v ~= math.floor(v) or v < low or v > high then
-    argument.raisef("option '%s': a whole number from %d to %d", name, low, high)
-  end
-  return v
 end
 
 -- A thread needs a descriptor to load its modules: check first whether there are enough for all threads.
@@ -159,18 +151,12 @@ end
 
 --- Start a pool of threads.
 -- @tparam[opt] table options
--- @tparam[opt] integer options.size threads (default: as many as CPUs)
--- @tparam[opt] {integer,...}|string|boolean options.cpus CPU numbers, "online", or false: not bound (default: those that this
--- thread may use, in turn)
--- @tparam[opt] string|table|boolean options.events as `perf.measure` takes them, names only; false: not measured
--- @tparam[opt=1024] integer options.queue jobs that may wait
--- @tparam[opt] Tracer options.tracer each job is a span of it
 -- @treturn Pool @fails
 -- @raise for an unknown option or event
 function M.pool(options)
   options = check(options, 1)
   local cpus = cpus_of(options.cpus)
-  local size = whole("size", options.size or (cpus and #cpus or #assert(core.allowed_cpus())), 1, 1024)
+  local size = options.size or #(cpus or assert(core.allowed_cpus()))
   local events, tracer = events_of(options.events), tracer_of(options.tracer)
   if events then
     local set, message, code = measure.lookup(events) -- reports errors here rather than in the threads
@@ -179,7 +165,7 @@ function M.pool(options)
   local room, refused, errno = has_descriptors(size)
   if not room then return nil, refused, errno end
   local self = setmetatable({ size = size, threads = {}, waiting = {}, last_id = 0, pending = 0, tracer = tracer,
-    jobs = core.channel(whole("queue", options.queue or 1024, 1, 2 ^ 24)), results = core.channel(),
+    jobs = core.channel(options.queue), results = core.channel(),
     generation = core.fork_generation() }, Pool)
   for i = 1, size do self.threads[i] = false end -- allocate first, so that no started thread is lost for lack of memory
   local called, started, why, code = pcall(start, self, cpus, events)

@@ -11,25 +11,18 @@
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local open = require "perf.event.open"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local argument = require "perf.base.argument"
 
 local M = {}
 
 local COOKIE = 0x6c756170 -- PF_SAMPLER_COOKIE of csrc/core/profile/sampler.h
 local DEFAULT_FREQ = 999
-local TIMELINE, LONGEST = 100000, 2 ^ 26 -- samples; 2^26: PF_MOMENTS_MOST
+local TIMELINE = 100000 -- samples
 
 -- Options -------------------------------------------------------------------------------------------------------------
 
-local rate = { "number", integer = true, least = 1, what = "positive integer" }
-
-local check_options = options.define {
-  event = "string|table", period = rate, filter = "string", native = "boolean",
-  freq = { "number", integer = true, least = 1, what = rate.what, excludes = { "period" } },
-  coroutines = { "string", oneof = { "alone", "resumer", "creator" } },
-  timeline = { "boolean|number", integer = true, least = 1, most = LONGEST },
-}
+local check_options = checks.options "perf.profiler"
 
 -- The event -----------------------------------------------------------------------------------------------------------
 
@@ -257,7 +250,7 @@ Profiler.__close = Profiler.close
 
 local function new(opts)
   opts = check_options(opts, 1)
-  local spec, message, code = require("perf.names").resolve(opts.event or "task-clock")
+  local spec, message, code = require("perf.names").resolve(opts.event)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then
     return nil, ("%s: is counted by %d PMUs of this machine: name it with its PMU"):format(spec.label, #spec.attrs), "EINVAL"
@@ -274,17 +267,6 @@ end
 
 --- Make a profiler.
 -- @tparam[opt] table options
--- @tparam[opt="task-clock"] string|table options.event the event to sample, a name as perf stat -e takes it or a table of attr
--- fields; context-switches is weighed by the time off the CPU, in nanoseconds; with a period by how many there were
--- @tparam[opt] integer options.freq samples a second (default: 999 for clocks and hardware counters)
--- @tparam[opt] integer options.period instead of freq: the event's count from one sample to the next (default: 1 for all events
--- but clocks and hardware counters, which makes the profile exact)
--- @tparam[opt=false] boolean options.native true adds the C and kernel functions of the call chain
--- @tparam[opt="alone"] string options.coroutines "resumer" shows a coroutine under the stack that resumed it, "creator" under
--- that which made it, "alone" by itself
--- @tparam[opt] boolean|integer options.timeline true, or a number of samples (100,000), keeps each by itself, for
--- `Profile:timeline`
--- @tparam[opt] string options.filter of a tracepoint, as for `Event:set_filter`
 -- @treturn Profiler @fails
 -- @raise for an unknown event or option
 function M.profiler(opts)
@@ -302,7 +284,7 @@ end
 
 --- Profile a function.
 -- @function perf.profile
--- @tparam[opt] table options as for `perf.profiler`
+-- @tparam[opt] table options
 -- @tparam function fn its error is raised again unchanged, with the profiler stopped
 -- @tparam any ... its arguments
 -- @treturn Profile then fn's results @fails and fn is not called

@@ -341,7 +341,7 @@ local function next_slowly(self, timeout, why)
 end
 
 function Event:records(opts)
-  argument.call_as_method("records", records, self, opts) -- checks the arguments
+  records(self, opts) -- checks the arguments
   if limits.bounded(opts) then return limits.records(opts, self.read_record, self) end
   local timeout = opts and opts.timeout
   return function()

@@ -1,8 +1,13 @@
 -- Limits of a loop over records. Without them it ends when no record comes for its `timeout`, which may never happen.
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local core = require "perf.core"
 
 local M = {}
+
+-- The check of the options of `records`. Event's methods in C ask for mistakes in theirs.
+M.check, core.mistakes.records = checks.options "Event:records"
+core.mistakes.each = select(2, checks.options "Event:each")
 
 -- Whether the options limit a loop.
 function M.bounded(opts) return opts ~= nil and (opts.max ~= nil or opts.duration ~= nil) end

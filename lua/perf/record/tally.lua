@@ -14,7 +14,7 @@
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local format = require "perf.base.format"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 
 local M = {}
 
@@ -22,21 +22,12 @@ local Tally = {}
 Tally.__index = Tally
 Tally.__name = "perf.Tally"
 
-local check = options.define {
-  by = { required = true, check = function(by)
-    if type(by) ~= "string" and (type(by) ~= "table" or #by < 1 or #by > 4) then return "one to four names of fields expected" end
-  end },
-  max = { "number", integer = true, least = 1, most = 2 ^ 30, default = 65536 }, weight = "string",
-  type = { "string", default = "sample" },
-}
+local check = checks.options("perf.tally", { by = function(by)
+  if type(by) ~= "string" and (type(by) ~= "table" or #by < 1 or #by > 4) then return "one to four names of fields expected" end
+end })
 
 --- Make a tally.
 -- @tparam table options
--- @tparam string|table options.by a field's name or an array of up to four, each of them one number: "ip", "tid", "cpu", "addr"
--- ...
--- @tparam[opt] string options.weight the field to add up instead of counting records, such as "period"
--- @tparam[opt=65536] integer options.max keys at most
--- @tparam[opt="sample"] string options.type of the records that are counted
 -- @treturn Tally @fails
 -- @raise for an unknown field, type or option
 function M.tally(opts)

@@ -14,30 +14,25 @@
 -- @module perf.record.tracefields
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
 local M = { available = true }
 
-local check_parse = options.define { system = "string", big_endian = "boolean", long_size = "number", trusted = "boolean" }
+local check_parse = checks.options "perf.tracefields.parse"
 
 --- Parse the text of a `format` file.
 -- @tparam string text what /sys/kernel/tracing/events/GROUP/NAME/format says
 -- @tparam[opt] table options
--- @tparam[opt] string options.system the group's name
--- @tparam[opt] boolean options.big_endian the byte order of the records (default: this machine's)
--- @tparam[opt] integer options.long_size 4 or 8, the size in bytes of the kernel's long (default: this machine's)
--- @tparam[opt=false] boolean options.trusted the text is a kernel's own, so it can be printed by too (libtraceevent, which does
--- that, may crash on a print fmt that no kernel wrote)
 -- @treturn TraceFormat @fails "EBADMSG"
 function M.parse(text, opts)
   argument.check_type(text, "string")
   opts = check_parse(opts, 2)
   local big = opts.big_endian
   if big == nil then big = M.big_endian end
-  return ext.parse(text, opts.system or "", big, opts.long_size, opts.trusted)
+  return ext.parse(text, opts.system, big, opts.long_size, opts.trusted)
 end
 
 -- Whether this machine is big-endian.

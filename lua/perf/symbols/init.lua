@@ -16,7 +16,7 @@
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local ext = extension.load("symbols", "elfutils", "libdw-dev libelf-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -129,7 +129,7 @@ Resolver.__name = "perf.symbols.Resolver"
 
 local MOST_KEPT = 65536 -- frames; then all are dropped and looked up again
 
-local check = options.define { pid = "number", path = "string", maps = "table", kernel = "boolean|table", debuginfod = "boolean" }
+local check = checks.options "perf.symbols.open"
 local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
 
 local function forget(self)
@@ -210,13 +210,6 @@ end
 
 --- Open a resolver of addresses.
 -- @tparam table options one of `pid`, `path` and `maps`, and others
--- @tparam[opt] integer options.pid a live process; 0: this one
--- @tparam[opt] string options.path one file, asked for by the addresses that its own symbol table has
--- @tparam[opt] {table,...} options.maps `{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a process
--- that may be gone
--- @tparam[opt] boolean|KernelSymbols options.kernel false for no symbols of the kernel, or what `perf.symbols.kernel` returned
--- (default: /proc/kallsyms is read at the first address of the kernel; for `maps` none is)
--- @tparam[opt=false] boolean options.debuginfod true lets elfutils ask the servers of $DEBUGINFOD_URLS for missing symbols
 -- @treturn Resolver @fails
 -- @raise for an unknown option
 function M.open(opts)
@@ -302,23 +295,16 @@ end
 Resolver.__call = Resolver.resolve
 
 local machines = { x86_64 = true, aarch64 = true }
-local check_unwind = options.define {
-  regs = "table", stack = "string", abi = "string|number", max = "number", machine = "string" }
+local check_unwind = checks.options "Resolver:unwind"
 
 --- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
 -- @tparam table options
--- @tparam table options.regs the registers by perf's names (`rec.user_regs`)
--- @tparam string options.stack the bytes from the stack pointer on (`rec.user_stack`)
--- @tparam[opt] integer|string options.abi 2 or "64" (default: what regs.abi says)
--- @tparam[opt] string options.machine "x86_64" or "aarch64" (default: this machine's)
--- @tparam[opt=127] integer options.max frames at most
 -- @treturn {table,...} Frames, the innermost first; one of no known module has `addr` alone
 -- @treturn ?string why it ends there; nil at the outermost
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
   if not self.ext:is_open() then argument.raise_in_method("unwind", "Resolver is closed", 1) end
-  t = check_unwind(t, 2, "unwind")
-  if not t.regs or not t.stack then argument.raise_in_method("unwind", "options 'regs' and 'stack' expected", 2) end
+  t = check_unwind(t, 2)
   local abi = tostring(t.abi or t.regs.abi or 2)
   if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
   local wide = abi == "64" or abi == "2"
@@ -326,7 +312,7 @@ function Resolver:unwind(t)
   if not (machines[machine] and wide) then
     return nil, ("stacks of %s%s cannot be unwound here"):format(machine, wide and "" or " (32-bit)"), "EOPNOTSUPP"
   end
-  local list, why = self.ext:frames(machine, t.regs, t.stack, t.max or 127)
+  local list, why = self.ext:frames(machine, t.regs, t.stack, t.max)
   if not list then return nil, why, "ENOEXEC" end
   for i, pair in ipairs(list) do
     list[i] = self:resolve(pair[1], pair[2]) or setmetatable({ addr = pair[1] }, Frame)

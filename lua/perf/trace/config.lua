@@ -2,7 +2,7 @@
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local exporters = require "perf.exporter"
-local declared = require "perf.base.options"
+local checks = require "perf.api.check"
 local propagation = require "perf.trace.propagation"
 local sampler = require "perf.trace.sampler"
 local settings = require "perf.exporter.settings"
@@ -12,20 +12,16 @@ local M = {}
 
 local env = settings.text
 
-local check = declared.define { service = "string", exporter = "table|function|boolean", events = "string|table|boolean",
-  resource = "table",
-  sampler = "string|number|function", propagators = "table", metrics = "boolean|table", queue = "number", batch = "number",
-  delay = "number", retry = "number", limits = "table", batch_bytes = "number" }
-local check_metrics = declared.define { buckets = "table", interval = "number" }
+local check, rows = checks.options "perf.tracer", checks.rows "perf.tracer"
+
+local unpack = table.unpack or unpack
 
 local function mistake(name, why) argument.raise(("option '%s': %s"):format(name, why), 1) end
 
--- The value of an option, or else of a variable of the environment.
-local function number_of(options, config, name, range, variable, default, scale)
-  local v = settings.option(name, options[name], range)
-  if v then return v end
-  v = settings.number(config.warnings, range, variable)
-  return v and (scale and v / scale or v) or default
+-- The value of an option, or else of its variable in the environment.
+local function number_of(row, given, config)
+  if given ~= nil then return given end
+  return settings.number(config.warnings, row, row.scale or 1, unpack(row.variables)) or row.otherwise
 end
 
 local function warn(config, text) config.warnings[#config.warnings + 1] = text end
@@ -116,7 +112,6 @@ end
 -- {buckets=, interval=}, both perhaps nil.
 local function metrics_of(metrics, config)
   if metrics == true then metrics = {} end
-  metrics = check_metrics(metrics, 1)
   local last
   for i, bound in ipairs(metrics.buckets or {}) do
     if type(bound) ~= "number" or not (bound > (last or -math.huge) and bound < math.huge) then
@@ -125,31 +120,13 @@ local function metrics_of(metrics, config)
     last = bound
   end
   if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, there is none") end
-  return { buckets = metrics.buckets, interval = settings.option("metrics.interval", metrics.interval, settings.period)
-    or settings.milliseconds(config.warnings, settings.period, "OTEL_METRIC_EXPORT_INTERVAL") }
+  return { buckets = metrics.buckets, interval = number_of(rows.metrics.options[2], metrics.interval, config) }
 end
 
--- The limits of OpenTelemetry's specification: option, range, default, variables (the first one that is set).
-local limits = {
-  { "attributes", settings.count, 128, "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" },
-  { "attribute_length", settings.length, math.huge, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
-    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" },
-  { "events", settings.count, 128, "OTEL_SPAN_EVENT_COUNT_LIMIT" },
-  { "links", settings.count, 128, "OTEL_SPAN_LINK_COUNT_LIMIT" },
-  { "event_attributes", settings.count, 128, "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" },
-  { "link_attributes", settings.count, 128, "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" },
-}
-local known_limits = {}
-for _, limit in ipairs(limits) do known_limits[limit[1]] = "number" end
-local check_limits = declared.define(known_limits)
-
+-- The limits of OpenTelemetry's specification.
 local function limits_of(options, config)
-  local given, result = check_limits(options.limits, 1), {}
-  for _, limit in ipairs(limits) do
-    local name, range, default = limit[1], limit[2], limit[3]
-    result[name] = settings.option("limits." .. name, given[name], range)
-      or settings.number(config.warnings, range, limit[4], limit[5]) or default
-  end
+  local given, result = options.limits or {}, {}
+  for _, row in ipairs(rows.limits.options) do result[row[1]] = number_of(row, given[row[1]], config) end
   return result
 end
 
@@ -174,15 +151,15 @@ function M.read(options)
   config.resource = resource_of(options, config)
   config.events = options.events
   if options.metrics then config.metrics = metrics_of(options.metrics, config) end
-  config.queue = number_of(options, config, "queue", settings.size, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)
-  config.batch = number_of(options, config, "batch", settings.size, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)
+  config.queue = number_of(rows.queue, options.queue, config)
+  config.batch = number_of(rows.batch, options.batch, config)
   if config.batch > config.queue then
     if options.batch then mistake("batch", "more than 'queue'") end
     config.batch = config.queue
   end
-  config.delay = number_of(options, config, "delay", settings.seconds, "OTEL_BSP_SCHEDULE_DELAY", 5, 1e3)
-  config.batch_bytes = settings.option("batch_bytes", options.batch_bytes, settings.length) or 4 * 2 ^ 20
-  config.retry = number_of(options, config, "retry", settings.seconds, "OTEL_BSP_EXPORT_TIMEOUT", 300, 1e3)
+  config.delay = number_of(rows.delay, options.delay, config)
+  config.batch_bytes = options.batch_bytes
+  config.retry = number_of(rows.retry, options.retry, config)
   config.limits = limits_of(options, config)
   unsupported(config.warnings, config.metrics)
   if not config.disabled then settings.print_warnings(config.warnings) end

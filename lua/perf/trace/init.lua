@@ -12,6 +12,7 @@
 local requested_events = require "perf.trace.requested_events"
 local attributes_of = require "perf.trace.attributes"
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local clock = require "perf.base.clock"
 local config_of = require "perf.trace.config"
 local counts_read = require "perf.counts.read"
@@ -61,14 +62,14 @@ local function current(self)
   return self.active[coroutine.running() or MAIN]
 end
 
-local known_options = { parent = true, kind = true, attributes = true, links = true, start_ns = true }
+local known_options = checks.rows "Tracer:start"
 
 -- Not a loop: one within the caller's would be compiled apart from it.
 local function check_keys(opts, key)
   key = next(opts, key)
   if key == nil then return end
   if not known_options[key] then
-    argument.raise(("unknown option '%s'; there are attributes, kind, links, parent, start_ns"):format(tostring(key)), 2)
+    argument.raise(checks.unknown(key, known_options), 2)
   end
   return check_keys(opts, key)
 end
@@ -100,12 +101,6 @@ end
 -- @function Tracer:start
 -- @tparam string name of the kind of work: few different ones, since backends group by it
 -- @tparam[opt] table options
--- @tparam[opt] Span|table|boolean options.parent a span; a context, as `extract` gives; false: none (default: the one that
--- `Tracer:span` runs)
--- @tparam[opt="internal"] string options.kind "internal", "server", "client", "producer" or "consumer"
--- @tparam[opt] table options.attributes by name, as for `Span:set_attribute`
--- @tparam[opt] table options.links an array of contexts and Spans; a context may have attributes
--- @tparam[opt] integer options.start_ns nanoseconds since 1970, when it began before this call
 -- @treturn Span
 -- @raise for a wrong option
 function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
@@ -245,7 +240,7 @@ end
 --- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
 -- @function Tracer:span
 -- @tparam string name as for `Tracer:start`
--- @tparam[opt] table options as for `Tracer:start`
+-- @tparam[opt] table options
 -- @tparam function fn it may yield
 -- @tparam any ... its arguments
 -- @treturn any fn's results
@@ -336,21 +331,6 @@ Tracer.__close = function(self) self:close() end
 
 --- Make a tracer. Options that are not given come from the OTEL_* variables of the environment.
 -- @tparam[opt] table options
--- @tparam[opt] string options.service its name
--- @tparam[opt] table|function|boolean options.exporter `perf.exporter.otlp`, `perf.exporter.zipkin`, a function of arrays of
--- plain spans (as `Span:totable`), or false
--- @tparam[opt] string|table|boolean options.events as `perf.measure` takes them (default: the best there are); false: none
--- @tparam[opt] table options.resource attributes of the process
--- @tparam[opt] number|string|function options.sampler a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, or a function
--- @tparam[opt] {string,...} options.propagators "tracecontext", "b3", "b3multi"
--- @tparam[opt] boolean|table options.metrics true, or `{buckets=, interval=}` (seconds): histograms of the counts by span name
--- @tparam[opt] table options.limits (since 0.2.0) `{attributes=, attribute_length=, events=, links=, event_attributes=,
--- link_attributes=}`: 128 of each, and attribute_length characters in a string, math.huge
--- @tparam[opt=2048] integer options.queue spans that may wait
--- @tparam[opt=512] integer options.batch spans in a request
--- @tparam[opt=4194304] integer options.batch_bytes bytes in a request (since 0.2.0)
--- @tparam[opt=5] number options.delay seconds until a batch that is not full is sent
--- @tparam[opt=300] number options.retry seconds for which a batch is retried
 -- @treturn Tracer @fails when the machine refuses the events
 -- @raise for an unknown option or event
 function M.tracer(options)

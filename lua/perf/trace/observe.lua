@@ -2,7 +2,7 @@
 local requested_events = require "perf.trace.requested_events"
 local argument = require "perf.base.argument"
 local counts = require "perf.counts"
-local declared = require "perf.base.options"
+local checks = require "perf.api.check"
 local counts_read = require "perf.counts.read"
 
 local M = {}
@@ -126,7 +126,7 @@ local function watch(shape, span, events, requested)
   end
 end
 
-local check = declared.define { events = "string|table" }
+local check = checks.options "perf.observe"
 
 --- Count events in the spans of another library's tracer.
 --
@@ -145,7 +145,6 @@ local check = declared.define { events = "string|table" }
 -- and the request goes on.
 -- @tparam table tracer of opentelemetry-lua, opentracing-lua or Kong
 -- @tparam[opt] table options
--- @tparam[opt] string|table options.events the events that every span counts, as `perf.measure` takes it
 -- @treturn table the tracer
 -- @treturn function undoes the changes @fails when the machine refuses the events
 -- @raise for an unknown event, and for any other tracer

@@ -3,7 +3,7 @@ local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local events = require "resty.perf.worker_events"
 local json = require "perf.base.json"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampling"
 local slow = require "resty.perf.slow"
@@ -11,7 +11,7 @@ local spans = require "resty.perf.spans"
 
 local M = {}
 
-local check = options.define { events = {}, sample = {}, routes = {}, slow = {}, spans = {}, dict = { default = "perf" } }
+local check = checks.options "resty.perf.start"
 
 M.sampler = sampler.new
 
@@ -31,7 +31,7 @@ function M.check(opts)
   local c = { events = opts.events, dict = dict, dict_name = opts.dict }
   c.find, c.admit = routes.new(opts.routes)
   c.decide, c.header, c.blind = sampler.new(opts.sample)
-  c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample or 1
+  c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample
   if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.reports = c.is_slow ~= nil or c.spans ~= nil

@@ -7,7 +7,7 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local slow = require "resty.perf.slow"
 
 local M = {}
@@ -21,11 +21,10 @@ local function is_local(address)
   return address == "::1" or address == "unix:" or address:find "^127%.%d+%.%d+%.%d+$" ~= nil
 end
 
-local check = options.define {
-  from = { "string|function", oneof = { "any" }, type = '"any" or a function', default = is_local } }
+local check = checks.options "resty.perf.status"
 
 local function allowed(opts)
-  local from = check(opts, 1).from
+  local from = check(opts, 1).from or is_local
   return from == "any" or from(ngx.var.remote_addr)
 end
 

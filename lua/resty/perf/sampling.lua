@@ -3,14 +3,14 @@
 -- One of n is one of each n requests in a row, at a random place among them: the share is exact, and a pattern in the traffic
 -- does not always meet the same place.
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local pairs_of = require "perf.base.pairs"
-local options = require "perf.base.options"
+
+local check = checks.options(checks.rows "resty.perf.start".sample.options)
 
 local M = {}
 
 local function bad(text, ...) argument.raisef("sample: " .. text, ...) end
-
-local fields = { every = true, header = true, routes = true }
 
 local function check_every(n, what)
   if type(n) ~= "number" or n ~= math.floor(n) or n < 0 or n >= 2 ^ 53 then
@@ -38,12 +38,8 @@ end
 -- @return decide(route, header_value); the name of the header in lower case with underscores, or nil; whether decide needs
 -- neither argument
 function M.new(sample, random)
-  if sample == nil then sample = 1 end
-  if type(sample) == "number" then sample = { every = sample } end
-  if type(sample) ~= "table" then bad("number or table expected, got %s", type(sample)) end
-  for k in pairs_of(sample) do
-    if not fields[k] then bad("unknown field '%s'%s", tostring(k), options.hint(k, fields)) end
-  end
+  if type(sample) ~= "table" then sample = { every = sample } end
+  sample = check(sample, 1)
   random = random or math.random
   local general = one_of(check_every(sample.every or 1, "every"), random)
   local header = sample.header

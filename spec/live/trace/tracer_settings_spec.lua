@@ -28,8 +28,9 @@ describe("a wrong option", function()
         function() perf.tracer(of { metrics = { interval = v } }) end)
     end
     raises("option 'metrics.interval': a number above 0", function() perf.tracer(of { metrics = { interval = 0 } }) end)
-    raises("option 'interval': number expected, got string", function() perf.tracer(of { metrics = { interval = "x" } }) end)
-    raises("option 'buckets': table expected, got number", function() perf.tracer(of { metrics = { buckets = 5 } }) end)
+    raises("option 'metrics.interval': number expected, got string",
+      function() perf.tracer(of { metrics = { interval = "x" } }) end)
+    raises("option 'metrics.buckets': table expected, got number", function() perf.tracer(of { metrics = { buckets = 5 } }) end)
     raises("unknown option 'bucket'", function() perf.tracer(of { metrics = { bucket = {} } }) end)
     for _, buckets in ipairs { {}, { 1, huge }, { nan }, { 2, 1 }, { "1" }, { -huge } } do
       raises("option 'metrics': buckets must be increasing numbers",

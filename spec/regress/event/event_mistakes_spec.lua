@@ -16,8 +16,7 @@ describe("a mistake with an Event", function()
 
   it("is raised at the line that makes it, with the argument's number as Lua counts it", function()
     for want, wrong in pairs {
-      ["bad argument #1 to 'map' (unknown option 'foo'; there are pages, aux_pages, overwrite)"] =
-        function() ev:map { foo = 1 } end,
+      ["bad argument #1 to 'map' (unknown option 'page'; did you mean 'pages'?)"] = function() ev:map { page = 1 } end,
       ["bad argument #1 to 'set_filter' (string expected"] = function() ev:set_filter {} end,
       ["bad argument #1 to 'modify' (unknown attr field 'frob')"] = function() ev:modify { frob = 1 } end,
       ["bad argument #1 to 'measure' (function expected, got number)"] = function() ev:measure(12) end,
@@ -35,7 +34,25 @@ describe("a mistake with an Event", function()
       assert.matches("event_mistakes_spec.lua:%d+: ", message)
       assert.matches(want, message, 1, true)
     end
-    assert.matches("bad argument #2 to 'map' (unknown option 'foo'; there are", message_of(ev.map, ev, { foo = 1 }), 1, true)
+    assert.matches("bad argument #2 to 'map' (unknown option 'foo')", message_of(ev.map, ev, { foo = 1 }), 1, true)
+  end)
+
+  it("gets the nearest name for an option, in C too", function()
+    assert(ev:map { pages = 1 })
+    for want, wrong in pairs {
+      ["argument #1 to 'records' (unknown option 'tmieout'; did you mean 'timeout'?)"] =
+        function() ev:records { tmieout = 1 } end,
+      ["argument #1 to 'records' (option 'max': a number of records expected, got 0.5)"] =
+        function() ev:records { max = 0.5 } end,
+      ["argument #3 to 'each' (unknown option 'durtion'; did you mean 'duration'?)"] =
+        function() ev:each("sample", "ip", { durtion = 1 }) end,
+      ["argument #3 to 'each' (option 'duration': seconds expected, got -1)"] =
+        function() ev:each("sample", "ip", { duration = -1 }) end,
+    } do
+      local message = message_of(wrong)
+      assert.matches("event_mistakes_spec.lua:%d+: ", message)
+      assert.matches(want, message, 1, true)
+    end
   end)
 
   it("has the method's name even if pcall or a tail call hides it", function()

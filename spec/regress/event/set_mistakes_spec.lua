@@ -62,7 +62,7 @@ describe("a mistake with a Set or a Group", function()
       said("(no event is mapped: call map() first)", function() s:records { timeout = 0 } end)
       assert(s:map { pages = 1 })
       said("to 'records' (unknown option 'foo')", function() s:records { foo = 1 } end)
-      said("to 'records' (table expected, got number)", function() s:records(1) end)
+      said("to 'records' (table of options expected, got number)", function() s:records(1) end)
       said("bad argument #1 to 'read_record' (a timeout is 0 or more seconds, got -1)", function()
         local r = s:read_record(-1) return r
       end)

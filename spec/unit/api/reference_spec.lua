@@ -11,6 +11,7 @@ local tree = {
   ["lua/resty/perf.lua"] = "",
   ["lua/perf/init.lua"] = "--- Perf.\n-- @module perf\nreturn {}",
   ["lua/perf/api/init.lua"] = [[return {{module = "event", {"open", "(name)", "Open."}}}]],
+  ["lua/perf/api/options.lua"] = "return {}",
   ["lua/perf/api/classes.lua"] = [[return {{class = "Event", {"id", "()", "Its id."}, {"close", "()", "Close."}}}]],
   ["lua/perf/event/init.lua"] = [[
 --- An event.
@@ -91,11 +92,18 @@ describe("the reference's check", function()
     rejects(lua .. ":10: the tag @retrun is not known here", { [lua] = { ["Close it."] = "Close it.\n-- @retrun boolean" } })
   end)
 
-  it("rejects options without a line for each", function()
-    local row, doc = { ["(name)"] = "(options)" }, { ["string name"] = "table options" }
-    rejects(lua .. ":5: the options in 'options' are not documented", { [lua] = doc, [api] = row })
-    doc["string name"] = "table options\n-- @tparam integer options.pid a process"
-    assert.equal("", (reference { [lua] = doc, [api] = row }))
+  it("takes options from their declarations, and rejects others", function()
+    local options = "lua/perf/api/options.lua"
+    local row, doc = { ["(name)"] = "([options])" }, { ["tparam string name"] = "tparam[opt] table options" }
+    rejects(lua .. ":5: perf.open has no options in perf.api.options", { [lua] = doc, [api] = row })
+    local declared = { ["{}"] = [[{["perf.open"] = {{"pid", "integer", "a process", default = 0}}}]] }
+    local _, status, page = reference({ [lua] = doc, [api] = row, [options] = declared }, "out")
+    assert.equal(0, status)
+    assert.is_truthy(page:find("table options\n-- @tparam[opt=0] integer options.pid a process\n", 1, true), page)
+    rejects(lua .. ":5: perf.open has options in perf.api.options, but no parameter", { [options] = declared })
+    rejects("lua/perf/api/options.lua: perf.clsoe is not in perf.api", { [options] = { ["{}"] = [[{["perf.clsoe"] = {}}]] } })
+    doc["tparam string name"] = "tparam[opt] table options\n-- @tparam integer options.pid a process"
+    rejects(lua .. ":5: perf.open: options belong in perf.api.options", { [lua] = doc, [api] = row, [options] = declared })
   end)
 
   it("reads the functions of resty.perf from the guide", function()
@@ -172,6 +180,8 @@ describe("the reference's options", function()
     ["perf.record"] = function(o) perf.record({ "true" }, o) end,
     ["perf.observe"] = function(o) perf.observe({ start_span = nothing }, o) end,
     ["perf.data.create"] = function(o) perf.data.create("/nonexistent/perf.data", o) end,
+    ["perf.exporter.zipkin"] = function(o) perf.exporter.zipkin(o) end,
+    ["perf.profile"] = function(o) perf.profile(o, nothing) end,
     ["perf.exporter.otlp"] = function(o) perf.exporter.otlp(o) end,
     ["perf.bpf.load"] = function(o) perf.bpf.load("/nonexistent/bpf.o", o) end,
     ["perf.symbols.open"] = function(o) perf.symbols.open(o) end,

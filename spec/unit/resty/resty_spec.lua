@@ -82,7 +82,7 @@ describe("resty.perf.sampling", function()
 
   it("reports mistakes", function()
     for _, n in ipairs { 1 / 0, 0 / 0, 2 ^ 53 } do assert.has_error(function() sampler.new(n) end) end
-    for message, sample in pairs { ["every: 1 for every request"] = -1, ["field 'evry'; did you mean 'every'?"] = { evry = 1 },
+    for message, sample in pairs { ["every: 1 for every request"] = -1, ["option 'evry'; did you mean 'every'?"] = { evry = 1 },
       ["a header's name"] = { header = "a b" }, ["routes./a: 1 for"] = { routes = { ["/a"] = 0.5 } } } do
       local ok, err = pcall(sampler.new, sample)
       assert.is_false(ok)

@@ -346,7 +346,7 @@ describe("a resolver of mappings", function()
       assert.equal("EOPNOTSUPP", select(3, r:unwind{regs = {abi = 1}, stack = "", machine = "aarch64"}))
       assert.equal("EOPNOTSUPP", select(3, r:unwind{regs = {}, abi = "32", stack = "", machine = "x86_64"}))
       assert.equal("ENODATA", select(3, r:unwind{regs = {abi = 0}, stack = "", machine = "x86_64"}))
-      assert.error_matches(function() r:unwind{regs = {}} end, "options 'regs' and 'stack' expected")
+      assert.error_matches(function() r:unwind{regs = {}} end, "option 'stack': string expected")
       assert.error_matches(function() r:unwind{regs = {sp = 1}, stack = "", machine = "x86_64"} end, "register 'ip' expected")
       assert.error_matches(function() r:unwind{regs = {ip = 1}, stack = "", machine = "x86_64"} end, "register 'sp' expected")
       assert.error_matches(function() r:unwind{regs = {ip = 1, sp = "x"}, stack = "", machine = "x86_64"} end,

@@ -8,7 +8,7 @@ local file = require "perf.base.file"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
 local memo = require "perf.base.memo"
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -163,18 +163,15 @@ local function subtitle(prof, diff)
   return diff and ("%s \194\183 before: %s"):format(line, text.amount(text.number(diff.total), diff.unit)) or line
 end
 
-local check = options.define { title = "string", diff = "table" }
+local check = checks.options "Profile:flamegraph"
 
 --- Write a profile as a flame graph: one HTML file, which needs no network.
 -- @function Profile:flamegraph
 -- @tparam[opt] string path the file; without it the page is returned
 -- @tparam[opt] table options
--- @tparam[opt] Profile options.diff an earlier profile to compare with: red is what takes a larger share than there, blue a
--- smaller one
--- @tparam[opt] string options.title of the page
 -- @treturn string|boolean the page, or true @fails when the file cannot be written
 function M.flamegraph(prof, path, opts)
-  opts = check(opts, 3, "flamegraph")
+  opts = check(opts, 3)
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
     prof.pid and (" (%d)"):format(prof.pid) or ""))
   return file.deliver(path, "flamegraph", function(put)

@@ -1,12 +1,13 @@
 -- Declared options, and the messages about mistakes in them.
-local options = require "perf.base.options"
+local checks = require "perf.api.check"
 
-local check = options.define({
-  rate = { "number", integer = true, least = 1, excludes = { "period" } }, period = { "number", above = 0, unset = -1 },
-  pages = { "number", integer = true, least = 1, most = 64, default = 8 },
-  mode = { "boolean|string", oneof = { "fp", "dwarf", "lbr" } },
-  path = { check = function(v) return v == "" and "a path expected" or nil end },
-}, { pid = "number", cpu = "number", path = "string" })
+local check = checks.options({
+  { "rate", "integer", "", least = 1, excludes = { "period" } }, { "period", "number", "", above = 0, unset = -1 },
+  { "pages", "integer", "", least = 1, most = 64, default = 8 },
+  { "mode", "boolean|string", "", oneof = { "fp", "dwarf", "lbr" } },
+  { "path", "string", "", any = true }, { "pid", "number", "" }, { "limits", "{table,...}|boolean", "", options = {
+    { "spans", "integer", "", default = 9 } } },
+}, { path = function(v) return v == "" and "a path expected" or nil end })
 
 local function says(message, opts)
   local ok, err = pcall(check, opts, 2)
@@ -48,12 +49,32 @@ describe("declared options", function()
     assert.equal(1, check({ rate = 1 }, 2).rate)
   end)
 
-  it("can be derived with an option less, and can require an option", function()
-    local without = options.define({ pid = false }, { pid = "number", cpu = "number" })
-    assert.has_error(function() without({ pid = 1 }, 1) end)
-    local function check_by(v) return v == nil and "a field expected" or nil end
-    local needs = options.define { by = { required = true, check = check_by } }
-    assert.error_matches(function() needs({}, 1) end, "option 'by': a field expected")
+  it("may be tables with options of their own", function()
+    assert.same({ spans = 9 }, check({ limits = {} }, 2).limits)
+    assert.is_true(check({ limits = true }, 2).limits)
+    says("option 'limits': table or boolean expected, got number", { limits = 1 })
+    says("unknown option 'span'; did you mean 'spans'?", { limits = { span = 1 } })
+    says("option 'limits.spans': whole number expected, got 0.5", { limits = { spans = 0.5 } })
+  end)
+
+  it("can be required", function()
+    local needs = checks.options { { "by", "string", "", required = true } }
+    assert.error_matches(function() needs({}, 1) end, "option 'by': string expected")
     assert.error_matches(function() needs(nil, 1) end, "table of options expected, got nil")
+    needs = checks.options { { "by", "string", "", required = true, any = true } }
+    assert.error_matches(function() needs({}, 1) end, "option 'by' expected")
+  end)
+end)
+
+describe("the options of the public functions", function()
+  it("are rows that a check can be made from, with a help text", function()
+    for name, rows in pairs(require "perf.api.options") do
+      local known = checks.rows(name)
+      for _, row in ipairs(rows) do
+        assert.is_truthy(row[1]:find "^[%l_]+$" and row[2] ~= "" and #row[3] > 0, name)
+        for _, other in ipairs(row.excludes or {}) do assert.is_table(known[other]) end
+      end
+      assert.error_matches(function() checks.options(rows)({ ["?"] = 1 }, 1) end, "unknown option")
+    end
   end)
 end)

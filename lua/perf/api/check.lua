@@ -1,0 +1,154 @@
+-- Checks of options: the table that is the last argument of a public function, as perf.api.options declares it.
+--
+--     local check = checks.options("perf.compare", { events = function(v) return "what is wrong with v" or nil end })
+--     opts = check(opts, 2) -- or raises a mistake in argument 2
+local argument = require "perf.base.argument"
+local pairs_of = require "perf.base.pairs"
+
+local M = {}
+
+-- "a, b or c"
+local function enumerate(list)
+  local text = table.concat(list, ", ", 1, #list - 1)
+  return text == "" and list[#list] or text .. " or " .. list[#list]
+end
+
+-- A row of perf.api.options, prepared for checks: its Lua types and its possible strings as sets.
+local function prepare(row, check)
+  local prepared, words = { row = row, check = check, integer = row[2]:find("integer", 1, true) ~= nil }, {}
+  for kind in (row.any and "" or row[2]):gmatch "[^|]+" do
+    if kind:find "^[%u{]" then kind = "table" end -- an object, or an array
+    kind = kind == "integer" and "number" or kind
+    words[#words + 1] = kind
+    prepared.types = prepared.types or {}
+    prepared.types[kind] = true
+  end
+  prepared.expected = row.expected or not row.any and enumerate(words)
+  if row.oneof then
+    local quoted, set = {}, {}
+    for i, value in ipairs(row.oneof) do quoted[i], set[value] = '"' .. value .. '"', true end
+    prepared.oneof, prepared.values = set, row.expected or enumerate(quoted)
+  end
+  if row.options and not row.any then prepared.nested = M.options(row.options, nil, row[1] .. ".") end
+  return prepared
+end
+
+-- The words for the numbers that an option can be: "whole number of at least 1".
+function M.number(row)
+  if row.what then return row.what end
+  local what = row[2]:find "integer" and "whole number" or "number"
+  if row.most then return ("%s from %.14g to %.14g"):format(what, row.least or -math.huge, row.most) end
+  if row.least then return ("%s of at least %.14g"):format(what, row.least) end
+  return row.above and ("%s above %.14g"):format(what, row.above) or what
+end
+
+-- Check a number: returns what is wrong with it, or nil.
+local function number_fault(row, integer, v)
+  if not (integer or row.least or row.most or row.above) then return end
+  local most = row.most or (row.least or row.above) and 2 ^ 53 or math.huge
+  if v >= (row.least or -math.huge) and v <= most and not (row.above and v <= row.above)
+    and not (integer and v ~= math.floor(v)) then return end
+  return ("%s expected, got %s"):format(M.number(row), tostring(v))
+end
+
+function M.wrong_number(row, v) return number_fault(row, row[2] == "integer", v) end
+
+-- Check the value of an option: returns what is wrong with it, or nil.
+local function fault(option, v)
+  local kind = type(v)
+  if option.types and not option.types[kind] then
+    return ("%s expected, got %s"):format(option.expected, kind)
+  elseif option.oneof and kind == "string" and not option.oneof[v] then
+    return option.values .. " expected"
+  end
+  if option.check then return option.check(v) end
+  return kind == "number" and option.types and number_fault(option.row, option.integer, v) or nil
+end
+
+-- The end of a message about an unknown name: "; did you mean 'freq'?", or "".
+function M.hint(name, known)
+  return require "perf.base.suggest".hint(tostring(name), require "perf.base.keys"(known))
+end
+
+-- The message about an unknown option.
+function M.unknown(name, known) return ("unknown option '%s'%s"):format(tostring(name), M.hint(name, known)) end
+
+-- The rows of a function's options, by name.
+function M.rows(name)
+  local rows = {}
+  for _, row in ipairs(require "perf.api.options"[name]) do rows[row[1]] = row end
+  return rows
+end
+
+-- A check of a function's options. It is prepared at its first call, so that what is never called costs nothing.
+-- @param declared the function's name in perf.api.options; or rows, with `required` if one of them must be given
+-- @param[opt] checks {name = function(value)}, which returns what is wrong
+-- @param[opt] prefix of the names in messages, for an option that is a table: "limits."
+-- @return function(opts, position): the options with their defaults, a new table. A mistake is raised for the argument `position`
+-- of the public function that was called; the object of a method is argument 1. And a function(opts), which returns what is wrong
+-- with them, or nil
+function M.options(declared, checks, prefix)
+  local method = type(declared) == "string" and declared:match ":(.*)"
+  local list, known, needed
+
+  local function make()
+    local rows, all, by_name = type(declared) == "table" and declared or require "perf.api.options"[declared], {}, {}
+    needed = rows.required
+    for i, row in ipairs(rows) do
+      all[i] = prepare(row, checks and checks[row[1]])
+      by_name[row[1]], needed = all[i], needed or row.required
+    end
+    list, known = all, by_name -- last, since memory may run out before
+  end
+
+  -- Whether nothing is wrong with the options: for most there is nothing more to look at.
+  local function is_right(given)
+    if needed or getmetatable(given) then return false end
+    for name, v in pairs_of(given) do
+      local option = known[name]
+      if not option or option.row.excludes or fault(option, v) then return false end
+    end
+    return true
+  end
+
+  local function mistake(opts)
+    if not list then make() end
+    local given = opts == nil and not needed and {} or opts
+    if type(given) ~= "table" then return ("table of options expected, got %s"):format(type(opts)) end
+    if is_right(given) then return nil end
+    for name in pairs_of(given) do
+      if not known[name] then return M.unknown(name, known) end
+    end
+    for _, option in ipairs(list) do
+      local name = option.row[1]
+      local v = given[name]
+      local wrong = v ~= nil and fault(option, v)
+      if wrong then return ("option '%s%s': %s"):format(prefix or "", name, wrong) end
+      if v == nil and option.row.required then
+        return ("option '%s'%s expected"):format(name, option.expected and ": " .. option.expected or "")
+      end
+      for _, other in ipairs(v ~= nil and option.row.excludes or {}) do
+        if given[other] ~= nil and given[other] ~= known[other].row.unset then
+          return ("options '%s' and '%s' exclude each other"):format(name, other)
+        end
+      end
+    end
+  end
+
+  return function(opts, position)
+    local wrong = mistake(opts)
+    if wrong and method then argument.raise_in_method(method, wrong, position) end
+    if wrong then argument.raise(wrong, position) end
+    local given = opts or {}
+    local result = {}
+    for _, option in ipairs(list) do
+      local v = given[option.row[1]]
+      if v == nil then v = option.row.default end
+      if option.nested and type(v) == "table" then v = option.nested(v, position) end
+      result[option.row[1]] = v
+    end
+    return result
+  end, mistake
+end
+
+return M
