@@ -1,4 +1,4 @@
---- Profile or count a program without touching it.
+--- Profile or count a program without changing it.
 --
 --     luajit -lperf.auto script.lua                         # a profile in luaperf.json, for luaperf report
 --     PERF_OUTPUT=flame.html luajit -lperf.auto script.lua
@@ -8,13 +8,13 @@
 -- It begins where it is required and ends with the program: at the end of the script, at os.exit, or after an error.
 --
 -- * `PERF_MODE`: record (the default) or stat
--- * `PERF_EVENTS`: to profile by, one, task-clock when not given; or to count, a list, perf.measure's when not given
--- * `PERF_FREQ`: samples a second; `PERF_PERIOD`: the event's count from one to the next
--- * `PERF_NATIVE`: 1 for C and kernel functions too
--- * `PERF_COROUTINES`: creator or resumer, under whose stack a coroutine is to show
--- * `PERF_OUTPUT`: the file, its kind by its ending as luaperf record has it; luaperf.json when not given. Counts go to stderr
+-- * `PERF_EVENTS`: the event to profile by (default: task-clock); with stat the list to count (default: perf.measure's)
+-- * `PERF_FREQ`: samples a second; `PERF_PERIOD`: the event's count from one sample to the next
+-- * `PERF_NATIVE`: 1 includes C and kernel functions
+-- * `PERF_COROUTINES`: creator or resumer: the stack under which a coroutine is shown
+-- * `PERF_OUTPUT`: the file, whose ending selects the format as in luaperf record (default: luaperf.json). Counts go to stderr
 --   when not given
--- * `PERF_VERBOSE`: 1 prints the profile at the end, `PERF_QUIET`: 1 nothing, unless the file could not be written
+-- * `PERF_VERBOSE`: 1 prints the profile at the end; `PERF_QUIET`: 1 prints nothing unless the file could not be written
 -- @module perf.auto
 local function set(name)
   local text = os.getenv(name)

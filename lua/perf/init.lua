@@ -4,7 +4,7 @@
 --     print((perf.measure(function() return ("x"):rep(1e6):find "y" end)))
 --
 -- Errors: a programmer's mistake raises an error; a refusal of the machine returns nil, message, code, where code is the errno's
--- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, as "0.1.0".
+-- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, such as "0.1.0".
 -- @module perf
 -- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
 -- used, and is replaced by the function that it stands for.
@@ -22,7 +22,7 @@ local perf = { _VERSION = require "perf.version" }
 local function load(module)
   local loaded = package.loaded[module]
   if type(loaded) == "table" then return loaded end
-  reclaim.make_room() -- `require` needs a descriptor; without one it would say that the module does not exist
+  reclaim.make_room() -- `require` needs a descriptor; without one it would report that the module does not exist
   return require(module)
 end
 
@@ -37,8 +37,8 @@ local function add_function(module, name)
 end
 
 -- perf.NAME is a module that is loaded when it is first used. A program may keep the stub, keep its functions, or replace them
--- (with functions that call the kept ones). So once the module is loaded, the stub has nothing of its own: reading and assigning
--- its fields are the module's. A kept function is what the module had at first.
+-- (with functions that call the kept ones). So after the module is loaded, the stub has no fields: reading and assigning its
+-- fields goes to the module. A kept function is the module's original one.
 local function add_module(module, name, functions)
   local stub, meta, kept, first = {}, {}, {}, nil
   local function use()
@@ -82,7 +82,7 @@ for _, group in ipairs(api) do
 end
 
 return setmetatable(perf, {
-  -- A misspelt name is a mistake. Names with an underscore in front are asked for by tools that look for a protocol.
+  -- A misspelt name is a mistake. But tools that look for a protocol ask for names that begin with an underscore.
   __index = function(_, name)
     if type(name) ~= "string" or name:find "^_" then return nil end
     argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, require "perf.base.keys"(perf))), 0)

@@ -36,7 +36,7 @@ local ENOENT = accounting.ENOENT
 local TIMER, LOG = accounting.number.timer, accounting.number.log
 local TIMERS = "(timer)"
 
-local config -- the options of perf.start, checked; nil before
+local config -- the checked options of perf.start; nil before
 local running = false
 local writer -- of totals
 local numbers, names -- of routes: the numbers in the accounting by name, the names by number
@@ -66,7 +66,7 @@ local function capture(ctx)
 end
 
 -- `code` is what enter returned for a request whose turn it did not begin. Make an unknown request known, and enter it if it is
--- counted. Returns as enter does.
+-- counted. Returns the same as enter.
 local function newcomer(r, phase, code)
   if code ~= ENOENT then return 0 end
   if ngx.is_subrequest then
@@ -89,8 +89,8 @@ end
 
 -- Hooks ---------------------------------------------------------------------------------------------------------------
 
--- With the code cache off, every request has a Lua state of its own, in which perf.start was never called. The worker's first
--- state has left a mark in its dictionary. The warning is given once, and each state looks once.
+-- With the code cache off, every request has a separate Lua state, in which perf.start was never called. The worker's first state
+-- has left a mark in its dictionary. The warning is given once, and each state checks once.
 local looked
 
 local function started_elsewhere()
@@ -134,7 +134,7 @@ end
 -- resty.perf.header_filter, resty.perf.body_filter
 -- @tparam[opt] function fn the code, called with the other arguments; it may yield
 -- @tparam any ... its arguments
--- @treturn any its results; its errors pass through unchanged
+-- @treturn any its results; its errors are raised unchanged
 for phase, name in ipairs(accounting.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
@@ -166,7 +166,7 @@ local function finished(...)
 end
 
 --- The log phase of a request: `log_by_lua_block { perf.log() }`. Slow requests are logged, and spans finished, here.
--- @tparam[opt] function fn code of this phase, counted like that of the others
+-- @tparam[opt] function fn code of this phase, counted like that of other phases
 -- @tparam any ... its arguments
 -- @treturn any its results
 function M.log(fn, ...)
@@ -188,8 +188,8 @@ end
 
 -- To start and stop ---------------------------------------------------------------------------------------------------
 
---- Wrap the functions that yield. perf.start does it too; in init_by_lua it comes before the modules that keep
--- `local sleep = ngx.sleep`. A second call does nothing.
+--- Wrap the functions that yield. perf.start does it too; but call it in init_by_lua before modules that keep `local sleep =
+-- ngx.sleep`. A second call does nothing.
 function M.install()
   if M.installed then return end
   M.installed = true
@@ -284,10 +284,10 @@ local function tick(premature)
   end
 end
 
---- Begin to count. In init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or with
--- other `events` (text) or another `sample` (a number): the other workers follow within a second.
+--- Begin to count. Call it in init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or
+-- with other `events` (text) or another `sample` (a number): the other workers follow within a second.
 -- @tparam[opt] table options
--- @treturn boolean true @fails requests are then served as ever, and not counted
+-- @treturn boolean true @fails requests are then served as usual, and not counted
 -- @raise for an unknown option or event
 function M.start(opts)
   if opts ~= nil and type(opts) ~= "table" then argument.raise("table expected, got " .. type(opts)) end
@@ -317,7 +317,7 @@ function M.start(opts)
   return ok, message, code
 end
 
---- Stop counting, in all workers within a second. Hooks then only call what they are given.
+--- Stop counting, in all workers within a second. Hooks then only call the functions that they are given.
 function M.stop()
   if not config then return end
   halt()
@@ -327,30 +327,30 @@ end
 -- Results -------------------------------------------------------------------------------------------------------------
 
 --- The counts of the running request so far.
--- @treturn ?Counts nil when it is not counted
+-- @treturn ?Counts nil if it is not counted
 function M.request() return running and accounting.request(get_request()) or nil end
 
 --- The running request's span, to put its context into requests that it makes: `perf.span():inject(headers)`.
--- @treturn ?Span nil when it is not counted, or there is no tracer
+-- @treturn ?Span nil if it is not counted, or there is no tracer
 function M.span() return running and config.spans and spans.current(get_request()) or nil end
 
---- Profile this worker for a while; the request that asks waits.
--- @tparam string|table event as `perf.profiler` takes it
--- @tparam number seconds for how long, 60 at most
+--- Profile this worker for some seconds; the calling request waits.
+-- @tparam string|table event as for `perf.profiler`
+-- @tparam number seconds the duration, at most 60
 -- @treturn Profile @fails
 function M.profile(event, seconds) return require("resty.perf.flamegraph").profile(event, seconds, after, sleep) end
 
---- Sum the running request up under another name.
--- @tparam string name a route's; there are at most 100
+--- Add up the running request under another name.
+-- @tparam string name a route's name; there are at most 100
 -- @treturn boolean whether the request is counted
 function M.route(name)
   argument.check_type(name, "string")
   return running and accounting.reroute(get_request(), route_number(config.admit(name))) or false
 end
 
---- The counts of this worker since it began. In every event whole = unattributed + pending + all phases of all routes.
+--- The counts of this worker since it began. For every event, whole = unattributed + pending + all phases of all routes.
 -- @treturn ?table `{whole=, unattributed=, pending=, routes={[name]={requests=, phases={[phase]=Counts}}}, abandoned=, known=}`:
--- of `whole`, `unattributed` belongs to no request and `pending` to those that are not finished (Counts); `abandoned` turns;
+-- of `whole`, `unattributed` belongs to no request and `pending` to requests that are not finished (Counts); `abandoned` turns;
 -- `known` requests; nil while it does not count
 function M.worker()
   if not running then return nil end
@@ -372,13 +372,13 @@ function M.totals()
   return config and totals.read(config.dict, accounting.phases)
 end
 
--- The state that the pages show.
+-- The state for the pages.
 function M.state()
   return { running = running, sample = config and config.every, events = running and accounting.events() or nil,
     source = running and select(2, accounting.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }
 end
 
---- A page of what was counted, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.
+--- A page of the counts, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.
 -- @tparam[opt] table options
 function M.status(opts) return pages.status(M, opts) end
 

@@ -1,7 +1,7 @@
 -- The public functions as plain data. `perf` is filled from these rows; `perf.help` and the reference read them.
 --
--- A group is what one module has: `module`, without "perf.", and a row {name, arguments, summary} for each function. A group with
--- a `name` is reached as perf.NAME and has a `summary` of its own. The methods of objects are in perf.api.classes.
+-- A group has the functions of one module: `module`, without "perf.", and a row {name, arguments, summary} for each function. A
+-- group with a `name` is available as perf.NAME and also has a `summary`. The methods of objects are in perf.api.classes.
 return {
   { module = "measure",
     { "measure", "([events,] fn, ...)", "Run a function; return its Counts, then its results." },

@@ -17,7 +17,7 @@ local function replace_exit()
   given, last = setmetatable({}, { __mode = "v" }), 0
   os.exit = function(code, close) -- luacheck: ignore 122
     if close then run_all() end
-    if type(code) == "boolean" then code = code and 0 or 1 end -- as the other Luas take it
+    if type(code) == "boolean" then code = code and 0 or 1 end -- the same argument as on the other Luas
     return exit(code)
   end
 end

@@ -1,8 +1,9 @@
--- The times of spans. Within a tree of spans time is CLOCK_MONOTONIC's, a plain number of nanoseconds; a root's anchor says what
--- the time of day then was, so that spans of one tree keep their order when the clock is set, and later trees follow it.
+-- The times of spans. Within a tree of spans, times are those of CLOCK_MONOTONIC, in nanoseconds as plain numbers. A root's
+-- anchor has the time of day at its start, so that spans of one tree keep their order when the clock is set, and later trees
+-- follow the new time.
 --
--- A time of day in nanoseconds is beyond 2^53, so it is computed in two parts and written as text, in this file only. A time that
--- a program gives may have any date, so both parts of it are kept: the moment, {seconds, nanoseconds}.
+-- A time of day in nanoseconds exceeds 2^53, so it is computed in two parts and written as text, in this file only. A time that a
+-- program gives may have any date, so both parts of it are kept: the moment, {seconds, nanoseconds}.
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 
@@ -57,8 +58,8 @@ function M.ns(anchor, at, moment)
   return core.clock_ns(parts(anchor, at, moment))
 end
 
--- Convert a time of day that a program gives. As a time of the monotonic clock it is a number, which is exact only within 104
--- days of now; the moment is always exact.
+-- Convert a time of day that a program gives. On the monotonic clock it is a number, which is exact only within 104 days of now;
+-- the moment is always exact.
 -- @param ns a number, an integer, a 64-bit cdata or a "0x" string
 -- @return that time by the monotonic clock; the moment {seconds, nanoseconds}
 function M.from_ns(anchor, ns)

@@ -7,8 +7,8 @@ local M = {}
 -- Write a file. An old file stays until the new one is complete, and stays if that fails; no symbolic link is
 -- followed; a device or a pipe is written into as it is.
 -- @param path its name
--- @param write function(put) that calls put(string) for each part; what it raises, put's own refusals excepted, is raised
--- @return true; or nil, message, code, and nothing of it left
+-- @param write function(put) that calls put(string) for each part; its errors are raised, except refusals of put
+-- @return true; or nil, message, code, and nothing of the file remains
 function M.write(path, write)
   local out, message, code = core.output(path)
   if not out then return nil, message, code end
@@ -34,7 +34,7 @@ function M.absolute(path)
   return dir and dir:gsub("/$", "") .. "/" .. path or path
 end
 
--- A report into a file, or as a string when there is no path.
+-- Write a report into a file, or return it as a string if there is no path.
 -- @param path string or nil
 -- @param what the function's name, for its error
 -- @param write function(put)

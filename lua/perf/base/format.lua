@@ -103,7 +103,7 @@ function M.metrics(m)
   return M.align(rows)
 end
 
--- The comment beside one event, as perf stat has it.
+-- The comment beside one event, as in perf stat.
 local function remark(e, m)
   local base = e.label:gsub(":%a+$", "")
   if base == "instructions" and m.ipc then return ("%.2f insn per cycle"):format(m.ipc) end

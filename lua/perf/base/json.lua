@@ -1,6 +1,6 @@
 -- JSON text of plain tables, and back.
 --
--- Encoded integers keep all their digits, and keys come sorted, so the same value always gives the same text. (cjson prints 14
+-- Encoded integers keep all their digits, and keys are sorted, so the same value always gives the same text. (cjson prints 14
 -- digits, which loses nanoseconds.) Text to decode may be large or damaged; null becomes nil, so it leaves a hole in an array.
 local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
@@ -14,7 +14,7 @@ local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f"
 
 local function escape(c) return escapes[c] or ("\\u%04x"):format(byte(c)) end
 
--- A string as JSON text. A backend refuses a whole batch for one byte that is not UTF-8: each becomes U+FFFD.
+-- A string as JSON text. A backend refuses a whole batch for one byte that is not UTF-8: each such byte becomes U+FFFD.
 function M.quote(s)
   if find(s, '[%c"\\\128-\255]') then s = utf8.valid(s):gsub('[%c"\\]', escape) end
   return '"' .. s .. '"'
@@ -49,8 +49,8 @@ local function object(t)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
--- Encode nil, booleans, numbers, strings, LuaJIT's 64-bit integers and tables (a table with t[1], or an empty one that
--- says `M.empty_array`, is an array). Raises for anything else.
+-- Encode nil, booleans, numbers, strings, LuaJIT's 64-bit integers and tables (a table is an array if it has t[1], or if it is
+-- empty and `M.empty_array`). Raises for anything else.
 function encode(v)
   local kind = type(v)
   if kind == "nil" then return "null" end
@@ -65,7 +65,7 @@ end
 
 M.encode = encode
 
-local DEEP = 200 -- levels: what nests deeper is no file of ours
+local DEEP = 200 -- levels; files of this library are never nested deeper
 
 local function fail(at, what)
   error({ text = ("byte %d: %s"):format(at, what) }, 0)
@@ -73,7 +73,7 @@ end
 
 local unescapes = { ['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
 
--- The string that begins behind the quote at `at`: it, and where it goes on.
+-- The string that begins after the quote at `at`, and the position after it.
 local function string_at(s, at)
   local from, close = at, find(s, '["\\]', at)
   if not close then fail(at, "a string without an end") end
@@ -109,8 +109,8 @@ local function space(s, at)
   return find(s, "[^ \t\r\n]", at) or #s + 1
 end
 
--- The items of an array or an object from `at` to its closing mark: take(at) takes one, and gives where the text goes on. Returns
--- where the text goes on after the mark.
+-- The items of an array or an object from `at` to its closing mark: take(at) parses one, and returns the position after it.
+-- Returns the position after the mark.
 local function items(s, at, close, take)
   at = space(s, at)
   if byte(s, at) == close then return at + 1 end
@@ -127,7 +127,7 @@ local value
 
 local function array_at(s, at, depth)
   local list, n = {}, 0
-  -- Most of a file are arrays of numbers.
+  -- Most of a file is arrays of numbers.
   local close = find(s, "[^%d, \n]", at)
   if close and byte(s, close) == 93 then
     for digits in sub(s, at, close - 1):gmatch "%d+" do

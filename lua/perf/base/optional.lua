@@ -1,13 +1,13 @@
--- Loads the parts of this module that need a library, and may not have been built.
+-- Loads the parts of this module that need a library and may not have been built.
 
 local M = {}
 
 -- Load the C half of perf.NAME.
 -- @string name "bpf" for perf.ext.bpf
--- @string library what it is made with, "libbpf"
--- @string package Debian's name of what to install, "libbpf-dev"
--- @treturn table the C module. Raises, with what to do, where it was not built; any other failure (a library that is
--- gone, a file of another Lua) is raised with the loader's words.
+-- @string library the library that it uses, "libbpf"
+-- @string package Debian's package to install, "libbpf-dev"
+-- @treturn table the C module. Raises an error with a remedy if the part was not built; for any other failure (a library that is
+-- gone, a file of another Lua) the loader's error.
 function M.load(name, library, package)
   local ok, result = pcall(require, "perf.ext." .. name)
   if ok then return result end

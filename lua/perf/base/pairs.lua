@@ -1,7 +1,7 @@
 -- `pairs`, under a name that LuaJIT's parser does not know.
 --
--- A loop over `pairs` or `next` by that name becomes an instruction of its own there. In the LuaJIT that Debian 12 has (and
--- others from September 2021 on) a compiled one can enter itself for ever within a finalizer: what leaves it by an exit that
--- is not compiled comes back to its first instruction, and counts on being compiled soon, which a finalizer forbids. What is
--- left to do when a program ends is done in finalizers, so no loop of this library goes by that name.
+-- LuaJIT compiles a loop over `pairs` or `next` by these names to a special instruction. In the LuaJIT of Debian 12 (and others
+-- from September 2021 on) such a compiled loop can enter itself for ever within a finalizer: when it is left by an exit that is
+-- not compiled, execution returns to the loop's first instruction, until the exit is compiled, but finalizers compile nothing. A
+-- program's last work is done in finalizers, so no loop of this library uses these names.
 return pairs

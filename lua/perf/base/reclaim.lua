@@ -7,7 +7,7 @@ local M = {}
 local givers = {}
 
 -- Register a function that frees a resource.
--- @param give_way function(resource): close one idle thing that holds the resource, and return whether there was one
+-- @param give_way function(resource): close one idle object that holds the resource, and return whether there was one
 -- @param[opt] first call it before those that are registered already
 function M.register(give_way, first) table.insert(givers, first and 1 or #givers + 1, give_way) end
 
@@ -18,7 +18,7 @@ local function give_way(what)
   return false
 end
 
--- Call f(...) until it succeeds or nothing idle is left to close.
+-- Call f(...) until it succeeds or no idle object is left to close.
 -- @param resource function(code, attr): the missing resource; nil if closing something would not help
 -- @param f returns a true value; or nil, message, code
 -- @return its results
@@ -34,7 +34,7 @@ end
 
 local function of_file(number) return (number == 23 or number == 24) and "any" or nil end -- ENFILE, EMFILE
 
--- io.open in this way.
+-- io.open with such retries.
 -- @return file; or nil, message, errno's number
 function M.open_file(...) return M.retry(of_file, nil, io.open, ...) end
 

@@ -3,7 +3,7 @@ local pairs_of = require "perf.base.pairs"
 
 local suggest = {}
 
--- Edits (insert, delete, replace, swap of neighbours) from a to b, or limit + 1 when there are more.
+-- The number of edits (insert, delete, replace, swap of neighbours) from a to b, or limit + 1 if there are more.
 local function distance(a, b, limit)
   if math.abs(#a - #b) > limit then return limit + 1 end
   local older, old = nil, {}
@@ -26,7 +26,7 @@ local function distance(a, b, limit)
   return old[#b]
 end
 
--- The names of a set that contain the text; of GROUP:NAME those of the group that contain the NAME.
+-- The names of a set that contain the text; for GROUP:NAME those of the group that contain the NAME.
 local function containing(wanted, set)
   local group, part = wanted:match("^(.*:)([^:]*)$")
   part = part or wanted
@@ -40,9 +40,9 @@ local function containing(wanted, set)
   return found
 end
 
--- "; did you mean 'a' or 'b'?", or "": the three nearest names, or else those that contain the text (of GROUP:NAME, the NAME).
--- @string text what was asked for
--- @tparam {string,...} names what there is
+-- "; did you mean 'a' or 'b'?", or "": the three nearest names, or else those that contain the text (for GROUP:NAME, the NAME).
+-- @string text the unknown name
+-- @tparam {string,...} names the known names
 function suggest.hint(text, names)
   local found, seen, wanted = {}, {}, text:lower()
   local limit = math.max(1, math.min(4, math.floor(#text / 3)))

@@ -9,7 +9,7 @@ local HALF = 4294967296
 
 -- The value of a decimal or "0x" number, exact over all 64 bits.
 -- @string text digits
--- @return the value, as perf.core passes 64-bit values; or nil and why not
+-- @return the value, as perf.core passes 64-bit values; or nil and the reason
 function u64.parse(text)
   local hex = text:match("^0[xX](%x+)$")
   if hex then return u64.parse_hex(hex) end
@@ -25,7 +25,7 @@ function u64.parse(text)
 end
 
 -- The value of hexadecimal digits without a prefix.
--- @return the value; or nil and why not
+-- @return the value; or nil and the reason
 function u64.parse_hex(digits)
   digits = digits:gsub("^0+", "")
   if #digits > 16 then return nil, "does not fit into 64 bits" end
@@ -53,14 +53,14 @@ function u64.is_kernel(addr)
   return high >= HALF / 2
 end
 
--- Does a value fit into so many bits?
+-- Whether a value fits into `width` bits.
 -- @param v a 64-bit value
 -- @int width 1 to 64
 function u64.fits(v, width)
   return width >= 64 or core.shr(v, width) == 0
 end
 
--- The bits of v laid into ranges, the lowest bits into the first range: what a PMU's format file asks for.
+-- The bits of v distributed to ranges, the lowest bits to the first range, as a PMU's format file prescribes.
 -- @param v a 64-bit value that fits
 -- @tparam {{int,int},...} ranges first and last bit of each
 -- @return the 64-bit value with those bits set

@@ -1,14 +1,14 @@
--- UTF-8 that may be damaged: a walk over its characters, and what is made with it.
+-- UTF-8 that may be damaged: a walk over its characters, and functions based on it.
 local M = {}
 
 local find, byte, char, sub = string.find, string.byte, string.char, string.sub
 local floor = math.floor
 
--- The length of the UTF-8 character that begins at i; nil where there is none: no overlong forms, no surrogates, none beyond
--- U+10FFFF.
+-- The length of the UTF-8 character that begins at i; nil if there is none: overlong forms, surrogates and characters beyond
+-- U+10FFFF are invalid.
 local function length(s, i)
   local a, b = byte(s, i, i + 1)
-  local n, low, high = 1, 0x80, 0xbf -- bytes that follow, and the first one's bounds
+  local n, low, high = 1, 0x80, 0xbf -- the number of continuation bytes, and the limits of the first one
   if a < 0x80 then
     return 1
   elseif a < 0xc2 or a > 0xf4 then
@@ -26,8 +26,8 @@ local function length(s, i)
   return n + 1
 end
 
--- A string in valid UTF-8, whatever bytes it has.
--- @func[opt] mark makes the text of a byte that belongs to no character from the byte's number; without it the text is U+FFFD
+-- A string in valid UTF-8, whatever its bytes are.
+-- @func[opt] mark converts the number of a byte that belongs to no character to text; without it the text is U+FFFD
 function M.valid(s, mark)
   if not find(s, "[\128-\255]") then return s end
   local parts, i, from = {}, 1, 1
@@ -46,7 +46,7 @@ function M.valid(s, mark)
   return table.concat(parts)
 end
 
--- The first n characters of a string. A byte that is not UTF-8 counts as one, as the U+FFFD that is sent for it.
+-- The first n characters of a string. A byte that is not UTF-8 counts as one character, since U+FFFD is sent for it.
 function M.cut(s, n)
   if #s <= n then return s end
   if not find(s, "[\128-\255]") then return sub(s, 1, n) end

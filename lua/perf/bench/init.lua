@@ -1,21 +1,21 @@
---- perf.bench and perf.compare: a function's cost in events, told with how sure it is.
+--- perf.bench and perf.compare: a function's cost in events, with its uncertainty.
 --
 --     print(perf.bench(function() return json.decode(text) end))
 --     print(perf.compare({ old = f, new = g }, { events = "task-clock,page-faults" }))
 --
--- The function is called as it is, without arguments, from a loop; its results are ignored and its error passes through
--- unchanged. One that is shorter than `min_time` is called many times in a run. What an empty function costs in the same
--- loop, measured in turns with it, is taken off, so that an empty function comes to 0 (and a very short one may come
--- out a little below). Garbage that a function makes is collected as it would be elsewhere, in its own runs mostly.
+-- The function is called unchanged, without arguments, from a loop; its results are ignored and its error is raised unchanged. A
+-- function that is shorter than `min_time` is called many times in a run. The cost of an empty function in the same loop,
+-- measured in turns with it, is subtracted, so that an empty function comes to 0 (and a very short one may come out slightly
+-- below 0). Garbage that a function makes is collected as usual, mostly in its own runs.
 --
--- LuaJIT compiles the function as in a hot loop, but neither moves work out of the loop nor drops it because no code
--- uses it. What should be compiled together with a loop around it has that loop inside the function.
+-- LuaJIT compiles the function as in a hot loop, but neither moves work out of the loop nor drops it as unused. Code that should
+-- be compiled together with a loop around it must contain that loop inside the function.
 --
--- The rule of `compare`: two candidates differ, "sure", when a signed-rank test over the rounds (perf.bench.statistics),
--- corrected by Holm for all that was compared (each event and the wall time, each candidate against the baseline, where enough
--- rounds differ at all), leaves chance less than 1 %, and when the difference is at least `least` (1 %: another
--- place in memory alone can make as much). So of 100 comparisons of a function with itself, 99 or more show no
--- difference in any of their rows. The interval beside a ratio is that of this one ratio, at 95 %.
+-- The rule of `compare`: two candidates differ, "sure", if p < 0.01 in a signed-rank test over the rounds
+-- (perf.bench.statistics), Holm-corrected for all comparisons (each event and the wall time, each candidate against the baseline,
+-- if enough rounds differ at all), and if the difference is at least `least` (1 %: another address in memory alone can cause as
+-- much). So of 100 comparisons of a function with itself, 99 or more show no difference in any of their rows. The interval beside
+-- a ratio is the 95 % interval of this one ratio.
 -- @module perf.bench
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
@@ -34,7 +34,7 @@ local CHANCE = 0.01 -- the permitted probability of a false "sure"
 
 local check_bench = checks.options "perf.bench"
 
--- Check a list of events: returns what is wrong with it, or nil.
+-- Check a list of events: returns the error as text, or nil.
 local function event_list(v)
   if type(v) ~= "string" and type(v) ~= "table" then return "string or table of events expected, got " .. type(v) end
   if type(v) == "table" and next(v) == nil then return "the list has no event" end
@@ -111,17 +111,18 @@ local function places(candidate)
   return list, first.source
 end
 
---- The result of `perf.bench`: an array, one row an event in the order asked, also by label: `stats["page-faults"]`. A row is
--- `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit` ("ns"
--- for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is what it truly covers), `values` each
--- run's. An event that shared its counter has `share` (of the time, at least), and one that was never counted `why`, and no
--- statistics; `note` says what was left out of the counts (the kernel's part, for lack of permission). It prints as a table.
+--- The result of `perf.bench`: an array with a row for each event in the requested order, also by label: `stats["page-faults"]`.
+-- A row is `{label=, unit=, median=, mean=, stddev=, mad=, min=, max=, ci={lo, hi, level=}, n=, values=}`: per call, in `unit`
+-- ("ns" for times), without `overhead`; `ci` is the 95 % interval of the median (`level` is its exact coverage), `values` the
+-- values of the runs. An event that shared its counter has `share` (its part of the time, at least), and an event that was never
+-- counted has `why` instead of statistics; `note` names what was left out of the counts (the kernel's part, for lack of
+-- permission). It prints as a table.
 -- @type Stats
 -- @tfield table wall such a row of the wall time
 -- @tfield integer n runs
 -- @tfield integer batch calls in a run
 -- @tfield string source as in `Counts`
--- @tfield table overhead what was taken off, per call, by label
+-- @tfield table overhead the subtracted cost, per call, by label
 local Stats = {}
 local Stats_class = class(Stats)
 Stats_class.__name = "perf.Stats"
@@ -141,9 +142,9 @@ end
 -- @treturn string
 function Stats:json() return json.encode(self:totable()) end
 
---- Run a function many times and tell what one call costs.
+--- Run a function many times, and return the cost of one call.
 -- @function perf.bench
--- @tparam[opt] string|table events as in `perf.measure`; without it the best that the machine has
+-- @tparam[opt] string|table events as in `perf.measure`; without it the best events of the machine
 -- @tparam function fn called without arguments; its error is raised unchanged
 -- @tparam[opt] table options
 -- @treturn Stats @fails when the machine refuses an event
@@ -267,10 +268,10 @@ local function judge(found, least)
   return #tested
 end
 
---- The result of `perf.compare`: an array, one row an event in the order asked, also by label. A row is `{label=, unit=,
--- candidates={[name]=}}`, where each candidate has the fields of the rows of `Stats`, and those that are not the baseline also
--- `ratio` to it (the median of the rounds' own ratios; nil where the baseline's median is not above 0) with `ratio_ci={lo, hi,
--- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is) and `verdict`
+--- The result of `perf.compare`: an array with a row for each event in the requested order, also by label. A row is `{label=,
+-- unit=, candidates={[name]=}}`. Each candidate has the fields of the rows of `Stats`; candidates other than the baseline also
+-- have `ratio` to it (the median of the rounds' ratios; nil if the baseline's median is not above 0) with `ratio_ci={lo, hi,
+-- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is real) and `verdict`
 -- ("1.32x slower, sure", "no difference seen", "within 1 %", "too few rounds to tell", "not counted"). It prints as a table.
 -- @type Comparison
 -- @tfield table wall such a row of the wall time
@@ -280,13 +281,13 @@ end
 -- @tfield table batch calls in a run, by name
 -- @tfield string source as in `Counts`
 -- @tfield number least the option
--- @tfield integer comparisons how many were made
+-- @tfield integer comparisons the number of comparisons
 local Comparison = {}
 local Comparison_class = class(Comparison)
 Comparison_class.__name = "perf.Comparison"
 Comparison_class.__tostring = text.compare
 
---- The rule by which differences were called real, in one line.
+--- The rule that decides which differences are real, in one line.
 -- @treturn string
 function Comparison:rule()
   local rule = ("sure: by %g %% at least, and chance makes as much in fewer than 1 of %d such tables"):format(
@@ -339,7 +340,7 @@ local function row_from(names, samples, differences)
   return row
 end
 
---- Run functions in turns and tell which of their differences are real.
+--- Run functions in turns, and determine which of their differences are real.
 -- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
 -- @tparam[opt] table options
 -- @treturn Comparison @fails when the machine refuses an event

@@ -1,14 +1,14 @@
 -- The runs behind perf.bench and perf.compare.
 --
--- A run is one measurement of a batch of calls; its length is found by trying. Candidates take turns, in another random order
--- each round, and with them an empty function in batches of the same size: what that costs is what measuring, the loop
--- and a call cost, and is taken off. Drift and disturbances meet all of them alike.
+-- A run is one measurement of a batch of calls; the size of the batch is found by trying. Candidates take turns, in a new random
+-- order each round, together with an empty function in batches of the same size: its cost is that of measuring, the loop and a
+-- call, and is subtracted. Drift and disturbances affect all candidates alike.
 --
--- The loop must not let the work be optimized away. Plain Lua does nothing of the kind. LuaJIT would inline the function, move
--- invariant code out of the loop and drop unused results; so there every result goes to a C function,
--- which ends the trace: the function is compiled as in a hot loop, but each call of it works. A loop with its
--- compilation off would not do: side traces of the function that return to it could not be compiled.
--- Each function gets a loop of its own, or the first to be compiled would be the fast one.
+-- The loop must not let the work be optimized away. Plain Lua does no such optimization. LuaJIT would inline the function, move
+-- invariant code out of the loop and drop unused results; so there every result goes to a C function, which ends the trace: the
+-- function is compiled as in a hot loop, but each call of it does its work. A loop with its compilation off would not do: side
+-- traces of the function that return to it could not be compiled. Each function gets a separate loop, or the first one to be
+-- compiled would be the fastest.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local counts_read = require "perf.counts.read"
@@ -25,7 +25,7 @@ local LOOP = compiled
   or "return function(fn, n) for _ = 1, n do fn() end end"
 local load_text = rawget(_G, "loadstring") or load
 
--- A C function that the compiler does not know; it does almost nothing.
+-- A C function that the compiler does not know, and that does almost nothing.
 local keep = core.thread_token
 
 local function new_loop()
@@ -57,20 +57,20 @@ local function elapsed(candidate, n)
   return tonumber(core.wall_ns() - from)
 end
 
--- The number of calls that lasts min_ns, from the candidate's present one on.
+-- The number of calls that takes min_ns, from the candidate's present number on.
 local function calibrate(candidate, min_ns)
   local n = candidate.batch
   while true do
     local t = elapsed(candidate, n)
     candidate.run_ns = t
     if t >= min_ns or n >= MOST_CALLS then break end
-    -- The first calls are slower than the later ones, so an estimate from few is not trusted far.
+    -- The first calls are slower than later ones, so do not extrapolate far from a few.
     n = math.min(MOST_CALLS, math.max(2 * n, math.min(16 * n, math.ceil(1.1 * n * min_ns / math.max(t, 1)))))
   end
   candidate.batch = n
 end
 
--- In pieces first: what the compiler still has to do where the loop ends is then done.
+-- In pieces first, so that the compiler has finished its work at the loop's end.
 local function warm_up(set, candidate, runs)
   local batch = candidate.batch
   if runs > 0 and batch >= 32 then
@@ -80,7 +80,7 @@ local function warm_up(set, candidate, runs)
   for _ = 1, runs do measured(set, candidate.loop, candidate.fn, batch) end
 end
 
--- Candidates of like speed get batches of one size, so that nothing but themselves differs.
+-- Candidates of similar speed get batches of one size, so that only the functions differ.
 local function even_out(candidates, min_ns)
   local sorted = {}
   for i, c in ipairs(candidates) do sorted[i] = c end
@@ -96,12 +96,12 @@ end
 -- Rounds --------------------------------------------------------------------------------------------------------------
 
 -- Run candidates against each other.
--- @tparam table opened what measure.lookup gives
+-- @tparam table opened the result of measure.lookup
 -- @tparam {function,...} fns
--- @tparam table opts warmup (runs), min_ns, seed, rounds(ns) -> how many rounds, from what one takes
--- @treturn table candidates, an array of {batch=, counts={Counts, ...}, idle={Counts, ...}} in the order of fns, where idle
--- are the runs of the empty function in batches of that size
--- @treturn int how many rounds there were
+-- @tparam table opts warmup (runs), min_ns, seed, rounds(ns): the number of rounds, from the duration of one
+-- @treturn table candidates, an array of {batch=, counts={Counts, ...}, idle={Counts, ...}} in the order of fns; idle are the
+-- runs of the empty function in batches of the same size
+-- @treturn int the number of rounds
 function M.rounds(opened, fns, opts)
   local random = stats.rng(opts.seed)
   local set = { meter = opened.meter, layout = opened.layout, words = opened.words, process = core.fork_generation() }
@@ -145,7 +145,7 @@ end
 
 -- From runs to values per call ----------------------------------------------------------------------------------------
 
--- One event, or the wall time, of every run: values per call, with false where it was not counted.
+-- The values of one event, or of the wall time, per call in every run; false if it was not counted.
 local function column(counts, row, batch)
   local values, entry, share = {}, nil, 1
   for i, c in ipairs(counts) do
@@ -172,10 +172,10 @@ end
 
 -- The samples of one event of a candidate.
 -- @tparam table candidate of `rounds`
--- @tparam int|string row the event's place in the list, or "wall"
--- @treturn table label, unit, values (a round each, per call, with the overhead taken off; false where not counted), known
--- (the same without the false), overhead (per call), share (the least part of a run that it was counted for), why (when it was
--- never counted), note (what is to be said of its counts)
+-- @tparam int|string row the event's index in the list, or "wall"
+-- @treturn table label, unit, values (one for each round, per call, without the overhead; false if not counted), known (the same
+-- without the false), overhead (per call), share (the least part of a run for which it was counted), why (if it was never
+-- counted), note (a remark on its counts)
 function M.samples(candidate, row)
   local batch = candidate.batch
   local values, entry, share = column(candidate.counts, row, batch)

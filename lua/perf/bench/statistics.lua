@@ -249,9 +249,9 @@ end
 -- Compare two samples that were taken in pairs.
 -- @tparam {number,...} a the baseline
 -- @tparam {number,...} b of the same length; b[i] was measured beside a[i]
--- @treturn[1] table `n` (pairs), `differing` (unequal pairs), `p` (signed-rank test of b - a), `difference` and
--- `ratio`, each `{estimate, lo, hi, level=}` with a 95 % interval of this one comparison; `ratio` (b to a) is nil where a's
--- median is not above 0, or a value of a is below 0
+-- @treturn[1] table `n` (pairs), `differing` (unequal pairs), `p` (signed-rank test of b - a), `difference` and `ratio`, each
+-- `{estimate, lo, hi, level=}` with a 95 % interval of this one comparison; `ratio` (b to a) is nil if a's median is not above 0,
+-- or a value of a is below 0
 -- @treturn[2] nil when there are no pairs
 function M.paired(a, b)
   if #a == 0 then return nil end

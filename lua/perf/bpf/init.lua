@@ -8,13 +8,13 @@
 --     for key, value in obj:map("counts"):pairs() do print(key, value) end
 --     ev:close() obj:close()
 --
--- The section of a program selects its kind of event: `SEC("perf_event")` for counters and clocks (it runs at
--- each overflow, so the event needs a sample_period or sample_freq), `SEC("tracepoint")` for tracepoints,
--- `SEC("kprobe")` for kprobes and uprobes. A program that returns 0 keeps the hit from being counted or recorded. On counters
--- and clocks it runs while the event is enabled, for the tasks that the event counts. On tracepoints and probes the kernel hangs
--- it on the point itself: it runs from `set_bpf` until the event is closed, enabled or not, and on tracepoints and kprobes for
--- every task of the machine; so it has to ask who is there (`bpf_get_current_pid_tgid`). A 0 there hides the hit from the events
--- of every program on the machine: return 1 for tasks that are not yours.
+-- The section of a program selects its kind of event: `SEC("perf_event")` for counters and clocks (it runs at each overflow, so
+-- the event needs a sample_period or sample_freq), `SEC("tracepoint")` for tracepoints, `SEC("kprobe")` for kprobes and uprobes.
+-- If a program returns 0, the hit is not counted or recorded. On counters and clocks it runs while the event is enabled, for the
+-- tasks that the event counts. On tracepoints and probes the kernel attaches it to the point itself: it runs from `set_bpf` until
+-- the event is closed, enabled or not, and on tracepoints and kprobes for every task of the machine; so the program must check
+-- the task itself (`bpf_get_current_pid_tgid`). A 0 there hides the hit from the events of every program on the machine: return 1
+-- for tasks that are not yours.
 --
 -- libbpf raises this process's limit of locked memory on kernels before 5.11, which count maps against it.
 -- @module perf.bpf
@@ -59,7 +59,7 @@ end
 
 local check = checks.options "perf.bpf.load"
 
--- Call a method with the value of an option: its mistakes are the option's.
+-- Call a method with the value of an option, and raise its argument errors as errors of the option.
 local function apply(what, fn, obj, name, value)
   local ok, result, message, code = pcall(fn, obj, name, value)
   if not ok then
@@ -70,9 +70,9 @@ local function apply(what, fn, obj, name, value)
 end
 
 --- Load a BPF object file: its maps are made and its programs verified.
--- @tparam string path what `clang -O2 -g -target bpf -c` made
+-- @tparam string path the output of `clang -O2 -g -target bpf -c`
 -- @tparam[opt] table options
--- @treturn BpfObject @fails with libbpf's and the verifier's words
+-- @treturn BpfObject @fails with the messages of libbpf and the verifier
 -- @raise for a name in the options that the file does not have
 function M.load(path, opts)
   argument.check_path(path, "load", 1)

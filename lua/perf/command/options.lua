@@ -1,5 +1,5 @@
 -- Parses the options of a command line: `-e x`, `-ex`, `--event x`, `--event=x`, `-av`. They end at `--` or at the first other
--- word, since options behind a program's name belong to the program. If the arguments name no program, options may follow them
+-- word, since options after a program's name belong to the program. If the arguments name no program, options may follow them
 -- too.
 --
 -- A command's options are rows {short, long, argument's name or nil, help, kind = "integer" | "number" | "list", least =, choices
@@ -28,7 +28,7 @@ local function unknown(rows, word)
   return ("unknown option '%s'%s"):format(word, require "perf.base.suggest".hint(word:match "^[^=]*", names))
 end
 
--- Convert a value to its kind; nil and what is wrong with it.
+-- Convert a value to its kind; nil and the error if it is invalid.
 local function convert(row, text, before)
   if row.kind == "list" then
     return before and before .. "," .. text or text
@@ -55,7 +55,7 @@ end
 -- @tab words all words
 -- @int from the index of the first word
 -- @bool mixed whether options may follow other words
--- @return {long name = value or true}, array of the other words; or nil, what is wrong
+-- @return {long name = value or true}, array of the other words; or nil, the error
 function M.parse(rows, words, from, mixed)
   local opts, left, i = {}, {}, from
   local function set(row, text)

@@ -56,7 +56,7 @@ local function latest()
   return (newer == true or newer == 0) and "perf.data" or "luaperf.json"
 end
 
--- The requested kind of report, nil for tables; or false and what is wrong.
+-- The requested kind of report, nil for tables; or false and the error.
 local function kind_of(opts)
   local found
   for name, kind in pairs_of(kinds) do

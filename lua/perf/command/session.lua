@@ -106,7 +106,7 @@ function M.start(opts)
   local function stop()
     local last = finish
     if not last or core.pid() ~= pid then return end
-    halt() -- first, so that the result has no system calls of what follows
+    halt() -- first, so that the result has no system calls of the code that follows
     finish = nil
     core.hold_signals() -- a signal that arrives while the result is written ends the process afterwards
     local done, err = pcall(last)

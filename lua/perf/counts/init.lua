@@ -1,4 +1,4 @@
---- Counts: what a measurement found.
+--- Counts: the result of a measurement.
 --
 -- A measurement should cost no more than two reads, so its result is only a block of 64-bit words (struct pf_counts of
 -- csrc/core/counts/meter.h) and the number of a layout, which describes the words. Entries, scaled values and text are made when
@@ -18,8 +18,8 @@ local format = require "perf.base.format"
 local M = {}
 
 --- The result of a measurement. `counts[label]` is the count, scaled to the whole time if the event shared its counter; nil if it
--- never counted. The label is the name as asked for; a modifier may be left off if that is unambiguous. ipairs gives an entry
--- for each event, in the order asked: `label`; `value`, `raw` (not scaled), in `unit` ("ns" for times); `enabled_ns`,
+-- never counted. The label is the requested name; a modifier may be left off if that is unambiguous. ipairs gives an entry for
+-- each event, in the requested order: `label`; `value`, `raw` (not scaled), in `unit` ("ns" for times); `enabled_ns`,
 -- `running_ns`; `id`; `why`: the reason if there is no value, or what it leaves out.
 --
 -- `a - b`, `a + b` (of the same events), `c * n`, `c / n`, `-c` and `==` work on raw counts and times, and scale once at the end;
@@ -99,7 +99,7 @@ M.FELL = "the count fell while it was measured: the event or another of its grou
 -- The difference of two raw counts.
 function M.since(from, to) return to < from and fallen or to - from end
 
--- The labels of this Lua state's hardware events that are enabled: perf.event.idle knows them when there are any.
+-- The labels of this Lua state's hardware events that are enabled: perf.event.idle records them.
 function M.enabled_hardware() return {} end
 
 -- The `why` of an event that was enabled but never got a counter. It names this program's events that may use the counters.
@@ -113,16 +113,16 @@ local Entry = { __name = "perf.Entry", __tostring = format.entry }
 local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
 M.Entry, M.Metrics = Entry, Metrics
 
--- Make an entry of its numbers. Decides whether the event has a value.
--- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound when it counts one task on one CPU
--- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` says why there is no value; or, when there is
--- one, what it leaves out
+-- Make an entry from its numbers. Decides whether the event has a value.
+-- @param row {label=, unit=, scale=, why=, note=, bound=, pinned=}: bound if it counts one task on one CPU
+-- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` is the reason if there is no value; or, if
+-- there is one, what it leaves out
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
   if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- for arithmetic
   if running and enabled and running - enabled >= FORKED then
     e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
-  elseif row.why and (not raw or raw == 0) then -- unless it counted after all
+  elseif row.why and (not raw or raw == 0) then -- unless it was counted after all
     e.why = row.why
   elseif running == 0 then
     -- A pinned event that gets no counter is disabled by the kernel, and has no times.
@@ -157,7 +157,7 @@ local function unpack_entry(c, layout, i)
   if not slots[1] then return M.entry(row) end -- it was not counted
   local raw, enabled, running, id = slot_words(c, layout, slots[1])
   for k = 2, #slots do
-    -- The same event on the core types of a hybrid CPU: it ran on one or the other.
+    -- The same event on the core types of a hybrid CPU: it ran on either of them.
     local more, en, run = slot_words(c, layout, slots[k])
     raw, running = (has_fallen(raw) or has_fallen(more)) and fallen or raw + more, running + run
     if en > enabled then enabled = en end
@@ -173,9 +173,9 @@ local function entries(c)
   return list
 end
 
--- The values alone, without a table for each entry.
+-- The values without a table for each entry.
 -- @param c Counts of either kind
--- @param values filled: values[i] is a count, or false where there is none
+-- @param values filled: values[i] is a count, or false if there is none
 -- @return an array whose elements have label, unit and why
 function M.values(c, values)
   if type(c) == "table" then
@@ -296,9 +296,9 @@ local function check_self(v, method)
 end
 
 --- Ratios that the counted events allow.
--- @treturn table with those of these that can be told: `ipc` (instructions per cycle), `branch_miss_rate` and
--- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table
--- of each event's rate by label, over the CPU time where that was counted and the wall time otherwise
+-- @treturn table with those of the following that can be computed: `ipc` (instructions per cycle), `branch_miss_rate` and
+-- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table of
+-- each event's rate by label, relative to the CPU time if that was counted, otherwise to the wall time
 function methods:metrics()
   check_self(self, "metrics")
   local m, per_second = {}, {}

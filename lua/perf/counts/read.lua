@@ -1,22 +1,21 @@
--- The two reads around a measured function, by the quickest way this interpreter has.
+-- The two reads around a measured function, in the quickest way of this interpreter.
 --
 --   LuaJIT         the core's functions through FFI, which the compiler can put into a trace; Counts is a cdata
 --   Lua 5.2-5.4    the C API; Counts is a userdata
---   Lua 5.1        the same, then a table of entries: its ipairs takes nothing else
+--   Lua 5.1        the same, then a table of entries, since its ipairs accepts nothing else
 --
--- begin(meter, layout, words) reads the start into a new Counts; finish(meter, counts, ...) turns it into the difference
--- and returns it before the rest of its arguments, so that a measurement is
--- `return finish(meter, begin(meter, layout, words), fn(...))`: no table of results, every nil kept, an error passes
--- through as it was raised, and the function may yield. There is nothing to undo when it does not return.
+-- begin(meter, layout, words) reads the start into new Counts; finish(meter, counts, ...) turns them into the difference and
+-- returns them before the rest of its arguments, so that a measurement is `return finish(meter, begin(meter, layout, words),
+-- fn(...))`: without a table of results, with every nil kept, errors raised unchanged, and a function that may yield. Nothing has
+-- to be undone if it does not return.
 --
--- try(meter, layout, words, fn) is begin with the checks that must come before, where they cost least: nil, and nothing
--- done, when the meter belongs to another thread or fn is not a function. Callers find out which on their slow path.
+-- try(meter, layout, words, fn) is begin with the checks that must come before it, where they cost least: it returns nil, and
+-- does nothing, if the meter belongs to another thread or fn is not a function. Callers find out the reason on their slow path.
 --
--- Spans begin and end apart, and no program fails for them, so for them there are, all of packed Counts on every interpreter:
--- start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and gives true, or
--- the same;
--- wall(counts), its wall time, or before stop when it began, in nanoseconds by the monotonic clock;
--- add(into or nil, from, meter, take), which adds up (into = nil makes a copy) or with take subtracts.
+-- Spans begin and end separately, and must not make a program fail, so they have functions that use packed Counts on every
+-- interpreter: start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and
+-- returns true, or the same; wall(counts), its wall time, or before stop the time when it began, in nanoseconds by the monotonic
+-- clock; add(into or nil, from, meter, take), which adds (into = nil makes a copy) or with take subtracts.
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -32,9 +31,9 @@ function M.check_callable(fn, arg, who)
   argument.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
 end
 
--- One event: event_begin(ev) gives the start, up to three values, or nil where it cannot be measured so; event_finish(result)
--- makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the difference, value nil
--- where a pinned event has no counter, and enabled "ECHILD" in the child of a fork that happened meanwhile.
+-- One event: event_begin(ev) returns the start, up to three values, or nil if it cannot be measured in this way;
+-- event_finish(result) makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the
+-- difference. value is nil if a pinned event has no counter; enabled is "ECHILD" in the child of a fork that happened meanwhile.
 local function event_by_c_api()
   local since = core.Event.__index.since
   M.event_begin = core.Event.__index.begin
@@ -146,7 +145,8 @@ local function by_ffi(ffi)
     argument.raise(select(2, core.read_failed(r)), 0)
   end
 
-  -- begin and finish return 0; or a failure, or that the measurement needs a guard (csrc/binding/counts/guard.c).
+  -- begin and finish return 0, an error code, or the information that the measurement needs a guard
+  -- (csrc/binding/counts/guard.c).
   local function guard(r, meter, c)
     if r < 0 then failed(r, meter) end
     core.guard(meter, c)
@@ -158,7 +158,7 @@ local function by_ffi(ffi)
 
   function M.begin(meter, layout, words)
     local c = (types[words] or type_of(words))()
-    c._layout = layout -- not as an initializer: those of structs that hold arrays are not compiled
+    c._layout = layout -- not by an initializer: initializers of structs that hold arrays are not compiled
     local r = begin(meter, c)
     if r ~= 0 then guard(r, meter, c) end
     return c

@@ -71,9 +71,8 @@ Writer.__index = Writer
 Writer.__close = function(w) w:close() end
 Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) end
 
---- Write a record. What only the front of a file tells (`header_attr` and its like, from a pipe) is taken in and not written as a
--- record.
--- @tparam Record|string record a Record of any file or ring; or one or more whole records as the kernel lays them out
+--- Write a record. Records that describe a file (`header_attr` and others, from a pipe) become part of the file's header.
+-- @tparam Record|string record a Record of any file or ring; or the bytes of one or more whole records in the kernel's layout
 -- @treturn boolean true @fails "ENOSPC" ...
 -- @raise for a string that does not consist of whole records
 function Writer:write(record)
@@ -83,7 +82,7 @@ function Writer:write(record)
   return ok, message, code
 end
 
---- Write what follows an `auxtrace` record, in one or more parts: as many bytes as its `data_size` says.
+--- Write the data that follow an `auxtrace` record, in one or more parts; their size is the record's `data_size`.
 -- @tparam string bytes
 -- @treturn boolean true @fails
 function Writer:payload(bytes)
@@ -91,9 +90,9 @@ function Writer:payload(bytes)
   return ok, message, code
 end
 
---- The numbers of what was written.
--- @treturn table `{samples=, records=, lost=, bytes=}`: `lost` as `lost_samples` records say, or where there are none `lost`
--- records
+--- The numbers of written records.
+-- @treturn table `{samples=, records=, lost=, bytes=}`: `lost` is the sum of the `lost_samples` records or, if there are none, of
+-- the `lost` records
 function Writer:stats()
   local s = self._writer:state()
   return {samples = s.samples, records = s.records, lost = s.lost_samples ~= 0 and s.lost_samples or s.lost, bytes = s.bytes}
@@ -101,7 +100,7 @@ end
 
 local function finish(w)
   local features, state = w._features, w._writer:state()
-  -- These features describe the file that was read: the new one is not compressed, nor a directory.
+  -- These features describe the file that was read: the new one is neither compressed nor a directory.
   features.compressed, features.dir_format = nil, nil
   features.auxtrace = #state.auxtrace > 0 and state.auxtrace or nil
   if w._here then data_host.add(features) end

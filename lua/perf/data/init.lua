@@ -4,14 +4,14 @@
 --     for rec in file:records() do print(rec) end
 --     if file:error() then ... end      -- why the loop ended before the end of the file
 --
--- A file of either byte order, of any version of the format, written to a file or a pipe, compressed (where perf.ext.zstd is
--- built) or not, is read in constant memory: records come one after another, as they stand in the file. Records of
--- different CPUs are not in time order there; a `finished_round` record says that nothing after it is older than what came
--- before the last one.
+-- A file of either byte order, of any version of the format, written to a file or a pipe, compressed (if perf.ext.zstd is built)
+-- or not, is read in constant memory: records come one after another, in the order of the file. Records of different CPUs are not
+-- in time order there; after a `finished_round` record, no record is older than the latest one before the previous
+-- `finished_round`.
 --
--- The records are those of the kernel, and those that the perf tool adds (`header_attr` ... `finished_init`). What a
--- record's type means beyond its own fields is taken care of: attrs and features that come as records of a pipe are
--- in `file.attrs` and `file.features` as soon as they have passed.
+-- The records are those of the kernel, and those that the perf tool adds (`header_attr` ... `finished_init`). Records that
+-- describe the file are also evaluated: attrs and features that come as records of a pipe are in `file.attrs` and `file.features`
+-- as soon as the records have been read.
 --
 -- @module perf.data
 local argument = require "perf.base.argument"
@@ -51,15 +51,15 @@ end
 --- The first error in the file so far. A loop over `records` skips a damaged record if the position of the next one is known, and
 -- ends otherwise; both are errors.
 -- @treturn ?string the first error's message; nil if nothing was wrong
--- @treturn string its code: "EBADMSG"; "ENOSYS" for compressed records where perf.ext.zstd is not built; another errno's name
--- @treturn integer how many errors there were
+-- @treturn string its code: "EBADMSG"; "ENOSYS" for compressed records if perf.ext.zstd is not built; another errno's name
+-- @treturn integer the number of errors
 function File:error()
   local state, count = inner(self, "error"):state()
   if count == 0 then return nil end
   return state.message, state.code, count
 end
 
---- Iterate over the records from where the file was last read, to its end or to where nothing more can be made out.
+--- Iterate over the records from the present position to the file's end, or to the last readable record.
 -- @treturn function iterator of Records
 -- @usage for rec in file:records() do ... end
 -- assert(not file:error())
@@ -67,8 +67,8 @@ function File:records()
   return reading(self, "records"):records()
 end
 
---- Iterate over the records of one type of the kernel's, giving fields as plain values and making no Record: several times as
--- fast as `records`, for files of millions of samples.
+--- Iterate over the records of one of the kernel's types: their fields as plain values, without a Record for each. Several times
+-- as fast as `records`, for files of millions of samples.
 -- @tparam string type a Record's type: "sample", "mmap2" ...
 -- @tparam string field the name of a field that is one number or string: "ip", "pid", "time", "filename" ...
 -- @tparam any ... more fields
@@ -81,20 +81,20 @@ end
 
 --- The next record.
 -- @treturn ?Record nil at the end
--- @fails After "EBADMSG" the next call goes on with the next record where its place is known, and returns nil where it is not.
+-- @fails After "EBADMSG" the next call continues with the next record if its position is known, and otherwise returns nil.
 function File:read_record()
   return reading(self, "read_record"):next()
 end
 
---- The bytes that follow the record that was last read, an `auxtrace` or `header_tracing_data` record, whose
--- `data_size` says how many. Bytes that are not requested are skipped.
--- @tparam[opt=65536] integer n at most so many bytes
--- @treturn ?string nil when there is no more @fails
+--- The data that follow the record that was last read, an `auxtrace` or `header_tracing_data` record; their size is its
+-- `data_size`. Data that are not requested are skipped.
+-- @tparam[opt=65536] integer n the largest number of bytes
+-- @treturn ?string nil if there are no more @fails
 function File:payload(n)
   return reading(self, "payload"):payload(n or 65536)
 end
 
---- The number of records that were skipped, since this module does not know their types.
+--- The number of records that were skipped because this module does not know their types.
 -- @treturn integer
 -- @treturn ?integer the last such type
 function File:skipped()
@@ -123,7 +123,7 @@ function File:lost()
   return records + samples, true
 end
 
---- Close the file. Records that were read stay.
+--- Close the file. Records that were read remain valid.
 function File:close()
   inner(self, "close"):close()
   self._closed = true

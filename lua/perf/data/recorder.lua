@@ -79,7 +79,8 @@ local function sample_fields(attr, opts)
     if not has[name] then fields[#fields + 1], has[name] = name, true end
   end
   for _, name in ipairs{"identifier", "ip", "tid", "time", "cpu"} do add(name) end
-  -- Not with a longer period: of a software event, tracepoint or probe that samples "period", each one is a sample.
+  -- Not with a longer period: the kernel then makes a sample of each occurrence of a software event, tracepoint or probe that
+  -- samples "period".
   if not attr.sample_period or tonumber(attr.sample_period) == 1 then add "period" end
   for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do add(name) end
   if attr.type == "tracepoint" or attr.type == 2 then add "raw" end
@@ -395,17 +396,16 @@ local function record(self, argv)
     interrupted = self.interrupted, timed_out = self.timed_out}, Result)
 end
 
---- Record a command from its first instruction, or a process that runs already, with all threads and children, into a
--- perf.data file: `perf report`, `perf script` and `perf.data.open` read it. Returns when it has ended; SIGINT, SIGTERM,
--- SIGHUP and SIGQUIT end the recording but not the caller, and the file is complete. An old file stays until the
--- program runs.
+--- Record a command from its first instruction, or a running process, with all threads and children, into a perf.data file: `perf
+-- report`, `perf script` and `perf.data.open` read it. Returns when the command or process has ended; SIGINT, SIGTERM, SIGHUP and
+-- SIGQUIT end the recording but not the caller, and the file is complete. An old file is replaced when the program runs.
 -- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, or -1:
 -- every process, until the timeout or a signal
 -- @tparam[opt] table options
 -- @treturn table `{path=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=, timed_out=}`: `lost`
--- samples because a ring was full (`samples` and `lost` are all), `lost_records` of programs, maps and processes; `at_least`
--- true: the kernel is older than Linux 6.0 and does not count them, so `lost` is a lower bound; `status` the exit status, 128 + a
--- signal; `interrupted` a signal's number
+-- the samples lost because a ring was full (`samples` + `lost` is the number of all samples), `lost_records` the lost records of
+-- programs, maps and processes; `at_least` true: the kernel is older than Linux 6.0 and does not count losses, so `lost` is a
+-- lower bound; `status` the exit status, 128 + a signal; `interrupted` a signal's number
 -- @fails
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)

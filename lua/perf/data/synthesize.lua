@@ -1,5 +1,5 @@
--- Writes records for what existed before a recording began, as the kernel would have written them: running programs, their
--- mappings, and the addresses of the kernel and its modules.
+-- Writes records for processes and mappings that existed before a recording began, as the kernel would have written them: running
+-- programs, their mappings, and the addresses of the kernel and its modules.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local record = require "perf.record.synthesize"
@@ -35,7 +35,8 @@ function recorder_state.process(write, pid, trailer)
   return true
 end
 
--- Write every running process. Processes that end meanwhile or belong to others are written as far as this user can read them.
+-- Write every running process. Processes that end meanwhile or belong to other users are written as far as this user can read
+-- them.
 -- @return true; or nil, message, code
 function recorder_state.everyone(write, trailer)
   for _, name in ipairs(host.list "/proc" or {}) do

@@ -25,7 +25,7 @@ end
 
 -- The feature for these tracepoints.
 -- @param names array of "system:name"
--- @return string; or nil, message, code where tracefs cannot be read
+-- @return string; or nil, message, code if tracefs cannot be read
 function recorder_tracing.data(names)
   local dir = host.tracefs()
   if not dir then return nil, "tracefs is not mounted or not readable: tracepoints have no formats", "ENOENT" end

@@ -1,7 +1,6 @@
--- The features of this kernel, this machine and this build, each found by trying it.
+-- The features of this kernel, this machine and this build, each determined by an attempt.
 --
--- A row is true, false, or a string that names the need ("needs a PMU"); nil where it cannot be told without
--- permission.
+-- A row is true, false, or a string that names the need ("needs a PMU"); nil if it cannot be determined without permission.
 local core = require "perf.core"
 local keys_of = require "perf.base.keys"
 local pairs_of = require "perf.base.pairs"
@@ -14,9 +13,9 @@ local M = {}
 
 --- The value of kernel.perf_event_paranoid.
 -- @function perf.paranoid
--- @treturn integer @fails "ENOENT" where the kernel has no perf events
+-- @treturn integer @fails "ENOENT" if the kernel has no perf events
 
---- The most frames that a call chain can have: kernel.perf_event_max_stack.
+--- The largest number of frames in a call chain: kernel.perf_event_max_stack.
 -- @function perf.max_stack
 -- @treturn integer @fails
 M.paranoid, M.max_stack = host.paranoid, host.max_stack
@@ -42,7 +41,7 @@ end
 
 local named = { "sample_type", "read_format", "branch_sample_type", "clockid" }
 
--- The newest first, as the tables have them last.
+-- Newest first; the tables have the newest last.
 local function backwards(rows, visit)
   for i = #rows, 1, -1 do visit(rows[i]) end
 end
@@ -60,7 +59,7 @@ local function interface(f)
   end
 end
 
--- Branches are recorded by the CPU's PMU alone, so it has to be asked.
+-- Only the CPU's PMU records branches, so ask it.
 local function branches(f)
   local cycles = { type = "hardware", config = 0, sample_period = 1000000 }
   local function ask(field, name)
@@ -73,7 +72,7 @@ local function branches(f)
   f.attr.branch_sample_type = f.sample_type.branch_stack
 end
 
--- Arguments with which a method asks for its ioctl and changes nothing; any answer but ENOTTY says that the kernel has it.
+-- Arguments with which a method makes its ioctl without an effect; any answer but ENOTTY shows that the kernel has it.
 local harmless = { set_period = 1, set_filter = "", set_bpf = 2 ^ 31 - 1, query_bpf = 1, refresh = 1, modify = probe.dummy() }
 
 local function ioctls(f)
@@ -89,8 +88,8 @@ end
 
 -- Kinds of events -----------------------------------------------------------------------------------------------------
 
--- How many of the same event one group of the CPU's PMU holds. None is disabled: Arm's drivers take no account of a disabled
--- leader, and so let a group of one more be opened, which never runs.
+-- The largest number of the same event in one group of the CPU's PMU. None is disabled: Arm's drivers do not count a disabled
+-- leader, and so open a group that is too large by one, which never runs.
 function M.counters()
   local events = {}
   while #events < 64 do
@@ -109,7 +108,7 @@ function M.breakpoints()
   return ok or code == "ENOSPC"
 end
 
--- Whether probes of a kind, "kprobe" or "uprobe", can be opened: true, false or what it would take.
+-- Whether probes of a kind, "kprobe" or "uprobe", can be opened: true, false or the need.
 function M.probes(kind)
   local dir = host.tracefs()
   if not host.pmu(kind) then
@@ -121,7 +120,7 @@ function M.probes(kind)
   return "needs CAP_" .. cap:upper()
 end
 
--- Whether BPF programs can be loaded: true, false or what it would take.
+-- Whether BPF programs can be loaded: true, false or the need.
 function M.bpf()
   local unprivileged = host.sysctl "kernel.unprivileged_bpf_disabled"
   if not unprivileged then return false end
@@ -150,7 +149,7 @@ local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "lib
   zstd = "libzstd-dev" }
 
 -- The parts of this module that need a library.
--- @return {bpf = true or what it would take, ...}
+-- @return {bpf = true or the need, ...}
 function M.modules()
   local t = {}
   for name, package in pairs_of(packages) do
@@ -181,7 +180,7 @@ end
 
 local WIDE = 100
 
--- "all 25", or what is there and what is not.
+-- "all 25", or the names that exist and those that are missing.
 local function summary(t)
   local by, n, all = {}, 0, 0
   for name, value in pairs_of(t) do
@@ -237,10 +236,10 @@ end
 local known
 local check = checks.options "perf.features"
 
---- The features that work here. They are tried once, and the answers are kept.
+--- The features that work here. They are determined once, and the answers are kept.
 -- @tparam[opt] table options
 -- @treturn table which prints well: `release`, `machine`, `paranoid`, `supported`, `interpreter`, `attr`, `sample_type`,
--- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, what it needs, or nil where it cannot be told),
+-- `read_format`, `branch_sample_type`, `clockid`, `ioctl` (by name: true, false, the need, or nil if it cannot be determined),
 -- `pmu` ({present=, names=, counters=}), `software`, `tracefs`, `kprobe`, `uprobe`, `breakpoints`, `bpf`, `modules`
 function M.features(opts)
   opts = check(opts, 1)

@@ -1,7 +1,7 @@
--- Reports what works here, what does not, why, and how to change that.
+-- Reports the features that work here, those that do not, the reasons, and the remedies.
 --
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
--- perf.doctor.build. A row's `ok` is true, false where something is to be gained, nil where there is nothing to judge.
+-- perf.doctor.build. A row's `ok` is true, false if something can be improved, nil if there is nothing to judge.
 local core = require "perf.core"
 local format = require "perf.base.format"
 local host = require "perf.kernel.host"
@@ -12,9 +12,9 @@ local LABEL = 22
 
 local check_text = require "perf.api.check".options "DoctorReport:text"
 
---- The result of `perf.doctor`: an array of `{check=, ok=, detail=, fix=}`; `ok` is true, false where something is to be gained,
--- nil where there is nothing to judge; `fix` commands, one a line, or nil. It prints as a report of at most 100 columns (but for
--- longer commands).
+--- The result of `perf.doctor`: an array of `{check=, ok=, detail=, fix=}`; `ok` is true, false if something can be improved, nil
+-- if there is nothing to judge; `fix` is a text of commands, one a line, or nil. It prints as a report of at most 100 columns
+-- (except for longer commands).
 -- @type DoctorReport
 local Report = {}
 Report.__index = Report

@@ -70,7 +70,7 @@ function M.joined(groups, meter)
   for _, g in ipairs(groups) do meter_of[g] = meter end
 end
 
--- The number of times that an Event was reset on its own.
+-- The number of times that an Event was reset separately.
 function M.resets(ev) return resets[ev] or 0 end
 
 -- The read_format of every member.
@@ -149,7 +149,7 @@ function Event:reset()
   local ok, message, code = argument.call_as_method("reset", reset_event, self)
   if not ok then return nil, message, code end
   resets[self] = M.resets(self) + 1
-  -- A measurement of its group that is under way has no count of this event, nor has the difference of two readings.
+  -- A running measurement of its group then has no count of this event, and neither has the difference of two readings.
   local g = group_of[self]
   local meter = meter_of[g]
   if g then g:was_reset() end
@@ -184,7 +184,7 @@ end
 -- @function Group:reset
 -- @treturn boolean true @fails
 
---- Count while a function runs: two reads. A disabled group is enabled first and left so.
+--- Count while a function runs: two reads. A disabled group is enabled first and stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
 -- @treturn Counts then the function's results
@@ -249,11 +249,11 @@ function Group:read_record(timeout) return reader(self, "read_record", timeout):
 -- @treturn boolean true @fails as `Event:read_record`
 function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
 
---- End the read of its records that waits, or else the next one: see `Event:wake`.
+--- End the read of its records that is waiting, or else the next one: see `Event:wake`.
 -- @since 0.2.0
 function Group:wake() reader(self, "wake"):wake() end
 
---- A descriptor; writing a byte into it does the same: see `Event:wake_fd`.
+--- A descriptor; writing a byte to it has the same effect: see `Event:wake_fd`.
 -- @treturn integer @fails
 -- @since 0.2.0
 function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end

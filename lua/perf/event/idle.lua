@@ -1,7 +1,7 @@
 -- Closing idle events when the machine runs out of a resource.
 --
 -- perf.measure keeps its lists of events open, and perf.event.prewarm one event of each kind. When the kernel refuses a call for
--- want of a resource, idle events are closed, the least recently used first, until the call succeeds or none is left
+-- lack of a resource, idle events are closed, the least recently used first, until the call succeeds or none is left
 -- (perf.base.reclaim).
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -21,21 +21,21 @@ end
 -- The same for mapping a ring.
 local function of_ring(code) return (code == "EPERM" or code == "EAGAIN") and "hardware" or general[code] end
 
--- core.open; closes idle events and retries when a resource is missing.
+-- core.open; closes idle events and retries if a resource is missing.
 function M.open(attr, ...) return reclaim.retry(of_event, attr, core.open, attr, ...) end
 
 local no_attr = {}
 
--- core.reopen in the same way.
+-- core.reopen with the same retries.
 function M.reopen(attrs, sizes) return reclaim.retry(of_event, no_attr, core.reopen, attrs, sizes) end
 
--- Call f(...), which maps a ring, in the same way.
+-- Call f(...), which maps a ring, with the same retries.
 function M.map(f, ...) return reclaim.retry(of_ring, nil, f, ...) end
 
 local weak = { __mode = "k" }
 local breakpoints, hardware = setmetatable({}, weak), setmetatable({}, weak) -- Event -> its label
 
--- Note an event that was opened.
+-- Record an event that was opened.
 function M.note(ev, attr, label, is_hardware)
   if attr.type == 5 or attr.type == "breakpoint" then breakpoints[ev] = label end
   if is_hardware then hardware[ev] = label end

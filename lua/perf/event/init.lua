@@ -1,5 +1,5 @@
---- An event that is open: a counter, and a source of records once it is mapped. See doc/record.md.
--- tostring gives its name and what it counts; on Lua 5.4 `local ev <close>` closes it.
+--- An open event: a counter, and after `map` a source of records. See doc/record.md. tostring gives its name and its target; on
+-- Lua 5.4 `local ev <close>` closes it.
 -- @classmod Event
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
@@ -25,16 +25,16 @@ local function check_open(ev, method)
   if ev:is_inherited() then argument.raise_in_method(method, core.inherited "Event", 1) end
 end
 
---- The name the event was asked for by.
+--- The name by which the event was requested.
 -- @treturn string
 function Event:label() return check(self, "label"):info().label end
 
---- The attr it was opened with.
+--- The attr with which it was opened.
 -- @treturn table perf_event_attr fields
 function Event:attr() return copy(check(self, "attr"):info().attr) end
 
---- The attr as the kernel has it. For an event that writes records, its read_format also has "lost" if the kernel supports that,
--- and "id" if it has "group"; `read` and Records still show what you asked for. Use this attr to decode the bytes of `drain` and
+--- The kernel's attr of the event. If the event writes records, its read_format also has "lost" if the kernel supports that, and
+-- "id" if it has "group"; `read` and Records still show what you requested. Use this attr to decode the bytes of `drain` and
 -- `read_raw`.
 -- @treturn table perf_event_attr fields
 -- @since 0.2.0
@@ -51,8 +51,8 @@ local check_map = checks.options "Event:map"
 --- Map the event's ring. Map before you enable: records that are written without a ring are lost.
 -- @tparam[opt] table options
 -- @treturn Event the event
--- @treturn integer how many pages
--- @treturn ?string why these are fewer than asked for: the allowance of locked memory
+-- @treturn integer the number of pages
+-- @treturn ?string the reason if these are fewer than requested: the allowance of locked memory
 -- @fails "EPERM" if not even one page may be locked
 -- @raise for an unknown option, and if the event is mapped already
 function Event:map(opts)
@@ -85,7 +85,7 @@ end
 -- @raise for an unknown type or field, and if the event is not mapped
 -- @usage for i, ip, time in ev:each("sample", "ip", "time", {duration = 1}) do ... end
 
---- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses for a PMU that has those.
+--- Give the event a filter: on a tracepoint's fields ("fd > 2 && count == 10"), or on addresses if the PMU supports that.
 -- @tparam string text
 -- @treturn boolean true @fails "EINVAL" if the kernel does not understand it
 function Event:set_filter(text)
@@ -158,8 +158,8 @@ function Event:scan(own)
 end
 
 --- Read the kernel's count. An event that counts read(2) also counts this call, and those of measurements.
--- @treturn table `{label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}`, with what its read_format has: an entry of
--- `Counts`; an event that reads its whole group has the others' counts in `members`
+-- @treturn table `{label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}`, as far as its read_format has them: an
+-- entry of `Counts`; an event that reads its whole group has the others' counts in `members`
 -- @fails
 -- @raise if the event is closed
 function Event:read()
@@ -181,7 +181,7 @@ function Event:read()
   return e
 end
 
--- The slow path, for events with a read_format of their own.
+-- The slow path, for events whose caller chose another read_format.
 local function finish_scan(ev, before, ...)
   if ev:is_inherited() then return without(ev:info(), counts.forked), ... end
   local after, message = scan_of(ev, true)
@@ -221,10 +221,10 @@ local finish = counts_read.event_finish(function(ev, value, enabled, running, id
 end)
 local begin = counts_read.event_begin
 
---- Count while a function runs. Enables the event and leaves it so.
+--- Count while a function runs. Enables the event, which stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
--- @treturn table what `Event:read` gives, of that time alone; then the function's results
+-- @treturn table a reading as from `Event:read`, of that time only; then the function's results
 function Event:measure(fn, ...)
   if not argument.is_callable(fn) then
     argument.raise_in_method("measure", ("function expected, got %s"):format(type(fn)), 2)

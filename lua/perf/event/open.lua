@@ -32,7 +32,7 @@ end
 
 -- The reason why an event counts nothing although it can be opened; nil if it counts.
 -- @param attr plain attr fields
--- @string[opt] label the event's name, from which the kind of a tracepoint is known
+-- @string[opt] label the event's name, which shows the kind of a tracepoint
 function M.silent(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
   local what = in_kernel[M.software_config(attr) or -1]
@@ -70,13 +70,13 @@ local function int(v)
   if math.abs(v) > MAX_INT then return "out of range, got " .. tostring(v) end
 end
 
--- Check a cgroup: returns what is wrong with it, or nil.
+-- Check a cgroup: returns the error as text, or nil.
 function M.cgroup_mistake(v)
   if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
   if type(v) == "number" and (v ~= math.floor(v) or v < 0 or v > MAX_INT) then return "path or descriptor expected, got " .. v end
   if type(v) ~= "string" then return end
   if v:find("\0", 1, true) then return "a path has no zero bytes" end
-  -- The name may come from a stranger: it must stay below the mount point.
+  -- The name may come from an untrusted user: it must stay below the mount point.
   if v:sub(1, 1) ~= "/" and ("/" .. v .. "/"):find("/../", 1, true) then return "a path without '..' expected, got " .. v end
 end
 
@@ -198,11 +198,11 @@ function M.attr(spec, attr, opts)
     ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end
   if not ev and code == "EACCES" and clock[M.software_config(attr) or -1] and not attr.exclude_kernel then
-    -- A clock counts the same with and without the kernel, and without it no permission is needed.
+    -- A clock counts the same with and without the kernel, and needs no permission without it.
     local user = copy(attr)
     user.exclude_kernel = true
     info.attr = user
-    if attr.sample_period or attr.sample_freq then -- though no samples are taken in the kernel
+    if attr.sample_period or attr.sample_freq then -- although no samples are taken in the kernel
       info.label, info.note = M.user_label(spec.label)
     end
     ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
@@ -247,7 +247,7 @@ function M.allowed(spec, attr, opts)
   if not ev and code == "EACCES" then
     local user, a = M.user_only(spec, attr)
     -- If that is refused too, return its reason, which is the one to act on: the CPU lacks the event, or the process belongs to
-  -- another user.
+    -- another user.
     if user then return M.attr(user, a, opts) end
   end
   return ev, message, code
@@ -282,7 +282,7 @@ function M.mergeable(attr)
 end
 
 --- Open an event.
--- @tparam string|table event a name as perf stat -e takes it, or a table of perf_event_attr fields
+-- @tparam string|table event a name as in perf stat -e, or a table of perf_event_attr fields
 -- @tparam[opt] table options
 -- @treturn Event disabled unless its attr says `disabled=false`
 -- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
@@ -298,7 +298,7 @@ function M.open(event, opts)
   return M.attr(spec, M.prepared(spec.attrs[1]), opts)
 end
 
--- "hardware" when any of the events is counted by a PMU of the CPU.
+-- "hardware" if any of the events is counted by a PMU of the CPU.
 function M.source(events)
   for _, ev in ipairs(events) do
     if M.is_hardware(ev:info().attr) then return "hardware" end
@@ -309,7 +309,7 @@ end
 local soft_types = { software = true, tracepoint = true, breakpoint = true, [1] = true, [2] = true, [5] = true }
 local soft_pmus
 
--- Whether an attr is counted by hardware: every PMU but the kernel's own software ones.
+-- Whether an attr is counted by hardware: by any PMU except the kernel's software ones.
 function M.is_hardware(attr)
   if soft_types[attr.type] then return false end
   local known = soft_pmus

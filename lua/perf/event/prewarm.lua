@@ -4,8 +4,7 @@
 -- closed: that takes 10 to 90 us for page faults or context switches, 20 to 40 ms for a tracepoint. So when such an event is
 -- opened, another of the same kind, which counts nothing, is opened too and kept. The next one then needs no patching.
 --
--- Tracepoints of system calls are only kept by `keep`: while one is open, each system call of each process takes about 50 ns
--- more.
+-- Only `keep` keeps tracepoints of system calls: while one is open, each system call of each process takes about 50 ns more.
 --
 -- At most 32 descriptors are kept in a Lua state. An exec closes them. PERF_KEEP=0 keeps none.
 local core = require "perf.core"
@@ -52,16 +51,16 @@ reclaim.register(function(what)
   return false
 end)
 
--- Note an event that was opened: from now on one of its kind is kept.
+-- Record an event that was opened: from now on one of its kind is kept.
 function M.note(attr, label)
   local kind = kind_of(attr, label)
   if kind and kept[kind] == nil and count < MOST and not off then hold(kind, attr) end
 end
 
 --- Open one event and keep it open, so that its kind opens quickly from now on: the kernel patches its own code for the first
--- event of some kinds, which takes up to 40 ms for a tracepoint. `perf.open` does so by itself, except for tracepoints of system
--- calls, since while one is open each system call of each process takes some 50 ns more. PERF_KEEP=0 in the environment keeps
--- none.
+-- event of some kinds, which takes up to 40 ms for a tracepoint. `perf.open` does this itself, except for tracepoints of system
+-- calls, since while one is open each system call of each process takes some 50 ns more. With PERF_KEEP=0 in the environment no
+-- event is kept.
 -- @tparam string|table event a name or attr table, as for `perf.open`
 -- @treturn boolean true @fails
 function M.keep(event)

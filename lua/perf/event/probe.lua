@@ -22,7 +22,7 @@ function M.attempt(attr, pid, cpu, leader, flags)
   return true
 end
 
--- The attr of the dummy event, with some more fields.
+-- The attr of the dummy event, with additional fields.
 function M.dummy(fields)
   return copy({ type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }, fields)
 end

@@ -102,8 +102,8 @@ local function program_of(bpf)
   return fd
 end
 
---- Open one event on each CPU, or thread, or cgroup. CPUs that are offline are left out. One that goes offline later keeps what
--- it has counted and the records in its ring; when it is back, a set that is opened then counts it.
+--- Open one event on each CPU, or thread, or cgroup. CPUs that are offline are left out. A CPU that goes offline later keeps its
+-- count and the records in its ring; when it is back, only a set that is opened then counts it.
 -- @tparam string|table event a name or attr table, as for `perf.open`
 -- @tparam[opt] table options
 -- @treturn Set @fails nothing is left open
@@ -226,8 +226,8 @@ function Set:read()
     end
   end
   sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
-  -- Events of a task are only enabled while the task runs, so the Set keeps the wall time itself. If they were enabled one by
-  -- one, the longest enabled time must do.
+  -- Events of a task are only enabled while the task runs, so the Set keeps the wall time itself. If the program enabled them one
+  -- by one, the longest enabled time is used.
   local wall = self.wall_ns + elapsed(self)
   local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
   for k, v in pairs_of(sum) do c[k] = v end
@@ -259,11 +259,11 @@ function Set:records(opts) return (reader(self, "records"):records(opts)) end
 -- @treturn Record @fails as `Event:read_record`
 function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
 
---- End the read of its records that waits, or else the next one: see `Event:wake`.
+--- End the read of its records that is waiting, or else the next one: see `Event:wake`.
 -- @since 0.2.0
 function Set:wake() reader(self, "wake"):wake() end
 
---- A descriptor; writing a byte into it does the same: see `Event:wake_fd`.
+--- A descriptor; writing a byte to it has the same effect: see `Event:wake_fd`.
 -- @treturn integer @fails
 -- @since 0.2.0
 function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
@@ -305,7 +305,7 @@ function Set.__tostring(s)
   return ("Set of %d events\n%s"):format(#list, require "perf.base.format".align(rows, { false, true }))
 end
 
---- The event to sample CPU time with: cycles where the machine counts them, else the CPU clock.
+--- The event for sampling CPU time: cycles if the machine counts them, else the CPU clock.
 -- @tparam[opt=999] integer hz samples a second of CPU time
 -- @treturn table attr for `perf.open`, `perf.set` or `perf.group`
 function M.probe_cycles(hz)

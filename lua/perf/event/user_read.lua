@@ -1,15 +1,15 @@
 -- Decides which counters may be read without a system call, and asks the kernel for that.
 --
--- The event must belong to the CPU's own PMU and count the calling thread on every CPU, without children and samples. Whether the
--- counter can be read is found out at the reading (csrc/core/counts/user_read.h). If not, it is read by read(2), which only takes
--- more time.
+-- The event must belong to the CPU's own PMU and count the calling thread on every CPU, without children and samples. Each
+-- reading determines whether the counter can be read (csrc/core/counts/user_read.h). If not, it is read by read(2), which only
+-- takes more time.
 --
---   x86-64    nothing to ask for; /sys/bus/event_source/devices/cpu/rdpmc is 1 or 2, as it is by default
+--   x86-64    no request is needed; /sys/bus/event_source/devices/cpu/rdpmc is 1 or 2, as it is by default
 --   arm64     a bit in the attr, which Linux knows from 5.17 on; kernel.perf_user_access is 0 by default
 --
--- Not on a CPU with several kinds of cores: a program that is moved, between learning the counter's number and reading it, to a
--- core that has no such counter is killed by the instruction. So is one that reads while the administrator forbids it;
--- PERF_USER_READ=0 is for programs that must not be.
+-- Not on a CPU with several kinds of cores: if a program learns the counter's number and is then moved to a core without that
+-- counter, the instruction kills it. The same happens if the administrator forbids the reading meanwhile; PERF_USER_READ=0 is for
+-- programs that cannot accept that.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 
@@ -25,10 +25,10 @@ local generic = { hardware = true, hw_cache = true, raw = true, [0] = true, [3] 
 
 local function set(v) return v ~= nil and v ~= false and v ~= 0 end
 
--- Ask for a thread's own event.
+-- Request it for a thread's own event.
 -- @param attr plain attr fields of a hardware event
--- @param[opt] machine `config1` what to set in it, nil where there is no such instruction; `cores()` the PMUs of its cores;
--- `allowed()` whether the administrator allows what has to be asked for
+-- @param[opt] machine `config1`: the value to set, nil if there is no such instruction; `cores()`: the PMUs of its cores;
+-- `allowed()`: whether the administrator allows the request
 -- @return the attr to open, the same or a copy; whether its counter may be read without a system call
 function M.ask(attr, machine)
   machine = machine or here

@@ -1,4 +1,4 @@
--- Finds the tracepoints that count the system calls of measurements. Their events are watched (core/counts/own_calls.h), so that
+-- Recognizes tracepoints that count the system calls of measurements. Their events are watched (core/counts/own_calls.h), so that
 -- a measurement does not count its own calls.
 --
 -- They are recognized by their ids, since a table of attr fields has no name.
@@ -46,7 +46,7 @@ local function leave_section(ok, ...)
   return ...
 end
 
--- Call a function that opens a list of events. Measurements that are under way do not count its system calls.
+-- Call a function that opens a list of events. Running measurements do not count its system calls.
 -- @return what fn returns; its error passes through
 function M.apart(fn, ...)
   if not core.own_section(true) then return fn(...) end

@@ -42,7 +42,7 @@ local function from_environment(kind, o, warnings)
   local function of(name) return "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name end
   if not o.endpoint then
     o.endpoint, o.variable = text(of "ENDPOINT")
-    o.exact = o.variable == (of "ENDPOINT") -- the one for traces alone
+    o.exact = o.variable == (of "ENDPOINT") -- the variable for traces only
   end
   if not o.headers then
     local given, name = settings.list(warnings, of "HEADERS")
@@ -64,12 +64,12 @@ local function from_environment(kind, o, warnings)
   o.tls = o.tls or { cafile = text(of "CERTIFICATE"), key = text(of "CLIENT_KEY"), certificate = text(of "CLIENT_CERTIFICATE") }
 end
 
--- The same server's URL with another path: what follows a "?" stays behind it.
+-- The same server's URL with another path; the query after a "?" stays at the end.
 local function with_path(url, path)
   return copy(url, { path = path .. (url.path:match "%?.*" or "") })
 end
 
--- An endpoint of OTLP is a server, where each signal has its own path. An endpoint for traces alone is used as it is.
+-- An endpoint of OTLP is a server, on which each signal has its own path. An endpoint for traces only is used unchanged.
 local function urls_of(kind, o)
   local url, message = http.parse_url(o.endpoint or defaults[kind])
   if not url then return nil, message end
@@ -111,7 +111,7 @@ end
 -- A new exporter of a class.
 -- @tab class with writer and rejected
 -- @string kind "otlp" or "zipkin"
--- @tab[opt] options as perf.exporter's; the environment gives the missing ones
+-- @tab[opt] options perf.exporter's; the environment provides the missing ones
 -- @return exporter; raises for an unknown option or an invalid URL. An invalid URL in the environment does not raise: nothing is
 -- exported then, and exporter.warnings says so
 function M.new(class, kind, options)
@@ -138,13 +138,13 @@ function M.new(class, kind, options)
 end
 
 -- A transport for one sender.
--- @return transport; or nil, message when there is none, or when the endpoint in the environment is invalid
+-- @return transport; or nil, message if there is none, or if the endpoint in the environment is invalid
 function Exporter:transport()
   if self.useless then return nil, self.useless end
   return transport.new(self.which, self.tls)
 end
 
--- The OpenTelemetry collector answers 400 with this text when the body exceeds its limit.
+-- The OpenTelemetry collector answers 400 with this text if the body exceeds its limit.
 local function is_too_large(status, answer)
   return status == 413 or status == 400 and answer:find("request body too large", 1, true) ~= nil
 end
@@ -155,8 +155,8 @@ local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 -- @param carrier a transport
 -- @string body JSON
 -- @string signal "traces" or "metrics"
--- @return how many of its spans the backend rejected (0), and perhaps its message; or nil, message, whether to retry ("smaller":
--- with fewer spans), and the seconds that the backend asked to wait
+-- @return the number of its spans that the backend rejected (0), and perhaps its message; or nil, message, whether to retry
+-- ("smaller": with fewer spans), and the seconds that the backend wants us to wait
 function Exporter:post(carrier, body, signal)
   local url = self.urls[signal]
   if not url then return 0 end

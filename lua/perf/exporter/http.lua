@@ -1,4 +1,4 @@
--- HTTP/1.1 as an exporter needs it: one POST after another on a connection that is kept.
+-- HTTP/1.1 for exporters: one POST after another on a connection that is kept.
 --
 -- It uses a stream of the transport: send(text, deadline) and receive(deadline), which return true or some bytes, or nil,
 -- message; close(). The transport decides how they wait, so this is plain sequential code, on LuaSocket (in the sender's
@@ -7,7 +7,7 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
-local MOST = 2 ^ 20 -- the most bytes of an answer
+local MOST = 2 ^ 20 -- the largest size of an answer in bytes
 
 -- A URL as messages show it: without its user and password.
 -- @return string
@@ -158,7 +158,7 @@ function M.post(self, request, deadline, connect)
     end
     stream.close()
     message = message or headers
-    -- A kept connection may have been closed by the other side since; this request has not failed then.
+    -- The other side may have closed a kept connection since; then this request has not failed.
     if not kept or r.got or message == "timeout" then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end
   end
 end

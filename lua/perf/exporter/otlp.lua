@@ -1,9 +1,9 @@
--- OTLP over HTTP, in JSON, as the OpenTelemetry collector, Jaeger, Tempo and others accept it at port 4318.
+-- OTLP over HTTP, in JSON, for the OpenTelemetry collector, Jaeger, Tempo and others at port 4318.
 --
 --     exporter = perf.exporter.otlp {endpoint = "http://127.0.0.1:4318"}
 --
--- 64-bit numbers are strings in this format and ids hexadecimal. Counts are integer attributes: perf.page-faults and, where it
--- can be told, perf.self.page-faults; a clock's are nanoseconds.
+-- In this format 64-bit numbers are strings, and ids are hexadecimal. Counts are integer attributes: perf.page-faults and, if it
+-- is known, perf.self.page-faults; a clock's are nanoseconds.
 local pairs_of = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
@@ -45,7 +45,7 @@ local function put_count(label, _, total, own)
   if digits then out[#out + 1] = self_key(label) .. digits .. '"}}' end
 end
 
--- The attributes of an event or a link, and how many of them its limit dropped.
+-- The attributes of an event or a link, and the number of those that its limit dropped.
 local function details_text(t)
   return (t.attributes and ',"attributes":[' .. attributes_text(t.attributes) .. "]" or "")
     .. (t.dropped and ',"droppedAttributesCount":' .. t.dropped or "")
@@ -126,7 +126,7 @@ function Otlp.metrics(_, resource, list)
   return head(resource, "resourceMetrics", "scopeMetrics") .. '"metrics":[' .. list .. "]}]}]}"
 end
 
--- How many spans of an accepted request the backend rejected, and perhaps its message.
+-- The number of spans of an accepted request that the backend rejected, and perhaps its message.
 function Otlp.rejected(_, body)
   local answer = json.decode(body)
   local partial = type(answer) == "table" and answer.partialSuccess

@@ -1,4 +1,4 @@
--- Text as Prometheus scrapes it.
+-- Prometheus' text format.
 local M = {}
 
 local escapes = { ["\\"] = "\\\\", ["\n"] = "\\n", ['"'] = '\\"' }

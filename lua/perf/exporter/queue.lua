@@ -8,7 +8,7 @@ local M = {}
 -- A new queue of at most `size` elements.
 function M.new(size)
   local slots = {}
-  for i = 1, size do slots[i] = false end -- all at once: a table that grows copies itself
+  for i = 1, size do slots[i] = false end -- all at once: a growing table would be copied
   return setmetatable({ slots = slots, size = size, first = 1, n = 0 }, Queue)
 end
 
@@ -24,12 +24,12 @@ function Queue:push(v)
   return true
 end
 
--- Move up to `most` elements from the front into an array. Returns how many.
+-- Move up to `most` elements from the front into an array. Returns their number.
 function Queue:take(most, into)
   local n = self.n < most and self.n or most
   local slots, first, size = self.slots, self.first, self.size
   local at = first
-  for i = 1, n do -- all of them before any is given up: memory may run out
+  for i = 1, n do -- all of them before any is removed: memory may run out
     into[i] = slots[at]
     at = at == size and 1 or at + 1
   end
@@ -46,7 +46,7 @@ function Queue:peek()
   return self.n > 0 and self.slots[self.first] or nil
 end
 
--- Forget all. Returns how many that were.
+-- Remove all. Returns their number.
 function Queue:clear()
   local n = self:take(self.n, {})
   return n

@@ -1,9 +1,9 @@
 -- From finished spans to a backend: a bounded queue, batches, retries. The program never waits for it.
 --
--- A sender is one straight function, `deliver`: wait for a batch, encode it, post it, retry later if that fails. It runs in a
+-- A sender is one sequential function, `deliver`: wait for a batch, encode it, post it, retry later if that fails. It runs in a
 -- coroutine that yields wherever it would wait, and `step` resumes it. The tracer calls `step` when spans finish, an event loop
 -- calls it by tracer:poll(), and tracer:flush() calls it until everything is sent. A step that still waits costs one check; a
--- step that encodes does a few dozen spans. In nginx the same function runs in a timer instead (transport.spawn) and waits as
+-- step that encodes handles a few dozen spans. In nginx the same function runs in a timer instead (transport.spawn) and waits as
 -- nginx does.
 --
 -- Always made = sent + dropped + queued, where the spans of a batch that is being sent count as queued.
@@ -24,7 +24,7 @@ local FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30 -- seconds before a batch is tried ag
 local MOST_WANTED = 300 -- the most seconds that a backend may ask us to wait
 local SLICE = 32 -- spans that are encoded at once
 local CLOSE, AT_EXIT = 10, 5 -- seconds that close() and the end of the program wait for the backend
-local LAST_TRY = 1 -- close() tries a batch a last time so many seconds before its deadline
+local LAST_TRY = 1 -- close() makes its last attempt so many seconds before its deadline
 
 -- The coroutine -------------------------------------------------------------------------------------------------------
 
@@ -46,14 +46,14 @@ local function rest(self, seconds, wanted)
   while wanted or self.hurries == hurries do
     local left = (math.min(till, self.last_try or till) - clock.now()) / 1e9
     if left <= 0 then return end
-    local exiting = self.transport.exiting -- of nginx's worker, which cannot wake what sleeps
+    local exiting = self.transport.exiting -- of nginx's worker, which cannot wake a sleeping coroutine
     if exiting and exiting() and not self.last_try then begin_closing(self, AT_EXIT) end
     self.transport.rest(exiting and math.min(left, 1) or left)
   end
 end
 
 -- Post a body until the backend accepts it or refuses it for good, or the time for retries is over.
--- @return how many of its n spans arrived; nil when they are too many for one request
+-- @return the number of its n spans that arrived; nil if they are too many for one request
 local function post(self, body, n, signal)
   local deadline, attempt = clock.now() + self.retry * 1e9, 0
   while true do
@@ -116,7 +116,7 @@ local function send_batch(self, batch, n)
   if count > 0 then send(self, writer, 1, count) end
 end
 
--- When a span was finished, by the monotonic clock: times that a program gave may have any date.
+-- The time when a span was finished, by the monotonic clock: times that a program gave may have any date.
 local function finished_at(span) return span.finished or span.start + span.duration end
 
 -- Whether there is something to send now.
@@ -144,8 +144,8 @@ end
 
 -- Running the coroutine -----------------------------------------------------------------------------------------------
 
--- An exporter that is a function takes plain tables at once, and there is nothing to wait for. The spans that it makes itself are
--- dropped: each export would make the next one, and no flush would end.
+-- An exporter that is a function takes plain tables at once, without waiting. The spans that it makes itself are dropped:
+-- otherwise each export would make the next one, and no flush would end.
 local function give(exporter, batch, n)
   local list = {}
   for i = 1, n do list[i], batch[i] = batch[i]:totable(), nil end
@@ -170,7 +170,7 @@ end
 
 local function ended(self, ok, message)
   self.work = nil
-  if not ok then -- a fault of ours, or of an exporter's: the batch is lost, the program goes on
+  if not ok then -- a bug of ours, or of an exporter: the batch is lost, the program goes on
     self.dropped, self.flying = self.dropped + self.flying, 0
     fail(self, message)
   end
@@ -203,7 +203,7 @@ local function open_transport(self)
   return false
 end
 
--- In nginx: timers do the work, one that sends and one that will.
+-- In nginx, timers do the work: one that sends and one that waits for the next batch.
 local function run_in_timer(self, premature)
   if self.work then return end
   self.work, self.flushing = true, true
@@ -278,14 +278,14 @@ end
 
 -- Send everything that is queued now: wait for that, and retry. In nginx it does not wait: a timer sends.
 -- @param limit seconds
--- @return true, or nil, message, "ETIMEDOUT", or "EIO" when spans were dropped since the last flush
+-- @return true, or nil, message, "ETIMEDOUT", or "EIO" if spans were dropped since the last flush
 function Sender:flush(limit)
   if self.giving then return nil, "the exporter itself cannot flush or close its tracer", "EDEADLK" end
   local deadline, dropped = clock.now() + limit * 1e9, self.told
   self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
   while self.queue.n > 0 or self.work or metrics do
-    -- Before the step: a busy machine may come to the last try only after the deadline.
+    -- Before the step: on a busy machine the last attempt may come only after the deadline.
     local left = (deadline - clock.now()) / 1e9
     local wake = self:step()
     if self.transport and self.transport.spawn then break end
@@ -304,7 +304,7 @@ function Sender:flush(limit)
   return true
 end
 
--- Send what can be sent in `limit` seconds (10), and drop the rest. Idempotent.
+-- Send as much as possible in `limit` seconds (10), and drop the rest. Idempotent.
 -- @param limit seconds
 -- @param at_end whether the program ends
 -- @return as `flush`
@@ -360,7 +360,7 @@ function M.new(exporter, options)
     self.metrics = exporter.metrics and options.metrics -- Zipkin has none
   end
   keep_libraries()
-  arm(self) -- also for when the tracer is collected, perhaps within another one's span
+  arm(self) -- also for the case that the tracer is collected, perhaps within another tracer's span
   return self
 end
 

@@ -1,4 +1,4 @@
--- Leaves the cost of sending out of the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
+-- Excludes the cost of sending from the spans that count meanwhile, whatever caused it: a span that finished, flush or poll
 -- within a span, or another tracer. Each list of events keeps the sum of that cost, and a span subtracts what was added to the
 -- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
 local argument = require "perf.base.argument"
@@ -7,7 +7,7 @@ local counts_read = require "perf.counts.read"
 
 local M = {}
 
-local watched = setmetatable({}, { __mode = "k" }) -- the lists that spans are counted by
+local watched = setmetatable({}, { __mode = "k" }) -- the lists by which spans are counted
 local sending = false
 
 -- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is

@@ -22,7 +22,7 @@ function M.print_warnings(warnings)
   end
 end
 
--- Warn of a value of a variable that is not supported. Keys and passwords are not shown: headers hold them, and URLs may.
+-- Warn about an unsupported value of a variable. Keys and passwords are not shown: headers contain them, and URLs may.
 function M.warn(warnings, name, text, why)
   if name:find "_HEADERS$" then text = "***" elseif name:find "_ENDPOINT$" then text = http.shown(text) end
   warnings[#warnings + 1] = ("%s=%s: %s"):format(name, text, why)

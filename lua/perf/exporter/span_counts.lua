@@ -13,8 +13,8 @@ local function among(label, rows, values, n)
   return false
 end
 
--- Call put(label, unit, total, self) for each event of a finished span that has a count, once for each label: if the span asked
--- for an event that the tracer counts too, the tracer's count is taken. self is nil where it is unknown.
+-- Call put(label, unit, total, self) for each event of a finished span that has a count, once for each label: if the span's
+-- attribute names an event that the tracer counts too, the tracer's count is taken. self is nil if it is unknown.
 function M.each(self, put_count)
   local c = self.given or self.counted
   local rows, values = nil, {}
@@ -52,8 +52,8 @@ function M.each(self, put_count)
   end
 end
 
--- Whether a finished span has a count that an attribute's key stands for: "perf.page-faults", "perf.self.page-faults". A key
--- comes once, and the count is what was put there last.
+-- Whether a finished span has a count for an attribute's key: "perf.page-faults", "perf.self.page-faults". A key is written once,
+-- and the count replaces the attribute.
 function M.has(self, key)
   if key:sub(1, 5) ~= "perf." then return false end
   local found = false

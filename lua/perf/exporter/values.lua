@@ -1,4 +1,4 @@
--- Texts that the exporters' writers share: each is made at once, without tables in between.
+-- Texts that the exporters' writers share: each is made directly, without tables in between.
 local M = {}
 
 local find, format, gsub = string.find, string.format, string.gsub
@@ -48,7 +48,7 @@ function M.number(v)
   return "double", format("%.17g", v)
 end
 
--- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil for what does not fit in int64.
+-- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil if it does not fit in int64.
 function M.count(v)
   if type(v) == "number" then
     if v == floor(v) and (math_type or v < 2 ^ 53) then return format(math_type and "%d" or "%.0f", v) end

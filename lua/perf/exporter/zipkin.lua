@@ -1,10 +1,10 @@
--- Zipkin's v2 JSON, which Zipkin and Jaeger take at port 9411.
+-- Zipkin's v2 JSON, for Zipkin and Jaeger at port 9411.
 --
 --     exporter = perf.exporter.zipkin {endpoint = "http://127.0.0.1:9411/api/v2/spans"}
 --
--- Times are whole microseconds there and tags are strings, so a count of 64 bits stays exact. Zipkin has no status: an error is
--- the tag "error", and no counts of what limits dropped: these are the tags otel.dropped_attributes_count, ..._events_count and
--- ..._links_count. The server turns names into lower case.
+-- In this format times are whole microseconds and tags are strings, so a 64-bit count stays exact. Zipkin has no status: an error
+-- is the tag "error". It has no counts of dropped items either: these are the tags otel.dropped_attributes_count,
+-- ..._events_count and ..._links_count. The server converts names to lower case.
 local pairs_of = require "perf.base.pairs"
 local base = require "perf.exporter.client"
 local clock = require "perf.base.clock"
@@ -60,7 +60,7 @@ function Writer:add(s)
   if s.dropped_links then put("otel.dropped_links_count", tostring(s.dropped_links)) end
   local annotations = s.events and join(s.events, function(e) return annotation_text(s.anchor, e) end)
   local from, till = s.began or clock.moment(s.anchor, s.start), s.ended or clock.moment(s.anchor, s.start + s.duration)
-  local took = math.max(clock.micros_between(from, till), 1) -- 0 would mean that it is not known
+  local took = math.max(clock.micros_between(from, till), 1) -- 0 would mean unknown
   local part = concat { '{"traceId":"', s.trace_id, '","id":"', s.span_id,
     s.parent_id and '","parentId":"' .. s.parent_id or "", '","name":', names(s.name),
     kinds[s.kind] and ',"kind":"' .. kinds[s.kind] .. '"' or "",

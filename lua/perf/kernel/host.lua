@@ -1,7 +1,7 @@
 -- Facts about this machine and this thread from /proc and /sys. Each call reads them anew, since an administrator may change
 -- settings between two calls. Loading the module reads nothing.
 --
--- Specs set `host.root`, the prefix of every path, to a tree of their own.
+-- Specs set `host.root`, the prefix of every path, to a temporary tree.
 local core = require "perf.core"
 local reclaim = require "perf.base.reclaim"
 
@@ -97,7 +97,7 @@ end
 
 local capability = { kill = 5, ipc_lock = 14, sys_ptrace = 19, sys_admin = 21, perfmon = 38, bpf = 39 }
 
--- Whether the thread is in a user namespace of its own, where capabilities (and uid 0) do not give access to perf events.
+-- Whether the thread is in a separate user namespace, where capabilities (and uid 0) do not give access to perf events.
 function M.in_user_namespace()
   local map = M.slurp "/proc/self/uid_map"
   if not map then return false end

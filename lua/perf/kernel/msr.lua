@@ -1,10 +1,11 @@
---- Model-specific registers of an x86 CPU, through /dev/cpu/N/msr: temperatures, frequencies, RAPL, what no event counts.
+--- Model-specific registers of an x86 CPU, through /dev/cpu/N/msr: temperatures, frequencies, RAPL, and other values that no
+-- event counts.
 --
 --     local msr = assert(perf.msr(0))
 --     local tsc = assert(msr:read(0x10))
 --     msr:close()
 --
--- Reading only. The kernel executes RDMSR on that CPU, wherever the caller runs.
+-- Registers can only be read. The kernel executes RDMSR on that CPU, wherever the caller runs.
 -- @classmod Msr
 local argument = require "perf.base.argument"
 local core = require "perf.core"
@@ -54,7 +55,7 @@ end
 
 --- Open the registers of a CPU.
 -- @tparam integer cpu its number
--- @treturn Msr @fails "ENOENT" or "ENXIO" when there is no device, "EACCES" or "EPERM" when it is refused
+-- @treturn Msr @fails "ENOENT" or "ENXIO" if there is no device, "EACCES" or "EPERM" if it is refused
 function M.msr(cpu)
   if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) or cpu > 65535 then
     argument.raise("number of a CPU expected, got " .. (type(cpu) == "number" and cpu or type(cpu)))
@@ -71,7 +72,7 @@ end
 
 --- Read a register.
 -- @tparam integer register its number (address)
--- @treturn integer its 64 bits @fails "EIO" for one that the CPU does not have
+-- @treturn integer its 64 bits @fails "EIO" if the CPU does not have the register
 function Msr:read(register)
   local value, message, code = self.device:read(register)
   if value ~= nil then return value end

@@ -4,7 +4,7 @@
 --     ROOT/NAME/format/TERM      "config:0-7,32-35": the bits of attr that a term sets
 --     ROOT/NAME/events/EVENT     "event=0x3c,umask=0x1": terms with values; "?" is a value that the caller gives
 --     ROOT/NAME/events/EVENT.scale .unit .per-pkg .snapshot
---     ROOT/NAME/cpumask          the CPUs an event of a shared PMU is opened on
+--     ROOT/NAME/cpumask          the CPUs on which an event of a shared PMU is opened
 --     ROOT/NAME/cpus             the CPUs of one core type
 --     ROOT/NAME/caps/*           max_precise and the like
 --
@@ -73,7 +73,7 @@ function Pmus:get(name)
   return found
 end
 
--- The name that a box shares with others (uncore_imc of uncore_imc_0 and uncore_imc_1), or its own.
+-- The name that a box shares with others (uncore_imc for uncore_imc_0 and uncore_imc_1), or its own.
 -- @treturn string
 function Pmus:family(name)
   local family, count = name:match("^(.*)_%d+$"), 0

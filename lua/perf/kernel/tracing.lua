@@ -1,5 +1,5 @@
---- The kernel's tracing file system: events by subsystem, tracers, and where it is mounted. Tracers are ftrace's and
--- have nothing to do with perf events; they are shown because both share this file system.
+--- The kernel's tracing file system: events by subsystem, tracers, and its mount points. Tracers belong to ftrace and have
+-- nothing to do with perf events; they are included because both use this file system.
 -- @module perf.kernel.tracing
 --
 --     ROOT/available_events     GROUP:NAME, one a line
@@ -33,7 +33,7 @@ end
 
 --- The tracepoints by subsystem.
 -- @treturn table `{[subsystem] = sorted array of names}`
--- @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @fails if tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 function M.available_events()
   local all, message, code = tracefs.here:names()
   if not all then return nil, message, code end
@@ -62,8 +62,8 @@ function M.tracers()
   return read_words "available_tracers"
 end
 
---- The tracer of ftrace that runs.
--- @treturn string "nop" when none does @fails as for `perf.available_events`
+--- The tracer of ftrace that is running.
+-- @treturn string "nop" if none is running @fails as for `perf.available_events`
 function M.current_tracer()
   local list, message, code = read_words "current_tracer"
   if not list then return nil, message, code end
@@ -72,7 +72,7 @@ end
 
 --- The directories in which file systems of a type are mounted, for this process.
 -- @tparam string fstype such as "tracefs", "debugfs", "cgroup2"
--- @treturn {string,...} directories, none when there is none @fails when /proc is not mounted
+-- @treturn {string,...} directories, perhaps none @fails if /proc is not mounted
 function M.mounts(fstype)
   argument.check_type(fstype, "string")
   local text, message, code = read "/proc/self/mounts"

@@ -1,4 +1,4 @@
--- perf.hardware_profiler and its like.
+-- perf.hardware_profiler and related functions.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local argument = require "perf.base.argument"
@@ -10,7 +10,7 @@ local open = require "perf.event.open"
 
 local M = {}
 
---- The counters of one kind together, each opened by itself, so that what the machine lacks costs only itself.
+--- The counters of one kind, each opened separately, so that an event that the machine lacks does not affect the others.
 --
 --     local p = assert(perf.hardware_profiler {pid = 1234})
 --     p:enable() ... p:disable()
@@ -18,12 +18,12 @@ local M = {}
 --     for _, m in ipairs(p.missing) do print(m.label, m.message) end
 --     p:close()
 --
--- A list that is measured around a function is perf.measure's, which also puts events into as few kernel groups as
--- possible. A profiler is for what runs elsewhere (`pid`, `cpu`, `cgroup`), and for asking a machine for all it has: ten
--- hardware counters at once take turns on most CPUs, and their values are estimates then (running_ns below enabled_ns).
+-- perf.measure measures a list around a function, and puts events into as few kernel groups as possible. A profiler is for code
+-- that runs elsewhere (`pid`, `cpu`, `cgroup`), and for counting all events of a machine: ten hardware counters at once take
+-- turns on most CPUs, and their values are estimates then (running_ns below enabled_ns).
 --
--- A profiler is the array of its Events. All are read as one meter of groups of one, or, on a hybrid CPU, of an event on
--- each PMU that counts it, added up.
+-- A profiler is the array of its Events. All are read by one meter, whose groups have one event each; on a hybrid CPU, an event
+-- on each PMU that counts it, added up.
 -- @type CountingProfiler
 -- @tfield {table,...} missing `{label=, message=, code=}` of each event that this machine does not count
 local Profiler = {}
@@ -153,7 +153,7 @@ function M.cache_profiler(opts)
   return p, message, code
 end
 
--- Count a list of events; in user space only where counting the kernel is not permitted.
+-- Count a list of events; in user space only, if counting the kernel is not permitted.
 -- @tparam table list names or attrs, an array
 -- @tparam table opts `pid`, `cpu`, `cgroup`, `inherit`
 -- @return Profiler, perhaps of no event; or nil, message, code
@@ -185,13 +185,13 @@ function Profiler:reset()
 end
 
 --- The counts since it was opened or last reset.
--- @treturn Counts the events in the order asked, without those that are `missing` @fails
+-- @treturn Counts the events in the requested order, without those that are `missing` @fails
 function Profiler:read()
   local meter = open_meter(self, "read")
   return counts_read.snap(meter, self.reading, self.words)
 end
 
---- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and left so.
+--- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
 -- @treturn Counts then the function's results

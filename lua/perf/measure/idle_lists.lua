@@ -1,4 +1,4 @@
--- Closing the idle lists of perf.measure when something else needs their resources.
+-- Closing the idle lists of perf.measure when another open needs their resources.
 --
 -- A list is idle when no measurement of it runs, in any coroutine, and nothing holds it (perf.bench between its runs, a paused
 -- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
@@ -90,7 +90,7 @@ function M.close_oldest(threads, what)
 end
 
 -- Remove the lists whose measurements have not ended from the caches, and keep what is needed to put them back. This is a
--- function of its own so that no reference to them stays on the stack.
+-- separate function so that no reference to them stays on the stack.
 local function let_go(threads, what)
   local gone = {}
   for _, mine in pairs_of(threads) do

@@ -1,5 +1,5 @@
---- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and
--- cost two reads. They count the thread that opened them, so they are kept by thread, and a fork starts anew.
+--- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and cost two
+-- reads. They count the thread that opened them, so they are kept for each thread, and a fork starts anew.
 -- @module perf.measure
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
@@ -211,16 +211,16 @@ end
 
 argument.public_names[measure_slowly] = "measure" -- M.measure calls it in tail position
 
---- Count events while a function runs: what the function caused, without the system calls by which this measurement and those
--- within it read.
+--- Count events while a function runs: the events that the function causes, without the system calls by which this measurement
+-- and those within it read.
 -- @function perf.measure
 -- @tparam[opt] string|table events "cycles:u,page-faults", or an array of names and attr tables. Without it: cycles,
--- instructions, branches, branch-misses, cache-references and cache-misses where the machine counts them, and task-clock,
--- page-faults, context-switches and cpu-migrations; where `perf_event_open` is refused, the latter from the kernel's accounting.
--- @tparam function fn it may yield, and what else the thread runs meanwhile is counted with it
+-- instructions, branches, branch-misses, cache-references and cache-misses if the machine counts them, and task-clock,
+-- page-faults, context-switches and cpu-migrations; if `perf_event_open` is refused, the latter from the kernel's accounting.
+-- @tparam function fn it may yield; other work of the thread in that time is then counted too
 -- @tparam any ... its arguments
 -- @treturn Counts then the function's results
--- @raise the function's error unchanged; and for an unknown event, or when the machine refuses one
+-- @raise the function's error unchanged; and for an unknown event, or if the machine refuses one
 M.measure = measurer and function(first, ...)
   -- There are only look-ups here: set.measure checks that the set belongs to this thread, and the function. A function is never
   -- a key of `sets`, so a key that is found is a list.
@@ -255,8 +255,8 @@ function M._release()
   by_thread, current_token, sets = {}, nil, {}
 end
 
---- Close what stays open between calls: the lists that the calling thread has measured, and one event of each kind. They are
--- opened again when they are next needed.
+--- Close the events that stay open between calls: the lists that the calling thread has measured, and one event of each kind.
+-- They are opened again when they are needed.
 -- @function perf.release
 function M.release()
   M._release()

@@ -41,7 +41,7 @@ local function open_groups(parts, groups, most)
       ev = open_member(part.spec, part.attr, current[1].event)
     end
     if not ev then
-      -- Try a group of its own: it may only not fit beside the others.
+      -- Try a separate group: the event may only not fit beside the others.
       ev, message, code = open_member(part.spec, part.attr, nil)
       if not ev then return nil, message, code, part end
       current = {}
@@ -210,7 +210,7 @@ local function usage_set()
 end
 
 -- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
--- accounting where perf_event_open is refused.
+-- accounting if perf_event_open is refused.
 -- @return as `open`
 function M.open_default()
   local resolve = require "perf.names".resolve

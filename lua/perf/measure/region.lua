@@ -1,7 +1,7 @@
 --- A region that `perf.start` began.
 --
 -- A Region counts as perf.measure does, and uses the same open lists of events: two reads, and everything that the thread does in
--- between. Any number of regions can run at once. The cost of reading a region while it runs is left out.
+-- between. Any number of regions can run at once. The cost of reading a running region is excluded.
 -- @classmod Region
 local argument = require "perf.base.argument"
 local compiled = require "perf.base.compiled"
@@ -84,7 +84,7 @@ function M.start(events)
 end
 
 --- End the region.
--- @treturn Counts the same ones if it is called again @fails for example because `perf.release` has closed the events
+-- @treturn Counts the same ones if it is called again @fails for example if `perf.release` has closed the events
 -- @since 0.2.0
 function Region:stop()
   check(self, "stop")
@@ -95,7 +95,7 @@ function Region:stop()
   return self.counts
 end
 
---- The counts so far; the region goes on.
+--- The counts so far; the region continues.
 -- @treturn Counts after `stop` the same as `stop` @fails as `stop`
 -- @since 0.2.0
 function Region:read()

@@ -102,7 +102,7 @@ end
 -- @return {label=, unit=, scale=, per_pkg=, snapshot=, description=} from the terms and the event
 function config.build(pmu, list, fail, generic)
   local self = setmetatable({pmu = pmu, fail = fail, generic = generic, fields = {}, values = {}, wanted = {}}, Builder)
-  -- Apply the event's terms first, wherever it is: the other terms override them.
+  -- Apply the event's terms first, wherever the event is in the list: the other terms override them.
   local others = {}
   for _, term in ipairs(list) do
     local found = event_of(pmu, term)

@@ -1,7 +1,7 @@
---- Making and finding events: what perf.open, perf.group, perf.measure and the rest take besides names.
+--- Making and finding events: the functions whose results perf.open, perf.group, perf.measure and others accept besides names.
 --
--- Each function that makes an event returns a table whose own keys are perf_event_attr fields; label, unit and
--- description can be read from it too.  Fields may be changed before it is opened.
+-- Each function that makes an event returns a table whose own keys are perf_event_attr fields; label, unit and description can be
+-- read from it too. Fields may be changed before it is opened.
 --
 --     local ev = perf.tracepoint("sched", "sched_switch")
 --     ev.sample_period = 1
@@ -59,10 +59,10 @@ end
 
 -- Any spec ------------------------------------------------------------------------------------------------------------
 
---- The attr of an event. An event that several PMUs count together (a generic one on a hybrid CPU) is shown as it is on the
--- first, and still opens on all where `perf.measure` and `perf.set` take it.
+--- The attr of an event. For an event that several PMUs count together (a generic one on a hybrid CPU) it shows the first PMU's
+-- attr, and still opens on all of them in `perf.measure` and `perf.set`.
 -- @tparam string|table event a name, or a table of attr fields
--- @treturn table attr fields @fails when the machine lacks the event
+-- @treturn table attr fields @fails if the machine lacks the event
 -- @raise for an unknown name or field
 function events.attr(spec)
   local found, message, code = names.resolve(spec)
@@ -90,7 +90,7 @@ function events.tracepoint_id(group, name)
   return id
 end
 
--- An array that prints as its elements, a line each.
+-- An array that prints as its elements, one on each line.
 local Lines = {}
 
 function Lines.__tostring(array)
@@ -102,8 +102,8 @@ end
 --- The event of a tracepoint.
 -- @tparam string group
 -- @tparam string name
--- @treturn table attr fields @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
--- @raise when tracefs has no such tracepoint
+-- @treturn table attr fields @fails if tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @raise if tracefs has no such tracepoint
 function events.tracepoint(group, name)
   check_tracepoint(group, name)
   local id, message, code, unknown = tracefs.here:id(group, name)
@@ -117,7 +117,7 @@ end
 
 --- Names of tracepoints, sorted.
 -- @tparam[opt] string pattern part of a name, a glob such as "sched:*", or a Lua pattern
--- @treturn {string,...} "group:name" @fails when tracefs is not mounted ("ENOENT") or not readable ("EACCES")
+-- @treturn {string,...} "group:name" @fails if tracefs is not mounted ("ENOENT") or not readable ("EACCES")
 function events.tracepoints(pattern)
   optional(pattern, "string", 1)
   list.check(pattern) -- so that a mistake raises even without tracefs
@@ -149,11 +149,10 @@ local function at_offset(text, offset)
   return offset and offset ~= 0 and ("%s+%s"):format(text, core.hex(offset)) or text
 end
 
---- The event of a kernel function being called, or returning.
--- (Not for `inherit`: the kernel reads the function's name from the memory of the process that forks, and if a child has executed
--- another program its forks fail. By `addr` it can be inherited.)
+--- The event that a kernel function is called, or returns. (Not for `inherit`: the kernel reads the function's name from the
+-- memory of the process that forks, and if a child has executed another program its forks fail. With `addr` it can be inherited.)
 -- @tparam table options
--- @treturn table attr fields @fails "ENODEV" when the kernel has no kprobe PMU
+-- @treturn table attr fields @fails "ENODEV" if the kernel has no kprobe PMU
 function events.kprobe(t)
   t = check_kprobe(t, 1)
   if (t.func == nil) == (t.addr == nil) then argument.raise("one of 'func' and 'addr' expected") end
@@ -163,13 +162,12 @@ function events.kprobe(t)
   return probe("kprobe", label, fields, t.ret and {retprobe = 1} or {})
 end
 
---- The event of an instruction of a program or library being reached, or a function returning.
--- (Not for `inherit`: the kernel reads the path from the memory of the process that forks, and if a child has executed another
--- program its forks fail.)
+--- The event that an instruction of a program or library is reached, or a function returns. (Not for `inherit`: the kernel reads
+-- the path from the memory of the process that forks, and if a child has executed another program its forks fail.)
 -- @tparam table options
 -- @treturn table attr fields
--- @fails "ENODEV" the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" when perf.symbols is not built, or what looking it up
--- gave
+-- @fails "ENODEV" if the kernel has no uprobe PMU; for a symbol "EOPNOTSUPP" if perf.symbols is not built, or the error of the
+-- look-up
 function events.uprobe(t)
   t = check_uprobe(t, 1)
   if not t.symbol and not t.offset then argument.raise("one of 'symbol' and 'offset' expected") end
@@ -191,7 +189,7 @@ function events.uprobe(t)
   return probe("uprobe", label, {uprobe_path = t.path, probe_offset = offset}, terms)
 end
 
---- The event of an address being accessed.
+--- The event that an address is accessed.
 -- @tparam table options
 -- @treturn table attr fields
 function events.breakpoint(t)
@@ -232,7 +230,7 @@ local function rows_of(what, given, arg)
 end
 
 --- The cache events of some caches, operations and results: every valid combination.
--- @tparam[opt] string|integer|table caches name or kernel value, or an array of them; all when nil: "L1-dcache" ("L1D"),
+-- @tparam[opt] string|integer|table caches name or kernel value, or an array of them; all if nil: "L1-dcache" ("L1D"),
 -- "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"
 -- @tparam[opt] string|integer|table ops "load" ("read"), "store" ("write"), "prefetch"
 -- @tparam[opt] string|integer|table results "access", "misses" ("miss")
@@ -271,19 +269,19 @@ end
 
 -- Lists ---------------------------------------------------------------------------------------------------------------
 
---- Events that can be named. Whether this machine counts one is what `perf.supported` and `perf.open` say.
+--- The events that have a name. `perf.supported` and `perf.open` determine whether this machine counts one.
 -- @tparam[opt] string pattern part of a name; with * or ? a glob over the whole name; with ^, $, % or [ a Lua pattern; or a kind.
 -- Case does not matter
 -- @treturn {table,...} `{name=, kind=, pmu=, description=, unit=, scale=, alias=}`, which prints as a table; kind is "hardware",
--- "software", "cache", "pmu", "tracepoint" (left out where tracefs cannot be read), or for what shows how a name is written "raw"
--- or "breakpoint"
+-- "software", "cache", "pmu", "tracepoint" (left out if tracefs cannot be read), or "raw" or "breakpoint" for rows that show a
+-- syntax
 function events.list(pattern)
   return list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
 end
 
 --- The PMUs of this machine.
 -- @treturn {table,...} `{name=, type=, cpumask=, cpus=, nr_addr_filters=, caps={name=text}, formats={term=text},
--- events={name={terms=, scale=, unit=, per_pkg=, snapshot=}}}`, which prints as a table, as does each
+-- events={name={terms=, scale=, unit=, per_pkg=, snapshot=}}}`; it prints as a table, and so does each element
 function events.pmus()
   return list.pmus_of(pmu.here)
 end

@@ -31,7 +31,7 @@ end
 -- @string text its name, in upper or lower case
 -- @return[1] {kind=, type=, config=, unit=, description=}
 -- @return[2] nil
--- @return[3] nil and why a cache has no such operation
+-- @return[3] nil and the reason why a cache has no such operation
 function generic.find(text)
   local event = index()[text:lower()]
   if event then return event end
@@ -45,7 +45,7 @@ end
 -- rNNN or TYPE:CONFIG.
 -- @return[1] {kind="raw", type=, config=}
 -- @return[2] nil
--- @return[3] nil and what is wrong with its number
+-- @return[3] nil and the error in its number
 function generic.numeric(text)
   local digits = text:match("^r0x(%x+)$") or text:match("^r(%x+)$")
   if digits then

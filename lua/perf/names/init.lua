@@ -33,8 +33,8 @@ local Names = {}
 Names.__index = Names
 
 -- A resolver for a machine.
--- @tparam[opt] Pmus pmus this machine's when nil
--- @tparam[opt] Tracefs tracepoints this machine's when nil
+-- @tparam[opt] Pmus pmus by default this machine's
+-- @tparam[opt] Tracefs tracepoints by default this machine's
 function names.new(pmus, tracepoints)
   pmus, tracepoints = pmus or pmu.here, tracepoints or tracefs.here
   return setmetatable({pmus = pmus, tracefs = tracepoints, parser = parser.new(pmus, tracepoints)}, Names)
@@ -99,7 +99,7 @@ local function one_form(attr)
   end
 end
 
--- Let the binding check types and ranges: it has the table of fields.
+-- The binding checks types and ranges, since it has the table of fields.
 local function check_values(attr) argument.call_as_argument(1, "", core.pack, attr) end
 
 local function copy_event(found)
@@ -215,10 +215,10 @@ end
 local here = names.new()
 
 -- Resolve an event.
--- @tparam string|table spec a name; a table of attr fields, with `event` (a name, or what perf.tracepoint and its like
--- return) filling in those that it does not have itself, and `label`, `unit`, `scale`, `modifiers`; or a resolved event
+-- @tparam string|table spec a name; a table of attr fields, with `event` (a name, or the result of perf.tracepoint and similar
+-- functions) for fields that it does not have itself, and `label`, `unit`, `scale`, `modifiers`; or a resolved event
 -- @return[1] the resolved event, its tables fresh
--- @return[2] nil, message, code when the machine lacks what the name needs: "ENODEV" no such PMU, "ENOENT" or "EACCES"
+-- @return[2] nil, message, code if the machine lacks something that the name needs: "ENODEV" no such PMU, "ENOENT" or "EACCES"
 -- tracefs is not mounted or cannot be read
 -- @raise for an unknown name or field
 function names.resolve(spec)

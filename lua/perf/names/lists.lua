@@ -47,8 +47,8 @@ function lists.split(list)
 end
 
 -- The groups of a list: a single event is a group of one.
--- @return array of groups, each an array of specs for resolve: strings, or {event=, modifiers=} where the group has
--- modifiers of its own; a group in braces has braces = true
+-- @return array of groups, each an array of specs for resolve: strings, or {event=, modifiers=} if the group has modifiers; a
+-- group in braces has braces = true
 function lists.expand(list)
   local out = {}
   for _, item in ipairs(lists.split(list)) do
@@ -83,7 +83,7 @@ function lists.invalid_item(list)
 end
 
 -- Check that a table is a list of events.
--- @return nil if it is one, otherwise what is wrong
+-- @return nil if it is one, otherwise the error as text
 function lists.wrong(list)
   local key, hole = lists.invalid_item(list)
   if key ~= nil then return ("unknown field '%s' in a list of events"):format(tostring(key)) end

@@ -51,7 +51,7 @@ end
 -- @string text only letters of modifiers.letters
 -- @int[opt=0] max_precise the value for P
 -- @return[1] marks: {weak=true or nil, bpf=true or nil}
--- @return[2] nil and what is wrong
+-- @return[2] nil and the error
 function modifiers.apply(attr, text, max_precise)
   only(attr, text, LEVELS)
   only(attr, text, WORLDS)

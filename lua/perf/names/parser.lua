@@ -196,7 +196,7 @@ function Parser:plain(text, fail)
   self:unknown(text)
 end
 
--- Parse mem:ADDRESS[/LENGTH][:ACCESS]: the event and the position behind it.
+-- Parse mem:ADDRESS[/LENGTH][:ACCESS]: the event and the position after it.
 local function memory(text, fail)
   local address, at = text:match("^mem:([%w]*)()")
   local addr, why = u64.parse(address)
@@ -218,7 +218,7 @@ local function memory(text, fail)
   return {kind = "breakpoint", attrs = {breakpoint.attr(addr, len, bits)}}, at
 end
 
--- Parse the terms between slashes from `at` on: the list and the position behind it.
+-- Parse the terms between slashes from `at` on: the list and the position after it.
 local function slashes(text, at, fail)
   local quoted = false
   for i = at + 1, #text do

@@ -1,14 +1,14 @@
---- Events by the names of the CPU makers' manuals, as libpfm4 knows them.
+--- Events by the names of the CPU vendors' manuals, as libpfm4 knows them.
 --
---     perf.open("INST_RETIRED:ANY_P:u")                    -- any name that perf itself does not know is asked for here
+--     perf.open("INST_RETIRED:ANY_P:u")                    -- libpfm4 is asked about names that perf itself does not know
 --     local attr = assert(perf.pfm.encode("skl::UOPS_RETIRED:TOTAL_CYCLES"))
 --     for _, e in ipairs(perf.pfm.list("retired")) do print(e.name, e.description) end
 --
--- A name is `[PMU::]EVENT[:UNIT MASK ...][:MODIFIER[=VALUE] ...]`: modifiers are u, k, h, precise=, period=, freq=, pinned,
--- excl, mg, mh and those of the PMU (c= counter mask, i invert, e edge ...). Case does not matter. libpfm4 finds the PMUs of
--- this machine; where it finds none there are the kernel's generic events (`perf::PERF_COUNT_SW_PAGE_FAULTS`, `page-faults`)
--- and raw ones (`perf_raw::r1a8`). The environment variable LIBPFM_FORCE_PMU, read when libpfm4 is first asked, makes it take
--- another CPU's tables ("skl", "icx") instead.
+-- A name is `[PMU::]EVENT[:UNIT MASK ...][:MODIFIER[=VALUE] ...]`: modifiers are u, k, h, precise=, period=, freq=, pinned, excl,
+-- mg, mh and those of the PMU (c= counter mask, i invert, e edge ...). Case does not matter. libpfm4 finds the PMUs of this
+-- machine; if it finds none, it has the kernel's generic events (`perf::PERF_COUNT_SW_PAGE_FAULTS`, `page-faults`) and raw ones
+-- (`perf_raw::r1a8`). The environment variable LIBPFM_FORCE_PMU, read at the first use of libpfm4, selects another CPU's tables
+-- ("skl", "icx") instead.
 -- @module perf.names.pfm
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
@@ -53,7 +53,7 @@ local function known()
   return all
 end
 
--- A remedy, to be appended to libpfm4's own message.
+-- A remedy, which is appended to libpfm4's own message.
 local function hint(name, number)
   -- "pmu::EVENT:REST" -> "pmu::EVENT"
   local pmu, event = name:match "^(.-)::([^:]+)"
@@ -71,20 +71,20 @@ local function hint(name, number)
 end
 
 --- Encode an event.
--- @tparam string name as libpfm4 takes it
--- @treturn table attr fields: `type`, `config` and what is set of `config1`, `config2`, `exclude_user`, `exclude_kernel`,
--- `exclude_hv`, `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive`
--- @treturn string the event's name in full, with every mask and modifier
--- @treturn ?integer the CPU it has to be opened on, where `cpu=` said one
--- @fails "ENOENT" no such event, "EINVAL" a unit mask or modifier that it does not have, "EOPNOTSUPP" libpfm4 does not know
--- this machine
+-- @tparam string name in libpfm4's syntax
+-- @treturn table attr fields: `type`, `config` and those of `config1`, `config2`, `exclude_user`, `exclude_kernel`, `exclude_hv`,
+-- `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive` that are set
+-- @treturn string the event's full name, with every mask and modifier
+-- @treturn ?integer the CPU on which it must be opened, if the name has `cpu=`
+-- @fails "ENOENT" if there is no such event, "EINVAL" for a unit mask or modifier that it does not have, "EOPNOTSUPP" if libpfm4
+-- does not know this machine
 function M.encode(name)
   local attr, full, code, number = argument.call_as_argument(1, "", ext.encode, argument.check_type(name, "string"))
   if attr then return attr, full, code end
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end
 
--- Like encode, but returns just nil on failure, for callers that have their own error message.
+-- Like encode, but returns only nil on failure, for callers that have their own error message.
 function M.find(name)
   return (ext.encode(name))
 end

@@ -37,7 +37,7 @@ function terms.parse(body, at, fail)
   end
 end
 
--- The number of a term; one without a value is 1.
+-- The number of a term; without a value it is 1.
 -- @param[opt] most the largest valid number
 function terms.number(term, fail, most)
   if not term.value then return 1 end

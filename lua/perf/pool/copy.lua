@@ -3,13 +3,13 @@
 --     n t f                 nil, true, false
 --     iDIGITS;  dNUMBER;    an integer; any other number
 --     sLENGTH:BYTES         a string
---     T KEY VALUE ... E     a table; rN; is the N-th table that began, so that cycles and shared tables stay what they are
+--     T KEY VALUE ... E     a table; rN; is the N-th table that began, so that cycles and shared tables are preserved
 --     FLENGTH:BYTES         a function without upvalues, as string.dump writes it
 --     lDIGITS; uDIGITS;     LuaJIT's int64_t and uint64_t
 --     C TABLE               Counts
 --
--- Other values are refused, with a message that tells where they are: functions with upvalues or with globals of their own (these
--- would differ in the other state), C functions, userdata, coroutines, tables with a metatable.
+-- Other values are refused, with a message that shows their place: functions with upvalues or with other globals (these would
+-- differ in the other state), C functions, userdata, coroutines, tables with a metatable.
 local counts = require "perf.counts"
 local pairs_of = require "perf.base.pairs"
 
@@ -155,7 +155,7 @@ end
 
 -- Values as text.
 -- @string what a word for messages: "argument"
--- @int n how many
+-- @int n the number of values
 -- @param ... the values
 -- @return text; or nil, message
 function M.pack(what, n, ...)
@@ -185,7 +185,7 @@ local function big(digits, unsigned)
   return negative and -v or v
 end
 
--- Read a value that is not a table: the value, and the position behind it.
+-- Read a value that is not a table: the value, and the position after it.
 local function scalar(tag, text, at, tables)
   if tag == "n" then return nil, at end
   if tag == "t" or tag == "f" then return tag == "t", at end
@@ -210,7 +210,7 @@ end
 function M.unpack(text)
   local values, n, at = {}, 0, 1
   local tables, last = {}, 0 -- those that began
-  local depth, open, tags, keyed, keys = 0, {}, {}, {}, {} -- those that have not ended; whether a key waits for its value, and it
+  local depth, open, tags, keyed, keys = 0, {}, {}, {}, {} -- the open ones; whether a key waits for its value, and the key
   while at <= #text do
     local tag = text:sub(at, at)
     at = at + 1

@@ -26,7 +26,7 @@ local Pool = { __name = "perf.Pool" }
 
 --- A function that runs on a thread of a Pool.
 -- @type Job
--- @tfield string traceback where the function raised its error; nil where no memory was left for it
+-- @tfield string traceback where the function raised its error; nil if there was no memory for it
 local Job = { __name = "perf.Job" }
 Pool.__index, Job.__index = Pool, Job
 
@@ -191,7 +191,7 @@ local function settle(self, id, text)
   if not job then return end
   self.pending = self.pending - 1
   local read, values = pcall(copy.unpack, text)
-  if not read then -- out of memory: that is this job's error, not one of a caller that waits for another job
+  if not read then -- out of memory: this is the error of this job, not of a caller that waits for another one
     local now = clock.now()
     values = { false, now, now, nil, nil, values, n = 6 }
   end
@@ -227,7 +227,7 @@ end
 --- Run a function on a thread of the pool.
 -- @tparam function fn a Lua function without upvalues
 -- @tparam any ... its arguments, which are copied
--- @treturn Job @fails "EAGAIN" when as many as the queue holds wait already
+-- @treturn Job @fails "EAGAIN" if the queue is full
 -- @raise for a value that cannot be copied
 function Pool:submit(fn, ...)
   if self.closed then argument.raise("Pool is closed", 0) end
@@ -273,7 +273,7 @@ function Job:wait(timeout)
 end
 
 --- The function's results; its error is raised here.
--- @tparam[opt] number timeout seconds; for ever without
+-- @tparam[opt] number timeout seconds; without it, wait without limit
 -- @treturn any results
 -- @fails "ETIMEDOUT" or "ECANCELED"
 function Job:get(timeout)
@@ -285,7 +285,7 @@ function Job:get(timeout)
 end
 
 --- The cost of the job on its thread.
--- @treturn ?Counts nil while it is not done, and where nothing is measured
+-- @treturn ?Counts nil until it is done, and if jobs are not measured
 function Job:counts() return self.measured end
 
 --- Cancel the job if it has not begun.
@@ -325,7 +325,7 @@ end
 -- not end in time, it is left behind and runs until the job or the process ends, and the result is dropped. The end of the
 -- program does the same, with a timeout of 5 seconds. Idempotent.
 -- @tparam[opt] number timeout seconds; without it, wait without limit
--- @treturn boolean true @fails "ETIMEDOUT" when threads were left behind
+-- @treturn boolean true @fails "ETIMEDOUT" if threads were left behind
 function Pool:close(timeout)
   argument.check_timeout(timeout)
   if self.closed then return true end

@@ -63,7 +63,7 @@ end
 -- Work until there are no more jobs.
 -- @string jobs the channel of jobs, exported
 -- @string results the channel of results, exported
--- @param cpu where to run, or nil
+-- @param cpu the CPU to run on, or nil
 -- @param events text, nil for the default list, false to count nothing
 function M.main(jobs, results, cpu, events)
   jobs, results = core.adopt(jobs), core.adopt(results)

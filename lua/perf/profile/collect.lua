@@ -1,4 +1,4 @@
--- Makes a Profile of the sampler's result: names its frames, lists its stacks.
+-- Makes a Profile from the sampler's result: names its frames, lists its stacks.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local Profile = require "perf.profile.profile"
@@ -94,7 +94,7 @@ local function add(list, stack, weight, count, zone)
   return sample
 end
 
--- Name functions that are in no table by their symbols; where there is no symbol and no name by the caller, by their place.
+-- Name functions that are in no table by their symbols; without a symbol and a name by the caller, by their place.
 local function name_by_symbols(frames)
   local native = #frames > 0 and require("perf.profile.native").new()
   for _, f in ipairs(frames) do

@@ -3,11 +3,10 @@
 --     local prof = perf.profile({event = "page-faults", period = 1}, fn, ...)
 --     print(prof)
 --
--- @module perf.profile
--- The event signals the thread that it counts at each overflow; the interpreter stops at its next safe point, where its stack
--- is taken and the event's count since the sample before is added to it. On LuaJIT the safe points are those of LuaJIT's own
--- profiler, so compiled code is profiled as it runs; on PUC Lua they are a debug hook's. How: csrc/core/profile/sampler.h,
--- csrc/binding/stack.
+-- @module perf.profile The event signals the thread that it counts at each overflow; the interpreter stops at its next safe
+-- point, where its stack is taken and the event's count since the previous sample is added to it. On LuaJIT the safe points are
+-- those of LuaJIT's own profiler, so compiled code is profiled as it runs; on PUC Lua they are a debug hook's. See
+-- csrc/core/profile/sampler.h, csrc/binding/stack.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local open = require "perf.event.open"
@@ -31,7 +30,7 @@ local numbers = { -- of rt_sigreturn and process_vm_readv
   x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
 
 -- Whether the signal handler may make its system call. It may not if the profiled event counts the call: each signal would cause
--- another one. For a tracepoint or a probe this is tried, more than once, since something else may cause the event.
+-- another one. For a tracepoint or a probe this is tested, more than once, since other activity may cause the event.
 local function may_ask(spec, attr, filter)
   if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
   local counting = copy(attr)
@@ -47,8 +46,8 @@ local function may_ask(spec, attr, filter)
   return counted == 0
 end
 
--- Set the period or frequency: the event's own, that of the options, or a default by its kind. The default for events that are
--- not clocks or hardware counters is each single one.
+-- Set the period or frequency: the event's own, that of the options, or a default by its kind. For events other than clocks and
+-- hardware counters the default is a sample of every occurrence.
 local function set_rate(attr, opts)
   if opts.period then
     attr.sample_period, attr.sample_freq, attr.freq = opts.period, nil, nil
@@ -118,8 +117,8 @@ end
 -- Profiler ------------------------------------------------------------------------------------------------------------
 
 --- Profiles from `start` to `stop`. The event signals the thread that it counts at each overflow; the interpreter stops at its
--- next safe point, where its stack is taken and the event's count since the sample before is added to it. There is one profiler
--- in a process. It is of the thread that starts it; a fork's child is not profiled.
+-- next safe point, where its stack is taken and the event's count since the previous sample is added to it. A process can have
+-- one profiler at a time. It profiles the thread that starts it; a fork's child is not profiled.
 -- @type Profiler
 local Profiler = {}
 Profiler.__index = Profiler
@@ -201,7 +200,7 @@ local gives_up = _VERSION == "Lua 5.1" -- LuaJIT too has this version
 local function profile_of(self) return require("perf.profile.collect").make(self, self.sampler:result()) end
 
 --- End.
--- @treturn Profile @fails "EINVAL" when it is not running; "ECHILD" in the child of a fork, which is not profiled
+-- @treturn Profile @fails "EINVAL" if it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
   local state = check(self, "stop").sampler and self.sampler:state()
   -- "stopped": the state is being closed, and has stopped it before

@@ -9,7 +9,7 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
--- Check the content of a file. Raises a table, from which the caller makes nil, message, "EBADMSG".
+-- Check the content of a file. Raises a table, which the caller converts to nil, message, "EBADMSG".
 local function expect(ok, what)
   if not ok then error({ text = what }, 0) end
   return ok

@@ -1,22 +1,21 @@
---- The samples of a profiler, by stack: a plain table, made once and not changed afterwards. It prints as the table of
+--- The samples of a profiler, by stack: a plain table that is made once and not changed afterwards. It prints as the table of
 -- `Profile:top`.
 --
--- A frame is a table that all stacks share: `name`, what to show ("file:line function"); `func`, the function's name; `file`,
--- `line`, the line that ran, and `linedefined`, for Lua code; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own;
--- "native" and "kernel", code that the call chain met, with `module` and `address`; "jit", compiled Lua code in a call chain;
--- "state", for time in none of these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)",
--- "(unsampled)".
+-- A frame is a table that all stacks share: `name`, its text ("file:line function"); `func`, the function's name; for Lua code
+-- `file`, `line`, the line that ran, and `linedefined`; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own; "native"
+-- and "kernel", code in the call chain, with `module` and `address`; "jit", compiled Lua code in a call chain; "state", for time
+-- outside of all these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)", "(unsampled)".
 -- @classmod Profile
 -- @tfield string event the event's name
 -- @tfield string unit "ns" for times, "" for counts
--- @tfield integer total the event's exact count in the profiled thread while it was profiled, without those of the profiler;
--- the weights of all samples add up to it
--- @tfield integer lost samples that found no room
+-- @tfield integer total the event's exact count in the profiled thread while it was profiled, without the profiler's own; the
+-- weights of all samples add up to it
+-- @tfield integer lost samples that were lost because the ring was full
 -- @tfield integer sample_count samples that were taken
--- @tfield integer freq samples a second that were asked for; or
+-- @tfield integer freq the requested samples a second; or
 -- @tfield integer period the event's count from one sample to the next
 -- @tfield number started seconds of Unix time
--- @tfield integer duration_ns for how long
+-- @tfield integer duration_ns the duration of the profile
 -- @tfield integer pid of the process
 -- @tfield integer tid of the thread
 -- @tfield string comm the thread's name
@@ -44,18 +43,18 @@ end
 function Profile.is(v) return type(v) == "table" and getmetatable(v) == Profile end
 
 --- Every different stack, the heaviest first.
--- @treturn {table,...} `{stack=, weight=, count=, zone=}`: `stack` is an array of frames, the innermost first; `weight` what of
--- the event fell on it, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` that it ran under, or nil
+-- @treturn {table,...} `{stack=, weight=, count=, zone=}`: `stack` is an array of frames, the innermost first; `weight` its part
+-- of the event's count, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` in which it ran, or nil
 function Profile:samples() return self.list end
 
 local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
 
---- The samples one by one, in the order of their times, where the profiler was made with `timeline`.
+--- The single samples, in the order of their times, if the profiler was made with `timeline`.
 --
 --     for m in prof:timeline() do print(m.time, m.weight, m.stack[1].name) end
 --
 -- @treturn function iterator of `{time=, addr=, cpu=, weight=, stack=, zone=}`: `time` in nanoseconds of CLOCK_MONOTONIC; `addr`
--- of events that have one (page faults, breakpoints), else 0; `weight`, `stack` and `zone` as in `samples`, adding up to the same
+-- for events that have one (page faults, breakpoints), else 0; `weight`, `stack` and `zone` as in `samples`, with the same sum
 -- @raise without `timeline`
 function Profile:timeline()
   local t = self.moments

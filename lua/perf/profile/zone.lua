@@ -1,4 +1,4 @@
--- Zones: labels for what runs inside them, which each sample of a profile keeps.
+-- Zones: labels for code, which each sample of a profile keeps.
 --
 --     perf.zone("parse", fn, ...)             -- fn's results
 --     local zone = perf.zone "parse"          -- until zone:close()
@@ -35,7 +35,7 @@ local Zone = {}
 Zone.__index = Zone
 Zone.__name = "perf.Zone"
 
---- Leave the zone for the one that it was entered from. Idempotent.
+--- Leave the zone, and return to the one in which it was entered. Idempotent.
 function Zone:close()
   if self.outer then set(self.outer) end
   self.outer = nil
@@ -48,7 +48,7 @@ local function finish(outer, ok, ...)
   return ...
 end
 
---- Label what runs from here on, or while a function runs.
+--- Label the code that runs from here on, or while a function runs.
 -- @tparam string name
 -- @tparam[opt] function fn its error is raised again unchanged
 -- @tparam any ... its arguments

@@ -17,7 +17,7 @@ end
 
 --- The fields of a record as a plain table.
 -- @function Record:totable
--- @treturn table `{name = value, ...}`, only those it has
+-- @treturn table `{name = value, ...}`, only the fields that it has
 function M.totable(rec)
   local t = user_fields(rec)
   if t then -- a record of the perf tool: see perf.data
@@ -31,15 +31,15 @@ function M.totable(rec)
   return t
 end
 
--- A tracepoint's fields by name: `rec.raw_fields`. nil when the record has no raw bytes, is of no tracepoint, or there is
--- nothing here that knows its format (libtraceevent, see `perf.features()`).
+-- A tracepoint's fields by name: `rec.raw_fields`. nil if the record has no raw bytes, its event is not a tracepoint, or the
+-- format is not available (libtraceevent, see `perf.features()`).
 function M.raw_fields(rec)
   local raw = rec.raw
   local info = rec:info()
   if not raw then return nil end
   if info.decode_raw then return info.decode_raw(raw) end
   local attr = info.attr
-  local id = attr and attr.config or 0 -- a file can say any 64-bit value, which may be no Lua number
+  local id = attr and attr.config or 0 -- a file may have any 64-bit value, which may not be a Lua number
   if not attr or (attr.type ~= "tracepoint" and attr.type ~= 2) or type(id) ~= "number" or #raw < 8 then return nil end
   local ok, tracefields = pcall(require, "perf.record.tracefields")
   if not ok then return nil end

@@ -1,4 +1,4 @@
--- Limits of a loop over records. Without them it ends when no record comes for its `timeout`, which may never happen.
+-- Limits of a loop over records. Without them it ends if no record comes for its `timeout`, which may never happen.
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
 local core = require "perf.core"
@@ -12,7 +12,7 @@ core.mistakes.each = select(2, checks.options "Event:each")
 -- Whether the options limit a loop.
 function M.bounded(opts) return opts ~= nil and (opts.max ~= nil or opts.duration ~= nil) end
 
--- A function that returns whether `duration` is over, from now on.
+-- Make a function that returns whether `duration` is over, from now on.
 -- @param[opt] duration seconds; without it the function always returns false
 function M.timer(duration)
   local ends = duration and core.seconds() + duration

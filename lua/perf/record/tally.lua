@@ -7,9 +7,9 @@
 --     end
 --     print(hits)                                   -- the most frequent first
 --
--- A tally takes records from Events, Groups, Sets and perf.data files. Its memory is bounded: when it has `max` keys, what
--- comes with another one is added up as `other`. `totals().lost` is how many records the rings that it took from lost. The
--- records that it counted and the lost ones are all that were produced.
+-- A tally takes records from Events, Groups, Sets and perf.data files. Its memory is bounded: when it has `max` keys, records
+-- with a new key are added up as `other`. `totals().lost` is the number of records that the rings have lost from which it took
+-- records. So the counted and the lost records are all that were produced.
 -- @classmod Tally
 local argument = require "perf.base.argument"
 local core = require "perf.core"
@@ -78,9 +78,9 @@ local function take_file(self, file, data)
   return n, message, code
 end
 
---- Count the records that are there: those that are in a ring now, a file to its end.
+--- Count the available records: those that are in a ring now, a file to its end.
 -- @tparam Event|Group|Set|DataFile source
--- @treturn integer how many were counted @fails
+-- @treturn integer the number counted @fails
 function Tally:take(source)
   if type(source) == "userdata" and getmetatable(source) == core.Event then
     local n, message, code = take_ring(self, source)
@@ -113,7 +113,7 @@ end
 --- The count of a key.
 -- @tparam integer key the value of the first field of `by`
 -- @tparam any ... those of the others
--- @treturn integer 0 for one that is not there
+-- @treturn integer 0 for an unknown key
 function Tally:count(...) return (raw(self, "count", "count", ...)) end
 
 local function step(self, i, count, ...)
@@ -131,7 +131,7 @@ function Tally:each()
 end
 
 --- The keys with the highest counts.
--- @tparam[opt=10] integer n how many at most
+-- @tparam[opt=10] integer n the largest number of keys
 -- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
   if n ~= nil then argument.check_type(n, "number", 1, "top") end
@@ -158,8 +158,8 @@ end
 
 --- The sums over all keys.
 -- @treturn table `{total=, other=, keys=, without=, lost=, at_least=}`: `other` is the part of `total` of keys beyond `max`,
--- `keys` how many there are, `without` the records that lack a field; `lost` (since 0.2.0) the records of any type that the rings
--- lost, or that a file reports as lost, since `clear`; `at_least` is true if `lost` is a lower bound: see `Event:lost`
+-- `keys` the number of keys, `without` the number of records that lack a field; `lost` (since 0.2.0) the records of any type that
+-- the rings lost, or that a file reports as lost, since `clear`; `at_least` is true if `lost` is a lower bound: see `Event:lost`
 function Tally:totals()
   local total, other, keys, without = raw(self, "totals", "totals")
   local lost, at_least = 0, nil

@@ -4,13 +4,13 @@
 --     print(t.prev_comm, t.prev_pid, t.next_comm)
 --     print(perf.tracefields.text("sched:sched_switch", rec.raw))
 --
--- Integers follow the 64-bit rule, pointers are sign-extended addresses; an array of char is the string before its first
--- zero byte, other arrays of bytes are strings of their whole length, arrays of integers are arrays; dynamic arrays
--- (`__data_loc`, `__rel_loc`) are what they point to. A field's sign and size are the format's: the arguments of the
--- `syscalls:` tracepoints are unsigned words, whatever type they are declared with.
+-- Integers follow the 64-bit rule, pointers are sign-extended addresses; an array of char is the string before its first zero
+-- byte, other arrays of bytes are strings of their whole length, arrays of integers are arrays; a dynamic array (`__data_loc`,
+-- `__rel_loc`) has the value that it refers to. The format determines a field's sign and size: the arguments of the `syscalls:`
+-- tracepoints are unsigned words, whatever their declared type is.
 --
--- The format of a tracepoint is read from tracefs; with `parse` it can come from elsewhere, for example from the tracing
--- data of a perf.data file, and of a machine of another byte order.
+-- The format of a tracepoint is read from tracefs; `parse` accepts a format from elsewhere, for example from the tracing data of
+-- a perf.data file, also for a machine of another byte order.
 -- @module perf.record.tracefields
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
@@ -24,7 +24,7 @@ local M = { available = true }
 local check_parse = checks.options "perf.tracefields.parse"
 
 --- Parse the text of a `format` file.
--- @tparam string text what /sys/kernel/tracing/events/GROUP/NAME/format says
+-- @tparam string text the content of /sys/kernel/tracing/events/GROUP/NAME/format
 -- @tparam[opt] table options
 -- @treturn TraceFormat @fails "EBADMSG"
 function M.parse(text, opts)
@@ -57,7 +57,7 @@ local function load_format(root, group, name)
   return format
 end
 
--- Each id is in a file of its own. The whole tree is read at the first unknown id, and again at most once a second, since probes
+-- Each id is in a separate file. The whole tree is read at the first unknown id, and again at most once a second, since probes
 -- may be added.
 local names_of_ids, read_at = {}, nil
 
@@ -111,9 +111,9 @@ end
 --- Decode a record's raw data.
 -- @tparam string|integer|TraceFormat tracepoint the tracepoint: "group:name", its id, or its format
 -- @tparam string raw the bytes
--- @treturn table values by field name, common_pid and its like included
--- @fails "EBADMSG" for bytes that are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" where tracefs
--- cannot be read
+-- @treturn table values by field name, including common_pid and the other common fields
+-- @fails "EBADMSG" if the bytes are too few, "ENOENT" for a tracepoint that this kernel does not have, "EACCES" if tracefs cannot
+-- be read
 function M.decode(what, raw)
   check_raw(raw)
   local format, message, code = lookup(what)
@@ -134,7 +134,7 @@ function M.format(what)
   return list
 end
 
---- A record's raw data as the kernel's own text of it, the part after "name:" in perf script.
+--- A record's raw data as text, in the kernel's own format: the part after "name:" in perf script.
 -- @tparam string|integer|TraceFormat tracepoint "group:name", id or format
 -- @tparam string raw the bytes
 -- @treturn string @fails as `perf.tracefields.decode`
@@ -145,7 +145,7 @@ function M.text(what, raw)
   return format:text(raw)
 end
 
---- Forget the formats that were read: for a probe that was made again under an old name.
+--- Forget the formats that were read, for example because a probe was made again under an old name.
 function M.forget()
   by_name, by_id, names_of_ids, read_at = {}, {}, {}, nil
 end

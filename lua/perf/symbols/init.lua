@@ -1,5 +1,5 @@
---- Names for addresses: functions, source lines, by elfutils' libdwfl; stacks; the kernel's symbols; compiled code that
--- a JIT left a map of.
+--- Names for addresses: functions and source lines, by elfutils' libdwfl; stacks; the kernel's symbols; maps of a JIT's compiled
+-- code.
 --
 --     local offset = assert(perf.symbols.offset("/usr/bin/luajit", "lua_pcall"))     -- for a uprobe
 --
@@ -10,8 +10,7 @@
 --     r:close()
 --
 -- A Frame has `addr`, `symbol`, `offset` (bytes from the symbol on), `module` (the file, "[kernel.kallsyms]", "[ext4]" ... or
--- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are kept and handed out again: do not
--- change them.
+-- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are cached and shared: do not change them.
 -- @module perf.symbols
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
@@ -29,15 +28,15 @@ local hex = core.hex
 
 -- One file ------------------------------------------------------------------------------------------------------------
 
---- The offset of a function's code in a file, as a uprobe needs it.
--- Looks into .symtab and .dynsym, then into the file's separate debug information where that is installed.
+--- The offset of a function's code in a file, as a uprobe needs it. Searches .symtab and .dynsym, then the file's separate debug
+-- information if that is installed.
 -- @function perf.symbols.offset
 -- @tparam string path of a program or shared object
--- @tparam string symbol its name; `name@VERSION` for one version of it, without a version the default one
+-- @tparam string symbol its name; `name@VERSION` for one version of it; without a version, the default one
 -- @treturn integer offset in the file, in bytes
 -- @treturn integer its address in the file's own numbering
--- @fails "ENOENT" no such function (or no such file), "EEXIST" several of that name, "EOPNOTSUPP" an indirect function (IFUNC),
--- "ENOEXEC" not an ELF file
+-- @fails "ENOENT" if there is no such function (or no such file), "EEXIST" if there are several of that name, "EOPNOTSUPP" for an
+-- indirect function (IFUNC), "ENOEXEC" if it is not an ELF file
 function M.offset(...) return argument.call_as_method("offset", ext.offset, ...) end
 
 --- The build id of an ELF file, or of the running kernel for "[kernel]".
@@ -68,8 +67,8 @@ local Kernel = {}
 Kernel.__index = Kernel
 
 --- The kernel's symbols.
--- @tparam[opt] string path a copy of /proc/kallsyms, of the machine that made a recording; without it the running kernel's
--- @treturn KernelSymbols @fails "EPERM" when the kernel hides its addresses
+-- @tparam[opt] string path a copy of /proc/kallsyms from the machine that made a recording; without it the running kernel's
+-- @treturn KernelSymbols @fails "EPERM" if the kernel hides its addresses
 function M.kernel(path)
   local where = path == nil and "/proc/kallsyms" or argument.check_path(path, "kernel", 1)
   local map, message, code = ext.kernel(where)
@@ -127,7 +126,7 @@ local Resolver = {}
 Resolver.__index = Resolver
 Resolver.__name = "perf.symbols.Resolver"
 
-local MOST_KEPT = 65536 -- frames; then all are dropped and looked up again
+local MOST_KEPT = 65536 -- the largest number of frames; then all are dropped and looked up again
 
 local check = checks.options "perf.symbols.open"
 local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
@@ -209,7 +208,7 @@ function Resolver:__tostring()
 end
 
 --- Open a resolver of addresses.
--- @tparam table options one of `pid`, `path` and `maps`, and others
+-- @tparam table options exactly one of `pid`, `path` and `maps`, and others
 -- @treturn Resolver @fails
 -- @raise for an unknown option
 function M.open(opts)
@@ -271,9 +270,9 @@ end
 
 --- Find the function and line at an address.
 -- @tparam integer addr the address
--- @tparam[opt=false] boolean is_return true for an address that a call returns to (all but the first of a call chain): then the
--- line is the call's, not that of what follows it
--- @treturn table a Frame @fails "ENOENT" when no module has the address
+-- @tparam[opt=false] boolean is_return true for a return address (all but the first of a call chain): then the line is that of
+-- the call, not of the code after it
+-- @treturn table a Frame @fails "ENOENT" if no module has the address
 function Resolver:resolve(addr, is_return)
   if not self.ext:is_open() then argument.raise_in_method("resolve", "Resolver is closed", 1) end
   local key = type(addr) == "number" and addr or hex(addr)
@@ -299,8 +298,8 @@ local check_unwind = checks.options "Resolver:unwind"
 
 --- Unwind a user stack that a sample copied (`sample_type = {"regs_user", "stack_user"}`).
 -- @tparam table options
--- @treturn {table,...} Frames, the innermost first; one of no known module has `addr` alone
--- @treturn ?string why it ends there; nil at the outermost
+-- @treturn {table,...} Frames, the innermost first; a frame in no known module has only `addr`
+-- @treturn ?string the reason if it ends before the outermost frame
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
   if not self.ext:is_open() then argument.raise_in_method("unwind", "Resolver is closed", 1) end
@@ -324,7 +323,7 @@ end
 -- @treturn {table,...} `{file=, start=, ["end"]=, build_id=}`
 function Resolver:modules() return self.ext:modules() end
 
---- Read the process's mappings again, and forget the answers so far.
+--- Read the process's mappings again, and forget the previous answers.
 -- @treturn boolean true @fails
 function Resolver:refresh()
   forget(self)

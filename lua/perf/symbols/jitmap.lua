@@ -11,7 +11,7 @@ local M = {}
 local Map = {}
 Map.__index = Map
 
--- The possible paths of a process's map, and the user that must own it.
+-- The possible paths of a process's map, and the user who must own it.
 -- @return array of paths, uid; nothing for a process that has ended
 function M.places(pid)
   local status = host.slurp(("/proc/%d/status"):format(pid))

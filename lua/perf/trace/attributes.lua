@@ -29,7 +29,7 @@ end
 -- Check the value of an attribute; an array is copied.
 -- @string key its name
 -- @int arg the number of the argument of the public function
--- @number length the most characters of a string, also in an array
+-- @number length the largest number of characters of a string, also in an array
 function M.value(key, v, arg, length)
   if type(v) ~= "table" then return scalar(key, v, arg, length) end
   if v[1] == nil and next(v) ~= nil then refuse(key, v, arg) end -- names, no positions
@@ -40,9 +40,9 @@ end
 
 -- Copy a table of attributes within the limits. All attributes are checked, including those that are dropped.
 -- @int arg the number of the argument of the public function
--- @int most the most attributes of the copy
--- @number length the most characters of a string
--- @return copy; its number of attributes; how many were dropped, nil for none
+-- @int most the largest number of attributes of the copy
+-- @number length the largest number of characters of a string
+-- @return copy; its number of attributes; the number of dropped ones, nil for none
 function M.copy(t, arg, most, length)
   local copy, n, dropped = {}, 0, nil
   for key, v in pairs_of(t) do

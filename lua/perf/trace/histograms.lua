@@ -1,7 +1,7 @@
 -- Histograms of counts by span name: the distribution of the cost of each kind of work, without keeping the spans.
 --
--- Every finished span that was recorded is in them, also one that the queue then drops. Buckets are 1, 2, 5, 10, 20 ... 5e9
--- unless given. A program that invents span names fills 200 histograms a label and puts the rest under "other".
+-- They include every finished and recorded span, even one that the queue then drops. Buckets are 1, 2, 5, 10, 20 ... 5e9 by
+-- default. If a program generates span names, 200 histograms for each label are kept, and the rest is in "other".
 --
 -- Prometheus uses base units, so nanoseconds become seconds there: `perf_task_clock_seconds`. OTLP keeps "ns".
 local pairs_of = require "perf.base.pairs"
@@ -60,9 +60,9 @@ local function put(label, unit, total)
   h.buckets[i], h.sum, h.n = h.buckets[i] + 1, h.sum + v, h.n + 1
 end
 
-local valid = values.keep(utf8.valid) -- two names that differ in invalid bytes alone are one, since their texts are the same
+local valid = values.keep(utf8.valid) -- names that differ only in invalid bytes are one, since their texts are the same
 
--- Start with empty histograms: in the child of a fork, since the parent sends what was added so far.
+-- Start with empty histograms: in the child of a fork, since the parent sends those so far.
 function Metrics:clear()
   self.names, self.n, self.since, self.anchor = {}, 0, clock.now(), clock.anchor()
 end
@@ -104,7 +104,7 @@ local function number(v)
   return format("%.15g", v)
 end
 
--- The text that Prometheus scrapes.
+-- The text for Prometheus.
 function Metrics:prometheus()
   local head, sample, finish = prometheus.new()
   for _, of in ipairs(by_label(self)) do

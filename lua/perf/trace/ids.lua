@@ -1,7 +1,7 @@
--- Ids of traces and spans: lower-case hexadecimal digits, as every header and every backend writes them.
+-- Ids of traces and spans: lower-case hexadecimal digits, as in every header and backend.
 --
--- They are cut out of a supply of random digits. The child of a fork must throw its copy away (`forget`), or it would give
--- its spans the ids that the parent gives to others.
+-- They are cut from a supply of random digits. The child of a fork must discard its copy (`forget`), or its spans would get ids
+-- that the parent also uses.
 local core = require "perf.core"
 
 local M = {}
@@ -24,7 +24,7 @@ function M.span() return take(16) end
 -- A new trace id: 32 digits.
 function M.trace() return take(32) end
 
--- Throw the supply away: this is the child of a fork.
+-- Discard the supply: this is the child of a fork.
 function M.forget() left = 0 end
 
 return M

@@ -39,7 +39,7 @@ Tracer.__index = Tracer
 
 -- Starting spans ------------------------------------------------------------------------------------------------------
 
--- In the child of a fork the tracer begins with nothing: the spans that it holds are sent by the parent.
+-- In the child of a fork the tracer begins empty: the parent sends the spans that it holds.
 local function leave_parent(self)
   if self.token and self.token ~= thread_token() then
     ids.forget()
@@ -56,7 +56,7 @@ local function enter_thread(self)
   if self.events ~= false then self.set = sending.watch(measure.lookup(self.events)) end -- nil: spans have no counts
 end
 
-local MAIN = {} -- stands for the main program where coroutine.running gives nil
+local MAIN = {} -- stands for the main program, for which coroutine.running may return nil
 
 local function current(self)
   return self.active[coroutine.running() or MAIN]
@@ -64,7 +64,7 @@ end
 
 local known_options = checks.rows "Tracer:start"
 
--- Not a loop: one within the caller's would be compiled apart from it.
+-- Not a loop: LuaJIT would compile it apart from the caller's loop.
 local function check_keys(opts, key)
   key = next(opts, key)
   if key == nil then return end
@@ -103,7 +103,7 @@ end
 -- @tparam[opt] table options
 -- @treturn Span
 -- @raise for a wrong option
-function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another thread did, so nothing is counted here
+function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another thread did, so nothing is counted here
   if type(name) ~= "string" then argument.raise(("string expected, got %s"):format(type(name)), 1) end
   if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes, dropped, links, dropped_links
@@ -135,7 +135,7 @@ function Tracer:start(name, opts, elsewhere) -- elsewhere: of work that another 
       tracestate = parent and parent.tracestate, tracer = self }, Silent)
   end
 
-  -- A Span of this thread that runs adds its children up.
+  -- A running span of this thread adds up its children.
   local within
   if parent and parent.token == self.token and not parent.duration then
     within = parent
@@ -169,7 +169,8 @@ function Tracer:_finished(span)
   if out and out:add(span) then apart(out.step, out) end
 end
 
--- A source makes spans of what has ended meanwhile when its method _deliver is called, which is done before the tracer closes.
+-- A source makes spans of work that has ended meanwhile when its method _deliver is called; that happens before the tracer
+-- closes.
 function Tracer:_feed(source)
   if self.sender then self.sender.sources[source] = true end
 end
@@ -180,7 +181,7 @@ local function leave(self, span, key, before, ok, ...)
   self.active[key], self.depth = before, self.depth - 1
   if ok then
     span:finish()
-  else -- these fail too if memory is short: the error that passes through is the function's
+  else -- these fail too if memory is short: the function's error is raised
     pcall(span.record_error, span, ...)
     pcall(span.finish, span)
     argument.rethrow(...)
@@ -192,8 +193,8 @@ local text_of = spans.text_of
 
 local call
 if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
-  -- Lua 5.1's pcall cannot be yielded across: the function runs in a coroutine whose yields are passed on. The span is current
-  -- in that one alone, for where a yield cannot be passed on, nothing comes back here.
+  -- Lua 5.1 cannot yield across pcall: the function runs in a coroutine whose yields are passed on. The span is current only in
+  -- that coroutine, since a yield that cannot be passed on never returns here.
   local function pass_on(self, co, ok, ...)
     if not ok then return false, (...), debug.traceback(co, text_of((...))) end
     if coroutine.status(co) == "dead" then return true, ... end
@@ -206,7 +207,7 @@ if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
     return pass_on(self, co, coroutine.resume(co, ...))
   end
 else
-  -- Errors with their tracebacks. Those that no handler sees, as that memory has run out, come without.
+  -- Errors with their tracebacks. An error that no handler sees, such as that memory has run out, has no traceback.
   local Failure = {}
 
   local function guard(err) return setmetatable({ err, debug.traceback(text_of(err), 2) }, Failure) end
@@ -227,7 +228,7 @@ else
   end
 end
 
--- (Lua 5.1 gives a function with `...` a local `arg` of its own, which would hide a parameter of that name.)
+-- (Lua 5.1 gives a function with `...` a local `arg`, which would hide a parameter of that name.)
 local function bracket(self, place, name, opts, fn, ...)
   counts_read.check_callable(fn, place, "span")
   local span = self:start(name, opts)
@@ -237,7 +238,8 @@ local function bracket(self, place, name, opts, fn, ...)
   return leave(self, span, key, before, call(self, span, key, fn, ...))
 end
 
---- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and passes through.
+--- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and is raised
+-- unchanged.
 -- @function Tracer:span
 -- @tparam string name as for `Tracer:start`
 -- @tparam[opt] table options
@@ -249,7 +251,7 @@ function Tracer:span(name, opts, ...)
   return bracket(self, 2, name, nil, opts, ...)
 end
 
---- The span that `Tracer:span` runs just now in this coroutine.
+--- The span that `Tracer:span` runs now in this coroutine.
 -- @treturn ?Span
 function Tracer:current()
   if self.depth > 0 then return current(self) end
@@ -257,14 +259,14 @@ end
 
 -- Other processes -----------------------------------------------------------------------------------------------------
 
---- The context that a request's headers carry.
+--- The context in a request's headers.
 -- @tparam table|function headers a table by name, in any case, or a function(name in lower case)
--- @treturn ?table context for `start`'s parent; nil when there is none
+-- @treturn ?table context for `start`'s parent; nil if there is none
 function Tracer:extract(headers)
   return propagation.extract(propagation.check_headers(headers), self.propagators)
 end
 
---- Put the current span's context into headers, as `Span:inject`.
+--- Put the current span's context into headers, like `Span:inject`.
 -- @tparam table|function headers a table, or a function(name, value)
 -- @treturn any headers
 function Tracer:inject(headers)
@@ -277,14 +279,14 @@ end
 -- Sending -------------------------------------------------------------------------------------------------------------
 
 --- Continue sending, without waiting: for event loops, and for programs that are idle for a while.
--- @treturn ?number seconds until the next call is due; nil when there is nothing to do
+-- @treturn ?number seconds until the next call is due; nil if there is nothing to do
 function Tracer:poll()
   if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
 end
 
 --- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
 -- @tparam[opt=10] number timeout seconds
--- @treturn boolean true @fails "ETIMEDOUT" when some are still queued, "EIO" when some were dropped since the last flush
+-- @treturn boolean true @fails "ETIMEDOUT" if some are still queued, "EIO" if some were dropped since the last flush
 function Tracer:flush(timeout)
   argument.check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
@@ -303,7 +305,7 @@ function Tracer:close(timeout)
 end
 
 --- The numbers of spans: made = sent + dropped + queued.
--- @treturn table `{made=, sent=, dropped=, queued=, failures=, last_error=}`: failures counts attempts to send that went wrong
+-- @treturn table `{made=, sent=, dropped=, queued=, failures=, last_error=}`: failures is the number of failed attempts to send
 function Tracer:stats()
   leave_parent(self)
   local s = self.sender
@@ -331,7 +333,7 @@ Tracer.__close = function(self) self:close() end
 
 --- Make a tracer. Options that are not given come from the OTEL_* variables of the environment.
 -- @tparam[opt] table options
--- @treturn Tracer @fails when the machine refuses the events
+-- @treturn Tracer @fails if the machine refuses the events
 -- @raise for an unknown option or event
 function M.tracer(options)
   local config = config_of.read(options)

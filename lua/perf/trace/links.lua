@@ -5,7 +5,7 @@ local propagation = require "perf.trace.propagation"
 
 local M = {}
 
--- Why a value cannot be a link; nil if it can.
+-- The reason why a value cannot be a link; nil if it can.
 function M.invalid_context(link)
   if type(link) ~= "table" then return "context expected, got " .. type(link) end
   return propagation.invalid_context(link) or not (link.span_id or link.remote) and "a context with ids expected" or nil
@@ -30,7 +30,7 @@ end
 -- @param links the option: an array of contexts and Spans; a context may have attributes
 -- @int arg the number of the argument of the public function
 -- @tab limits the tracer's
--- @return array; how many were dropped, nil for none
+-- @return array; the number of dropped links, nil for none
 function M.list(links, arg, limits)
   if type(links) ~= "table" then
     argument.raise(("option 'links': array of contexts expected, got %s"):format(type(links)), arg)
@@ -40,7 +40,7 @@ function M.list(links, arg, limits)
     local wrong = M.invalid_context(link)
     if wrong then argument.raise(("option 'links': [%d]: %s"):format(i, wrong), arg) end
     if link.span_id then -- a header may contain only the sampling decision
-      local copy = M.copy(link, getmetatable(link) == nil and link.attributes or nil, arg, limits) -- a Span's are not the link's
+      local copy = M.copy(link, getmetatable(link) == nil and link.attributes or nil, arg, limits) -- not the Span's own
       if #list < limits.links then list[#list + 1] = copy else dropped = (dropped or 0) + 1 end
     end
   end

@@ -1,4 +1,4 @@
--- perf.observe: counts on the spans of a tracer that is not ours.
+-- perf.observe: counts on the spans of another library's tracer.
 local requested_events = require "perf.trace.requested_events"
 local argument = require "perf.base.argument"
 local counts = require "perf.counts"
@@ -7,14 +7,14 @@ local counts_read = require "perf.counts.read"
 
 local M = {}
 
--- Begin to count a list: {set, counts} or nil; and a message where not all of it can be.
+-- Begin to count a list: {set, counts} or nil; and a message if not all of it can be counted.
 local function begin(events)
   local set, message = requested_events.lookup(events)
   local c = set and counts_read.start(set.meter, set.layout, set.words)
   return c and { set, c, counts_read.thread_token() } or nil, message
 end
 
--- Whatever number type the tracer has: an exact number, or text.
+-- Works with every type of number that the tracer has: an exact number, or text.
 local function plain(v)
   if type(v) == "number" or type(v) == "string" then return v end
   return (tostring(v):gsub("U?LL$", ""))
@@ -22,7 +22,7 @@ end
 
 local values = {}
 
--- Pass the counts to put(key, value). In the child of a fork there are none: the span is the parent's.
+-- Pass the counts to put(key, value). In the child of a fork there are none: the span belongs to the parent.
 local function finish(started, put)
   local set, c, token = started[1], started[2], started[3]
   if token ~= counts_read.thread_token() then return end
@@ -33,7 +33,7 @@ local function finish(started, put)
   end
 end
 
--- The shapes: how attributes are set and where they are found when a span starts. A setter is a method of spans.
+-- The shapes: how attributes are set, and where they are found when a span starts. A setter is a method of spans.
 
 local shapes = {}
 
@@ -94,7 +94,7 @@ local function watch(shape, span, events, requested)
   end
   local taken_back = {}
   local function replace(name, by)
-    local before = rawget(span, name) -- a method of its own; most are its class's
+    local before = rawget(span, name) -- the span's own method; most methods are its class's
     rawset(span, name, by)
     taken_back[#taken_back + 1] = function()
       if rawget(span, name) == by then rawset(span, name, before) end
@@ -146,7 +146,7 @@ local check = checks.options "perf.observe"
 -- @tparam table tracer of opentelemetry-lua, opentracing-lua or Kong
 -- @tparam[opt] table options
 -- @treturn table the tracer
--- @treturn function undoes the changes @fails when the machine refuses the events
+-- @treturn function undoes the changes @fails if the machine refuses the events
 -- @raise for an unknown event, and for any other tracer
 function M.observe(tracer, options)
   local shape = shape_of(tracer)

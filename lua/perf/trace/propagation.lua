@@ -1,7 +1,7 @@
 -- Contexts in and out of headers: W3C Trace Context (traceparent, tracestate) and B3 (single and multi).
 --
--- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil when it is left open), debug (B3),
--- tracestate (text), remote = true. A B3 header may say only whether to sample: then there are no ids.
+-- A context is a table: trace_id (32 digits) and span_id (16), sampled (true, false, or nil if it is undecided), debug (B3),
+-- tracestate (text), remote = true. A B3 header may contain only the sampling decision: then there are no ids.
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 
@@ -12,7 +12,7 @@ local function id(text, digits)
   return text
 end
 
--- Why a table is not a context; nil if it is one. A context without ids has only the sampling decision.
+-- The reason why a table is not a context; nil if it is one. A context without ids has only the sampling decision.
 function M.invalid_context(context)
   local trace, span, state = context.trace_id, context.span_id, context.tracestate
   if trace == nil and span == nil then return nil end
@@ -21,15 +21,15 @@ function M.invalid_context(context)
   if state ~= nil and type(state) ~= "string" then return "tracestate is a string" end
 end
 
--- Raise for the caller of the public function unless headers can be read from or written to.
+-- Raise an error at the caller of the public function unless headers can be read or written.
 function M.check_headers(headers)
   local kind = type(headers)
   if kind ~= "table" and kind ~= "function" then argument.raise(("table or function expected, got %s"):format(kind), 1) end
   return headers
 end
 
--- Header names are case-insensitive, and what comes from a client may be written in any way. get(name, true) makes one list of
--- the lines of a header that may come in several.
+-- Header names are case-insensitive, and a client may write them in any way. get(name, true) makes one list of the lines of a
+-- header that may have several.
 local function getter(headers)
   local lower
   return function(name, all)
@@ -45,14 +45,14 @@ local function getter(headers)
       v = lower[name]
     end
     if type(v) == "table" then
-      -- One that came twice says nothing for certain; a list of one is that one.
+      -- A header that came twice is ambiguous; a list of one is that one.
       if all then v = table.concat(v, ",") else v = #v == 1 and v[1] or nil end
     end
     return type(v) == "string" and v:match "^%s*(.-)%s*$" or nil
   end
 end
 
--- key=value, at most 32 of them; one that is wrong voids all.
+-- key=value, at most 32 of them; one invalid member invalidates all.
 local function tracestate(text)
   if not text then return nil end
   local members, seen = {}, {}
@@ -92,7 +92,7 @@ formats.tracecontext = {
 
 local states = { ["1"] = true, ["0"] = false, ["d"] = true, ["true"] = true, ["false"] = false }
 
--- Old ones have 16 digits.
+-- Old ids have 16 digits.
 local function b3_trace(text)
   text = text and text:lower()
   return id(text, 32) or id(text, 16) and ("0"):rep(16) .. text
@@ -160,7 +160,7 @@ function M.known(name) return formats[name] ~= nil end
 -- The first context that one of the formats finds.
 -- @param headers a table by name, in any case, or a function(name in lower case) that returns a header's text
 -- @tparam {string,...} list names of formats
--- @return context, or nil when there is none, or only wrong ones
+-- @return context, or nil if there is none, or only invalid ones
 function M.extract(headers, list)
   local get = getter(headers)
   for _, name in ipairs(list) do

@@ -1,5 +1,5 @@
--- The events that a span asks for by its attribute `perfevents`: those that can be counted, and why the others cannot. Tracing
--- makes no program fail, and an event that the machine lacks does not exclude the others.
+-- The events that a span requests by its attribute `perfevents`: those that can be counted, and the reasons for the others.
+-- Tracing must not make a program fail, and an event that the machine lacks does not exclude the others.
 local argument = require "perf.base.argument"
 local lists = require "perf.names.lists"
 local measure = require "perf.measure"
@@ -13,11 +13,11 @@ local function try(events)
 end
 
 -- The open set of the option `events`.
--- @int arg the public function's argument that has the option: an invalid list is a mistake there
+-- @int arg the public function's argument that has the option, for errors about an invalid list
 -- @return set; or nil, message, code
 function M.option(events, arg) return argument.call_as_argument(arg, "option 'events': ", measure.lookup, events) end
 
--- The open set of the events that can be counted, as perf.measure's.
+-- The open set of those events that can be counted, as from perf.measure.
 -- @param events a string or a table
 -- @return set or nil; message about the refused events
 function M.lookup(events)

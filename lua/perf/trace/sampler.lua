@@ -1,8 +1,8 @@
 -- Samplers decide which spans are recorded. A sampler is a function(parent, trace_id, name, kind, attributes) that returns a
 -- boolean; nil stands for "parentbased_always_on", which the tracer does itself.
 --
--- The names are those of OTEL_TRACES_SAMPLER. A ratio looks at the trace's id, so every service that samples at a ratio
--- chooses the same traces (or, at a higher one, these and more).
+-- The names are those of OTEL_TRACES_SAMPLER. A ratio uses the trace's id, so every service that samples at a ratio chooses the
+-- same traces (or, at a higher one, these and more).
 local keys_of = require "perf.base.keys"
 
 local M = {}
@@ -15,8 +15,8 @@ local function off() return false end
 function M.ratio(ratio)
   if ratio >= 1 then return on end
   if ratio <= 0 then return off end
-  -- The last 8 bytes of the id as a fraction of 2^64: 52 bits of them, so that it is exact. (With a base, tonumber has no more
-  -- than a long's 32 bits on some machines.)
+  -- The last 8 bytes of the id as a fraction of 2^64, of which 52 bits are used, so that it is exact. (On some machines tonumber
+  -- with a base is limited to the 32 bits of a long.)
   local bound = ratio * 2 ^ 52
   return function(_, trace_id) return tonumber("0x" .. trace_id:sub(17, 29)) < bound end
 end

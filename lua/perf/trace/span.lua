@@ -1,7 +1,7 @@
---- Spans: a piece of work, when it ran, and what it cost in events.
+--- Spans: a piece of work, its time, and its cost in events.
 --
--- Over all spans of a trace, the self counts add up to what the thread did, and nothing is counted twice (see the type Span).
--- What a child counts while its parents are paused is in none of their totals, and is not subtracted.
+-- Over all spans of a trace, the self counts add up to the work of the thread, and nothing is counted twice (see the type Span).
+-- Counts of a child while its parents are paused are in none of their totals, and are not subtracted.
 -- @module perf.trace.span
 local pairs_of = require "perf.base.pairs"
 local requested_events = require "perf.trace.requested_events"
@@ -23,15 +23,15 @@ local stop, wall, add, thread_token = counts_read.stop, counts_read.wall, counts
 local now = clock.now
 local huge = math.huge
 
--- Kinds, by the numbers that OTLP has for them.
+-- Kinds, with OTLP's numbers.
 M.kinds = { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 }
 
---- A piece of work, when it ran, and what it cost in events.
+--- A piece of work, its time, and its cost in events.
 --
 -- A span counts by difference, as perf.measure does. Its total is what the thread did between start and finish, except while the
 -- span was paused, and without the work of tracers meanwhile (encoding and sending earlier spans). The parent adds up the totals
--- of its children, and its self count is its total less that sum. Where children overlapped, outlived their parent, or counted
--- only a part of the time in which the parent counted, self is unknown and is left out.
+-- of its children, and its self count is its total less that sum. If children overlapped, outlived their parent, or counted only
+-- a part of the time in which the parent counted, self is unknown and is left out.
 --
 -- A span belongs to the thread that started it. Spans that were open at a fork belong to the parent: in the child they count
 -- nothing, are not sent, and raise no error, since tracing must not make a program fail. On Lua 5.4 `local span <close>` finishes
@@ -41,7 +41,7 @@ local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 
 Span.__index = Span
 M.Span = Span
 
--- Begin to count; nil when that is no longer possible (this thread's list was closed): then the span has no counts.
+-- Begin to count; nil if that is no longer possible (this thread's list was closed): then the span has no counts.
 -- @return Counts; the cost of sending so far, see perf.exporter.sending
 local function begin(set)
   local c = counts_read.start(set.meter, set.layout, set.words)
@@ -147,7 +147,7 @@ end
 --- Add an event: something that happened during the span.
 -- @tparam string name of the event
 -- @tparam[opt] table attributes attributes of the event
--- @tparam[opt] integer time_ns when, in nanoseconds since 1970; now unless given
+-- @tparam[opt] integer time_ns the time, in nanoseconds since 1970; by default now
 -- @treturn Span the span
 function Span:add_event(name, details, time_ns)
   check_type(name, "string", 1)
@@ -357,7 +357,7 @@ local function set_times(self, ended)
 end
 
 --- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
--- @tparam[opt] integer end_ns when it ended, in nanoseconds since 1970; now unless given
+-- @tparam[opt] integer end_ns the end, in nanoseconds since 1970; by default now
 function Span:finish(end_ns)
   if self.duration or self.token ~= thread_token() then return end
   local _, ended
@@ -431,9 +431,9 @@ end
 
 --- Everything as plain tables.
 -- @treturn table `name`, `kind`, `trace_id`, `span_id`, `parent_id`, `start_ns` (since 1970), `duration_ns`, `attributes`,
--- `counts` (totals by label), `self_counts`, `events`, `links`, `status`, `message`, and how many the limits dropped:
--- `dropped_attributes`, `dropped_events`, `dropped_links`. In the child of a fork that happened since its start there are no
--- counts, and `why` says so.
+-- `counts` (totals by label), `self_counts`, `events`, `links`, `status`, `message`, and the numbers of items that the limits
+-- dropped: `dropped_attributes`, `dropped_events`, `dropped_links`. In the child of a fork that happened since its start there
+-- are no counts, and `why` has the reason.
 function Span:totable()
   local t = plain.span(self)
   t.why = is_inherited(self) and counts.forked or nil

@@ -41,7 +41,7 @@ local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back
 local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
 
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
--- @param set what perf.measure.open_list opens
+-- @param set returned by perf.measure.open_list
 -- @param[opt] add_end the host's function that registers a handler of a request's end: see csrc/core/resty/accounting.h
 -- @return true; or nil, message, code
 function M.open(set, add_end)
@@ -95,7 +95,7 @@ local function exact(v)
   return n < 2 ^ 53 and n or v
 end
 
--- Counts of a place's words, less those of `before`, an array that is brought up to date.
+-- Counts from sums, less those in `before`, an array that is then updated.
 local function difference(words, before)
   local layout, list = open.layout, {}
   local first = 1 + 2 * math.max(layout.ngroups, 1)
@@ -124,11 +124,11 @@ function M.request(r)
   return difference(handle.last)
 end
 
--- The counts of the request that was finished last, and the start that it was admitted with.
+-- The counts of the request that was finished last, and the start with which it was admitted.
 function M.finished() return difference(handle.last) end
 function M.finished_start() return handle.last_start end
 
--- An array for `difference` to remember words in.
+-- An array in which `difference` remembers sums.
 local function zeros() return ffi.new("uint64_t[?]", handle.words) end
 M.zeros = zeros
 

@@ -1,4 +1,4 @@
--- Commands that one worker gets while nginx runs reach the other workers through the shared dictionary.
+-- Commands that one worker gets while nginx runs, and that reach the other workers through the shared dictionary.
 --
 -- A command stays there for later workers, after a crash or a reload, as long as nginx.conf has the same options as when it was
 -- given.

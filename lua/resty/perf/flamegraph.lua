@@ -1,6 +1,6 @@
--- A profile of this worker, by any event: of all its Lua code, for whichever request it runs.
+-- A profile of this worker, by any event: of all its Lua code, for all requests.
 --
--- A timer ends the profile, since the request that asked for it may have ended by then. A process has one profiler.
+-- A timer ends the profile, since the request that started it may have ended by then. A process has one profiler.
 local argument = require "perf.base.argument"
 local profiler = require "perf.profile"
 
@@ -12,8 +12,8 @@ local running -- {profiler=} of the running profile; later {over=true, profile=,
 
 local function stop(mine) mine.profile, mine.message, mine.code = mine.profiler:stop() end
 
--- Not a closure: its variables would be lost with a request that has ended. If stop raises, another profile can still begin, and
--- the waiting request goes on.
+-- Not a closure: its variables would be lost with a request that has ended. If stop raises an error, another profile can still
+-- begin, and the waiting request goes on.
 local function finish(_, mine)
   running, mine.over = nil, true
   local ok, failure = pcall(stop, mine)
@@ -22,8 +22,8 @@ local function finish(_, mine)
 end
 
 -- Profile the worker.
--- @param event what by, as perf.profiler takes it
--- @param seconds for how long, 60 at most
+-- @param event the event to sample, as for perf.profiler
+-- @param seconds the duration, at most 60
 -- @param timer ngx.timer.at
 -- @param sleep ngx.sleep
 -- @return Profile; or nil, message, code. Raises for an unknown event.

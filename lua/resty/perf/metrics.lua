@@ -17,16 +17,16 @@ local function number(v, unit)
   return v == math.floor(v) and ("%.0f"):format(v) or ("%.17g"):format(v)
 end
 
--- An event's part of a metric's name.
+-- The part of a metric's name that stands for an event.
 function M.metric(label, unit)
   local name = label:gsub("[^%w]+", "_"):gsub("^_+", ""):gsub("_+$", "")
   return name:lower() .. (unit == "ns" and "_seconds" or "")
 end
 
 -- The text.
--- @param totals what resty.perf.totals reads: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
--- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=};
--- row 0 is wall time
+-- @param totals the result of resty.perf.totals: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
+-- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=}; row 0 is wall
+-- time
 function M.text(totals)
   local head, sample, finish = prometheus.new()
 

@@ -21,8 +21,8 @@ local function text_of(v)
 end
 
 -- Check the options of perf.start.
--- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=,
--- mark=}: reports says whether the end of a request is reported, mark identifies the configuration
+-- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=, mark=}:
+-- reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]

@@ -1,7 +1,7 @@
 -- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
 --
--- They show paths and counts, so by default only this machine may see them: `from = "any"` or a function(address) decides
--- otherwise. A proxy in front of nginx on the same machine counts as this machine.
+-- They show paths and counts, so by default only this machine may see them: `from = "any"` or a function(address) changes that. A
+-- proxy in front of nginx on the same machine counts as this machine.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
@@ -12,8 +12,8 @@ local slow = require "resty.perf.slow"
 
 local M = {}
 
--- The status page draws what its own address gives with ?format=json, again every two seconds. It loads nothing else, and what
--- requests contain is only ever text in it.
+-- The status page draws the JSON from its own address (?format=json), again every two seconds. It loads nothing else, and shows
+-- the content of requests only as text.
 local STATUS = core.web_file("resty/perf/status/page.html"):gsub("@(%u+)@", {
   STYLE = core.web_file "resty/perf/status/style.css", SCRIPT = core.web_file "resty/perf/status/script.js" })
 
@@ -34,7 +34,7 @@ local function refuse(status, text)
   ngx.say(text)
 end
 
--- The value below which a share of the requests lies: the upper bound of the histogram's bucket.
+-- The value below which a given share of the requests lies: the upper bound of the histogram's bucket.
 function M.quantile(buckets, requests, share)
   local below = 0
   for b = 0, 64 do

@@ -1,7 +1,7 @@
--- Which requests are counted: one of n, those with a header, more or fewer of a route.
+-- Selects the requests that are counted: one of n, those with a header, more or fewer of a route.
 --
--- One of n is one of each n requests in a row, at a random place among them: the share is exact, and a pattern in the traffic
--- does not always meet the same place.
+-- One of n means one of each n consecutive requests, at a random place among them: the share is exact, and a pattern in the
+-- traffic does not always meet the same place.
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
 local pairs_of = require "perf.base.pairs"

@@ -1,9 +1,9 @@
 -- The sums of all workers, in a shared dictionary.
 --
--- Each worker adds its counts since the last time, about once a second and when it ends, so a request costs the
--- dictionary nothing, and a worker that is killed takes a second of counts with it. Sums outlive workers and reloads.
+-- Each worker adds its counts since the last time, about once a second and when it ends. So requests do not access the
+-- dictionary, and a worker that is killed loses at most a second of counts. Sums outlive workers and reloads.
 --
--- Keys begin with a mark of the events they count, so that another list of events begins anew:
+-- Keys begin with a mark of the counted events, so that another list of events begins anew:
 --
 --   events                       the list that is counted now: a line for each, "label TAB unit TAB why"
 --   MARK n, MARK r1 ...          the routes
@@ -88,7 +88,7 @@ function M.writer(dict, accounting)
   return { route = route, add = add_all }
 end
 
--- The sums of all workers, as resty.perf.metrics takes them; nil before the first worker has begun.
+-- The sums of all workers, in the form for resty.perf.metrics; nil before the first worker has begun.
 -- @param dict ngx.shared.DICT
 -- @param phases names of the phases
 function M.read(dict, phases)

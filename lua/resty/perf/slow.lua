@@ -12,9 +12,9 @@ M.KEPT = 50
 local function bad(text, ...) argument.raisef("slow: " .. text, ...) end
 
 -- A function that recognizes slow requests.
--- @param slow seconds from a request's first byte to its end; or a table of limits: of an event by its label, and `time` for
+-- @param slow seconds from a request's first byte to its end; or a table of limits: of events by their labels, and `time` for
 -- these seconds
--- @param[opt] counted set of the labels that are counted; any event when nil
+-- @param[opt] counted the set of the labels that are counted; nil: any event
 -- @return is_slow(seconds, counts), which never raises. Raises if slow is neither.
 function M.new(slow, counted)
   if type(slow) == "number" then slow = { time = slow } end

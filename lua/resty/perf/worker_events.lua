@@ -14,7 +14,7 @@ local function list_of(events)
   return events
 end
 
--- Raise for two events that would be one metric of Prometheus: the same one twice, or written in two ways.
+-- Raise an error for two events that would be one metric of Prometheus: the same event twice, or in two spellings.
 local function check_apart(metrics, label, unit)
   local metric = exposition.metric(label, unit)
   if metrics[metric] then argument.raisef("events: '%s' and '%s' are one metric, %s", metrics[metric], label, metric) end
@@ -44,7 +44,7 @@ function M.check(events)
 end
 
 -- Open them.
--- @param[opt] events nil for the best that this machine has
+-- @param[opt] events nil for the best events of this machine
 -- @return as perf.measure.open_list.open; or nil, message, code. Raises for an unknown event.
 function M.open(events)
   if events == nil then return meter.open_default() end

@@ -1,14 +1,14 @@
--- Wraps the host's functions in which a request's Lua may yield: a turn ends before such a call and goes on after it.
+-- Wraps the host's functions in which a request's Lua may yield: a turn ends before such a call and continues after it.
 --
--- The wrappers are Lua, since nothing can yield across a C function. The work that such a function does in C itself, such as
--- write(2), lies outside of the turn. If no turn of this request is open, a wrapper only calls the host's function.
+-- The wrappers are in Lua, since nothing can yield across a C function. The work that such a function does in C itself, such as
+-- write(2), is outside of the turn. If no turn of this request is open, a wrapper only calls the host's function.
 --
 --   the turn ends       sockets, sleep, subrequests, semaphores, waiting for threads, reading the body, exit, exec, redirect ...
 --   the turn goes on    ngx.thread.spawn and coroutine.yield: the host runs another thread of the same request at once, which may
 --                       end the turn; ngx.thread.wait for a thread that is done already
---   a turn of its own   callbacks: timers, new threads, on_abort
+--   a separate turn     callbacks: timers, new threads, on_abort
 --
--- coroutine.create, resume and wrap need nothing: the host goes from one to the other without an event in between.
+-- coroutine.create, resume and wrap need no wrapper: the host switches between them without an event in between.
 local copy = require "perf.base.copy"
 
 local M = {}
@@ -17,8 +17,8 @@ local M = {}
 -- @param ngx the host's table
 -- @param turns {leave=, back=, turn=, serial=, request=}: of resty.perf.accounting; request() returns the address of the running
 -- request
--- @param hooks {capture=, timer=}: capture(ctx) gives the ctx table of a subrequest, the given one or a new one;
--- timer(fn, ...) runs a timer's callback
+-- @param hooks {capture=, timer=}: capture(ctx) returns the ctx table of a subrequest, the given one or a new one; timer(fn, ...)
+-- runs a timer's callback
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
@@ -26,7 +26,7 @@ function M.install(ngx, turns, hooks, modules)
   local status = coroutine.status
   local undo, patched = {}, {}
 
-  -- Replace the function t[key], if there is one, by what make(t[key]) returns.
+  -- Replace the function t[key], if there is one, by the result of make(t[key]).
   local function replace(t, key, make)
     local old = t and rawget(t, key)
     if type(old) ~= "function" then return end
@@ -47,7 +47,7 @@ function M.install(ngx, turns, hooks, modules)
     end
   end
 
-  -- The same where only a true second or first argument yields.
+  -- The same for functions that yield only if their first or second argument is true.
   local function yielding_if(n)
     return function(f)
       local yields = yielding(f)
@@ -71,7 +71,7 @@ function M.install(ngx, turns, hooks, modules)
     end
   end
 
-  -- A callback's turn.
+  -- The turn of a callback.
   local function left(...)
     leave(request())
     return ...
@@ -82,7 +82,7 @@ function M.install(ngx, turns, hooks, modules)
     return left(f())
   end
 
-  -- A thread's first turn is its parent's: if the thread ends without a yield, the parent goes on in the same turn.
+  -- A thread's first turn is its parent's: if the thread ends without a yield, the parent continues in the same turn.
   local function ended(before, ...)
     if serial() ~= before then leave(request()) end
     return ...
@@ -153,7 +153,7 @@ function M.install(ngx, turns, hooks, modules)
   local sockets = ngx.socket
   for _, name in ipairs { "tcp", "stream", "udp" } do replace(sockets, name, opening) end
   replace(sockets, "connect", function(connect) return yielding(opening(connect)) end)
-  -- Sockets of a constructor that other code stored in a local before.
+  -- Sockets from a constructor that other code has stored in a local before.
   patch(debug.getregistry().__tcp_cosocket_mt)
 
   local location = ngx.location
@@ -200,10 +200,10 @@ function M.install(ngx, turns, hooks, modules)
   local function load(name)
     local ok, m = pcall(require, name)
     if ok then return type(m) == "table" and m or nil end
-    modules[name] = nil -- so that the program's own require says why it fails
+    modules[name] = nil -- so that the program's own require reports the reason
   end
   replace(load "ngx.semaphore", "wait", yielding)
-  -- A pipe's methods belong to a C type and cannot be replaced; they yield by a function that ngx.pipe takes when it is loaded.
+  -- A pipe's methods belong to a C type and cannot be replaced; they yield by a function that ngx.pipe gets when it is loaded.
   local raw = rawget(coroutine, "_yield")
   if raw and not modules["ngx.pipe"] then
     rawset(coroutine, "_yield", yielding(raw))

@@ -173,7 +173,7 @@ end
 -- @param pages data pages of the ring, or of its AUX area
 -- @param msg mmap's message
 -- @param code its errno's symbol
--- @param[opt] ctx {label=, attr=, cpu=, aux=true, shared=true when the event's records go to another's ring}
+-- @param[opt] ctx {label=, attr=, cpu=, aux=true, shared=true if the event's records go to another's ring}
 -- @return nil, message, code
 function M.mmap(pages, msg, code, ctx)
   ctx = ctx or {}
@@ -206,7 +206,7 @@ function M.mmap(pages, msg, code, ctx)
 end
 
 -- The memory that rings may use, by kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK.
--- @return {per_cpu_kb=, cpus=, user_kb=, memlock_kb=, unlimited=} with math.huge where there is no limit
+-- @return {per_cpu_kb=, cpus=, user_kb=, memlock_kb=, unlimited=} with math.huge if there is no limit
 function M.ring_allowance()
   local kb = host.sysctl "kernel.perf_event_mlock_kb" or 516
   local cpus = #(host.cpus "online" or { 0 })
@@ -216,7 +216,7 @@ function M.ring_allowance()
     unlimited = level < 0 or host.capable "ipc_lock" }
 end
 
--- A ring has one more page, its header; an AUX area has not.
+-- A ring has an additional page, its header; an AUX area does not.
 local function ring_kb(pages, aux) return (pages + (aux and 0 or 1)) * core.page_size() / 1024 end
 
 function M.ring_limit(pages, ctx)

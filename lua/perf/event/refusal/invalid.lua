@@ -142,7 +142,7 @@ local function uncore(v, ctx)
     return ("the PMU %s counts for all of a socket, not for a process"):format(pmu.name),
       { ("use pid=-1 and cpu=%s"):format(pmu.cpumask:match "%d+" or "0") }
   end
-  -- Try the bare event: a PMU that can count processes must have another reason to refuse.
+  -- Try the bare event: if a PMU can count processes, it must have another reason to refuse.
   local plain = { type = v.type, config = v.config, config1 = v.config1, config2 = v.config2, disabled = true }
   if not probe.attempt(plain, ctx.pid, ctx.cpu) then return nil end
   if excluding then

@@ -1,12 +1,12 @@
--- Why perf_event_open is refused with EACCES, EPERM or ENOSYS, and how it would be permitted.
+-- The causes of EACCES, EPERM and ENOSYS from perf_event_open, and the remedies.
 --
 -- The kernel checks, in this order: a seccomp filter (any errno, mostly EPERM or ENOSYS); on Debian's and Ubuntu's kernels
 -- whether kernel.perf_event_paranoid is 3 or 4 (EACCES, CAP_SYS_ADMIN only); the level that the event needs:
 --
 --   -1   everything, raw tracepoint data too
---    0   no raw tracepoint data (EPERM)
---    1   nor every process of a CPU (EACCES)
---    2   nor the kernel (EACCES)
+--    0   everything but raw tracepoint data (EPERM)
+--    1   also not every process of a CPU (EACCES)
+--    2   also not the kernel (EACCES)
 --
 -- (CAP_PERFMON, before Linux 5.8 CAP_SYS_ADMIN, overrides the level); events that no level permits; whether the process may be
 -- traced.
@@ -20,7 +20,7 @@ local M = {}
 local kernel_only = { CONTEXT_SWITCHES = "context switches", CPU_MIGRATIONS = "migrations",
   CGROUP_SWITCHES = "cgroup switches" }
 
--- The name of what an event counts, if it happens only in the kernel; otherwise nil.
+-- The name of the activity that an event counts, if it happens only in the kernel; otherwise nil.
 local function in_kernel(v, what)
   if v.kind == "tracepoint" then
     if what:find "^syscalls:" then return nil end
@@ -57,7 +57,7 @@ local function branches_kernel(v)
   local set = v.set.branch_sample_type
   if not v.set.sample_type.branch_stack then return false end
   if set.kernel or set.hv then return true end
-  return not set.user and not (v.exclude_kernel and v.exclude_hv) -- levels not named follow the event's
+  return not set.user and not (v.exclude_kernel and v.exclude_hv) -- levels that are not named follow the event's
 end
 
 -- The features that need a level of kernel.perf_event_paranoid: the highest level that permits it, its name, and whether an event

@@ -1,5 +1,5 @@
--- Posting over lua-http, if there is no LuaSocket. A request runs in a coroutine of its own cqueues controller; where it would
--- wait, the sender's coroutine yields.
+-- Posting over lua-http, if LuaSocket is not installed. A request runs in a coroutine of a separate cqueues controller; where it
+-- would wait, the sender's coroutine yields.
 local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local cqueues = require "cqueues"

@@ -1,12 +1,12 @@
--- Posting over LuaSocket, and LuaSec for TLS: where a socket would block, the coroutine yields, and the caller that resumes it
--- has waited or done something else. Only the look-up of a host's name blocks, once a connection.
+-- Posting over LuaSocket, and LuaSec for TLS. When a socket would block, the coroutine yields, and its caller waits or does
+-- something else before it resumes it. Only the look-up of a host's name blocks, once for each connection.
 local clock = require "perf.base.clock"
 local http = require "perf.exporter.http"
 local socket = require "socket"
 
 local M = {}
 
--- Does a name of a certificate match the host? "*.example.org" matches one label.
+-- Whether a name of a certificate matches the host. "*.example.org" matches one label.
 local function matches(pattern, host)
   pattern, host = pattern:lower(), host:lower()
   if pattern == host then return true end
@@ -32,7 +32,7 @@ function M.new(tls)
   local self, transport = {}, { rest = coroutine.yield, connected = function() end }
   local waiting -- {socket, "r" or "w"} while the coroutine waits for one
 
-  -- Give way until the socket may be ready; nil, "timeout" after the deadline.
+  -- Yield until the socket may be ready; nil, "timeout" after the deadline.
   local function await(sock, what, deadline)
     if clock.now() > deadline then return nil, "timeout" end
     waiting = { sock, what }

@@ -5,7 +5,7 @@ local http = require "perf.exporter.http"
 local M = {}
 
 -- A transport; one for each sender.
--- @param tls {verify=false}: nginx's own directives (lua_ssl_trusted_certificate) say what is trusted
+-- @param tls {verify=false}: nginx's own directives (lua_ssl_trusted_certificate) select the trusted certificates
 -- @return transport
 function M.new(tls)
   local ngx = rawget(_G, "ngx")
@@ -41,9 +41,9 @@ function M.new(tls)
 
   local transport = {}
 
-  function transport.rest(seconds) ngx.sleep(math.max(seconds, 0.001)) end -- nginx warns of 0 in its log, each time
+  function transport.rest(seconds) ngx.sleep(math.max(seconds, 0.001)) end -- nginx logs a warning for each 0
 
-  -- A cosocket lives no longer than the timer that made it: nginx's own pool keeps the connection.
+  -- A cosocket lives no longer than the timer that made it: nginx's connection pool keeps the connection.
   function transport.post(request, deadline)
     local self = {}
     local status, headers, body = http.post(self, request, deadline, connect)

@@ -1,4 +1,4 @@
--- The difference of two profiles, as shares of the whole, since they may have run for different times.
+-- The difference of two profiles, as shares of the whole, since their durations may differ.
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
@@ -6,10 +6,9 @@ local top = require "perf.profile.report.top"
 
 local M = {}
 
---- The changes from one profile to another, in shares of the whole, since the two may have run for different times. It prints as
--- tables.
+--- The changes from one profile to another, in shares of the whole, since their durations may differ. It prints as tables.
 -- @type Difference
--- @tfield {table,...} lines the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, kind=}`,
+-- @tfield {table,...} lines the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, kind=}`:
 -- own weights, their shares of the whole, and the change of the share
 -- @tfield {table,...} functions the same by function
 local Difference = {}
@@ -59,7 +58,7 @@ function M.diff(prof, before)
     functions = join(a.functions, b.functions, a.whole, b.whole) }, Difference)
 end
 
---- The difference as a flame graph: red is what takes a larger share than before, blue a smaller one.
+--- The difference as a flame graph: red has a larger share than before, blue a smaller one.
 -- @tparam[opt] string path the HTML file; without it the page is returned
 -- @treturn string|boolean the page, or true @fails
 function Difference:flamegraph(path)

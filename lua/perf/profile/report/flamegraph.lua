@@ -169,7 +169,7 @@ local check = checks.options "Profile:flamegraph"
 -- @function Profile:flamegraph
 -- @tparam[opt] string path the file; without it the page is returned
 -- @tparam[opt] table options
--- @treturn string|boolean the page, or true @fails when the file cannot be written
+-- @treturn string|boolean the page, or true @fails if the file cannot be written
 function M.flamegraph(prof, path, opts)
   opts = check(opts, 3)
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",

@@ -27,7 +27,7 @@ end
 --- Write a profile as folded stacks.
 -- @function Profile:folded
 -- @tparam[opt] string path the file; without it the text is returned
--- @treturn string|boolean the text, or true @fails when the file cannot be written
+-- @treturn string|boolean the text, or true @fails if the file cannot be written
 function M.folded(prof, path)
   return file.deliver(path, "folded", function(put)
     local names = memo(function(frame) return encode(frame.name) end)

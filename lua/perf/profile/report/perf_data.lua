@@ -1,10 +1,10 @@
 -- A profile as a perf.data file, for `perf report`, `perf script` and other readers.
 --
--- perf has only addresses, and looks up their names in files. So each frame gets an address of its own in a file of symbols,
--- which is written beside the perf.data file (PATH.symbols), and which the perf.data file shows as mapped. Each stack is one
--- sample, with its weight as the period and its frames as the call chain. So perf's sum is the event's count, but its number of
--- samples is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of the path to
--- perf: --symfs.
+-- perf has only addresses, and looks up their names in files. So each frame gets a separate address in a file of symbols, which
+-- is written beside the perf.data file (PATH.symbols), and which the perf.data file shows as mapped. Each stack is one sample,
+-- with its weight as the period and its frames as the call chain. So perf's sum is the event's count, but its number of samples
+-- is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of the path to perf:
+-- --symfs.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local file = require "perf.base.file"
@@ -79,7 +79,7 @@ end
 --- Write a profile as perf.data, and PATH.symbols beside it.
 -- @function Profile:perf_data
 -- @tparam string path the file
--- @treturn boolean true @fails when they cannot be written
+-- @treturn boolean true @fails if they cannot be written
 function M.perf_data(prof, path)
   argument.check_path(path, "perf_data", 2)
   local blocks, names = records_of(prof)

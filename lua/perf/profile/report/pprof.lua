@@ -138,10 +138,10 @@ local function gzip()
   return stream
 end
 
---- Write a profile for pprof: two values a sample, how many and how much of the event.
+--- Write a profile for pprof: two values for each sample, the number of samples and the event's count.
 -- @function Profile:pprof
 -- @tparam[opt] string path the file; without it the bytes are returned
--- @treturn string|boolean the bytes, or true @fails when the file cannot be written
+-- @treturn string|boolean the bytes, or true @fails if the file cannot be written
 function M.pprof(prof, path)
   return file.deliver(path, "pprof", function(put)
     local stream = gzip()

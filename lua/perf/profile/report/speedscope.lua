@@ -88,7 +88,7 @@ end
 --- Write a profile for www.speedscope.app.
 -- @function Profile:speedscope
 -- @tparam[opt] string path the file; without it the text is returned
--- @treturn string|boolean the text, or true @fails when the file cannot be written
+-- @treturn string|boolean the text, or true @fails if the file cannot be written
 function M.speedscope(prof, path)
   return file.deliver(path, "speedscope", function(put)
     local samples, sum = prof:samples(), 0

@@ -1,7 +1,7 @@
--- An ELF shared object that has only symbols, for tools that look names up by address.
+-- An ELF shared object with symbols only, for tools that look names up by address.
 --
 --     0x00  ELF header          64 bytes
---     0x40  1 program header    56 bytes: maps the whole file, and the text behind it, at address 0
+--     0x40  1 program header    56 bytes: maps the whole file, and the text after it, at address 0
 --     0x80  5 section headers   64 bytes each: null, .text (no bytes in the file), .symtab, .strtab, .shstrtab
 --     ...   .symtab             24 bytes a symbol: u32 name, u8 info, u8 other, u16 section, u64 value, u64 size
 --     ...   .strtab, .shstrtab

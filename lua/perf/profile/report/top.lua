@@ -1,4 +1,4 @@
--- The table as which a profile prints: its weight by Lua line and by function.
+-- The tables that a printed profile shows: its weight by Lua line and by function.
 --
 -- A stack's weight belongs to the `self` of its innermost Lua line, even if that line was in a C function, the kernel or the
 -- collector. It is added to the `total` of every line in the stack, once for each line. In the table of functions, `self` is the
@@ -55,11 +55,11 @@ local function rows_of(add_line, add_function)
 end
 
 --- The lines, functions and zones with the largest weight. A stack's weight belongs to its innermost Lua line, as `self`; every
--- other line of the stack has it in its `total`, once. The table of functions goes by the innermost frame of any kind.
+-- other line of the stack has it in its `total`, once. The table of functions uses the innermost frame of any kind.
 -- @function Profile:top
 -- @tparam[opt=20] integer n rows of each table as text
--- @treturn table `{lines=, functions=, zones=, total=, unit=, event=}`, which prints as tables: each an array, the most first, of
--- `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is samples of its own
+-- @treturn table `{lines=, functions=, zones=, total=, unit=, event=}`, which prints as tables: each an array, the largest first,
+-- of `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is the number of its own samples
 function M.top(prof, n)
   if n ~= nil and (type(n) ~= "number" or n < 1 or n ~= math.floor(n)) then
     argument.raise_in_method("top", "positive integer expected, got " .. tostring(n), 2)
@@ -135,7 +135,7 @@ function Top.__tostring(top)
     parts[2] = "no samples"
     return table.concat(parts, "\n")
   end
-  -- Without Lua lines (a perf.data file of another program) that table would be the one of functions again.
+  -- Without Lua lines (a perf.data file of another program) this table would be the table of functions again.
   if has_lua(top.lines) or #top.functions == 0 then parts[2] = part(top, "Lua line", top.lines) end
   if #top.functions > 0 then parts[#parts + 1] = part(top, "function", top.functions) end
   if #top.zones > 0 then parts[#parts + 1] = part(top, "zone", top.zones) end
