@@ -1,5 +1,4 @@
-/* Threads that run Lua, each in a new Lua state. A thread gets text and numbers as arguments; everything later goes through
- * channels.
+/* Threads that run Lua, each in a new Lua state. A thread gets a chunk of Lua; everything later goes through channels.
  *
  * struct worker belongs to the Thread object and to the thread itself; the last of the two frees it. So a thread that is not
  * joined may outlive the state that started it. */
@@ -16,17 +15,6 @@
 
 #define PB_THREAD "perf.Thread"
 
-enum { MOST_ARGUMENTS = 16 };
-
-struct argument {
-	int type; /* LUA_TNIL, LUA_TBOOLEAN, LUA_TNUMBER or LUA_TSTRING */
-	int whole; /* of a boolean: its value; of a number: whether it is an integer of Lua 5.3 */
-	lua_Integer integer;
-	lua_Number number;
-	size_t size;
-	char *bytes;
-};
-
 struct worker {
 	atomic_int owners;
 	pthread_t id;
@@ -34,8 +22,8 @@ struct worker {
 	pthread_cond_t ended;
 	int done; /* the thread has closed its state: joining it does not wait */
 	char *error; /* the error that the code raised, or NULL */
-	int n;
-	struct argument argument[MOST_ARGUMENTS]; /* the code, then its arguments */
+	size_t size;
+	char code[]; /* a chunk of Lua */
 };
 
 struct thread {
@@ -47,8 +35,6 @@ static void release(struct worker *w)
 {
 	if (atomic_fetch_sub(&w->owners, 1) > 1)
 		return;
-	for (int i = 0; i < w->n; i++)
-		free(w->argument[i].bytes);
 	free(w->error);
 	pthread_cond_destroy(&w->ended);
 	pthread_mutex_destroy(&w->lock);
@@ -61,30 +47,9 @@ static int run(lua_State *L)
 	const struct worker *w = lua_touserdata(L, 1);
 
 	luaL_openlibs(L);
-	if (luaL_loadbuffer(L, w->argument[0].bytes, w->argument[0].size, "=thread") != 0)
+	if (luaL_loadbuffer(L, w->code, w->size, "=thread") != 0)
 		return lua_error(L);
-	luaL_checkstack(L, MOST_ARGUMENTS, "too many arguments");
-	for (int i = 1; i < w->n; i++) {
-		const struct argument *a = &w->argument[i];
-
-		switch (a->type) {
-		case LUA_TBOOLEAN:
-			lua_pushboolean(L, a->whole);
-			break;
-		case LUA_TNUMBER:
-			if (a->whole)
-				lua_pushinteger(L, a->integer);
-			else
-				lua_pushnumber(L, a->number);
-			break;
-		case LUA_TSTRING:
-			lua_pushlstring(L, a->bytes, a->size);
-			break;
-		default:
-			lua_pushnil(L);
-		}
-	}
-	lua_call(L, w->n - 1, 0);
+	lua_call(L, 0, 0);
 	return 0;
 }
 
@@ -122,36 +87,9 @@ static void *main_of_thread(void *p)
 	return NULL;
 }
 
-static int copy_argument(lua_State *L, int i, struct argument *a)
+static struct worker *new_worker(const char *code, size_t size)
 {
-	const char *text;
-
-	a->type = lua_type(L, i);
-	switch (a->type) {
-	case LUA_TBOOLEAN:
-		a->whole = lua_toboolean(L, i);
-		return 0;
-	case LUA_TNUMBER:
-#if LUA_VERSION_NUM >= 503
-		a->whole = lua_isinteger(L, i);
-		a->integer = lua_tointeger(L, i);
-#endif
-		a->number = lua_tonumber(L, i);
-		return 0;
-	case LUA_TSTRING:
-		text = lua_tolstring(L, i, &a->size);
-		a->bytes = malloc(a->size + 1);
-		if (a->bytes)
-			memcpy(a->bytes, text, a->size + 1);
-		return a->bytes ? 0 : -ENOMEM;
-	default:
-		return 0;
-	}
-}
-
-static struct worker *new_worker(void)
-{
-	struct worker *w = calloc(1, sizeof *w);
+	struct worker *w = calloc(1, sizeof *w + size);
 	pthread_condattr_t monotonic;
 
 	if (!w)
@@ -162,37 +100,27 @@ static struct worker *new_worker(void)
 	pthread_cond_init(&w->ended, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	atomic_init(&w->owners, 1);
+	w->size = size;
+	memcpy(w->code, code, size);
 	return w;
 }
 
-/* core.thread(code, ...): a Thread that runs a chunk with these arguments (nil, booleans, numbers and strings) in a new Lua state
- * with the standard libraries; or nil, message, code */
+/* core.thread(code): a Thread that runs a chunk in a separate Lua state with the standard libraries; or nil, message, code */
 static int l_thread(lua_State *L)
 {
-	struct thread *t;
-	int r = 0, n = lua_gettop(L);
+	size_t size;
+	const char *code = luaL_checklstring(L, 1, &size);
+	struct thread *t = pb_new(L, sizeof *t, PB_THREAD);
+	int r;
 
-	luaL_checkstring(L, 1);
-	luaL_argcheck(L, n <= MOST_ARGUMENTS, MOST_ARGUMENTS + 1, "too many arguments");
-	for (int i = 2; i <= n; i++)
-		luaL_argcheck(L, lua_type(L, i) <= LUA_TSTRING && lua_type(L, i) != LUA_TLIGHTUSERDATA, i,
-			      "nil, boolean, number or string expected");
-	t = pb_new(L, sizeof *t, PB_THREAD);
 	t->generation = pf_fork_generation();
-	t->w = new_worker();
+	t->w = new_worker(code, size);
 	if (!t->w)
 		return pb_fail(L, -ENOMEM, "thread");
-	for (int i = 0; i < n && r == 0; i++) {
-		t->w->n = i + 1;
-		r = copy_argument(L, i + 1, &t->w->argument[i]);
-	}
-	if (r == 0) {
-		atomic_store(&t->w->owners, 2);
-		r = -pthread_create(&t->w->id, NULL, main_of_thread, t->w);
-		if (r < 0)
-			atomic_store(&t->w->owners, 1);
-	}
+	atomic_store(&t->w->owners, 2);
+	r = -pthread_create(&t->w->id, NULL, main_of_thread, t->w);
 	if (r < 0) {
+		atomic_store(&t->w->owners, 1);
 		release(t->w);
 		t->w = NULL;
 		return pb_fail(L, r, "pthread_create");

@@ -108,9 +108,8 @@ local function shut_down(threads, jobs, generation, seconds)
 end
 
 local entry = [[
-local path, cpath, jobs, results, cpu, events = ...
-package.path, package.cpath = path, cpath
-require("perf.pool.worker").main(jobs, results, cpu, events)
+package.path, package.cpath = %q, %q
+require("perf.pool.worker").main(%q, %q, %s, %s)
 ]]
 
 local START = 30 -- seconds for the threads to load their modules
@@ -133,8 +132,8 @@ end
 -- Thread that was finalized cannot be waited for.
 local function start(self, cpus, events)
   for i = 1, self.size do
-    local thread, message, code = core.thread(entry, package.path, package.cpath, self.jobs:export(), self.results:export(),
-      cpus and cpus[(i - 1) % #cpus + 1] or nil, events)
+    local thread, message, code = core.thread(entry:format(package.path, package.cpath, self.jobs:export(), self.results:export(),
+      tostring(cpus and cpus[(i - 1) % #cpus + 1] or nil), events and ("%q"):format(events) or tostring(events)))
     if not thread then return nil, message, code end
     self.threads[i] = thread
   end
