@@ -9,6 +9,7 @@
 -- A command is forked but waits until its events are open (enable_on_exec), so it is recorded from its first instruction. For a
 -- running process, records of its state are made here (perf.data.synthesize).
 local argument = require "perf.base.argument"
+local attempt = require "perf.base.attempt"
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -20,6 +21,8 @@ local state = require "perf.data.synthesize"
 local synthesize = require "perf.record.synthesize"
 
 local recorder = {}
+
+local try, try_as, refuse, catch = attempt.try, attempt.try_as, attempt.refuse, attempt.catch
 
 local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
 local TICK = 0.1 -- seconds between two reads of rings that are not half full
@@ -87,7 +90,7 @@ local function sample_fields(attr, opts)
   if opts.call_graph then add "callchain" end
   if opts.call_graph == "dwarf" then
     local mask = registers[select(2, core.uname())]
-    if not mask then return nil, "call_graph = \"dwarf\": the registers of this machine are not known here", "ENOSYS" end
+    if not mask then refuse("call_graph = \"dwarf\": the registers of this machine are not known here", "ENOSYS") end
     add "regs_user"
     add "stack_user"
     attr.sample_regs_user, attr.sample_stack_user, attr.exclude_callchain_user = mask, 8192, true
@@ -124,8 +127,8 @@ local function prepare(list, opts, command)
     for _, given in ipairs(event.attrs) do
       local attr = copy(given)
       if opts.inherit and not inherits(attr) then
-        return nil, event.label .. ": a probe is not inherited by children that execute another program, whose forks would "
-          .. "fail: record with inherit = false", "EOPNOTSUPP"
+        refuse(event.label .. ": a probe is not inherited by children that execute another program, whose forks would fail: "
+          .. "record with inherit = false", "EOPNOTSUPP")
       end
       if not (attr.sample_period or attr.sample_freq) then
         attr.sample_period, attr.sample_freq = opts.period, opts.freq
@@ -134,9 +137,7 @@ local function prepare(list, opts, command)
         end
       end
       if attr.sample_period then attr.freq = nil end
-      local fields, msg, code = sample_fields(attr, opts)
-      if not fields then return nil, msg, code end
-      attr.sample_type, attr.sample_id_all = fields, true
+      attr.sample_type, attr.sample_id_all = sample_fields(attr, opts), true
       attr.inherit, attr.disabled, attr.enable_on_exec = opts.inherit, true, command
       prepared[#prepared + 1] = {spec = {label = event.label}, attr = attr, ids = {}, events = {}, name = event.label}
     end
@@ -176,27 +177,25 @@ function Session:close()
   if self.output then self.output:close() end
 end
 
--- Open one event for one thread on one CPU. Returns "gone" if the thread has ended or the CPU does not have the event.
+-- Open one event for one thread on one CPU. Returns nil if the thread has ended or the CPU does not have the event.
 function Session:open_one(entry, tid, cpu, leader)
   local ev, msg, code = open.attr(entry.spec, entry.attr, {pid = tid, cpu = cpu})
   if not ev then
     local elsewhere = self.hybrid and (code == "EINVAL" or code == "ENOENT" or code == "ENODEV")
-    if elsewhere or (code == "ESRCH" and self.pid) then return nil, "gone" end
-    return nil, msg, code
+    if elsewhere or (code == "ESRCH" and self.pid) then return nil end
+    refuse(msg, code)
   end
   -- A clock may have been opened without samples of the kernel, for lack of permission: then the file's attr must show that.
   local info = ev:info()
   entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
   entry.ids[#entry.ids + 1], entry.events[#entry.events + 1] = ev:id(), ev
-  local ok
   if leader then
-    ok, msg, code = ev:set_output(leader)
+    try_as(entry.name, ev:set_output(leader))
   else
-    ok, msg, code = ev:map{pages = self.opts.pages}
-    self.leaders[#self.leaders + 1] = ok and ev or nil
+    try_as(entry.name, ev:map{pages = self.opts.pages})
+    self.leaders[#self.leaders + 1] = ev
   end
-  if not ok then return nil, entry.name .. ": " .. msg, code end
   return ev
 end
 
@@ -211,14 +210,12 @@ function Session:open(tids)
     local leader
     for _, tid in ipairs(tids) do
       for _, entry in ipairs(self.prepared) do
-        local ev, msg, code = self:open_one(entry, tid, cpu, leader)
-        if not ev and msg ~= "gone" then return nil, msg, code end
+        local ev = self:open_one(entry, tid, cpu, leader)
         leader = leader or ev
       end
     end
   end
-  if #self.leaders == 0 then return nil, "the process has ended, or no CPU counts these events", "ESRCH" end
-  return true
+  if #self.leaders == 0 then refuse("the process has ended, or no CPU counts these events", "ESRCH") end
 end
 
 -- Copy all records from the rings to the file.
@@ -226,15 +223,13 @@ function Session:drain()
   local any = false
   for _, ev in ipairs(self.leaders) do
     local bytes, msg, code = ev:drain()
-    if not bytes and code ~= "EBADMSG" then return nil, msg, code end
+    if not bytes and code ~= "EBADMSG" then refuse(msg, code) end
     if bytes and #bytes > 0 then
-      local ok
-      ok, msg, code = self.writer:write(bytes)
-      if not ok then return nil, msg, code end
+      try(self.writer:write(bytes))
       any = true
     end
   end
-  return not any or self.writer:write(core.finished_round)
+  if any then try(self.writer:write(core.finished_round)) end
 end
 
 -- Record until the process ends, the time is over, or a signal asks for the end.
@@ -242,8 +237,7 @@ function Session:run()
   local deadline = self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
   while true do
     local live = core.watch(self.fds, TICK)
-    local ok, msg, code = self:drain()
-    if not ok then return nil, msg, code end
+    self:drain()
     local ended = self.process and self.process:wait()
     if ended or live == 0 then return true end
     if core.caught_interrupt() then
@@ -269,8 +263,7 @@ function Session:tell_lost()
       self.at_least = self.at_least or detail.at_least
       sums[entry.tracks and 2 or 1] = sums[entry.tracks and 2 or 1] + lost
       if detail.kernel and detail.kernel > 0 and not entry.tracks then
-        local ok, msg, code = self.writer:write(synthesize.lost_samples(entry.ids[i], detail.kernel, trailer))
-        if not ok then return nil, msg, code end
+        try(self.writer:write(synthesize.lost_samples(entry.ids[i], detail.kernel, trailer)))
       end
     end
   end
@@ -278,12 +271,12 @@ function Session:tell_lost()
   if self.at_least then
     self.lost, self.lost_records = told, nil
   elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would report these with the next record
-    return self.writer:write(synthesize.lost(self.leaders[1]:id(), sums[1] + sums[2] - told, trailer))
+    try(self.writer:write(synthesize.lost(self.leaders[1]:id(), sums[1] + sums[2] - told, trailer)))
   end
-  return true
 end
 
 -- End the command if it still runs, and take what is left in the rings.
+-- @return true; the command's status, or nil
 function Session:finish()
   local status
   if self.process then
@@ -292,10 +285,9 @@ function Session:finish()
     status = status or ask_to_end(self.process)
   end
   for _, ev in ipairs(self.events) do ev:disable() end
-  local ok, msg, code = self:drain()
-  if ok then ok, msg, code = self:tell_lost() end
-  if not ok then return nil, msg, code end
-  return status or nil, nil, nil, true
+  self:drain()
+  self:tell_lost()
+  return true, status or nil
 end
 
 local function features_of(prepared)
@@ -311,34 +303,26 @@ end
 -- a failed start does not destroy an older recording.
 function Session:place(path, mode)
   if mode ~= "replace" then return path, mode end
-  local output, msg, code = core.output(path)
-  if not output then return nil, msg, code end
-  self.output = output
-  local place = output:place()
+  self.output = try(core.output(path))
+  local place = self.output:place()
   return place, place == path and "overwrite" or mode -- write into a device
 end
 
 function Session:create()
   local path, opts = self.opts.output, {events = self.prepared, mode = self.opts.mode}
   opts.build_ids, opts.tracing_data = self.opts.build_ids, features_of(self.prepared)
-  local place, mode, code = self:place(path, opts.mode)
-  if not place then return nil, mode, code end
-  opts.mode = mode
-  local writer, msg
-  writer, msg, code = data_create.create(place, opts)
-  if not writer then return nil, msg, code end
+  local place
+  place, opts.mode = self:place(path, opts.mode)
+  local writer = try(data_create.create(place, opts))
   self.writer, self.path, writer.path = writer, path, path
-  local function write(bytes) return writer:write(bytes) end
+  local function write(bytes) try(writer:write(bytes)) end
   local trailer = core.trailer(self.prepared[1].attr)
-  local ok
-  ok, msg, code = state.kernel(write, trailer)
-  if ok and self.pid == EVERYONE then
-    ok, msg, code = state.everyone(write, trailer)
-  elseif ok and self.pid then
-    ok, msg, code = state.process(write, self.pid, trailer)
+  state.kernel(write, trailer)
+  if self.pid == EVERYONE then
+    state.everyone(write, trailer)
+  elseif self.pid then
+    state.process(write, self.pid, trailer)
   end
-  if not ok then return nil, msg, code end
-  return true
 end
 
 local Result = {}
@@ -349,51 +333,41 @@ end
 
 -- Make the recording; the caller closes everything that is open.
 local function record(self, argv)
-  local tids, msg, code
   local run = argv or self.opts.during
+  if run then self.process = try(core.spawn(run)) end
+  self:open(argv and {self.process:pid()} or self.pid == EVERYONE and {EVERYONE}
+    or try_as(("process %d"):format(self.pid), host.threads(self.pid)))
+  self:create()
+  for i = argv and 0 or #self.events, 1, -1 do try(self.events[i]:enable()) end -- the tracker first
   if run then
-    self.process, msg, code = core.spawn(run)
-    if not self.process then return nil, msg, code end
-  end
-  if argv then
-    tids = {self.process:pid()}
-  elseif self.pid == EVERYONE then
-    tids = {EVERYONE}
-  else
-    tids, msg, code = host.threads(self.pid)
-    if not tids then return nil, ("process %d: %s"):format(self.pid, msg), code end
-  end
-  local ok
-  ok, msg, code = self:open(tids)
-  if ok then ok, msg, code = self:create() end
-  if not ok then return nil, msg, code end
-  for i = argv and 0 or #self.events, 1, -1 do -- the tracker first
-    ok, msg, code = self.events[i]:enable()
-    if not ok then return nil, msg, code end
-  end
-  if run then
-    ok, msg, code = self.process:start()
+    local ok, msg, code = self.process:start()
     if not ok then
       if not self.output and self.writer._writer:state().regular then os.remove(self.path) end
-      return nil, ("%s: %s"):format(run[1], msg), code
+      refuse(("%s: %s"):format(run[1], msg), code)
     end
   end
-  if self.output then
-    ok, msg, code = self.output:commit()
-    if not ok then return nil, msg, code end
-  end
-  ok, msg, code = self:run()
-  if not ok then return nil, self.path .. ": " .. msg, code end
-  local status, finished
-  status, msg, code, finished = self:finish()
-  if not finished then return nil, self.path .. ": " .. msg, code end
-  ok, msg, code = self.writer:close()
-  if not ok then return nil, msg, code end
+  if self.output then try(self.output:commit()) end
+  try_as(self.path, catch(self.run, self))
+  local _, status = try_as(self.path, catch(self.finish, self))
+  try(self.writer:close())
   local stats = self.writer:stats()
   return setmetatable({path = self.path, samples = stats.samples, lost = self.lost, lost_records = self.lost_records,
     at_least = self.at_least, bytes = stats.bytes,
     status = status and (status.exit or 128 + status.signal), signal = status and status.signal,
     interrupted = self.interrupted, timed_out = self.timed_out}, Result)
+end
+
+local function run_session(argv, pid, opts)
+  local prepared = prepare(try(resolve(opts.events)), opts, argv ~= nil)
+  local self = setmetatable({opts = opts, prepared = prepared, pid = pid, events = {}, leaders = {}, fds = {}}, Session)
+  try_as("perf.record: another recording of this process is running", core.catch_interrupts())
+  local ok, result = pcall(record, self, argv)
+  core.release_interrupts()
+  if not ok then self:abandon() end
+  self:close()
+  if self.writer and not ok then self.writer._writer:close() end
+  if not ok then error(result, 0) end
+  return result
 end
 
 --- Record a command from its first instruction, or a running process, with all threads and children, into a perf.data file: `perf
@@ -415,23 +389,8 @@ function recorder.record(what, opts)
   if pid == EVERYONE then
     opts.inherit = false -- every process includes the children
   end
-  local list, msg, code = resolve(opts.events)
-  if not list then return nil, msg, code end
-  local prepared
-  prepared, msg, code = prepare(list, opts, argv ~= nil)
-  if not prepared then return nil, msg, code end
-
-  local self = setmetatable({opts = opts, prepared = prepared, pid = pid, events = {}, leaders = {}, fds = {}}, Session)
-  local caught
-  caught, msg, code = core.catch_interrupts()
-  if not caught then return nil, "perf.record: another recording of this process is running: " .. msg, code end
-  local ok, result, why, errno = pcall(record, self, argv)
-  core.release_interrupts()
-  if not (ok and result) then self:abandon() end
-  self:close()
-  if self.writer and not (ok and result) then self.writer._writer:close() end
-  if not ok then error(result, 0) end
-  return result, why, errno
+  local result, msg, code = catch(run_session, argv, pid, opts)
+  return result, msg, code
 end
 
 return recorder

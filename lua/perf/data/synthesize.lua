@@ -10,42 +10,33 @@ local recorder_state = {}
 local address, distance = u64.parse_hex, u64.distance
 
 -- Write a process: a comm record for each thread, and an mmap2 record for each executable mapping.
--- @param write function(bytes): true, or nil, message, code
+-- @param write function(bytes), which raises if it fails
 -- @param pid number
 -- @param trailer the number of bytes that the events' sample_id_all adds
 function recorder_state.process(write, pid, trailer)
   for _, tid in ipairs(host.threads(pid) or {}) do
     local comm = host.line(("/proc/%d/task/%d/comm"):format(pid, tid))
-    if comm then
-      local ok, msg, code = write(record.comm(pid, tid, comm, trailer))
-      if not ok then return nil, msg, code end
-    end
+    if comm then write(record.comm(pid, tid, comm, trailer)) end
   end
   for from, to, perms, offset, maj, min, ino, name in host.maps(pid) do
     if perms:sub(3, 3) == "x" then
       if name == "" then name = "//anon" end
       local prot = (perms:sub(1, 1) == "r" and 1 or 0) + (perms:sub(2, 2) == "w" and 2 or 0) + 4
       local addr = address(from)
-      local ok, msg, code = write(record.map({pid = pid, tid = pid, addr = addr,
+      write(record.map({pid = pid, tid = pid, addr = addr,
         len = distance(address(to), addr), pgoff = address(offset), maj = tonumber(maj, 16), min = tonumber(min, 16),
         ino = tonumber(ino), prot = prot, flags = perms:sub(4, 4) == "s" and 1 or 2, filename = name}, trailer))
-      if not ok then return nil, msg, code end
     end
   end
-  return true
 end
 
 -- Write every running process. Processes that end meanwhile or belong to other users are written as far as this user can read
 -- them.
--- @return true; or nil, message, code
 function recorder_state.everyone(write, trailer)
   for _, name in ipairs(host.list "/proc" or {}) do
     local pid = tonumber(name)
-    local ok, msg, code = true, nil, nil
-    if pid then ok, msg, code = recorder_state.process(write, pid, trailer) end
-    if not ok then return nil, msg, code end
+    if pid then recorder_state.process(write, pid, trailer) end
   end
-  return true
 end
 
 -- {module = its file} of the running kernel.
@@ -89,22 +80,18 @@ local function kernel_text()
 end
 
 -- Write the addresses of the kernel and its modules, if this user may see them (kernel.kptr_restrict).
--- @return true; or nil, message, code
 function recorder_state.kernel(write, trailer)
   local first, last = kernel_text()
-  if not last then return true end
+  if not last then return end
   local start = address(first)
-  local ok, msg, code = write(record.kernel_map(start, distance(address(last), start), start, "[kernel.kallsyms]_text", trailer))
-  if not ok then return nil, msg, code end
+  write(record.kernel_map(start, distance(address(last), start), start, "[kernel.kallsyms]_text", trailer))
   local modules, files = host.slurp("/proc/modules") or "", nil
   for name, size, hex in modules:gmatch("(%S+) (%d+) %S+ %S+ %S+ 0x(%x+)[^\n]*") do
     if hex:find("[^0]") then
       files = files or module_files()
-      ok, msg, code = write(record.kernel_map(address(hex), tonumber(size), 0, files[name] or "[" .. name .. "]", trailer))
-      if not ok then return nil, msg, code end
+      write(record.kernel_map(address(hex), tonumber(size), 0, files[name] or "[" .. name .. "]", trailer))
     end
   end
-  return true
 end
 
 return recorder_state

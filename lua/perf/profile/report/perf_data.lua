@@ -6,6 +6,7 @@
 -- is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of the path to perf:
 -- --symfs.
 local argument = require "perf.base.argument"
+local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local file = require "perf.base.file"
 local memo = require "perf.base.memo"
@@ -15,6 +16,8 @@ local synthesize = require "perf.record.synthesize"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
+
+local try, catch = attempt.try, attempt.catch
 
 local BASE = 0x10000000 -- the address at which the symbols are mapped
 local SAMPLE, USER, CONTEXT_USER = 9, 2, -512 -- of PERF_RECORD_, PERF_RECORD_MISC_ and PERF_CONTEXT_
@@ -66,14 +69,31 @@ local function write_all(w, prof, blocks, symbols, size)
   local first = synthesize.comm(pid, tid, text.line(prof.comm or "lua"), trailer)
     .. synthesize.map({ pid = pid, tid = tid, addr = BASE, len = symbol_file.TEXT + size, pgoff = 0, prot = 5, flags = 2,
       filename = symbols }, trailer)
-  local ok, message, code = w:write(first)
-  -- perf warns about a file without the kernel's map.
-  if ok then ok, message, code = state.kernel(function(bytes) return w:write(bytes) end, trailer) end
-  for _, block in ipairs(blocks) do
-    if not ok then return nil, message, code end
-    ok, message, code = w:write(block)
-  end
-  return ok, message, code
+  local function write(bytes) try(w:write(bytes)) end
+  write(first)
+  state.kernel(write, trailer) -- perf warns about a file without the kernel's map
+  for _, block in ipairs(blocks) do write(block) end
+  return true
+end
+
+-- Write both files, through `outputs`, which the caller closes.
+local function write_files(prof, path, outputs)
+  local blocks, names = records_of(prof)
+  local elf, size = symbol_file.encode(names)
+  local symbols = path .. ".symbols"
+  outputs[1] = try(core.output(path))
+  outputs[2] = try(core.output(symbols))
+  try(outputs[2]:write(elf))
+  -- The core's writer writes to the temporary file of the output.
+  outputs.place = outputs[1]:place()
+  local w = try(require "perf.data".create(outputs.place, { mode = "overwrite", build_ids = false,
+    events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } }))
+  local ok, message, code = catch(write_all, w, prof, blocks, file.absolute(symbols), size)
+  local closed, m, c = w:close()
+  try(ok, message, code)
+  try(closed, m, c)
+  try(outputs[2]:commit())
+  return try(outputs[1]:commit())
 end
 
 --- Write a profile as perf.data, and PATH.symbols beside it.
@@ -82,32 +102,11 @@ end
 -- @treturn boolean true @fails if they cannot be written
 function M.perf_data(prof, path)
   argument.check_path(path, "perf_data", 2)
-  local blocks, names = records_of(prof)
-  local elf, size = symbol_file.encode(names)
-  local out, message, code = core.output(path)
-  if not out then return nil, message, code end
-  local symbols = path .. ".symbols"
-  local beside, ok
-  beside, message, code = core.output(symbols)
-  ok = beside
-  if ok then ok, message, code = beside:write(elf) end
-  -- The core's writer writes to the temporary file of the output.
-  local w
-  if ok then
-    w, message, code = require "perf.data".create(out:place(), { mode = "overwrite", build_ids = false,
-      events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } })
-  end
-  if w then
-    ok, message, code = write_all(w, prof, blocks, file.absolute(symbols), size)
-    local closed, m, c = w:close()
-    if ok and not closed then ok, message, code = nil, m, c end
-    if ok then ok, message, code = beside:commit() end
-    if ok then return out:commit() end
-    message = message:gsub(out:place():gsub("%p", "%%%0"), (path:gsub("%%", "%%%%")))
-  end
-  out:close()
-  if beside then beside:close() end
-  return nil, message, code
+  local outputs = {}
+  local ok, message, code = catch(write_files, prof, path, outputs)
+  if ok then return true end
+  for _, out in ipairs(outputs) do out:close() end
+  return nil, outputs.place and message:gsub(outputs.place:gsub("%p", "%%%0"), (path:gsub("%%", "%%%%"))) or message, code
 end
 
 return M
