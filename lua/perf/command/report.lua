@@ -1,10 +1,13 @@
 -- luaperf report: shows profiles as text and flame graphs, and converts them for other tools.
+local attempt = require "perf.base.attempt"
 local pairs_of = require "perf.base.pairs"
 local load = require "perf.profile.load"
 local save = require "perf.profile.save"
 local terminal = require "perf.command.terminal"
 
 local M = {}
+
+local try = attempt.try
 
 M.about = "show a profile, or convert it into a flame graph, folded stacks, pprof, speedscope, perf.data"
 M.usage = "luaperf report [options] [FILE]"
@@ -86,8 +89,7 @@ local function print_tables(list, opts, before)
   return terminal.out(text)
 end
 
--- Run the command. @return exit status; or nil, message, code
-function M.run(opts, words)
+local function show(opts, words)
   if opts.output == "-" then opts.output = nil end
   if #words > 1 then return nil, "one file at a time; two are compared by --diff OLD NEW", "USAGE" end
   local named = opts.input or words[1]
@@ -96,31 +98,24 @@ function M.run(opts, words)
   if kind == false then return nil, wrong, "USAGE" end
   local list, message, code = read(path, opts.event)
   if not (list or named or exists(path)) then message = message .. " (luaperf record script.lua makes one)" end
-  if not list then return nil, message, code end
+  try(list, message, code)
   local before
   if opts.diff then
-    local earlier
-    earlier, message, code = read(opts.diff, opts.event)
-    if not earlier then return nil, message, code end
-    before = earlier[1]
+    before = try(read(opts.diff, opts.event))[1]
     if kind and kind ~= "flamegraph" then return nil, "a difference is a table or a flame graph (--html)", "USAGE" end
   end
-  if not kind then
-    local ok
-    ok, message, code = print_tables(list, opts, before)
-    if not ok then return nil, message, code end
-    return 0
-  end
+  if not kind then return try(print_tables(list, opts, before)) and 0 end
   if #list > 1 then
     local names = {}
     for i, prof in ipairs(list) do names[i] = prof.event end
     return nil, ("%s has several events: choose one by -e: %s"):format(path, table.concat(names, ", ")), "USAGE"
   end
-  local out
-  out, message, code = write(list[1], kind, opts, before)
-  if not out then return nil, message, code end
-  if not opts.output then out, message, code = terminal.out(out) end
-  return out and 0, message, code
+  local out = try(write(list[1], kind, opts, before))
+  if not opts.output then try(terminal.out(out)) end
+  return 0
 end
+
+-- Run the command. @return exit status; or nil, message, code
+function M.run(...) return attempt.catch(show, ...) end
 
 return M

@@ -1,10 +1,13 @@
 -- Runs programs for luaperf: Lua scripts under this interpreter, with a session inside, and other programs.
+local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local terminal = require "perf.command.terminal"
 
 local M = {}
+
+local refuse, catch = attempt.refuse, attempt.catch
 
 local MISTAKE = 129 -- the exit status for mistakes in the options, see perf.command
 local SIGINT, SIGTERM, GRACE = 2, 15, 60 -- looks
@@ -130,32 +133,30 @@ function M.catching(f, ...)
   return release(pcall(f, ...))
 end
 
+local function to_its_end(process, argv, opened, started)
+  if opened then opened(process) end
+  local ok, message, code = process:start()
+  if not ok then refuse(M.why(argv[1], ("%s: %s"):format(argv[1], message), code), code) end
+  if started then started(process) end
+  local state, wait = { script = argv.session }, 0.0005
+  while true do
+    local status = look(process, state, wait)
+    if status then return status end
+    wait = math.min(0.05, wait * 1.5)
+  end
+end
+
 -- Run a program to its end, in a function that M.catching calls.
 -- @tab argv its command line
--- @func[opt] opened called with the process before it runs: returns true, or nil, message, code
+-- @func[opt] opened called with the process before it runs; a refusal that it raises ends the program
 -- @func[opt] started called with the process when it runs: likewise
 -- @return {exit = status} or {signal = number}; or nil, message, code
 function M.run(argv, opened, started)
   local process, message, code = core.spawn(argv)
-  local status
-  if process then
-    local ok
-    ok, message, code = true, nil, nil
-    if opened then ok, message, code = opened(process) end
-    if ok then
-      ok, message, code = process:start()
-      if not ok then message = M.why(argv[1], ("%s: %s"):format(argv[1], message), code) end
-    end
-    if ok and started then ok, message, code = started(process) end
-    local state, wait = { script = argv.session }, 0.0005
-    while ok and not status do
-      status = look(process, state, wait)
-      wait = math.min(0.05, wait * 1.5)
-    end
-    process:close()
-  end
-  if not status then return nil, message, code end
-  return status
+  if not process then return nil, message, code end
+  local status, why, errno = catch(to_its_end, process, argv, opened, started)
+  process:close()
+  return status, why, errno
 end
 
 -- Wait for some seconds, for an interrupt, or until `ended` returns true, in a function that M.catching calls.

@@ -3,6 +3,7 @@
 -- All counting is done from another process, so the counts do not include luaperf. A script runs under its interpreter as it
 -- would without luaperf, and is counted from the moment when the interpreter opens it, so that the interpreter's start is not
 -- included. Other programs are counted from their exec on.
+local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local counters = require "perf.command.counters"
 local counts = require "perf.counts"
@@ -12,6 +13,8 @@ local run = require "perf.command.run"
 local terminal = require "perf.command.terminal"
 
 local M = {}
+
+local try, refuse = attempt.try, attempt.refuse
 
 M.about = "count events while a script or a program runs"
 M.usage = "luaperf stat [options] [--] script.lua|program [arguments]"
@@ -42,7 +45,7 @@ end
 -- Wait until the interpreter is about to open the script; returns the counters' values and the time at that moment.
 local function at_script(process, script, all)
   local opened, message, code = process:until_open(script)
-  if opened == nil then return nil, message, code end
+  if opened == nil then refuse(message, code) end
   if opened then
     local start = { before = all:values(), at = core.wall_ns() }
     process:go_on()
@@ -55,21 +58,17 @@ end
 local function from_program(argv, script, events, opts)
   local all, begun, traced, unopened
   local ended, message, code = run.run(argv, function(process)
-    local why, errno
-    all, why, errno = counters.open(events, { pid = process:pid(), inherit = not opts["no-inherit"] }, true)
-    if not all then return nil, why, errno end
+    all = try(counters.open(events, { pid = process:pid(), inherit = not opts["no-inherit"] }, true))
     if script then
+      local why
       traced, why = process:trace()
       if not traced then say_whole(script, why) end
     end
     begun = { at = core.wall_ns() }
-    return true
   end, function(process)
-    if not traced then return true end
-    local start, why, errno = at_script(process, script, all)
-    if start and start.at then begun = start end
-    unopened = start and start.unopened
-    return start and true, why, errno
+    local start = traced and at_script(process, script, all) or {}
+    if start.at then begun = start end
+    unopened = start.unopened
   end)
   local wall = begun and core.wall_ns() - begun.at
   if not ended then
@@ -105,9 +104,9 @@ local function open_all(opts, events)
 end
 
 local function from_others(opts, events, words, here)
-  local all, message, code = open_all(opts, events)
-  if not all then return nil, message, code end
-  local start, ended = core.wall_ns(), { exit = 0 } -- read first, so that no thread seems to use more than a CPU
+  local all = try(open_all(opts, events))
+  local ended, message, code = { exit = 0 }, nil, nil
+  local start = core.wall_ns() -- read first, so that no thread seems to use more than a CPU
   for _, one in ipairs(all) do one:enable() end
   if #words > 0 then
     ended, message, code = run.run(run.program(here, words))
@@ -208,21 +207,17 @@ local function deliver(text, json, opts)
   return ok, message, code
 end
 
--- Run the command. @return exit status; or nil, message, code
-function M.run(opts, words, here)
+local function count(opts, words, here)
   local others = opts.pid or opts["all-cpus"]
   if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
   if not others and #words == 0 then return nil, "no script or program is given: luaperf stat script.lua", "USAGE" end
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout goes with -p or -a, without a program", "USAGE" end
   if opts["repeat"] and others then return nil, "-r goes with a script or a program", "USAGE" end
   if opts.output and opts.output ~= "-" then -- fail before a long run rather than after it
-    local out, message, code = core.output(opts.output)
-    if not out then return nil, message, code end
-    out:close()
+    try(core.output(opts.output)):close()
   end
   local script = not others and run.is_script(words[1]) and words[1] or nil
-  local events, why, errno = counters.resolve(opts.event or DEFAULT)
-  if not events then return nil, why, errno end
+  local events = try(counters.resolve(opts.event or DEFAULT))
   local results, runs, argv = {}, opts["repeat"] or 1, not others and run.program(here, words)
   local ended, message, code = run.catching(function()
     for i = 1, runs do
@@ -250,12 +245,11 @@ function M.run(opts, words, here)
   if #words > 0 then title = (title and title .. " during " or "") .. table.concat(words, " ") end
   local text, c = text_of(results[1], title, opts)
   if #results > 1 then text = text_of_several(results, title) end
-  local ok
-  ok, message, code = deliver(text, function()
-    return runs > 1 and json_of_several(results) or c:json()
-  end, opts)
-  if not ok then return nil, message, code end
+  try(deliver(text, function() return runs > 1 and json_of_several(results) or c:json() end, opts))
   return run.status(ended)
 end
+
+-- Run the command. @return exit status; or nil, message, code
+function M.run(...) return attempt.catch(count, ...) end
 
 return M

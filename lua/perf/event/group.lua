@@ -2,6 +2,7 @@
 -- list of them. On Lua 5.4 `local g <close>` closes it.
 -- @classmod Group
 local argument = require "perf.base.argument"
+local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
@@ -13,7 +14,8 @@ local function merge() return require "perf.event.merge" end
 
 local function names() return require "perf.names" end
 
-local begin, try, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, counts_read.snap
+local begin, begin_own, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, counts_read.snap
+local try, refuse, catch = attempt.try, attempt.refuse, attempt.catch
 local Group, Event = core.Group.__index, core.Event.__index
 local enable_leader = Group.enable
 
@@ -92,6 +94,30 @@ function M.events_of(text)
   return list
 end
 
+-- Open the events of a list, the leader first, into an array, and make a Group of them.
+local function open_members(events, list, opts)
+  local since, on
+  for i, event in ipairs(list) do
+    local spec = try(names().resolve(event))
+    if #spec.attrs > 1 then
+      refuse(("%s: is counted by %d PMUs of this machine, which one group cannot span: name it with its PMU")
+        :format(spec.label, #spec.attrs), "EINVAL")
+    end
+    local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
+    if i == 1 then
+      since = attr.enable_on_exec and core.wall_ns() or nil
+      on, attr.disabled = not attr.disabled or attr.disabled == 0, true -- enabled when it is complete: see each_member
+    elseif spec.attrs[1].disabled == nil then
+      attr.disabled = false -- a member is enabled by its leader
+    end
+    events[i] = try(open.attr(spec, attr, opts))
+    opts.group = events[1]
+  end
+  local g = M.gather(events, since)
+  if on then try(enable_leader(g)) end
+  return g
+end
+
 --- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
 -- @tparam string|table events names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
 -- @tparam[opt] table options
@@ -107,38 +133,11 @@ function M.group(list, opts)
   if wrong then argument.raise(wrong) end
   if #list == 0 then argument.raise "a group needs an event" end
   if #list > 128 then argument.raise "a group has at most 128 events" end
-  local events, since, on = {}, nil, false
-  local function abandon(message, code)
-    for i = #events, 1, -1 do events[i]:close() end
-    return nil, message, code
-  end
-  for i, event in ipairs(list) do
-    local spec, message, code = names().resolve(event)
-    if not spec then return abandon(message, code) end
-    if #spec.attrs > 1 then
-      return abandon(("%s: is counted by %d PMUs of this machine, which one group cannot span: name it with its PMU")
-        :format(spec.label, #spec.attrs), "EINVAL")
-    end
-    local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
-    if i == 1 then
-      since = attr.enable_on_exec and core.wall_ns() or nil
-      on, attr.disabled = not attr.disabled or attr.disabled == 0, true -- enabled when it is complete: see each_member
-    elseif spec.attrs[1].disabled == nil then
-      attr.disabled = false -- a member is enabled by its leader
-    end
-    local ev, m, c = open.attr(spec, attr, opts)
-    if not ev then
-      return abandon(m, c)
-    end
-    events[i] = ev
-    opts.group = events[1]
-  end
-  local g = M.gather(events, since)
-  if on then
-    local ok, message, code = enable_leader(g)
-    if not ok then return abandon(message, code) end
-  end
-  return g
+  local events = {}
+  local g, message, code = catch(open_members, events, list, opts)
+  if g then return g end
+  for i = #events, 1, -1 do events[i]:close() end
+  return nil, message, code
 end
 
 local reset_event = Event.reset
@@ -192,7 +191,7 @@ function Group:measure(fn, ...)
   local events = members[self]
   if events then
     if events.measure then return events.measure(self, fn, ...) end
-    local c = try(self, events.layout, events.words, fn)
+    local c = begin_own(self, events.layout, events.words, fn)
     if c then return finish(self, c, fn(...)) end
   end
   return measure_slowly(self, fn, ...)

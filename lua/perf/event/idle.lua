@@ -44,16 +44,14 @@ end
 local function labels_of(events, holds)
   local labels = {}
   for ev, label in pairs_of(events) do
-    if ev:is_open() and not ev:is_inherited() and holds(ev) then labels[#labels + 1] = label end
+    if ev:is_open() and not ev:is_inherited() and (not holds or holds(ev)) then labels[#labels + 1] = label end
   end
   table.sort(labels)
   return labels
 end
 
 -- The labels of this Lua state's open breakpoints, sorted.
-function M.breakpoints()
-  return labels_of(breakpoints, function() return true end)
-end
+function M.breakpoints() return labels_of(breakpoints) end
 
 -- The labels of this Lua state's hardware events that are enabled, sorted. A member of a group is enabled when its leader is.
 function counts.enabled_hardware()

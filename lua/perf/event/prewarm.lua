@@ -30,14 +30,6 @@ local function kind_of(attr, label)
   end
 end
 
-local function hold(kind, attr)
-  -- An event that excludes the kernel needs no more permission than the one that was opened.
-  local ev = core.open({ type = attr.type, config = attr.config, disabled = true, exclude_kernel = attr.exclude_kernel }, 0, -1)
-  kept[kind] = ev or false
-  count = count + 1
-  return ev ~= nil
-end
-
 -- When a resource runs out, events that no caller requested are closed, and are not opened again.
 reclaim.register(function(what)
   if what ~= "any" then return false end
@@ -54,7 +46,11 @@ end)
 -- Record an event that was opened: from now on one of its kind is kept.
 function M.note(attr, label)
   local kind = kind_of(attr, label)
-  if kind and kept[kind] == nil and count < MOST and not off then hold(kind, attr) end
+  if not kind or kept[kind] ~= nil or count >= MOST or off then return end
+  -- An event that excludes the kernel needs no more permission than the one that was opened.
+  kept[kind] = core.open({ type = attr.type, config = attr.config, disabled = true, exclude_kernel = attr.exclude_kernel }, 0, -1)
+    or false
+  count = count + 1
 end
 
 --- Open one event and keep it open, so that its kind opens quickly from now on: the kernel patches its own code for the first

@@ -1,6 +1,7 @@
 -- Sets: the same event on each CPU, or thread, or cgroup.
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local host = require "perf.kernel.host"
@@ -9,6 +10,8 @@ local lists = require "perf.names.lists"
 local open = require "perf.event.open"
 
 local M = {}
+
+local try, refuse, catch = attempt.try, attempt.refuse, attempt.catch
 
 --- One event on many CPUs, threads or cgroups. `#set` and `set[i]` are its Events; it prints as a list of them. On Lua 5.4
 -- `local s <close>` closes it.
@@ -37,8 +40,7 @@ end
 
 -- The CPUs to open on: the requested ones that are online and that the PMU counts on.
 local function choose_cpus(requested, spec)
-  local online, message, code = host.cpus "online"
-  if not online then return nil, message, code end
+  local online = try(host.cpus "online")
   if requested == nil or requested == "online" then
     -- A PMU that several CPUs share names in its cpumask the CPUs to open its events on.
     requested = spec.cpumask and host.parse_cpus(spec.cpumask) or online
@@ -48,19 +50,14 @@ local function choose_cpus(requested, spec)
       type(requested) == "string" and '"' .. requested .. '"' or type(requested))
   end
   check_cpus(requested)
-  local possible, why, errno = host.cpus "possible"
-  if not possible then return nil, why, errno end
-  local chosen = {}
+  local possible, chosen = try(host.cpus "possible"), {}
   for _, cpu in ipairs(requested) do
     if not possible.has[cpu] then
-      return nil, ("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1),
-        "EINVAL"
+      refuse(("%s: this machine has no CPU %d (possible: 0-%d)"):format(spec.label, cpu, #possible - 1), "EINVAL")
     end
     if online.has[cpu] then chosen[#chosen + 1] = cpu end
   end
-  if #chosen == 0 then
-    return nil, spec.label .. ": none of the requested CPUs is online", "ENODEV"
-  end
+  if #chosen == 0 then refuse(spec.label .. ": none of the requested CPUs is online", "ENODEV") end
   return chosen
 end
 
@@ -68,13 +65,10 @@ end
 local function targets(spec, opts)
   local list = {}
   if opts.threads then
-    local tids, message, code = host.threads(opts.threads)
-    if not tids then return nil, message, code end
-    for i, tid in ipairs(tids) do list[i] = { pid = tid } end
+    for i, tid in ipairs((try(host.threads(opts.threads)))) do list[i] = { pid = tid } end
     return list
   end
-  local cpus, message, code = choose_cpus(opts.cpus, spec)
-  if not cpus then return nil, message, code end
+  local cpus = choose_cpus(opts.cpus, spec)
   local cgroups = opts.cgroups or { opts.cgroup or false }
   for _, cgroup in ipairs(cgroups) do
     for _, cpu in ipairs(cpus) do
@@ -102,6 +96,27 @@ local function program_of(bpf)
   return fd
 end
 
+-- Open the events of a Set.
+local function open_events(s, opts, bpf)
+  local spec = s.spec
+  for _, target in ipairs(targets(spec, opts)) do
+    for _, attr in ipairs(spec.attrs) do
+      local a = open.mergeable(open.prepared(attr))
+      a.disabled = true
+      local ev, message, code = open.attr(spec, a, target)
+      if ev then
+        s[#s + 1], s.targets[#s.targets + 1] = ev, target
+      elseif #spec.attrs == 1 or code ~= "EINVAL" and code ~= "ENOENT" and code ~= "ENODEV" then
+        refuse(message, code) -- on a hybrid CPU, each PMU counts only on its own CPUs
+      end
+    end
+  end
+  if #s == 0 then refuse(spec.label .. ": no requested CPU counts it", "ENODEV") end
+  for _, ev in ipairs(bpf and s or {}) do try(ev:set_bpf(bpf)) end
+  if not opts.deferred_enable then try(s:enable()) end
+  return true
+end
+
 --- Open one event on each CPU, or thread, or cgroup. CPUs that are offline are left out. A CPU that goes offline later keeps its
 -- count and the records in its ring; when it is back, only a set that is opened then counts it.
 -- @tparam string|table event a name or attr table, as for `perf.open`
@@ -113,39 +128,12 @@ function M.set(event, opts)
   local bpf = opts.bpf and program_of(opts.bpf)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end
-  local list
-  list, message, code = targets(spec, opts)
-  if not list then return nil, message, code end
-
   local s = setmetatable({ targets = {}, spec = spec, wall_ns = 0 }, Set)
-  local function abandon(m, c)
-    s:close()
-    return nil, m, c
-  end
-  for _, target in ipairs(list) do
-    for _, attr in ipairs(spec.attrs) do
-      local a = open.mergeable(open.prepared(attr))
-      a.disabled = true
-      local ev, m, c = open.attr(spec, a, target)
-      if ev then
-        s[#s + 1], s.targets[#s.targets + 1] = ev, target
-      elseif #spec.attrs == 1 or c ~= "EINVAL" and c ~= "ENOENT" and c ~= "ENODEV" then
-        return abandon(m, c) -- on a hybrid CPU, each PMU counts only on its own CPUs
-      end
-    end
-  end
-  if #s == 0 then return abandon(spec.label .. ": no requested CPU counts it", "ENODEV") end
-  for _, ev in ipairs(s) do
-    if bpf then
-      local ok, m, c = ev:set_bpf(bpf)
-      if not ok then return abandon(m, c) end
-    end
-  end
-  if not opts.deferred_enable then
-    local ok, m, c = s:enable()
-    if not ok then return abandon(m, c) end
-  end
-  return s
+  local ok
+  ok, message, code = catch(open_events, s, opts, bpf)
+  if ok then return s end
+  s:close()
+  return nil, message, code
 end
 
 local function check(s, method) return argument.check_object(s, Set, "Set", method) end

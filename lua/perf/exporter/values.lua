@@ -50,10 +50,7 @@ end
 
 -- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil if it does not fit in int64.
 function M.count(v)
-  if type(v) == "number" then
-    if v == floor(v) and (math_type or v < 2 ^ 53) then return format(math_type and "%d" or "%.0f", v) end
-    return format("%.0f", v)
-  end
+  if type(v) == "number" then return format(math_type and v == floor(v) and "%d" or "%.0f", v) end
   if type(v) == "string" then return nil end
   local kind, text = M.number(v)
   return kind == "int" and text or nil

@@ -15,12 +15,6 @@ local M = {}
 
 local read = host.slurp
 
-local function words(text)
-  local list = {}
-  for word in text:gmatch "%S+" do list[#list + 1] = word end
-  return list
-end
-
 -- The words of a file below tracefs's root.
 local function read_words(name)
   local root, message, code = tracefs.here:root()
@@ -28,7 +22,9 @@ local function read_words(name)
   local text
   text, message, code = read(root .. "/" .. name)
   if not text then return nil, message, code end
-  return words(text)
+  local list = {}
+  for word in text:gmatch "%S+" do list[#list + 1] = word end
+  return list
 end
 
 --- The tracepoints by subsystem.

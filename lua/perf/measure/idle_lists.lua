@@ -32,11 +32,11 @@ local function is_held(set)
 end
 
 -- Remove a list from the caches of its thread; it is closed when nothing refers to it any more.
-local function forget(mine, key)
+local function forget(mine, key, released)
   local sets, order = mine.sets, mine.order
-  local lists = sets[key].lists
-  if lists then
-    for list in pairs_of(lists) do sets[list] = nil end
+  for list in pairs_of(sets[key].lists or {}) do
+    if released and sets[list] then sets[list].released = true end
+    sets[list] = nil
   end
   sets[key] = nil
   for i = #order, 1, -1 do
@@ -58,12 +58,7 @@ end
 -- @param key its key in both
 function M.close(mine, key)
   local set = mine.sets[key]
-  if set.lists then
-    for list in pairs_of(set.lists) do
-      if mine.sets[list] then mine.sets[list].released = true end
-    end
-  end
-  forget(mine, key)
+  forget(mine, key, true)
   set.released = true
   set.meter:forget() -- a measurement that still runs raises
   close_groups(set.groups)

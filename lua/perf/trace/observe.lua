@@ -3,6 +3,7 @@ local requested_events = require "perf.trace.requested_events"
 local argument = require "perf.base.argument"
 local counts = require "perf.counts"
 local checks = require "perf.api.check"
+local format = require "perf.base.format"
 local counts_read = require "perf.counts.read"
 
 local M = {}
@@ -14,12 +15,6 @@ local function begin(events)
   return c and { set, c, counts_read.thread_token() } or nil, message
 end
 
--- Works with every type of number that the tracer has: an exact number, or text.
-local function plain(v)
-  if type(v) == "number" or type(v) == "string" then return v end
-  return (tostring(v):gsub("U?LL$", ""))
-end
-
 local values = {}
 
 -- Pass the counts to put(key, value). In the child of a fork there are none: the span belongs to the parent.
@@ -29,7 +24,8 @@ local function finish(started, put)
   if not counts_read.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
   local rows = counts.values(c, values)
   for i = 1, #rows do
-    if values[i] then put("perf." .. rows[i].label, plain(values[i])) end
+    local v = values[i]
+    if v then put("perf." .. rows[i].label, type(v) == "cdata" and format.digits(v) or v) end -- an exact number, or text
   end
 end
 
