@@ -1,8 +1,14 @@
 -- Outputs of reports: a file that appears only when it is complete, or a string for the caller.
 local argument = require "perf.base.argument"
+local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 
 local M = {}
+
+local function fill(out, write)
+  write(function(part) attempt.try(out:write(part)) end)
+  return true
+end
 
 -- Write a file. An old file stays until the new one is complete, and stays if that fails; no symbolic link is
 -- followed; a device or a pipe is written into as it is.
@@ -12,20 +18,11 @@ local M = {}
 function M.write(path, write)
   local out, message, code = core.output(path)
   if not out then return nil, message, code end
-  local refused = {}
-  local ok, err = pcall(write, function(part)
-    local done, m, c = out:write(part)
-    if not done then
-      message, code = m, c
-      error(refused, 0)
-    end
-  end)
-  if not ok then
-    out:close()
-    if err == refused then return nil, message, code end
-    error(err, 0)
-  end
-  return out:commit()
+  local returned, ok, why, errno = pcall(attempt.catch, fill, out, write)
+  if returned and ok then return out:commit() end
+  out:close()
+  if not returned then error(ok, 0) end
+  return nil, why, errno
 end
 
 -- The absolute path of a file, for others and for when this process is in another directory.

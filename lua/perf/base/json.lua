@@ -2,6 +2,7 @@
 --
 -- Encoded integers keep all their digits, and keys are sorted, so the same value always gives the same text. (cjson prints 14
 -- digits, which loses nanoseconds.) Text to decode may be large or damaged; null becomes nil, so it leaves a hole in an array.
+local attempt = require "perf.base.attempt"
 local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
@@ -67,9 +68,7 @@ M.encode = encode
 
 local DEEP = 200 -- levels; files of this library are never nested deeper
 
-local function fail(at, what)
-  error({ text = ("byte %d: %s"):format(at, what) }, 0)
-end
+local function fail(at, what) attempt.refuse(("byte %d: %s"):format(at, what), "EBADMSG") end
 
 local unescapes = { ['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
 
@@ -176,11 +175,11 @@ end
 -- Decode a text.
 -- @return the value (nil for null); or nil, message, "EBADMSG"
 function M.decode(text)
-  local ok, result, at = pcall(value, text, 1, 0)
-  if ok and space(text, at) <= #text then ok, result = false, { text = ("byte %d: more than one value"):format(at) } end
-  if ok then return result end
-  if type(result) ~= "table" then error(result, 0) end
-  return nil, result.text, "EBADMSG"
+  return attempt.catch(function()
+    local result, at = value(text, 1, 0)
+    if space(text, at) <= #text then fail(at, "more than one value") end
+    return result
+  end)
 end
 
 return M

@@ -1,5 +1,6 @@
 -- Loads profiles from files: those of luaperf and `prof:speedscope`, other sampled speedscope files, folded stacks, and
 -- perf.data.
+local attempt = require "perf.base.attempt"
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 local file = require "perf.base.file"
@@ -9,11 +10,8 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
--- Check the content of a file. Raises a table, which the caller converts to nil, message, "EBADMSG".
-local function expect(ok, what)
-  if not ok then error({ text = what }, 0) end
-  return ok
-end
+-- Check the content of a file.
+local function expect(ok, what) return (attempt.try(ok, what, "EBADMSG")) end
 
 local function is(v, kind) return v == nil or type(v) == kind end
 
@@ -112,10 +110,10 @@ local function load(path)
   if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
   local content, message, code = host.slurp(path)
   if not content then return nil, message, code end
-  local ok, list = pcall(decode, content)
-  if ok then return list end
-  if type(list) ~= "table" then error(list, 0) end
-  return nil, ("%s: %s"):format(path, list.text), "EBADMSG"
+  local list
+  list, message, code = attempt.catch(decode, content)
+  if list then return list end
+  return nil, ("%s: %s"):format(path, message), code
 end
 
 -- Copy a pipe into a temporary file, since the first bytes must be read twice: they show the kind of the file.
