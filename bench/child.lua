@@ -1,5 +1,5 @@
---- A contestant's process: started, asked for samples, ended. Plain Lua has pipes in one direction only, so a child reads its
--- input from a named pipe.
+--- A contestant's process: it is started, asked for samples, and ended. Plain Lua has pipes in one direction only, so a child
+-- reads its input from a named pipe.
 local M = {}
 
 local Child = {}
@@ -7,7 +7,7 @@ Child.__index = Child
 
 --- Start a command.
 -- @param dir an existing directory for the named pipe and the log of errors
--- @return child; or nil and why it does not take part
+-- @return child; or nil and the reason why it does not take part
 function M.start(dir, name, command)
   local fifo, log = dir .. "/" .. name .. ".in", dir .. "/" .. name .. ".log"
   os.remove(fifo)
@@ -26,7 +26,7 @@ function M.start(dir, name, command)
   return nil, why
 end
 
--- The last line it wrote to stderr.
+-- The last line that it wrote to stderr.
 function Child:complaint()
   local last
   local f = io.open(self.log)
@@ -40,7 +40,7 @@ function Child:complaint()
 end
 
 --- A sample of n repetitions.
--- @return what they took, or nil and the reason
+-- @return their duration, or nil and the reason
 function Child:sample(n)
   self.input:write(("%d\n"):format(n))
   self.input:flush()

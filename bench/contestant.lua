@@ -1,5 +1,5 @@
---- This module as a contestant: contestant.lua ROW. Prints "ready", then for each number N on its input what N
--- repetitions took, in the row's unit; 0 ends it. Nothing is open but what the row names.
+--- This module as a contestant: contestant.lua ROW. Prints "ready", then for each number N on its input the cost of N
+-- repetitions, in the row's unit; 0 ends it. Only the events of the row are open.
 local row = arg[1]
 
 local function none(why)
@@ -14,7 +14,7 @@ local now = core.wall_ns
 local LIST = { "task-clock", "page-faults", "context-switches", "cpu-migrations" }
 local function empty() end
 
--- A row that times n calls of a function, where a call more does not matter.
+-- A row that times n calls of a function; one additional call does not matter.
 local function timed(body)
   return function(n)
     local start = now()
@@ -23,7 +23,7 @@ local function timed(body)
   end
 end
 
--- Bytes of garbage that n repetitions leave.
+-- The bytes of garbage that n repetitions leave.
 local function garbage(loop)
   return function(n)
     loop(200) -- the compiler's own memory
@@ -144,7 +144,7 @@ local function mapped(perf, pages)
   return ev
 end
 
--- n samples in batches that the ring holds; only reading them is timed.
+-- n samples in batches that fit in the ring; only reading them is timed.
 local function ring(drain)
   return function(perf)
     local kit = require "testkit"
@@ -217,7 +217,7 @@ local function drain_file(file)
   return seen
 end
 
--- The file that mk/bench.mk recorded, from opening to closing; n samples as a share of those that are in it.
+-- The file that mk/bench.mk recorded, from opening to closing; the time for n samples is computed from that for all.
 local function decode(drain)
   return function(perf)
     local path = (os.getenv "BUILD" or "build") .. "/bench/samples.data"
@@ -261,7 +261,7 @@ end
 for _, n in ipairs { 10, 100, 1000 } do rows["many-events-" .. n] = many_events end
 for _, n in ipairs { 8, 64 } do rows["many-rings-" .. n] = many_rings end
 
--- A process of its own each time: the module is loaded once a process.
+-- A separate process each time, since a process loads the module only once.
 local function load_row(then_measure)
   return function()
     local command = ("%s bench/load.lua%s"):format(os.getenv "BENCH_LUA", then_measure and " measure" or "")

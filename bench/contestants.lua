@@ -1,9 +1,9 @@
---- The contestants: array of {id, title, command = function(row, groups) -> shell command, why = what is missing, ours,
+--- The contestants: array of {id, title, command = function(row, groups) -> shell command, why = a missing requirement, ours,
 -- inner = a second way inside this module, which only the table shows}.
 --
--- A contestant is a program that takes the row's id and the groups (floor.c says how they are written), prints "ready" or
--- "none WHY", and then answers each number N on its input with what N repetitions took; 0 ends it. BENCH_EXTRA="NAME=COMMAND;..."
--- adds more of them.
+-- A contestant is a program that gets the row's id and the groups (see floor.c for their format), prints "ready" or "none WHY",
+-- and then answers each number N on its input with the cost of N repetitions; 0 ends it. BENCH_EXTRA="NAME=COMMAND;..." adds more
+-- of them.
 local M = {}
 
 local function exists(path)
@@ -30,7 +30,7 @@ local function ours(id, title, build, lua, extra)
   }
 end
 
--- A program that mk/bench.mk builds; where it could not, NAME.why says why.
+-- A program that mk/bench.mk builds; if it could not, NAME.why has the reason.
 local function peer(id, title, build)
   local program = build .. "/bench/" .. id
   return {

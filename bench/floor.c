@@ -3,10 +3,10 @@
  *     floor ROW [GROUPS]
  *     floor faults N       touches N fresh pages, for a perf.data file with as many samples
  *
- * GROUPS are the kernel groups to work on, as "type:config,type:config;type:config": members of one group are separated
- * by commas, groups by semicolons; ":u" after a config leaves the kernel out. Prints "ready", then for each number N on
- * its input the nanoseconds that N repetitions took; 0 ends it. An event gets slower to read the more events its task has open, so
- * this process opens what its row names and nothing else. */
+ * GROUPS are the kernel groups to use, as "type:config,type:config;type:config": members of one group are separated by commas,
+ * groups by semicolons; ":u" after a config excludes the kernel. Prints "ready", then for each number N on its input the
+ * nanoseconds that N repetitions took; 0 ends it. Reading an event takes longer the more events its task has open, so this
+ * process opens only the row's events. */
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static void parse(const char *text)
 	}
 }
 
-/* Open everything, running from the start on. */
+/* Opens everything; it runs from the start on. */
 static void open_groups(void)
 {
 	for (struct group *g = groups; g < groups + ngroups; g++)
@@ -156,7 +156,7 @@ static uint64_t run_many(unsigned n)
 	return end - start;
 }
 
-/* --- records out of a ring ------------------------------------------------------------------------------------------ */
+/* --- records from a ring -------------------------------------------------------------------------------------------- */
 
 static struct perf_event_mmap_page *ring;
 static char *pages;
@@ -197,7 +197,7 @@ static void open_ring(void)
 	madvise(pages, (size_t)(SAMPLES * page_size), MADV_NOHUGEPAGE);
 }
 
-/* Read n samples, four fields each. Only reading counts, not the faults that write them. */
+/* Reads n samples, four fields each. Only the reading is timed, not the faults that write them. */
 static uint64_t run_ring(unsigned n)
 {
 	const char *data = (const char *)ring + page_size;
@@ -251,7 +251,7 @@ static uint64_t run_ring(unsigned n)
 	return spent;
 }
 
-/* n events that are mapped, each with its ring. */
+/* n mapped events, each with a ring. */
 static uint64_t run_rings(unsigned n)
 {
 	struct perf_event_attr a = sampling();
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 		run = *row == 'm' ? run_measure : run_read;
 	} else if (strncmp(row, "first", 5) == 0) {
 		if (strstr(row, "kept"))
-			open_groups(); /* and stay open: the descriptors are forgotten */
+			open_groups(); /* they stay open: the descriptors are forgotten */
 		run = run_first;
 	} else if (strncmp(row, "many-events", 11) == 0) {
 		run = run_many;

@@ -1,5 +1,5 @@
---- Prints the kernel groups that perf.measure makes of a list, as floor.c takes them: "type:config,...;...".
--- groups.lua LIST, or "default" for what perf.measure(fn) counts here.
+--- Prints the kernel groups that perf.measure makes from a list, in the format for floor.c: "type:config,...;...". groups.lua
+-- LIST, or "default" for the events that perf.measure(fn) counts here.
 require "perf" -- Event and its methods
 local measure = require "perf.measure"
 local core = require "perf.core"

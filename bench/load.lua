@@ -1,4 +1,4 @@
---- Prints the CPU time in nanoseconds of loading the module, and with "measure" of the first measurement too.
+--- Prints the CPU time in nanoseconds of loading the module, and with "measure" also that of the first measurement.
 local clock = os.clock
 local start = clock()
 local perf = require "perf"

@@ -24,7 +24,7 @@ local function virtual()
   return file("/proc/cpuinfo", "\nflags[^\n]*%shypervisor") and "virtual machine" or nil
 end
 
---- A table of strings and numbers; what cannot be told is absent.
+--- A table of strings and numbers; unknown facts are absent.
 -- @param build the directory of builds
 function M.describe(build)
   return {

@@ -1,7 +1,7 @@
--- make bench-nginx: what resty.perf costs a real nginx.
+-- make bench-nginx: the cost of resty.perf in a real nginx.
 --
--- Three servers take turns: one without resty.perf, one that counts, and the floor: one whose handlers make, by FFI and with
--- nothing around them, the readings that counting needs. All have the same events.
+-- Three servers take turns: one without resty.perf, one that counts, and the floor: one whose handlers only make the necessary
+-- readings, by FFI. All have the same events.
 --
 --   throughput   paired runs of wrk: a handler of about 100 us counted, and 1 of 100 counted, against none. A row is the median
 --                of the pairs' ratios, with the least and the most of them. The worker's CPU time for a request, of the same

@@ -4,7 +4,7 @@ local app = require "spec.nginx.app"
 
 local text = ("the quick brown fox jumps over the lazy dog "):rep(75)
 
---- Work of about 100 us, as handlers do it: strings, tables, patterns.
+--- Work of about 100 us, as in typical handlers: strings, tables, patterns.
 function app.work()
   local seen, n = {}, 0
   for word in text:gmatch "%a+" do
@@ -23,7 +23,7 @@ end
 
 function app.call(handler) return handler() end
 
--- The floor: the readings that resty.perf makes, bare.
+-- The floor: only the readings that resty.perf makes.
 ffi.cdef "ssize_t read(int fd, void *at, size_t n);"
 local descriptors, space = {}, ffi.new "char[4096]"
 
@@ -31,7 +31,7 @@ local function read()
   for _, fd in ipairs(descriptors) do ffi.C.read(fd, space, 4096) end
 end
 
---- Open what perf.start opens, to be read by nobody but the handlers.
+--- Opens the events that perf.start opens, to be read only by the handlers.
 function app.open()
   app.set = assert(require "resty.perf.worker_events".open())
   for i, group in ipairs(app.set.groups) do
@@ -52,7 +52,7 @@ function app.read_around(handler)
   read()
 end
 
---- The cost of one reading of the worker's events, in ns: a turn that ends and goes on needs two.
+--- The cost of one reading of the worker's events, in ns: a turn that ends and continues needs two.
 function app.readings()
   local accounting, request = require "resty.perf.accounting", require "resty.core.base".get_request
   local n, best = 20000, math.huge

@@ -1,10 +1,10 @@
---- The picture of the results: for each row that is to be in it a block of bars, one a contestant, as long as its ratio to the
--- floor. SVG by hand; its colours follow the reader's light or dark scheme.
+--- The picture of the results: for each row with a picture, a block of bars, one for each contestant, whose length is the ratio
+-- to the floor. SVG by hand; its colours follow the reader's light or dark scheme.
 local M = {}
 
 local WIDTH, LEFT, RIGHT = 760, 190, 96 -- names to the left of the bars, figures to the right
 local BAR, GAP, BLOCK = 16, 5, 30
-local MOST = 4 -- the axis ends here; a longer bar is cut and says so
+local MOST = 4 -- the axis ends here; a longer bar is cut, and marked
 
 local style = [[
   <style>
@@ -40,7 +40,7 @@ end
 local function ns(v) return v < 1000 and ("%.0f ns"):format(v) or ("%.2f us"):format(v / 1000) end
 
 --- The SVG's text.
--- @param host what bench/machine.lua tells
+-- @param host the result of bench/machine.lua
 -- @param done array of {row=, result=}
 -- @param all the contestants
 function M.draw(host, done, all)

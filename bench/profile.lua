@@ -1,8 +1,8 @@
 --- Measures the cost of profiling: `make bench-profile`, or luajit bench/profile.lua in the environment of `make env`.
 --
--- Each workload runs plain and profiled in turns, in an order that is shuffled anew each round. A row is the CPU time of
--- the profiled runs over that of the plain ones: the least of each, and the median of the rounds' ratios; then the samples a
--- second that really came, and what one cost by the least.
+-- Each workload runs plain and profiled in turns, in an order that is shuffled again each round. A row is the CPU time of the
+-- profiled runs relative to that of the plain ones: the minimum of each, and the median of the rounds' ratios; then the samples a
+-- second that were taken, and the cost of one by the minima.
 --
 --     kernel    the event at the same rate into a ring that is not read: the timer's interrupts alone
 --     signal    the same, and a signal each time whose handler, in C, only counts: the floor of any profiler by signals
@@ -60,7 +60,7 @@ end }
 
 local contestants = { { "plain", function() return function() return 0 end end } }
 
--- The event alone; returns what ends it and gives its samples.
+-- The event alone; returns a function that ends it and returns its samples.
 local function bare(sigtrap, prepare)
   local ev = assert(perf.open { event = "task-clock", sample_freq = FREQ, sample_type = { "read" }, sigtrap = sigtrap,
     remove_on_exec = sigtrap, wakeup_events = 1 })
@@ -133,9 +133,9 @@ if has_jit then
   end }
 end
 
--- CPU seconds of one run, and the samples that came.
+-- CPU seconds of one run, and the number of samples.
 local function run(start, fn, n)
-  if jit then jit.flush() end -- as starting a profiler of LuaJIT's does: nobody is to meet traces that others left
+  if jit then jit.flush() end -- as starting LuaJIT's profiler does, so that no run uses traces of another
   local stop = start()
   local before = os.clock()
   fn(n)
@@ -143,7 +143,7 @@ local function run(start, fn, n)
   return took, stop()
 end
 
--- How much of the work takes an eighth of a second.
+-- The amount of work that takes an eighth of a second.
 local function size(fn)
   local n = 1
   while true do

@@ -14,7 +14,7 @@ end
 
 local function ratio(v, floor) return floor and floor > 0 and v / floor or nil end
 
--- The value that a target is compared with: the ratio of the minima; of the medians where a row says so; or the value itself.
+-- The value that is compared with a target: the ratio of the minima, or of the medians if the row has that; or the value itself.
 local function reached(row, r, floor)
   if not r then return nil end
   if row.absolute then return r.min end
@@ -64,7 +64,7 @@ function M.row(row, result, all)
   io.stdout:flush()
 end
 
--- How many targets there are, and which were missed.
+-- The number of targets, and those that were missed.
 local function targets(done)
   local met, missed = 0, {}
   for _, d in ipairs(done) do
@@ -98,7 +98,7 @@ end
 
 local function rounded(v) return math.floor(v * 10 + 0.5) / 10 end
 
--- One line a row, so that two files compare well.
+-- One line for each row, so that two files are easy to compare.
 local function encode(host, done, all)
   local lines, ids = {}, {}
   for i, c in ipairs(all) do ids[i] = { id = c.id, title = c.title, missing = c.why } end

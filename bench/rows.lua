@@ -55,7 +55,7 @@ row { id = "first-tracepoint", by = "median", title = "the same: a system call's
 row { id = "first-tracepoint-kept", title = "the same, another of the kind open", n = 20,
   events = "syscalls:sys_enter_getppid" }
 
-heading = "Records out of a ring, four fields read" -- aimed at 30, 70 and 10 ns where the floor takes 3.3
+heading = "Records out of a ring, four fields read" -- targets are 30, 70 and 10 ns for a floor of 3.3
 row { id = "ring", title = "a sample: read_record(0, record), one Record reused", n = 4000, events = "page-faults",
   target = { luajit = 9.1 } }
 row { id = "ring-fresh", title = "a sample: for record in event:records()", n = 4000, events = "page-faults",

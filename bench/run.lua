@@ -1,9 +1,9 @@
 --- The benchmark: runs the rows of bench/rows.lua with the contestants of bench/contestants.lua, prints a table, and writes
--- bench/results/DATE-HOST.json and bench/results/measure.svg. `make bench` builds what is needed and runs it on one CPU.
+-- bench/results/DATE-HOST.json and bench/results/measure.svg. `make bench` builds everything and runs it on one CPU.
 --
--- For each row every contestant gets a process of its own, which opens what the row names and nothing else. Samples are
--- taken in rounds: each round takes one of every contestant, in an order that is shuffled anew, after a shorter one that is
--- thrown away and warms the caches. What is printed is the minimum and the median over all rounds, for one repetition.
+-- For each row every contestant gets a separate process, which opens only the row's events. Samples are taken in rounds: each
+-- round takes one of every contestant, in an order that is shuffled again, after a shorter one that is discarded and warms the
+-- caches. The output is the minimum and the median over all rounds, for one repetition.
 --
 --   BENCH_ROUNDS=31     rounds of a row, unless it says fewer
 --   BENCH_ROWS=PATTERN  only rows whose id matches
@@ -35,7 +35,7 @@ local function summary(samples, n)
   return { min = samples[1] / n, median = median / n, rounds = m }
 end
 
--- The row's events as the groups that floor.c takes, or nil and why not.
+-- The row's events as the groups for floor.c, or nil and the reason.
 local known = {}
 local function groups_of(events)
   if not events then return nil end

@@ -1,6 +1,6 @@
---- Measures the cost of a span: start, finish and queue, with four counts, over the floor of two group reads in C; and what
--- becomes of its garbage. The floor is read(2) twice through LuaJIT's FFI, which is a call in C; other interpreters show
--- perf.measure instead. Rounds are interleaved and shuffled; min and median of all are printed.
+--- Measures the cost of a span: start, finish and queue, with four counts, relative to the floor of two group reads in C; and its
+-- garbage. The floor is read(2) twice through LuaJIT's FFI, which is a call in C; other interpreters show perf.measure instead.
+-- Rounds are interleaved and shuffled; the output is the minimum and median of all.
 --
 --     eval "$(make -s env)"; taskset -c 1 luajit bench/spans.lua [ROUNDS]
 local measure = require "perf.measure"
@@ -69,7 +69,7 @@ for i, c in ipairs(contestants) do
   print(("%-28s %9.0f %9.0f %12.0f"):format(c[1], low, middle, low - floor))
 end
 
--- Spans that are sent and forgotten leave nothing behind.
+-- Spans that are sent and then forgotten leave nothing behind.
 local function heap(n)
   for _ = 1, n do
     with:start("work"):finish()

@@ -1,9 +1,9 @@
---- A profile of many samples, each of a stack of its own: what the profiler takes of memory, and how long each report takes.
+--- A profile of many samples, each of a different stack: the profiler's memory, and the time for each report.
 --
 --     make testkit && eval "$(make -s env)" && luajit bench/stacks.lua [SAMPLES, 1000000]
 --
--- Ten functions call each other by the digits of a number, under ten that are the same each time; each such stack faults
--- one page. Seconds are of CPU time; memory is what the profiler holds when it stops.
+-- Ten functions call each other by the digits of a number, under ten that are the same each time; each such stack faults one
+-- page. Seconds are CPU time; memory is the profiler's at the stop.
 local perf, kit = require "perf", require "testkit"
 
 local N = tonumber(arg[1]) or 1000000

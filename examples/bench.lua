@@ -1,4 +1,4 @@
---- perf.bench and perf.compare: costs with how sure they are, and which differences are real.
+--- perf.bench and perf.compare: costs with their uncertainty, and the differences that are real.
 --
 --     luajit examples/bench.lua 0.001    runs of at least a millisecond
 local perf = require "perf"

@@ -1,4 +1,4 @@
-/* Counts on which task each CPU's clock finds it. For bpf_oncpu.lua, which compiles it. */
+/* Counts the task that each CPU's clock interrupts. For bpf_oncpu.lua, which compiles it. */
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
 #include <bpf/bpf_helpers.h>

@@ -1,4 +1,4 @@
---- Samples what the CPUs run by a BPF program: this process reads the result only at the end.
+--- Samples the tasks on the CPUs by a BPF program: this process reads the result only at the end.
 --
 --     lua examples/bpf_oncpu.lua [SECONDS [HZ]]
 --

@@ -21,8 +21,8 @@ struct {
 	__type(value, __u64);
 } calls SEC(".maps");
 
-/* Set from Lua before loading: 0 is every process. A program on a tracepoint runs for every task of the machine, whichever
- * process its event was opened for. Returning 0 would keep the call from being counted by any event. */
+/* Set from Lua before loading: 0 means every process. A program on a tracepoint runs for every task of the machine, whichever
+ * process its event was opened for. If it returned 0, no event would count the call. */
 const volatile __u32 target;
 
 SEC("tracepoint/raw_syscalls/sys_enter")

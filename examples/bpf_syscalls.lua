@@ -1,4 +1,4 @@
---- Which process makes which system call how often, counted in the kernel by a BPF program.
+--- The number of each system call of each process, counted in the kernel by a BPF program.
 --
 --     lua examples/bpf_syscalls.lua [SECONDS [PID]]
 --
@@ -21,7 +21,7 @@ if not obj then
   os.exit(1)
 end
 
--- On a tracepoint the program runs wherever the event is open: one event on one CPU carries it for the whole machine.
+-- On a tracepoint the program runs for the whole machine as long as the event is open, so one event on one CPU is enough.
 local ev = assert(perf.open("raw_syscalls:sys_enter", { pid = -1, cpu = 0 }))
 assert(ev:set_bpf(obj:program "count"))
 assert(ev:enable())

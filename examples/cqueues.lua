@@ -1,10 +1,11 @@
---- Records in another event loop: cqueues. The processes that this one starts, told as they start and end, beside other work.
+--- Records in another event loop: cqueues. The starts and ends of the processes that this one starts, shown as they happen,
+-- beside other work.
 --
 --     apt-get install lua-cqueues
 --
 -- cqueues waits for any object with pollfd, events and timeout. A set that follows children has an event on each CPU: one such
--- object each, and one reader that gives the records of all in time order. The kernel tells a wake-up once: one from before
--- the loop was given the descriptor is lost, so the wait has an end.
+-- object for each, and one reader that returns the records of all in time order. The kernel reports a wake-up once: one from
+-- before the loop got the descriptor is lost, so the wait has a timeout.
 local perf = require "perf"
 local cqueues = require "cqueues"
 
@@ -14,8 +15,8 @@ local function check(value, message, ...)
   os.exit(1)
 end
 
--- The dummy event counts nothing: it is there for the records of processes. Those are no samples, so it is a watermark, in
--- bytes, that wakes the reader.
+-- The dummy event counts nothing: it only writes the records of processes. These are not samples, so a watermark in bytes wakes
+-- the reader.
 local set = check(perf.set({ event = "dummy:u", task = true, comm = true, comm_exec = true, inherit = true,
   sample_type = { "tid", "time" }, sample_id_all = true, watermark = true, wakeup_watermark = 1 },
   { pid = 0, deferred_enable = true }))
@@ -43,7 +44,7 @@ local tell = {
 
 local loop = cqueues.new()
 
-loop:wrap(function() -- the reader: it sleeps until a ring has something
+loop:wrap(function() -- the reader sleeps until a ring has records
   while not done do
     cqueues.poll((table.unpack or unpack)(waiting, 1, #waiting))
     for rec in set:records() do

@@ -1,16 +1,16 @@
---- Shows what lua-perf can do, on a real task: JSON in C (lua-cjson) against JSON in Lua (dkjson), on a document made
--- of this machine's own data.
+--- Shows what lua-perf can do, on a real task: JSON in C (lua-cjson) compared with JSON in Lua (dkjson), on a document made from
+-- this machine's own data.
 --
 --     make demo                          LuaJIT
 --     make demo LUA=lua5.4               another interpreter
 --     luajit examples/demo.lua 1e5       a document of about that many bytes
 --
--- Ends with status 1 when anything is not as it should be.
+-- Ends with status 1 if anything fails.
 local perf = require "perf"
 
-io.stdout:setvbuf "line" -- a pipe sees what is done so far, too
+io.stdout:setvbuf "line" -- a pipe gets the results so far, too
 
-local SIZE = tonumber(arg and arg[1]) or 3e6 -- bytes of JSON, roughly: more than the caches hold, and soon done
+local SIZE = tonumber(arg and arg[1]) or 3e6 -- approximate bytes of JSON: more than the caches hold, and still quick
 
 local function heading(text) print(("\n%s\n%s"):format(text, ("="):rep(#text))) end
 
@@ -52,7 +52,7 @@ local function read_files(record)
   return files, bytes
 end
 
--- Debian's package database: a record a package, with its files as far as there is room.
+-- Debian's package database: a record for each package, with as many of its files as fit.
 local function packages()
   local f = io.open "/var/lib/dpkg/status"
   if not f then return nil end
@@ -79,7 +79,7 @@ local function packages()
   return #list > 0 and list or nil, "packages of /var/lib/dpkg, with their files"
 end
 
--- Elsewhere: the kernel's symbols, a record each.
+-- On other systems: the kernel's symbols, a record for each.
 local function symbols()
   local f = io.open "/proc/kallsyms"
   if not f then return nil end
@@ -129,7 +129,7 @@ local function about_this_machine()
   print(("events       %s"):format(counting[source]))
 end
 
--- One measurement of each library. The results, which perf.measure hands on, must be the same.
+-- One measurement of each library. The results, which perf.measure returns after the Counts, must be the same.
 local function measure_each(libs, what, argument, expected)
   local counts = {}
   for i, lib in ipairs(libs) do
@@ -194,7 +194,7 @@ print(([[
 eval "$(make -s env%s)"; %s
 
 > perf = require "perf"
-> print(perf.doctor())                 -- tells what works here, what does not, and how to change that
+> print(perf.doctor())                 -- shows what works here, what does not, and the remedies
 > print(perf.list "fault")             -- events by name
 > print((perf.measure("page-faults,minor-faults", string.rep, "x", 1e7)))
 > print(perf.bench(function() return ("x"):rep(1000):find "y" end))

@@ -1,4 +1,4 @@
---- Shows what can be counted here, and why other events cannot. All of this can also be typed at a prompt:
+--- Shows the events that can be counted here, and the reasons for the others. All of this can also be typed at a prompt:
 --
 --     > perf = require "perf"
 --     > print(perf.doctor())

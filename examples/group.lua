@@ -24,7 +24,7 @@ print(("A group of %d, around a function:"):format(#group))
 local counts, sum = group:measure(work)
 print(counts)
 
--- The same in pieces: what happens while it is disabled is left out.
+-- The same in pieces: work is not counted while the group is disabled.
 group:disable()
 group:reset()
 for round = 1, 3 do
@@ -37,7 +37,7 @@ end
 group:close()
 assert(work() == sum)
 
--- One event; which process, thread, CPU or cgroup it counts is told when it is opened.
+-- One event; the options of open select the process, thread, CPU or cgroup that it counts.
 local event = check(perf.open("task-clock", { pid = 0 }))
 print("\n" .. tostring(event:measure(work).value / 1e6) .. " ms of CPU time, by one event")
 event:close()

@@ -1,11 +1,11 @@
---- An event's records in another event loop: libuv's, through luv. What a child touches is seen while it runs, beside a timer.
+--- An event's records in another event loop: libuv's, through luv. The pages that a child touches are shown while it runs, beside
+-- a timer.
 --
 --     apt-get install lua-luv
 --
--- The descriptor becomes readable when the kernel wakes its readers, which the attr decides: wakeup_events = 1, or a
--- watermark. Then read until nothing is left; "EPIPE" says that the process has ended, and nothing will come any more.
--- A wake-up is told once: one from before the loop was given the descriptor is lost. So look at the ring now and
--- then besides, as the timer does here.
+-- The descriptor becomes readable when the kernel wakes its readers, which the attr controls: wakeup_events = 1, or a watermark.
+-- Then read until nothing is left; "EPIPE" means that the process has ended, and no more records will come. A wake-up is reported
+-- once: one from before the loop got the descriptor is lost. So check the ring now and then as well, as the timer does here.
 local perf = require "perf"
 local uv = require "luv"
 
@@ -15,7 +15,7 @@ local function check(value, message, ...)
   os.exit(1)
 end
 
--- The child waits for a line, so that the event is there before its work.
+-- The child waits for a line, so that the event is open before its work.
 local work = [[
   io.read()
   local kept = {}

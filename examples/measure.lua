@@ -1,4 +1,4 @@
---- perf.measure: what a function costs, in the events of your choice.
+--- perf.measure: the cost of a function, in the events of your choice.
 local perf = require "perf"
 
 local function build(n)
@@ -7,18 +7,18 @@ local function build(n)
   return table.concat(t, "\n"), n
 end
 
--- The function's arguments go in, its results come out behind the counts.
+-- The arguments after the function are passed to it; its results follow the counts.
 local counts, text, lines = perf.measure(build, 1e5)
 print(("%d lines, %d bytes; the events this machine has (%s):\n%s\n"):format(lines, #text, counts.source, tostring(counts)))
 
--- A list of one's own, as perf stat -e takes it. The events stay open for the next time.
+-- Another list, as for perf stat -e. The events stay open for the next time.
 counts = perf.measure("page-faults,minor-faults,major-faults,task-clock", build, 1e5)
 print("Page faults alone:")
 for _, event in ipairs(counts) do
   print(("  %-12s %12s %s"):format(event.label, tostring(event.value or event.why), event.unit or ""))
 end
 
--- Measurements nest, and each sees what happened within it.
+-- Measurements nest, and each counts what happened within it.
 local inner
 local outer = perf.measure("page-faults", function()
   build(2e5)
@@ -26,7 +26,7 @@ local outer = perf.measure("page-faults", function()
 end)
 print(("\nTwice the work: %d page faults, %d of them in the second half"):format(outer["page-faults"], inner["page-faults"]))
 
--- Counts are values: subtract, add, divide; and ratios where the events allow them.
+-- Counts are values: subtract, add, divide; and ratios if the events allow them.
 print("\nThe first half:\n" .. tostring(outer - inner))
 counts = perf.measure(build, 1e5)
 local metrics = counts:metrics()

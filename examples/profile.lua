@@ -1,4 +1,4 @@
---- perf.profile and its reports: where a program's time and page faults are, by Lua line.
+--- perf.profile and its reports: a program's time and page faults, by Lua line.
 --
 --     luajit examples/profile.lua [directory for the reports]
 local perf = require "perf"
@@ -40,7 +40,7 @@ print(("\nworked on %d things; of another run:\n\n%s"):format(n, tostring(prof:d
 local faults = assert(perf.profile({ event = "page-faults", period = 1 }, table_of, 2e5))
 print("\n" .. tostring(faults:top(3)))
 
--- As files. What cannot be written says why, and the profile is still there.
+-- As files. If a file cannot be written, the reason is returned, and the profile still exists.
 for _, report in ipairs { { "flamegraph", "profile.html" }, { "speedscope", "profile.json" }, { "folded", "profile.folded" },
   { "pprof", "profile.pb.gz" }, { "perf_data", "profile.data" } } do
   local path = dir .. "/" .. report[2]

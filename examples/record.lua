@@ -1,4 +1,4 @@
---- A whole command recorded into a perf.data file, which `perf report` reads as well as this does: where its samples fell.
+--- Records a whole command into a perf.data file, which `perf report` reads too, and shows where its samples fell.
 --
 --     lua examples/record.lua                       a command of its own
 --     lua examples/record.lua perf.data make -B     another, into a file that stays
@@ -18,7 +18,7 @@ local function check(value, message)
   os.exit(1)
 end
 
--- cycles where the machine counts them, else the CPU clock; every process that the command starts is recorded too.
+-- cycles if the machine counts them, else the CPU clock; every process that the command starts is recorded too.
 local result = check(perf.record(command, { freq = 999, output = path }))
 print(("%s samples of %s, %s lost, %.0f KB; it ended with status %d\n"):format(tostring(result.samples), command[1],
   tostring(result.lost), result.bytes / 1e3, result.status))
@@ -28,8 +28,8 @@ print(("%s on %s, Linux %s; events:"):format(file.features.arch, file.features.c
   file.features.osrelease))
 for _, event in ipairs(file.attrs) do print("  " .. event.name) end
 
--- Records of different CPUs are not in order of time, so a sample may come before the record of the file that it is in:
--- those first, then the samples.
+-- Records of different CPUs are not in time order, so a sample may come before the record of its file: read those records first,
+-- then the samples.
 local maps, comms = {}, {}
 for rec in file:records() do
   if rec.type == "mmap2" and rec.cpu_mode == "user" then
@@ -45,7 +45,7 @@ file:close()
 
 local function place(pid, ip)
   local name
-  for _, map in ipairs(maps[pid] or {}) do -- the last that has it: a program's end is another's beginning
+  for _, map in ipairs(maps[pid] or {}) do -- the last one that has it: the end of a program is the start of another
     if ip >= map.addr and ip < map.addr + map.len then name = map.filename end
   end
   return name or "?"

@@ -1,5 +1,5 @@
---- An event's ring: one record for each page that is touched, with its address; what is lost if it is not read; and a ring
--- that keeps the latest instead.
+--- An event's ring: one record for each page that is touched, with its address; the losses if it is not read; and a ring that
+-- keeps the latest records instead.
 local perf = require "perf"
 
 local function check(value, message, ...) -- a refusal by the machine is returned as nil and a message
@@ -9,7 +9,7 @@ local function check(value, message, ...) -- a refusal by the machine is returne
 end
 
 local kept = {}
-local function work(n) -- fresh memory, which is not there before it is touched
+local function work(n) -- fresh memory, whose pages do not exist before they are touched
   for _ = 1, n do kept[#kept + 1] = ("%d"):format(#kept):rep(1e5) end
 end
 
@@ -25,7 +25,7 @@ local function open(more)
   return check(ev, message)
 end
 
--- A ring of 128 pages, which has room for all. A Record's fields are made when they are asked for.
+-- A ring of 128 pages, which has room for all. A Record's fields are decoded when they are used.
 local ev = open()
 check(ev:map { pages = 128 })
 check(ev:enable())
@@ -56,8 +56,8 @@ end
 print(("\nOne page: the first %d records of %d faults, %s lost"):format(n, ev:read().value, tostring(ev:lost())))
 ev:close()
 
--- Written backwards, a ring is never full: the newest records take the place of the oldest. Writing pauses while a snapshot
--- is read, newest first.
+-- A ring that is written backwards is never full: the newest records replace the oldest. Writing pauses while a snapshot is read,
+-- newest first.
 ev = open { write_backward = true }
 check(ev:map { pages = 1 })
 ev:enable()

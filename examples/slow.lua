@@ -1,4 +1,4 @@
--- A report of a shop's sales that takes longer than it should: doc/tutorial.md finds out why. examples/fast.lua is the fix.
+-- A report of a shop's sales that takes longer than it should: doc/tutorial.md finds the reason. examples/fast.lua is the fix.
 --
 --     luaperf record examples/slow.lua && luaperf report
 local SALES = tonumber(arg and arg[1]) or 10000

@@ -1,4 +1,4 @@
---- Spans that say what they cost. Where a collector, Jaeger or Zipkin runs, they go there; without one they are printed.
+--- Spans with their cost. If a collector, Jaeger or Zipkin runs, they are sent there; otherwise they are printed.
 --
 --     luajit examples/spans.lua
 --     OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 luajit examples/spans.lua

@@ -1,5 +1,5 @@
-/* PAPI as a contestant: its own events for what the kernel counts in software, in one event set. As its manual advises for
- * speed, the set runs on and a measurement is a reset and a read. bench/contestants.lua says what is expected of it. */
+/* PAPI as a contestant: its own events for the kernel's software events, in one event set. As its manual advises for speed, the
+ * set stays running and a measurement is a reset and a read. bench/contestants.lua describes the protocol. */
 #include <papi.h>
 #include <stdint.h>
 #include <stdio.h>

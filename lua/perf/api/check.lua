@@ -1,6 +1,6 @@
 -- Checks of options: the table that is the last argument of a public function, as perf.api.options declares it.
 --
---     local check = checks.options("perf.compare", { events = function(v) return "what is wrong with v" or nil end })
+--     local check = checks.options("perf.compare", { events = function(v) return "the mistake" or nil end })
 --     opts = check(opts, 2) -- or raises a mistake in argument 2
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
@@ -33,7 +33,7 @@ local function prepare(row, check)
   return prepared
 end
 
--- The words for the numbers that an option can be: "whole number of at least 1".
+-- The valid numbers of an option, in words: "whole number of at least 1".
 function M.number(row)
   if row.what then return row.what end
   local what = row[2]:find "integer" and "whole number" or "number"
@@ -42,7 +42,7 @@ function M.number(row)
   return row.above and ("%s above %.14g"):format(what, row.above) or what
 end
 
--- Check a number: returns what is wrong with it, or nil.
+-- Check a number: returns the mistake as text, or nil.
 local function number_fault(row, integer, v)
   if not (integer or row.least or row.most or row.above) then return end
   local most = row.most or (row.least or row.above) and 2 ^ 53 or math.huge
@@ -53,7 +53,7 @@ end
 
 function M.wrong_number(row, v) return number_fault(row, row[2] == "integer", v) end
 
--- Check the value of an option: returns what is wrong with it, or nil.
+-- Check the value of an option: returns the mistake as text, or nil.
 local function fault(option, v)
   local kind = type(v)
   if option.types and not option.types[kind] then
@@ -80,13 +80,13 @@ function M.rows(name)
   return rows
 end
 
--- A check of a function's options. It is prepared at its first call, so that what is never called costs nothing.
+-- A check of a function's options. It is prepared at its first call, so that functions which are never called cost nothing.
 -- @param declared the function's name in perf.api.options; or rows, with `required` if one of them must be given
--- @param[opt] checks {name = function(value)}, which returns what is wrong
+-- @param[opt] checks {name = function(value)}, which returns the mistake as text
 -- @param[opt] prefix of the names in messages, for an option that is a table: "limits."
 -- @return function(opts, position): the options with their defaults, a new table. A mistake is raised for the argument `position`
--- of the public function that was called; the object of a method is argument 1. And a function(opts), which returns what is wrong
--- with them, or nil
+-- of the public function that was called; the object of a method is argument 1. And a function(opts), which returns the mistake
+-- as text, or nil
 function M.options(declared, checks, prefix)
   local method = type(declared) == "string" and declared:match ":(.*)"
   local list, known, needed
@@ -101,7 +101,7 @@ function M.options(declared, checks, prefix)
     list, known = all, by_name -- last, since memory may run out before
   end
 
-  -- Whether nothing is wrong with the options: for most there is nothing more to look at.
+  -- Whether the options are valid, by a quick check that suffices for most.
   local function is_right(given)
     if needed or getmetatable(given) then return false end
     for name, v in pairs_of(given) do

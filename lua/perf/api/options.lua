@@ -2,7 +2,7 @@
 -- {name, type, help}. perf.api.check makes the checks from them; `perf.help`, the reference and luaperf's options read them too.
 --
 -- A type is written as in the docstrings: "integer", "string|table", "{string,...}", the name of a class. A row may also have
---   default    the value if none is given; a default that depends on something is told in the help
+--   default    the value if none is given; a default that depends on something is described in the help
 --   variables  the environment's variables that give the value if none is given, the first that is set, in 1 / `scale` of the
 --              unit; `otherwise` is the value if none is set
 --   required   the option must be given
@@ -16,7 +16,7 @@ local M = {}
 
 -- Counting -----------------------------------------------------------------------------------------------------------
 
-local pid = { "pid", "integer", "the thread to count; 0: the calling thread, -1: every one on `cpu` (default: 0)" }
+local pid = { "pid", "integer", "the thread to count; 0: the calling thread, -1: every thread on `cpu` (default: 0)" }
 local cpu = { "cpu", "integer", "the CPU to count on; -1: any (default: -1)" }
 local cgroup = { "cgroup", "string|integer", "a path, from the cgroup mount or absolute, or a descriptor; needs `cpu`",
   any = true }
@@ -25,7 +25,7 @@ M["perf.open"] = { pid, cpu, { "group", "Event", "the leader of its group", any 
 M["perf.group"] = { pid, cpu, cgroup }
 M["perf.set"] = {
   { "cpus", "string|{integer,...}", "\"online\", or CPU numbers (default: \"online\")", any = true },
-  { "pid", "integer", "-1: everyone (default: -1)", unset = -1 },
+  { "pid", "integer", "-1: every process (default: -1)", unset = -1 },
   { "cgroup", "string|integer", "a path, from the cgroup mount or absolute, or a descriptor", any = true,
     excludes = { "cgroups", "pid" } },
   { "cgroups", "table", "several, each on each CPU", excludes = { "pid" } },
@@ -36,13 +36,13 @@ M["perf.set"] = {
   { "deferred_enable", "boolean", "true: leave the events disabled", default = false },
 }
 M["perf.hardware_profiler"] = { pid, cpu, cgroup,
-  { "events", "string|table", "those to count instead of all, as `perf.measure` takes them; without it the kernel's part is left "
-    .. "out where it may not be counted", expected = "string or array" },
-  { "inherit", "boolean", "true: children that are started from now on count too", default = false },
+  { "events", "string|table", "the events to count instead of all, as for `perf.measure`; without it the kernel is excluded if "
+    .. "it may not be counted", expected = "string or array" },
+  { "inherit", "boolean", "true: also count children that are started from now on", default = false },
 }
 M["perf.software_profiler"] = M["perf.hardware_profiler"]
 M["perf.cache_profiler"] = M["perf.hardware_profiler"]
-M["perf.features"] = { { "refresh", "boolean", "true to ask again", default = false } }
+M["perf.features"] = { { "refresh", "boolean", "true to determine them again", default = false } }
 M["DoctorReport:text"] = {
   { "colour", "boolean", "true for a terminal", default = false },
   { "width", "integer", "columns", default = 100, least = 1 },
@@ -63,45 +63,45 @@ M["perf.uprobe"] = {
   { "symbol", "string", "looked up in it" },
   { "offset", "integer", "bytes into the file, or from the symbol (default: 0)", any = true },
   ret,
-  { "ref_ctr_offset", "integer", "of a semaphore that the kernel counts up while the event is open", any = true },
+  { "ref_ctr_offset", "integer", "the offset of a semaphore that the kernel increments while the event is open", any = true },
 }
 M["perf.breakpoint"] = {
   { "addr", "integer", "the address", any = true, required = true },
-  { "len", "integer", "bytes: 1, 2, 4 or 8 nearly everywhere (default: 4, for \"x\" the machine's size)", least = 1,
+  { "len", "integer", "bytes: 1, 2, 4 or 8 on most machines (default: 4; for \"x\" the machine's length)", least = 1,
     what = "number of bytes" },
   { "access", "string", "\"r\", \"w\", \"x\" or several", default = "rw" },
 }
 
 -- Measuring ----------------------------------------------------------------------------------------------------------
 
-local warmup = { "warmup", "integer", "runs before those that count", default = 2, least = 0 }
-local min_time = { "min_time", "number", "seconds that a run lasts at least, by calling a function several times in it; 0: one "
-  .. "call a run", default = 0.005, least = 0 }
-local seed = { "seed", "integer", "of the random order of runs", default = 1, least = 0 }
+local warmup = { "warmup", "integer", "runs before the measured ones", default = 2, least = 0 }
+local min_time = { "min_time", "number", "the least duration of a run in seconds, reached by calling a function several times; "
+  .. "0: one call a run", default = 0.005, least = 0 }
+local seed = { "seed", "integer", "the seed of the random order of runs", default = 1, least = 0 }
 
 M["perf.bench"] = {
-  { "repeats", "integer", "runs, 1 or more (default: 30, fewer of a slow function, so that it takes about 3 seconds, but 7 at "
-    .. "least)", least = 1 },
+  { "repeats", "integer", "runs, 1 or more (default: 30, fewer for a slow function, so that it takes about 3 seconds, but at "
+    .. "least 7)", least = 1 },
   min_time, warmup, seed,
 }
 M["perf.compare"] = {
-  { "events", "string|table", "as in `perf.measure`", any = true },
-  { "baseline", "string", "the name of the one that the others are compared with (default: an array's first; else the one that "
-    .. "is named baseline, base, old or before; else the first by name)" },
-  { "least", "number", "the share that a difference must have to be called one", default = 0.01, least = 0 },
-  { "repeats", "integer", "rounds, 1 or more (default: 30, fewer of slow functions, so that it takes about 6 seconds, but 12 at "
-    .. "least)", least = 1 },
+  { "events", "string|table", "as for `perf.measure`", any = true },
+  { "baseline", "string", "the name of the candidate that the others are compared with (default: an array's first; else the "
+    .. "one that is named baseline, base, old or before; else the first by name)" },
+  { "least", "number", "the smallest share that counts as a difference", default = 0.01, least = 0 },
+  { "repeats", "integer", "rounds, 1 or more (default: 30, fewer for slow functions, so that it takes about 6 seconds, but at "
+    .. "least 12)", least = 1 },
   warmup, min_time, seed,
 }
 M["perf.pool"] = {
   { "size", "integer", "threads (default: as many as CPUs)", least = 1, most = 1024,
     what = "a whole number from 1 to 1024" },
-  { "cpus", "{integer,...}|string|boolean", "CPU numbers, \"online\", or false: not bound (default: those that this thread may "
-    .. "use, in turn)" },
-  { "events", "string|table|boolean", "as `perf.measure` takes them, names only; false: not measured" },
+  { "cpus", "{integer,...}|string|boolean", "CPU numbers, \"online\", or false: not bound (default: the CPUs that this "
+    .. "thread may use, in turn)" },
+  { "events", "string|table|boolean", "as for `perf.measure`, but names only; false: jobs are not measured" },
   { "queue", "integer", "jobs that may wait", default = 1024, least = 1, most = 2 ^ 24,
     what = "a whole number from 1 to 16777216" },
-  { "tracer", "Tracer", "each job is a span of it" },
+  { "tracer", "Tracer", "makes a span of each job" },
 }
 
 -- Records ------------------------------------------------------------------------------------------------------------
@@ -126,24 +126,24 @@ M["Event:records"] = {
 M["Group:records"], M["Set:records"] = M["Event:records"], M["Event:records"]
 M["Event:each"] = { max, duration }
 M["perf.tally"] = {
-  { "by", "string|table", "a field's name or an array of up to four, each of them one number: \"ip\", \"tid\", \"cpu\", \"addr\" "
-    .. "...", any = true, required = true, expected = "one to four names of fields" },
+  { "by", "string|table", "a field's name or an array of up to four names, each of a field that is one number: \"ip\", \"tid\", "
+    .. "\"cpu\", \"addr\" ...", any = true, required = true, expected = "one to four names of fields" },
   { "weight", "string", "the field to add up instead of counting records, such as \"period\"" },
-  { "max", "integer", "keys at most", default = 65536, least = 1, most = 2 ^ 30 },
-  { "type", "string", "of the records that are counted", default = "sample" },
+  { "max", "integer", "the largest number of keys", default = 65536, least = 1, most = 2 ^ 30 },
+  { "type", "string", "the type of the records that are counted", default = "sample" },
 }
 M["perf.tracefields.parse"] = {
   { "system", "string", "the group's name", default = "" },
   { "big_endian", "boolean", "the byte order of the records (default: this machine's)" },
   { "long_size", "integer", "4 or 8, the size in bytes of the kernel's long (default: this machine's)" },
-  { "trusted", "boolean", "the text is a kernel's own, so it can be printed by too (libtraceevent, which does that, may crash on "
-    .. "a print fmt that no kernel wrote)", default = false },
+  { "trusted", "boolean", "the text comes from a kernel, so it can also be used for printing (libtraceevent, which prints, may "
+    .. "crash on a print fmt that no kernel wrote)", default = false },
 }
 
 -- perf.data ----------------------------------------------------------------------------------------------------------
 
 local mode = { "mode", "string", "\"replace\" removes a file or symbolic link of that name and makes a new file that only its "
-  .. "owner can read; \"exclusive\" fails where there is one; \"overwrite\" writes into what is there, following links",
+  .. "owner can read; \"exclusive\" fails if there is one; \"overwrite\" writes into an existing file, following links",
   default = "replace", oneof = { "replace", "exclusive", "overwrite" } }
 local build_ids = { "build_ids", "boolean", "false leaves out the build ids of the mappings, which are read from the files "
   .. "themselves" }
@@ -151,71 +151,72 @@ local samples = "positive integer"
 
 M["perf.data.create"] = {
   { "events", "table", "an array of event names, attr tables, open Events, or entries `{attr, ids, name}` such as a file's "
-    .. "`attrs`; samples of several events are told apart by the ids, so each has to have its own then", any = true },
+    .. "`attrs`; samples of several events are distinguished by the ids, so each event must have some", any = true },
   { "attrs", "table", "the same as `events`", any = true },
-  { "features", "table", "a table of features, of another machine, as when copying a file: nothing is read from this one" },
+  { "features", "table", "features of another machine, for example when copying a file: nothing is read from this machine" },
   build_ids, mode,
 }
 M["perf.record"] = {
   { "events", "string|table", "names or attr tables (default: cycles, or cpu-clock without a PMU)", any = true },
   { "freq", "integer", "samples a second, or", least = 1, what = samples, excludes = { "period" } },
-  { "period", "integer", "for every event that has neither of its own (default: 999 a second, and each of tracepoints, probes "
-    .. "and breakpoints)", least = 1, what = samples },
+  { "period", "integer", "for every event without a period or frequency (default: 999 samples a second; every occurrence of "
+    .. "tracepoints, probes and breakpoints)", least = 1, what = samples },
   { "call_graph", "boolean|string", "true or \"fp\": the kernel's callchains; \"dwarf\": registers and 8 KiB of stack for perf "
     .. "report to unwind", oneof = { "fp", "dwarf" }, expected = 'true, "fp" or "dwarf"' },
   { "output", "string", "the file", default = "perf.data" },
   mode, build_ids,
-  { "during", "{string,...}", "where a process or everyone is recorded: a program that is run meanwhile, as an array of its "
-    .. "words; the recording ends with it" },
-  { "timeout", "number", "seconds, after which the recording ends and a command is asked to", above = 0, what = "seconds" },
-  { "pages", "integer", "of each CPU's ring", default = 128, least = 1, what = samples },
-  { "inherit", "boolean", "false: not the children (which a uprobe or a kprobe by name needs)", default = true },
+  { "during", "{string,...}", "for recordings of a process or of every process: a program that is run meanwhile, as an array "
+    .. "of its words; the recording ends with it" },
+  { "timeout", "number", "seconds after which the recording ends, and a command is asked to end", above = 0, what = "seconds" },
+  { "pages", "integer", "the pages of each CPU's ring", default = 128, least = 1, what = samples },
+  { "inherit", "boolean", "false: without the children (required for a uprobe, and for a kprobe by name)", default = true },
 }
 
 -- Profiles -----------------------------------------------------------------------------------------------------------
 
 M["perf.profiler"] = {
-  { "event", "string|table", "the event to sample, a name as perf stat -e takes it or a table of attr fields; context-switches "
-    .. "is weighed by the time off the CPU, in nanoseconds; with a period by how many there were", default = "task-clock" },
+  { "event", "string|table", "the event to sample, a name as in perf stat -e or a table of attr fields; context-switches is "
+    .. "weighted by the time off the CPU, in nanoseconds; with a period, by the number of switches", default = "task-clock" },
   { "freq", "integer", "samples a second (default: 999 for clocks and hardware counters)", least = 1, what = samples,
     excludes = { "period" } },
-  { "period", "integer", "instead of freq: the event's count from one sample to the next (default: 1 for all events but clocks "
-    .. "and hardware counters, which makes the profile exact)", least = 1, what = samples },
+  { "period", "integer", "instead of freq: the event's count from one sample to the next (default: 1 for all events except "
+    .. "clocks and hardware counters, which makes the profile exact)", least = 1, what = samples },
   { "native", "boolean", "true adds the C and kernel functions of the call chain", default = false },
-  { "coroutines", "string", "\"resumer\" shows a coroutine under the stack that resumed it, \"creator\" under that which made "
-    .. "it, \"alone\" by itself", default = "alone", oneof = { "alone", "resumer", "creator" } },
-  { "timeline", "boolean|integer", "true, or a number of samples (100,000), keeps each by itself, for `Profile:timeline`",
+  { "coroutines", "string", "\"resumer\" shows a coroutine under the stack that resumed it, \"creator\" under the stack that "
+    .. "made it, \"alone\" by itself", default = "alone", oneof = { "alone", "resumer", "creator" } },
+  { "timeline", "boolean|integer", "true, or a number of samples (100,000), keeps the single samples, for `Profile:timeline`",
     least = 1, most = 2 ^ 26 }, -- PF_MOMENTS_MOST
-  { "filter", "string", "of a tracepoint, as for `Event:set_filter`" },
+  { "filter", "string", "a tracepoint's filter, as for `Event:set_filter`" },
 }
 M["perf.profile"] = M["perf.profiler"]
 M["Profile:flamegraph"] = {
-  { "diff", "Profile", "an earlier profile to compare with: red is what takes a larger share than there, blue a smaller one" },
-  { "title", "string", "of the page" },
+  { "diff", "Profile", "an earlier profile to compare with: red has a larger share than there, blue a smaller one" },
+  { "title", "string", "the page's title" },
 }
 
 -- Symbols and BPF ----------------------------------------------------------------------------------------------------
 
 M["perf.symbols.open"] = {
   { "pid", "integer", "a live process; 0: this one" },
-  { "path", "string", "one file, asked for by the addresses that its own symbol table has" },
-  { "maps", "{table,...}", "`{addr=, filename=, pgoff=, len=, build_id=}` as mmap records have them, of a process that may be "
-    .. "gone" },
-  { "kernel", "boolean|KernelSymbols", "false for no symbols of the kernel, or what `perf.symbols.kernel` returned (default: "
-    .. "/proc/kallsyms is read at the first address of the kernel; for `maps` none is)" },
+  { "path", "string", "one file, with addresses as in its own symbol table" },
+  { "maps", "{table,...}", "`{addr=, filename=, pgoff=, len=, build_id=}` as in mmap records, of a process that may have "
+    .. "ended" },
+  { "kernel", "boolean|KernelSymbols", "false for no symbols of the kernel, or a result of `perf.symbols.kernel` (default: "
+    .. "/proc/kallsyms is read at the first address of the kernel; for `maps` no kernel)" },
   { "debuginfod", "boolean", "true lets elfutils ask the servers of $DEBUGINFOD_URLS for missing symbols", default = false },
 }
 M["Resolver:unwind"] = {
   { "regs", "table", "the registers by perf's names (`rec.user_regs`)", required = true },
   { "stack", "string", "the bytes from the stack pointer on (`rec.user_stack`)", required = true },
-  { "abi", "integer|string", "2 or \"64\" (default: what regs.abi says)" },
+  { "abi", "integer|string", "2 or \"64\" (default: regs.abi)" },
   { "machine", "string", "\"x86_64\" or \"aarch64\" (default: this machine's)" },
-  { "max", "integer", "frames at most", default = 127 },
+  { "max", "integer", "the largest number of frames", default = 127 },
 }
 M["perf.bpf.load"] = {
-  { "max_entries", "table", "`{map = n}`, other sizes than the file's" },
-  { "globals", "table", "`{variable = value}`, set before the programs are verified, so also constants (`const volatile`)" },
-  { "programs", "{string,...}", "the names to load, the others are left out" },
+  { "max_entries", "table", "`{map = n}`, sizes that replace the file's" },
+  { "globals", "table", "`{variable = value}`, set before the programs are verified, so this includes constants "
+    .. "(`const volatile`)" },
+  { "programs", "{string,...}", "the programs to load; the others are left out" },
 }
 
 -- Spans --------------------------------------------------------------------------------------------------------------
@@ -231,16 +232,16 @@ M["perf.tracer"] = {
   { "service", "string", "its name" },
   { "exporter", "table|function|boolean", "`perf.exporter.otlp`, `perf.exporter.zipkin`, a function of arrays of plain spans (as "
     .. "`Span:totable`), or false" },
-  { "events", "string|table|boolean", "as `perf.measure` takes them (default: the best there are); false: none" },
+  { "events", "string|table|boolean", "as for `perf.measure` (default: the best events of the machine); false: none" },
   { "resource", "table", "attributes of the process" },
   { "sampler", "string|number|function", "a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, or a function" },
   { "propagators", "{string,...}", "\"tracecontext\", \"b3\", \"b3multi\"" },
   { "metrics", "boolean|table", "true, or a table: histograms of the counts by span name", options = {
     { "buckets", "table", "their bounds" },
-    { "interval", "number", "seconds between two that are sent", above = 0, what = "a number above 0", scale = 1e3,
+    { "interval", "number", "seconds between two exports", above = 0, what = "a number above 0", scale = 1e3,
       variables = { "OTEL_METRIC_EXPORT_INTERVAL" } },
   } },
-  { "limits", "table", "(since 0.2.0) of what a span keeps", options = {
+  { "limits", "table", "(since 0.2.0) the limits of a span", options = {
     count("attributes", "of a span", { "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
     { "attribute_length", "integer", "characters in a string", least = 0, most = math.huge, what = length, otherwise = math.huge,
       variables = { "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" } },
@@ -261,16 +262,17 @@ M["perf.tracer"] = {
     otherwise = 300, scale = 1e3, variables = { "OTEL_BSP_EXPORT_TIMEOUT" } },
 }
 M["Tracer:start"] = {
-  { "parent", "Span|table|boolean", "a span; a context, as `extract` gives; false: none (default: the one that `Tracer:span` "
-    .. "runs)", expected = "span, context or false" },
-  { "kind", "string", "of the work", default = "internal", oneof = { "internal", "server", "client", "producer", "consumer" } },
+  { "parent", "Span|table|boolean", "a span; a context, as from `extract`; false: none (default: the current span, see "
+    .. "`Tracer:span`)", expected = "span, context or false" },
+  { "kind", "string", "the kind of work", default = "internal",
+    oneof = { "internal", "server", "client", "producer", "consumer" } },
   { "attributes", "table", "by name, as for `Span:set_attribute`" },
   { "links", "table", "an array of contexts and Spans; a context may have attributes" },
-  { "start_ns", "integer", "nanoseconds since 1970, when it began before this call" },
+  { "start_ns", "integer", "the start in nanoseconds since 1970, if it was before this call" },
 }
 M["Tracer:span"] = M["Tracer:start"]
 M["perf.observe"] = {
-  { "events", "string|table", "the events that every span counts, as `perf.measure` takes it" },
+  { "events", "string|table", "the events that every span counts, as for `perf.measure`" },
 }
 M["perf.exporter.otlp"] = {
   { "endpoint", "string", "a URL of http or https" },
@@ -284,27 +286,28 @@ M["perf.exporter.otlp"] = {
     { "key", "string", "a file with its key" },
     { "verify", "boolean", "false accepts any certificate" },
   } },
-  { "transport", "string", "\"luasocket\", \"luahttp\" or \"ngx\" (default: the first that is there)" },
+  { "transport", "string", "\"luasocket\", \"luahttp\" or \"ngx\" (default: the first that is installed)" },
 }
 M["perf.exporter.zipkin"] = M["perf.exporter.otlp"]
 
 -- OpenResty ----------------------------------------------------------------------------------------------------------
 
 M["resty.perf.start"] = {
-  { "events", "string|table", "as in `perf.measure`", any = true },
+  { "events", "string|table", "as for `perf.measure`", any = true },
   { "sample", "integer|table", "n: one of n requests; 0: none, until a start changes it; or a table", default = 1, any = true,
     options = {
       { "every", "integer", "n", any = true },
       { "header", "string", "a request with this header is counted unless its value is 0", any = true },
       { "routes", "table", "`{[name] = n}`: other shares for some routes", any = true },
     } },
-  { "routes", "table|function", "the names under which requests are summed up, or a function of the path", any = true },
+  { "routes", "table|function", "the names under which requests are added up, or a function of the path", any = true },
   { "slow", "number|table", "seconds, or `{time=, [label]=}`: a request beyond one of these is logged and shown", any = true },
-  { "spans", "Tracer", "each counted request is a span of it", any = true },
+  { "spans", "Tracer", "makes a span of each counted request", any = true },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.status"] = {
-  { "from", "string|function", "\"any\", or a function of the address: who may see it besides this machine", oneof = { "any" },
+  { "from", "string|function", "\"any\", or a function of the address: the clients that may see it besides this machine",
+    oneof = { "any" },
     expected = '"any" or a function' },
 }
 M["resty.perf.metrics"] = M["resty.perf.status"]
