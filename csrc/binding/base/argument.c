@@ -22,6 +22,17 @@ void pb_check_options(lua_State *L, int i, const char *method)
 	lua_pop(L, 2);
 }
 
+void pb_push_hint(lua_State *L, const char *name)
+{
+	lua_getfield(L, LUA_REGISTRYINDEX, PB_MISTAKES);
+	lua_getfield(L, -1, "hint");
+	lua_pushstring(L, name);
+	lua_pushvalue(L, -4);
+	lua_call(L, 2, 1);
+	lua_replace(L, -3);
+	lua_pop(L, 1);
+}
+
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
 {
 	luaL_Buffer b;

@@ -115,4 +115,8 @@ void pb_open_error(lua_State *L)
 		{"fault", l_fault}, {"refused", l_refused}, {"read_failed", l_read_failed}, {"inherited", l_inherited}, {NULL, NULL}};
 
 	pb_register(L, functions);
+	lua_newtable(L);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, LUA_REGISTRYINDEX, PB_MISTAKES);
+	lua_setfield(L, -2, "mistakes");
 }

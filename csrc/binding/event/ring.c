@@ -251,10 +251,6 @@ void pb_open_ring(lua_State *L)
 	static const luaL_Reg methods[] = {{"map", l_map},     {"read_raw", l_read_raw}, {"drain", l_drain},
 					   {"records", l_records}, {NULL, NULL}};
 
-	lua_newtable(L);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, LUA_REGISTRYINDEX, PB_MISTAKES);
-	lua_setfield(L, -2, "mistakes");
 	lua_getfield(L, -1, "Event");
 	lua_getfield(L, -1, "__index");
 	pb_register(L, methods);

@@ -22,6 +22,26 @@ static _Noreturn void bad_field(lua_State *L, int arg, const struct pf_field *f,
 	__builtin_unreachable();
 }
 
+/* Push the array of the names in a table of rows that ends with a row without a name. */
+#define PUSH_NAMES(L, row)                                 \
+	do {                                               \
+		int n_ = 0;                                \
+		lua_newtable(L);                           \
+		for (; (row)->name; (row)++) {             \
+			lua_pushstring(L, (row)->name);    \
+			lua_rawseti(L, -2, ++n_);          \
+		}                                          \
+	} while (0)
+
+static _Noreturn void unknown_name(lua_State *L, int arg, const struct pf_field *f, const char *name)
+{
+	const struct pf_name *names = f->names;
+
+	PUSH_NAMES(L, names);
+	pb_push_hint(L, name);
+	bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'%s", name, lua_tostring(L, -1)));
+}
+
 /* Refuse {ip = true} and {"ip", nil, "tid"}, since only a part of them would be read: every key of the table on top must be an
  * index within its length. */
 static void check_array(lua_State *L, int arg, const struct pf_field *f)
@@ -51,7 +71,7 @@ static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 	if (f->kind == PF_FIELD_NAME) {
 		known = pf_name_find(f->names, lua_tostring(L, -1));
 		if (!known)
-			bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'", lua_tostring(L, -1)));
+			unknown_name(L, arg, f, lua_tostring(L, -1));
 		return known->value;
 	}
 	check_array(L, arg, f);
@@ -62,7 +82,7 @@ static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 		known = pf_name_find(f->names, lua_tostring(L, -1));
 		v = known ? (int64_t)known->value : unnamed_bit(lua_tostring(L, -1));
 		if (v < 0)
-			bad_field(L, arg, f, lua_pushfstring(L, "unknown name '%s'", lua_tostring(L, -1)));
+			unknown_name(L, arg, f, lua_tostring(L, -1));
 		mask |= PF_BIT(v);
 		lua_pop(L, 1);
 	}
@@ -111,9 +131,14 @@ void pb_check_attr(lua_State *L, int i, struct pf_attr *out)
 		const struct pf_field *f = lua_type(L, -2) == LUA_TSTRING ? pf_field_find(lua_tostring(L, -2)) : NULL;
 
 		if (!f) {
+			const struct pf_field *fields = pf_fields;
+			const char *name;
+
 			lua_pushvalue(L, -2);
-			luaL_argerror(L, i, lua_pushfstring(L, "unknown attr field '%s'",
-							    lua_tostring(L, -1) ? lua_tostring(L, -1) : luaL_typename(L, -1)));
+			name = lua_tostring(L, -1) ? lua_tostring(L, -1) : luaL_typename(L, -1);
+			PUSH_NAMES(L, fields);
+			pb_push_hint(L, name);
+			luaL_argerror(L, i, lua_pushfstring(L, "unknown attr field '%s'%s", name, lua_tostring(L, -1)));
 			return; /* cppcheck does not know across functions that luaL_argerror raises */
 		}
 		pf_field_set(f, out, field_value(L, i, f));

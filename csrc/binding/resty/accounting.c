@@ -37,7 +37,7 @@ static int l_accounting(lua_State *L)
 #define TEXT(macro) TEXT_OF(macro)
 
 /* core.accounting_functions(): the core's functions as light userdata, by name without the prefix; and a C declaration of the
- * struct's first members for FFI. */
+ * struct's first members for FFI; and the size of a histogram. */
 static int l_functions(lua_State *L)
 {
 #define FUNCTION(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_accounting_##name), lua_setfield(L, -2, #name))
@@ -53,7 +53,8 @@ static int l_functions(lua_State *L)
 	FUNCTION(settle);
 #undef FUNCTION
 	lua_pushliteral(L, "struct { " TEXT(PF_ACCOUNTING_STATE) " }");
-	return 2;
+	lua_pushinteger(L, PF_ACCOUNTING_BUCKETS);
+	return 3;
 }
 
 static int l_close(lua_State *L)

@@ -59,15 +59,15 @@ end
 
 -- Raise an error about an argument of the public function that was called.
 -- @string message the mistake, with the offending name
--- @int[opt=1] arg the argument's number; 0 for a message that is about no argument
+-- @int[opt=1] arg the argument's number; 0 for an operand, whose operator is the name, or for a message that is about no argument
 -- @string[opt] name the function's name, if it may be called without one (`pcall(tally.take, tally, 1)`)
 -- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
 function argument.raise(message, arg, name)
   local where, called = call_site()
-  name = name or called
-  arg = arg or 1
-  if arg > 0 then
-    message = ("bad argument #%d%s (%s)"):format(arg, name and " to '" .. name .. "'" or "", message)
+  local number = arg == 0 and "" or " #" .. (arg or 1)
+  if number ~= "" or name then
+    name = name or called
+    message = ("bad argument%s%s (%s)"):format(number, name and " to '" .. name .. "'" or "", message)
   end
   error(where .. message, 0)
 end

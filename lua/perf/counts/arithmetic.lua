@@ -27,7 +27,7 @@ return function(counts)
 
   local function check(v, what)
     if counts.is(v) then return counts.entries(v) end
-    argument.raise(("bad argument to '%s' (Counts expected, got %s)"):format(what, type(v)), 0)
+    argument.raise("Counts expected, got " .. type(v), 0, what)
   end
 
   -- The value that follows from the raw count and the times; nil if it is unknown.
@@ -74,8 +74,8 @@ return function(counts)
         for k, entries in ipairs { a, b } do
           for n, entry in ipairs(entries) do labels[k][n] = entry.label end
         end
-        argument.raise(("bad argument to '%s' (both must count the same events, got '%s' and '%s')"):format(what,
-          table.concat(labels[1], ","), table.concat(labels[2], ",")), 0)
+        argument.raise(("both must count the same events, got '%s' and '%s'"):format(table.concat(labels[1], ","),
+          table.concat(labels[2], ",")), 0, what)
       end
       list[i] = o
     end
@@ -187,8 +187,7 @@ return function(counts)
   end
 
   local function number(n, what)
-    if type(n) == "number" then return n end
-    argument.raise(("bad argument to '%s' (number expected, got %s)"):format(what, type(n)), 0)
+    return argument.check_type(n, "number", 0, what)
   end
 
   function M.__mul(a, b)

@@ -28,7 +28,7 @@ local M = {}
 -- @param arg its position among the arguments of `who` ("measure")
 function M.check_callable(fn, arg, who)
   if argument.is_callable(fn) then return end
-  argument.raise(("bad argument #%d to '%s' (function expected, got %s)"):format(arg, who or "measure", type(fn)), 0)
+  argument.raise("function expected, got " .. type(fn), arg, who or "measure")
 end
 
 -- One event: event_begin(ev) returns the start, up to three values, or nil if it cannot be measured in this way;

@@ -72,7 +72,7 @@ end
 
 M.hold, M.drop = idle_lists.hold, idle_lists.drop
 
-local function bad_list(why) argument.raise("bad argument #1 to 'measure' (" .. why .. ")", 0) end
+local function bad_list(why) argument.raise(why, 1, "measure") end
 
 -- Open a list that was opened before, without resolving its names.
 local function open_again(key)

@@ -60,7 +60,7 @@ function Builder:event(term, found)
       self:set(own, format)
       self.fail = outer
     else
-      fail(own.at, "unknown term '%s'", own.key)
+      fail(own.at, "unknown term '%s'@@%s", own.key, suggest.hint(own.key, keys_of(terms.common)))
     end
   end
 end

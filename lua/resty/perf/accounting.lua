@@ -29,13 +29,13 @@ local signatures = {
 }
 
 M.ENOENT = -2
-M.BUCKETS = 65
 
 local open -- {set=, accounting=, layout=}: what is counted now
 local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
 local c = {}
-local addresses, members = core.accounting_functions()
+local addresses, members
+addresses, members, M.BUCKETS = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
 local pointer_type = ffi.typeof("$ *", ffi.typeof(members))

@@ -10,6 +10,8 @@ local json = require "perf.base.json"
 local checks = require "perf.api.check"
 local slow = require "resty.perf.slow"
 
+local BUCKETS = require "resty.perf.accounting".BUCKETS
+
 local M = {}
 
 -- The status page draws the JSON from its own address (?format=json), again every two seconds. It loads nothing else, and shows
@@ -37,7 +39,7 @@ end
 -- The value below which a given share of the requests lies: the upper bound of the histogram's bucket.
 function M.quantile(buckets, requests, share)
   local below = 0
-  for b = 0, 64 do
+  for b = 0, BUCKETS - 1 do
     below = below + (buckets and buckets[b] or 0)
     if below > 0 and below >= share * requests then return 2 ^ b - 1 end
   end

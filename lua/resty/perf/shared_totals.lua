@@ -12,6 +12,8 @@
 --   MARK route NUL hROW:BUCKET   histograms
 local pairs_of = require "perf.base.pairs"
 
+local BUCKETS = require "resty.perf.accounting".BUCKETS
+
 local M = {}
 
 local function mark_of(text) return ("%08x "):format(ngx.crc32_short(text)) end
@@ -52,7 +54,7 @@ function M.writer(dict, accounting)
     local now, before = accounting.histogram(number, row), r.histograms[row] or {}
     if not now then return end
     r.histograms[row] = before
-    for b = 0, accounting.BUCKETS - 1 do
+    for b = 0, BUCKETS - 1 do
       local n = tonumber(now[b])
       if n ~= (before[b] or 0) then
         add(r.key .. "h" .. row .. ":" .. b, n - (before[b] or 0))
@@ -120,7 +122,7 @@ function M.read(dict, phases)
       end
       for row = 0, #events do
         local buckets
-        for b = 0, 64 do
+        for b = 0, BUCKETS - 1 do
           local v = get(name .. "\0h" .. row .. ":" .. b)
           if v then
             buckets = buckets or {}

@@ -19,6 +19,8 @@ describe("a mistake with an Event", function()
       ["bad argument #1 to 'map' (unknown option 'page'; did you mean 'pages'?)"] = function() ev:map { page = 1 } end,
       ["bad argument #1 to 'set_filter' (string expected"] = function() ev:set_filter {} end,
       ["bad argument #1 to 'modify' (unknown attr field 'frob')"] = function() ev:modify { frob = 1 } end,
+      ["bad argument #1 to 'modify' (unknown attr field 'bp_adr'; did you mean 'bp_addr'?)"] =
+        function() ev:modify { bp_adr = 1 } end,
       ["bad argument #1 to 'measure' (function expected, got number)"] = function() ev:measure(12) end,
       ["bad argument #1 to 'read' (Event expected, got nil)"] = function() local r = ev.read() return r end,
       ["bad argument #1 to 'label' (Event expected, got table)"] = function() local r = ev.label {} return r end,
