@@ -124,7 +124,7 @@ $(OUT)/kit/%.o: spec/support/%.c Makefile | headers
 
 $(OUT)/perf/core.so: $(CORE_O) $(BINDING_O)
 	$(call link,$^)
-$(OUT)/testkit.so: $(patsubst spec/support/%.c,$(OUT)/kit/%.o,$(wildcard spec/support/*.c))
+$(OUT)/testkit.so: $(patsubst spec/support/%.c,$(OUT)/kit/%.o,$(wildcard spec/support/*.c)) $(OUT)/obj/libbinding.a $(BUILD)/core/libcore.a
 	$(call link,$^)
 # Extensions link the parts of the core and the binding that they need from archives.
 $(BUILD)/core/libcore.a: $(CORE_O)

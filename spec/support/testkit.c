@@ -379,6 +379,7 @@ int luaopen_testkit(lua_State *L)
     tk_open_state(L);
     tk_open_memory(L);
     tk_open_hot(L);
+    tk_open_unwind(L);
     tk_open_faults(L);
     return 1;
 }

@@ -1,0 +1,454 @@
+/* See learn_puc.h. Each field is found where the values that we know are, in the structures of threads and functions that we have
+ * made ourselves. Then all of them are checked together.
+ *
+ * All of it runs in threads of our own, which have no hook of the program. */
+#include "binding/stack/learn_puc.h"
+
+#if !PB_LUAJIT
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The program that is looked at. The text of `jumps` is made by the learner. */
+static const char text[] = "local look, pass = ...\n"
+			   "local function one(a) return function() return a end end\n"
+			   "local function two(a, b) return function() return a, b end end\n"
+			   "local function inner(a)\n"
+			   "  look()\n"
+			   "  look()\n"
+			   "  look()\n"
+			   "  return a\n"
+			   "end\n"
+			   "local function outer(a)\n"
+			   "  local r = pass(inner, a)\n"
+			   "  look()\n"
+			   "  return r\n"
+			   "end\n"
+			   "local function plain()\n"
+			   "  local a = 1\n"
+			   "  local b = 2\n"
+			   "  local c = 3\n"
+			   "  local d = 4\n"
+			   "  local e = 5\n"
+			   "  local f = 6\n"
+			   "end\n"
+			   "local function allocates()\n"
+			   "  local a = 1\n"
+			   "  local b = 2\n"
+			   "  local t = {}\n"
+			   "  local c = 3\n"
+			   "  local f = function() return c end\n"
+			   "  return f\n"
+			   "end\n";
+static const char ending[] = "return one(1), one(2), two(1, 2), two(3, 4), outer, plain, jumps, allocates\n";
+
+/* --- looking -------------------------------------------------------------------------------------------------------- */
+
+void pb_puc_fail(struct pb_puc_learner *w, const char *what)
+{
+	w->why = what;
+	lua_pushnil(w->S);
+	lua_error(w->S);
+}
+
+void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n)
+{
+	const size_t step = sizeof(void *);
+
+	if (at && w->m->read(w->m, to, at, n) == 0)
+		return;
+	memset(to, 0, n);
+	for (size_t i = 0; at && i + step <= n; i += step)
+		if (w->m->read(w->m, (char *)to + i, at + i, step) < 0)
+			return;
+}
+
+uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset)
+{
+	uintptr_t v;
+
+	memcpy(&v, bytes + offset, sizeof v);
+	return v;
+}
+
+int32_t pb_puc_number(const uint8_t *bytes, unsigned offset)
+{
+	int32_t v;
+
+	memcpy(&v, bytes + offset, sizeof v);
+	return v;
+}
+
+static uint64_t address(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+void pb_puc_choose(struct pb_puc_learner *w, unsigned offset)
+{
+	if (w->choices++ == 0)
+		w->choice = (uint16_t)offset;
+}
+
+uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what)
+{
+	const unsigned n = w->choices;
+
+	w->choices = 0;
+	if (n == 0)
+		pb_puc_fail(w, what);
+	return w->choice;
+}
+
+uint64_t pb_puc_call_at(struct pb_puc_learner *w, const uint8_t *thread, const lua_Debug *ar, uint64_t *id)
+{
+#if LUA_VERSION_NUM == 501
+	*id = (uint64_t)ar->i_ci;
+	return w->l->call.size ? pb_puc_word(thread, w->l->thread.base) + (uint64_t)ar->i_ci * w->l->call.size : 0;
+#else
+	(void)w;
+	(void)thread;
+	return *id = address(ar->i_ci);
+#endif
+}
+
+static void look_at(struct pb_puc_learner *w, lua_State *L, struct pb_puc_look *k, uint64_t frame)
+{
+	lua_Debug ar;
+
+	k->frame = frame;
+	pb_puc_grab(w, k->thread, address(L), sizeof k->thread);
+	if (w->l->thread.error)
+		pb_puc_grab(w, k->jump, pb_puc_word(k->thread, w->l->thread.error), sizeof k->jump);
+	for (k->n = 0; k->n < PB_PUC_LEVELS && lua_getstack(L, k->n, &ar); k->n++) {
+		struct pb_puc_level *v = &k->levels[k->n];
+
+		v->at = pb_puc_call_at(w, k->thread, &ar, &v->id);
+		pb_puc_grab(w, v->call, v->at, sizeof v->call);
+	}
+}
+
+static struct pb_puc_learner *learner(lua_State *L)
+{
+	return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+static int look(lua_State *L)
+{
+	struct pb_puc_learner *w = learner(L);
+
+	if (w->n < PB_PUC_LOOKS)
+		look_at(w, L, &w->looks[w->n++], address(__builtin_frame_address(0)));
+	return 0;
+}
+
+static int more(lua_State *L)
+{
+	return look(L);
+}
+
+/* Look, and call a function with its arguments. */
+static int pass(lua_State *L)
+{
+	struct pb_puc_learner *w = learner(L);
+
+	if (w->n < PB_PUC_LOOKS)
+		look_at(w, L, &w->looks[w->n++], address(__builtin_frame_address(0)));
+	return lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == 0 ? lua_gettop(L) : lua_error(L);
+}
+
+static int light(lua_State *L)
+{
+	return lua_gettop(L);
+}
+
+static int light_more(lua_State *L)
+{
+	return lua_gettop(L) + 1 - 1;
+}
+
+/* Copy what is at an index of the learner's stack onto the runner's. */
+void pb_puc_give(struct pb_puc_learner *w, int from, int to)
+{
+	for (int i = from; i <= to; i++)
+		lua_pushvalue(w->S, i);
+	lua_xmove(w->S, w->T, to - from + 1);
+}
+
+void pb_puc_call(struct pb_puc_learner *w, int n)
+{
+	if (lua_pcall(w->T, n, 0, 0) != 0)
+		pb_puc_fail(w, "a probe");
+}
+
+/* looks[0]: from a function without a caller; 1: from `pass`; 2 to 4: from inner's three lines; 5: from outer. */
+static void run(struct pb_puc_learner *w)
+{
+	w->n = 0;
+	lua_pushlightuserdata(w->T, w);
+	lua_pushcclosure(w->T, look, 1);
+	pb_puc_call(w, 0);
+	pb_puc_give(w, PB_PUC_OUTER, PB_PUC_OUTER);
+	pb_puc_call(w, 0);
+	if (w->n != 6 || w->looks[0].n != 1 || w->looks[1].n != 2 || w->looks[2].n != 4)
+		pb_puc_fail(w, "the probe's calls");
+}
+
+/* --- threads -------------------------------------------------------------------------------------------------------- */
+
+static int yields(lua_State *L)
+{
+	return lua_yield(L, 0);
+}
+
+static int fails(lua_State *L)
+{
+	lua_pushnil(L);
+	return lua_error(L);
+}
+
+int pb_puc_resume(lua_State *L, lua_State *from, int n)
+{
+#if LUA_VERSION_NUM >= 504
+	int results;
+
+	return lua_resume(L, from, n, &results);
+#elif LUA_VERSION_NUM >= 502
+	return lua_resume(L, from, n);
+#else
+	(void)from;
+	return lua_resume(L, n);
+#endif
+}
+
+void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to)
+{
+	pb_puc_grab(w, to, address(L), PB_PUC_THREAD);
+}
+
+/* A thread that has ended in a function. */
+static lua_State *ended(struct pb_puc_learner *w, lua_CFunction fn)
+{
+	lua_State *L = lua_newthread(w->S);
+
+	lua_pushcfunction(L, fn);
+	pb_puc_resume(L, w->S, 0);
+	return L;
+}
+
+/* Does the global state have the registry, in a value of the type table? */
+static int has_registry(struct pb_puc_learner *w, uint64_t global)
+{
+	uint8_t state[PB_PUC_GLOBAL];
+
+	if (!global || global % sizeof(void *))
+		return 0;
+	pb_puc_grab(w, state, global, sizeof state);
+	for (unsigned o = 0; o + 24 <= sizeof state; o += (unsigned)sizeof(void *))
+		if (pb_puc_word(state, o) == address(lua_topointer(w->S, LUA_REGISTRYINDEX)) &&
+		    ((pb_puc_number(state, o + 8) & ~64) == LUA_TTABLE || (pb_puc_number(state, o + 4) & ~64) == LUA_TTABLE))
+			return 1;
+	return 0;
+}
+
+/* Some lists of the collector may begin with a thread; the field for the main thread comes after those. */
+static void learn_main(struct pb_puc_learner *w)
+{
+	uint8_t state[PB_PUC_GLOBAL], other[PB_PUC_THREAD];
+	struct pf_puc_layout *l = w->l;
+
+	l->main = PF_PUC_NONE;
+	pb_puc_grab(w, state, w->global, sizeof state);
+	PB_PUC_WORDS(o, sizeof state)
+	{
+		pb_puc_grab(w, other, pb_puc_word(state, o), l->thread.global + sizeof(void *));
+		if (other[l->thread.type] == l->thread.is_thread && pb_puc_word(other, l->thread.global) == w->global)
+			l->main = (uint16_t)o;
+	}
+}
+
+static void learn_calls(struct pb_puc_learner *w)
+{
+	const struct pb_puc_look *k = w->looks;
+	struct pf_puc_layout *l = w->l;
+
+#if LUA_VERSION_NUM == 501
+	uint16_t ci = 0, base = 0;
+
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	PB_PUC_WORDS(b, PB_PUC_THREAD)
+	{
+		const uint64_t start = pb_puc_word(w->fresh, b), size = pb_puc_word(k->thread, o) - start;
+
+		if (start && o != b && pb_puc_word(w->fresh, o) == start && pb_puc_word(k->thread, b) == start &&
+		    pb_puc_word(k[2].thread, b) == start && size >= 16 && size <= PB_PUC_CALL && pb_puc_word(k[1].thread, o) == start + 2 * size &&
+		    pb_puc_word(k[2].thread, o) == start + 4 * size) {
+			if (w->choices == 0) {
+				ci = (uint16_t)o;
+				base = (uint16_t)b;
+			}
+			pb_puc_choose(w, (unsigned)size);
+		}
+	}
+	l->call.size = pb_puc_chosen(w, "calls");
+	l->thread.ci = ci;
+	l->thread.base = base;
+	l->call.previous = PF_PUC_NONE;
+#else
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	if (pb_puc_word(w->fresh, o) - address(w->T) < PB_PUC_THREAD && pb_puc_word(k[0].thread, o) == k[0].levels[0].at &&
+	    pb_puc_word(k[2].thread, o) == k[2].levels[0].at)
+		pb_puc_choose(w, o);
+	l->thread.ci = pb_puc_chosen(w, "ci");
+	l->thread.base = (uint16_t)(pb_puc_word(w->fresh, l->thread.ci) - address(w->T));
+	PB_PUC_WORDS(o, PB_PUC_CALL)
+	{
+		const struct pb_puc_level *v = k[2].levels;
+
+		if (pb_puc_word(v[0].call, o) == v[1].at && pb_puc_word(v[1].call, o) == v[2].at &&
+		    pb_puc_word(v[2].call, o) == v[3].at && pb_puc_word(v[3].call, o) == address(w->T) + l->thread.base)
+			pb_puc_choose(w, o);
+	}
+	l->call.previous = pb_puc_chosen(w, "previous");
+#endif
+}
+
+static void learn_threads(struct pb_puc_learner *w)
+{
+	const struct pb_puc_look *k = w->looks;
+	struct pf_puc_layout *l = w->l;
+	uint8_t self[PB_PUC_THREAD], yielded[2][PB_PUC_THREAD], failed[2][PB_PUC_THREAD], table[16], closure[16];
+
+	for (int i = 0; i < 2; i++) {
+		pb_puc_grab_thread(w, ended(w, yields), yielded[i]);
+		pb_puc_grab_thread(w, ended(w, fails), failed[i]);
+	}
+	pb_puc_grab_thread(w, w->S, self);
+	pb_puc_grab(w, table, address(lua_topointer(w->S, LUA_REGISTRYINDEX)), sizeof table);
+	pb_puc_grab(w, closure, address(lua_topointer(w->S, PB_PUC_ONE)), sizeof closure);
+
+	for (unsigned o = sizeof(void *); o < sizeof table; o++)
+		if (self[o] == LUA_TTHREAD && w->fresh[o] == LUA_TTHREAD && yielded[0][o] == LUA_TTHREAD && table[o] == LUA_TTABLE &&
+		    (closure[o] & 15) == LUA_TFUNCTION)
+			pb_puc_choose(w, o);
+	l->thread.type = pb_puc_chosen(w, "type");
+	l->thread.is_thread = LUA_TTHREAD;
+	for (unsigned o = 0; o < PB_PUC_THREAD; o++)
+		if (yielded[0][o] == LUA_YIELD && yielded[1][o] == LUA_YIELD && failed[0][o] == LUA_ERRRUN &&
+		    failed[1][o] == LUA_ERRRUN && w->fresh[o] == 0 && self[o] == 0 && k[2].thread[o] == 0)
+			pb_puc_choose(w, o);
+	l->thread.status = pb_puc_chosen(w, "status");
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	if (pb_puc_word(self, o) == pb_puc_word(w->fresh, o) && pb_puc_word(self, o) == pb_puc_word(yielded[0], o) &&
+	    has_registry(w, pb_puc_word(self, o)))
+		pb_puc_choose(w, o);
+	l->thread.global = pb_puc_chosen(w, "global");
+	w->global = pb_puc_word(self, l->thread.global);
+	learn_main(w);
+
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	{
+		const uint64_t outer = pb_puc_word(k[1].thread, o), inner = pb_puc_word(k[2].thread, o);
+
+		if (pb_puc_word(w->fresh, o) == 0 && outer > k[1].frame && outer < w->frame && inner > k[2].frame && inner < k[1].frame)
+			pb_puc_choose(w, o);
+	}
+	l->thread.error = pb_puc_chosen(w, "errorJmp");
+	lua_settop(w->S, PB_PUC_FREE - 1);
+}
+
+/* What is on the C stack could be read only once its place was known. */
+static void learn_jump(struct pb_puc_learner *w)
+{
+	const struct pb_puc_look *k = w->looks;
+
+	PB_PUC_WORDS(o, 4 * sizeof(void *))
+	if (pb_puc_word(k[2].jump, o) == pb_puc_word(k[1].thread, w->l->thread.error))
+		pb_puc_choose(w, o);
+	w->l->previous = pb_puc_chosen(w, "lua_longjmp");
+}
+
+/* --- all of it ------------------------------------------------------------------------------------------------------ */
+
+/* The functions, on the stack of S. `jumps` has gaps between its lines that are wider than a byte tells. */
+static void load(struct pb_puc_learner *w)
+{
+	char program[sizeof text + sizeof ending + 16 * 32 + 5 * PB_PUC_BLANK_LINES];
+	size_t n = sizeof text - 1;
+
+	memcpy(program, text, n);
+	n += (size_t)snprintf(program + n, sizeof program - n, "local function jumps()\n");
+	for (int i = 0; i < 9; i++) {
+		n += (size_t)snprintf(program + n, sizeof program - n, "  local l%d = %d\n", i, 10 + i);
+		if (i % 2) {
+			memset(program + n, '\n', PB_PUC_BLANK_LINES);
+			n += PB_PUC_BLANK_LINES;
+		}
+	}
+	n += (size_t)snprintf(program + n, sizeof program - n, "end\n%s", ending);
+	if (luaL_loadbuffer(w->T, program, n, "=perf") != 0)
+		pb_puc_fail(w, "the probe's text");
+	lua_pushlightuserdata(w->T, w);
+	lua_pushcclosure(w->T, look, 1);
+	lua_pushlightuserdata(w->T, w);
+	lua_pushcclosure(w->T, pass, 1);
+	if (lua_pcall(w->T, 2, PB_PUC_C_ONE - PB_PUC_ONE, 0) != 0)
+		pb_puc_fail(w, "the probe");
+	lua_pushlightuserdata(w->T, w);
+	lua_pushcclosure(w->T, look, 1);
+	lua_pushlightuserdata(w->T, w);
+	lua_pushcclosure(w->T, more, 1);
+	lua_pushcfunction(w->T, light);
+	lua_pushcfunction(w->T, light_more);
+	lua_xmove(w->T, w->S, PB_PUC_FREE - PB_PUC_ONE);
+}
+
+static int learn(lua_State *S)
+{
+	struct pb_puc_learner *w = lua_touserdata(S, 1);
+
+	w->S = S;
+	w->frame = address(__builtin_frame_address(0));
+	w->l->pointer = sizeof(void *);
+	w->T = lua_newthread(S);
+	luaL_checkstack(S, 2 * PB_PUC_FREE, "perf");
+	pb_puc_grab(w, w->fresh, address(w->T), sizeof w->fresh);
+	load(w);
+	run(w);
+	learn_threads(w);
+	learn_calls(w);
+	run(w);
+	learn_jump(w);
+	pb_puc_learn_functions(w);
+	pb_puc_learn_prototypes(w);
+	pb_puc_learn_allocation(w);
+	pb_puc_check(w);
+	return 0;
+}
+
+int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *l, const char **why)
+{
+	struct pb_puc_learner *w = lua_newuserdata(L, sizeof *w);
+	lua_State *S = lua_newthread(L);
+	int status;
+
+	memset(l, 0, sizeof *l);
+	memset(w, 0, sizeof *w);
+	w->m = m;
+	w->l = l;
+	lua_sethook(S, NULL, 0, 0); /* a new thread has its creator's */
+	lua_pushcfunction(S, learn);
+	lua_pushlightuserdata(S, w);
+	status = lua_pcall(S, 1, 0, 0);
+	*why = status == 0 ? NULL : w->why ? w->why : "memory";
+	lua_pop(L, 2);
+	return status == 0 ? 0 : -ENOTSUP;
+}
+
+uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_puc_layout *l)
+{
+	uintptr_t v = 0;
+
+	return m->read(m, &v, address(L) + l->thread.global, sizeof v) < 0 ? 0 : v;
+}
+#endif

@@ -1,0 +1,131 @@
+/* Learns where this PUC Lua keeps what the unwinder needs (core/stack/unwind_puc.h), through Lua's API: from values that are known
+ * in threads, functions and strings that it makes for this, and leaves to the collector.
+ *
+ *   learn_puc.c           threads and calls
+ *   learn_puc_function.c  functions and values; where the address of the next instruction is
+ *   learn_puc_proto.c     prototypes: code, lines, names; what is true only while an instruction allocates
+ *   learn_puc_check.c     the unwinder's result for known stacks, compared with what Lua says */
+#ifndef PB_LEARN_PUC_H
+#define PB_LEARN_PUC_H
+
+#include "binding/stack/stack.h"
+#include "core/stack/unwind_puc.h"
+
+#if !PB_LUAJIT
+/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Sets no hook of L's, and leaves L's stack and
+ * allocator as they were. May raise only if L has no memory for one small object. */
+int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *l, const char **why);
+/* The address of L's global state. */
+uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_puc_layout *l);
+
+/* --- for the learner's own files ------------------------------------------------------------------------------------ */
+
+enum { /* bytes, and numbers */
+	PB_PUC_THREAD = 224,
+	PB_PUC_CALL = 96,
+	PB_PUC_PROTO = 128,
+	PB_PUC_GLOBAL = 512,
+	PB_PUC_LEVELS = 4,
+	PB_PUC_LOOKS = 6,
+	PB_PUC_STEPS = 16,
+	PB_PUC_PROTOS = 8,
+};
+
+struct pb_puc_level {
+	uint64_t at, id;
+	uint8_t call[PB_PUC_CALL];
+};
+
+/* What stood in a thread when one of its functions looked. */
+struct pb_puc_look {
+	uint64_t frame;
+	uint8_t thread[PB_PUC_THREAD], jump[64];
+	int n;
+	struct pb_puc_level levels[PB_PUC_LEVELS];
+};
+
+struct pb_puc_step {
+	int line;
+	uint64_t pc;
+	uint8_t thread[PB_PUC_THREAD];
+};
+
+/* A function that was run instruction by instruction. */
+struct pb_puc_code {
+	int32_t n, lines[PB_PUC_STEPS];
+	uint64_t code;
+};
+
+struct pb_puc_learner {
+	lua_State *S, *T; /* the learner's own thread, and one that runs what it looks at */
+	const struct pf_memory *m;
+	struct pf_puc_layout *l;
+	const char *why;
+	uint64_t global, frame;
+	uint16_t choice;
+	unsigned choices;
+	uint8_t fresh[PB_PUC_THREAD]; /* T before it ran anything */
+	unsigned n;
+	struct pb_puc_look looks[PB_PUC_LOOKS];
+	unsigned n_steps;
+	struct pb_puc_step steps[PB_PUC_STEPS];
+	struct pb_puc_code plain, jumps;
+	uint64_t protos[PB_PUC_PROTOS];
+	/* The allocator that the state had. */
+	lua_Alloc alloc;
+	void *ud;
+	int lines_seen;
+	/* The threads that wait for the one that the check runs in. */
+	lua_State *resumers[4];
+	unsigned n_resumers, checked, stepped;
+};
+
+/* Indexes of the stack of S, which so keeps from collection what is looked at. */
+enum {
+	PB_PUC_RUNNER = 2,
+	PB_PUC_ONE,
+	PB_PUC_ONE_MORE,
+	PB_PUC_TWO,
+	PB_PUC_TWO_MORE,
+	PB_PUC_OUTER,
+	PB_PUC_PLAIN,
+	PB_PUC_JUMPS,
+	PB_PUC_ALLOCATES,
+	PB_PUC_C_ONE,
+	PB_PUC_C_MORE,
+	PB_PUC_LIGHT,
+	PB_PUC_LIGHT_MORE,
+	PB_PUC_FREE
+};
+
+/* The lines of the program that is looked at. */
+enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 31, PB_PUC_BLANK_LINES = 150 };
+
+/* End the learning. */
+void pb_puc_fail(struct pb_puc_learner *w, const char *what);
+/* Copy what can be read; the rest is 0. */
+void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n);
+uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset);
+int32_t pb_puc_number(const uint8_t *bytes, unsigned offset);
+/* A place that will do; the first one. More than one may: fields that are not in use have what stood in the memory before, which may be
+ * of another thread. The check at the end finds a wrong choice. */
+void pb_puc_choose(struct pb_puc_learner *w, unsigned offset);
+uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what);
+/* Copy an index of S's stack onto T's; call the function on T's stack with n arguments. */
+void pb_puc_give(struct pb_puc_learner *w, int from, int to);
+void pb_puc_call(struct pb_puc_learner *w, int n);
+int pb_puc_resume(lua_State *L, lua_State *from, int n);
+
+/* The address of a function's CallInfo, and the level's number. In 5.1 the address is known once the array is. */
+uint64_t pb_puc_call_at(struct pb_puc_learner *w, const uint8_t *thread, const lua_Debug *ar, uint64_t *id);
+void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to);
+
+void pb_puc_learn_functions(struct pb_puc_learner *w);
+void pb_puc_learn_prototypes(struct pb_puc_learner *w);
+void pb_puc_learn_allocation(struct pb_puc_learner *w);
+void pb_puc_check(struct pb_puc_learner *w);
+
+#define PB_PUC_WORDS(o, n) for (unsigned o = 0; o + sizeof(void *) <= (n); o += (unsigned)sizeof(void *))
+#define PB_PUC_INTS(o, n) for (unsigned o = 0; o + sizeof(int32_t) <= (n); o += (unsigned)sizeof(int32_t))
+#endif
+#endif

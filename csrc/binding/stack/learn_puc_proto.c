@@ -1,0 +1,263 @@
+/* The third part of learn_puc.c. */
+#include "binding/stack/learn_puc.h"
+
+#if !PB_LUAJIT
+#include <string.h>
+
+/* Is it an array of the lines of all instructions? */
+static int is_lines(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c)
+{
+	int32_t lines[PB_PUC_STEPS];
+
+	pb_puc_grab(w, lines, at, (size_t)c->n * sizeof *lines);
+	return memcmp(lines, c->lines, (size_t)c->n * sizeof *lines) == 0;
+}
+
+/* Or one of the differences, one byte each? In a function without wide gaps all are told. */
+static int is_steps(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c, int32_t line)
+{
+	int8_t steps[PB_PUC_STEPS];
+
+	pb_puc_grab(w, steps, at, (size_t)c->n);
+	for (int i = 0; i < c->n; i++)
+		if ((line += steps[i]) != c->lines[i])
+			return 0;
+	return 1;
+}
+
+/* The instructions after a wide gap, and the gaps' number. */
+static int32_t gaps(const struct pb_puc_code *c, int32_t pairs[][2])
+{
+	int32_t n = 0;
+
+	for (int i = 1; i < c->n; i++)
+		if (c->lines[i] - c->lines[i - 1] > PB_PUC_BLANK_LINES) {
+			pairs[n][0] = i;
+			pairs[n++][1] = c->lines[i];
+		}
+	return n;
+}
+
+static void learn_lines(struct pb_puc_learner *w, const uint8_t *plain, const uint8_t *jumps)
+{
+	struct pf_puc_layout *l = w->l;
+	int32_t pairs[PB_PUC_STEPS][2], there[PB_PUC_STEPS][2];
+	const int32_t n = gaps(&w->jumps, pairs);
+
+	l->proto.lines = l->proto.steps = l->proto.known = l->proto.n_known = PF_PUC_NONE;
+	PB_PUC_WORDS(o, PB_PUC_PROTO)
+	if (is_lines(w, pb_puc_word(plain, o), &w->plain) && is_lines(w, pb_puc_word(jumps, o), &w->jumps))
+		pb_puc_choose(w, o);
+	if (w->choices) {
+		l->proto.lines = pb_puc_chosen(w, "lineinfo");
+		return;
+	}
+	PB_PUC_WORDS(o, PB_PUC_PROTO)
+	if (is_steps(w, pb_puc_word(plain, o), &w->plain, PB_PUC_PLAIN_LINE))
+		pb_puc_choose(w, o);
+	l->proto.steps = pb_puc_chosen(w, "lineinfo");
+	PB_PUC_WORDS(o, PB_PUC_PROTO)
+	{
+		pb_puc_grab(w, there, pb_puc_word(jumps, o), (size_t)n * sizeof *there);
+		if (n > 0 && memcmp(there, pairs, (size_t)n * sizeof *there) == 0)
+			pb_puc_choose(w, o);
+	}
+	l->proto.known = pb_puc_chosen(w, "abslineinfo");
+	PB_PUC_INTS(o, PB_PUC_PROTO)
+	if (pb_puc_number(plain, o) == 0 && pb_puc_number(jumps, o) == n)
+		pb_puc_choose(w, o);
+	l->proto.n_known = pb_puc_chosen(w, "sizeabslineinfo");
+}
+
+/* The chunks' names: two short strings, two long ones. */
+static const char *const names[] = {"=perf a", "=perf abc", "=perf 0123456789 0123456789 0123456789 012345",
+				    "=perf 0123456789 0123456789 0123456789 0123456789"};
+enum { NAMES = 4, STRING = 64 };
+
+static unsigned find_text(const uint8_t *bytes, const char *name)
+{
+	/* The copied bytes may end before the string does. */
+	for (unsigned t = sizeof(void *); t + 8 <= STRING; t++)
+		if (memcmp(bytes + t, name, strlen(name) < STRING - t ? strlen(name) : STRING - t) == 0)
+			return t;
+	return 0;
+}
+
+static void learn_names(struct pb_puc_learner *w)
+{
+	struct pf_puc_layout *l = w->l;
+	uint8_t proto[PB_PUC_PROTO], s[NAMES][STRING];
+	uint64_t protos[NAMES], p;
+	int sizes[NAMES];
+
+	for (int i = 0; i < NAMES; i++) {
+		sizes[i] = (int)strlen(names[i]);
+		p = 0;
+		if (luaL_loadbuffer(w->S, "return", 6, names[i]) == 0)
+			p = (uintptr_t)lua_topointer(w->S, -1);
+		pb_puc_grab(w, proto, p, sizeof proto);
+		protos[i] = pb_puc_word(proto, l->closure.proto);
+	}
+	PB_PUC_WORDS(o, PB_PUC_PROTO)
+	{
+		unsigned t[NAMES];
+
+		for (int i = 0; i < NAMES; i++) {
+			pb_puc_grab(w, proto, protos[i], sizeof proto);
+			pb_puc_grab(w, s[i], pb_puc_word(proto, o), STRING);
+			t[i] = find_text(s[i], names[i]);
+		}
+		if (t[0] && t[0] == t[1] && t[0] == t[2] && t[0] == t[3]) {
+			l->string.text = w->choices ? l->string.text : (uint16_t)t[0];
+			pb_puc_choose(w, o);
+		}
+	}
+	l->proto.source = pb_puc_chosen(w, "source");
+	for (int i = 0; i < NAMES; i++) {
+		pb_puc_grab(w, proto, protos[i], sizeof proto);
+		pb_puc_grab(w, s[i], pb_puc_word(proto, l->proto.source), STRING);
+	}
+	PB_PUC_WORDS(o, l->string.text)
+	if (pb_puc_word(s[2], o) == (uint64_t)sizes[2] && pb_puc_word(s[3], o) == (uint64_t)sizes[3])
+		pb_puc_choose(w, o);
+	l->string.size = pb_puc_chosen(w, "length of a string");
+	l->string.kind = l->string.short_size = PF_PUC_NONE;
+	if (pb_puc_word(s[0], l->string.size) != (uint64_t)sizes[0] || pb_puc_word(s[1], l->string.size) != (uint64_t)sizes[1]) {
+		for (unsigned o = sizeof(void *); o < l->string.text; o++)
+			if (s[0][o] == s[1][o] && s[2][o] == s[3][o] && s[0][o] != s[2][o])
+				pb_puc_choose(w, o);
+		l->string.kind = pb_puc_chosen(w, "type of a string");
+		l->string.is_short = s[0][l->string.kind];
+		for (unsigned o = sizeof(void *); o < l->string.text; o++)
+			if (s[0][o] == sizes[0] && s[1][o] == sizes[1])
+				pb_puc_choose(w, o);
+		l->string.short_size = pb_puc_chosen(w, "length of a short string");
+	}
+	lua_pop(w->S, NAMES);
+}
+
+void pb_puc_learn_prototypes(struct pb_puc_learner *w)
+{
+	struct pf_puc_layout *l = w->l;
+	uint8_t plain[PB_PUC_PROTO], jumps[PB_PUC_PROTO];
+
+	pb_puc_grab(w, plain, w->protos[PB_PUC_PLAIN - PB_PUC_ONE], sizeof plain);
+	pb_puc_grab(w, jumps, w->protos[PB_PUC_JUMPS - PB_PUC_ONE], sizeof jumps);
+	PB_PUC_WORDS(o, PB_PUC_PROTO)
+	if (pb_puc_word(plain, o) == w->plain.code && pb_puc_word(jumps, o) == w->jumps.code)
+		pb_puc_choose(w, o);
+	l->proto.code = pb_puc_chosen(w, "code");
+	/* The code's size; and that of lineinfo, which is the same if a function was not stripped. */
+	PB_PUC_INTS(o, PB_PUC_PROTO)
+	if (w->choices < 2 && pb_puc_number(plain, o) == w->plain.n && pb_puc_number(jumps, o) == w->jumps.n)
+		l->proto.counts[w->choices++] = (uint16_t)o;
+	if (w->choices == 0)
+		pb_puc_fail(w, "sizes of code");
+	if (w->choices == 1)
+		l->proto.counts[1] = l->proto.counts[0];
+	w->choices = 0;
+	PB_PUC_INTS(o, PB_PUC_PROTO)
+	if (pb_puc_number(plain, o) == PB_PUC_PLAIN_LINE && pb_puc_number(jumps, o) == PB_PUC_JUMPS_LINE)
+		pb_puc_choose(w, o);
+	l->proto.linedefined = pb_puc_chosen(w, "linedefined");
+	learn_lines(w, plain, jumps);
+	learn_names(w);
+	l->proto.size = PB_PUC_PROTO;
+	if (l->call.size == 0)
+		l->call.size = PB_PUC_CALL;
+}
+
+/* --- while memory is allocated -------------------------------------------------------------------------------------- */
+
+static int on_place(void *to, const struct pf_place *p)
+{
+	struct pb_puc_learner *w = to;
+
+	if (p->kind == PF_PLACE_LUA && p->function == w->protos[PB_PUC_ALLOCATES - PB_PUC_ONE])
+		w->lines_seen |= p->line == PB_PUC_TABLE_LINE ? 1 : p->line == PB_PUC_CLOSURE_LINE ? 2 : 4;
+	return 1;
+}
+
+/* The frame of this function is below all that its caller has kept, in which the registers of the interpreter's loop may be. */
+static __attribute__((noinline)) void see_line(struct pb_puc_learner *w)
+{
+	struct pf_registers r = {.sp = (uintptr_t)__builtin_frame_address(0)};
+	struct pf_unwound u = {.found = on_place, .to = w};
+
+	pf_unwind_puc(w->l, w->global, &r, w->m, &u);
+}
+
+static void *see_place(void *ud, void *block, size_t old, size_t new)
+{
+	struct pb_puc_learner *w = ud;
+
+	__builtin_unwind_init();
+	see_line(w);
+	return w->alloc(w->ud, block, old, new);
+}
+
+static void *see_stack(void *ud, void *block, size_t old, size_t new)
+{
+	struct pb_puc_learner *w = ud;
+	struct pf_puc_layout *l = w->l;
+	uint8_t thread[PB_PUC_THREAD], call[PB_PUC_CALL];
+
+	pb_puc_grab(w, thread, (uintptr_t)w->T, sizeof thread);
+	pb_puc_grab(w, call, pb_puc_word(thread, l->thread.ci), sizeof call);
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	if (block && new > old && pb_puc_word(thread, o) == (uintptr_t)block) {
+		l->relative = pb_puc_word(call, l->call.func) < (uintptr_t)block;
+		pb_puc_choose(w, o);
+	}
+	return w->alloc(w->ud, block, old, new);
+}
+
+static int grows(lua_State *T)
+{
+	lua_checkstack(T, 500);
+	return 0;
+}
+
+static void run_with(struct pb_puc_learner *w, lua_Alloc alloc)
+{
+	int status;
+
+	w->alloc = lua_getallocf(w->T, &w->ud);
+	lua_setallocf(w->T, alloc, w);
+	status = lua_pcall(w->T, 0, 0, 0);
+	lua_setallocf(w->T, w->alloc, w->ud);
+	if (status != 0)
+		pb_puc_fail(w, "allocation");
+}
+
+/* Words of functions that have returned may be within frames of later ones: start with none. */
+static __attribute__((noinline)) void wipe(void)
+{
+	volatile char room[16384];
+
+	for (size_t i = 0; i < sizeof room; i++)
+		room[i] = 0;
+}
+
+/* Is savedpc right within the instructions that make tables and functions? Else the pc must be found on the C stack there. */
+static int finds_pc(struct pb_puc_learner *w, uint8_t local)
+{
+	w->l->local_pc = local;
+	w->lines_seen = 0;
+	wipe();
+	pb_puc_give(w, PB_PUC_ALLOCATES, PB_PUC_ALLOCATES);
+	run_with(w, see_place);
+	return w->lines_seen == 3;
+}
+
+void pb_puc_learn_allocation(struct pb_puc_learner *w)
+{
+	lua_pushcfunction(w->T, grows);
+	run_with(w, see_stack);
+	if (w->l->relative)
+		w->l->thread.stack = pb_puc_chosen(w, "stack");
+	w->choices = 0;
+	if (!finds_pc(w, 0) && !finds_pc(w, 1))
+		pb_puc_fail(w, "the live pc");
+}
+#endif

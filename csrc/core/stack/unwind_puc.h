@@ -1,0 +1,51 @@
+/* The layout of PUC Lua 5.1 to 5.4, for an unwinder: offsets in bytes, which binding/stack/learn_puc.c finds. */
+#ifndef PF_UNWIND_PUC_H
+#define PF_UNWIND_PUC_H
+
+#include "core/stack/unwind.h"
+
+enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
+
+struct pf_puc_layout {
+	uint8_t pointer; /* size of a pointer */
+	/* The pc is only in a register or on the C stack, and savedpc may be of an earlier instruction (5.1, 5.4). */
+	uint8_t local_pc;
+	/* While the stack is moved, the calls have offsets in it instead of pointers (since 5.4.5). */
+	uint8_t relative;
+	struct { /* lua_State */
+		uint16_t type, status; /* bytes */
+		uint16_t global, ci, stack, error;
+		uint16_t base; /* the call that is none; in 5.1 a pointer to it */
+		uint16_t pc;   /* 5.1: the savedpc of the innermost function */
+		uint8_t is_thread; /* the type of a thread */
+	} thread;
+	uint16_t main;     /* global_State: the main thread, PF_PUC_NONE if unknown */
+	uint16_t previous; /* lua_longjmp: the outer one */
+	struct {           /* CallInfo */
+		uint16_t func, pc;
+		uint16_t previous; /* PF_PUC_NONE: they are elements of an array */
+		uint16_t size;     /* of such an element; else bytes that hold all of these */
+	} call;
+	struct { /* TValue: the byte that tells the type, and what it is for closures and C functions without one */
+		uint16_t tag;
+		uint8_t lua, c, light;
+	} value;
+	struct { /* Closure: the byte that tells Lua from C, and what it is */
+		uint16_t kind, proto, code;
+		uint8_t lua, c;
+	} closure;
+	struct { /* Proto */
+		uint16_t code, counts[2]; /* the numbers of instructions and of lines, in any order */
+		uint16_t lines, steps;    /* 5.1 to 5.3: an array of int; 5.4: of differences. The other is PF_PUC_NONE */
+		uint16_t known, n_known;  /* 5.4: the lines that are known of some instructions */
+		uint16_t linedefined, source;
+		uint16_t size;            /* bytes that hold all of these */
+	} proto;
+	struct { /* TString: its characters; its length, which short strings may have in a byte */
+		uint16_t text, size;
+		uint16_t kind, short_size; /* PF_PUC_NONE: all have it in `size` */
+		uint8_t is_short;
+	} string;
+};
+
+#endif

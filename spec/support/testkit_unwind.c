@@ -1,0 +1,359 @@
+/*
+ * The unwinder of core/stack/unwind.h without a profiler: where a C function is called, and where signals of a clock find the thread.
+ * One of a process; for the thread that learns. Each interpreter gives its own learn and unwind.
+ */
+#include "testkit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "binding/stack/learn_puc.h"
+#include "core/base/peek.h"
+#include "core/stack/own_thread.h"
+#include "core/stack/sampling.h"
+
+enum { PLACES = 2048, STACKS = 16384, DEPTH = 40, NAME = 80 };
+
+struct place {
+    struct pf_place at;
+    char name[NAME];
+    uint8_t resumer; /* 0: of the innermost thread; 1: of the one that resumed it; and so on */
+};
+
+struct stack {
+    uint64_t hash;
+    unsigned n, count;
+    int state, failed;
+    uint16_t places[DEPTH]; /* indexes; 0: no more room for places */
+};
+
+static struct {
+    int learned, fd;
+#if PB_LUAJIT
+#else
+    struct pf_puc_layout puc;
+#endif
+    uint64_t global;
+    struct sigaction before;
+    unsigned n_places, samples, lost;
+    uint64_t ns, most_ns;
+    struct place *places;
+    struct stack *stacks;
+} kit = { .fd = -1 };
+
+#if PB_LUAJIT
+static int learn(lua_State *L, const char **why)
+{
+    (void)L;
+    *why = "not yet";
+    return -ENOTSUP;
+}
+
+static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+    (void)global;
+    (void)r;
+    (void)m;
+    (void)u;
+}
+#else
+static int learn(lua_State *L, const char **why)
+{
+    const struct pf_memory *m = pf_own_memory(NULL);
+    const int r = pb_learn_puc(L, m, &kit.puc, why);
+
+    kit.global = r < 0 ? 0 : pb_puc_global(L, m, &kit.puc);
+    return r;
+}
+
+static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+    pf_unwind_puc(&kit.puc, global, r, m, u);
+}
+#endif
+
+/* --- in the signal's handler ------------------------------------------------------------------------------------------ */
+
+static int same_place(const struct place *a, const struct pf_place *p, const char *name, unsigned threads)
+{
+    return a->at.kind == p->kind && a->at.line == p->line && a->at.end == p->end && a->at.linedefined == p->linedefined &&
+           a->resumer == threads && (p->kind == PF_PLACE_LUA ? strcmp(a->name, name) == 0 : a->at.function == p->function);
+}
+
+static uint16_t intern(const struct pf_memory *m, const struct pf_place *p, unsigned threads)
+{
+    char name[NAME] = "";
+    size_t n = p->source_size < NAME - 1 ? p->source_size : NAME - 1;
+
+    if (n != 0 && m->read(m, name, p->source, n) < 0)
+        strcpy(name, "?");
+    for (unsigned i = 1; i <= kit.n_places; i++)
+        if (same_place(&kit.places[i], p, name, threads))
+            return (uint16_t)i;
+    if (kit.n_places + 1 >= PLACES)
+        return 0;
+    kit.n_places++;
+    kit.places[kit.n_places].at = *p;
+    kit.places[kit.n_places].resumer = (uint8_t)threads;
+    memcpy(kit.places[kit.n_places].name, name, NAME);
+    return (uint16_t)kit.n_places;
+}
+
+struct found {
+    unsigned n;
+    struct pf_place places[DEPTH];
+};
+
+static int on_place(void *to, const struct pf_place *p)
+{
+    struct found *f = to;
+
+    if (f->n < DEPTH)
+        f->places[f->n++] = *p;
+    return 0;
+}
+
+static void add(const struct stack *s)
+{
+    for (uint64_t i = s->hash; i < s->hash + 64; i++) {
+        struct stack *t = &kit.stacks[i % STACKS];
+
+        if (t->count == 0)
+            *t = *s;
+        else if (t->hash != s->hash || t->n != s->n || t->state != s->state || t->failed != s->failed ||
+                 memcmp(t->places, s->places, sizeof t->places) != 0)
+            continue;
+        t->count++;
+        return;
+    }
+    kit.lost++;
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+    struct pf_registers r;
+    struct found f = { .n = 0 };
+    struct pf_unwound u = { .found = on_place, .to = &f };
+    struct stack s = { .n = 0 };
+    const struct pf_memory *m = pf_own_memory(context);
+    const int saved = errno;
+    unsigned threads = 0;
+    uint64_t from, ns;
+
+    (void)sig;
+    (void)info;
+    pf_own_registers(context, &r);
+    from = tk_clock(CLOCK_MONOTONIC);
+    unwind(kit.global, &r, m, &u);
+    ns = tk_clock(CLOCK_MONOTONIC) - from;
+    kit.samples++;
+    kit.ns += ns;
+    if (ns > kit.most_ns)
+        kit.most_ns = ns;
+    s.n = u.n;
+    s.state = u.state;
+    s.failed = u.failed;
+    for (unsigned i = 0; i < f.n; i++) {
+        threads += i > 0 && f.places[i].thread != f.places[i - 1].thread;
+        s.places[i] = intern(m, &f.places[i], threads);
+        s.hash = (s.hash ^ s.places[i]) * UINT64_C(0x100000001b3);
+    }
+    s.hash ^= (uint64_t)(s.state * 31 + s.failed) * 1000003 + s.n;
+    s.hash &= UINT64_MAX >> 1;
+    add(&s);
+    errno = saved;
+}
+
+/* --- Lua functions ------------------------------------------------------------------------------------------------------ */
+
+static void push_place(lua_State *L, const struct place *p)
+{
+    static const char *const kinds[] = { "?", "Lua", "C", "builtin" };
+
+    lua_createtable(L, 0, 7);
+    lua_pushstring(L, kinds[p->at.kind <= PF_PLACE_BUILTIN ? p->at.kind : 0]);
+    lua_setfield(L, -2, "kind");
+    lua_pushinteger(L, p->resumer);
+    lua_setfield(L, -2, "resumer");
+    if (p->at.kind != PF_PLACE_LUA) {
+        lua_pushfstring(L, "%p", (void *)(uintptr_t)p->at.function);
+        lua_setfield(L, -2, "code");
+        return;
+    }
+    lua_pushstring(L, p->name);
+    lua_setfield(L, -2, "source");
+    lua_pushinteger(L, p->at.linedefined);
+    lua_setfield(L, -2, "linedefined");
+    lua_pushinteger(L, (lua_Integer)p->at.line);
+    lua_setfield(L, -2, "line");
+    lua_pushinteger(L, (lua_Integer)p->at.end);
+    lua_setfield(L, -2, "last");
+}
+
+static void push_stack(lua_State *L, const struct stack *s)
+{
+    static const char *const states[PF_STATES] = { "Lua", "C", "GC", "JIT", "outside", "unsampled", "other" };
+    static const char *const failures[PF_UNWIND_FAILURES] = { NULL, "no thread", "no base", "no pc",
+                                                              "no trace", "broken", "unreadable", "deep" };
+
+    lua_createtable(L, 0, 5);
+    lua_pushstring(L, states[s->state]);
+    lua_setfield(L, -2, "state");
+    lua_pushstring(L, failures[s->failed]);
+    lua_setfield(L, -2, "failed");
+    lua_pushinteger(L, (lua_Integer)s->n);
+    lua_setfield(L, -2, "n");
+    lua_pushinteger(L, (lua_Integer)s->count);
+    lua_setfield(L, -2, "count");
+    lua_createtable(L, DEPTH, 0);
+    for (unsigned i = 0; i < s->n && i < DEPTH; i++) {
+        push_place(L, &kit.places[s->places[i]]);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    lua_setfield(L, -2, "places");
+}
+
+/* learn(): true and the nanoseconds that it took; or nil and what was not found */
+static int kit_learn(lua_State *L)
+{
+    const char *why = NULL;
+    uint64_t from;
+    int r;
+
+    if (!kit.learned)
+        pf_peek_take(); /* stays until the process ends */
+    kit.learned = 1;
+    from = tk_clock(CLOCK_THREAD_CPUTIME_ID);
+    r = learn(L, &why);
+    from = tk_clock(CLOCK_THREAD_CPUTIME_ID) - from;
+    if (r < 0) {
+        lua_pushnil(L);
+        lua_pushstring(L, why);
+        return 2;
+    }
+    lua_pushboolean(L, 1);
+    tk_push_u64(L, from);
+    return 2;
+}
+
+static __attribute__((noinline)) void look_here(struct pf_unwound *u)
+{
+    struct pf_registers r = { .sp = (uintptr_t)__builtin_frame_address(0), .ip = (uintptr_t)__builtin_return_address(0) };
+
+    unwind(kit.global, &r, pf_own_memory(NULL), u);
+}
+
+/* here(): the stack of the caller, itself innermost */
+static int kit_here(lua_State *L)
+{
+    static struct found f;
+    static struct place p;
+    struct pf_unwound u = { .found = on_place, .to = &f };
+    struct stack s = { .count = 1 };
+    const struct pf_memory *m = pf_own_memory(NULL);
+
+    f.n = 0;
+    __builtin_unwind_init();
+    look_here(&u);
+    s.state = u.state;
+    s.failed = u.failed;
+    push_stack(L, &s);
+    lua_pushinteger(L, (lua_Integer)u.n);
+    lua_setfield(L, -2, "n");
+    lua_getfield(L, -1, "places");
+    for (unsigned i = 0; i < f.n; i++) {
+        size_t n = f.places[i].source_size < NAME - 1 ? f.places[i].source_size : NAME - 1;
+
+        p.resumer = (uint8_t)(p.resumer * (i > 0) + (i > 0 && f.places[i].thread != f.places[i - 1].thread));
+        p.at = f.places[i];
+        memset(p.name, 0, NAME);
+        if (n != 0 && m->read(m, p.name, p.at.source, n) < 0)
+            strcpy(p.name, "?");
+        push_place(L, &p);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    lua_pop(L, 1);
+    return 1;
+}
+
+/* start(ns): unwind this thread after each ns of its CPU time, as the kernel's timer allows */
+static int kit_start(lua_State *L)
+{
+    struct perf_event_attr attr = { .size = sizeof attr,
+                                    .type = PERF_TYPE_SOFTWARE,
+                                    .config = PERF_COUNT_SW_TASK_CLOCK,
+                                    .sample_period = tk_check_count(L, 1),
+                                    .exclude_kernel = 1,
+                                    .exclude_hv = 1,
+                                    .wakeup_events = 1,
+                                    .disabled = 1 };
+    struct sigaction a = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
+    struct f_owner_ex owner = { F_OWNER_TID, (pid_t)syscall(SYS_gettid) };
+
+    if (!kit.learned || kit.fd >= 0)
+        return luaL_error(L, "learn, or stop, first");
+    if (!kit.stacks) {
+        kit.places = calloc(PLACES, sizeof *kit.places);
+        kit.stacks = calloc(STACKS, sizeof *kit.stacks);
+    }
+    if (!kit.places || !kit.stacks)
+        return luaL_error(L, "memory");
+    kit.n_places = kit.samples = kit.lost = 0;
+    kit.ns = kit.most_ns = 0;
+    memset(kit.stacks, 0, STACKS * sizeof *kit.stacks);
+    kit.fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8L);
+    if (kit.fd < 0)
+        return tk_refused(L, "perf_event_open", errno);
+    sigaction(SIGPROF, &a, &kit.before);
+    fcntl(kit.fd, F_SETFL, fcntl(kit.fd, F_GETFL) | O_ASYNC);
+    fcntl(kit.fd, F_SETSIG, SIGPROF);
+    fcntl(kit.fd, F_SETOWN_EX, &owner);
+    ioctl(kit.fd, PERF_EVENT_IOC_ENABLE, 0);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* stop(): an array of stacks with their counts; samples, lost, ns (of the mean sample) and most_ns are its fields */
+static int kit_stop(lua_State *L)
+{
+    int n = 0;
+
+    if (kit.fd < 0)
+        return luaL_error(L, "start first");
+    ioctl(kit.fd, PERF_EVENT_IOC_DISABLE, 0);
+    close(kit.fd);
+    kit.fd = -1;
+    sigaction(SIGPROF, &kit.before, NULL);
+    lua_newtable(L);
+    for (unsigned i = 0; i < STACKS; i++)
+        if (kit.stacks[i].count) {
+            push_stack(L, &kit.stacks[i]);
+            lua_rawseti(L, -2, ++n);
+        }
+    tk_push_u64(L, kit.samples);
+    lua_setfield(L, -2, "samples");
+    tk_push_u64(L, kit.lost);
+    lua_setfield(L, -2, "lost");
+    tk_push_u64(L, kit.samples ? kit.ns / kit.samples : 0);
+    lua_setfield(L, -2, "ns");
+    tk_push_u64(L, kit.most_ns);
+    lua_setfield(L, -2, "most_ns");
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    { "learn", kit_learn }, { "here", kit_here }, { "start", kit_start }, { "stop", kit_stop }, { NULL, NULL },
+};
+
+void tk_open_unwind(lua_State *L)
+{
+    lua_newtable(L);
+    tk_register(L, functions);
+    lua_setfield(L, -2, "unwind");
+}
