@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define FORMAT "perf.tracefields.Format"
-#define MOST_TEXT (1u << 20)   /* bytes of a format; the kernel's longest has 20 kB */
 
 static struct px_format *to_format(lua_State *L, int i)
 {
@@ -37,43 +36,66 @@ static int l_close(lua_State *L)
 	struct px_format *f = to_format(L, 1);
 
 	px_free_text(f);
-	free(f->fields);
-	free(f->strings);
-	free(f->text);
-	memset(f, 0, sizeof *f);
+	f->text = NULL;
+	f->nfields = 0;
 	return 0;
 }
 
-/* ext.parse(text, system, big_endian, long_size, trusted): Format; or nil, message, code */
-static int l_parse(lua_State *L)
+/* A number of the table on top of the stack; and a string, which the table keeps. */
+static uint32_t number(lua_State *L, const char *key)
 {
-	size_t n;
-	const char *text = luaL_checklstring(L, 1, &n);
-	const char *system = px_check_cstring(L, 2);
-	int long_size = (int)luaL_optinteger(L, 4, (lua_Integer)sizeof(long));
-	struct px_format *f;
-	unsigned line = 0;
-	int r;
+	uint32_t v;
 
-	luaL_argcheck(L, long_size == 4 || long_size == 8, 4, "4 or 8 expected");
-	if (n > MOST_TEXT)
-		return pb_refuse(L, -EBADMSG, "a format of %zu bytes", n);
-	lua_settop(L, 5);
-	f = pb_new(L, sizeof *f, FORMAT);
-	f->big_endian = lua_toboolean(L, 3);
-	f->long_size = (uint32_t)long_size;
-	f->trusted = lua_toboolean(L, 5);
-	f->text_size = n;
-	f->text = malloc(n + 1);
-	if (!f->text)
-		return pb_fail(L, -ENOMEM, "format");
-	memcpy(f->text, text, n);
-	f->text[n] = '\0';
-	r = px_parse_format(f, system, &line);
-	if (r == -EBADMSG)
-		return pb_refuse(L, r, "this is no tracepoint's format (line %u)", line);
-	if (r < 0)
-		return pb_fail(L, r, "format");
+	lua_getfield(L, -1, key);
+	v = (uint32_t)(lua_isboolean(L, -1) ? lua_toboolean(L, -1) : lua_tonumber(L, -1));
+	lua_pop(L, 1);
+	return v;
+}
+
+static const char *text(lua_State *L, const char *key)
+{
+	const char *s;
+
+	lua_getfield(L, -1, key);
+	s = luaL_checkstring(L, -1);
+	lua_pop(L, 1);
+	return s;
+}
+
+/* ext.format(parsed): the Format of what perf.record.trace_format has parsed, with the fields text, system, big_endian, long_size and
+ * trusted. It keeps the table. */
+static int l_format(lua_State *L)
+{
+	struct px_format *f;
+	uint32_t n;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_getfield(L, 1, "fields");
+	luaL_checktype(L, 2, LUA_TTABLE);
+	n = (uint32_t)pb_rawlen(L, 2);
+	f = pb_new(L, sizeof *f + n * sizeof *f->fields, FORMAT);
+	lua_pushvalue(L, 1);
+	pb_setuservalue(L, -2);
+	for (uint32_t i = 0; i < n; i++) {
+		lua_rawgeti(L, 2, (int)i + 1);
+		f->fields[i] = (struct px_field){
+			.name = text(L, "name"), .type = text(L, "type"), .offset = number(L, "offset"), .size = number(L, "size"),
+			.elem = number(L, "elem"), .place = (enum px_place)number(L, "place"), .shape = (enum px_shape)number(L, "shape"),
+			.is_signed = (int)number(L, "is_signed"), .is_address = (int)number(L, "is_address")};
+		lua_pop(L, 1);
+	}
+	lua_pushvalue(L, 1);
+	f->name = text(L, "name");
+	f->system = text(L, "system");
+	f->id = number(L, "id");
+	f->big_endian = (int)number(L, "big_endian");
+	f->long_size = number(L, "long_size");
+	f->trusted = (int)number(L, "trusted");
+	f->text = text(L, "text");
+	f->nfields = n;
+	lua_getfield(L, -1, "text");
+	f->text_size = pb_rawlen(L, -1);
+	lua_settop(L, 3);
 	return 1;
 }
 
@@ -214,7 +236,7 @@ static int l_name(lua_State *L)
 PX_EXPORT int luaopen_perf_ext_tracefields(lua_State *L);
 int luaopen_perf_ext_tracefields(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"parse", l_parse}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"format", l_format}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"decode", l_decode}, {"fields", l_fields}, {"name", l_name},
 					   {"text", px_format_text}, {NULL, NULL}};
 
@@ -223,6 +245,7 @@ int luaopen_perf_ext_tracefields(lua_State *L)
 	px_open_text(L);
 	lua_newtable(L);
 	pb_register(L, functions);
+	pb_set_int(L, "long_size", sizeof(long));
 	luaL_getmetatable(L, FORMAT);
 	lua_setfield(L, -2, "Format");
 	return 1;

@@ -1,5 +1,5 @@
-/* The parts of perf.ext.tracefields: tracefields.c (decoding), tracefields_parse.c (formats), tracefields_text.c (printing, by
- * libtraceevent). */
+/* The parts of perf.ext.tracefields: tracefields.c (decoding), tracefields_text.c (printing, by libtraceevent).
+ * lua/perf/record/trace_format.lua parses formats. */
 #ifndef PX_TRACEFIELDS_H
 #define PX_TRACEFIELDS_H
 
@@ -23,7 +23,7 @@ enum px_shape {
 };
 
 struct px_field {
-	const char *name, *type; /* in the format's strings */
+	const char *name, *type;
 	uint32_t offset, size, elem;
 	enum px_place place;
 	enum px_shape shape;
@@ -31,26 +31,21 @@ struct px_field {
 	int is_address; /* pushed sign-extended, as the API does with addresses */
 };
 
-/* A parsed format. Owns everything it points to; text is NULL when closed. */
+/* A parsed format. Its strings are those of the table that is its uservalue; text is NULL when closed. */
 struct px_format {
-	char *text; /* the text of the format, with a zero byte at its end */
+	const char *text, *name, *system;
 	size_t text_size;
-	char *strings; /* name, system and the fields point into it */
-	const char *name, *system;
 	uint32_t id;
-	struct px_field *fields;
 	uint32_t nfields;
 	uint32_t long_size;
 	int big_endian;
 	int trusted;            /* the text comes from a kernel, so libtraceevent may parse it */
 	struct tep_handle *tep; /* made for the first printing */
 	struct tep_event *event;
+	struct px_field fields[];
 };
 
 struct px_format *px_check_format(lua_State *L, int i);
-
-/* tracefields_parse.c: set name, id and fields from text. Returns 0; -ENOMEM; or -EBADMSG and sets *line to the invalid line. */
-int px_parse_format(struct px_format *f, const char *system, unsigned *line);
 
 /* An unsigned integer of 1, 2, 4 or 8 bytes. */
 uint64_t px_read_uint(const struct px_format *f, const unsigned char *p, uint32_t size);

@@ -18,8 +18,11 @@ local checks = require "perf.api.check"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local parse = require "perf.record.trace_format"
 
 local M = { available = true }
+
+local MOST_TEXT = 1048576 -- the kernel's longest format has 20 kB
 
 local check_parse = checks.options "perf.tracefields.parse"
 
@@ -32,7 +35,15 @@ function M.parse(text, opts)
   opts = check_parse(opts, 2)
   local big = opts.big_endian
   if big == nil then big = M.big_endian end
-  return ext.parse(text, opts.system, big, opts.long_size, opts.trusted)
+  local long_size = opts.long_size or ext.long_size
+  if long_size ~= 4 and long_size ~= 8 then argument.raise("option 'long_size': 4 or 8 expected", 2) end
+  if opts.system:find "%z" then argument.raise("option 'system': string contains a zero byte", 2) end
+  if #text > MOST_TEXT then return nil, ("a format of %d bytes"):format(#text), "EBADMSG" end
+  local parsed, line = parse(text, long_size)
+  if not parsed then return nil, ("this is no tracepoint's format (line %d)"):format(line), "EBADMSG" end
+  parsed.text, parsed.system, parsed.big_endian, parsed.long_size, parsed.trusted =
+    text, opts.system:match "^[ \t]*([^%z\1-\32]*)", big, long_size, opts.trusted
+  return ext.format(parsed)
 end
 
 -- Whether this machine is big-endian.
