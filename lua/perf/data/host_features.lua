@@ -89,9 +89,7 @@ end
 
 function read.pmu_mappings()
   local list = {}
-  for _, pmu in ipairs(host.pmus()) do
-    if pmu.type then list[#list + 1] = {type = pmu.type, name = pmu.name} end
-  end
+  for i, pmu in ipairs(host.pmus()) do list[i] = {type = pmu.type, name = pmu.name} end
   return #list > 0 and list or nil
 end
 

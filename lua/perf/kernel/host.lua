@@ -3,6 +3,7 @@
 --
 -- Specs set `host.root`, the prefix of every path, to a temporary tree.
 local core = require "perf.core"
+local pmus = require "perf.kernel.pmu"
 local reclaim = require "perf.base.reclaim"
 
 local M = { root = "" }
@@ -182,17 +183,8 @@ function M.cpus(which)
   return setmetatable(cpus, { __index = { text = text, has = has } })
 end
 
-local devices = "/sys/bus/event_source/devices/"
-
--- The PMUs in sysfs: array of {name=, type=, cpumask=, cpus=}, sorted by name.
-function M.pmus()
-  local list = {}
-  for _, name in ipairs(M.list(devices) or {}) do
-    list[#list + 1] = { name = name, type = M.number(devices .. name .. "/type"),
-      cpumask = M.line(devices .. name .. "/cpumask"), cpus = M.line(devices .. name .. "/cpus") }
-  end
-  return list
-end
+-- The PMUs in sysfs, sorted by name: see perf.kernel.pmu.
+function M.pmus() return pmus.new(M.root .. "/sys/bus/event_source/devices"):all() end
 
 -- The PMU with a name, or with a number of attr.type; nil if sysfs does not have it.
 function M.pmu(which)

@@ -39,9 +39,6 @@ function Profile.new(fields, samples, timeline)
   return setmetatable(prof, Profile)
 end
 
--- Whether a value is a Profile.
-function Profile.is(v) return type(v) == "table" and getmetatable(v) == Profile end
-
 --- Every different stack, the heaviest first.
 -- @treturn {table,...} `{stack=, weight=, count=, zone=}`: `stack` is an array of frames, the innermost first; `weight` its part
 -- of the event's count, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` in which it ran, or nil

@@ -86,7 +86,8 @@ describe("host", function()
     assert.equal("uprobe", host.pmu(7).name)
     assert.equal(7, host.pmu "uprobe".type)
     assert.is_nil(host.pmu(99))
-    assert.same({ name = "uncore_imc", type = 9, cpumask = "0" }, host.pmu "uncore_imc")
+    assert.same({ "uncore_imc", 9, "0" },
+      { host.pmu "uncore_imc".name, host.pmu "uncore_imc".type, host.pmu "uncore_imc":text "cpumask" })
   end)
 
   it("recognizes virtual machines and containers", function()

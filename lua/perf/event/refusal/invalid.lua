@@ -138,9 +138,10 @@ local function uncore(v, ctx)
   if not pmu then return nil end
   local excluding = v.exclude_user or v.exclude_kernel or v.exclude_hv or v.exclude_idle or v.exclude_host
     or v.exclude_guest
-  if pmu.cpumask and (ctx.pid or 0) ~= -1 then
+  local cpumask = pmu:text "cpumask"
+  if cpumask and (ctx.pid or 0) ~= -1 then
     return ("the PMU %s counts for all of a socket, not for a process"):format(pmu.name),
-      { ("use pid=-1 and cpu=%s"):format(pmu.cpumask:match "%d+" or "0") }
+      { ("use pid=-1 and cpu=%s"):format(cpumask:match "%d+" or "0") }
   end
   -- Try the bare event: if a PMU can count processes, it must have another reason to refuse.
   local plain = { type = v.type, config = v.config, config1 = v.config1, config2 = v.config2, disabled = true }
