@@ -158,7 +158,7 @@ local function add_item(file, doc)
     if not class then name = home[file.path] .. "." .. name end
   end
   if not name or not class and not name:find(".", 1, true) then
-    return problem(doc.at, "what this docstring is about cannot be told: add @function, or begin it with two dashes")
+    return problem(doc.at, "the subject of this docstring is unknown: add @function, or begin it with two dashes")
   end
   if class and not classes[class] then return problem(doc.at, "the class %s has no docstring", class) end
   local key = class and class .. ":" .. name or name

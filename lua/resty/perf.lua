@@ -104,7 +104,7 @@ end
 
 local function idle(fn, ...)
   if not config and started_elsewhere() then
-    warn(ngx.ERR, "lua_code_cache is off: each request runs in a Lua of its own, and none can be counted")
+    warn(ngx.ERR, "lua_code_cache is off: each request runs in a separate Lua state, so none can be counted")
   end
   if fn then return fn(...) end
 end
@@ -292,7 +292,7 @@ end
 function M.start(opts)
   if opts ~= nil and type(opts) ~= "table" then argument.raise("table expected, got " .. type(opts)) end
   if ngx.get_phase() == "init" then
-    argument.raise("perf.start belongs in init_worker_by_lua: what the master opens does not count its workers", 0)
+    argument.raise("call perf.start in init_worker_by_lua: events that the master opens do not count its workers", 0)
   end
   if config then
     opts = opts or {}

@@ -1,6 +1,6 @@
 -- The story: the lists that perf.measure keeps open must not take counters from each other while they are idle. In 0.1.0 two
 -- lists of five hardware events each shared the seven counters of this machine, whichever was measured: 26 of 50 short
--- measurements had no value at all ("others used them all": the others were the program's own idle list).
+-- measurements had no value at all ("other events used all of them": the others were the program's own idle list).
 local kit = require "testkit"
 local perf = require "perf"
 local measure = require "perf.measure"

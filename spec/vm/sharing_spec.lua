@@ -51,7 +51,7 @@ describe("counters", function()
     c = keep(perf.group(copies("cycles:u", n + 1))):measure(kit.spin, 1e6)
     for _, e in ipairs(c) do
       assert.is_nil(e.value)
-      assert.equal("it never got a counter: others used them all; this program has these enabled: "
+      assert.equal("it never got a counter: other events used all of them; this program has these enabled: "
         .. ("cycles:u, "):rep(n) .. "cycles:u", e.why)
     end
   end)

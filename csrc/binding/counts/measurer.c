@@ -55,7 +55,7 @@ static int l_measure(lua_State *L)
 	struct pf_counts *c;
 	int r;
 
-	luaL_argcheck(L, m, 1, "only a function that core.measurer made calls this");
+	luaL_argcheck(L, m, 1, "only a function made by core.measurer may call this");
 	if (!lua_isfunction(L, at))
 		return slowly(L);
 	c = pb_newplain(L, sizeof *c + pf_meter_words(m) * sizeof *c->v);

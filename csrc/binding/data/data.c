@@ -217,7 +217,7 @@ static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
 	outer = pb_hold(&p->hold);
 	n = pb_push_record_as(L, metatable, r.layout, r.bytes, r.size, info);
 	if (n < 0)
-		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's parts do not fit into it"));
+		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's fields exceed its size"));
 	else if (pb_data_tells(r.type))
 		pb_data_tell(L, p, r.type);
 	pb_data_let_go(p, outer);

@@ -78,7 +78,7 @@ static int next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable
 
 static void no_parts(lua_State *L, struct pb_data *p, const struct pf_data_record *r)
 {
-	pb_data_failed(L, p, pf_data_bad(&p->d, r->offset, "a record's parts do not fit into it"));
+	pb_data_failed(L, p, pf_data_bad(&p->d, r->offset, "a record's fields exceed its size"));
 }
 
 /* core.tally_data(tally, data): count the rest of the file. Returns the number of records counted; or nil, message, code. */

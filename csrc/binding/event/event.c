@@ -136,7 +136,7 @@ static int l_refresh(lua_State *L)
 		pf_counter_set(ev, 1);
 	pf_counter_share(ev); /* the kernel will disable it */
 	return hinted(L, r, "refresh", EINVAL,
-		      "it takes a count of overflows from 1, of an event with a sample_period or sample_freq and without inherit");
+		      "it needs a count of at least 1, and an event with a sample_period or sample_freq and without inherit");
 }
 
 /*** Change the period of an event that was opened with one, or the frequency.
@@ -148,7 +148,7 @@ static int l_set_period(lua_State *L)
 	uint64_t period = pb_check_u64(L, 2, INT64_MAX);
 
 	return hinted(L, pf_counter_ioctl_ptr(ev, PF_IOC_PERIOD, &period), "set_period", EINVAL,
-		      "it takes a period from 1, or a sample_freq up to kernel.perf_event_max_sample_rate, of an event that was "
+		      "it needs a period of at least 1, or a sample_freq up to kernel.perf_event_max_sample_rate, and an event that was "
 		      "opened with one");
 }
 
@@ -177,7 +177,7 @@ static int l_modify(lua_State *L)
 	else if (r != -EOPNOTSUPP && pf_counter_state(ev) & PF_COUNTER_ON)
 		pf_counter_enable(ev); /* a failed modification leaves an event disabled that was opened disabled */
 	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
-			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies breakpoints only: open another event");
+			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies only breakpoints: open another event");
 }
 
 /*** The kernel's id of the event, which samples have.

@@ -80,11 +80,11 @@ static int l_set_output(lua_State *L)
 		return pb_result(L, 0, ""); /* its records go there already; the kernel would return EINVAL */
 	if (!lua_isnil(L, 2)) {
 		target = pb_check_mapped(L, 2);
-		luaL_argcheck(L, !e->ring.map, 1, "Event has a ring of its own");
+		luaL_argcheck(L, !e->ring.map, 1, "Event has its own ring");
 	}
 	if (target && e->layout.writes) {
 		luaL_argcheck(L, can_join(target, &e->layout), 2,
-			      "the two events' records could not be told apart: open both with \"identifier\" in sample_type and "
+			      "the two events' records could not be distinguished: open both with \"identifier\" in sample_type and "
 			      "sample_id_all = true");
 		r = join(L, e, target);
 		if (r < 0)

@@ -34,7 +34,7 @@ static int read_magic(struct pf_data *d, const unsigned char *bytes, size_t n)
 	} else if (magic == UINT64_C(0x50455246494c4532)) {
 		d->swapped = 1;
 	} else if (magic != UINT64_C(0x32454c4946524550)) {
-		return pf_data_bad(d, 0, "it does not begin as a perf.data file does");
+		return pf_data_bad(d, 0, "it does not begin like a perf.data file");
 	}
 	return 0;
 }

@@ -264,7 +264,7 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 		if ((uintptr_t)r->bytes % 8 != 0)
 			r->bytes = memcpy(d->memory + d->window * 2, r->bytes, r->size);
 		if (understand(d, r, &h) < 0)
-			return pf_data_bad(d, r->offset, "a record's parts do not fit into it");
+			return pf_data_bad(d, r->offset, "a record's fields exceed its size");
 		if (h.type == PF_USER_HEADER_ATTR) {
 			d->where = r->offset;
 			size = pf_data_events_record(&d->events, r->bytes, r->size, &d->why);

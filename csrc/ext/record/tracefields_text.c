@@ -176,15 +176,15 @@ int px_format_text(lua_State *L)
 		return pb_refuse(L, -EMSGSIZE, "%s: record of %zu bytes", f->name, n);
 	if (!f->trusted)
 		return pb_refuse(L, -EPERM,
-			       "%s: this format is not known to be a kernel's own, and libtraceevent's parser may crash on "
-			       "others: parse it with trusted = true to have it printed",
+			       "%s: this format may not come from a kernel, and libtraceevent's parser may crash on "
+			       "such formats: parse it with trusted = true to print it",
 			       f->name);
 	r = prepare(f);
 	if (r < 0)
 		return pb_refuse(L, r, "%s: libtraceevent does not understand the format", f->name);
 	event = f->event;
 	if ((unsigned)event->flags & (unsigned)(TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT)) /* int or unsigned, by version */
-		return pb_refuse(L, -EOPNOTSUPP, "%s: its text lies in the kernel that made it", f->name);
+		return pb_refuse(L, -EOPNOTSUPP, "%s: its text is only in the kernel that wrote it", f->name);
 	text = pb_new(L, sizeof *text, TEXT);
 	raw = lua_newuserdata(L, n * 16 + SLACK);
 	memcpy(raw, given, n);

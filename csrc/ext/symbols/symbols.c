@@ -150,7 +150,7 @@ static int l_report_map(lua_State *L)
 		return pb_fail(L, fd, "%s", path);
 	if (want_size && (pf_build_id_of_fd(fd, &id) < 0 || id.size != want_size || memcmp(want, id.bytes, want_size) != 0)) {
 		close(fd);
-		return pb_refuse(L, -ESTALE, "%s: not the file that was mapped, by its build id", path);
+		return pb_refuse(L, -ESTALE, "%s: its build id is not that of the mapped file", path);
 	}
 	err = px_load_bias(fd, addr, pgoff, &bias, &first);
 	if (err < 0) {

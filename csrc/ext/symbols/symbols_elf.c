@@ -227,7 +227,7 @@ int px_symbol_offset(lua_State *L)
 	if (r < 0)
 		return pb_fail(L, r, "%s", path);
 	if (!s.rank && s.imported)
-		return pb_refuse(L, -ENOENT, "%s: uses '%s' and does not have it: look into the library that does", path, symbol);
+		return pb_refuse(L, -ENOENT, "%s: uses '%s' but does not define it: use the library that does", path, symbol);
 	if (!s.rank)
 		return pb_refuse(L, -ENOENT, "%s: no function '%s'", path, symbol);
 	if (s.ambiguous)

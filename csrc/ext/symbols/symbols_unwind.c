@@ -167,7 +167,7 @@ int px_unwind(lua_State *L)
 	if (status < 0 || (s.n == 0 && status != 0))
 		why = dwfl_errmsg(-1);
 	else if (s.n == s.most)
-		why = "more frames than asked for";
+		why = "more frames than requested";
 	if (s.n == 0) { /* the module is unknown: return the one frame that the registers give */
 		s.frames[0] = (struct frame){s.pc, 0};
 		s.n = 1;

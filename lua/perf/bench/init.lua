@@ -290,11 +290,10 @@ Comparison_class.__tostring = text.compare
 --- The rule that decides which differences are real, in one line.
 -- @treturn string
 function Comparison:rule()
-  local rule = ("sure: by %g %% at least, and chance makes as much in fewer than 1 of %d such tables"):format(
-    100 * self.least, 1 / CHANCE)
+  local rule = ("sure: at least %g %%, and p < %g, Holm-corrected for the table"):format(100 * self.least, CHANCE)
   local enough = 1
   while stats.least_p(enough) * math.max(1, self.comparisons) >= CHANCE do enough = enough + 1 end
-  if enough > self.n then rule = rule .. ("; %d rounds are the fewest that could tell"):format(enough) end
+  if enough > self.n then rule = rule .. ("; at least %d rounds are needed"):format(enough) end
   return rule
 end
 

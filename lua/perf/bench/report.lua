@@ -71,7 +71,7 @@ end
 -- perf.bench's result as a table.
 -- @treturn string
 function M.bench(s)
-  local rows, notes = { { "", "median", "95 % sure it is in", "mean", "spread", "min", "max" } }, {}
+  local rows, notes = { { "", "median", "95 % interval", "mean", "spread", "min", "max" } }, {}
   for i = 0, #s do
     local row = i == 0 and s.wall or s[i]
     if row.why then
@@ -88,7 +88,7 @@ function M.bench(s)
     end
   end
   if s.n < 6 then
-    notes[#notes + 1] = ("%d runs are too few for 95 %%: the interval is the least to the most"):format(s.n)
+    notes[#notes + 1] = ("%d runs are too few for 95 %%: the interval is from the smallest to the largest value"):format(s.n)
   end
   local head = ("%s of %s; per call, with the %s of the loop and of measuring taken off"):format(format.count(s.n, "run"),
     format.count(s.batch, "call"), quantity(s.overhead.wall, "ns"))
@@ -125,7 +125,7 @@ function M.compare(c)
     if i > 1 then
       if two then
         head[#head + 1], right[#right + 1] = "ratio", true
-        head[#head + 1], right[#right + 1] = "95 % sure it is in", true
+        head[#head + 1], right[#right + 1] = "95 % interval", true
       end
       head[#head + 1], right[#right + 1] = two and "" or "to " .. c.baseline, false
     end

@@ -23,14 +23,14 @@ Counts events of a script or program, with its threads and children, and prints 
 moment when the interpreter opens it, without the interpreter's start; any other program from its first instruction. With -p or -a
 luaperf counts until the program that you give ends, for --timeout, or until ^C.]]
 M.options = {
-  { "e", "event", "EVENTS", "the events, as luaperf list names them, with commas or several -e", kind = "list" },
+  { "e", "event", "EVENTS", "the events, named as in luaperf list, with commas or several -e", kind = "list" },
   { "p", "pid", "PID", "a running process, with its threads", kind = "integer" },
   { "a", "all-cpus", nil, "everything on all CPUs" },
-  { "r", "repeat", "N", "run it N times, and print means and how far they may be off", kind = "integer" },
+  { "r", "repeat", "N", "run it N times, and print means with their error", kind = "integer" },
   { "o", "output", "FILE", "write to FILE instead of stderr; - is stdout; a name in .json gives JSON" },
   { nil, "no-inherit", nil, "leave out threads and children that start while counting" },
   { nil, "timeout", "SECONDS", "with -p or -a: count for this time", kind = "number", least = 0.001 },
-  { "v", "verbose", nil, "say for how long each event was counted" },
+  { "v", "verbose", nil, "show for how long each event was counted" },
 }
 
 local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"

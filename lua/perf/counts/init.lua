@@ -105,7 +105,7 @@ function M.enabled_hardware() return {} end
 -- The `why` of an event that was enabled but never got a counter. It names this program's events that may use the counters.
 local function starved()
   local own = M.enabled_hardware()
-  return "it never got a counter: others used them all"
+  return "it never got a counter: other events used all of them"
     .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
 end
 

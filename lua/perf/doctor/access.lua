@@ -23,7 +23,7 @@ local function allows(level)
   if level == 1 then return "own processes, with the kernel; not all of a CPU, no raw data of tracepoints" end
   -- Only a user who is bound by the level can see whether this kernel has Debian's patch; root cannot.
   if level >= 3 and (host.privileged() or not probe.anything()) then
-    return host.privileged() and "nothing where the kernel is Debian's or Ubuntu's, else what 2 allows" or "nothing"
+    return host.privileged() and "nothing on Debian's and Ubuntu's kernels, elsewhere the same as at 2" or "nothing"
   end
   return "own processes, user space only: context-switches, cpu-migrations and tracepoints count nothing"
 end
@@ -63,7 +63,7 @@ local function capabilities(add)
   for _, cap in ipairs(shown) do
     if host.capable(cap[1]) then has[#has + 1] = cap[2] end
   end
-  add("capabilities", nil, #has > 0 and table.concat(has, " ") or ("none of those that matter, as uid %d"):format(
+  add("capabilities", nil, #has > 0 and table.concat(has, " ") or ("none that matters here, as uid %d"):format(
     host.uid() or core.euid()))
 end
 
@@ -74,11 +74,11 @@ local function seccomp(add)
   if ok then return add("seccomp", true, "a filter, which allows perf_event_open") end
   local level = host.paranoid()
   if code == "EACCES" and level and level >= 3 then
-    return add("seccomp", nil, "a filter; what it does is unknown, since the level refuses too")
+    return add("seccomp", nil, "a filter; its effect is unknown, since the level refuses too")
   end
   local fix = { docker }
   if not host.container() then fix[2] = "SystemCallFilter=@debug  # in a systemd unit that sets SystemCallFilter=" end
-  add("seccomp", false, ("a filter keeps perf_event_open from this process (%s)"):format(code), fix)
+  add("seccomp", false, ("a filter denies perf_event_open to this process (%s)"):format(code), fix)
 end
 
 checks[1], checks[2], checks[3], checks[4] = system_call, paranoid, capabilities, seccomp

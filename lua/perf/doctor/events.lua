@@ -64,7 +64,7 @@ end
 local function hardware(add)
   if not probe.anything() then return add("hardware counters", nil, no_events) end
   if not probe.cpu_pmu() then
-    if not host.virtual() then return add("hardware counters", false, "the kernel knows none of this CPU") end
+    if not host.virtual() then return add("hardware counters", false, "the kernel knows no counters of this CPU") end
     return add("hardware counters", false, "none: the host of this virtual machine does not pass its PMU on; "
       .. "cpu-clock and task-clock measure time instead of cycles", "qemu-system-x86_64 -cpu host,pmu=on ...  # on the host")
   end
@@ -78,7 +78,7 @@ local function hardware(add)
   if #lacks > 0 then text = text .. "; do not: " .. table.concat(lacks, " ") end
   add("hardware counters", #lacks == 0 or nil, text)
   if host.sysctl "kernel.nmi_watchdog" == 1 then
-    add("NMI watchdog", false, "takes a counter for itself", "sysctl -w kernel.nmi_watchdog=0")
+    add("NMI watchdog", false, "uses one counter all the time", "sysctl -w kernel.nmi_watchdog=0")
   end
   local rdpmc = host.number "/sys/bus/event_source/devices/cpu/rdpmc" or host.sysctl "kernel.perf_user_access"
   if rdpmc then

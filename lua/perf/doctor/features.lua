@@ -193,7 +193,7 @@ local function summary(t)
       table.insert(by[key], name)
     end
   end
-  if all == 0 then return "cannot be told" end
+  if all == 0 then return "unknown" end
   if n == all then return ("all %d"):format(n) end
   local parts, keys = {}, keys_of(by)
   if #keys == 1 and n == 0 then return keys[1] end
@@ -206,7 +206,7 @@ end
 
 local function word(value)
   if value == true then return "yes" end
-  if value == nil then return "cannot be told" end
+  if value == nil then return "unknown" end
   return value or "no"
 end
 

@@ -43,7 +43,7 @@ function Report:text(opts)
   end
   lines[#lines + 1] = ""
   lines[#lines + 1] = better == 0 and "nothing to improve"
-    or ("%d of %d could be better: the lines with -> say how, the commands as root"):format(better, #self)
+    or ("%d of %d could be better: the lines with -> show how; run the commands as root"):format(better, #self)
   table.insert(lines, 1, self.title)
   table.insert(lines, 2, "")
   return table.concat(lines, "\n")

@@ -138,7 +138,7 @@ local function without(info, why, raw)
 end
 
 local OFF = "it is pinned and found no counter free, which disables it until it is enabled again" -- and a read returns no data
-local UNTOLD = 'its read_format has "group" without "id", so that its count cannot be told from the others'
+local NO_IDS = 'its read_format has "group" without "id", so that its count cannot be distinguished from the others'
 
 -- The index of an event's own count in its reading: with "group" in its read_format, every member reads the counts of the whole
 -- group, the leader's first. nil if they have no ids that tell them apart.
@@ -175,7 +175,7 @@ function Event:read()
   end
   if not scan[1] then return without(info, OFF, 0) end
   local v = scan[own_place(self, info, scan)]
-  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or without(info, UNTOLD)
+  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or without(info, NO_IDS)
   e.lost = v and v.lost
   if scan[2] then e.members = scan end
   return e
@@ -190,7 +190,7 @@ local function finish_scan(ev, before, ...)
   if not (before[1] and after[1]) then return without(info, OFF, 0), ... end
   local i = own_place(ev, info, after)
   local a, b = before[i], after[i]
-  if not b then return without(info, UNTOLD), ... end
+  if not b then return without(info, NO_IDS), ... end
   local function diff(x, y) return x and y and y - x end
   return entry(info, counts.since(a.value - before.own, b.value - after.own), diff(before.enabled_ns, after.enabled_ns),
     diff(before.running_ns, after.running_ns), b.id or watch.apart(ev.id, ev)), ...

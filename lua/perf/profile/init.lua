@@ -255,7 +255,8 @@ local function new(opts)
     return nil, ("%s: is counted by %d PMUs of this machine: name it with its PMU"):format(spec.label, #spec.attrs), "EINVAL"
   end
   if never[spec.label] then
-    return nil, spec.label .. ": the profiler's own signal ends in one, which would be profiled in turn without end", "EINVAL"
+    return nil, spec.label .. ": the profiler's signal handler ends with this call, which would be profiled again, without end",
+      "EINVAL"
   end
   local self = setmetatable({ opts = opts, spec = spec }, Profiler)
   local ok

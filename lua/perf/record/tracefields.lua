@@ -40,7 +40,7 @@ function M.parse(text, opts)
   if opts.system:find "%z" then argument.raise("option 'system': string contains a zero byte", 2) end
   if #text > MOST_TEXT then return nil, ("a format of %d bytes"):format(#text), "EBADMSG" end
   local parsed, line = parse(text, long_size)
-  if not parsed then return nil, ("this is no tracepoint's format (line %d)"):format(line), "EBADMSG" end
+  if not parsed then return nil, ("not a tracepoint's format (line %d)"):format(line), "EBADMSG" end
   parsed.text, parsed.system, parsed.big_endian, parsed.long_size, parsed.trusted =
     text, opts.system:match "^[ \t]*([^%z\1-\32]*)", big, long_size, opts.trusted
   return ext.format(parsed)

@@ -8,13 +8,13 @@ local always = {
   { "OTEL_LOG_LEVEL", "the library writes no log" },
   { "OTEL_EXPORTER_OTLP_INSECURE", "the endpoint's scheme, http or https, decides" },
   { "OTEL_EXPORTER_OTLP_TRACES_INSECURE", "the endpoint's scheme, http or https, decides" },
-  { "OTEL_EXPORTER_JAEGER_ENDPOINT", "Jaeger takes OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
-  { "OTEL_EXPORTER_JAEGER_AGENT_HOST", "Jaeger takes OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
-  { "OTEL_EXPORTER_JAEGER_AGENT_PORT", "Jaeger takes OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
+  { "OTEL_EXPORTER_JAEGER_ENDPOINT", "Jaeger accepts OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
+  { "OTEL_EXPORTER_JAEGER_AGENT_HOST", "Jaeger accepts OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
+  { "OTEL_EXPORTER_JAEGER_AGENT_PORT", "Jaeger accepts OTLP: OTEL_EXPORTER_OTLP_ENDPOINT" },
 }
 
 -- For tracers that keep histograms.
-local of_metrics = { { "OTEL_METRIC_EXPORT_TIMEOUT", "the exporter's timeout holds" },
+local of_metrics = { { "OTEL_METRIC_EXPORT_TIMEOUT", "the exporter's timeout applies" },
   { "OTEL_METRICS_EXEMPLAR_FILTER", "histograms have no exemplars" } }
 for _, name in ipairs { "ENDPOINT", "HEADERS", "TIMEOUT", "COMPRESSION", "PROTOCOL", "CERTIFICATE", "CLIENT_KEY",
   "CLIENT_CERTIFICATE" } do

@@ -40,7 +40,7 @@ function M.text(totals)
   for row = 0, #totals.events do
     local event = row == 0 and { label = "lua", unit = "ns" } or totals.events[row]
     local name, unit = M.metric(event.label, event.unit), event.unit
-    local what = row == 0 and "Wall time that Lua ran" or event.label
+    local what = row == 0 and "Wall time in which Lua ran" or event.label
     if not event.why then
       local request, phase = "lua_perf_request_" .. name, "lua_perf_phase_" .. name .. "_total"
       local bounds = unit == "ns" and TIMES or COUNTS
@@ -68,7 +68,7 @@ function M.text(totals)
           if counts then sample(phase, number(counts[row] or 0, unit), "route", route.name, "phase", p) end
         end
       end
-      for _, rest in ipairs { { "unattributed", " that belongs to no request." }, { "worker", " of the workers, all of it." } } do
+      for _, rest in ipairs { { "unattributed", " that belongs to no request." }, { "worker", " of the workers in total." } } do
         local metric = ("lua_perf_%s_%s_total"):format(rest[1], name)
         head(metric, "counter", what .. rest[2])
         sample(metric, number(totals[rest[1]][row] or 0, unit))

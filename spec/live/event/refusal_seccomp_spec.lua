@@ -23,7 +23,7 @@ local function refusal(event)
   end
 end
 
-local said = "^%s page%%-faults:u: perf_event_open: [%%a ]+ %%(a seccomp filter keeps perf_event_open from this process; "
+local said = "^%s page%%-faults:u: perf_event_open: [%%a ]+ %%(a seccomp filter denies perf_event_open to this process; "
 
 describe("a seccomp filter", function()
   before_each(function() requires { seccomp = true, perf_open = true } end)
@@ -65,7 +65,7 @@ describe("a seccomp filter", function()
         if row.check == "seccomp" then return ("%s|%s|%s"):format(tostring(row.ok), row.detail, row.fix) end
       end
     end)
-    assert.matches("^false|a filter keeps perf_event_open from this process %(EPERM%)|docker run %-%-cap%-add PERFMON", text)
+    assert.matches("^false|a filter denies perf_event_open to this process %(EPERM%)|docker run %-%-cap%-add PERFMON", text)
   end)
 
   it("that allows perf_event_open changes nothing", function()

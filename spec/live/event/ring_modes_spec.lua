@@ -283,7 +283,7 @@ describe("an Event's ring", function()
       for rec in target:records() do assert.equal("minor-faults:u", rec.event) end
     end)
 
-    it("but not if their records could not be told apart", function()
+    it("but not if their records could not be distinguished", function()
       local target = faults()
       local source = open({ event = "minor-faults:u", sample_period = 1, sample_type = { "addr", "time" } }, nil, false)
       raises("identifier", function() source:set_output(target) end)
@@ -309,7 +309,7 @@ describe("an Event's ring", function()
       raises("Event expected", function() source:set_output(1) end)
       target:map()
       source:map()
-      raises("ring of its own", function() source:set_output(target) end)
+      raises("its own ring", function() source:set_output(target) end)
     end)
 
     it("only if both count the same thread", function()

@@ -155,7 +155,7 @@ describe("perf.measure", function()
   it("refuses direct calls of its internal functions", function()
     if not core.measurer then return end -- LuaJIT and Lua 5.1 measure by two calls
     assert.has_error(function() core.measure(function() end) end,
-      "bad argument #1 to 'measure' (only a function that core.measurer made calls this)")
+      "bad argument #1 to 'measure' (only a function made by core.measurer may call this)")
     assert.has_error(function() core.measurer(1, 2, 1, print) end, "bad argument #1 to 'measurer' (Group expected, got number)")
   end)
 

@@ -94,9 +94,9 @@ describe("a mistake with an Event", function()
 
   it("that only the kernel notices gets a hint", function()
     for method, want in pairs {
-      refresh = "refresh: Invalid argument %(it takes a count of overflows",
-      set_period = "set_period: Invalid argument %(it takes a period",
-      modify = "modify: Operation not supported %(the kernel modifies breakpoints only",
+      refresh = "refresh: Invalid argument %(it needs a count of at least 1",
+      set_period = "set_period: Invalid argument %(it needs a period",
+      modify = "modify: Operation not supported %(the kernel modifies only breakpoints",
     } do
       local ok, message = ev[method](ev, method == "modify" and "dummy" or 1)
       assert.is_nil(ok)
@@ -125,7 +125,7 @@ describe("Event:modify", function()
 end)
 
 describe("Event:set_output", function()
-  it("with nil changes nothing for an event that has a ring of its own", function()
+  it("with nil changes nothing for an event that has its own ring", function()
     requires { perf_open = true }
     local ev = assert(perf.open { event = "dummy", sample_period = 1 })
     assert(ev:map { pages = 1 })

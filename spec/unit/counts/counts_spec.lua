@@ -130,7 +130,7 @@ describe("Counts", function()
     local c = sample()
     assert.equal("cycles:u: 2,000", tostring(c:totable().events[1]))
     assert.matches("^branch_miss_rate%s+0.05\n.*\nipc%s+1.5\n.*per_second instructions:u", tostring(c:metrics()))
-    assert.equal("x: not counted: it never got a counter: others used them all",
+    assert.equal("x: not counted: it never got a counter: other events used all of them",
       tostring(counts.entry({ label = "x" }, 0, 100, 0)))
     assert.equal("y: 40 (counted 25.0% of the time)", tostring(counts.entry({ label = "y" }, 10, 100, 25)))
     assert.equal("z: 1.500 us", tostring(counts.entry({ label = "z", unit = "ns" }, 1500, 100, 100)))

@@ -68,7 +68,7 @@ describe("perf.doctor", function()
     assert.is_true(row.ok)
     assert.matches("^2, which does not restrict this program: it has CAP_SYS_ADMIN; an ordinary user may count own", row.detail)
     row = examine({ paranoid = 3, uid = 0, cap = "000001ffffffffff" }).perf_event_paranoid
-    assert.matches("an ordinary user may count nothing where the kernel is Debian's or Ubuntu's, else what 2 allows", row.detail)
+    assert.matches("an ordinary user may count nothing on Debian's and Ubuntu's kernels, elsewhere the same as at 2", row.detail)
     row = examine { cap = "0000004000000000" }.perf_event_paranoid
     assert.matches("it has CAP_PERFMON", row.detail)
     -- root of a user namespace is an ordinary user
@@ -81,7 +81,7 @@ describe("perf.doctor", function()
   it("names capabilities", function()
     assert.equal("CAP_PERFMON CAP_SYS_ADMIN CAP_BPF CAP_IPC_LOCK CAP_SYS_PTRACE",
       examine { cap = "000001ffffffffff" }.capabilities.detail)
-    assert.equal("none of those that matter, as uid 1000", examine().capabilities.detail)
+    assert.equal("none that matters here, as uid 1000", examine().capabilities.detail)
   end)
 
   it("sorts the software events by what they can count", function()
@@ -95,7 +95,7 @@ describe("perf.doctor", function()
 
   it("looks for hardware counters, and for a user of one", function()
     local row = examine({}, level(0))["hardware counters"]
-    assert.same({ false, "the kernel knows none of this CPU" }, { row.ok, row.detail })
+    assert.same({ false, "the kernel knows no counters of this CPU" }, { row.ok, row.detail })
     row = examine({ files = { ["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: hypervisor\n" } }, level(0))["hardware counters"]
     assert.matches("^none: the host of this virtual machine does not pass its PMU on", row.detail)
     assert.matches("^qemu%-system%-x86_64 %-cpu host,pmu=on", row.fix)
@@ -120,7 +120,7 @@ describe("perf.doctor", function()
     assert.equal("no filter", examine().seccomp.detail)
     assert.equal("a filter, which allows perf_event_open", examine { seccomp = 2 }.seccomp.detail)
     local row = examine({ seccomp = 2 }, function() return "ENOSYS" end).seccomp
-    assert.same({ false, "a filter keeps perf_event_open from this process (ENOSYS)" }, { row.ok, row.detail })
+    assert.same({ false, "a filter denies perf_event_open to this process (ENOSYS)" }, { row.ok, row.detail })
     assert.equal("docker run --cap-add PERFMON ...  # or --security-opt seccomp=unconfined\n"
       .. "SystemCallFilter=@debug  # in a systemd unit that sets SystemCallFilter=", row.fix)
     assert.is_nil(examine({ seccomp = 2, paranoid = 3 }, function() return "EACCES" end).seccomp.ok)
@@ -177,9 +177,9 @@ describe("perf.doctor", function()
     assert.matches("^lua%-perf [%d.]+ on Linux .-, uid 1000, in a container\n\n", text)
     assert.is_nil(text:find "\27")
     for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 100, line) end
-    assert.matches("\n no  seccomp                a filter keeps perf_event_open from this process %(EPERM%)\n"
+    assert.matches("\n no  seccomp                a filter denies perf_event_open to this process %(EPERM%)\n"
       .. "     %-> docker run %-%-cap%-add PERFMON ...  # or %-%-security%-opt seccomp=unconfined\n", text)
-    assert.matches("\n%d+ of %d+ could be better: the lines with %-> say how, the commands as root$", text)
+    assert.matches("\n%d+ of %d+ could be better: the lines with %-> show how; run the commands as root$", text)
     local colours = report:text { colour = true }
     assert.matches("\n \27%[31mno\27%[0m  seccomp ", colours)
     assert.equal(text, (colours:gsub("\27%[%d+m", "")))

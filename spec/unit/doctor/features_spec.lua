@@ -89,7 +89,7 @@ describe("perf.features", function()
     assert.is_nil(f.breakpoints)
     assert.same({}, f.attr)
     assert.same({}, f.ioctl)
-    assert.matches("\nsample_type +cannot be told\n", tostring(f))
+    assert.matches("\nsample_type +unknown\n", tostring(f))
   end)
 
   it("names the needs of probes and BPF", function()

@@ -57,7 +57,7 @@ describe("invalid", function()
     for text, ctx in pairs {
       ["pid=-1 with cpu=-1 would be every process on every CPU; give cpu=, or use perf.set, which opens one event a CPU"] =
         { pid = -1 },
-      ["a cgroup is counted on a CPU each; give cpu=, or use perf.set"] = { cgroup = "/x" },
+      ["a cgroup's event needs a CPU; give cpu=, or use perf.set"] = { cgroup = "/x" },
       ["there is no CPU 7; this machine has 0-3"] = { pid = -1, cpu = 7 },
       ["no process has the pid -2"] = { pid = -2 }, ["no CPU has the number -3"] = { cpu = -3 },
     } do
@@ -120,7 +120,7 @@ describe("invalid", function()
       why("uncore_imc/cas/", { type = 12 }, "EINVAL", { pid = 0 }))
     assert.equal("the PMU msr cannot tell user space from the kernel; leave the modifiers and exclude_ fields out",
       why("msr/tsc/u", { type = 9, exclude_kernel = true }, "EINVAL", { pid = -1, cpu = 0 }))
-    assert.equal("the PMU msr counts and cannot sample; leave sample_period and sample_freq out",
+    assert.equal("the PMU msr can count but not sample; leave sample_period and sample_freq out",
       why("msr/tsc/", { type = 9, sample_period = 1000 }, "EINVAL", { pid = -1, cpu = 0 }))
   end)
 

@@ -152,13 +152,13 @@ describe("permission", function()
     for _, code in ipairs { "EPERM", "ENOSYS" } do
       here = machine.new { paranoid = 2, seccomp = 2 }
       here:answer(function() return code end)
-      assert.equal("a seccomp filter keeps perf_event_open from this process; allow perf_event_open in it: docker run "
+      assert.equal("a seccomp filter denies perf_event_open to this process; allow perf_event_open in it: docker run "
         .. "--cap-add PERFMON, or SystemCallFilter=@debug of a systemd unit", why("cycles", cycles, code))
       here:close()
     end
     here = machine.new { paranoid = 4, seccomp = 2, files = { [".dockerenv"] = "" } }
     here:answer(function() return "EPERM" end)
-    assert.equal("a seccomp filter keeps perf_event_open from this process; run the container with --cap-add PERFMON, or "
+    assert.equal("a seccomp filter denies perf_event_open to this process; run the container with --cap-add PERFMON, or "
       .. "with --security-opt seccomp=unconfined", why("cycles", cycles, "EPERM"))
     here:close()
     -- A filter that exists need not be the cause of the refusal.
@@ -179,7 +179,7 @@ describe("permission", function()
     here:close()
     here = machine.new { paranoid = 1 }
     here:answer(function() return "ENOSYS" end)
-    assert.equal("a sandbox keeps the system call from this process", why("cycles", cycles, "ENOSYS"))
+    assert.equal("a sandbox denies the system call to this process", why("cycles", cycles, "ENOSYS"))
     here:answer(function() return "EACCES" end)
     assert.equal("a security module or sandbox refuses perf_event_open to this process", why("cycles", cycles, "EACCES"))
     here:answer(function() return "ENODEV" end)

@@ -81,7 +81,7 @@ describe("unavailable", function()
     assert.equal("precise_ip is 2, and this CPU's PMU has 1 at most; use precise_ip=1",
       why("cycles:pp", with(cycles, { precise_ip = 2, sample_period = 1000 }), "EOPNOTSUPP"))
     refused = "sample_period"
-    assert.equal("this PMU counts and cannot sample, since it has no interrupt; count without sample_period and sample_freq, "
+    assert.equal("this PMU can count but not sample, since it has no interrupt; count without sample_period and sample_freq, "
       .. "or sample cpu-clock", why("cycles", with(cycles, { sample_period = 1000 }), "EOPNOTSUPP"))
   end)
 end)

@@ -193,7 +193,7 @@ print fmt: "%s", __print_hex(REC->data, REC->len)
       local format, message, code = tf.parse(text)
       assert.is_nil(format)
       assert.equal("EBADMSG", code)
-      assert.matches("no tracepoint's format %(line " .. line .. "%)", message)
+      assert.matches("not a tracepoint's format %(line " .. line .. "%)", message)
     end
     local head = common:format("x", 1)
     refused("", 1)

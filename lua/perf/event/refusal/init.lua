@@ -79,7 +79,7 @@ function by_code.ESRCH(_, ctx)
   end
   if pid == 0 then return "the process has ended", {} end
   return ("there is no process or thread %d here"):format(pid),
-    host.container() and { "a container's pid namespace has numbers of its own: give the one seen in here" } or {}
+    host.container() and { "a container has its own pid namespace: use the number that is seen inside" } or {}
 end
 
 function by_code.E2BIG(v, _, msg)
@@ -90,16 +90,17 @@ function by_code.E2BIG(v, _, msg)
   if v.set.read_format.group then
     return "a record of the whole group would be too large", { "put fewer events into a group" }
   end
-  return "a record with all its sample_type asks for would be too large", { "ask for less, a smaller sample_stack_user" }
+  return "a record with everything in its sample_type would be too large",
+    { "request less, for example a smaller sample_stack_user" }
 end
 
 function by_code.EBUSY(v)
   if v.kind == "hardware" or v.kind == "raw" or v.kind == "hw_cache" or v.exclusive then
-    return "another program has the counters for itself (exclusive, or a tool that programs the PMU without the kernel)",
+    return "another program uses the counters exclusively (an exclusive event, or a tool that bypasses the kernel)",
       { "stop it" }
   end
-  if v.kind == "uprobe" or v.kind == "kprobe" then return "another probe there stands in its way", {} end
-  return ("another user has the PMU %s for itself"):format(v.kind), { "stop it: a trace of perf record, for example" }
+  if v.kind == "uprobe" or v.kind == "kprobe" then return "another probe at that place conflicts with it", {} end
+  return ("another program uses the PMU %s exclusively"):format(v.kind), { "stop that program, for example perf record" }
 end
 
 function by_code.ENOSPC(v)
@@ -262,7 +263,7 @@ function M.filter(what, filter, msg, code, attr)
   elseif code == "ENOENT" then
     reason = "the file of the address filter does not exist"
   elseif code == "EOPNOTSUPP" then
-    reason = "a filter by file takes an event of one process"
+    reason = "a filter by file needs an event of one process"
   end
   return nil, compose(("%s: filter '%s'"):format(what, filter), msg, reason, remedies), code
 end

@@ -119,7 +119,7 @@ end
 local function target(v, ctx)
   local pid, cpu = ctx.pid or 0, ctx.cpu or -1
   if ctx.cgroup then
-    if cpu == -1 then return "a cgroup is counted on a CPU each", { "give cpu=, or use perf.set" } end
+    if cpu == -1 then return "a cgroup's event needs a CPU", { "give cpu=, or use perf.set" } end
   elseif pid == -1 and cpu == -1 then
     return "pid=-1 with cpu=-1 would be every process on every CPU",
       { "give cpu=", "use perf.set, which opens one event a CPU" }
@@ -151,7 +151,7 @@ local function uncore(v, ctx)
       { "leave the modifiers and exclude_ fields out" }
   end
   if number(v.sample_period) ~= 0 or v.freq then
-    return ("the PMU %s counts and cannot sample"):format(pmu.name), { "leave sample_period and sample_freq out" }
+    return ("the PMU %s can count but not sample"):format(pmu.name), { "leave sample_period and sample_freq out" }
   end
 end
 

@@ -150,7 +150,7 @@ local function seccomp_reason()
   if not host.container() then
     remedies = { "allow perf_event_open in it: docker run --cap-add PERFMON", "SystemCallFilter=@debug of a systemd unit" }
   end
-  return "a seccomp filter keeps perf_event_open from this process", remedies
+  return "a seccomp filter denies perf_event_open to this process", remedies
 end
 
 -- The reason if no event at all can be opened.
@@ -163,7 +163,7 @@ local function blanket(code, level)
   -- The kernel itself refuses with EACCES, at level 3 or higher.
   if filtered and (code ~= "EACCES" or level < 3 or host.capable "sys_admin") then return seccomp_reason() end
   if code == "ENOSYS" then
-    return "a sandbox keeps the system call from this process", {}
+    return "a sandbox denies the system call to this process", {}
   end
   if level >= 3 and not host.capable "sys_admin" then
     local remedies = { "run: sysctl kernel.perf_event_paranoid=2", grant "CAP_SYS_ADMIN" }
@@ -211,7 +211,7 @@ function M.reason(v, code, ctx, what)
     return "the kernel is locked down (confidentiality)", { "boot without lockdown" }
   end
   if v.sigtrap and (ctx.pid or 0) > 0 then
-    return "sigtrap signals another process, which takes CAP_KILL beside CAP_PERFMON, or the right to trace it", {}
+    return "sigtrap signals another process, which needs CAP_KILL besides CAP_PERFMON, or the right to trace it", {}
   end
   if host.seccomp() ~= 0 and code == "EPERM" then return seccomp_reason() end
   return "a security module (SELinux, AppArmor) may forbid it: see the audit log", {}

@@ -59,7 +59,7 @@ end
 local function sampling(v)
   local samples = (tonumber(v.sample_period) or 0) ~= 0 or (tonumber(v.sample_freq) or 0) ~= 0
   if not samples then return nil end
-  return "this PMU counts and cannot sample, since it has no interrupt",
+  return "this PMU can count but not sample, since it has no interrupt",
     { "count without sample_period and sample_freq", "sample cpu-clock" }
 end
 

@@ -21,7 +21,7 @@ function M.new(which, tls)
     local ok, module = pcall(require, "perf.exporter.transport." .. name)
     if ok then return module.new(tls) end
   end
-  return nil, "nothing to send with: install LuaSocket (apt-get install lua-socket) or lua-http"
+  return nil, "no transport is installed: install LuaSocket (apt-get install lua-socket) or lua-http"
 end
 
 return M
