@@ -7,17 +7,12 @@
 #include "core/base/clock.h"
 #include "binding/base/binding.h"
 
-/* core.clock_base(): the time of day at CLOCK_MONOTONIC's zero: seconds since 1970, and nanoseconds. */
+/* core.clock_base(), core.clock_skew(), core.clock_wall(): csrc/core/base/clock.h. */
 static int l_clock_base(lua_State *L)
 {
-	uint64_t base = pf_clock_base();
-
-	lua_pushnumber(L, (lua_Number)(base / 1000000000u));
-	lua_pushnumber(L, (lua_Number)(base % 1000000000u));
-	return 2;
+	return pb_u64(L, pf_clock_base());
 }
 
-/* core.clock_skew(), core.clock_wall(): csrc/core/base/clock.h. */
 static int l_clock_skew(lua_State *L)
 {
 	return pb_number(L, pf_clock_skew());

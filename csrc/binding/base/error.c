@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/fault.h"
+#include "core/base/sys.h"
 #include "binding/base/binding.h"
 
 static const struct {

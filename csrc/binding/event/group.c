@@ -11,7 +11,6 @@
 #include "core/base/sys.h"
 #include "core/base/thread.h"
 #include "core/base/clock.h"
-#include "core/counts/usage.h"
 #include "binding/counts/meter.h"
 #include "binding/event/event.h"
 

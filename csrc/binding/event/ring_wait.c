@@ -318,18 +318,12 @@ static int l_wait(lua_State *L)
 	return waited(L, await(L, events, (struct pollfd *)(void *)(events + n), n, deadline));
 }
 
-/* core.seconds(): the time of the monotonic clock. */
-static int l_seconds(lua_State *L)
-{
-	return pb_number(L, (lua_Number)pf_wall_ns() / 1e9);
-}
-
 void pb_open_ring_wait(lua_State *L)
 {
 	static const luaL_Reg methods[] = {
 		{"poll", l_poll}, {"has_record", l_has_record}, {"is_mapped", l_is_mapped},
 		{"wake", l_wake}, {"wake_fd", l_wake_fd}, {"woken", l_woken}, {NULL, NULL}};
-	static const luaL_Reg functions[] = {{"wait", l_wait}, {"wake", l_wake_by}, {"seconds", l_seconds}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"wait", l_wait}, {"wake", l_wake_by}, {NULL, NULL}};
 
 	pb_register(L, functions);
 	pb_extend(L, "Event", methods);

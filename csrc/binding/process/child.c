@@ -7,7 +7,6 @@
 
 #include "core/process/child.h"
 #include "core/base/sys.h"
-#include "core/process/until_open.h"
 #include "binding/base/binding.h"
 
 #define PB_PROCESS "perf.Process"

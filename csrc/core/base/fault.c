@@ -1,12 +1,10 @@
 /* An armed table counts every call, and forwards it to the real one unless it is the one that must fail. A close or munmap that
  * fails is still performed, since Linux closes a descriptor even if close reports an error. The table is swapped back on disarm.
  * Not for concurrent use: the tests that arm a fault run on one thread. */
-#include "core/base/fault.h"
+#include "core/base/sys.h"
 
 #include <errno.h>
 #include <string.h>
-
-#include "core/base/sys.h"
 
 static const char *armed;
 static int armed_err;

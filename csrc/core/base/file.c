@@ -106,22 +106,24 @@ int pf_output_open(struct pf_output *o, const char *path)
 	return 0;
 }
 
+int pf_write_all(int fd, const void *bytes, size_t size, off_t at)
+{
+	for (size_t done = 0; done < size;) {
+		const char *p = (const char *)bytes + done;
+		ssize_t n = at < 0 ? pf_sys->write(fd, p, size - done) : pf_sys->pwrite(fd, p, size - done, at + (off_t)done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n != -EINTR)
+			return n < 0 ? (int)n : -EIO;
+	}
+	return 0;
+}
+
 int pf_output_write(struct pf_output *o, const void *bytes, size_t size)
 {
-	const char *p = bytes;
-
-	while (size > 0 && o->error == 0) {
-		ssize_t n = pf_sys->write(o->fd, p, size);
-
-		if (n == -EINTR)
-			continue;
-		if (n <= 0) {
-			o->error = n < 0 ? (int)n : -EIO;
-			break;
-		}
-		p += n;
-		size -= (size_t)n;
-	}
+	if (o->error == 0)
+		o->error = pf_write_all(o->fd, bytes, size, -1);
 	return o->error;
 }
 

@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/* Write all bytes, also after short writes and signals; with at >= 0 at that offset. Returns 0 or -errno. */
+int pf_write_all(int fd, const void *bytes, size_t size, off_t at);
 
 struct pf_output {
 	int fd;

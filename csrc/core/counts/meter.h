@@ -8,13 +8,16 @@
 
 /* A meter reads one or more kernel groups, each by a single read(2) of its leader, or without a system call if user_read.h
  * can. The groups are opened with read_format PF_METER_FORMAT, and with PF_FORMAT(LOST) if the leader writes records. With
- * ngroups == 0 the meter reads the kernel's accounting of the thread instead (usage.h). */
+ * ngroups == 0 the meter reads the kernel's accounting of the thread instead. */
 struct pf_meter_group {
 	struct pf_counter *leader;
 	uint32_t n;
 	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
 	struct pf_user *const *users; /* n of them; or NULL: it is read by read(2) only */
 };
+
+/* The values of a meter that reads the kernel's accounting, for machines where perf_event_open is refused. */
+enum { PF_USAGE_TASK_CLOCK, PF_USAGE_PAGE_FAULTS, PF_USAGE_CONTEXT_SWITCHES, PF_USAGE_COUNT };
 
 struct pf_meter {
 	uint32_t ngroups;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/kernel/attr.h"
+#include "core/base/file.h"
 #include "core/base/sys.h"
 #include "core/base/thread.h"
 
@@ -75,18 +76,8 @@ int pf_writer_open(struct pf_writer *w, const char *path, enum pf_writer_mode mo
 
 static int flush(struct pf_writer *w)
 {
-	size_t done = 0;
-
-	while (done < w->used && w->error == 0) {
-		ssize_t n = pf_sys->write(w->fd, w->buf + done, w->used - done);
-
-		if (n == 0)
-			failed(w, -EIO);
-		else if (n > 0)
-			done += (size_t)n;
-		else if (n != -EINTR)
-			failed(w, (int)n);
-	}
+	if (w->error == 0)
+		w->error = pf_write_all(w->fd, w->buf, w->used, -1);
 	w->used = 0;
 	return w->error;
 }
@@ -171,7 +162,6 @@ int pf_writer_finish(struct pf_writer *w, const struct pf_writer_feature *featur
 {
 	struct pf_data_header *h = &w->header;
 	struct pf_section s;
-	size_t done = 0;
 
 	h->data.size = w->offset - h->data.offset;
 	s.offset = w->offset + n * sizeof s;
@@ -184,16 +174,8 @@ int pf_writer_finish(struct pf_writer *w, const struct pf_writer_feature *featur
 	for (unsigned i = 0; i < n; i++)
 		put(w, features[i].bytes, features[i].n);
 	flush(w);
-	while (done < sizeof *h && w->error == 0) {
-		ssize_t k = pf_sys->pwrite(w->fd, (unsigned char *)h + done, sizeof *h - done, (off_t)done);
-
-		if (k == 0)
-			failed(w, -EIO);
-		else if (k > 0)
-			done += (size_t)k;
-		else if (k != -EINTR)
-			failed(w, (int)k);
-	}
+	if (w->error == 0)
+		w->error = pf_write_all(w->fd, h, sizeof *h, 0);
 	return w->error;
 }
 

@@ -14,7 +14,6 @@
 
 #include "core/base/sys.h"
 #include "core/base/thread.h"
-#include "core/process/until_open.h"
 
 static void close_pipe(int fds[2])
 {

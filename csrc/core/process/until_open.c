@@ -1,6 +1,6 @@
 /* The child is traced (PTRACE_SEIZE) from before its exec until it opens the file, and stops at each system call in between.
  * Only the kernel's header is included: it conflicts with the C library's. */
-#include "core/process/until_open.h"
+#include "core/process/child.h"
 
 #include <errno.h>
 #include <linux/ptrace.h>

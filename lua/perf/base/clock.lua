@@ -9,7 +9,7 @@ local core = require "perf.core"
 
 local M = {}
 
-local base_s, base_ns = core.clock_base()
+local base_s, base_ns = core.clock_parts(core.clock_base())
 local floor, format = math.floor, string.format
 
 -- Now, in nanoseconds by the monotonic clock.

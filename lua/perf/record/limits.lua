@@ -1,6 +1,7 @@
 -- Limits of a loop over records. Without them it ends if no record comes for its `timeout`, which may never happen.
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
+local clock = require "perf.base.clock"
 local core = require "perf.core"
 
 local M = {}
@@ -15,8 +16,8 @@ function M.bounded(opts) return opts ~= nil and (opts.max ~= nil or opts.duratio
 -- Make a function that returns whether `duration` is over, from now on.
 -- @param[opt] duration seconds; without it the function always returns false
 function M.timer(duration)
-  local ends = duration and core.seconds() + duration
-  return function() return ends ~= nil and core.seconds() >= ends end
+  local ends = duration and clock.now() / 1e9 + duration
+  return function() return ends ~= nil and clock.now() / 1e9 >= ends end
 end
 
 -- An iterator that ends at its limits.
@@ -24,10 +25,10 @@ end
 -- @func read the reader's read_record
 function M.records(opts, read, reader)
   local left, timeout = opts.max or math.huge, opts.timeout or 0
-  local ends = opts.duration and core.seconds() + opts.duration or math.huge
+  local ends = opts.duration and clock.now() / 1e9 + opts.duration or math.huge
   return function()
     while left > 0 do
-      local rest = ends == math.huge and ends or ends - core.seconds()
+      local rest = ends == math.huge and ends or ends - clock.now() / 1e9
       if rest <= 0 then return nil end
       local rec, _, code = argument.call_as_method("records", read, reader, timeout < rest and timeout or rest)
       if rec then
