@@ -10,7 +10,7 @@ local util = require "spec.support.util"
 local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
   ["perf.msr"] = "Msr" }
 local inside = { Channel = "Pool", Descriptors = "perf.measure", Entry = "Event:read",
-  Guard = "perf.measure", Guards = "perf.measure",
+  Guard = "perf.measure", Guards = "perf.measure", mistakes = "Event:records",
   Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
   lifetime = "LineProfiler:start", Handle = "perf.pmus", Owned = "Pool", Process = "perf.record",
   Thread = "Pool" }
