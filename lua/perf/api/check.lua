@@ -8,7 +8,7 @@ local pairs_of = require "perf.base.pairs"
 local M = {}
 
 -- "a, b or c"
-local function enumerate(list)
+function M.enumerate(list)
   local text = table.concat(list, ", ", 1, #list - 1)
   return text == "" and list[#list] or text .. " or " .. list[#list]
 end
@@ -23,11 +23,11 @@ local function prepare(row, check)
     prepared.types = prepared.types or {}
     prepared.types[kind] = true
   end
-  prepared.expected = row.expected or not row.any and enumerate(words)
+  prepared.expected = row.expected or not row.any and M.enumerate(words)
   if row.oneof then
     local quoted, set = {}, {}
     for i, value in ipairs(row.oneof) do quoted[i], set[value] = '"' .. value .. '"', true end
-    prepared.oneof, prepared.values = set, row.expected or enumerate(quoted)
+    prepared.oneof, prepared.values = set, row.expected or M.enumerate(quoted)
   end
   if row.options and not row.any then prepared.nested = M.options(row.options, nil, row[1] .. ".") end
   return prepared

@@ -179,7 +179,7 @@ M["perf.profiler"] = {
     .. "weighted by the time off the CPU, in nanoseconds; with a period, by the number of switches", default = "task-clock" },
   { "freq", "integer", "samples a second (default: 999 for clocks and hardware counters)", least = 1, what = samples,
     excludes = { "period" } },
-  { "period", "integer", "instead of freq: the event's count from one sample to the next (default: 1 for all events except "
+  { "period", "integer", "the event's count from one sample to the next, instead of `freq` (default: 1 for all events except "
     .. "clocks and hardware counters, which makes the profile exact)", least = 1, what = samples },
   { "native", "boolean", "true adds the C and kernel functions of the call chain", default = false },
   { "coroutines", "string", "\"resumer\" shows a coroutine under the stack that resumed it, \"creator\" under the stack that "

@@ -1,6 +1,6 @@
 -- The command luaperf.
 --
--- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (perf.command.options), `mixed` if its
+-- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (see perf.command.options), `mixed` if its
 -- arguments do not name a program, and `run(opts, words, here)`, which returns the exit status. A Lua script runs under the same
 -- interpreter as luaperf, in a separate process that begins with perf.command.session. Other programs are counted and recorded
 -- from outside.

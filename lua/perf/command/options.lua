@@ -2,52 +2,72 @@
 -- word, since options after a program's name belong to the program. If the arguments name no program, options may follow them
 -- too.
 --
--- A command's options are rows {short, long, argument's name or nil, help, kind = "integer" | "number" | "list", least =, choices
--- = {...}}. One of the two names may be nil; the key is the long one if it exists.
+-- A command's options are rows as in perf.api.options, some of them copies of those. A row also has `arg`, a word for the value,
+-- if the option takes one; `short`, a letter; `long`, the long name if it differs from the row's name, or false; `list` if the
+-- option may be repeated.
+local checks = require "perf.api.check"
+local format = require "perf.base.format"
+
 local M = {}
 
-local HELP = { "h", "help", nil, "this text" }
+local WIDTH = 100 -- columns of the help text
+local HELP = { "help", "boolean", "this text", short = "h" }
 
-local function find(rows, key, value)
-  if HELP[key] == value then return HELP end
+-- Options of several commands.
+M.pid = { "pid", "integer", "a running process, with its threads", short = "p", arg = "PID", least = 1,
+  excludes = { "all_cpus" } }
+M.all_cpus = { "all_cpus", "boolean", "everything on all CPUs", short = "a" }
+
+local function long(row)
+  if row.long ~= nil then return row.long end
+  return (row[1]:gsub("_", "-"))
+end
+
+local function find(rows, name_of, name)
+  if name_of(HELP) == name then return HELP end
   for _, row in ipairs(rows) do
-    if row[key] == value then return row end
+    if name_of(row) == name then return row end
   end
 end
 
-local function shown(row)
-  return row[1] and "-" .. row[1] or "--" .. row[2]
-end
+local function short(row) return row.short end
+
+local function shown(row) return row.short and "-" .. row.short or "--" .. long(row) end
 
 -- The message about an unknown long option.
 local function unknown(rows, word)
-  local names = { "--" .. HELP[2] }
+  local names = { "--" .. long(HELP) }
   for _, row in ipairs(rows) do
-    if row[2] then names[#names + 1] = "--" .. row[2] end
+    if long(row) then names[#names + 1] = "--" .. long(row) end
   end
   return ("unknown option '%s'%s"):format(word, require "perf.base.suggest".hint(word:match "^[^=]*", names))
 end
 
--- Convert a value to its kind; nil and the error if it is invalid.
+-- Convert a value to its type; nil and the error if it is invalid.
 local function convert(row, text, before)
-  if row.kind == "list" then
-    return before and before .. "," .. text or text
-  elseif row.kind then
+  if row.list then return before and before .. "," .. text or text end
+  local wanted, valid
+  if row[2] == "integer" or row[2] == "number" then
     local v = tonumber(text)
-    local least = row.least or 1
-    if not v or v ~= v or v < least or (row.kind == "integer" and v ~= math.floor(v)) then
-      return nil, ("option %s: %s, %s or more, expected, got '%s'"):format(shown(row),
-        row.kind == "integer" and "a whole number" or "a number", least, text)
+    if v and not checks.wrong_number(row, v) then return v end
+    wanted = checks.number(row)
+  elseif row.oneof then
+    for _, value in ipairs(row.oneof) do valid = valid or value == text end
+    wanted = not valid and checks.enumerate(row.oneof)
+  end
+  if not wanted then return text end
+  return nil, ("option %s: %s expected, got '%s'"):format(shown(row), wanted, text)
+end
+
+-- The message about options that exclude each other, or nil.
+local function conflict(rows, opts)
+  local named = {}
+  for _, row in ipairs(rows) do named[row[1]] = row end
+  for _, row in ipairs(rows) do
+    for _, other in ipairs(opts[row[1]] and row.excludes or {}) do
+      if opts[other] then return ("options %s and %s exclude each other"):format(shown(row), shown(named[other])) end
     end
-    return v
   end
-  for i = 1, #(row.choices or {}) do
-    if row.choices[i] == text then return text end
-  end
-  if row.choices then
-    return nil, ("option %s: %s expected, got '%s'"):format(shown(row), table.concat(row.choices, " or "), text)
-  end
-  return text
 end
 
 -- Parse a command line.
@@ -59,15 +79,15 @@ end
 function M.parse(rows, words, from, mixed)
   local opts, left, i = {}, {}, from
   local function set(row, text)
-    local name = row[2] or row[1]
-    if not row[3] then
+    local name = row[1]
+    if not row.arg then
       opts[name] = true
       return true
     end
     if not text then
       i = i + 1
       text = words[i]
-      if not text then return nil, ("option %s needs %s"):format(shown(row), row[3]) end
+      if not text then return nil, ("option %s needs %s"):format(shown(row), row.arg) end
     end
     local value, wrong = convert(row, text, opts[name])
     if value == nil then return nil, wrong end
@@ -82,19 +102,19 @@ function M.parse(rows, words, from, mixed)
       break
     elseif word:find "^%-%-" then
       local name, text = word:match "^%-%-([^=]+)=?(.*)$"
-      local row = name and find(rows, 2, name)
+      local row = name and find(rows, long, name)
       if not row then return nil, unknown(rows, word) end
       text = word:find("=", 1, true) and text or nil
-      if text and not row[3] then return nil, ("option --%s takes no value"):format(name) end
+      if text and not row.arg then return nil, ("option --%s takes no value"):format(name) end
       ok, wrong = set(row, text)
     elseif word:find "^%-." then
       local at = 2
       while ok and at <= #word do
-        local row = find(rows, 1, word:sub(at, at))
+        local row = find(rows, short, word:sub(at, at))
         if not row then return nil, ("unknown option '-%s'"):format(word:sub(at, at)) end
         local rest = at < #word and word:sub(at + 1) or nil
-        ok, wrong = set(row, row[3] and rest)
-        at = row[3] and #word + 1 or at + 1
+        ok, wrong = set(row, row.arg and rest)
+        at = row.arg and #word + 1 or at + 1
       end
     elseif mixed then
       left[#left + 1] = word
@@ -105,6 +125,8 @@ function M.parse(rows, words, from, mixed)
     i = i + 1
   end
   for k = i, #words do left[#left + 1] = words[k] end
+  local wrong = conflict(rows, opts)
+  if wrong then return nil, wrong end
   return opts, left
 end
 
@@ -113,19 +135,14 @@ function M.help(command)
   local lines, rows = { "usage: " .. command.usage, "", command.text or command.about, "" }, {}
   for _, row in ipairs(command.options) do rows[#rows + 1] = row end
   rows[#rows + 1] = HELP
-  local width = 0
-  local left = {}
+  local width, left = 0, {}
   for i, row in ipairs(rows) do
-    left[i] = ("  %s%s%s%s"):format(row[1] and "-" .. row[1] or "  ", row[1] and row[2] and ", " or "  ",
-      row[2] and "--" .. row[2] or "", row[3] and " " .. row[3] or "")
+    left[i] = ("  %s%s%s%s"):format(row.short and "-" .. row.short or "  ", row.short and long(row) and ", " or "  ",
+      long(row) and "--" .. long(row) or "", row.arg and " " .. row.arg or "")
     width = math.max(width, #left[i])
   end
   for i, row in ipairs(rows) do
-    local first = left[i] .. (" "):rep(width - #left[i] + 2)
-    for line in row[4]:gmatch "[^\n]+" do
-      lines[#lines + 1] = first .. line
-      first = (" "):rep(width + 2)
-    end
+    format.wrap(lines, left[i] .. (" "):rep(width - #left[i] + 2), (row[3]:gsub("`", "")), WIDTH)
   end
   return table.concat(lines, "\n")
 end

@@ -1,5 +1,8 @@
 -- luaperf record: writes a script's profile by Lua line, or a perf.data file of any program, a process or the machine.
 local format = require "perf.base.format"
+local checks = require "perf.api.check"
+local copy = require "perf.base.copy"
+local options = require "perf.command.options"
 local run = require "perf.command.run"
 local terminal = require "perf.command.terminal"
 
@@ -12,25 +15,27 @@ Profiles a Lua script by Lua line, from its first line to its end. The name of t
 flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report; any other name is a profile for
 luaperf report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file. The
 recording of -p and -a lasts until the program that you give ends, for --timeout, or until ^C.]]
+local profiler, record = checks.rows "perf.profiler", checks.rows "perf.record"
+
 M.options = {
-  { "e", "event", "EVENT", "the event to sample by: task-clock, page-faults, cycles, a tracepoint ...", kind = "list" },
-  { "F", "freq", "N", "samples a second (999 for clocks and hardware counters)", kind = "integer" },
-  { "c", "count", "N", "a sample for every N of the event (1, except for clocks and hardware counters)", kind = "integer" },
-  { "g", nil, nil, "for a script, C and kernel functions too; for others, call chains" },
-  { nil, "call-graph", "MODE", "as -g; for others, by frame pointers (fp), or with stacks that perf report unwinds (dwarf)",
-    choices = { "fp", "dwarf" } },
-  { "p", "pid", "PID", "a running process", kind = "integer" },
-  { "a", "all-cpus", nil, "everything on all CPUs" },
-  { "o", "output", "FILE", "the file (luaperf.json for a script, perf.data otherwise)" },
-  { nil, "coroutines", "UNDER", "for a script: show a coroutine on top of its 'creator' or 'resumer' (default: alone)" },
-  { nil, "timeout", "SECONDS", "end the recording after that time (not for a script)", kind = "number", least = 0.001 },
-  { "v", "verbose", nil, "print the profile at the end" },
+  { "events", "string", "the event to sample by: task-clock, page-faults, cycles, a tracepoint ...", short = "e", long = "event",
+    arg = "EVENT", list = true },
+  copy(profiler.freq, { short = "F", arg = "N" }),
+  copy(profiler.period, { short = "c", long = "count", arg = "N" }),
+  { "g", "boolean", "for a script, C and kernel functions too; for others, call chains", short = "g", long = false },
+  copy(record.call_graph, { "call_graph", "string", "as -g; for others, by frame pointers (fp), or with stacks that perf "
+    .. "report unwinds (dwarf)", arg = "MODE" }),
+  options.pid, options.all_cpus,
+  { "output", "string", "the file (luaperf.json for a script, perf.data otherwise)", short = "o", arg = "FILE" },
+  copy(profiler.coroutines, { [3] = "for a script: " .. profiler.coroutines[3], arg = "UNDER" }),
+  copy(record.timeout, { [3] = record.timeout[3] .. " (not for a script)", arg = "SECONDS" }),
+  { "verbose", "boolean", "print the profile at the end", short = "v" },
 }
 
 local function of_script(opts, words, here)
   if opts.timeout then return nil, "--timeout is not for scripts", "USAGE" end
-  local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record", events = opts.event,
-    freq = opts.freq, period = opts.count, native = opts.g or opts["call-graph"] ~= nil, coroutines = opts.coroutines,
+  local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record", events = opts.events,
+    freq = opts.freq, period = opts.period, native = opts.g or opts.call_graph ~= nil, coroutines = opts.coroutines,
     output = opts.output or "luaperf.json", verbose = opts.verbose }))
   if not ended then return nil, message, code end
   if ended.signal then terminal.error(("%s: killed by signal %d; its profile is lost"):format(words[1], ended.signal)) end
@@ -40,13 +45,13 @@ end
 local function of_others(opts, words, here)
   if opts.coroutines then return nil, "--coroutines is for scripts", "USAGE" end
   local target, during = words, nil
-  if opts.pid or opts["all-cpus"] then
+  if opts.pid or opts.all_cpus then
     target, during = opts.pid or -1, run.program(here, words)
     if not (during or opts.timeout) then terminal.progress "recording; ^C ends it" end
   end
   local output = opts.output or "perf.data"
-  local result, message, code = require "perf".record(target, { events = opts.event, freq = opts.freq, period = opts.count,
-    call_graph = opts["call-graph"] or opts.g, output = output, timeout = opts.timeout, during = during })
+  local result, message, code = require "perf".record(target, { events = opts.events, freq = opts.freq, period = opts.period,
+    call_graph = opts.call_graph or opts.g, output = output, timeout = opts.timeout, during = during })
   terminal.progress()
   if not result then return nil, run.why(words[1], message, code), code end
   local lost = result.lost > 0 and (", %s%d lost: a lower -F, or a larger -c, loses fewer")
@@ -62,9 +67,7 @@ end
 
 -- Run the command. @return exit status; or nil, message, code
 function M.run(opts, words, here)
-  local others = opts.pid or opts["all-cpus"]
-  if opts.freq and opts.count then return nil, "options -F and -c exclude each other", "USAGE" end
-  if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
+  local others = opts.pid or opts.all_cpus
   if not others and #words == 0 then return nil, "no script or program is given: luaperf record script.lua", "USAGE" end
   if opts.output == "-" then return nil, "-o -: stdout is the program's; name a file", "USAGE" end
   if not others and run.is_script(words[1]) then return of_script(opts, words, here) end

@@ -16,19 +16,20 @@ Reads files of luaperf record, perf.data files (perf's own too), sampled speedsc
 luaperf.json and perf.data by default; - is stdin. Prints tables, unless an option or the output's name chooses another format.]]
 M.mixed = true
 M.options = {
-  { "i", "input", "FILE", "the same as FILE" },
-  { "o", "output", "FILE", "write to FILE; - is stdout; its ending chooses the format, as with luaperf record" },
-  { "n", "lines", "N", "rows of each table (20)", kind = "integer" },
-  { "e", "event", "EVENT", "the event to show, if the file has several" },
-  { "d", "diff", "FILE", "compare with an earlier profile: which lines take a larger or smaller share" },
-  { nil, "html", nil, "a flame graph, one file that works offline" },
-  { nil, "folded", nil, "folded stacks, for flame graph tools" },
-  { nil, "pprof", nil, "for go tool pprof" },
-  { nil, "speedscope", nil, "for www.speedscope.app" },
-  { nil, "perf-data", nil, "for perf report" },
+  { "input", "string", "the same as FILE", short = "i", arg = "FILE" },
+  { "output", "string", "write to FILE; - is stdout; its ending chooses the format, as with luaperf record", short = "o",
+    arg = "FILE" },
+  { "lines", "integer", "rows of each table (20)", short = "n", arg = "N", least = 1 },
+  { "event", "string", "the event to show, if the file has several", short = "e", arg = "EVENT" },
+  { "diff", "string", "compare with an earlier profile: which lines take a larger or smaller share", short = "d", arg = "FILE" },
+  { "html", "boolean", "a flame graph, one file that works offline" },
+  { "folded", "boolean", "folded stacks, for flame graph tools" },
+  { "pprof", "boolean", "for go tool pprof" },
+  { "speedscope", "boolean", "for www.speedscope.app" },
+  { "perf_data", "boolean", "for perf report" },
 }
 
-local kinds = { html = "flamegraph", folded = "folded", pprof = "pprof", speedscope = "speedscope", ["perf-data"] = "perf_data" }
+local kinds = { html = "flamegraph", folded = "folded", pprof = "pprof", speedscope = "speedscope", perf_data = "perf_data" }
 
 local function read(path, event)
   if path == "-" then path = "/dev/stdin" end

@@ -5,6 +5,7 @@
 -- included. Other programs are counted from their exec on.
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
+local options = require "perf.command.options"
 local counters = require "perf.command.counters"
 local counts = require "perf.counts"
 local format = require "perf.base.format"
@@ -23,14 +24,15 @@ Counts events of a script or program, with its threads and children, and prints 
 moment when the interpreter opens it, without the interpreter's start; any other program from its first instruction. With -p or -a
 luaperf counts until the program that you give ends, for --timeout, or until ^C.]]
 M.options = {
-  { "e", "event", "EVENTS", "the events, named as in luaperf list, with commas or several -e", kind = "list" },
-  { "p", "pid", "PID", "a running process, with its threads", kind = "integer" },
-  { "a", "all-cpus", nil, "everything on all CPUs" },
-  { "r", "repeat", "N", "run it N times, and print means with their error", kind = "integer" },
-  { "o", "output", "FILE", "write to FILE instead of stderr; - is stdout; a name in .json gives JSON" },
-  { nil, "no-inherit", nil, "leave out threads and children that start while counting" },
-  { nil, "timeout", "SECONDS", "with -p or -a: count for this time", kind = "number", least = 0.001 },
-  { "v", "verbose", nil, "show for how long each event was counted" },
+  { "events", "string", "the events, named as in luaperf list, with commas or several -e", short = "e", long = "event",
+    arg = "EVENTS", list = true },
+  options.pid, options.all_cpus,
+  { "runs", "integer", "run it N times, and print means with their error", short = "r", long = "repeat", arg = "N",
+    least = 1 },
+  { "output", "string", "write to FILE instead of stderr; - is stdout; a name in .json gives JSON", short = "o", arg = "FILE" },
+  { "no_inherit", "boolean", "leave out threads and children that start while counting" },
+  { "timeout", "number", "with -p or -a: count for this time, in seconds", above = 0, arg = "SECONDS" },
+  { "verbose", "boolean", "show for how long each event was counted", short = "v" },
 }
 
 local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"
@@ -58,7 +60,7 @@ end
 local function from_program(argv, script, events, opts)
   local all, begun, traced, unopened
   local ended, message, code = run.run(argv, function(process)
-    all = try(counters.open(events, { pid = process:pid(), inherit = not opts["no-inherit"] }, true))
+    all = try(counters.open(events, { pid = process:pid(), inherit = not opts.no_inherit }, true))
     if script then
       local why
       traced, why = process:trace()
@@ -75,7 +77,7 @@ local function from_program(argv, script, events, opts)
     if all then all:close() end
     return nil, message, code
   end
-  local entries = all:entries(opts.event or all:refused(), begun.before)
+  local entries = all:entries(opts.events or all:refused(), begun.before)
   all:close()
   return { entries = entries, wall_ns = wall, unopened = unopened }, ended
 end
@@ -86,7 +88,7 @@ local function open_all(opts, events)
   if opts.pid then
     local tids, message, code = host.threads(opts.pid)
     if not tids then return nil, code == "ESRCH" and ("no process %d"):format(opts.pid) or message, code end
-    for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts["no-inherit"] } end
+    for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts.no_inherit } end
   else
     for i, cpu in ipairs(host.cpus "online" or { 0 }) do targets[i] = { pid = -1, cpu = cpu } end
   end
@@ -125,7 +127,7 @@ local function from_others(opts, events, words, here)
     one:close()
   end
   if not ended then return nil, message, code end
-  return { entries = counters.add_up(lists, opts.event), wall_ns = wall }, ended
+  return { entries = counters.add_up(lists, opts.events), wall_ns = wall }, ended
 end
 
 -- Text ----------------------------------------------------------------------------------------------------------------
@@ -208,17 +210,16 @@ local function deliver(text, json, opts)
 end
 
 local function count(opts, words, here)
-  local others = opts.pid or opts["all-cpus"]
-  if opts.pid and opts["all-cpus"] then return nil, "options -p and -a exclude each other", "USAGE" end
+  local others = opts.pid or opts.all_cpus
   if not others and #words == 0 then return nil, "no script or program is given: luaperf stat script.lua", "USAGE" end
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout goes with -p or -a, without a program", "USAGE" end
-  if opts["repeat"] and others then return nil, "-r goes with a script or a program", "USAGE" end
+  if opts.runs and others then return nil, "-r goes with a script or a program", "USAGE" end
   if opts.output and opts.output ~= "-" then -- fail before a long run rather than after it
     try(core.output(opts.output)):close()
   end
   local script = not others and run.is_script(words[1]) and words[1] or nil
-  local events = try(counters.resolve(opts.event or DEFAULT))
-  local results, runs, argv = {}, opts["repeat"] or 1, not others and run.program(here, words)
+  local events = try(counters.resolve(opts.events or DEFAULT))
+  local results, runs, argv = {}, opts.runs or 1, not others and run.program(here, words)
   local ended, message, code = run.catching(function()
     for i = 1, runs do
       if runs > 1 then terminal.progress(("run %d of %d"):format(i, runs)) end
@@ -241,7 +242,7 @@ local function count(opts, words, here)
   end)
   if runs > 1 then terminal.progress() end
   if not ended then return nil, message, code end
-  local title = opts.pid and "process " .. opts.pid or opts["all-cpus"] and "all CPUs"
+  local title = opts.pid and "process " .. opts.pid or opts.all_cpus and "all CPUs"
   if #words > 0 then title = (title and title .. " during " or "") .. table.concat(words, " ") end
   local text, c = text_of(results[1], title, opts)
   if #results > 1 then text = text_of_several(results, title) end

@@ -2,7 +2,8 @@
 -- spelling is suggested for the options of a command, as for commands, events and the options of functions.
 local options = require "perf.command.options"
 
-local rows = { { "e", "event", "EVENTS", "what" }, { "o", "output", "FILE", "where" }, { "g", nil, nil, "short" } }
+local rows = { { "events", "string", "what", short = "e", long = "event", arg = "EVENTS" },
+  { "output", "string", "where", short = "o", arg = "FILE" }, { "g", "boolean", "short", short = "g", long = false } }
 
 it("a misspelt long option of luaperf is answered with the nearest", function()
   for word, message in pairs { ["--evnt"] = "unknown option '--evnt'; did you mean '--event'?",

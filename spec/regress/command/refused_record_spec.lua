@@ -12,8 +12,8 @@ describe("luaperf record without permission", function()
   it("gives the reason for another user's process, and for the machine", function()
     requires { root = true, perf_open = true, nosan = true, cmd = "flock" }
     local words = { [3] = { "/bin/sh", "-c", ":" } }
-    for i, opts in ipairs { { pid = 1 }, { ["all-cpus"] = true }, {} } do
-      opts.timeout, opts.output, opts.event = 0.05, "/dev/null", "page-faults"
+    for i, opts in ipairs { { pid = 1 }, { all_cpus = true }, {} } do
+      opts.timeout, opts.output, opts.events = 0.05, "/dev/null", "page-faults"
       assert.matches("^nil EACCES: [^\n]*: Permission denied %(kernel.perf_event_paranoid is 2[^()]*%)$", as_nobody(2, function()
         local status, message, code = require "perf.command.record".run(opts, words[i] or {}, {})
         return ("%s %s: %s"):format(tostring(status), tostring(code), tostring(message))

@@ -22,17 +22,17 @@ describe("luaperf stat without permission", function()
 
   it("refuses -a, with the default events and with others", function()
     local reason = "^nil EACCES: %s: perf_event_open: Permission denied %%(kernel.perf_event_paranoid is 2, and must be 0 or less"
-    assert.matches(reason:format "task%-clock", stat { ["all-cpus"] = true })
-    assert.matches(reason:format "page%-faults:u", stat { ["all-cpus"] = true, event = "no_such_pmu/event=1/,page-faults" })
+    assert.matches(reason:format "task%-clock", stat { all_cpus = true })
+    assert.matches(reason:format "page%-faults:u", stat { all_cpus = true, events = "no_such_pmu/event=1/,page-faults" })
   end)
 
   -- The advice was to count user space only, which had been tried and refused.
   it("gives the reason why user space alone was refused", function()
-    assert.equal(nil, stat { pid = 1, event = "page-faults" }:match "count user space only")
-    assert.matches("^nil EACCES: page%-faults:u: .*process 1 belongs to uid 0", stat { pid = 1, event = "page-faults" })
+    assert.equal(nil, stat { pid = 1, events = "page-faults" }:match "count user space only")
+    assert.matches("^nil EACCES: page%-faults:u: .*process 1 belongs to uid 0", stat { pid = 1, events = "page-faults" })
   end)
 
   it("refuses -p of another user's process", function()
-    assert.matches("^nil EACCES: page%-faults:u: perf_event_open: Permission denied ", stat { pid = 1, event = "page-faults:u" })
+    assert.matches("^nil EACCES: page%-faults:u: perf_event_open: Permission denied ", stat { pid = 1, events = "page-faults:u" })
   end)
 end)

@@ -1,9 +1,11 @@
 local options = require "perf.command.options"
 
-local rows = { { "e", "event", "EVENTS", "what", kind = "list" }, { "F", "freq", "N", "how often", kind = "integer" },
-  { "a", "all", nil, "all" }, { "v", "verbose", nil, "more" }, { "o", "output", "FILE", "where" },
-  { nil, "timeout", "SECONDS", "how long", kind = "number", least = 0.001 },
-  { "g", nil, nil, "short" }, { nil, "graph", "MODE", "one of", choices = { "fp", "dwarf" } } }
+local rows = { { "events", "string", "what", short = "e", long = "event", arg = "EVENTS", list = true },
+  { "freq", "integer", "how `often`", short = "F", arg = "N", least = 1, excludes = { "timeout" } },
+  { "all", "boolean", "all", short = "a" }, { "verbose", "boolean", "more", short = "v" },
+  { "output", "string", ("where "):rep(50), short = "o", arg = "FILE" },
+  { "timeout", "number", "how long", arg = "SECONDS", least = 0.001 }, { "g", "boolean", "short", short = "g", long = false },
+  { "call_graph", "string", "one of", arg = "MODE", oneof = { "fp", "dwarf" } } }
 
 local function parse(line, mixed)
   local words = {}
@@ -13,12 +15,12 @@ end
 
 describe("perf.command.options", function()
   it("accepts options in all their forms", function()
-    for line, wanted in pairs { ["-e x"] = { event = "x" }, ["-ex"] = { event = "x" }, ["--event x"] = { event = "x" },
-      ["--event=x"] = { event = "x" }, ["--event=a=b"] = { event = "a=b" }, ["-av"] = { all = true, verbose = true },
-      ["-aF 99"] = { all = true, freq = 99 }, ["-vF99"] = { verbose = true, freq = 99 }, ["-e a -e b,c"] = { event = "a,b,c" },
+    for line, wanted in pairs { ["-e x"] = { events = "x" }, ["-ex"] = { events = "x" }, ["--event x"] = { events = "x" },
+      ["--event=x"] = { events = "x" }, ["--event=a=b"] = { events = "a=b" }, ["-av"] = { all = true, verbose = true },
+      ["-aF 99"] = { all = true, freq = 99 }, ["-vF99"] = { verbose = true, freq = 99 }, ["-e a -e b,c"] = { events = "a,b,c" },
       ["--timeout 0.5"] = { timeout = 0.5 }, ["-o -"] = { output = "-" }, ["--output="] = { output = "" },
       ["-h"] = { help = true },
-      ["-g"] = { g = true }, ["--graph dwarf"] = { graph = "dwarf" }, ["--graph=fp"] = { graph = "fp" },
+      ["-g"] = { g = true }, ["--call-graph dwarf"] = { call_graph = "dwarf" }, ["--call-graph=fp"] = { call_graph = "fp" },
       ["--help"] = { help = true }, [""] = {} } do
       local opts, left = parse(line)
       assert.same(wanted, opts, line)
@@ -46,12 +48,13 @@ describe("perf.command.options", function()
     for line, wanted in pairs { ["-z"] = "unknown option '-z'", ["-az"] = "unknown option '-z'",
       ["--zoo"] = "unknown option '--zoo'", ["--=x"] = "unknown option '--=x'",
       ["-e"] = "option -e needs EVENTS", ["--timeout"] = "option --timeout needs SECONDS",
-      ["-F x"] = "option -F: a whole number, 1 or more, expected, got 'x'",
-      ["-F 1.5"] = "option -F: a whole number, 1 or more, expected, got '1.5'",
-      ["-F 0"] = "option -F: a whole number, 1 or more, expected, got '0'",
-      ["-F nan"] = "option -F: a whole number, 1 or more, expected, got 'nan'",
-      ["--timeout 0"] = "option --timeout: a number, 0.001 or more, expected, got '0'",
-      ["--graph lbr"] = "option --graph: fp or dwarf expected, got 'lbr'", ["--all=1"] = "option --all takes no value" } do
+      ["-F x"] = "option -F: whole number of at least 1 expected, got 'x'",
+      ["-F 1.5"] = "option -F: whole number of at least 1 expected, got '1.5'",
+      ["-F 0"] = "option -F: whole number of at least 1 expected, got '0'",
+      ["-F nan"] = "option -F: whole number of at least 1 expected, got 'nan'",
+      ["--timeout 0"] = "option --timeout: number of at least 0.001 expected, got '0'",
+      ["--call-graph lbr"] = "option --call-graph: fp or dwarf expected, got 'lbr'", ["--all=1"] = "option --all takes no value",
+      ["--timeout 1 -F 9"] = "options -F and --timeout exclude each other" } do
       local opts, message = parse(line)
       assert.is_nil(opts, line)
       assert.equal(wanted, message)
@@ -61,7 +64,11 @@ describe("perf.command.options", function()
   it("prints a help text of all options", function()
     local text = options.help { usage = "x [options]", about = "does", options = rows }
     assert.truthy(text:find("usage: x [options]\n\ndoes\n", 1, true))
-    for _, row in ipairs(rows) do assert.truthy(text:find(row[2] and "--" .. row[2] or "\n  -g  ", 1, true)) end
-    for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 132) end
+    for long in ("--event EVENTS --freq --all --output --timeout --call-graph --help"):gmatch "%S+" do
+      assert.truthy(text:find(long, 1, true), long)
+    end
+    assert.truthy(text:find("\n  -g  ", 1, true))
+    assert.truthy(text:find("how often\n", 1, true))
+    for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 100) end
   end)
 end)
