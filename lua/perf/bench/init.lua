@@ -70,8 +70,9 @@ local function row_of(list, key)
   return not several and found or nil
 end
 
-local function class(methods)
+local function class(methods, name, tostring)
   return {
+    __name = name, __tostring = tostring,
     __index = function(self, key)
       local method = methods[key]
       if method ~= nil then return method end
@@ -124,9 +125,7 @@ end
 -- @tfield string source as in `Counts`
 -- @tfield table overhead the subtracted cost, per call, by label
 local Stats = {}
-local Stats_class = class(Stats)
-Stats_class.__name = "perf.Stats"
-Stats_class.__tostring = text.bench
+local Stats_class = class(Stats, "perf.Stats", text.bench)
 
 --- Everything as plain tables.
 -- @treturn table `{n=, batch=, source=, wall=, events={...}, overhead={[label]=}}`; a row has the fields of `Stats`' rows, with
@@ -283,9 +282,7 @@ end
 -- @tfield number least the option
 -- @tfield integer comparisons the number of comparisons
 local Comparison = {}
-local Comparison_class = class(Comparison)
-Comparison_class.__name = "perf.Comparison"
-Comparison_class.__tostring = text.compare
+local Comparison_class = class(Comparison, "perf.Comparison", text.compare)
 
 --- The rule that decides which differences are real, in one line.
 -- @treturn string

@@ -1,18 +1,12 @@
 -- Names for events that have none in a perf.data file, with perf's spelling.
 local caches = require "perf.names.cache"
 local core = require "perf.core"
+local generic = require "perf.names.generic"
 
 local data_names = {}
 
 -- Names for which perf shows a shorter alias.
 local shown = {["cpu-cycles"] = "cycles", ["branch-instructions"] = "branches"}
-
--- The name of the row with a value.
-local function named(rows, value)
-  for _, row in ipairs(rows) do
-    if row.value == value then return row.name end
-  end
-end
 
 local function cache_name(config)
   local low = core.halves(config)
@@ -40,10 +34,10 @@ function data_names.of(attr)
   local low, high = core.halves(config)
   if attr.type == "hardware" then
     -- on a hybrid CPU, the upper half of config is the PMU
-    name = named(core.defs().hardware, low)
+    name = generic.named(core.defs().hardware, low)
     name = shown[name] or name
   elseif attr.type == "software" then
-    name = high == 0 and named(core.defs().software, low)
+    name = high == 0 and generic.named(core.defs().software, low)
   elseif attr.type == "hw_cache" then
     name = cache_name(config)
   elseif attr.type == "tracepoint" then

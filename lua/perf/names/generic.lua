@@ -76,6 +76,13 @@ function generic.names()
   return out
 end
 
+-- The name of the row with a value in one of the tables of core.defs, or nil.
+function generic.named(rows, value)
+  for _, row in ipairs(rows) do
+    if row.value == value then return row.name end
+  end
+end
+
 -- The name of an attr that has no label, as perf(1) would print it.
 -- @tparam table attr attr fields
 function generic.describe(attr)
@@ -86,9 +93,7 @@ function generic.describe(attr)
   end
   local name
   if kind == generic.HARDWARE or kind == generic.SOFTWARE then
-    for _, row in ipairs(defs[kind == generic.HARDWARE and "hardware" or "software"]) do
-      if row.value == low then name = row.name end
-    end
+    name = generic.named(defs[kind == generic.HARDWARE and "hardware" or "software"], low)
   elseif kind == generic.HW_CACHE then
     for _, event in ipairs(cache.all()) do
       if event.config == low then name = event.name end

@@ -67,33 +67,28 @@ function M.new(tls)
     return conn
   end
 
-  local function connect(url, deadline)
-    local sock, message = socket.tcp()
-    if not sock then return nil, message end
+  -- Connect a new socket: returns it, or that of TLS; or nil, message.
+  local function connected(sock, url, deadline)
     sock:settimeout(0)
-    local ok
-    ok, message = sock:connect(url.host, url.port)
+    local ok, message = sock:connect(url.host, url.port)
     while not ok and message ~= "already connected" do
-      if message ~= "timeout" and message ~= "Operation already in progress" then
-        sock:close()
-        return nil, message
-      end
+      if message ~= "timeout" and message ~= "Operation already in progress" then return nil, message end
       local there, late = await(sock, "w", deadline)
-      if not there then
-        sock:close()
-        return nil, late
-      end
+      if not there then return nil, late end
       ok, message = sock:connect(url.host, url.port)
     end
     sock:setoption("tcp-nodelay", true)
-    if url.scheme == "https" then
-      local conn
-      conn, message = secure(sock, url.host, deadline)
-      if not conn then
-        sock:close()
-        return nil, message
-      end
-      sock = conn
+    if url.scheme == "https" then return secure(sock, url.host, deadline) end
+    return sock
+  end
+
+  local function connect(url, deadline)
+    local tcp, refused = socket.tcp()
+    if not tcp then return nil, refused end
+    local sock, message = connected(tcp, url, deadline)
+    if not sock then
+      tcp:close()
+      return nil, message
     end
     local stream = {}
     function stream.send(text, till)
