@@ -1,0 +1,235 @@
+/* The unwinder for LuaJIT: the running thread, its innermost function and the instruction. The frames from there outward are in
+ * unwind_luajit_frames.c, compiled code in unwind_trace.c.
+ *
+ * The interpreter keeps the base of the running function's frame and the address of the next instruction in two registers. When it
+ * calls C code it mostly stores the base in the thread, and the address in its frame on the C stack, but not for the routines that
+ * cannot fail (a table's length, math.sin): then the thread has the base of an older frame, and the two are in registers which the
+ * called function preserves, or has pushed. So pairs of a base and an address are tried, from the surest to the least sure. A pair
+ * passes if the function of that frame has an instruction there. */
+#include "core/stack/sampling.h"
+#include "core/stack/unwind_luajit_internal.h"
+
+enum {
+	VM_INTERPRETER = -1, VM_C = -2, VM_COLLECTOR = -3, /* vmstate; from 0 on it is a trace's number, else the compiler's */
+};
+
+/* The registers that may have the base, and the one that has the address of the next instruction. */
+#if defined(__aarch64__)
+static const uint8_t base_registers[] = {19, 19};
+enum { PC_REGISTER = 21 };
+#else
+static const uint8_t base_registers[] = {PF_X86_RDX, PF_X86_RBP};
+enum { PC_REGISTER = PF_X86_RBX };
+#endif
+
+/* --- the running thread -------------------------------------------------------------------------------------------------- */
+
+static int plausible(const struct pf_luajit_view *v, uint64_t cframe)
+{
+	return cframe && cframe % 8 == 0 && cframe + 256 > v->r->sp && cframe - v->r->sp + 256 < PF_LUAJIT_C_STACK;
+}
+
+/* The running thread. Returns the state of an answer without frames, or PF_AT_LUA. */
+static int find_thread(struct pf_luajit_view *v)
+{
+	const uint64_t running = pf_luajit_word(v, v->global + v->l->global_running);
+	const uint64_t first = v->global - v->l->main_below;
+	uint64_t cframe;
+
+	if (running && pf_luajit_is_thread(v, running)) {
+		cframe = pf_luajit_cframe(v, running);
+		if (plausible(v, cframe)) {
+			pf_luajit_look_at(v, running, cframe);
+			return PF_AT_LUA;
+		}
+		if (!cframe && !pf_luajit_cframe(v, first))
+			return PF_OUTSIDE;
+	} else if (!pf_luajit_cframe(v, first)) {
+		return PF_OUTSIDE;
+	}
+	/* A C function has called a function in another thread, and the global state still names that one. */
+	if (pf_luajit_find_above(v, v->r->sp & ~(uint64_t)7))
+		return PF_AT_LUA;
+	pf_luajit_fail(v, PF_UNWIND_NO_THREAD);
+	return PF_OUTSIDE;
+}
+
+/* --- the innermost function ------------------------------------------------------------------------------------------ */
+
+static uint64_t pc_register(const struct pf_luajit_view *v)
+{
+	return v->r->general[PC_REGISTER];
+}
+
+/* Is there a caller of the right kind below this frame? */
+static int has_caller(const struct pf_luajit_view *v, uint64_t base)
+{
+	const uint64_t link = pf_luajit_word(v, base - PF_LUAJIT_SLOT);
+	struct pf_luajit_function caller;
+	uint64_t outer;
+
+	if ((link & PF_LINK_MASK) == PF_LINK_LUA)
+		return pf_luajit_function_at(v, pf_luajit_lua_caller(v, base, link), &caller) && pf_luajit_holds(&caller, link);
+	outer = base - (link & ~(uint64_t)PF_LINK_MASK_P);
+	return outer < base && (pf_luajit_is_bottom(v, outer) || pf_luajit_function_at(v, outer, &caller));
+}
+
+/* The interpreter calls or returns: base is the callee's, pc the caller's. */
+static uint64_t caller_base(const struct pf_luajit_view *v, uint64_t base, uint64_t pc)
+{
+	const uint64_t outer = pc % PF_LUAJIT_INSTRUCTION ? 0 : pf_luajit_lua_caller(v, base, pc);
+	struct pf_luajit_function f;
+
+	return outer && pf_luajit_function_at(v, outer, &f) && pf_luajit_holds(&f, pc) ? outer : 0;
+}
+
+struct top {
+	uint64_t base, pc;
+};
+
+static int take(struct top *t, uint64_t base, uint64_t pc)
+{
+	t->base = base;
+	t->pc = pc;
+	return 1;
+}
+
+/* Registers that a builtin runs with: its own instruction's address, or already that of its caller. */
+static int is_builtin_pc(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t base, uint64_t pc)
+{
+	return f->id && (pc == f->code + PF_LUAJIT_INSTRUCTION || pc == pf_luajit_word(v, base - PF_LUAJIT_SLOT)) && has_caller(v, base);
+}
+
+/* In the interpreter's own code. */
+static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
+{
+	const uint64_t base = v->r->general[base_registers[0]], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
+	struct pf_luajit_function f;
+	uint64_t outer;
+
+	if (!pf_luajit_function_at(v, base, &f)) /* the result may be there already, where the function was */
+		return (outer = caller_base(v, base, pc)) != 0 ? take(t, outer, pc) : 0;
+	if (pf_luajit_holds(&f, pc)) {
+		if (pf_luajit_word(v, base - PF_LUAJIT_SLOT) == pc && (outer = caller_base(v, base, pc)) != 0)
+			return take(t, outer, pc);
+		return take(t, base, pc);
+	}
+	if (is_builtin_pc(v, &f, base, pc))
+		return take(t, base, 0);
+	if ((outer = caller_base(v, base, pc)) != 0)
+		return take(t, outer, pc);
+	if (pf_luajit_holds(&f, saved))
+		return take(t, base, saved);
+	return f.id && has_caller(v, base) ? take(t, base, 0) : 0;
+}
+
+static int among_words(const struct pf_luajit_view *v, uint64_t word)
+{
+	for (unsigned i = 0; i < v->words_n; i++)
+		if (v->words[i] == word)
+			return 1;
+	return 0;
+}
+
+/* The address of an instruction of f, in the register or on the C stack. */
+static uint64_t pc_in(const struct pf_luajit_view *v, const struct pf_luajit_function *f)
+{
+	if (pf_luajit_holds(f, pc_register(v)))
+		return pc_register(v);
+	for (unsigned i = 0; i < v->words_n; i++)
+		if (pf_luajit_holds(f, v->words[i]))
+			return v->words[i];
+	return 0;
+}
+
+static int take_preserved(const struct pf_luajit_view *v, struct top *t, uint64_t base)
+{
+	struct pf_luajit_function f;
+	uint64_t pc;
+
+	if (!pf_luajit_function_at(v, base, &f))
+		return 0;
+	if (!f.id)
+		return (pc = pc_in(v, &f)) != 0 ? take(t, base, pc) : 0;
+	pc = f.code + PF_LUAJIT_INSTRUCTION;
+	return (pc_register(v) == pc || among_words(v, pc)) && has_caller(v, base) ? take(t, base, 0) : 0;
+}
+
+/* In C code that the interpreter has called. */
+static int top_in_c(const struct pf_luajit_view *v, struct top *t)
+{
+	enum { NEAR = 24 };
+	const uint64_t link = pf_luajit_word(v, v->base - PF_LUAJIT_SLOT), outermost = pf_luajit_cframe_of(v, v->cframe, v->base);
+	const uint64_t saved = pf_luajit_saved_pc(v, outermost), pc = pc_register(v);
+	struct pf_luajit_function f;
+	const int known = pf_luajit_function_at(v, v->base, &f);
+
+	if (known && f.id && (v->vmstate == VM_C || outermost != v->cframe || pc == link || among_words(v, link)))
+		return take(t, v->base, 0);
+	if (known && !f.id && pf_luajit_holds(&f, saved) && (outermost != v->cframe || pc == saved || among_words(v, saved)))
+		return take(t, v->base, saved);
+	for (unsigned i = 0; i < sizeof base_registers; i++)
+		if (take_preserved(v, t, v->r->general[base_registers[i]]))
+			return 1;
+	for (unsigned i = 0; i < v->words_n && i < NEAR; i++)
+		if (take_preserved(v, t, v->words[i]))
+			return 1;
+	if (!known)
+		return 0;
+	if (f.id)
+		return take(t, v->base, 0);
+	take(t, v->base, pc_in(v, &f));
+	if (!t->pc && pf_luajit_holds(&f, saved))
+		t->pc = saved;
+	return 1;
+}
+
+static void read_words(struct pf_luajit_view *v)
+{
+	uint64_t upward[PF_LUAJIT_STACK_WORDS];
+	uint64_t n = v->cframe > v->r->sp ? (v->cframe - v->r->sp) / sizeof *upward : 0;
+
+	if (n > PF_LUAJIT_STACK_WORDS)
+		n = PF_LUAJIT_STACK_WORDS;
+	if (n && !pf_luajit_read(v, upward, v->cframe - n * sizeof *upward, n * sizeof *upward))
+		n = 0;
+	for (unsigned i = 0; i < n; i++)
+		v->words[i] = upward[n - 1 - i];
+	v->words_n = (unsigned)n;
+}
+
+static int state_of(int32_t vmstate)
+{
+	if (vmstate >= VM_INTERPRETER)
+		return PF_AT_LUA;
+	return vmstate == VM_C ? PF_AT_C : vmstate == VM_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
+}
+
+void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const struct pf_registers *r, const struct pf_memory *m,
+		      struct pf_unwound *u)
+{
+	struct pf_luajit_view v = {.l = l, .m = m, .r = r, .u = u, .global = global};
+	struct top t = {0, 0};
+	uint64_t trace_base;
+
+	u->failed = PF_UNWIND_COMPLETE;
+	u->n = 0;
+	u->state = PF_AT_LUA;
+	if (!pf_luajit_read(&v, &v.vmstate, global + l->global_vmstate, sizeof v.vmstate)) {
+		pf_luajit_fail(&v, PF_UNWIND_UNREADABLE);
+		return;
+	}
+	u->state = find_thread(&v);
+	if (u->state == PF_OUTSIDE)
+		return;
+	u->state = state_of(v.vmstate);
+	trace_base = l->traces ? pf_luajit_word(&v, global + l->trace_base) : 0;
+	read_words(&v);
+	if (trace_base && pf_luajit_trace(&v, trace_base))
+		return;
+	if (r->sp + 2 * sizeof(uint64_t) >= v.cframe ? !top_in_vm(&v, &t) && !top_in_c(&v, &t) : !top_in_c(&v, &t)) {
+		pf_luajit_fail(&v, PF_UNWIND_NO_BASE);
+		return;
+	}
+	pf_luajit_frames(&v, t.base, t.pc, NULL);
+}

@@ -1,0 +1,308 @@
+/* The unwinder for LuaJIT: functions, the frames of a thread, and the threads that resumed it. */
+#include "core/stack/unwind_luajit_internal.h"
+
+#include <string.h>
+
+enum {
+	CODE_MOST = 1 << 26, /* instructions of a function */
+	RESUMER_WORDS = 2048, CHUNK = 64, CFRAME_WORDS = 16,
+	CFRAMES_MOST = 256,
+	STACK_MOST = 1 << 20, /* bytes of a Lua stack, which has 65,500 slots at most, and some when it overflows */
+	CALLBACK = 1, /* the continuation of an FFI callback's frame */
+};
+
+/* --- functions ------------------------------------------------------------------------------------------------------ */
+
+int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
+{
+	f->id = 0;
+	f->code = code;
+	return code % PF_LUAJIT_INSTRUCTION == 0 && pf_luajit_read(v, &f->n, code + (uint64_t)(int64_t)v->l->code_size, sizeof f->n) &&
+	       f->n > 0 && f->n < CODE_MOST;
+}
+
+int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)
+{
+	const struct pf_luajit_layout *l = v->l;
+	unsigned char bytes[64];
+
+	if (!object || object % 8 || !pf_luajit_read(v, bytes, object, l->function_c) || bytes[l->object_type] != l->type_function)
+		return 0;
+	f->object = object;
+	f->id = bytes[l->function_id];
+	f->n = 0;
+	memcpy(&f->code, bytes + l->function_code, sizeof f->code);
+	return f->id ? f->code != 0 : pf_luajit_function_of_code(v, f->code, f);
+}
+
+int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f)
+{
+	return value >> 47 == v->l->tag_function && pf_luajit_object(v, value & ((UINT64_C(1) << 47) - 1), f);
+}
+
+int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct pf_luajit_function *f)
+{
+	uint64_t value;
+
+	if (base % PF_LUAJIT_SLOT || base < v->low + 2 * PF_LUAJIT_SLOT || base > v->high)
+		return 0;
+	return pf_luajit_read(v, &value, base - 2 * PF_LUAJIT_SLOT, sizeof value) && pf_luajit_function(v, value, f);
+}
+
+int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc)
+{
+	return !f->id && pc % PF_LUAJIT_INSTRUCTION == 0 && pc > f->code && pc - f->code <= (uint64_t)f->n * PF_LUAJIT_INSTRUCTION;
+}
+
+uint32_t pf_luajit_line(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc)
+{
+	const uint64_t index = (pc - f->code) / PF_LUAJIT_INSTRUCTION - 1;
+	uint32_t first, lines, line = 0;
+	unsigned size;
+	uint64_t info;
+
+	if (!pf_luajit_holds(f, pc) || !pf_luajit_read(v, &first, f->code + (uint64_t)(int64_t)v->l->code_first, sizeof first) ||
+	    !pf_luajit_read(v, &lines, f->code + (uint64_t)(int64_t)v->l->code_lines, sizeof lines))
+		return 0;
+	info = pf_luajit_word(v, f->code + (uint64_t)(int64_t)v->l->code_lineinfo);
+	if (!info)
+		return 0;
+	if (index == 0)
+		return first; /* the header has no entry */
+	size = lines < 1 << 8 ? 1 : lines < 1 << 16 ? 2 : 4;
+	return pf_luajit_read(v, &line, info + (index - 1) * size, size) ? first + line : 0;
+}
+
+/* --- frames --------------------------------------------------------------------------------------------------------- */
+
+void pf_luajit_fail(struct pf_luajit_view *v, int failure)
+{
+	if (v->u->failed == PF_UNWIND_COMPLETE)
+		v->u->failed = failure;
+}
+
+static void describe(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_place *place)
+{
+	const struct pf_luajit_layout *l = v->l;
+	uint64_t name;
+	uint32_t first;
+
+	name = pf_luajit_word(v, f->code + (uint64_t)(int64_t)l->code_source);
+	if (name && pf_luajit_read(v, &place->source_size, name + l->string_size, sizeof place->source_size))
+		place->source = name + l->string_text;
+	if (pf_luajit_read(v, &first, f->code + (uint64_t)(int64_t)l->code_first, sizeof first))
+		place->linedefined = (int32_t)first;
+	place->kind = PF_PLACE_LUA;
+	place->function = f->code;
+}
+
+int pf_luajit_found(struct pf_luajit_view *v, const struct pf_luajit_function *f, const struct pf_luajit_lines *lines)
+{
+	struct pf_place place = {.thread = v->thread};
+	unsigned char op;
+
+	if (v->stopped)
+		return 0;
+	if (v->u->n >= PF_UNWIND_DEEPEST) {
+		pf_luajit_fail(v, PF_UNWIND_DEEP);
+		v->stopped = 1;
+		return 0;
+	}
+	if (!f->id) {
+		describe(v, f, &place);
+		if (lines) {
+			place.line = lines->first;
+			place.end = lines->last;
+		}
+	} else {
+		/* A function that the interpreter has in its own code has an instruction of its own, and its C code is at most a part of it. */
+		const int in_c = pf_luajit_read(v, &op, f->code, 1) && op >= v->l->op_c_first && op <= v->l->op_c_last;
+
+		place.kind = in_c ? PF_PLACE_C : PF_PLACE_BUILTIN;
+		place.function = in_c ? pf_luajit_word(v, f->object + v->l->function_c) : f->object;
+	}
+	v->u->n++;
+	v->stopped = v->u->found(v->u->to, &place) != 0;
+	return !v->stopped;
+}
+
+uint64_t pf_luajit_lua_caller(const struct pf_luajit_view *v, uint64_t base, uint64_t pc)
+{
+	uint32_t call;
+
+	if (!pf_luajit_read(v, &call, pc - PF_LUAJIT_INSTRUCTION, sizeof call))
+		return 0;
+	return base - PF_LUAJIT_SLOT * (2 + (uint64_t)(call >> 8 & 0xff));
+}
+
+static uint64_t previous_cframe(const struct pf_luajit_view *v, uint64_t cframe)
+{
+	const uint64_t previous = pf_luajit_word(v, cframe + v->l->cframe_previous) & ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
+
+	return previous > cframe ? previous : 0;
+}
+
+uint64_t pf_luajit_cframe_of(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
+{
+	int32_t results;
+
+	for (int i = 0; cframe && i < CFRAMES_MOST; i++) {
+		if (!pf_luajit_read(v, &results, cframe + v->l->cframe_results, sizeof results) || results >= 0)
+			return cframe;
+		if (base - PF_LUAJIT_SLOT >= v->low + (uint64_t)-(int64_t)results)
+			return cframe;
+		cframe = previous_cframe(v, cframe);
+	}
+	return cframe;
+}
+
+uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe)
+{
+	return cframe ? pf_luajit_word(v, cframe + v->l->cframe_pc) : 0;
+}
+
+/* A frame that is called by C code: go on to the C stack's frame of the code below it. */
+static uint64_t below_c(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
+{
+	cframe = pf_luajit_cframe_of(v, cframe, base);
+	return cframe ? previous_cframe(v, cframe) : 0;
+}
+
+int pf_luajit_is_bottom(const struct pf_luajit_view *v, uint64_t base)
+{
+	return base <= v->low + 2 * PF_LUAJIT_SLOT;
+}
+
+/* The frames of one thread. */
+static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, const struct pf_luajit_lines *lines)
+{
+	uint64_t cframe = v->cframe;
+	const int innermost_unknown = !pc && !lines;
+	int first = 1;
+
+	for (unsigned i = 0; i < 2 * PF_UNWIND_DEEPEST && !pf_luajit_is_bottom(v, base); i++) {
+		struct pf_luajit_function f;
+		struct pf_luajit_lines line = {0, 0};
+		uint64_t frame[2], outer;
+
+		if (base % PF_LUAJIT_SLOT || base > v->high || !pf_luajit_read(v, frame, base - sizeof frame, sizeof frame)) {
+			pf_luajit_fail(v, base % PF_LUAJIT_SLOT || base > v->high ? PF_UNWIND_BROKEN : PF_UNWIND_UNREADABLE);
+			return;
+		}
+		if (frame[0] >> 47 == v->l->tag_thread) {
+			v->skip = 0; /* it has no function: LuaJIT made it to report an error */
+		} else if (!pf_luajit_function(v, frame[0], &f)) {
+			pf_luajit_fail(v, PF_UNWIND_BROKEN);
+			return;
+		} else if (v->skip) {
+			v->skip = 0; /* the frame that the variable arguments lie in */
+		} else {
+			if (!f.id && !(first && lines)) {
+				if (!pf_luajit_holds(&f, pc))
+					pc = pf_luajit_replaced(v, pc);
+				line.first = line.last = pf_luajit_line(v, &f, pc);
+				if (first && innermost_unknown)
+					pf_luajit_fail(v, PF_UNWIND_NO_PC);
+			}
+			if (!pf_luajit_found(v, &f, first && lines ? lines : &line))
+				return;
+		}
+		first = 0;
+		outer = base - (frame[1] & ~(uint64_t)PF_LINK_MASK_P);
+		if ((frame[1] & PF_LINK_MASK) == PF_LINK_LUA) {
+			pc = frame[1];
+			outer = pf_luajit_lua_caller(v, base, pc);
+		} else if ((frame[1] & PF_LINK_MASK_P) == PF_LINK_CONTINUATION) {
+			uint64_t continuation[2] = {0, 0};
+
+			pf_luajit_read(v, continuation, base - 4 * PF_LUAJIT_SLOT, sizeof continuation);
+			pc = continuation[1];
+			if (continuation[0] == CALLBACK) {
+				cframe = below_c(v, cframe, base);
+				pc = pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, cframe, outer));
+			}
+		} else if ((frame[1] & PF_LINK_MASK_P) == PF_LINK_VARARG) {
+			v->skip = 1;
+		} else if ((frame[1] & PF_LINK_MASK) == PF_LINK_C) {
+			cframe = below_c(v, cframe, base);
+			pc = pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, cframe, outer));
+		}
+		if (outer >= base) {
+			pf_luajit_fail(v, PF_UNWIND_BROKEN);
+			return;
+		}
+		base = outer;
+	}
+}
+
+/* --- threads -------------------------------------------------------------------------------------------------------- */
+
+int pf_luajit_is_thread(const struct pf_luajit_view *v, uint64_t thread)
+{
+	unsigned char type;
+
+	return thread % 8 == 0 && pf_luajit_read(v, &type, thread + v->l->object_type, 1) && type == v->l->type_thread &&
+	       pf_luajit_word(v, thread + v->l->thread_global) == v->global;
+}
+
+uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread)
+{
+	return pf_luajit_word(v, thread + v->l->thread_cframe) & ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
+}
+
+void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cframe)
+{
+	v->thread = thread;
+	v->cframe = cframe;
+	v->base = pf_luajit_word(v, thread + v->l->thread_base);
+	v->low = pf_luajit_word(v, thread + v->l->thread_stack);
+	v->high = v->low + STACK_MOST;
+	v->skip = 0;
+}
+
+/* Is this word of the C stack the reference that the interpreter's frame has to its thread? The previous frame is above it. */
+static int is_reference(const struct pf_luajit_view *v, uint64_t at, uint64_t word, uint64_t previous)
+{
+	if (word % 8 || word - at + PF_LUAJIT_C_STACK < 2 * (uint64_t)PF_LUAJIT_C_STACK || !(word >> 16) || word >> 47)
+		return 0;
+	previous &= ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
+	if (previous && previous - at >= PF_LUAJIT_C_STACK)
+		return 0;
+	return pf_luajit_is_thread(v, word) && pf_luajit_cframe(v, word) == at - v->l->cframe_thread;
+}
+
+int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from)
+{
+	const unsigned previous = (unsigned)(v->l->cframe_previous - v->l->cframe_thread) / 8;
+	uint64_t words[CHUNK + CFRAME_WORDS], at = from + v->l->cframe_thread;
+
+	if (previous >= CFRAME_WORDS)
+		return 0;
+	for (unsigned i = 0; i < RESUMER_WORDS; i += CHUNK, at += CHUNK * sizeof *words) {
+		if (!pf_luajit_read(v, words, at, sizeof words))
+			return 0;
+		for (unsigned k = 0; k < CHUNK; k++)
+			if (words[k] && is_reference(v, at + k * sizeof *words, words[k], words[k + previous])) {
+				pf_luajit_look_at(v, words[k], at + k * sizeof *words - v->l->cframe_thread);
+				return 1;
+			}
+	}
+	return 0;
+}
+
+void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, const struct pf_luajit_lines *lines)
+{
+	const uint64_t first = v->global - v->l->main_below;
+
+	thread_frames(v, base, pc, lines);
+	/* Each thread that resumed the one before. A loop of threads is impossible, since the C stack is followed upward. */
+	while (!v->stopped && v->thread != first && v->u->failed != PF_UNWIND_BROKEN && v->u->failed != PF_UNWIND_UNREADABLE) {
+		uint64_t outermost = v->cframe;
+
+		for (uint64_t outer, i = 0; i < CFRAMES_MOST && (outer = previous_cframe(v, outermost)) != 0; i++)
+			outermost = outer;
+		if (!pf_luajit_find_above(v, outermost + sizeof outermost))
+			return;
+		thread_frames(v, v->base, pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, v->cframe, v->base)), NULL);
+	}
+}

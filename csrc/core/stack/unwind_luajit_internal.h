@@ -1,0 +1,99 @@
+/* The parts of the unwinder for LuaJIT.
+ *
+ *   unwind_luajit.c         the running thread, its innermost function and the instruction
+ *   unwind_luajit_frames.c  functions, the frames of a thread, and the threads that resumed it
+ *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
+ *   unwind_trace_lines.c    the lines for which a stretch of compiled code stands */
+#ifndef PF_UNWIND_LUAJIT_INTERNAL_H
+#define PF_UNWIND_LUAJIT_INTERNAL_H
+
+#include "core/stack/unwind_luajit.h"
+
+enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
+       PF_LUAJIT_C_STACK = 8 << 20 /* bytes from the stack pointer to the interpreter's frame, at most */ };
+
+/* The kinds of a frame's link, which is the word below its base: the return address in the caller's code, or the distance to the
+ * caller's base with one of these in its lower bits. */
+enum { PF_LINK_LUA = 0, PF_LINK_C = 1, PF_LINK_CONTINUATION = 2, PF_LINK_VARARG = 3, PF_LINK_MASK = 3, PF_LINK_MASK_P = 7 };
+
+struct pf_luajit_view {
+	const struct pf_luajit_layout *l;
+	const struct pf_memory *m;
+	const struct pf_registers *r;
+	struct pf_unwound *u;
+	uint64_t global;
+	int32_t vmstate;
+	/* The running thread, or the one that is being unwound: its stack's limits and its innermost frame on the C stack. */
+	uint64_t thread, base, low, high, cframe;
+	/* The words of the C stack right below the running thread's frame there: word i is at cframe - 8 * (i + 1). */
+	uint64_t words[PF_LUAJIT_STACK_WORDS];
+	unsigned words_n;
+	int skip, stopped;
+};
+
+/* A function's object. */
+struct pf_luajit_function {
+	uint64_t object, code;
+	uint32_t id; /* 0: Lua */
+	uint32_t n;  /* Lua: the number of its instructions */
+};
+
+/* From one instruction to another, as lines. */
+struct pf_luajit_lines {
+	uint32_t first, last;
+};
+
+/* The reads return 0 if the memory cannot be read. */
+static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
+{
+	return v->m->read(v->m, to, at, n) == 0;
+}
+
+static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t at)
+{
+	uint64_t word;
+
+	return pf_luajit_read(v, &word, at, sizeof word) ? word : 0;
+}
+
+/* The function whose object is there; to which a value refers. */
+int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f);
+int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f);
+/* The function whose frame has this base. */
+int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct pf_luajit_function *f);
+/* The function whose code begins there. */
+int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f);
+/* Is pc the address after one of its instructions? */
+int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc);
+/* The line of the instruction before pc; 0 if it has none. */
+uint32_t pf_luajit_line(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);
+/* The base of the caller, from a return address in Lua code. */
+uint64_t pf_luajit_lua_caller(const struct pf_luajit_view *v, uint64_t base, uint64_t pc);
+
+/* A thread's innermost frame on the C stack; make it the thread that is unwound. */
+int pf_luajit_is_thread(const struct pf_luajit_view *v, uint64_t thread);
+uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread);
+void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cframe);
+/* Make it the thread to which the first frame of the interpreter at `from` or above it belongs. Returns 0 if there is none. */
+int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from);
+/* C code can be called with a frame on the C stack but none on Lua's (lua_cpcall, the compiler). Such a frame has a negative number
+ * of results, which is the place on Lua's stack where it was called. Skip those that were called after the frame with this base. */
+uint64_t pf_luajit_cframe_of(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base);
+/* The address that the interpreter has saved in its frame. */
+uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe);
+/* Is it the base of a thread's outermost frame, which has no function? */
+int pf_luajit_is_bottom(const struct pf_luajit_view *v, uint64_t base);
+
+/* Report a function. lines: NULL if there are none. Returns 0 if the unwinding ends here. */
+int pf_luajit_found(struct pf_luajit_view *v, const struct pf_luajit_function *f, const struct pf_luajit_lines *lines);
+/* Report the frames from this base on; pc is the address after the innermost one's instruction, 0 if that is unknown. lines, if
+ * it is not NULL, replaces the innermost one's line. */
+void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, const struct pf_luajit_lines *lines);
+void pf_luajit_fail(struct pf_luajit_view *v, int failure);
+
+/* Compiled code runs: report its frames. Returns 0 if it does not, since it is only entered or left. */
+int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base);
+/* If pc lies in a trace's copy of the instruction that it has replaced, the address in the function. */
+uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc);
+
+#endif

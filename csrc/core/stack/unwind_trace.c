@@ -1,0 +1,322 @@
+/* The unwinder for LuaJIT's compiled code.
+ *
+ * A trace has snapshots: before some instructions the compiler notes the bytecode's address and the frames at that point, since the
+ * trace may be left there. Snapshot k stands for the machine code from its offset to that of the next one, which does what the
+ * bytecode does from its address to the next one's. The functions that were compiled into the trace have no frames in memory; the
+ * snapshot has them as constants. The frames below are real, from the global state's trace base outward. */
+#include "core/stack/unwind_trace.h"
+
+#include <string.h>
+
+enum {
+	SNAPSHOT_SIZE = 12, SNAP_FRAME = 0x10000,
+	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14, TRACE_HEAD = 136,
+	ENTRY_SPACE = 16, /* the interpreter's, below its frame, when it enters a trace */
+	CONSTANTS_MOST = 2048,
+};
+
+/* --- reading -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t field(const unsigned char *bytes, unsigned at, unsigned size)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, bytes + at, size);
+	return value;
+}
+
+static int read_trace(const struct pf_luajit_view *v, uint64_t at, struct pf_trace *t)
+{
+	const struct pf_luajit_layout *l = v->l;
+	unsigned char b[TRACE_HEAD];
+
+	if (!at || at % 8 || !pf_luajit_read(v, b, at, sizeof b) || b[l->object_type] != l->type_trace)
+		return 0;
+	t->code = field(b, l->trace_code, 8);
+	t->code_size = (uint32_t)field(b, l->trace_code_size, 4);
+	t->ir = field(b, l->trace_ir, 8);
+	t->ir_low = (uint32_t)field(b, l->trace_ir_low, 4);
+	t->snapshots = field(b, l->trace_snapshots, 8);
+	t->snapshots_n = (uint32_t)field(b, l->trace_snapshots_n, 2);
+	t->map = field(b, l->trace_map, 8);
+	t->map_n = (uint32_t)field(b, l->trace_map_n, 4);
+	t->start = field(b, l->trace_start, 8);
+	t->loop = (uint32_t)field(b, l->trace_loop, 4);
+	t->adjust = (uint32_t)field(b, l->trace_adjust, 2);
+	t->number = (uint32_t)field(b, l->trace_number, 2);
+	t->link = (uint32_t)field(b, l->trace_link, 2);
+	return t->code && t->snapshots_n && t->snapshots_n < SNAPSHOTS_MOST && t->ir_low <= PF_TRACE_IR_BIAS;
+}
+
+static uint32_t traces(const struct pf_luajit_view *v, uint64_t *array)
+{
+	uint32_t n;
+
+	*array = pf_luajit_word(v, v->global + v->l->traces);
+	if (!pf_luajit_read(v, &n, v->global + v->l->traces_n, sizeof n) || n > TRACES_MOST)
+		return 0;
+	return *array ? n : 0;
+}
+
+int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, struct pf_trace *t)
+{
+	uint64_t array;
+
+	return number < traces(v, &array) && read_trace(v, pf_luajit_word(v, array + (uint64_t)number * 8), t);
+}
+
+static int in_code(const struct pf_trace *t, uint64_t ip)
+{
+	return ip - t->code < t->code_size;
+}
+
+uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc)
+{
+	unsigned char type;
+
+	if (!pc || !v->l->traces)
+		return 0;
+	pc -= PF_LUAJIT_INSTRUCTION + v->l->trace_start_ins;
+	if (!pf_luajit_read(v, &type, pc + v->l->object_type, 1) || type != v->l->type_trace)
+		return 0;
+	return pf_luajit_word(v, pc + v->l->trace_start) + PF_LUAJIT_INSTRUCTION;
+}
+
+/* --- snapshots ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t constant(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t ref)
+{
+	return ref >= t->ir_low && ref < PF_TRACE_IR_BIAS ? pf_luajit_word(v, t->ir + ((uint64_t)ref + 1) * PF_TRACE_IR_SIZE) : 0;
+}
+
+int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s)
+{
+	unsigned char b[SNAPSHOT_SIZE];
+	uint64_t pc_base;
+
+	if (k >= t->snapshots_n || !pf_luajit_read(v, b, t->snapshots + (uint64_t)k * SNAPSHOT_SIZE, sizeof b))
+		return 0;
+	s->map = (uint32_t)field(b, 0, 4);
+	s->ref = (uint32_t)field(b, 4, 2);
+	s->entries = b[10];
+	if (s->map + s->entries + 2 > t->map_n || !pf_luajit_read(v, &pc_base, t->map + ((uint64_t)s->map + s->entries) * 4, sizeof pc_base))
+		return 0;
+	s->pc = pc_base >> 8;
+	s->base = (unsigned)(pc_base & 0xff) + 2;
+	return s->base < PF_TRACE_SLOTS;
+}
+
+void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots)
+{
+	uint32_t map[PF_TRACE_SLOTS];
+
+	memset(slots->known, 0, sizeof slots->known);
+	memset(slots->frame, 0, sizeof slots->frame);
+	if (!pf_luajit_read(v, map, t->map + (uint64_t)s->map * 4, s->entries * sizeof *map))
+		return;
+	for (uint32_t i = 0; i < s->entries; i++) {
+		const uint32_t slot = map[i] >> 24, ref = map[i] & 0xffff;
+
+		slots->frame[slot] = (map[i] & SNAP_FRAME) != 0;
+		if (slot <= s->base && ref >= t->ir_low && ref < PF_TRACE_IR_BIAS) {
+			slots->value[slot] = constant(v, t, ref);
+			slots->known[slot] = 1;
+		}
+	}
+}
+
+uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset)
+{
+	uint32_t low = 0, high = t->snapshots_n;
+
+	while (high - low > 1) {
+		const uint32_t middle = (low + high) / 2;
+		uint16_t begins;
+
+		if (!pf_luajit_read(v, &begins, t->snapshots + (uint64_t)middle * SNAPSHOT_SIZE + 6, sizeof begins))
+			return low;
+		if (begins <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The function whose code holds the next instruction pc: the constant, if it is known, else one whose code the trace has as a
+ * constant, since it had to compare it. */
+static int function_with(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
+			 struct pf_luajit_function *f)
+{
+	if (known && (pf_luajit_object(v, value, f) || pf_luajit_function(v, value, f)) && (f->id || pf_luajit_holds(f, pc)))
+		return 1;
+	for (uint32_t ref = PF_TRACE_IR_BIAS, i = 0; ref > t->ir_low && i < CONSTANTS_MOST; i++) {
+		const uint64_t word = pf_luajit_word(v, t->ir + (uint64_t)--ref * PF_TRACE_IR_SIZE);
+
+		if (pc - word <= UINT64_C(4) << 20 && pf_luajit_function_of_code(v, word, f) && pf_luajit_holds(f, pc))
+			return 1;
+	}
+	return 0;
+}
+
+uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
+{
+	uint32_t code;
+
+	return pf_luajit_read(v, &code, pc, sizeof code) ? code : 0;
+}
+
+/* --- frames --------------------------------------------------------------------------------------------------------- */
+
+static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset, uint64_t base)
+{
+	uint32_t k = pf_trace_snapshot_at(v, t, offset);
+	struct pf_snapshot s;
+	struct pf_trace_slots slots;
+	struct pf_luajit_function f;
+	struct pf_luajit_lines lines = {0, 0};
+	uint64_t pc, value;
+	unsigned at;
+
+	if (!pf_trace_read_snapshot(v, t, k, &s)) {
+		pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
+		pf_luajit_frames(v, base, 0, &lines);
+		return;
+	}
+	/* The code has returned to a frame below, and the next snapshot tells of that one. */
+	if (s.base == 2 && k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
+		struct pf_snapshot next;
+
+		if (pf_trace_read_snapshot(v, t, k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
+			s = next;
+			k++;
+		}
+	}
+	pf_trace_read_slots(v, t, &s, &slots);
+	pc = s.pc + PF_LUAJIT_INSTRUCTION;
+	for (at = s.base; at > 2;) {
+		const uint64_t link = slots.value[at - 1];
+		const int innermost = at == s.base, real = function_with(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
+		unsigned size;
+
+		if (!slots.known[at - 1] || !real) {
+			pf_luajit_fail(v, PF_UNWIND_BROKEN);
+			if (!slots.known[at - 1])
+				return;
+		}
+		if (v->skip) {
+			v->skip = 0;
+		} else if (real) {
+			if (innermost)
+				lines = pf_trace_lines(v, t, &f, k, &s);
+			else
+				lines.first = lines.last = f.id ? 0 : pf_luajit_line(v, &f, pc);
+			if (!pf_luajit_found(v, &f, &lines))
+				return;
+		}
+		if ((link & PF_LINK_MASK) == PF_LINK_LUA) {
+			pc = link;
+			size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
+		} else {
+			if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
+				pc = at > 4 && slots.known[at - 3] ? slots.value[at - 3] : 0;
+			v->skip = (link & PF_LINK_MASK_P) == PF_LINK_VARARG;
+			size = (unsigned)(link >> 3 & 0xff);
+		}
+		if (!size || size > at - 2) {
+			pf_luajit_fail(v, PF_UNWIND_BROKEN);
+			return;
+		}
+		at -= size;
+	}
+	/* The frame in memory. A tail call in the trace has replaced its function, which only the snapshot tells. */
+	value = slots.known[0] ? slots.value[0] : pf_luajit_word(v, base - 2 * PF_LUAJIT_SLOT);
+	if (!slots.frame[1] && pf_luajit_function_at(v, base, &f) && (f.id || pf_luajit_holds(&f, pc))) {
+		if (s.base > 2)
+			pf_luajit_frames(v, base, pc, NULL);
+		else {
+			lines = pf_trace_lines(v, t, &f, k, &s);
+			pf_luajit_frames(v, base, pc, &lines);
+		}
+		return;
+	}
+	if (!v->skip && function_with(v, t, 1, value, pc, &f)) {
+		if (s.base > 2)
+			lines.first = lines.last = pf_luajit_line(v, &f, pc);
+		else
+			lines = pf_trace_lines(v, t, &f, k, &s);
+		if (!pf_luajit_found(v, &f, &lines))
+			return;
+	} else if (!v->skip) {
+		pf_luajit_fail(v, PF_UNWIND_NO_PC);
+		if (pf_luajit_function_at(v, base, &f) && !pf_luajit_found(v, &f, NULL))
+			return;
+	}
+	v->skip = 1;
+	pf_luajit_frames(v, base, pc, NULL);
+}
+
+/* A function that the trace has called returns to the word below the room that the trace has on the C stack. */
+static int return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
+{
+	const uint32_t i = (ENTRY_SPACE + t->adjust) / 8;
+
+	if (i >= v->words_n || t->adjust % 8 || !in_code(t, v->words[i] - 1))
+		return 0;
+	*offset = v->words[i] - 1 - t->code;
+	return 1;
+}
+
+static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64_t *offset)
+{
+	const uint64_t ip = v->r->ip;
+	uint64_t array;
+	const uint32_t n = traces(v, &array);
+
+	if (v->vmstate > 0 && (uint32_t)v->vmstate < n && read_trace(v, pf_luajit_word(v, array + (uint64_t)v->vmstate * 8), t)) {
+		*offset = ip - t->code;
+		if (in_code(t, ip) || return_offset(v, t, offset))
+			return 1;
+	}
+	for (uint32_t i = 1; i < n; i++) {
+		if (!read_trace(v, pf_luajit_word(v, array + (uint64_t)i * 8), t))
+			continue;
+		*offset = ip - t->code;
+		if (in_code(t, ip) || return_offset(v, t, offset))
+			return 1;
+	}
+	return 0;
+}
+
+/* A trace is entered, or the interpreter goes on after one: its registers are right. */
+static int in_interpreter(struct pf_luajit_view *v)
+{
+	const uint64_t base = v->r->general[PF_X86_RDX], pc = v->r->general[PF_X86_RBX];
+	struct pf_luajit_function f;
+
+	if (v->r->sp + ENTRY_SPACE < v->cframe || !pf_luajit_function_at(v, base, &f))
+		return 0;
+	if (f.id)
+		return pf_luajit_frames(v, base, 0, NULL), 1;
+	if (!pf_luajit_holds(&f, pc + (v->vmstate < 0 ? 0 : PF_LUAJIT_INSTRUCTION)))
+		return 0;
+	pf_luajit_frames(v, base, pc + (v->vmstate < 0 ? 0 : PF_LUAJIT_INSTRUCTION), NULL);
+	return 1;
+}
+
+int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
+{
+	const struct pf_luajit_lines unknown = {0, 0};
+	struct pf_trace t;
+	uint64_t offset;
+
+	if (find_trace(v, &t, &offset)) {
+		frames(v, &t, offset, trace_base);
+		return 1;
+	}
+	if (in_interpreter(v))
+		return 1;
+	pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
+	pf_luajit_frames(v, trace_base, 0, &unknown);
+	return 1;
+}

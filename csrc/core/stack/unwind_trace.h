@@ -1,0 +1,40 @@
+/* Compiled code: what the two files of the unwinder share. */
+#ifndef PF_UNWIND_TRACE_H
+#define PF_UNWIND_TRACE_H
+
+#include "core/stack/unwind_luajit_internal.h"
+
+enum { PF_TRACE_SLOTS = 256, PF_TRACE_IR_SIZE = 8, PF_TRACE_IR_BIAS = 0x8000 };
+
+struct pf_trace {
+	uint64_t code, ir, snapshots, map, start;
+	uint32_t code_size, ir_low, map_n, loop;
+	uint32_t snapshots_n, adjust, number, link;
+};
+
+struct pf_snapshot {
+	uint32_t map, ref, entries;
+	unsigned base; /* slot of the innermost frame's base; slot 2 is the base of the frame in memory */
+	uint64_t pc;   /* of the next instruction */
+};
+
+/* The slots whose values the compiler knew: functions, and links of frames. */
+struct pf_trace_slots {
+	uint64_t value[PF_TRACE_SLOTS];
+	uint8_t known[PF_TRACE_SLOTS], frame[PF_TRACE_SLOTS];
+};
+
+/* The reads return 0 if the memory cannot be read, or does not have what it should. */
+int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, struct pf_trace *t);
+int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s);
+void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots);
+/* The last snapshot whose code begins at the offset or before it. */
+uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset);
+/* The instruction at an address. */
+uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
+
+/* The lines of snapshot k's code in its innermost function. */
+struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+				      const struct pf_snapshot *s);
+
+#endif

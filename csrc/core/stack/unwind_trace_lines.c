@@ -1,0 +1,182 @@
+/* The lines for which a stretch of compiled code stands: those of the bytecode from a snapshot's address to the next one's.
+ *
+ * A conditional jump has a snapshot of its own, for the one instruction that compares, and its address is that of the branch which
+ * was not taken. The jump itself is found by its two targets. */
+#include "core/stack/unwind_trace.h"
+
+enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, WALK_MOST = 512 };
+
+static uint64_t target(uint64_t pc, uint32_t code)
+{
+	return pc + PF_LUAJIT_INSTRUCTION + ((uint64_t)(code >> 16) - PF_TRACE_IR_BIAS) * PF_LUAJIT_INSTRUCTION;
+}
+
+/* Does the trace have nothing but one comparison between this snapshot and the next? */
+static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
+{
+	uint16_t type;
+
+	if (next_ref && next_ref != s->ref + 1)
+		return 0;
+	if (!pf_luajit_read(v, &type, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE + 4, sizeof type))
+		return 0;
+	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON;
+}
+
+/* How a walk along the bytecode ends: at an instruction, after an instruction, or after a jump one of whose targets is given. */
+enum stop { STOP_AT, STOP_AFTER, STOP_AFTER_JUMP_TO, STOP_AT_END };
+
+struct walk {
+	struct pf_luajit_lines lines;
+	uint64_t last; /* the last instruction */
+	int found;
+};
+
+static void widen(struct pf_luajit_lines *lines, uint32_t line)
+{
+	if (!line)
+		return;
+	if (!lines->first || line < lines->first)
+		lines->first = line;
+	if (line > lines->last)
+		lines->last = line;
+}
+
+/* Follow the code of f from an instruction on. Forward jumps are passed over, so that both branches count. */
+static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum stop how, uint64_t to)
+{
+	const struct pf_luajit_layout *l = v->l;
+	struct walk w = {{0, 0}, 0, 0};
+	int back = 0;
+
+	for (unsigned i = 0; i < WALK_MOST && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
+		const uint32_t code = pf_trace_instruction(v, from);
+		const uint8_t op = code & 0xff;
+		const uint64_t next = from + PF_LUAJIT_INSTRUCTION, jump = target(from, code);
+
+		if (how == STOP_AT && from == to && i > 0) {
+			w.found = 1;
+			return w;
+		}
+		widen(&w.lines, pf_luajit_line(v, f, next));
+		w.last = from;
+		if ((how == STOP_AFTER && from == to) || (how == STOP_AFTER_JUMP_TO && (next == to || jump == to))) {
+			w.found = 1;
+			return w;
+		}
+		if ((op >= l->op_return_first && op <= l->op_return_last) ||
+		    (op >= l->op_tailcall_first && op <= l->op_tailcall_last)) {
+			w.found = how == STOP_AT_END;
+			return w;
+		}
+		if (op == l->op_jump && jump <= from && !back) {
+			back = 1;
+			from = jump;
+		} else {
+			from = next;
+		}
+	}
+	return w;
+}
+
+/* The return address of this snapshot's innermost function, in a snapshot which was taken when it had called another. */
+static uint64_t return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base)
+{
+	unsigned at = called->base;
+	uint64_t pc = 0;
+
+	for (unsigned i = 0; i < PF_TRACE_SLOTS && at > base; i++) {
+		const uint64_t link = slots->value[at - 1];
+		unsigned size;
+
+		if (!slots->known[at - 1])
+			return 0;
+		if ((link & PF_LINK_MASK) == PF_LINK_LUA) {
+			pc = link;
+			size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
+		} else {
+			pc = (link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION && at > 4 && slots->known[at - 3] ? slots->value[at - 3] : pc;
+			size = (unsigned)(link >> 3 & 0xff);
+		}
+		if (!size || size > at - base)
+			return 0;
+		at -= size;
+	}
+	return at == base ? pc : 0;
+}
+
+/* The address from which on, and the snapshot before which, the code of snapshot k runs. */
+static uint64_t next_pc(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *next, int *there)
+{
+	struct pf_trace linked;
+
+	*there = 1;
+	if (k + 1 < t->snapshots_n)
+		return pf_trace_read_snapshot(v, t, k + 1, next) ? next->pc : 0;
+	if (t->link == t->number && t->loop)
+		return pf_trace_read_snapshot(v, t, pf_trace_snapshot_at(v, t, t->loop), next) ? next->pc : 0;
+	*there = 0;
+	return t->link && pf_trace_read_numbered(v, t->link, &linked) ? linked.start : 0;
+}
+
+/* The jump that snapshot k is for: its address is one target, and the code before it leads there. */
+static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+			  const struct pf_snapshot *s, uint64_t actual)
+{
+	const uint64_t before = s->pc - PF_LUAJIT_INSTRUCTION, before_actual = actual - PF_LUAJIT_INSTRUCTION;
+	struct pf_snapshot previous;
+	struct walk w;
+
+	if (actual && pf_luajit_holds(f, s->pc) && target(before, pf_trace_instruction(v, before)) == actual)
+		return before;
+	if (actual && pf_luajit_holds(f, actual) && target(before_actual, pf_trace_instruction(v, before_actual)) == s->pc)
+		return before_actual;
+	if (k == 0 || !pf_trace_read_snapshot(v, t, k - 1, &previous) || previous.base != s->base)
+		return 0;
+	w = walk(v, f, previous.pc, STOP_AFTER_JUMP_TO, s->pc);
+	return w.found ? w.last : 0;
+}
+
+struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+				    const struct pf_snapshot *s)
+{
+	struct pf_snapshot next, after;
+	struct pf_trace_slots slots;
+	struct walk w = {{0, 0}, 0, 0};
+	int there, after_there;
+	const uint64_t actual = next_pc(v, t, k, &next, &there);
+	const int last = k + 1 == t->snapshots_n;
+	uint64_t jump;
+
+	if (is_comparison(v, t, s, last ? 0 : next.ref) && (!last || there)) {
+		jump = find_jump(v, t, f, k, s, actual);
+		if (jump) {
+			widen(&w.lines, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
+			return w.lines;
+		}
+	}
+	if (last && !there) { /* the code only goes on to another trace, or to the interpreter */
+		widen(&w.lines, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
+		return w.lines;
+	}
+	if (there && next.base > s->base) {
+		pf_trace_read_slots(v, t, &next, &slots);
+		jump = return_address(v, &next, &slots, s->base);
+		if (jump)
+			w = walk(v, f, s->pc, STOP_AFTER, jump - PF_LUAJIT_INSTRUCTION);
+	} else if (there && next.base == s->base && actual) {
+		const uint32_t following = k + 1 < t->snapshots_n ? k + 1 : pf_trace_snapshot_at(v, t, t->loop);
+
+		next_pc(v, t, following, &after, &after_there);
+		if (after_there && is_comparison(v, t, &next, following + 1 < t->snapshots_n ? after.ref : 0))
+			w = walk(v, f, s->pc, STOP_AFTER_JUMP_TO, next.pc);
+		else
+			w = walk(v, f, s->pc, STOP_AT, next.pc);
+	}
+	if (!w.found) {
+		w = walk(v, f, s->pc, STOP_AT_END, 0);
+		if (there && next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
+			widen(&w.lines, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
+	}
+	return w.lines;
+}
