@@ -1,0 +1,156 @@
+/* Learns where this LuaJIT keeps what the unwinder needs (core/stack/unwind_luajit.h), from functions, threads and strings with known
+ * values, which it makes for this and leaves to the collector.
+ *
+ *   learn_luajit.c         threads, values, the interpreter's frames, the global state
+ *   learn_luajit_code.c    functions and their prototypes, instructions
+ *   learn_luajit_trace.c   compiled code
+ *   learn_luajit_check.c   the unwinder's result for known stacks, compared with what Lua says */
+#ifndef PB_LEARN_LUAJIT_H
+#define PB_LEARN_LUAJIT_H
+
+#include "binding/stack/stack.h"
+#include "core/stack/unwind_luajit.h"
+
+#if PB_LUAJIT
+/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Leaves hooks, allocator and L's stack as they
+ * were. May raise only if L has no memory for one small object. Without the compiler the layout is that of the interpreter alone:
+ * then traces is 0. */
+int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why);
+/* The address of L's global state. */
+uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
+
+/* --- for the learner's own files ------------------------------------------------------------------------------------ */
+
+enum {
+	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state */
+	PB_LUAJIT_COMPILER = 8192, /* of that and of the compiler's state behind it */
+	PB_LUAJIT_PROTOTYPE = 160, /* before the code */
+	PB_LUAJIT_TRACE = 136,
+	PB_LUAJIT_TRACES = 2,
+	PB_LUAJIT_LOOPS = 300, /* iterations, so that a loop is compiled */
+};
+
+/* The functions of learn_luajit.c's program, on the stack of S, which keeps them. */
+enum pb_luajit_probe {
+	PB_LUAJIT_LOOK = 1,
+	PB_LUAJIT_C_ONE,
+	PB_LUAJIT_C_TWO,
+	PB_LUAJIT_KEEP, /* a table */
+	PB_LUAJIT_PLAIN,
+	PB_LUAJIT_LONGER,
+	PB_LUAJIT_RETURN_ONE,
+	PB_LUAJIT_RETURN_SOME,
+	PB_LUAJIT_RETURN_ALL,
+	PB_LUAJIT_TAIL_CALL,
+	PB_LUAJIT_TAIL_CALL_ALL,
+	PB_LUAJIT_JUMPS,
+	PB_LUAJIT_METAMETHOD,
+	PB_LUAJIT_ALLOCATES,
+	PB_LUAJIT_LOOPS_FEW,
+	PB_LUAJIT_LOOPS_MANY,
+	PB_LUAJIT_CHECKS,
+	PB_LUAJIT_FREE
+};
+
+/* The places, in units of 4 bytes, where a field cannot be. */
+struct pb_luajit_places {
+	uint8_t out[PB_LUAJIT_GLOBAL / 4];
+};
+
+/* A trace, and what was on the C stack when it allocated. */
+struct pb_luajit_trace {
+	uint64_t at, called_from, below_cframe; /* the return address in its code, how far below the interpreter's frame that was */
+	uint8_t bytes[PB_LUAJIT_TRACE];
+	uint64_t bytecode; /* of its function */
+	uint32_t number;
+	uint32_t at_array, at_length; /* bytes from the global state */
+};
+
+struct pb_luajit_learner {
+	/* The caller's thread, the learner's own, one that runs what it looks at; the one whose errors are caught now. */
+	lua_State *L, *S, *T, *now;
+	const struct pf_memory *m;
+	struct pf_luajit_layout *l;
+	const char *why;
+	uint64_t global;
+	lua_Alloc alloc;
+	void *ud;
+	void (*look)(struct pb_luajit_learner *w, lua_State *L); /* called by the probes */
+	unsigned looks;
+	struct pb_luajit_places code, previous, first, lines, source, lineinfo, size, vmstate, running, trace_base;
+	/* The function that is compiled: the base of its frame. */
+	uint64_t looped;
+	unsigned traces_n;
+	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
+	uint64_t outer_cframe;
+	void (*allocated)(struct pb_luajit_learner *w); /* called when the state allocates */
+	unsigned checked;
+	int loop_defined; /* the lines of the compiled function, and of its allocation */
+	uint32_t loop_line;
+};
+
+/* End the learning, by an error. */
+void pb_luajit_fail(struct pb_luajit_learner *w, const char *what);
+void pb_luajit_grab(const struct pb_luajit_learner *w, void *to, uint64_t at, size_t n);
+uint64_t pb_luajit_word(const struct pb_luajit_learner *w, uint64_t at);
+uint32_t pb_luajit_number(const struct pb_luajit_learner *w, uint64_t at);
+uint8_t pb_luajit_byte(const struct pb_luajit_learner *w, uint64_t at);
+
+static inline uint64_t pb_luajit_address(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+/* The object at an index of S. */
+static inline uint64_t pb_luajit_object(const struct pb_luajit_learner *w, int i)
+{
+	return pb_luajit_address(lua_topointer(w->S, i));
+}
+
+/* The base of the function that a thread runs. */
+static inline uint64_t pb_luajit_base(const struct pb_luajit_learner *w, const lua_State *L)
+{
+	return pb_luajit_word(w, pb_luajit_address(L) + w->l->thread_base);
+}
+
+/* The first instruction of the function at an index of S. */
+static inline uint64_t pb_luajit_code(const struct pb_luajit_learner *w, int i)
+{
+	return pb_luajit_word(w, pb_luajit_object(w, i) + w->l->function_code);
+}
+
+/* The number of places that will do, and the last of them. There must be just one. */
+struct pb_luajit_choice {
+	unsigned n, at;
+};
+
+static inline void pb_luajit_choose(struct pb_luajit_choice *c, unsigned at)
+{
+	c->n++;
+	c->at = at;
+}
+
+uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_choice *c, const char *what);
+
+#define PB_LUAJIT_WORDS(o, n) for (unsigned o = 0; o + 8 <= (n); o += 8)
+
+/* A field is at none of the places at which it does not hold; the one place that is left, in bytes. */
+#define PB_LUAJIT_NARROW(places, n, holds)                  \
+	for (unsigned i_ = 0; i_ < (n) / 4; i_++) {         \
+		const unsigned o = i_ * 4;                  \
+		if (!(places).out[i_] && !(holds))          \
+			(places).out[i_] = 1;               \
+	}
+unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what);
+
+/* Call a probe in T with the n arguments that are on top of S. */
+void pb_luajit_run(struct pb_luajit_learner *w, enum pb_luajit_probe probe, int n);
+
+void pb_luajit_learn_functions(struct pb_luajit_learner *w);
+/* c_one and c_two of the probes. */
+int pb_luajit_c_one(lua_State *L);
+int pb_luajit_c_two(lua_State *L);
+void pb_luajit_learn_traces(struct pb_luajit_learner *w);
+void pb_luajit_check(struct pb_luajit_learner *w);
+#endif
+#endif

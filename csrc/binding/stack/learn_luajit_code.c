@@ -1,0 +1,162 @@
+/* See learn_luajit.h: functions, what stands before their code, and some instructions. */
+#include "binding/stack/learn_luajit.h"
+
+#if PB_LUAJIT
+
+enum { FUNCTION = 64, CODE_MOST = 256 };
+
+int pb_luajit_c_one(lua_State *L)
+{
+	return lua_gettop(L);
+}
+
+int pb_luajit_c_two(lua_State *L)
+{
+	lua_settop(L, 0);
+	return 0;
+}
+
+static void learn_functions(struct pb_luajit_learner *w)
+{
+	struct pf_luajit_layout *l = w->l;
+	const uint64_t one = pb_luajit_object(w, PB_LUAJIT_C_ONE), two = pb_luajit_object(w, PB_LUAJIT_C_TWO);
+	struct pb_luajit_choice id = {0, 0}, c = {0, 0};
+
+	for (unsigned o = 8; o < 16; o++) {
+		int differ = o != l->object_type && pb_luajit_byte(w, one + o) == 1 && pb_luajit_byte(w, two + o) == 1;
+
+		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_MANY; i++)
+			differ = differ && pb_luajit_byte(w, pb_luajit_object(w, i) + o) == 0;
+		if (differ)
+			pb_luajit_choose(&id, o);
+	}
+	l->function_id = pb_luajit_chosen(w, &id, "a function's number");
+	PB_LUAJIT_WORDS(o, FUNCTION)
+	if (pb_luajit_word(w, one + o) == (uintptr_t)pb_luajit_c_one && pb_luajit_word(w, two + o) == (uintptr_t)pb_luajit_c_two)
+		pb_luajit_choose(&c, o);
+	l->function_c = pb_luajit_chosen(w, &c, "a function's C code");
+}
+
+/* The function that has called look. */
+static uint64_t caller(struct pb_luajit_learner *w, lua_State *L, lua_Debug *ar)
+{
+	uint64_t at;
+
+	if (!lua_getstack(L, 1, ar) || !lua_getinfo(L, "Slf", ar))
+		pb_luajit_fail(w, "the probe's calls");
+	at = pb_luajit_address(lua_topointer(L, -1));
+	lua_pop(L, 1);
+	return at;
+}
+
+/* The link of look's frame is an address in its caller's code. */
+static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
+{
+	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
+	lua_Debug ar;
+	const uint64_t at = caller(w, L, &ar);
+
+	PB_LUAJIT_NARROW(w->code, FUNCTION,
+			 o && o % 8 == 0 && link > pb_luajit_word(w, at + o) && link - pb_luajit_word(w, at + o) < CODE_MOST)
+}
+
+/* Called by `plain` and `longer` from lines that we know. The places are those before the code. */
+static void look_at_code(struct pb_luajit_learner *w, lua_State *L)
+{
+	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
+	uint64_t at, before, name;
+	unsigned index, first, last;
+	lua_Debug ar;
+
+	at = pb_luajit_word(w, caller(w, L, &ar) + w->l->function_code);
+	before = at - PB_LUAJIT_PROTOTYPE;
+	name = pb_luajit_address(ar.source) - w->l->string_text;
+	first = (unsigned)ar.linedefined;
+	last = (unsigned)ar.lastlinedefined;
+	index = (unsigned)(link - at) / 4 - 2; /* the header has no entry */
+	w->looks++;
+	PB_LUAJIT_NARROW(w->first, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == first)
+	PB_LUAJIT_NARROW(w->lines, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == last - first)
+	PB_LUAJIT_NARROW(w->source, PB_LUAJIT_PROTOTYPE, o % 8 == 0 && pb_luajit_word(w, before + o) == name)
+	PB_LUAJIT_NARROW(w->lineinfo, PB_LUAJIT_PROTOTYPE,
+			 o % 8 == 0 && pb_luajit_word(w, before + o) &&
+				 first + pb_luajit_byte(w, pb_luajit_word(w, before + o) + index) == (unsigned)ar.currentline)
+}
+
+static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
+{
+	const uint64_t code = pb_luajit_code(w, i);
+
+	return pb_luajit_byte(w, code + (pb_luajit_number(w, code + (uint64_t)(int64_t)w->l->code_size) - 1 - before) * 4);
+}
+
+static int16_t before_code(struct pb_luajit_learner *w, const struct pb_luajit_places *p, const char *what)
+{
+	return (int16_t)((int)pb_luajit_only(w, p, PB_LUAJIT_PROTOTYPE, what) - PB_LUAJIT_PROTOTYPE);
+}
+
+/* The size of the code: the last instruction of these functions is the same. */
+static void learn_size(struct pb_luajit_learner *w)
+{
+	static const int probes[] = {PB_LUAJIT_PLAIN, PB_LUAJIT_LONGER, PB_LUAJIT_ALLOCATES, PB_LUAJIT_JUMPS};
+	uint32_t last[PB_LUAJIT_PROTOTYPE / 4];
+
+	for (unsigned i = 0; i < sizeof probes / sizeof *probes; i++) {
+		const uint64_t code = pb_luajit_code(w, probes[i]), before = code - PB_LUAJIT_PROTOTYPE;
+
+		PB_LUAJIT_NARROW(w->size, PB_LUAJIT_PROTOTYPE,
+				 pb_luajit_number(w, before + o) > 2 && pb_luajit_number(w, before + o) < CODE_MOST / 4 &&
+					 (i == 0 || pb_luajit_number(w, code + (uint64_t)(pb_luajit_number(w, before + o) - 1) * 4) == last[i_]))
+		if (i == 0)
+			for (unsigned k = 0; k < PB_LUAJIT_PROTOTYPE / 4; k++)
+				last[k] = w->size.out[k] ? 0 : pb_luajit_number(w, code + (uint64_t)(pb_luajit_number(w, before + k * 4) - 1) * 4);
+	}
+	w->l->code_size = before_code(w, &w->size, "a function's size");
+}
+
+static void learn_code(struct pb_luajit_learner *w)
+{
+	struct pf_luajit_layout *l = w->l;
+	uint64_t jump;
+	uint8_t none;
+
+	w->look = look_at_caller;
+	pb_luajit_run(w, PB_LUAJIT_PLAIN, 0);
+	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
+	l->function_code = (uint16_t)pb_luajit_only(w, &w->code, FUNCTION, "a function's code");
+	w->look = look_at_code;
+	pb_luajit_run(w, PB_LUAJIT_PLAIN, 0);
+	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
+	if (w->looks != 5)
+		pb_luajit_fail(w, "the probe's calls");
+	l->code_first = before_code(w, &w->first, "a function's first line");
+	l->code_lines = before_code(w, &w->lines, "a function's last line");
+	l->code_source = before_code(w, &w->source, "a function's source");
+	l->code_lineinfo = before_code(w, &w->lineinfo, "a function's lines");
+	learn_size(w);
+
+	none = last_op(w, PB_LUAJIT_PLAIN, 0);
+	l->op_return_first = last_op(w, PB_LUAJIT_RETURN_ALL, 0);
+	l->op_return_last = last_op(w, PB_LUAJIT_RETURN_ONE, 0);
+	if (l->op_return_first + 3 != l->op_return_last || last_op(w, PB_LUAJIT_RETURN_SOME, 0) != l->op_return_first + 1 ||
+	    none != l->op_return_first + 2)
+		pb_luajit_fail(w, "instructions that return");
+	l->op_tailcall_first = last_op(w, PB_LUAJIT_TAIL_CALL_ALL, 0);
+	l->op_tailcall_last = last_op(w, PB_LUAJIT_TAIL_CALL, 0);
+	if (l->op_tailcall_first + 1 != l->op_tailcall_last)
+		pb_luajit_fail(w, "instructions that call");
+	l->op_jump = last_op(w, PB_LUAJIT_JUMPS, 1);
+	jump = pb_luajit_code(w, PB_LUAJIT_JUMPS) + 4 * (uint64_t)(pb_luajit_number(w, pb_luajit_code(w, PB_LUAJIT_JUMPS) + (uint64_t)(int64_t)l->code_size) - 2);
+	jump += 4 + 4 * ((uint64_t)(pb_luajit_number(w, jump) >> 16) - 0x8000);
+	if (jump <= pb_luajit_code(w, PB_LUAJIT_JUMPS) || jump > pb_luajit_code(w, PB_LUAJIT_JUMPS) + 16)
+		pb_luajit_fail(w, "instructions that jump");
+	l->op_c_first = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_C_ONE));
+	l->op_c_last = (uint8_t)(l->op_c_first + 1);
+}
+
+void pb_luajit_learn_functions(struct pb_luajit_learner *w)
+{
+	learn_functions(w);
+	learn_code(w);
+}
+#endif

@@ -1,0 +1,302 @@
+/* See learn_luajit.h. Two loops are compiled. Each calls the allocator, from which we look at the trace: its number is the
+ * interpreter's state, the address at which it goes on is on the C stack, and the array of traces is somewhere in the compiler's
+ * state. All arrays of a trace lie in one block: the constants and instructions, the snapshots, the snapshots' map. */
+#include "binding/stack/learn_luajit.h"
+
+#if PB_LUAJIT
+#include <string.h>
+
+enum {
+	C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes below the interpreter's frame that it uses when it enters a trace */
+	CODE_MOST = 4096, TRACES_MOST = 65535, IR_SIZE = 8, IR_BIAS = 0x8000, IR_MOST = 2048, SNAPSHOT_SIZE = 12, SNAPSHOTS_MOST = 256,
+};
+
+static uint64_t word(const struct pb_luajit_trace *t, unsigned at)
+{
+	uint64_t v;
+
+	memcpy(&v, t->bytes + at, sizeof v);
+	return v;
+}
+
+static uint32_t number(const struct pb_luajit_trace *t, unsigned at)
+{
+	uint32_t v;
+
+	memcpy(&v, t->bytes + at, sizeof v);
+	return v;
+}
+
+static uint32_t half(const struct pb_luajit_trace *t, unsigned at)
+{
+	uint16_t v;
+
+	memcpy(&v, t->bytes + at, sizeof v);
+	return v;
+}
+
+/* --- while a trace allocates ----------------------------------------------------------------------------------------- */
+
+static int is_trace(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t at)
+{
+	if (!at || at % 8)
+		return 0;
+	pb_luajit_grab(w, t->bytes, at, sizeof t->bytes);
+	if (t->bytes[w->l->object_type] != w->l->type_trace)
+		return 0;
+	for (unsigned o = 8; o < PB_LUAJIT_TRACE; o += 2)
+		if (half(t, o) == t->number)
+			return 1;
+	return 0;
+}
+
+/* The array whose entry with the trace's number is a trace, and behind it two numbers, the larger of which is its length. */
+static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
+{
+	unsigned found = 0;
+
+	for (unsigned o = 0; o < PB_LUAJIT_COMPILER; o += 8) {
+		const uint64_t array = pb_luajit_word(w, w->global + o);
+		const uint32_t a = pb_luajit_number(w, w->global + o + 8), b = pb_luajit_number(w, w->global + o + 12);
+		uint64_t at;
+
+		if (a == b || (a > b ? a : b) <= t->number || a > TRACES_MOST || b > TRACES_MOST || array % 8 || !array ||
+		    pb_luajit_word(w, array) != 0)
+			continue;
+		at = pb_luajit_word(w, array + (uint64_t)t->number * 8);
+		if (is_trace(w, t, at)) {
+			t->at = at;
+			t->at_array = o;
+			t->at_length = a > b ? o + 8 : o + 12;
+			found++;
+		}
+	}
+	return found == 1 && is_trace(w, t, t->at);
+}
+
+/* Is the instruction before this address a call? */
+static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
+{
+	unsigned char code[8];
+
+	pb_luajit_grab(w, code, address - 8, sizeof code);
+	return code[3] == 0xe8 || (code[6] == 0xff && (code[7] & 0xf8) == 0xd0);
+}
+
+/* The word of the C stack nearest the interpreter's frame which is a return address right behind one that the trace has. */
+static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t here)
+{
+	const uint64_t cframe = pb_luajit_word(w, (uint64_t)(uintptr_t)w->T + w->l->thread_cframe) & ~UINT64_C(3);
+
+	for (unsigned i = 1; i < C_STACK_MOST && cframe - i * 8 > here; i++) {
+		const uint64_t address = pb_luajit_word(w, cframe - i * 8);
+
+		for (unsigned o = 16; o + 8 <= PB_LUAJIT_TRACE; o += 8)
+			if (address > word(t, o) && address - word(t, o) < CODE_MOST && is_after_call(w, address)) {
+				t->called_from = address;
+				t->below_cframe = i * 8;
+				return 1;
+			}
+	}
+	return 0;
+}
+
+static void look_in_trace(struct pb_luajit_learner *w)
+{
+	struct pb_luajit_trace *t = &w->traces[w->traces_n];
+	const uint32_t state = pb_luajit_number(w, w->global + w->l->global_vmstate);
+
+	if (w->looped && (int32_t)state < 0)
+		PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == 0)
+	if ((int32_t)state <= 0 || !w->looped)
+		return;
+	t->number = state;
+	if (!find_array(w, t) || !find_return(w, t, (uintptr_t)__builtin_frame_address(0)))
+		return;
+	PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == w->looped)
+	w->allocated = NULL;
+	w->looks++;
+}
+
+/* The loop's own frame is below that of the function that it calls. */
+static void look_at_loop(struct pb_luajit_learner *w, lua_State *L)
+{
+	const uint64_t base = pb_luajit_word(w, (uint64_t)(uintptr_t)L + w->l->thread_base), link = pb_luajit_word(w, base - 8);
+
+	w->looped = base - 8 * (2 + (uint64_t)(pb_luajit_number(w, link - 4) >> 8 & 0xff));
+	w->allocated = look_in_trace;
+}
+
+static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
+{
+	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
+
+	w->traces[w->traces_n].bytecode = pb_luajit_word(w, function + w->l->function_code);
+	w->looped = 0;
+	w->looks = 0;
+	w->look = look_at_loop;
+	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
+	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
+	pb_luajit_run(w, loop, 2);
+	w->allocated = NULL;
+	if (!w->looks)
+		return 0;
+	w->traces_n++;
+	return 1;
+}
+
+/* --- the fields ------------------------------------------------------------------------------------------------------ */
+
+/* A place that is right in both traces, the first of `step` places from `from` on. */
+#define PLACE(name, step, holds)                                                                   \
+	static unsigned name(struct pb_luajit_learner *w, const char *what)                        \
+	{                                                                                          \
+		unsigned found = 0, place = 0;                                                     \
+                                                                                                   \
+		for (unsigned o = 8; o + (step) <= PB_LUAJIT_TRACE; o += (step)) {                 \
+			int same = 1;                                                              \
+                                                                                                   \
+			for (unsigned i = 0; i < PB_LUAJIT_TRACES; i++) {                          \
+				const struct pb_luajit_trace *t = &w->traces[i];                   \
+                                                                                                   \
+				same = same && (holds);                                            \
+			}                                                                          \
+			if (same && found++ == 0)                                                  \
+				place = o;                                                         \
+		}                                                                                  \
+		if (found != 1)                                                                    \
+			pb_luajit_fail(w, what);                                                   \
+		return place;                                                                      \
+	}
+
+static uint64_t called_offset(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+{
+	return t->called_from - word(t, w->l->trace_code);
+}
+
+/* The code ends with a jump, by which the loop is left. */
+static int is_size(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t size)
+{
+	return size > called_offset(w, t) && size < CODE_MOST && (pb_luajit_number(w, word(t, w->l->trace_code) + size - 5) & 0xff) == 0xe9;
+}
+
+static uint64_t end_of_ir(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+{
+	for (unsigned o = 8; o + 4 <= PB_LUAJIT_TRACE; o += 4)
+		if (number(t, o) > IR_BIAS && number(t, o) < IR_BIAS + IR_MOST)
+			return word(t, w->l->trace_ir) + (uint64_t)number(t, o) * IR_SIZE;
+	return 0;
+}
+
+static uint32_t snapshots_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+{
+	return (uint32_t)(word(t, w->l->trace_map) - word(t, w->l->trace_snapshots)) / SNAPSHOT_SIZE;
+}
+
+/* The length of the map: the last snapshot's part is its last. */
+static uint32_t map_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+{
+	const uint64_t last = word(t, w->l->trace_snapshots) + (uint64_t)(snapshots_n(w, t) - 1) * SNAPSHOT_SIZE;
+
+	return pb_luajit_number(w, last) + (pb_luajit_number(w, last + 8) >> 16 & 0xff) + 2;
+}
+
+static int is_start(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint64_t pc)
+{
+	return pc >= t->bytecode && pc - t->bytecode < (uint64_t)pb_luajit_number(w, t->bytecode + (uint64_t)(int64_t)w->l->code_size) * 4;
+}
+
+/* A jump of the loop back to its begin. */
+static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t offset)
+{
+	const uint64_t code = word(t, w->l->trace_code);
+	const uint32_t size = number(t, w->l->trace_code_size);
+
+	for (uint64_t o = offset; offset >= 16 && o + 4 <= size; o++)
+		if (o + 4 + (uint64_t)(int64_t)(int32_t)pb_luajit_number(w, code + o) == offset)
+			return 1;
+	return 0;
+}
+
+/* The replaced instruction: a jump back into the function from where the trace starts. */
+static int is_replaced(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t instruction)
+{
+	const uint64_t start = word(t, w->l->trace_start);
+	const uint64_t to = start + 4 + 4 * ((uint64_t)(instruction >> 16) - 0x8000);
+
+	return (instruction >> 8 & 0xff) == (pb_luajit_number(w, start) >> 8 & 0xff) && to < start && start - to < 256;
+}
+
+PLACE(find_code, 8, t->called_from > word(t, o) && t->called_from - word(t, o) < CODE_MOST)
+PLACE(find_code_size, 4, is_size(w, t, number(t, o)))
+/* Not the upper half of an address, which may have such a value. */
+PLACE(find_ir_low, 8, number(t, o) > IR_BIAS - IR_MOST && number(t, o) < IR_BIAS)
+PLACE(find_ir, 8, word(t, o) + (uint64_t)number(t, w->l->trace_ir_low) * IR_SIZE - t->at - 64 < 192)
+PLACE(find_snapshots, 8, word(t, o) == end_of_ir(w, t))
+PLACE(find_map, 8, word(t, o) > word(t, w->l->trace_snapshots) && word(t, o) - word(t, w->l->trace_snapshots) < SNAPSHOTS_MOST * SNAPSHOT_SIZE)
+PLACE(find_snapshots_n, 2, half(t, o) == snapshots_n(w, t))
+PLACE(find_map_n, 4, number(t, o) == map_n(w, t))
+PLACE(find_start, 8, is_start(w, t, word(t, o)))
+PLACE(find_replaced, 4, is_replaced(w, t, number(t, o)))
+PLACE(find_loop, 4, is_begin(w, t, number(t, o)))
+PLACE(find_adjust, 2, half(t, o) + ENTRY_SPACE + 8 == t->below_cframe)
+
+/* The number is in two places, one after the other: its own, and that of the trace that follows, since it is a loop. */
+static void find_numbers(struct pb_luajit_learner *w)
+{
+	unsigned n = 0;
+
+	for (unsigned o = 10; o + 2 <= PB_LUAJIT_TRACE; o += 2) {
+		if (half(&w->traces[0], o) != w->traces[0].number || half(&w->traces[1], o) != w->traces[1].number)
+			continue;
+		if (n++ == 0)
+			w->l->trace_number = (uint16_t)o;
+		else
+			w->l->trace_link = (uint16_t)o;
+	}
+	if (n != 2)
+		pb_luajit_fail(w, "a trace's number");
+}
+
+static int learn_fields(lua_State *L)
+{
+	struct pb_luajit_learner *w = lua_touserdata(L, 1);
+	struct pf_luajit_layout *l = w->l;
+	const struct pb_luajit_trace *t = w->traces;
+
+	w->now = L;
+	if (t[0].number == t[1].number || t[0].at_array != t[1].at_array || t[0].at_length != t[1].at_length || t[0].below_cframe == t[1].below_cframe)
+		pb_luajit_fail(w, "two traces");
+	l->trace_base = (uint16_t)pb_luajit_only(w, &w->trace_base, PB_LUAJIT_GLOBAL, "the base of compiled code");
+	l->trace_code = (uint16_t)find_code(w, "a trace's code");
+	l->trace_code_size = (uint16_t)find_code_size(w, "a trace's code's size");
+	l->trace_ir_low = (uint16_t)find_ir_low(w, "a trace's constants");
+	l->trace_ir = (uint16_t)find_ir(w, "a trace's instructions");
+	l->trace_snapshots = (uint16_t)find_snapshots(w, "a trace's snapshots");
+	l->trace_map = (uint16_t)find_map(w, "a trace's map");
+	l->trace_snapshots_n = (uint16_t)find_snapshots_n(w, "the number of snapshots");
+	l->trace_map_n = (uint16_t)find_map_n(w, "a map's length");
+	l->trace_start = (uint16_t)find_start(w, "a trace's start");
+	l->trace_start_ins = (uint16_t)find_replaced(w, "a trace's first instruction");
+	l->trace_loop = (uint16_t)find_loop(w, "a trace's loop");
+	l->trace_adjust = (uint16_t)find_adjust(w, "a trace's room on the C stack");
+	find_numbers(w);
+	l->traces_n = (uint16_t)t[0].at_length;
+	l->traces = (uint16_t)t[0].at_array;
+	return 0;
+}
+
+void pb_luajit_learn_traces(struct pb_luajit_learner *w)
+{
+	int r;
+
+	if (!compile(w, PB_LUAJIT_LOOPS_FEW) || !compile(w, PB_LUAJIT_LOOPS_MANY))
+		return; /* the compiler is off */
+	lua_pushcfunction(w->S, learn_fields);
+	lua_pushlightuserdata(w->S, w);
+	r = lua_pcall(w->S, 1, 0, 0);
+	w->now = w->S;
+	if (r != 0)
+		pb_luajit_fail(w, w->why ? w->why : "a trace");
+}
+#endif
