@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "binding/stack/learn_luajit.h"
 #include "binding/stack/learn_puc.h"
 #include "core/base/peek.h"
 #include "core/stack/own_thread.h"
@@ -36,8 +37,9 @@ struct stack {
 static struct {
     int learned, fd;
 #if PB_LUAJIT
+    struct pf_luajit_layout layout;
 #else
-    struct pf_puc_layout puc;
+    struct pf_puc_layout layout;
 #endif
     uint64_t global;
     struct sigaction before;
@@ -50,31 +52,29 @@ static struct {
 #if PB_LUAJIT
 static int learn(lua_State *L, const char **why)
 {
-    (void)L;
-    *why = "not yet";
-    return -ENOTSUP;
-}
+    const int r = pb_learn_luajit(L, pf_own_memory(NULL), &kit.layout, why);
 
-static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
-{
-    (void)global;
-    (void)r;
-    (void)m;
-    (void)u;
-}
-#else
-static int learn(lua_State *L, const char **why)
-{
-    const struct pf_memory *m = pf_own_memory(NULL);
-    const int r = pb_learn_puc(L, m, &kit.puc, why);
-
-    kit.global = r < 0 ? 0 : pb_puc_global(L, m, &kit.puc);
+    kit.global = r < 0 ? 0 : pb_luajit_global(L, &kit.layout);
     return r;
 }
 
 static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
 {
-    pf_unwind_puc(&kit.puc, global, r, m, u);
+    pf_unwind_luajit(&kit.layout, global, r, m, u);
+}
+#else
+static int learn(lua_State *L, const char **why)
+{
+    const struct pf_memory *m = pf_own_memory(NULL);
+    const int r = pb_learn_puc(L, m, &kit.layout, why);
+
+    kit.global = r < 0 ? 0 : pb_puc_global(L, m, &kit.layout);
+    return r;
+}
+
+static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+    pf_unwind_puc(&kit.layout, global, r, m, u);
 }
 #endif
 
@@ -106,15 +106,15 @@ static uint16_t intern(const struct pf_memory *m, const struct pf_place *p, unsi
 }
 
 struct found {
-    unsigned n;
-    struct pf_place places[DEPTH];
+    unsigned n, most;
+    struct pf_place *places;
 };
 
 static int on_place(void *to, const struct pf_place *p)
 {
     struct found *f = to;
 
-    if (f->n < DEPTH)
+    if (f->n < f->most)
         f->places[f->n++] = *p;
     return 0;
 }
@@ -138,7 +138,8 @@ static void add(const struct stack *s)
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
     struct pf_registers r;
-    struct found f = { .n = 0 };
+    struct pf_place places[DEPTH];
+    struct found f = { 0, DEPTH, places };
     struct pf_unwound u = { .found = on_place, .to = &f };
     struct stack s = { .n = 0 };
     const struct pf_memory *m = pf_own_memory(context);
@@ -252,13 +253,13 @@ static __attribute__((noinline)) void look_here(struct pf_unwound *u)
 /* here(): the stack of the caller, itself innermost */
 static int kit_here(lua_State *L)
 {
-    static struct found f;
+    static struct pf_place places[PF_UNWIND_DEEPEST];
     static struct place p;
+    struct found f = { 0, PF_UNWIND_DEEPEST, places };
     struct pf_unwound u = { .found = on_place, .to = &f };
     struct stack s = { .count = 1 };
     const struct pf_memory *m = pf_own_memory(NULL);
 
-    f.n = 0;
     __builtin_unwind_init();
     look_here(&u);
     s.state = u.state;
