@@ -70,7 +70,7 @@ void pb_luajit_fail(struct pb_luajit_learner *w, const char *what)
 	lua_error(w->now);
 }
 
-/* A read that faults takes some microseconds, so a word that is no address is not tried. */
+/* A read that faults takes some microseconds, so only what may be an address is read. */
 static int is_address(uint64_t at)
 {
 	return at >> 16 && !(at >> 47);
