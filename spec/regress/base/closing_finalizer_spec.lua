@@ -46,7 +46,7 @@ local events = [[
     function(ev) return ev:each("sample", "time", "ip") end,
     function(ev) return ev:each("comm", "comm") end,
   }
-  for i = 1, 60 do
+  for i = 1, 20 do
     local ev = assert(perf.open { type = "software", config = 2, sample_period = 1, sample_type = { "ip", "time", "callchain" },
       disabled = true, sample_id_all = true, comm = true })
     assert(ev:map { pages = 16 })
@@ -59,7 +59,7 @@ local events = [[
     collectgarbage()
     assert(not ev:is_open())
   end
-  io.write(rounds >= 60 and "done" or rounds)
+  io.write(rounds >= 20 and "done" or rounds)
 ]]
 
 local files = [[
@@ -70,13 +70,13 @@ local files = [[
     function(data) return data:each("comm", "comm") end,
     function(data) return function() return data:next() end end,
   }
-  for i = 1, 60 do
+  for i = 1, 20 do
     local data = assert(require "perf.data".open(path))
     owner(function() data:close() end)
     pcall(function() for _ in loops[i % #loops + 1](data) do end end)
     collectgarbage()
   end
-  io.write(rounds >= 60 and "done" or rounds)
+  io.write(rounds >= 20 and "done" or rounds)
 ]]
 
 -- A file whose records make the library allocate between the samples, since their fields exceed a Lua number.
@@ -93,7 +93,7 @@ end
 local tallies = [[
   local path = ...
   local function new() return assert(perf.tally { by = { "time", "addr", "id", "period" } }) end
-  for i = 1, 20 do
+  for i = 1, 10 do
     local data, tally = assert(require "perf.data".open(path)), new()
     local junk = {}
     for k = 1, i % 10 do junk[k] = {} end
@@ -106,12 +106,12 @@ local tallies = [[
     data:close()
     collectgarbage()
   end
-  io.write(rounds >= 40 and "done" or rounds)
+  io.write(rounds >= 20 and "done" or rounds)
 ]]
 
 local records = [[
   local path = ...
-  for i = 1, 200 do
+  for i = 1, 100 do
     local data, junk = assert(require "perf.data".open(path)), {}
     for k = 1, i % 50 do junk[k] = {} end
     local _, message = pcall(function()
@@ -122,7 +122,7 @@ local records = [[
     end)
     assert(not message or message:find("is closed", 1, true), message)
   end
-  io.write(rounds >= 200 and "done" or rounds)
+  io.write(rounds >= 100 and "done" or rounds)
 ]]
 
 local function run(dir, script, ...)
