@@ -12,7 +12,7 @@
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
-#   SUITE_JOBS=N         how many processes run at once; by default two per CPU, since many specs wait; 1 for specs that need
+#   SUITE_JOBS=N         how many processes run at once; by default three per CPU, since many specs wait; 1 for specs that need
 #                        the machine for themselves
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=10        how many of the slowest specs are named, of those that took more than a second
@@ -127,7 +127,7 @@ summary() { # interpreter seconds
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 }
 
-jobs=${SUITE_JOBS:-$((2 * $(nproc)))}
+jobs=${SUITE_JOBS:-$((3 * $(nproc)))}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
 [ "$most" -le ${#files[@]} ] || most=${#files[@]}
 total_pass=0 total_fail=0 total_skip=0 luas=() queue=()
