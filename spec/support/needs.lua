@@ -100,10 +100,12 @@ end)
 -- For pages that show the output of a machine without counters.
 probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
 
--- Most specs count by names without ":u". An ordinary user may not do that if perf_event_paranoid is 2 or higher.
-probes.perf_open = flag("events that count the kernel too", function()
-  return kit.can_open { type = 1, config = 1, kernel = true }
-end)
+-- "user": events that count user space; true: the kernel too, which an ordinary user may not where perf_event_paranoid is 2 or
+-- higher. Most specs count by names without ":u".
+probes.perf_open = function(what)
+  if kit.can_open { type = 1, config = 1, kernel = what == true } then return nil end
+  return what == true and "events that count the kernel too" or "events that count user space"
+end
 
 probes.root = flag("root", needs.is_root)
 

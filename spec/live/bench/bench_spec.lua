@@ -215,7 +215,7 @@ end)
 describe("the loop of perf.bench", function()
   -- LuaJIT moves work out of a loop's trace; traces that end at a call of C repeat all of it.
   it("does not become a trace that repeats itself, on LuaJIT", function()
-    requires { jit = true, perf_open = true }
+    requires { jit = true, perf_open = "user" }
     local util = require "jit.util"
     local home, kinds, x = {}, {}, 1.5
     local function watch(what, trace, fn, pc)

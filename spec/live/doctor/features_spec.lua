@@ -5,7 +5,7 @@ local perf = require "perf"
 local util = require "spec.support.util"
 
 describe("perf.features here", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("agrees with the kernel on every ordinary bit", function()
     local f = perf.features { refresh = true }
@@ -60,7 +60,7 @@ end)
 
 describe("perf.doctor here", function()
   it("examines everything and leaves nothing open", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     local report = perf.doctor()
     assert.equal("perf_event_open", report[1].check)
     assert.is_true(report[1].ok)

@@ -26,7 +26,7 @@ end
 local said = "^%s page%%-faults:u: perf_event_open: [%%a ]+ %%(a seccomp filter denies perf_event_open to this process; "
 
 describe("a seccomp filter", function()
-  before_each(function() requires { seccomp = true, perf_open = true } end)
+  before_each(function() requires { seccomp = true, perf_open = "user" } end)
 
   it("is named as the reason for EPERM and ENOSYS, to root", function()
     requires { root = true }

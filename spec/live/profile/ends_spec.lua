@@ -2,7 +2,7 @@
 local ends = require "spec.soak.ends"
 
 describe("a profiled program", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("ends as it would without a profiler, and its profile is written", function()
     assert.same({}, ends.run_all(1, ends.kinds))

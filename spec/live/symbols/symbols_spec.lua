@@ -215,7 +215,7 @@ describe("unwinding a sample's stack", function()
   local masks = {x86_64 = 0xff01ff, aarch64 = 0x1ffffffff}
 
   it("gives the functions of the call chain, from the fault to the program's start", function()
-    need{perf_open = true}
+    need{perf_open = "user"}
     local mask = masks[select(2, core.uname())]
     local r = assert(symbols.open{pid = 0})
     if not mask then return pending("needs: a machine whose stacks are unwound") end

@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 
 describe("a program's end", function()
   local b
-  before_each(function() requires { perf_open = true, module = { "socket", "dkjson" } } end)
+  before_each(function() requires { perf_open = "user", module = { "socket", "dkjson" } } end)
   after_each(function() if b then b:stop() end end)
 
   for _, kind in ipairs { "otlp", "zipkin" } do

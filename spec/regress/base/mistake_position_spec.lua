@@ -50,7 +50,7 @@ describe("a mistake", function()
   end)
 
   it("with a profile or a zone is raised at the caller's line", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     local prof = assert(perf.profile(function() end))
     all_said {
       ["bad argument #1 to 'folded' (a path has no zero bytes)"] = function() local r = prof:folded "a\0b" return r end,
@@ -64,7 +64,7 @@ describe("a mistake", function()
   end)
 
   it("with a Profiler is raised at the caller's line, and a closed one does not start", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     local p = assert(perf.profiler())
     p:close()
     p:close()

@@ -25,7 +25,7 @@ describe("an interrupt", function()
   end)
 
   it("ends luaperf stat -r with the means of the earlier runs", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     for _, ending in ipairs { "exec sleep 60", "exit 0" } do
       util.with_directory(function(dir)
         util.write_file(dir .. "/a.sh", "echo >>n; [ $(wc -l <n) -lt 3 ] || { kill -INT $PPID; " .. ending .. "; }\n")

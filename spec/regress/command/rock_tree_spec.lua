@@ -20,7 +20,7 @@ local function build_directory()
 end
 
 describe("luaperf in a tree of LuaRocks", function()
-  before_each(function() requires { perf_open = true, nosan = true } end)
+  before_each(function() requires { perf_open = "user", nosan = true } end)
 
   it("runs scripts, with the modules that it was installed with", function()
     util.with_directory(function(dir)

@@ -29,7 +29,7 @@ end)
 
 describe("mistakes with Counts", function()
   it("are raised at the line that makes them", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     local c = perf.measure("dummy", function() end)
     for want, wrong in pairs {
       ["bad argument to '+' (Counts expected, got number)"] = function() return 1 + c end,

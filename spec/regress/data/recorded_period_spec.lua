@@ -10,7 +10,7 @@ local function record(path, period)
 end
 
 it("perf.record takes one sample for each period of a software event", function()
-  requires { perf_open = true }
+  requires { perf_open = "user" }
   util.with_directory(function(dir)
     local all, some = record(dir .. "/1.data", 1), record(dir .. "/10.data", 10)
     assert.is_true(all >= 50, all)

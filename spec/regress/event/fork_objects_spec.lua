@@ -14,7 +14,7 @@ local m = perfdata.maker(core.bytes("2", 1):byte(1) == 1 and "<" or ">")
 local GETPPID = "syscalls:sys_enter_getppid"
 
 describe("a forked child", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("is detected by a handler if the kernel clears no page", function()
     requires { seccomp = true }

@@ -4,7 +4,7 @@ local kit = require "testkit"
 local perf = require "perf"
 
 local function overflowed()
-  local ev = assert(perf.open { event = "page-faults", sample_period = 1, sample_type = { "ip" }, disabled = true })
+  local ev = assert(perf.open { event = "page-faults:u", sample_period = 1, sample_type = { "ip" }, disabled = true })
   assert(ev:map { pages = 1 })
   ev:enable()
   kit.touch_pages(2000)
@@ -24,7 +24,7 @@ end
 
 describe("the loss of a ring", function()
   it("can be asked for in a finalizer, and later", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     local loss, open
     local function make()
       local box = {}

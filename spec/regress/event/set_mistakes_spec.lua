@@ -33,7 +33,7 @@ describe("perf.set refuses", function()
   end)
 
   it("a pid that no process can have", function()
-    requires { perf_open = true }
+    requires { perf_open = "user" }
     local s, message, code = perf.open("dummy", { pid = -2 })
     assert.is_nil(s)
     assert.equal("ESRCH", code)

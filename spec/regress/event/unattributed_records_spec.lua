@@ -13,7 +13,7 @@ end
 describe("set_output", function()
   setup(function() rings.compiler(false) end)
   teardown(function() rings.compiler(true) end)
-  before_each(function() requires { perf_open = true, nosan = true } end)
+  before_each(function() requires { perf_open = "user", nosan = true } end)
   after_each(rings.close_all)
 
   -- Two events of this thread; the second is to write into the first one's ring.

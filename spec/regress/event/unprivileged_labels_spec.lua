@@ -32,7 +32,7 @@ local WANTED = ("page-faults:u value: %s\ncontext-switches:u nil: context switch
   IN_KERNEL)
 
 describe("counts of user space alone", function()
-  before_each(function() requires { root = true, perf_open = true, nostress = true, cmd = "flock" } end)
+  before_each(function() requires { root = true, perf_open = "user", nostress = true, cmd = "flock" } end)
 
   it("say so in perf.measure's default list, and in the results computed from it", function()
     assert.equal(WANTED .. "\nsame", as_nobody(2, function()
@@ -113,7 +113,7 @@ describe("counts of user space alone", function()
 end)
 
 describe("an event that counts nothing with :u", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("has a reason instead of a 0", function()
     requires { tracepoint = "sched:sched_switch" }
@@ -128,7 +128,7 @@ describe("an event that counts nothing with :u", function()
 end)
 
 describe("the kernel's clocks", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("have a note that they ignore :u and :k", function()
     local whole = " value: the kernel's clocks ignore :u and :k: this is the whole time"

@@ -7,7 +7,7 @@ local util = require "spec.support.util"
 local PAGES = 3000
 
 describe("an event that is asked for twice", function()
-  before_each(function() requires { perf_open = true, nosan = true } end)
+  before_each(function() requires { perf_open = "user", nosan = true } end)
 
   it("is counted twice by luaperf stat -p, in the order of the list", function()
     util.with_directory(function(dir)

@@ -7,7 +7,7 @@ local perf = require "perf"
 local util = require "spec.support.util"
 
 describe("perf.pool", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("says that descriptors have run out", function()
     assert.equal("fine", util.in_child(function()

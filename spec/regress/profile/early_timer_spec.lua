@@ -5,7 +5,7 @@ local util = require "spec.support.util"
 
 describe("LuaJIT's timer, which expires before its handler is there", function()
   it("does not end a program with a second thread", function()
-    requires { lua = "luajit", perf_open = true, nosan = true }
+    requires { lua = "luajit", perf_open = "user", nosan = true }
     util.with_tmpname(function(path)
       util.write_file(path, [[
         local workers = require("testkit").workers(1)

@@ -7,7 +7,7 @@ local perf = require "perf"
 local util = require "spec.support.util"
 
 describe("a running profile", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("is written when the state is closed, after any finalizers", function()
     util.with_tmpname(function(path)

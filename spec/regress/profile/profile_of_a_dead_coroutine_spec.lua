@@ -4,7 +4,7 @@ local kit = require "testkit"
 local perf = require "perf"
 
 describe("a profiler that was started in a coroutine", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("continues when the coroutine is dead and collected", function()
     local p, x = nil, 0

@@ -8,7 +8,7 @@ local util = require "spec.support.util"
 
 describe("a profile of a program that runs out of memory", function()
   it("is kept", function()
-    requires { perf_open = true, nosan = true, nostress = true }
+    requires { perf_open = "user", nosan = true, nostress = true }
     for _, limit in ipairs { 45000, 61000, 90000 } do
       local output, status = util.shell(([[ulimit -v %d; %s -e '
         if jit then jit.off() end

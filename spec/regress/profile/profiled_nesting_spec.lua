@@ -20,7 +20,7 @@ local function deepest(way)
 end
 
 describe("coroutines that resume each other", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   for _, coroutines in ipairs { "alone", "resumer", "creator" } do
     it("nest equally deep under a profiler, coroutines = " .. coroutines, function()

@@ -8,7 +8,7 @@ local core = require "perf.core"
 local compare = require "perf.bench.report".compare
 
 describe("a Set's wall time", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("is the time for which it was enabled, not the time for which its task ran", function()
     for _, opts in ipairs { { pid = 0 }, { threads = kit.getpid() } } do
@@ -32,7 +32,7 @@ describe("a Set's wall time", function()
 end)
 
 describe("luaperf stat of a process", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   -- The order of the calls: the clock must be read first and last.
   it("measures the time outside of the counting", function()

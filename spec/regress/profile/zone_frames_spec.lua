@@ -5,7 +5,7 @@ local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
 it("a profile has no frames of perf.profile and perf.zone", function()
-  requires { perf_open = true }
+  requires { perf_open = "user" }
   local prof = assert(perf.profile({ event = "page-faults:u" }, function()
     perf.zone("inner", function() kit.touch_pages(50) end)
     kit.touch_pages(50)

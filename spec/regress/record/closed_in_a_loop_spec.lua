@@ -6,7 +6,7 @@ local rings = require "spec.support.rings"
 local message_of = require("spec.support.util").message_of
 
 describe("a ring or file that is closed too early", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
   after_each(rings.close_all)
 
   local function said(want, wrong)

@@ -131,7 +131,7 @@ describe("compressed records", function()
   end)
 
   it("are read if perf has written them", function()
-    requires{cmd = "perf", ext = "zstd", perf_open = true}
+    requires{cmd = "perf", ext = "zstd", perf_open = "user"}
     util.with_tmpname(function(path)
       local output = util.shell(("perf record -z -F 5000 -e cpu-clock -o '%s' -- %s -e 'for i = 1, 3e6 do math.sin(i) end'")
         :format(path, util.lua()))
