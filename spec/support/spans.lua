@@ -1,5 +1,6 @@
 --- Tracers that collect their spans for a spec.
 local perf = require "perf"
+local util = require "spec.support.util"
 
 local M = {}
 
@@ -8,7 +9,7 @@ local M = {}
 function M.tracer(options)
   local list = {}
   options = options or {}
-  if options.events == nil then options.events = "page-faults" end
+  if options.events == nil then options.events = util.FAULTS end
   options.service = options.service or "spec"
   options.exporter = options.exporter or function(batch)
     for _, s in ipairs(batch) do

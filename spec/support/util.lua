@@ -7,6 +7,9 @@ local util = {}
 util.tracefs_dir = needs.tracefs_dir
 util.cgroup_dir = needs.cgroup_dir
 
+--- The page faults that this user may count: an ordinary user's exclude the kernel.
+util.FAULTS = needs.unmet { perf_open = true }[1] and "page-faults:u" or "page-faults"
+
 --- The path of a file of the corpus; call requires{corpus = name} first.
 util.corpus_path = needs.corpus_path
 

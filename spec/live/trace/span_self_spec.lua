@@ -1,9 +1,10 @@
 -- The self counts of spans with pauses: exact, or left out.
 local kit = require "testkit"
 local tracer = require("spec.support.spans").tracer
-local settled = require("spec.support.util").settled
+local util = require "spec.support.util"
 
-local FAULTS = "page-faults"
+local settled = util.settled
+local FAULTS = util.FAULTS
 local touch = kit.touch_pages
 
 -- Spans by name: total, self.
@@ -14,7 +15,7 @@ local function check(list, expected)
 end
 
 describe("the self count of a span", function()
-  before_each(function() requires { perf_open = true } end)
+  before_each(function() requires { perf_open = "user" } end)
 
   it("is not reduced by a child that ran while the span was paused", function()
     settled(function()
