@@ -262,24 +262,16 @@ static int l_records(lua_State *L)
 	return 1;
 }
 
-/* data:state(): the uservalue, and the number of errors. */
+/* data:state(): the uservalue, the number of errors, and the sums of the lost and of the lost_samples records that were read. */
 static int l_state(lua_State *L)
 {
 	const struct pb_data *p = to_data(L, 1);
 
 	pb_getuservalue(L, 1);
 	pb_push_u64(L, p->nerrors);
-	return 2;
-}
-
-/* data:lost(): the sums of the lost and of the lost_samples records that were read so far. */
-static int l_lost(lua_State *L)
-{
-	const struct pb_data *p = to_data(L, 1);
-
 	pb_push_u64(L, p->d.lost);
 	pb_push_u64(L, p->d.lost_samples);
-	return 2;
+	return 4;
 }
 
 /* data:header(): the fields of the header. */
@@ -447,7 +439,7 @@ void pb_open_data(lua_State *L)
 	static const struct pb_tool_records tool_records = {pb_user_type, pb_user_fields, pb_user_field};
 	static const luaL_Reg functions[] = {{"data_open", l_open}, {"data_features", l_features}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
-		{"next", l_next}, {"records", l_records}, {"state", l_state}, {"header", l_header}, {"skipped", l_skipped}, {"lost", l_lost},
+		{"next", l_next}, {"records", l_records}, {"state", l_state}, {"header", l_header}, {"skipped", l_skipped},
 		{"payload", l_payload}, {"feature", l_feature}, {"decode", l_decode}, {"arch", l_arch}, {"types", l_types},
 		{"close", l_close}, {NULL, NULL}};
 

@@ -45,9 +45,6 @@ void pb_data_state(lua_State *L, const char *name);
  * is the number of CPUs by the feature nrcpus, 0 if the file does not have it. */
 int pb_push_feature(lua_State *L, const struct pf_feature *f, const void *bytes, size_t n, int swapped, uint64_t ncpus);
 
-/* Lower-case hexadecimal of at most 20 bytes. */
-void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n);
-
 void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n);
 
 /* Sets the fields of a record of the perf tool (types 64 and more), in native order, in the table on top of the stack. Fields

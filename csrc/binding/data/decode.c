@@ -6,11 +6,6 @@
 #include "binding/record/record.h"
 #include "binding/kernel/attr.h"
 
-void pb_push_build_id(lua_State *L, const unsigned char *bytes, size_t n)
-{
-	pb_push_hex(L, bytes, n < 20 ? n : 20);
-}
-
 void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n)
 {
 	lua_createtable(L, n < 65536 ? (int)n : 0, 0);
@@ -102,7 +97,7 @@ static void emit(struct pf_reader *r, const struct pf_row *row, enum pf_part par
 		if (row->kind == PF_ATTR)
 			pb_push_attr(L, p);
 		else if (row->kind == PF_BUILD_ID)
-			pb_push_build_id(L, p, (size_t)n);
+			pb_push_hex(L, p, (size_t)n);
 		else
 			lua_pushlstring(L, p, (size_t)n);
 	}

@@ -180,7 +180,7 @@ static void note_map(lua_State *L, const struct pf_record *rec, const unsigned c
 		lua_rawset(L, -5);
 	}
 	if (rec->has & PF_HAS_BUILD_ID) {
-		pb_push_build_id(L, bytes + rec->build_id.at, rec->build_id.n);
+		pb_push_hex(L, bytes + rec->build_id.at, rec->build_id.n);
 		lua_setfield(L, -2, "build_id");
 	}
 	lua_pop(L, 4);

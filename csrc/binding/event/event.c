@@ -287,12 +287,9 @@ static int measured(lua_State *L, int r, const uint64_t *words, int n)
 /* NULL if it is not an open Event. Upvalue 1 is Event's metatable: looking it up by name would double the cost. */
 static struct pf_counter *quick_event(lua_State *L)
 {
-	struct pf_counter *ev = lua_touserdata(L, 1);
+	struct pf_counter *ev = pb_test_as(L, 1, lua_upvalueindex(1));
 
-	if (!ev || !lua_getmetatable(L, 1) || !lua_rawequal(L, -1, lua_upvalueindex(1)) || ev->fd < 0)
-		return NULL;
-	lua_pop(L, 1);
-	return ev;
+	return ev && ev->fd >= 0 ? ev : NULL;
 }
 
 static int l_begin(lua_State *L)

@@ -242,7 +242,6 @@ int luaopen_perf_ext_tracefields(lua_State *L)
 
 	px_open(L);
 	px_class(L, FORMAT, methods, l_close);
-	px_open_text(L);
 	lua_newtable(L);
 	pb_register(L, functions);
 	pb_set_int(L, "long_size", sizeof(long));

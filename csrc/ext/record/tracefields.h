@@ -56,7 +56,6 @@ int px_locate(const struct px_format *f, const struct px_field *field, const uns
 
 /* tracefields_text.c: format:text(raw) */
 int px_format_text(lua_State *L);
-void px_open_text(lua_State *L);
 void px_free_text(struct px_format *f);
 
 #endif

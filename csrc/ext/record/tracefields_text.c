@@ -11,28 +11,15 @@
 #include <string.h>
 
 #define SLACK 4096
-#define TEXT "perf.tracefields.Text"
 
 /* libtraceevent's parser has static state: one thread at a time. */
 static pthread_mutex_t tep_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* libtraceevent's growing buffer, in a userdata that frees it if Lua has no memory for the string. */
-struct text {
-	struct trace_seq seq;
-	int live;
-};
-
-static void drop_text(struct text *t)
+/* libtraceevent's growing buffer. */
+static void drop_text(void *seq)
 {
-	if (t->live)
-		trace_seq_destroy(&t->seq);
-	t->live = 0;
-}
-
-static int l_drop_text(lua_State *L)
-{
-	drop_text(pb_check(L, 1, TEXT, "Text"));
-	return 0;
+	trace_seq_destroy(seq);
+	free(seq);
 }
 
 /* The field of that name, or NULL. */
@@ -167,7 +154,8 @@ int px_format_text(lua_State *L)
 	const char *given = luaL_checklstring(L, 2, &n);
 	const struct px_field *type = row_named(f, "common_type");
 	struct tep_record record;
-	struct text *text;
+	struct pb_owned *owned;
+	struct trace_seq *seq;
 	struct tep_event *event;
 	unsigned char *raw;
 	int r;
@@ -185,7 +173,7 @@ int px_format_text(lua_State *L)
 	event = f->event;
 	if ((unsigned)event->flags & (unsigned)(TEP_EVENT_FL_ISBPRINT | TEP_EVENT_FL_ISPRINT)) /* int or unsigned, by version */
 		return pb_refuse(L, -EOPNOTSUPP, "%s: its text is only in the kernel that wrote it", f->name);
-	text = pb_new(L, sizeof *text, TEXT);
+	owned = pb_owner(L, drop_text);
 	raw = lua_newuserdata(L, n * 16 + SLACK);
 	memcpy(raw, given, n);
 	memset(raw + n, 0, n * 15 + SLACK);
@@ -208,24 +196,20 @@ int px_format_text(lua_State *L)
 	memset(&record, 0, sizeof record);
 	record.data = raw;
 	record.size = record.record_size = (int)n;
+	seq = malloc(sizeof *seq);
+	if (!seq)
+		return pb_fail(L, -ENOMEM, "%s", f->name);
 	pthread_mutex_lock(&tep_lock);
-	trace_seq_init(&text->seq);
-	text->live = 1;
-	if (text->seq.buffer) {
-		tep_print_event(f->tep, &text->seq, &record, "%s", TEP_PRINT_INFO);
-		trace_seq_terminate(&text->seq);
+	trace_seq_init(seq);
+	owned->p = seq;
+	if (seq->buffer) {
+		tep_print_event(f->tep, seq, &record, "%s", TEP_PRINT_INFO);
+		trace_seq_terminate(seq);
 	}
 	pthread_mutex_unlock(&tep_lock);
-	if (!text->seq.buffer || text->seq.state != TRACE_SEQ__GOOD)
+	if (!seq->buffer || seq->state != TRACE_SEQ__GOOD)
 		return pb_fail(L, -ENOMEM, "%s", f->name);
-	lua_pushstring(L, text->seq.buffer);
-	drop_text(text);
+	lua_pushstring(L, seq->buffer);
+	pb_release(owned);
 	return 1;
-}
-
-void px_open_text(lua_State *L)
-{
-	static const luaL_Reg methods[] = {{NULL, NULL}};
-
-	px_class(L, TEXT, methods, l_drop_text);
 }

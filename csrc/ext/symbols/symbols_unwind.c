@@ -27,9 +27,10 @@ static const struct reg arm64[] = {
 static const struct machine {
 	const char *name;
 	const struct reg *regs;
-	const char *sp, *pc;
+	int sp; /* its number */
+	const char *pc;
 	int pc_is_register; /* DWARF has a number for the pc */
-} machines[] = {{"x86_64", x86_64, "sp", "ip", 1}, {"aarch64", arm64, "sp", "pc", 0}};
+} machines[] = {{"x86_64", x86_64, 7, "ip", 1}, {"aarch64", arm64, 31, "pc", 0}};
 
 struct frame {
 	uint64_t pc;
@@ -123,19 +124,15 @@ static void read_registers(lua_State *L, int arg, struct px_sample *s)
 				luaL_argerror(L, arg, lua_pushfstring(L, "register '%s': integer expected, got %s", r->name,
 								      luaL_typename(L, -1)));
 			s->present |= PF_BIT(r->number);
-			if (strcmp(r->name, m->sp) == 0)
-				s->sp = s->values[r->number];
 		}
 		lua_pop(L, 1);
 	}
 	lua_getfield(L, arg, m->pc);
-	if (lua_isnil(L, -1) || !pb_to_u64(L, -1, &s->pc, &negative))
+	if (!pb_to_u64(L, -1, &s->pc, &negative))
 		luaL_argerror(L, arg, lua_pushfstring(L, "register '%s' expected", m->pc));
 	lua_pop(L, 1);
-	lua_getfield(L, arg, m->sp);
-	if (lua_isnil(L, -1))
-		luaL_argerror(L, arg, lua_pushfstring(L, "register '%s' expected", m->sp));
-	lua_pop(L, 1);
+	luaL_argcheck(L, s->present & PF_BIT(m->sp), arg, "register 'sp' expected");
+	s->sp = s->values[m->sp];
 }
 
 /* resolver:frames(machine, registers, stack, most): array of {address, true for a return address}, the innermost first; and the

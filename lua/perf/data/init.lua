@@ -118,7 +118,7 @@ end
 -- @treturn boolean true if it is a lower bound
 -- @since 0.2.0
 function File:lost()
-  local records, samples = inner(self, "lost"):lost()
+  local _, _, records, samples = inner(self, "lost"):state()
   if counts_lost(self) and (samples ~= 0 or records == 0 and not rawget(self.header, "unfinished")) then return samples, false end
   return records + samples, true
 end
