@@ -125,7 +125,7 @@ static int l_profiler(lua_State *L)
 	pb_setuservalue(L, 3);
 	p->s.mode = option(L, "switches") ? PF_SAMPLE_SWITCHES : option(L, "exact") ? PF_SAMPLE_EXACT : PF_SAMPLE_INTERVAL;
 	p->s.native = option(L, "native");
-	p->stack.may_ask = option(L, "may_ask");
+	p->s.may_ask = p->stack.may_ask = option(L, "may_ask");
 	p->s.by_descriptor = option(L, "by_descriptor");
 	p->s.code_start = address(L, "code_start");
 	p->s.code_end = address(L, "code_end");
@@ -191,7 +191,7 @@ static int l_start(lua_State *L)
 	lua_pushcfunction(L, prepare);
 	lua_pushvalue(L, 1);
 	lua_pushlightuserdata(L, &why);
-	if (pf_sampler_claim(&p->s) < 0)
+	if (pf_sampling_claim(&p->s.at) < 0)
 		return pb_fail(L, -EBUSY, "%s", why);
 	raised = lua_pcall(L, 2, 1, 0);
 	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
@@ -324,6 +324,13 @@ static int l_result(lua_State *L)
 	return 1;
 }
 
+/* core.profiler_number(): attr.sig_data for the event of a profiler. */
+static int l_profiler_number(lua_State *L)
+{
+	pb_push_u64(L, pf_sampler_number());
+	return 1;
+}
+
 /* core.moment(moments, i): time, addr, cpu, weight, node of moment i; nothing after the last. */
 static int l_moment(lua_State *L)
 {
@@ -399,6 +406,7 @@ static int l_unix_time(lua_State *L)
 void pb_open_profiler(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"profiler", l_profiler},
+					     {"profiler_number", l_profiler_number},
 					     {"set_zone", l_set_zone},
 					     {"zone_setter", l_zone_setter},
 					     {"new_zone", l_new_zone},

@@ -18,7 +18,7 @@ static struct perf_event_mmap_page *page(const struct pf_ring *r)
 	return (struct perf_event_mmap_page *)(void *)r->map;
 }
 
-static uint64_t load_head(const struct pf_ring *r)
+uint64_t pf_ring_head(const struct pf_ring *r)
 {
 	return __atomic_load_n((const uint64_t *)(const void *)&page(r)->data_head, __ATOMIC_ACQUIRE);
 }
@@ -122,7 +122,7 @@ static void copy_around(const unsigned char *area, size_t area_size, uint64_t at
 /* Backward: take a new snapshot if anything was written since the last one. */
 static int snapshot(struct pf_ring *r)
 {
-	uint64_t head = load_head(r), amount = r->seen - head;
+	uint64_t head = pf_ring_head(r), amount = r->seen - head;
 	int e;
 
 	r->tail = r->head = 0;
@@ -133,7 +133,7 @@ static int snapshot(struct pf_ring *r)
 		if (e < 0)
 			return e;
 	}
-	head = load_head(r);
+	head = pf_ring_head(r);
 	amount = r->seen - head;
 	if (amount > r->data_size)
 		amount = r->data_size;
@@ -179,7 +179,7 @@ static int peek(struct pf_ring *r, const unsigned char **bytes)
 	if (r->backward)
 		return peek_backward(r, bytes);
 	if (left == 0) {
-		r->head = load_head(r);
+		r->head = pf_ring_head(r);
 		left = r->head - r->tail;
 		if (left == 0)
 			return 0;
@@ -219,7 +219,7 @@ size_t pf_ring_span(struct pf_ring *r, const unsigned char **bytes)
 		return 0;
 	r->current = 0;
 	if (r->head == r->tail)
-		r->head = load_head(r);
+		r->head = pf_ring_head(r);
 	left = r->head - r->tail;
 	if (left > r->data_size || (r->head | r->tail) % 8)
 		return 0;
@@ -266,9 +266,9 @@ int pf_ring_ready(struct pf_ring *r)
 	if (!r->map)
 		return 0;
 	if (r->backward)
-		return r->tail != r->head || load_head(r) != r->seen;
+		return r->tail != r->head || pf_ring_head(r) != r->seen;
 	if (r->tail == r->head)
-		r->head = load_head(r);
+		r->head = pf_ring_head(r);
 	return r->head - r->tail != r->current;
 }
 

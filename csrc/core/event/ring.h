@@ -45,6 +45,9 @@ int pf_ring_inherited(const struct pf_ring *r);
 /* Idempotent. */
 void pf_ring_unmap(struct pf_ring *r);
 
+/* Forward: the number of bytes that the kernel has written so far, of which `tail` were read. */
+uint64_t pf_ring_head(const struct pf_ring *r);
+
 /* Whether there is anything to read. */
 int pf_ring_ready(struct pf_ring *r);
 

@@ -15,6 +15,12 @@ static int this_thread(void)
 	return (int)syscall(SYS_gettid);
 }
 
+void pf_sampling_bind(struct pf_sampling *at)
+{
+	at->generation = pf_fork_generation();
+	at->tid = this_thread();
+}
+
 int pf_sampling_claim(struct pf_sampling *at)
 {
 	const uint32_t generation = pf_fork_generation();
@@ -22,8 +28,7 @@ int pf_sampling_claim(struct pf_sampling *at)
 
 	if (before == generation || !atomic_compare_exchange_strong(&claim.generation, &before, generation))
 		return -EBUSY;
-	at->generation = generation;
-	at->tid = this_thread();
+	pf_sampling_bind(at);
 	at->claimed = 1;
 	atomic_store(&claim.tid, at->tid);
 	return 0;

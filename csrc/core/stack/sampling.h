@@ -24,6 +24,9 @@ struct pf_sampling {
 	void (*flush)(struct pf_sampling *at, const uint32_t *frames, unsigned n);
 };
 
+/* The calling thread is the one that is sampled. */
+void pf_sampling_bind(struct pf_sampling *at);
+
 /* A process has one signal action, one engine and one table of coroutines. They belong to the sampler that has claimed the process.
  * Returns 0 or -EBUSY; only one of two threads succeeds. A claim of the parent before a fork does not count. */
 int pf_sampling_claim(struct pf_sampling *at);

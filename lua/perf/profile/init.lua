@@ -15,7 +15,6 @@ local argument = require "perf.base.argument"
 
 local M = {}
 
-local COOKIE = 0x6c756170 -- PF_SAMPLER_COOKIE of csrc/core/profile/sampler.h
 local DEFAULT_FREQ = 999
 local TIMELINE = 100000 -- samples
 
@@ -75,7 +74,7 @@ local function prepare(spec, opts)
   local attr = copy(spec.attrs[1])
   set_rate(attr, opts)
   attr.disabled, attr.read_format, attr.inherit = true, {}, nil
-  attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, COOKIE
+  attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, core.profiler_number()
   attr.sample_type = opts.native and { "read", "callchain" } or { "read" }
   if opts.timeline then
     for _, what in ipairs { "time", "addr", "cpu" } do table.insert(attr.sample_type, what) end
