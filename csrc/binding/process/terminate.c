@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/stack/own_thread.h"
 #include "binding/stack/stack.h"
 
 enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT };
@@ -33,6 +34,13 @@ static struct {
 	volatile sig_atomic_t held, asked; /* asked: the signal */
 	uint64_t since; /* pf_wall_ns */
 } last = {.taken = ATOMIC_FLAG_INIT};
+
+/* A profiler that unwinds needs no safe points. Then this has them, so that compiled code stops, and the means to find the thread
+ * that runs. */
+static struct {
+	struct pb_stack stack;
+	int taken, marks;
+} stops;
 
 static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
 enum { SIGNALS = sizeof signals / sizeof *signals, TERMINATING = 3 }; /* SIGINT is only caught while signals are held */
@@ -67,33 +75,42 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 	plain(asked);
 }
 
-static void set_hook(void)
+/* running: the thread that runs, if it is known. */
+static void set_hook(lua_State *running)
 {
-	const struct pb_resumption *r = pf_sampling_here() ? pb_resumption() : NULL;
+	const struct pb_resumption *r = !running && pf_sampling_here() ? pb_resumption() : NULL;
 
-	lua_sethook(r ? r->L : last.L, on_hook, MASK, 1);
+	lua_sethook(running ? running : r ? r->L : last.L, on_hook, MASK, 1);
 }
 
 /* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, restores the
  * previous value. So each sample sets it again. */
-static void remind(void)
+static void remind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m)
 {
 	if (last.asked && !last.held && last.state && getpid() == last.pid && syscall(SYS_gettid) == last.tid)
-		set_hook();
+		set_hook(p ? pb_running_thread(p, r, m) : NULL);
 }
 
-static void bring_about(void)
+static void bring_about(const void *context)
 {
-	set_hook();
+	struct pf_registers r;
+
+	if (stops.stack.global) {
+		pf_own_registers(context, &r);
+		set_hook(pb_running_thread(&stops.stack, &r, pf_own_memory(context)));
+	} else {
+		set_hook(NULL);
+	}
 	if (PB_LUAJIT && pf_sampling_here())
 		pb_engine_trigger(NULL);
 }
 
-static void on_signal(int sig)
+static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const int saved = errno;
 	const uint64_t now = pf_wall_ns();
 
+	(void)info;
 	if (getpid() != last.pid || (last.asked && now - last.since >= 1000000000u)) {
 		plain(sig);
 	} else if (syscall(SYS_gettid) != last.tid) {
@@ -102,7 +119,7 @@ static void on_signal(int sig)
 		last.asked = sig;
 		last.since = now;
 		if (!last.held)
-			bring_about();
+			bring_about(context);
 	}
 	errno = saved;
 }
@@ -114,12 +131,20 @@ static int is_mine(lua_State *L)
 
 static void take(int n)
 {
-	const struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: a waiting call returns */
+	const struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}; /* without SA_RESTART: a waiting call returns */
 	struct sigaction now;
 
 	for (int i = 0; i < n; i++)
 		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
 			sigaction(signals[i], &action, NULL);
+}
+
+static void give_stops(lua_State *L)
+{
+	if (stops.marks)
+		pb_marks_give(L);
+	stops.taken = stops.marks = 0;
+	stops.stack.global = 0;
 }
 
 /* Idempotent. */
@@ -130,11 +155,12 @@ static void give_back(lua_State *L)
 	if (!is_mine(L))
 		return;
 	for (int i = 0; i < SIGNALS; i++)
-		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == on_signal)
+		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)
 			signal(signals[i], SIG_DFL);
 	if (lua_gethook(last.L) == on_hook)
 		lua_sethook(last.L, NULL, 0, 0);
 	luaL_unref(L, LUA_REGISTRYINDEX, last.kept);
+	give_stops(L);
 	last.state = NULL;
 	last.L = NULL;
 	last.held = 0;
@@ -209,6 +235,20 @@ static int l_on_terminate(lua_State *L)
 	return pb_bool(L, now.sa_handler == SIG_DFL);
 }
 
+/* core.stop_points(): a signal stops the program in compiled code and in any coroutine, from now until the handler is removed. */
+static int l_stop_points(lua_State *L)
+{
+	const char *why;
+
+	if (!is_mine(L) || stops.taken)
+		return 0;
+	stops.taken = 1;
+	stops.marks = pb_marks_take(L);
+	if (pb_unwind_start(L, &stops.stack, &why) == -ENOMEM)
+		return lua_error(L);
+	return 0;
+}
+
 /* core.hold_signals(): from now on signals are only remembered, and core.on_terminate() returns them. */
 static int l_hold_signals(lua_State *L)
 {
@@ -232,6 +272,7 @@ static int l_end_by(lua_State *L)
 void pb_open_terminate(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"on_terminate", l_on_terminate},
+					     {"stop_points", l_stop_points},
 					     {"hold_signals", l_hold_signals},
 					     {"end_by", l_end_by},
 					     {NULL, NULL}};

@@ -14,7 +14,7 @@
 /* One in each Lua state, from the loading of the module to the state's close. */
 struct pb_lifetime {
 	lua_State *main; /* its main thread; NULL if Lua 5.1 does not have it */
-	struct pb_profiler *running;
+	struct pb_profiler *running; /* the first of those that run, linked by `next` */
 	int closing;
 };
 
@@ -22,6 +22,9 @@ struct pb_profiler {
 	struct pf_sampler s;
 	struct pb_stack stack;
 	struct pb_lifetime *lifetime; /* of its Lua state */
+	struct pb_profiler *next;
+	const char *why; /* why its stacks are taken at a safe point; NULL: they are unwound */
+	int marks;       /* pb_marks_take */
 };
 
 static struct pb_profiler *check_profiler(lua_State *L)
@@ -51,17 +54,32 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
+/* What prepare has taken, and the claim. */
+static void give_back(lua_State *L, struct pb_profiler *p)
+{
+	if (p->marks)
+		pb_marks_give(L);
+	p->marks = 0;
+	if (!p->why)
+		return;
+	pb_engine_stop(L, &p->stack);
+	pb_coroutines_give_back(L, &p->stack);
+	pf_sampling_disclaim(&p->s.at);
+}
+
 static int stop(lua_State *L, struct pb_profiler *p)
 {
+	struct pb_profiler **link = &p->lifetime->running;
 	int r;
 
 	if (!p->s.at.running)
 		return 0;
 	r = pf_sampler_stop(&p->s);
-	pb_engine_stop(L, &p->stack);
-	pb_coroutines_give_back(L, &p->stack);
-	pf_sampling_disclaim(&p->s.at);
-	p->lifetime->running = NULL;
+	give_back(L, p);
+	while (*link && *link != p)
+		link = &(*link)->next;
+	if (*link)
+		*link = p->next;
 	return r;
 }
 
@@ -72,7 +90,7 @@ static int l_state_closes(lua_State *L)
 	struct pb_lifetime *life = lua_touserdata(L, 1);
 
 	life->closing = 1;
-	if (life->running)
+	while (life->running)
 		stop(L, life->running);
 	return 0;
 }
@@ -102,6 +120,24 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	lua_pushvalue(L, -1);
 	lua_setfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
 	return life;
+}
+
+/* Stacks are unwound where that is possible, else taken at safe points. */
+static void choose_method(lua_State *L, struct pb_profiler *p)
+{
+	if (p->stack.coroutines == PB_COROUTINES_CREATOR)
+		p->why = "a coroutine's creator is known only there";
+	else if (option(L, "safe_point"))
+		p->why = "PERF_SAFE_POINT is set";
+	else if (pb_unwind_start(L, &p->stack, &p->why) == -ENOMEM)
+		lua_error(L);
+	else if (p->stack.global)
+		p->why = NULL;
+	p->s.classify = pb_engine_classify;
+	p->s.trigger = pb_engine_trigger;
+	p->s.unwind = p->why ? NULL : pb_unwind;
+	p->s.hidden = &p->stack.hidden;
+	p->s.alone = p->stack.coroutines == PB_COROUTINES_ALONE;
 }
 
 /* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
@@ -143,11 +179,10 @@ static int l_profiler(lua_State *L)
 		lua_pop(L, 1);
 	}
 	lua_pop(L, 2);
-	p->s.classify = pb_engine_classify;
-	p->s.trigger = pb_engine_trigger;
 	p->s.owner = &p->stack;
 	p->stack.at = &p->s.at;
 	p->stack.main = p->lifetime->main;
+	choose_method(L, p);
 	/* the event is the first member of the userdata that has its layout */
 	lua_getfield(L, 2, "timeline");
 	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)lua_tointeger(L, -1));
@@ -160,7 +195,7 @@ static int l_close(lua_State *L)
 	struct pb_profiler *p = check_profiler(L);
 
 	stop(L, p);
-	pb_coroutines_give_back(L, &p->stack);
+	give_back(L, p);
 	pf_sampler_free(&p->s);
 	return 0;
 }
@@ -170,9 +205,15 @@ static int prepare(lua_State *L)
 {
 	struct pb_profiler *p = lua_touserdata(L, 1);
 	const char **why = lua_touserdata(L, 2);
+	int r = 0;
 
-	pb_coroutines_take(L, &p->stack);
-	lua_pushinteger(L, pb_engine_start(L, &p->stack, why));
+	if (p->why) {
+		pb_coroutines_take(L, &p->stack);
+		r = pb_engine_start(L, &p->stack, why);
+	} else {
+		p->marks = pb_marks_take(L);
+	}
+	lua_pushinteger(L, r);
 	return 1;
 }
 
@@ -180,7 +221,7 @@ static int prepare(lua_State *L)
 static int l_start(lua_State *L)
 {
 	struct pb_profiler *p = check_profiler(L);
-	const char *why = "a profiler is running in this process, which can have one at a time";
+	const char *why = "a profiler is running in this process, which can have one at a time that takes stacks at safe points";
 	int r, raised;
 
 	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.at.running, 1, "Profiler has been started before");
@@ -191,7 +232,7 @@ static int l_start(lua_State *L)
 	lua_pushcfunction(L, prepare);
 	lua_pushvalue(L, 1);
 	lua_pushlightuserdata(L, &why);
-	if (pf_sampling_claim(&p->s.at) < 0)
+	if (p->why && pf_sampling_claim(&p->s.at) < 0)
 		return pb_fail(L, -EBUSY, "%s", why);
 	raised = lua_pcall(L, 2, 1, 0);
 	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
@@ -200,11 +241,10 @@ static int l_start(lua_State *L)
 		r = pf_sampler_start(&p->s);
 	}
 	if (r < 0) {
-		pb_engine_stop(L, &p->stack);
-		pb_coroutines_give_back(L, &p->stack);
-		pf_sampling_disclaim(&p->s.at);
+		give_back(L, p);
 		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
 	}
+	p->next = p->lifetime->running;
 	p->lifetime->running = p;
 	lua_pushboolean(L, 1);
 	return 1;
@@ -213,6 +253,16 @@ static int l_start(lua_State *L)
 static int l_stop(lua_State *L)
 {
 	return pb_result(L, stop(L, check_profiler(L)), "stop");
+}
+
+/* profiler:method(): "registers"; or "safe point" and the reason. */
+static int l_method(lua_State *L)
+{
+	const struct pb_profiler *p = check_profiler(L);
+
+	lua_pushstring(L, p->why ? "safe point" : "registers");
+	lua_pushstring(L, p->why);
+	return 2;
 }
 
 /* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before), "stopped", or
@@ -278,9 +328,13 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
  *   moments   the samples one by one, for core.moment; beyond: how many did not fit
  *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;
- *   lost, samples, duration_ns, memory */
+ *   lost, samples, duration_ns, memory; failures: samples without a whole stack, by reason */
 static int l_result(lua_State *L)
 {
+	static const char *const failures[PF_UNWIND_FAILURES] = {
+		[PF_UNWIND_NO_THREAD] = "no thread", [PF_UNWIND_NO_BASE] = "no function",     [PF_UNWIND_NO_PC] = "no line",
+		[PF_UNWIND_NO_TRACE] = "no trace",   [PF_UNWIND_BROKEN] = "broken frame",     [PF_UNWIND_UNREADABLE] = "unreadable memory",
+		[PF_UNWIND_DEEP] = "too deep"};
 	struct pb_profiler *p = check_profiler(L);
 	const struct pf_stacks *s = &p->s.at.stacks;
 	static const struct pf_sum none;
@@ -320,6 +374,11 @@ static int l_result(lua_State *L)
 	pb_set_u64(L, "lost", pf_sampler_lost(&p->s));
 	pb_set_u64(L, "samples", p->s.samples);
 	pb_set_u64(L, "duration_ns", p->s.duration_ns);
+	lua_createtable(L, 0, 0);
+	for (int i = PF_UNWIND_COMPLETE + 1; i < PF_UNWIND_FAILURES; i++)
+		if (p->s.failures[i])
+			pb_set_u64(L, failures[i], p->s.failures[i]);
+	lua_setfield(L, -2, "failures");
 	pb_set_u64(L, "memory", pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending));
 	return 1;
 }
@@ -416,7 +475,7 @@ void pb_open_profiler(lua_State *L)
 					     {"handler_call", l_handler_call},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
-					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
+					   {"method", l_method}, {"result", l_result}, {"close", l_close}, {NULL, NULL}};
 
 	push_lifetime(L);
 	lua_pop(L, 1);

@@ -310,7 +310,7 @@ static void remind_of_hook(void)
 void pb_engine_trigger(void *owner)
 {
 	if (pb_on_trigger)
-		pb_on_trigger();
+		pb_on_trigger(NULL, NULL, NULL);
 	if (ours(owner)) {
 		remind_of_hook();
 		vm.handler(SIGPROF);

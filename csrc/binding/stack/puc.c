@@ -205,7 +205,7 @@ void pb_engine_trigger(void *owner)
 	if (engine.main && engine.main != L)
 		arm(armed + 1, engine.main);
 	if (pb_on_trigger)
-		pb_on_trigger();
+		pb_on_trigger(NULL, NULL, NULL);
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */

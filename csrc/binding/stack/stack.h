@@ -1,6 +1,9 @@
 /* Finds out which code a Lua thread runs, and brings it to a safe point, where its stack can be walked.
  *
- *   walk.c             a Lua stack as frames of the core's
+ *   unwind.c           a Lua stack from the registers of the thread
+ *   learn_*.c          what the unwinder has to know of the interpreter's structures
+ *   line_marks.c       LuaJIT: compiled code that tells its lines apart
+ *   walk.c             a Lua stack at a safe point
  *   luajit.c           LuaJIT: how a signal gets to a safe point (the hook of its own profiler), and what the interpreter did
  *   luajit_function.c  LuaJIT: which C function ran when the signal came
  *   puc.c              PUC Lua: how a signal gets to a safe point (lua_sethook)
@@ -19,8 +22,10 @@
 #endif
 #ifdef LUAJIT_VERSION_NUM
 #define PB_LUAJIT 1
+#include "core/stack/unwind_luajit.h"
 #else
 #define PB_LUAJIT 0
+#include "core/stack/unwind_puc.h"
 #endif
 
 /* The uservalue of the object that samples keeps these alive, by index. */
@@ -34,8 +39,19 @@ struct pb_resumption {
 	struct pb_resumption *outer;
 };
 
+/* The layout of this interpreter's structures. */
+struct pb_layout {
+#if PB_LUAJIT
+	struct pf_luajit_layout of;
+#else
+	struct pf_puc_layout of;
+#endif
+};
+
 struct pb_stack {
 	struct pf_sampling *at;
+	struct pb_layout layout; /* for the unwinder, with the address of the global state */
+	uint64_t global;
 	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not tell */
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
@@ -70,8 +86,21 @@ void pb_engine_stop(lua_State *L, struct pb_stack *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
 
-/* If it is not NULL, the signal handler calls it whenever it requests a safe point. */
-extern void (*volatile pb_on_trigger)(void);
+/* stack/unwind.c: the unwinder of this interpreter. start: learns its layout, unless it is known. Returns 0; -ENOTSUP, with the
+ * reason in *why; or -ENOMEM, with the error on top. The other two are called in a signal handler: the function `unwind` of a
+ * sampler whose owner is the struct pb_stack, and the Lua thread that was interrupted, NULL if it is unknown. */
+int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
+void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
+lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
+
+/* stack/line_marks.c: from now on compiled code of this state has more places where its line is known, and stops on request. Returns
+ * whether that is so; then it is to be given back. May raise for lack of memory. */
+int pb_marks_take(lua_State *L);
+void pb_marks_give(lua_State *L);
+
+/* If it is not NULL, the signal handler calls it for each sample: with the registers, or, whenever it requests a safe point, with
+ * none. */
+extern void (*volatile pb_on_trigger)(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
 /* Replace the coroutine library's functions that p needs, p at index 1; restore the library's functions. */
 void pb_coroutines_take(lua_State *L, struct pb_stack *p);

@@ -4,7 +4,7 @@
 
 #include "binding/stack/stack.h"
 
-void (*volatile pb_on_trigger)(void);
+void (*volatile pb_on_trigger)(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
 uint64_t pb_function_address(lua_State *L, int i)
 {

@@ -104,24 +104,44 @@ static void on_fault(int sig, siginfo_t *info, void *context);
 
 static struct pf_signal segv = {.number = SIGSEGV, .handler = on_fault}, bus = {.number = SIGBUS, .handler = on_fault};
 
-static void on_fault(int sig, siginfo_t *info, void *context)
-{
-	ucontext_t *u = context;
 #ifdef __x86_64__
-	greg_t *at = &u->uc_mcontext.gregs[REG_RIP];
-	const greg_t loads[] = {(greg_t)pf_peek_at_8, (greg_t)pf_peek_at_4, (greg_t)pf_peek_at_1}, failed = (greg_t)pf_peek_failed;
+#define IP(u) ((u)->uc_mcontext.gregs[REG_RIP])
+#define THIRD_ARGUMENT(u) ((u)->uc_mcontext.gregs[REG_RDX])
 #else
-	unsigned long long *at = &u->uc_mcontext.pc;
-	const uintptr_t loads[] = {(uintptr_t)pf_peek_at_8, (uintptr_t)pf_peek_at_4, (uintptr_t)pf_peek_at_1},
-			failed = (uintptr_t)pf_peek_failed;
+#define IP(u) ((u)->uc_mcontext.pc)
+#define THIRD_ARGUMENT(u) ((u)->uc_mcontext.regs[2])
 #endif
 
-	for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
-		if (*at == loads[i] && info->si_code > 0) {
-			*at = failed;
-			return;
-		}
-	pf_signal_pass_on(sig == SIGBUS ? &bus : &segv, sig, info, context);
+static int is_load(const ucontext_t *u)
+{
+	const uintptr_t ip = (uintptr_t)IP(u);
+
+	return ip == (uintptr_t)pf_peek_at_8 || ip == (uintptr_t)pf_peek_at_4 || ip == (uintptr_t)pf_peek_at_1;
+}
+
+/* The context of the load that faulted, or NULL. Linux may begin the handler of a SIGTRAP first, even if that signal is blocked: it
+ * takes the first synchronous signal that is pending. Then the fault seems to come from that handler's first instruction, whose
+ * third argument is the context of the load. */
+static ucontext_t *find_load(ucontext_t *u)
+{
+	struct sigaction trap;
+
+	if (is_load(u))
+		return u;
+	if (sigaction(SIGTRAP, NULL, &trap) < 0 || (uintptr_t)IP(u) != (uintptr_t)trap.sa_sigaction)
+		return NULL;
+	u = (ucontext_t *)(uintptr_t)THIRD_ARGUMENT(u);
+	return is_load(u) ? u : NULL;
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *load = info->si_code > 0 ? find_load(context) : NULL;
+
+	if (load)
+		IP(load) = (__typeof__(IP(load)))(uintptr_t)pf_peek_failed;
+	else
+		pf_signal_pass_on(sig == SIGBUS ? &bus : &segv, sig, info, context);
 }
 
 void pf_peek_take(void)

@@ -48,10 +48,8 @@ struct pf_sampler {
 	int may_ask;               /* the event does not count system calls that the signal handler would make */
 	uint64_t code_start, code_end; /* the interpreter's code: a native call chain ends there */
 	void *owner;
-	/* Registers, called in the signal handler. unwind: NULL for the safe point's method. creator: appends the stack that made a
-	 * thread to the n frames of its own, and returns the new number; NULL to leave that out. */
+	/* Registers, called in the signal handler. NULL for the safe point's method. */
 	void (*unwind)(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
-	unsigned (*creator)(void *owner, uint64_t thread, uint32_t *frames, unsigned n);
 	uint8_t alone; /* leave out the threads that resumed the running one */
 	const struct pf_hidden *hidden;
 	uint64_t failures[PF_UNWIND_FAILURES]; /* samples by enum pf_unwind_failure */

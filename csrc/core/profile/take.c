@@ -39,8 +39,6 @@ static void unwind(struct pf_sampler *s, const void *context, struct here *here)
 		here->kind.state = PF_UNSAMPLED;
 	else if (places.n && u.state == PF_AT_C)
 		here->kind.state = PF_AT_LUA; /* the innermost frame is the C function */
-	if (places.n && s->creator)
-		places.n = s->creator(s->owner, places.thread, s->frames, places.n);
 	here->node = pf_sampler_node(s, &here->kind, s->frames, places.n);
 }
 

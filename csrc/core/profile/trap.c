@@ -58,6 +58,7 @@ static struct pf_signal trap = {
 /* What a thread has while it is sampled. */
 static _Thread_local struct here {
 	unsigned users;
+	volatile sig_atomic_t busy; /* the signal handler runs; Linux may begin it again when a load of it faults: see peek.c */
 	uint8_t blocked; /* SIGTRAP was blocked */
 	void *stack;     /* the alternate stack that was made for it; NULL: it had one */
 } here;
@@ -115,8 +116,11 @@ static void take_samples(const void *context)
 		}
 	}
 	for (int i = 0; i < PF_TRAP_MOST; i++)
-		if (of[i]) {
+		if (of[i])
 			pf_sampler_take(of[i], context);
+	for (int i = 0; i < PF_TRAP_MOST; i++)
+		if (of[i]) {
+			pf_sampler_empty(of[i]);
 			let_go(&slots[i]);
 		}
 }
@@ -125,10 +129,15 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const int saved = errno;
 
-	if (is_ours(info))
-		take_samples(context);
-	else
+	if (is_ours(info)) {
+		if (!here.busy) {
+			here.busy = 1;
+			take_samples(context);
+			here.busy = 0;
+		}
+	} else {
 		pf_signal_pass_on(&trap, sig, info, context); /* may not return */
+	}
 	errno = saved;
 }
 

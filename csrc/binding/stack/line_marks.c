@@ -1,0 +1,68 @@
+/* LuaJIT: compiled code that tells its lines apart.
+ *
+ * Compiled code refers to its bytecode at its snapshots alone, and between two of them there may be many lines. While LuaJIT's own
+ * profiler runs, the compiler adds a snapshot wherever the line changes, and compiled code stops there if it is asked to, as it is
+ * when a signal ends the program. So that profiler runs while a state is profiled, without its timer and without its signal.
+ *
+ * There is one in a process, and the program may use it. Then there are no marks, and what is between two snapshots is shown as a
+ * range of lines. */
+#include "binding/stack/stack.h"
+
+#if PB_LUAJIT
+#include <stdatomic.h>
+
+static struct {
+	_Atomic(const void *) state; /* identifies the state that has them */
+	unsigned users;
+	struct pf_sampling at;
+	struct pb_stack stack;
+} marks;
+
+static const void *state_of(lua_State *L)
+{
+	return lua_topointer(L, LUA_REGISTRYINDEX);
+}
+
+int pb_marks_take(lua_State *L)
+{
+	const char *why;
+
+	if (atomic_load(&marks.state) == state_of(L) && !pf_inherited(marks.at.generation)) {
+		marks.users++;
+		return 1;
+	}
+	if (pf_sampling_claim(&marks.at) < 0)
+		return 0;
+	marks.stack.at = &marks.at;
+	if (pb_engine_start(L, &marks.stack, &why) < 0) {
+		pf_sampling_disclaim(&marks.at);
+		return 0;
+	}
+	marks.users = 1;
+	atomic_store(&marks.state, state_of(L));
+	return 1;
+}
+
+void pb_marks_give(lua_State *L)
+{
+	if (atomic_load(&marks.state) != state_of(L) || --marks.users > 0)
+		return;
+	atomic_store(&marks.state, NULL);
+	pb_engine_stop(L, &marks.stack);
+	pf_sampling_disclaim(&marks.at);
+}
+
+#else
+
+int pb_marks_take(lua_State *L)
+{
+	(void)L;
+	return 0;
+}
+
+void pb_marks_give(lua_State *L)
+{
+	(void)L;
+}
+
+#endif

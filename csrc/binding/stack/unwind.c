@@ -1,0 +1,150 @@
+/* The unwinder of this interpreter. Its layout is learned once, at the first start of a profiler. */
+#include "binding/stack/stack.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "core/base/peek.h"
+#include "core/stack/own_thread.h"
+
+#if PB_LUAJIT
+#include "binding/stack/learn_luajit.h"
+#else
+#include "binding/stack/learn_puc.h"
+#endif
+
+enum { MOST_TRIES = 8 };
+
+/* The layout is the same for all states of the process. `known` is 1 while a thread writes it, and 2 from then on. */
+static struct pb_layout learned;
+static atomic_int known, tries;
+
+#if PB_LUAJIT
+
+static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
+{
+	return pb_learn_luajit(L, m, &l->of, why);
+}
+
+/* Without the compiler there is nothing to learn compiled code from, but the program may turn it on. */
+static int is_whole(const struct pb_layout *l)
+{
+	return l->of.traces != 0;
+}
+
+static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
+{
+	(void)m;
+	return pb_luajit_global(L, &l->of);
+}
+
+static void unwind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+	pf_unwind_luajit(&p->layout.of, p->global, r, m, u);
+}
+
+#else
+
+static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
+{
+	return pb_learn_puc(L, m, &l->of, why);
+}
+
+static int is_whole(const struct pb_layout *l)
+{
+	(void)l;
+	return 1;
+}
+
+static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
+{
+	return pb_puc_global(L, m, &l->of);
+}
+
+static void unwind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+	pf_unwind_puc(&p->layout.of, p->global, r, m, u);
+}
+
+#endif
+
+static int find_layout(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
+{
+	int none = 0, r;
+
+	if (atomic_load(&known) == 2) {
+		*l = learned;
+		return 0;
+	}
+	*why = "the interpreter's structures could not be learned";
+	if (atomic_fetch_add(&tries, 1) >= MOST_TRIES)
+		return -ENOTSUP;
+	r = learn(L, m, l, why);
+	if (r == 0 && is_whole(l) && atomic_compare_exchange_strong(&known, &none, 1)) {
+		learned = *l;
+		atomic_store(&known, 2);
+	}
+	return r;
+}
+
+struct start {
+	struct pb_stack *p;
+	const char *why;
+	int r;
+};
+
+static int start(lua_State *L)
+{
+	struct start *s = lua_touserdata(L, 1);
+	const struct pf_memory *m = pf_own_memory(NULL);
+
+	s->r = find_layout(L, m, &s->p->layout, &s->why);
+	if (s->r == 0)
+		s->p->global = global_of(L, m, &s->p->layout);
+	return 0;
+}
+
+int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why)
+{
+	struct start s = {.p = p};
+	uint32_t generation;
+	int raised;
+
+	p->global = 0;
+	*why = "this machine's registers are not known";
+	if (!pf_own_registers_known())
+		return -ENOTSUP;
+	lua_pushcfunction(L, start);
+	lua_pushlightuserdata(L, &s);
+	generation = pf_fork_generation();
+	pf_peek_take();
+	raised = lua_pcall(L, 1, 0, 0);
+	pf_peek_give(generation);
+	if (raised)
+		return -ENOMEM;
+	*why = s.why;
+	return s.r;
+}
+
+/* The function `found` of struct pf_unwound that keeps the first thread. */
+static int keep_thread(void *to, const struct pf_place *place)
+{
+	*(uint64_t *)to = place->thread;
+	return 1;
+}
+
+lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m)
+{
+	uint64_t thread = 0;
+	struct pf_unwound u = {.found = keep_thread, .to = &thread};
+
+	unwind(p, r, m, &u);
+	return (lua_State *)(uintptr_t)thread;
+}
+
+void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+	unwind(owner, r, m, u);
+	if (pb_on_trigger)
+		pb_on_trigger(owner, r, m);
+}
