@@ -128,7 +128,7 @@ static void choose_method(lua_State *L, struct pb_profiler *p)
 	if (p->stack.coroutines == PB_COROUTINES_CREATOR)
 		p->why = "a coroutine's creator is known only there";
 	else if (option(L, "safe_point"))
-		p->why = "PERF_SAFE_POINT is set";
+		p->why = "it was asked for";
 	else if (pb_unwind_start(L, &p->stack, &p->why) == -ENOMEM)
 		lua_error(L);
 	else if (p->stack.global)

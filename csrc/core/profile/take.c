@@ -35,7 +35,7 @@ static void unwind(struct pf_sampler *s, const void *context, struct here *here)
 	here->kind.state = (uint32_t)u.state;
 	if (u.state == PF_OUTSIDE)
 		places.n = 0;
-	else if (places.n == 0 && u.failed && u.state == PF_AT_LUA)
+	else if (places.n == 0 && u.failed && u.state <= PF_AT_C)
 		here->kind.state = PF_UNSAMPLED;
 	else if (places.n && u.state == PF_AT_C)
 		here->kind.state = PF_AT_LUA; /* the innermost frame is the C function */

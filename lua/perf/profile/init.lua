@@ -15,6 +15,9 @@ local argument = require "perf.base.argument"
 
 local M = {}
 
+-- Whether stacks are taken at safe points even where they can be unwound.
+M.safe_point = not os.getenv "PERF_REGISTERS"
+
 local DEFAULT_FREQ = 999
 local TIMELINE = 100000 -- samples
 
@@ -157,7 +160,7 @@ local function arm(self)
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
     native = self.opts.native, may_ask = may_ask(self.spec, attr, filter), by_descriptor = by_descriptor,
-    coroutines = self.opts.coroutines, hidden = hidden, safe_point = os.getenv "PERF_SAFE_POINT" ~= nil,
+    coroutines = self.opts.coroutines, hidden = hidden, safe_point = M.safe_point,
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()
