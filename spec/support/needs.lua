@@ -173,6 +173,8 @@ end)
 
 probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
 
+probes.puc = flag("PUC Lua", function() return not rawget(_G, "jit") end)
+
 -- "luajit", or the oldest version of the language (LuaJIT is 5.1).
 probes.lua = function(version)
   if version == "luajit" then
