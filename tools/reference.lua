@@ -5,7 +5,7 @@
 --     luajit tools/reference.lua DIR       also writes LDoc's input into DIR: a file for each component, and config.ld
 --
 -- A docstring begins with three dashes in Lua, with a slash and three stars in C. Only public functions, methods and classes have
--- one; all other comments begin with two dashes. The tags are LDoc's, with types: @tparam, @treturn, @tfield, @raise, @usage,
+-- one; all other comments begin with two dashes. The tags are LDoc's, with types: @tparam, @treturn, @raise, @usage,
 -- @see, @since. There is also "@fails TEXT": returns nil, a message and the errno's name. Without @since, it was in 0.1.0.
 --
 -- The code that follows a docstring gives the name, or @function does, with commas between several names (a C function l_NAME is
@@ -18,12 +18,13 @@ local problems, items, classes, intros = {}, {}, {}, {}
 local function problem(at, ...) problems[#problems + 1] = at .. ": " .. (...):format(select(2, ...)) end
 
 local tags = {}
-for tag in ("module classmod type function tparam treturn tfield fails raise usage see since"):gmatch "%S+" do
+for tag in ("module classmod type function tparam treturn fails raise usage see since"):gmatch "%S+" do
   tags[tag] = true
 end
 
 -- The prefix of a module's functions, by file: rows of the API table.
 local api, declared, home = require "perf.api", require "perf.api.options", {}
+local checks = require "perf.api.check"
 for _, group in ipairs(api) do
   local path = "lua/perf/" .. group.module:gsub("%.", "/")
   local prefix = group.name and "perf." .. group.name or "perf"
@@ -180,20 +181,47 @@ for _, file in ipairs(files) do
   end
 end
 
+-- Options are checked by their declarations alone, and every declaration is that of a check. So no option lacks a page, and no
+-- page has an option that does not exist.
+local is_checked = {}
+for _, file in ipairs(files) do
+  local number = 0
+  for code in io.lines(file.component == "api" and "/dev/null" or file.path) do
+    number = number + 1
+    for name in code:gmatch 'checks%.%a+[%( ]*"([%w_.:]+)"' do
+      if not declared[name] then problem(file.path .. ":" .. number, "%s is not in perf.api.options", name) end
+    end
+    for name in code:gmatch '"([%w_.:]+)"' do is_checked[declared[name] or name] = true end
+    if code:find "[\"']unknown option" and file.component ~= "command" then
+      problem(file.path .. ":" .. number, "declare options in perf.api.options, and check them by perf.api.check")
+    end
+  end
+end
+for name, rows in pairs(declared) do
+  if not is_checked[rows] then problem("lua/perf/api/options.lua", "nothing checks the options of %s", name) end
+end
+
 -- Every entry of the API table must be documented, and nothing else. The functions of resty.perf are those in its guide.
-local public, public_class = {}, {}
+local public, public_class, fields_of = {}, {}, {}
 for _, group in ipairs(api) do
   for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = row[2] end
 end
-local guide = io.open "doc/openresty.md"
-local methods, previous = guide and guide:read("*a"):match "\nMethods\n(.*)" or "", nil
+local guide = assert(io.open "doc/openresty.md"):read "*a"
+local methods, previous = guide:match "\nMethods\n(.*)" or "", nil
+for name, rows in pairs(declared) do
+  for _, row in ipairs(name:find "^resty" and rows or {}) do
+    if not methods:find("%f[%w_]" .. row[1] .. "%f[^%w_]") then
+      problem("doc/openresty.md", "the option '%s' of %s is not mentioned", row[1], name)
+    end
+  end
+end
 for line in methods:gmatch "[^\n]+" do
   for name in (line:find "^%-%-%-" and previous or ""):gmatch "[%w_]+" do public["resty.perf." .. name] = true end
   previous = line
 end
 for _, rows in ipairs(require "perf.api.classes") do
   local class = rows.class
-  public_class[class] = true
+  public_class[class], fields_of[class] = true, rows.fields
   if classes[class] then
     for _, row in ipairs(rows) do
       local name = row[1]
@@ -294,29 +322,15 @@ local function write(dir)
 
   local out
   local function line(...) out:write("-- ", linked((...):format(select(2, ...))), "\n") end
-  local function text_of(doc)
+  local function text_of(doc, fields)
     for i, text in ipairs(doc.text) do out:write(i == 1 and "--- " or "-- ", linked(text), "\n") end
-    local fields
-    for _, tag in ipairs(doc) do
-      if tag.name == "tfield" then
-        if not fields then line "" line "Fields:" line "" end
-        fields = true
-        local type, name, rest = tag.text:match "^(%S+)%s+(%S+)%s*(.*)$"
-        line("* `%s` (%s): %s", name, type, rest)
-      end
-    end
+    if not fields then return end
+    line "" line "Fields:" line ""
+    for _, row in ipairs(fields) do line("* `%s` (%s): %s", row[1], row[2], row[3]) end
   end
   local function options_lines(name, rows)
     for _, row in ipairs(rows) do
-      local default = row.default
-      if type(default) == "string" then default = ("%q"):format(default) end
-      local mods = row.required and "" or default == nil and "[opt]" or ("[opt=%s]"):format(tostring(default))
-      local text = row[3]
-      if row.variables then
-        text = ("%s (default: %s%s)"):format(text, table.concat(row.variables, ", or "), row.scale and ", in milliseconds" or "")
-        if row.otherwise then text = text:sub(1, -2) .. (", or %.14g)"):format(row.otherwise) end
-      end
-      line("@tparam%s %s %s.%s %s", mods, row[2], name, row[1], text)
+      line("@tparam%s %s %s.%s %s", row.required and "" or "[opt]", row[2], name, row[1], checks.help(row))
       if row.options then options_lines(name .. "." .. row[1], row.options) end
     end
   end
@@ -334,7 +348,7 @@ local function write(dir)
         line("@treturn[2] string the errno's name%s", codes and ": " .. tag.text or "")
       elseif tag.name == "since" then
         since = tag.text
-      elseif tag.name ~= "function" and tag.name ~= "tfield" then
+      elseif tag.name ~= "function" then
         line("@%s%s %s", tag.name, tag.mods, tag.name == "usage" and tag.text:gsub("\n", "\n-- ") or tag.text)
         local name = options_of(tag)
         if name then options_lines(name, declared[doc.key]) end
@@ -359,7 +373,7 @@ local function write(dir)
     for _, name in ipairs(sorted(page.classes)) do link(name) end
     for _, doc in ipairs(page.functions) do link(doc.key) function_of(doc) end
     for _, name in ipairs(sorted(page.classes)) do
-      text_of(classes[name])
+      text_of(classes[name], fields_of[name])
       line("@type %s", name)
       out:write "\n"
       for _, doc in ipairs(page.classes[name]) do function_of(doc) end

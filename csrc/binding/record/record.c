@@ -220,17 +220,7 @@ static int l_in_lua(lua_State *L)
  * names (`rec.type`, `rec.ip` ...); a field that it does not have is nil. A field is made when it is used: read a field that is a
  * table once, not in a loop. It prints as one line, as perf script does. doc/record.md lists the fields of each type. Besides
  * those of perf_event_open(2) there are the fields below.
- * @classmod Record
- * @tfield string type the type's name in lower case; "unknown" for one newer than this module (then see `type_id` and `body`)
- * @tfield string event the label of the event that wrote it
- * @tfield integer event_id its id, if sample_type has "id" or "identifier"
- * @tfield string cpu_mode "kernel", "user", "hypervisor", "guest_kernel", "guest_user" or "unknown"
- * @tfield boolean exact_ip whether `ip` is the instruction itself
- * @tfield {integer,...} callchain addresses only
- * @tfield table callchain_contexts the indexes from which on the addresses are "kernel", "user" ...
- * @tfield table raw_fields a tracepoint's fields by name; nil when the record has no raw bytes or their format is not known
- * @tfield string raw the bytes; `user_stack`, `aux`, `old` and `new` too
- * @tfield string build_id hexadecimal digits, as `tag` */
+ * @classmod Record */
 
 /*** The record as the kernel wrote it.
  * @treturn string */

@@ -1,8 +1,11 @@
--- The methods of the objects that the public functions return, as plain data.
+-- The methods and fields of the objects that the public functions return, as plain data.
 --
--- Each class has its name in `class`, a `summary`, and a row {name, arguments, summary} for each public method.
+-- Each class has its name in `class`, a `summary`, and a row {name, arguments, summary} for each public method. The public fields
+-- are rows {name, type, summary} in `fields`.
 return {
-  { class = "Counts", summary = "The result of a measurement; counts[label] is a count, ipairs gives entries.",
+  { class = "Counts", summary = "The result of a measurement; counts[label] is a count, ipairs gives entries.", fields = {
+      { "wall_ns", "integer", "the time elapsed" },
+      { "source", "string", "\"hardware\", \"software\" or \"rusage\"" } },
     { "metrics", "()", "Ratios that the counted events allow, such as ipc." },
     { "totable", "()", "Everything as plain tables." },
     { "json", "()", "Everything as JSON text." } },
@@ -75,14 +78,27 @@ return {
     { "wake_fd", "()", "A descriptor that wakes the reader when a byte is written into it." },
     { "lost", "()", "How many records the events lost." },
     { "close", "()", "Close all events." } },
-  { class = "CountingProfiler", summary = "A list of events that are counted together; profiler[i] is an Event.",
+  { class = "CountingProfiler", summary = "A list of events that are counted together; profiler[i] is an Event.", fields = {
+      { "missing", "{table,...}", "`{label=, message=, code=}` of each event that this machine does not count" } },
     { "enable", "()", "Start counting." },
     { "disable", "()", "Stop counting." },
     { "reset", "()", "Set all counts to zero." },
     { "read", "()", "The Counts since it was opened or last reset." },
     { "measure", "(fn, ...)", "Count while a function runs; return Counts, then the function's results." },
     { "close", "()", "Close all events." } },
-  { class = "Record", summary = "A record of a ring or a perf.data file; its fields have the kernel's names.",
+  { class = "Record", summary = "A record of a ring or a perf.data file; its fields have the kernel's names.", fields = {
+      { "type", "string", "the type's name in lower case; \"unknown\" for one newer than this module (then see `type_id` "
+        .. "and `body`)" },
+      { "event", "string", "the label of the event that wrote it" },
+      { "event_id", "integer", "its id, if sample_type has \"id\" or \"identifier\"" },
+      { "cpu_mode", "string", "\"kernel\", \"user\", \"hypervisor\", \"guest_kernel\", \"guest_user\" or \"unknown\"" },
+      { "exact_ip", "boolean", "whether `ip` is the instruction itself" },
+      { "callchain", "{integer,...}", "addresses only" },
+      { "callchain_contexts", "table", "the indexes from which on the addresses are \"kernel\", \"user\" ..." },
+      { "raw_fields", "table", "a tracepoint's fields by name; nil when the record has no raw bytes or their format is not "
+        .. "known" },
+      { "raw", "string", "the bytes; `user_stack`, `aux`, `old` and `new` too" },
+      { "build_id", "string", "hexadecimal digits, as `tag`" } },
     { "totable", "()", "The fields as a plain table." },
     { "bytes", "()", "The record as the kernel wrote it." },
     { "info", "()", "The event that wrote the record: {label=, attr=, ...}." } },
@@ -94,7 +110,19 @@ return {
     { "totals", "()", "The sums of the counted and the lost records." },
     { "clear", "()", "Forget what was counted." },
     { "close", "()", "Free the memory." } },
-  { class = "DataFile", summary = "An open perf.data file.",
+  { class = "DataFile", summary = "An open perf.data file.", fields = {
+      { "path", "string", "its name" },
+      { "header", "table", "`version` (1 or 2), `endian` (\"little\" or \"big\"), `pipe`, `unfinished` (its recorder was "
+        .. "killed), `data_offset`, `data_size`, and every feature" },
+      { "attrs", "{table,...}", "the events, each with `name`, `ids` (array), `attr` (table of perf_event_attr fields, "
+        .. "which are fields of the entry too), `unit` and `scale`" },
+      { "features", "table", "by perf's names: `hostname`, `osrelease`, `version`, `arch`, `cpudesc`, `cpuid` (strings), "
+        .. "`total_mem`, `nrcpus` {available, online}, `cmdline` (array), `event_desc`, `build_id` (array of {pid, build_id, "
+        .. "filename}), `cpu_topology` {cores, threads, dies, cpus}, `numa_topology`, `pmu_mappings` (array of {type, "
+        .. "name}), `group_desc`, `auxtrace`, `cache`, `sample_time` {first, last}, `mem_topology`, `clockid`, `clock_data`, "
+        .. "`dir_format`, `compressed`, `cpu_pmu_caps`, `pmu_caps`, `hybrid_topology`, `e_machine`; `branch_stack` and "
+        .. "`stat` (true); and as plain bytes `tracing_data`, `bpf_prog_info`, `bpf_btf`, `cpu_domain_info`, `cln_size`" },
+      { "damaged", "table", "the features that could not be read, with the reason" } },
     { "records", "()", "Iterate over all Records." },
     { "each", "(type, field, ...)", "Iterate over records of one type, as plain values." },
     { "read_record", "()", "The next Record." },
@@ -108,14 +136,41 @@ return {
     { "payload", "(bytes)", "Write the bytes that follow an auxtrace record." },
     { "stats", "()", "How much was written." },
     { "close", "()", "Finish the file." } },
-  { class = "Stats", summary = "The result of perf.bench; an array of events with median, mean, spread and interval.",
+  { class = "Stats", summary = "The result of perf.bench; an array of events with median, mean, spread and interval.", fields = {
+      { "wall", "table", "such a row of the wall time" },
+      { "n", "integer", "runs" },
+      { "batch", "integer", "calls in a run" },
+      { "source", "string", "as in `Counts`" },
+      { "overhead", "table", "the subtracted cost, per call, by label" } },
     { "totable", "()", "Everything as plain tables." },
     { "json", "()", "Everything as JSON text." } },
-  { class = "Comparison", summary = "The result of perf.compare.",
+  { class = "Comparison", summary = "The result of perf.compare.", fields = {
+      { "wall", "table", "such a row of the wall time" },
+      { "names", "{string,...}", "the baseline, then the others" },
+      { "baseline", "string", "" },
+      { "n", "integer", "rounds" },
+      { "batch", "table", "calls in a run, by name" },
+      { "source", "string", "as in `Counts`" },
+      { "least", "number", "the option" },
+      { "comparisons", "integer", "the number of comparisons" } },
     { "rule", "()", "The rule by which differences are called real." },
     { "totable", "()", "Everything as plain tables." },
     { "json", "()", "Everything as JSON text." } },
-  { class = "Profile", summary = "Weights of an event by Lua stack; prints as the table of top().",
+  { class = "Profile", summary = "Weights of an event by Lua stack; prints as the table of top().", fields = {
+      { "event", "string", "the event's name" },
+      { "unit", "string", "\"ns\" for times, \"\" for counts" },
+      { "total", "integer", "the event's exact count in the profiled thread while it was profiled, without the profiler's "
+        .. "own; the weights of all samples add up to it" },
+      { "lost", "integer", "samples that were lost because the ring was full" },
+      { "sample_count", "integer", "samples that were taken" },
+      { "freq", "integer", "the requested samples a second; or" },
+      { "period", "integer", "the event's count from one sample to the next" },
+      { "started", "number", "seconds of Unix time" },
+      { "duration_ns", "integer", "the duration of the profile" },
+      { "pid", "integer", "of the process" },
+      { "tid", "integer", "of the thread" },
+      { "comm", "string", "the thread's name" },
+      { "timeline_lost", "integer", "with `timeline`: samples that it had no room for" } },
     { "top", "([n])", "The lines and functions with the most weight." },
     { "samples", "()", "Every stack with its weight, the heaviest first." },
     { "timeline", "()", "Iterate over single samples, in time order." },
@@ -125,7 +180,10 @@ return {
     { "speedscope", "([path])", "A file for speedscope." },
     { "pprof", "([path])", "A file for pprof." },
     { "perf_data", "(path)", "A file for perf report." } },
-  { class = "Difference", summary = "The difference of two profiles; prints as a table.",
+  { class = "Difference", summary = "The difference of two profiles; prints as a table.", fields = {
+      { "lines", "{table,...}", "the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, "
+        .. "kind=}`: own weights, their shares of the whole, and the change of the share" },
+      { "functions", "{table,...}", "the same by function" } },
     { "flamegraph", "([path])", "The difference as a flame graph." } },
   { class = "Profiler", summary = "Profiles from start to stop.",
     { "start", "()", "Begin to profile." },
@@ -134,7 +192,8 @@ return {
     { "close", "()", "Close the event." } },
   { class = "Zone", summary = "A label on samples, which perf.zone began.",
     { "close", "()", "Return to the zone before." } },
-  { class = "Tracer", summary = "Makes spans, and sends them.",
+  { class = "Tracer", summary = "Makes spans, and sends them.", fields = {
+      { "warnings", "{string,...}", "settings of the environment that are unsupported or invalid, and ignored" } },
     { "start", "(name, [options])", "Start a Span." },
     { "span", "(name, [options], fn, ...)", "Run a function within a span; return its results." },
     { "current", "()", "The span that runs in this coroutine." },
@@ -165,7 +224,8 @@ return {
     { "submit", "(fn, ...)", "Run a function on a thread; return a Job." },
     { "stats", "()", "How many jobs are pending." },
     { "close", "([timeout])", "End the threads." } },
-  { class = "Job", summary = "A function that runs on a thread of a Pool.",
+  { class = "Job", summary = "A function that runs on a thread of a Pool.", fields = {
+      { "traceback", "string", "where the function raised its error; nil if there was no memory for it" } },
     { "get", "([timeout])", "Wait for the function's results, or raise its error." },
     { "wait", "([timeout])", "Wait until the job is done; return whether it is." },
     { "counts", "()", "The Counts of the job, on its thread." },
@@ -175,7 +235,8 @@ return {
   { class = "Msr", summary = "The model-specific registers of a CPU.",
     { "read", "(register)", "The 64 bits of a register." },
     { "close", "()", "Close the device." } },
-  { class = "Resolver", summary = "Names for the addresses of a process or a file.",
+  { class = "Resolver", summary = "Names for the addresses of a process or a file.", fields = {
+      { "problems", "{table,...}", "`{filename=, message=, code=}` of each file that could not be read" } },
     { "resolve", "(addr, [is_return])", "The function, file and line of an address." },
     { "unwind", "(options)", "Unwind a user stack that a sample copied." },
     { "modules", "()", "The files that are mapped." },

@@ -1,11 +1,15 @@
 -- perf.help: the rows of perf.api and perf.api.classes as text.
 local api = require "perf.api"
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local classes = require "perf.api.classes"
 local format = require "perf.base.format"
+local options = require "perf.api.options"
 local suggest = require "perf.base.suggest"
 
 local M = {}
+
+local WIDTH = 100 -- columns
 
 -- The prefix of the names in a group: "perf.", "perf.data." or "Event:".
 local function prefix_of(group)
@@ -29,10 +33,29 @@ local function overview()
     .. '\n\nperf.help "measure" shows the arguments of a function, perf.help "Event" or perf.help(object) the methods of a class.'
 end
 
+-- Append rows {name, type, text} of fields or options as lines.
+local function add_rows(lines, indent, rows)
+  local all, width = {}, 0
+  local function add(row, prefix)
+    all[#all + 1] = { prefix .. row[1], row[2] .. ": " .. checks.help(row) }
+    width = math.max(width, #all[#all][1])
+    for _, inner in ipairs(row.options or {}) do add(inner, row[1] .. ".") end
+  end
+  for _, row in ipairs(rows) do add(row, "") end
+  for _, row in ipairs(all) do
+    format.wrap(lines, indent .. row[1] .. (" "):rep(width - #row[1] + 2), row[2], WIDTH)
+  end
+end
+
 local function page_of(group)
   local rows, prefix = {}, prefix_of(group)
   for _, row in ipairs(group) do rows[#rows + 1] = { "", prefix .. row[1] .. row[2], row[3] } end
-  return (group.class or "perf." .. group.name) .. ": " .. group.summary .. "\n" .. format.align(rows)
+  local lines = { (group.class or "perf." .. group.name) .. ": " .. group.summary, format.align(rows) }
+  if group.fields then
+    lines[#lines + 1] = "Fields:"
+    add_rows(lines, "  ", group.fields)
+  end
+  return table.concat(lines, "\n")
 end
 
 -- Calls visit(group, row, full name) for every function and method.
@@ -58,6 +81,7 @@ local function by_name(name)
   each_row(function(_, row, full)
     if name == row[1] or name == full or "perf." .. name == full or name == full:gsub(":", ".") then
       found[#found + 1] = full .. row[2] .. "\n  " .. row[3]
+      add_rows(found, "    ", options[full] or {})
     end
     known[#known + 1] = row[1]
   end)

@@ -119,11 +119,6 @@ end
 -- counted has `why` instead of statistics; `note` names what was left out of the counts (the kernel's part, for lack of
 -- permission). It prints as a table.
 -- @type Stats
--- @tfield table wall such a row of the wall time
--- @tfield integer n runs
--- @tfield integer batch calls in a run
--- @tfield string source as in `Counts`
--- @tfield table overhead the subtracted cost, per call, by label
 local Stats = {}
 local Stats_class = class(Stats, "perf.Stats", text.bench)
 
@@ -273,14 +268,6 @@ end
 -- level=}`, `difference={middle, lo, hi, level=}`, `p` and `p_adjusted`, `real` (whether the difference is real) and `verdict`
 -- ("1.32x slower, sure", "no difference seen", "within 1 %", "too few rounds to tell", "not counted"). It prints as a table.
 -- @type Comparison
--- @tfield table wall such a row of the wall time
--- @tfield {string,...} names the baseline, then the others
--- @tfield string baseline
--- @tfield integer n rounds
--- @tfield table batch calls in a run, by name
--- @tfield string source as in `Counts`
--- @tfield number least the option
--- @tfield integer comparisons the number of comparisons
 local Comparison = {}
 local Comparison_class = class(Comparison, "perf.Comparison", text.compare)
 

@@ -25,8 +25,6 @@ local M = {}
 -- `a - b`, `a + b` (of the same events), `c * n`, `c / n`, `-c` and `==` work on raw counts and times, and scale once at the end;
 -- a sum can begin with 0 (`*`, `-c` and `==` since 0.2.0). tostring gives a table like that of perf stat.
 -- @type Counts
--- @tfield integer wall_ns the time elapsed
--- @tfield string source "hardware", "software" or "rusage"
 local methods = {}
 
 -- Layouts -------------------------------------------------------------------------------------------------------------

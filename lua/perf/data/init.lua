@@ -23,18 +23,6 @@ local data = {}
 
 --- An open perf.data file. On Lua 5.4 `local file <close>` closes it.
 -- @type DataFile
--- @tfield string path its name
--- @tfield table header `version` (1 or 2), `endian` ("little" or "big"), `pipe`, `unfinished` (its recorder was killed),
--- `data_offset`, `data_size`, and every feature
--- @tfield {table,...} attrs the events, each with `name`, `ids` (array), `attr` (table of perf_event_attr fields, which are
--- fields of the entry too), `unit` and `scale`
--- @tfield table features by perf's names: `hostname`, `osrelease`, `version`, `arch`, `cpudesc`, `cpuid` (strings), `total_mem`,
--- `nrcpus` {available, online}, `cmdline` (array), `event_desc`, `build_id` (array of {pid, build_id, filename}), `cpu_topology`
--- {cores, threads, dies, cpus}, `numa_topology`, `pmu_mappings` (array of {type, name}), `group_desc`, `auxtrace`, `cache`,
--- `sample_time` {first, last}, `mem_topology`, `clockid`, `clock_data`, `dir_format`, `compressed`, `cpu_pmu_caps`, `pmu_caps`,
--- `hybrid_topology`, `e_machine`; `branch_stack` and `stat` (true); and as plain bytes `tracing_data`, `bpf_prog_info`,
--- `bpf_btf`, `cpu_domain_info`, `cln_size`
--- @tfield table damaged the features that could not be read, with the reason
 local File = {}
 
 local function inner(file, method)

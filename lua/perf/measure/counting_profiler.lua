@@ -25,7 +25,6 @@ local M = {}
 -- A profiler is the array of its Events. All are read by one meter, whose groups have one event each; on a hybrid CPU, an event
 -- on each PMU that counts it, added up.
 -- @type CountingProfiler
--- @tfield {table,...} missing `{label=, message=, code=}` of each event that this machine does not count
 local Profiler = {}
 Profiler.__index = Profiler
 

@@ -26,7 +26,6 @@ local Pool = { __name = "perf.Pool" }
 
 --- A function that runs on a thread of a Pool.
 -- @type Job
--- @tfield string traceback where the function raised its error; nil if there was no memory for it
 local Job = { __name = "perf.Job" }
 Pool.__index, Job.__index = Pool, Job
 

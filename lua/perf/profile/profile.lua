@@ -6,20 +6,6 @@
 -- and "kernel", code in the call chain, with `module` and `address`; "jit", compiled Lua code in a call chain; "state", for time
 -- outside of all these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)", "(unsampled)".
 -- @classmod Profile
--- @tfield string event the event's name
--- @tfield string unit "ns" for times, "" for counts
--- @tfield integer total the event's exact count in the profiled thread while it was profiled, without the profiler's own; the
--- weights of all samples add up to it
--- @tfield integer lost samples that were lost because the ring was full
--- @tfield integer sample_count samples that were taken
--- @tfield integer freq the requested samples a second; or
--- @tfield integer period the event's count from one sample to the next
--- @tfield number started seconds of Unix time
--- @tfield integer duration_ns the duration of the profile
--- @tfield integer pid of the process
--- @tfield integer tid of the thread
--- @tfield string comm the thread's name
--- @tfield integer timeline_lost with `timeline`: samples that it had no room for
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local core = require "perf.core"

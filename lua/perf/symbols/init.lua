@@ -121,7 +121,6 @@ Kernel.__close = Kernel.close
 
 --- Names for the addresses of a process or a file. `resolver(addr)` is `resolver:resolve(addr)`.
 -- @type Resolver
--- @tfield {table,...} problems `{filename=, message=, code=}` of each file that could not be read
 local Resolver = {}
 Resolver.__index = Resolver
 Resolver.__name = "perf.symbols.Resolver"

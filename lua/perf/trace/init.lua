@@ -33,7 +33,6 @@ local begin, child_begins = spans.begin, spans.child_begins
 
 --- Makes spans, and sends them. On Lua 5.4 `local tracer <close>` closes it.
 -- @type Tracer
--- @tfield {string,...} warnings settings of the environment that are unsupported or invalid, and ignored
 local Tracer = { __name = "perf.Tracer" }
 Tracer.__index = Tracer
 

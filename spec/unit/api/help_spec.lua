@@ -22,6 +22,15 @@ describe("perf.help", function()
     assert.is_truthy(help "Event":find("Event:set_filter(text)", 1, true))
   end)
 
+  it("has the options of a function and the fields of a class", function()
+    local text = help "perf.tracer"
+    assert.is_truthy(text:find('%f[%w]delay +number: seconds [^\n]-%s+OTEL_BSP_SCHEDULE_DELAY in%s+milliseconds or 5%)'), text)
+    assert.is_truthy(text:find("\n    limits.events +integer: "), text)
+    assert.is_truthy(help "Event:map":find("pages +integer: [^\n]-%(default: 128%)"))
+    assert.is_truthy(help "Profile":find("\nFields:\n  event +string: "))
+    for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 100, line) end
+  end)
+
   it("of a value describes it", function()
     assert.equal(help "perf.set", help(perf.set))
     assert.equal(help "perf.measure", help(perf.measure))

@@ -12,7 +12,9 @@ local tree = {
   ["lua/perf/init.lua"] = "--- Perf.\n-- @module perf\nreturn {}",
   ["lua/perf/api/init.lua"] = [[return {{module = "event", {"open", "(name)", "Open."}}}]],
   ["lua/perf/api/options.lua"] = "return {}",
-  ["lua/perf/api/classes.lua"] = [[return {{class = "Event", {"id", "()", "Its id."}, {"close", "()", "Close."}}}]],
+  ["lua/perf/api/classes.lua"] =
+    [[return {{class = "Event", fields = {{"label", "string", "its name"}},
+      {"id", "()", "Its id."}, {"close", "()", "Close."}}}]],
   ["lua/perf/event/init.lua"] = [[
 --- An event.
 -- @classmod Event
@@ -94,14 +96,21 @@ describe("the reference's check", function()
 
   it("takes options from their declarations, and rejects others", function()
     local options = "lua/perf/api/options.lua"
-    local row, doc = { ["(name)"] = "([options])" }, { ["tparam string name"] = "tparam[opt] table options" }
+    local row, check = { ["(name)"] = "([options])" }, 'local check = checks.options "perf.open"\n\n-- Not public.'
+    local doc = { ["tparam string name"] = "tparam[opt] table options" }
     rejects(lua .. ":5: perf.open has no options in perf.api.options", { [lua] = doc, [api] = row })
     local declared = { ["{}"] = [[{["perf.open"] = {{"pid", "integer", "a process", default = 0}}}]] }
+    rejects("lua/perf/api/options.lua: nothing checks the options of perf.open",
+      { [lua] = doc, [api] = row, [options] = declared })
+    doc["-- Not public."] = check
     local _, status, page = reference({ [lua] = doc, [api] = row, [options] = declared }, "out")
     assert.equal(0, status)
-    assert.is_truthy(page:find("table options\n-- @tparam[opt=0] integer options.pid a process\n", 1, true), page)
-    rejects(lua .. ":5: perf.open has options in perf.api.options, but no parameter", { [options] = declared })
-    rejects("lua/perf/api/options.lua: perf.clsoe is not in perf.api", { [options] = { ["{}"] = [[{["perf.clsoe"] = {}}]] } })
+    assert.is_truthy(page:find("table options\n-- @tparam[opt] integer options.pid a process (default: 0)\n", 1, true), page)
+    rejects(lua .. ":5: perf.open has options in perf.api.options, but no parameter",
+      { [lua] = { ["-- Not public."] = check }, [options] = declared })
+    rejects(lua .. ":13: perf.open is not in perf.api.options", { [lua] = { ["-- Not public."] = check } })
+    rejects(lua .. ":13: declare options in perf.api.options, and check them by perf.api.check",
+      { [lua] = { ["-- Not public."] = "error \"unknown option 'pid'\"" } })
     doc["tparam string name"] = "tparam[opt] table options\n-- @tparam integer options.pid a process"
     rejects(lua .. ":5: perf.open: options belong in perf.api.options", { [lua] = doc, [api] = row, [options] = declared })
   end)
@@ -132,6 +141,10 @@ describe("the reference's check", function()
 -- @since 0.1.0
 
 --- An event.
+--
+-- Fields:
+--
+-- * `label` (string): its name
 -- @type Event
 
 --- Close it.
@@ -144,7 +157,7 @@ describe("the reference's check", function()
 -- @since 0.2.0
 
 ]]
-    assert.equal(expected, page)
+    assert.equal(expected, (page:gsub("%-%- \n", "--\n")))
   end)
 end)
 

@@ -61,6 +61,17 @@ describe("perf.command.options", function()
     end
   end)
 
+  it("has no option of a command that luaperf's page lacks", function()
+    local page = require "spec.support.util".read_file "doc/luaperf.md"
+    for _, name in ipairs { "stat", "record", "report", "list", "doctor" } do
+      for _, row in ipairs(require("perf.command." .. name).options) do
+        local long = row.long or row[1]:gsub("_", "-")
+        assert.truthy(row.short and page:find("%f[-]%-" .. row.short .. "%f[%W]") or page:find("--" .. long, 1, true),
+          ("luaperf %s: %s"):format(name, row[1]))
+      end
+    end
+  end)
+
   it("prints a help text of all options", function()
     local text = options.help { usage = "x [options]", about = "does", options = rows }
     assert.truthy(text:find("usage: x [options]\n\ndoes\n", 1, true))

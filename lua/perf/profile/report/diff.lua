@@ -8,9 +8,6 @@ local M = {}
 
 --- The changes from one profile to another, in shares of the whole, since their durations may differ. It prints as tables.
 -- @type Difference
--- @tfield {table,...} lines the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, kind=}`:
--- own weights, their shares of the whole, and the change of the share
--- @tfield {table,...} functions the same by function
 local Difference = {}
 Difference.__index = Difference
 
