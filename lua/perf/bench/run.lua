@@ -51,17 +51,13 @@ if compiled then jit.off(measured) end
 
 local MOST_CALLS = 2 ^ 30
 
-local function elapsed(candidate, n)
-  local from = core.wall_ns()
-  candidate.loop(candidate.fn, n)
-  return tonumber(core.wall_ns() - from)
-end
-
 -- The number of calls that takes min_ns, from the candidate's present number on.
 local function calibrate(candidate, min_ns)
   local n = candidate.batch
   while true do
-    local t = elapsed(candidate, n)
+    local from = core.wall_ns()
+    candidate.loop(candidate.fn, n)
+    local t = tonumber(core.wall_ns() - from)
     candidate.run_ns = t
     if t >= min_ns or n >= MOST_CALLS then break end
     -- The first calls are slower than later ones, so do not extrapolate far from a few.

@@ -334,10 +334,6 @@ function methods:json()
   return require "perf.base.json".encode(methods.totable(check_self(self, "json")))
 end
 
-local function tostring_counts(self)
-  return format.counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
-end
-
 M.entries = entries
 local arithmetic = require "perf.counts.arithmetic"(M)
 
@@ -346,7 +342,9 @@ local arithmetic = require "perf.counts.arithmetic"(M)
 M.merge, arithmetic.merge = arithmetic.merge, nil
 
 for _, class in ipairs { Plain, packed_class } do
-  class.__tostring = tostring_counts
+  function class.__tostring(self)
+    return format.counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
+  end
   for name, f in pairs_of(arithmetic) do class[name] = f end
 end
 

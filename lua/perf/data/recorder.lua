@@ -100,16 +100,6 @@ end
 
 -- Kinds of events that do not measure time or work: each occurrence is recorded.
 local single = {tracepoint = true, breakpoint = true, [2] = true, [5] = true}
-local function happens(attr)
-  return single[attr.type] or attr.uprobe_path or attr.kprobe_func or attr.kprobe_addr
-end
-
--- Whether an event can be inherited. The kernel reads the name of a probe from the memory of the process that opens the event or,
--- for an inherited event, of the process that forks. If that process has executed another program, the name is not there, and its
--- fork fails.
-local function inherits(attr)
-  return not (attr.uprobe_path or attr.kprobe_func)
-end
 
 -- The event that writes the records of processes and maps.
 local function tracker(opts, command)
@@ -126,14 +116,17 @@ local function prepare(list, opts, command)
   for _, event in ipairs(list) do
     for _, given in ipairs(event.attrs) do
       local attr = copy(given)
-      if opts.inherit and not inherits(attr) then
+      local probe = attr.uprobe_path or attr.kprobe_func
+      -- The kernel reads the name of a probe from the memory of the process that opens the event or, for an inherited event, of
+      -- the process that forks. If that process has executed another program, the name is not there, and its fork fails.
+      if opts.inherit and probe then
         refuse(event.label .. ": a probe is not inherited by children that execute another program, whose forks would fail: "
           .. "record with inherit = false", "EOPNOTSUPP")
       end
       if not (attr.sample_period or attr.sample_freq) then
         attr.sample_period, attr.sample_freq = opts.period, opts.freq
         if not (opts.period or opts.freq) then
-          if happens(attr) then attr.sample_period = 1 else attr.sample_freq = 999 end
+          if single[attr.type] or probe or attr.kprobe_addr then attr.sample_period = 1 else attr.sample_freq = 999 end
         end
       end
       if attr.sample_period then attr.freq = nil end

@@ -144,11 +144,6 @@ function Exporter:transport()
   return transport.new(self.which, self.tls)
 end
 
--- The OpenTelemetry collector answers 400 with this text if the body exceeds its limit.
-local function is_too_large(status, answer)
-  return status == 413 or status == 400 and answer:find("request body too large", 1, true) ~= nil
-end
-
 local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 
 -- Post one body.
@@ -165,8 +160,10 @@ function Exporter:post(carrier, body, signal)
   local status, headers, answer = carrier.post({ url = url, headers = self.headers, body = body }, deadline)
   if not status then return nil, headers, true end
   if status >= 200 and status < 300 then return self:rejected(answer) end
+  -- The OpenTelemetry collector answers 400 with this text if the body exceeds its limit.
+  local too_large = status == 413 or status == 400 and answer:find("request body too large", 1, true)
   return nil, ("%s:%d%s answered %d %s"):format(url.host, url.port, url.path, status, answer:sub(1, 200)),
-    is_too_large(status, answer) and "smaller" or try_again[status] or false, retry_after.seconds(headers)
+    too_large and "smaller" or try_again[status] or false, retry_after.seconds(headers)
 end
 
 function Exporter:tostring()

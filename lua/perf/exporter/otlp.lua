@@ -51,10 +51,6 @@ local function details_text(t)
     .. (t.dropped and ',"droppedAttributesCount":' .. t.dropped or "")
 end
 
-local function event_text(anchor, e)
-  return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(anchor, e.at, e.moment), quote(e.name), details_text(e))
-end
-
 local function link_text(l)
   return format('{"traceId":"%s","spanId":"%s"%s%s}', l.trace_id, l.span_id,
     l.tracestate and ',"traceState":' .. quote(l.tracestate) or "", details_text(l))
@@ -74,7 +70,9 @@ local function span_text(s)
   span_counts.each(s, put_count)
   local rest = ""
   if s.events then
-    rest = ',"events":[' .. join(s.events, function(e) return event_text(s.anchor, e) end) .. "]"
+    rest = ',"events":[' .. join(s.events, function(e)
+      return format('{"timeUnixNano":"%s","name":%s%s}', clock.text(s.anchor, e.at, e.moment), quote(e.name), details_text(e))
+    end) .. "]"
   end
   if s.links then rest = rest .. ',"links":[' .. join(s.links, link_text) .. "]" end
   if s.status then

@@ -25,14 +25,12 @@ function pmu.new(root)
   return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}}, Pmus)
 end
 
--- A sort key by which uncore_cha_2 comes before uncore_cha_10.
-local function natural(name)
-  return (name:gsub("%d+", function(digits) return ("0"):rep(8 - #digits) .. digits end))
-end
-
+-- Sort a list of names: uncore_cha_2 before uncore_cha_10.
 local function sorted(list)
   local keys = {}
-  for _, name in ipairs(list) do keys[name] = natural(name) end
+  for _, name in ipairs(list) do
+    keys[name] = name:gsub("%d+", function(digits) return ("0"):rep(8 - #digits) .. digits end)
+  end
   table.sort(list, function(a, b) return keys[a] < keys[b] end)
   return list
 end

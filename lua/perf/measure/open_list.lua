@@ -151,13 +151,12 @@ function M.open(specs)
       table.insert(parts[key], { spec = spec, attr = attr, row = rows[i] })
     end
   end
-  local function abandon(message, code)
-    for _, group in ipairs(groups) do close_group(group) end
-    return nil, message, code
-  end
   for _, key in ipairs(keys) do
     local ok, message, code = open_running(parts[key], groups)
-    if not ok then return abandon(message, code) end
+    if not ok then
+      for _, group in ipairs(groups) do close_group(group) end
+      return nil, message, code
+    end
   end
 
   local members, value, source = {}, 0, "software"

@@ -44,12 +44,8 @@ local function extended(event, owner)
   return {type = event.type, config = core.u64(core.halves(event.config), owner.type)}
 end
 
-local function result_of(event)
-  return {kind = event.kind, unit = event.unit, description = event.description, attrs = {}, owners = {}}
-end
-
 function Parser:from_generic(event)
-  local found = result_of(event)
+  local found = {kind = event.kind, unit = event.unit, description = event.description, attrs = {}, owners = {}}
   local cores = (event.type == generic.HARDWARE or event.type == generic.HW_CACHE) and event.kind ~= "raw"
     and self.pmus:cores() or {}
   if #cores > 1 then

@@ -310,15 +310,6 @@ function Pool:stats()
   return { pending = self.pending, queued = self.jobs:length(), size = self.size }
 end
 
--- Mark the jobs whose results did not arrive in time. Jobs begin in the order of their ids, so the last `dropped` ones have not
--- begun.
-local function give_up(self, dropped)
-  local ids = keys_of(self.waiting)
-  for i, id in ipairs(ids) do
-    self.waiting[id].state, self.waiting[id] = i > #ids - dropped and "canceled" or "left", nil
-  end
-end
-
 --- End the threads: cancel the jobs that have not begun, and wait for those that run. A thread cannot be stopped: if its job does
 -- not end in time, it is left behind and runs until the job or the process ends, and the result is dropped. The end of the
 -- program does the same, with a timeout of 5 seconds. Idempotent.
@@ -330,7 +321,11 @@ function Pool:close(timeout)
   self.closed = true
   local dropped, left = shut_down(self.threads, self.jobs, self.generation, timeout)
   if not is_inherited(self) then collect(self, 0) end
-  give_up(self, dropped)
+  -- The results of these jobs did not arrive in time. Jobs begin in the order of their ids, so the last `dropped` have not begun.
+  local ids = keys_of(self.waiting)
+  for i, id in ipairs(ids) do
+    self.waiting[id].state, self.waiting[id] = i > #ids - dropped and "canceled" or "left", nil
+  end
   self.pending, self.exit = 0, nil
   if left == 0 then return true end
   return nil, ("%d of %d threads still ran their jobs and were left behind"):format(left, self.size), "ETIMEDOUT"

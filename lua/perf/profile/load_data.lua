@@ -14,12 +14,6 @@ local Profile = require "perf.profile.profile"
 
 local M = {}
 
--- A context marker: one of the last 4095 addresses.
-local function is_marker(addr)
-  local low, high = core.halves(addr)
-  return high == 4294967295 and low > 4294963200
-end
-
 local tells = {}
 
 local KERNEL = "^%[kernel%.kallsyms%]"
@@ -63,7 +57,9 @@ end
 function tells.sample(reader, rec)
   local chain, addrs = rec.callchain, {}
   for _, addr in ipairs(chain or {}) do
-    if not is_marker(addr) then addrs[#addrs + 1] = addr end
+    local low, high = core.halves(addr)
+    -- The last 4095 addresses are context markers.
+    if high ~= 4294967295 or low <= 4294963200 then addrs[#addrs + 1] = addr end
   end
   if #addrs == 0 then addrs[1] = rec.ip end
   local label = rec.event or "samples"

@@ -123,13 +123,6 @@ local function metrics_of(metrics, config)
   return { buckets = metrics.buckets, interval = number_of(rows.metrics.options[2], metrics.interval, config) }
 end
 
--- The limits of OpenTelemetry's specification.
-local function limits_of(options, config)
-  local given, result = options.limits or {}, {}
-  for _, row in ipairs(rows.limits.options) do result[row[1]] = number_of(row, given[row[1]], config) end
-  return result
-end
-
 -- The configuration of a tracer.
 -- @tab[opt] options perf.tracer's
 -- @return config; raises at the caller for a mistake in the options
@@ -160,7 +153,10 @@ function M.read(options)
   config.delay = number_of(rows.delay, options.delay, config)
   config.batch_bytes = options.batch_bytes
   config.retry = number_of(rows.retry, options.retry, config)
-  config.limits = limits_of(options, config)
+  config.limits = {} -- those of OpenTelemetry's specification
+  for _, row in ipairs(rows.limits.options) do
+    config.limits[row[1]] = number_of(row, (options.limits or {})[row[1]], config)
+  end
   unsupported(config.warnings, config.metrics)
   if not config.disabled then settings.print_warnings(config.warnings) end
   return config

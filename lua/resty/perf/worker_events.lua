@@ -14,13 +14,6 @@ local function list_of(events)
   return events
 end
 
--- Raise an error for two events that would be one metric of Prometheus: the same event twice, or in two spellings.
-local function check_apart(metrics, label, unit)
-  local metric = exposition.metric(label, unit)
-  if metrics[metric] then argument.raisef("events: '%s' and '%s' are one metric, %s", metrics[metric], label, metric) end
-  metrics[metric] = label
-end
-
 -- Raise for an invalid list of events, and for an unknown event. Events that this machine refuses are found by `open`.
 -- @return set of the events' labels; nil for nil, the default events
 function M.check(events)
@@ -36,9 +29,11 @@ function M.check(events)
   local labels, metrics = {}, {}
   for _, event in ipairs(list) do
     local spec = names.resolve(event) or { label = tostring(event) }
-    check_apart(metrics, spec.label, spec.unit)
-    labels[spec.label] = true
-    labels[spec.label:gsub(":%a+$", "")] = true -- Counts know it without its modifiers too
+    local label, metric = spec.label, exposition.metric(spec.label, spec.unit)
+    -- The same event twice, or in two spellings, would be one metric of Prometheus.
+    if metrics[metric] then argument.raisef("events: '%s' and '%s' are one metric, %s", metrics[metric], label, metric) end
+    metrics[metric], labels[label] = label, true
+    labels[label:gsub(":%a+$", "")] = true -- Counts know it without its modifiers too
   end
   return labels
 end

@@ -44,11 +44,6 @@ function M.user_only(what)
   return name .. ":u"
 end
 
--- Whether a breakpoint is at an address of the kernel.
-local function kernel_address(v)
-  return v.kind == "breakpoint" and v.bp_addr ~= nil and u64.is_kernel(v.bp_addr)
-end
-
 local function cpu_wide(ctx)
   return ctx.pid == -1 or ctx.cgroup ~= nil
 end
@@ -77,7 +72,9 @@ local always = {
   { cap = "perfmon", what = "namespace records", applies = function(v) return v.namespaces end },
   { cap = "perfmon", what = "kprobes", applies = function(v) return v.kind == "kprobe" end },
   { cap = "sys_admin", what = "uprobes", applies = function(v) return v.kind == "uprobe" end },
-  { cap = "sys_admin", what = "breakpoints on the kernel's addresses", applies = kernel_address },
+  { cap = "sys_admin", what = "breakpoints on the kernel's addresses", applies = function(v)
+    return v.kind == "breakpoint" and v.bp_addr ~= nil and u64.is_kernel(v.bp_addr)
+  end },
 }
 
 -- The permissions that an event needs and this thread lacks.
