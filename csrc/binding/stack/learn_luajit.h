@@ -119,6 +119,12 @@ static inline uint64_t pb_luajit_code(const struct pb_luajit_learner *w, int i)
 	return pb_luajit_word(w, pb_luajit_object(w, i) + w->l->function_code);
 }
 
+/* The number of instructions of the function whose code this is. */
+static inline uint32_t pb_luajit_size(const struct pb_luajit_learner *w, uint64_t code)
+{
+	return pb_luajit_number(w, code - w->l->prototype_before + w->l->prototype_size);
+}
+
 /* The number of places that will do, and the last of them. There must be just one. */
 struct pb_luajit_choice {
 	unsigned n, at;

@@ -87,12 +87,7 @@ static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
 {
 	const uint64_t code = pb_luajit_code(w, i);
 
-	return pb_luajit_byte(w, code + (pb_luajit_number(w, code + (uint64_t)(int64_t)w->l->code_size) - 1 - before) * 4);
-}
-
-static int16_t before_code(struct pb_luajit_learner *w, const struct pb_luajit_places *p, const char *what)
-{
-	return (int16_t)((int)pb_luajit_only(w, p, PB_LUAJIT_PROTOTYPE, what) - PB_LUAJIT_PROTOTYPE);
+	return pb_luajit_byte(w, code + (pb_luajit_size(w, code) - 1 - before) * 4);
 }
 
 /* The size of the code: the last instruction of these functions is the same. */
@@ -111,7 +106,21 @@ static void learn_size(struct pb_luajit_learner *w)
 			for (unsigned k = 0; k < PB_LUAJIT_PROTOTYPE / 4; k++)
 				last[k] = w->size.out[k] ? 0 : pb_luajit_number(w, code + (uint64_t)(pb_luajit_number(w, before + k * 4) - 1) * 4);
 	}
-	w->l->code_size = before_code(w, &w->size, "a function's size");
+	w->l->prototype_size = (uint16_t)pb_luajit_only(w, &w->size, PB_LUAJIT_PROTOTYPE, "a function's size");
+}
+
+/* All places are from PB_LUAJIT_PROTOTYPE bytes before the code: count from the first field. */
+static void start_at_first_field(struct pf_luajit_layout *l)
+{
+	uint16_t *const places[] = {&l->prototype_size, &l->prototype_source, &l->prototype_first, &l->prototype_lines, &l->prototype_lineinfo};
+	unsigned first = PB_LUAJIT_PROTOTYPE;
+
+	for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
+		if (*places[i] < first)
+			first = *places[i];
+	for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
+		*places[i] = (uint16_t)(*places[i] - first);
+	l->prototype_before = (uint16_t)(PB_LUAJIT_PROTOTYPE - first);
 }
 
 static void learn_code(struct pb_luajit_learner *w)
@@ -129,11 +138,13 @@ static void learn_code(struct pb_luajit_learner *w)
 	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
 	if (w->looks != 5)
 		pb_luajit_fail(w, "the probe's calls");
-	l->code_first = before_code(w, &w->first, "a function's first line");
-	l->code_lines = before_code(w, &w->lines, "a function's last line");
-	l->code_source = before_code(w, &w->source, "a function's source");
-	l->code_lineinfo = before_code(w, &w->lineinfo, "a function's lines");
+	l->prototype_first = (uint16_t)pb_luajit_only(w, &w->first, PB_LUAJIT_PROTOTYPE, "a function's first line");
+	l->prototype_lines = (uint16_t)pb_luajit_only(w, &w->lines, PB_LUAJIT_PROTOTYPE, "a function's last line");
+	l->prototype_source = (uint16_t)pb_luajit_only(w, &w->source, PB_LUAJIT_PROTOTYPE, "a function's source");
+	l->prototype_lineinfo = (uint16_t)pb_luajit_only(w, &w->lineinfo, PB_LUAJIT_PROTOTYPE, "a function's lines");
+	l->prototype_before = PB_LUAJIT_PROTOTYPE;
 	learn_size(w);
+	start_at_first_field(l);
 
 	none = last_op(w, PB_LUAJIT_PLAIN, 0);
 	l->op_return_first = last_op(w, PB_LUAJIT_RETURN_ALL, 0);
@@ -146,7 +157,7 @@ static void learn_code(struct pb_luajit_learner *w)
 	if (l->op_tailcall_first + 1 != l->op_tailcall_last)
 		pb_luajit_fail(w, "instructions that call");
 	l->op_jump = last_op(w, PB_LUAJIT_JUMPS, 1);
-	jump = pb_luajit_code(w, PB_LUAJIT_JUMPS) + 4 * (uint64_t)(pb_luajit_number(w, pb_luajit_code(w, PB_LUAJIT_JUMPS) + (uint64_t)(int64_t)l->code_size) - 2);
+	jump = pb_luajit_code(w, PB_LUAJIT_JUMPS) + 4 * (uint64_t)(pb_luajit_size(w, pb_luajit_code(w, PB_LUAJIT_JUMPS)) - 2);
 	jump += 4 + 4 * ((uint64_t)(pb_luajit_number(w, jump) >> 16) - 0x8000);
 	if (jump <= pb_luajit_code(w, PB_LUAJIT_JUMPS) || jump > pb_luajit_code(w, PB_LUAJIT_JUMPS) + 16)
 		pb_luajit_fail(w, "instructions that jump");

@@ -203,7 +203,7 @@ static uint32_t map_n(const struct pb_luajit_learner *w, const struct pb_luajit_
 
 static int is_start(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint64_t pc)
 {
-	return pc >= t->bytecode && pc - t->bytecode < (uint64_t)pb_luajit_number(w, t->bytecode + (uint64_t)(int64_t)w->l->code_size) * 4;
+	return pc >= t->bytecode && pc - t->bytecode < (uint64_t)pb_luajit_size(w, t->bytecode) * 4;
 }
 
 /* A jump of the loop back to its begin. */

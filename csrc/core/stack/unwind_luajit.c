@@ -100,26 +100,63 @@ static int is_builtin_pc(const struct pf_luajit_view *v, const struct pf_luajit_
 	return f->id && (pc == f->code + PF_LUAJIT_INSTRUCTION || pc == pf_luajit_word(v, base - PF_LUAJIT_SLOT)) && has_caller(v, base);
 }
 
+/* The function with this base returns, or has put its result over its link, which we have from elsewhere: take its caller. */
+static int top_of_caller(const struct pf_luajit_view *v, struct top *t, uint64_t base, uint64_t link)
+{
+	for (int i = 0; i < 4; i++) {
+		const uint64_t outer = (link & PF_LINK_MASK) == PF_LINK_LUA ? pf_luajit_lua_caller(v, base, link)
+									    : base - (link & ~(uint64_t)PF_LINK_MASK_P);
+		struct pf_luajit_function f;
+
+		if (outer >= base || !pf_luajit_function_at(v, outer, &f))
+			return 0;
+		if ((link & PF_LINK_MASK) == PF_LINK_LUA)
+			return pf_luajit_holds(&f, link) ? take(t, outer, link) : 0;
+		if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
+			return take(t, outer, pf_luajit_word(v, base - 3 * PF_LUAJIT_SLOT));
+		if ((link & PF_LINK_MASK_P) != PF_LINK_VARARG)
+			return take(t, outer, f.id ? 0 : pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, v->cframe, outer)));
+		base = outer;
+		link = pf_luajit_word(v, base - PF_LUAJIT_SLOT);
+	}
+	return 0;
+}
+
+static int is_other_link(uint64_t link)
+{
+	return (link & PF_LINK_MASK) != PF_LINK_LUA && link < PF_LUAJIT_STACK;
+}
+
 /* In the interpreter's own code. */
 static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
 	const uint64_t base = v->r->general[base_registers[0]], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
 	struct pf_luajit_function f;
-	uint64_t outer;
+	uint64_t outer, link;
 
-	if (!pf_luajit_function_at(v, base, &f)) /* the result may be there already, where the function was */
-		return (outer = caller_base(v, base, pc)) != 0 ? take(t, outer, pc) : 0;
-	if (pf_luajit_holds(&f, pc)) {
-		if (pf_luajit_word(v, base - PF_LUAJIT_SLOT) == pc && (outer = caller_base(v, base, pc)) != 0)
+	if (!pf_luajit_function_at(v, base, &f)) { /* the result may be there already, where the function was */
+		if ((outer = caller_base(v, base, pc)) != 0)
 			return take(t, outer, pc);
-		return take(t, base, pc);
+		/* On the way back to C the register has the caller's base. */
+		return v->vmstate == VM_C && pf_luajit_function_at(v, pc, &f) && f.id && has_caller(v, pc) ? take(t, pc, 0) : 0;
 	}
+	link = pf_luajit_word(v, base - PF_LUAJIT_SLOT);
+	if (pc == f.code && top_of_caller(v, t, base, link)) /* it is called */
+		return 1;
+	if (pf_luajit_holds(&f, pc))
+		return link == pc && (outer = caller_base(v, base, pc)) != 0 ? take(t, outer, pc) : take(t, base, pc);
 	if (is_builtin_pc(v, &f, base, pc))
 		return take(t, base, 0);
 	if ((outer = caller_base(v, base, pc)) != 0)
 		return take(t, outer, pc);
+	if (is_other_link(link) && ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0 && top_of_caller(v, t, base, link))
+		return 1;
+	if (f.id && is_other_link(pc) && top_of_caller(v, t, base, pc))
+		return 1;
 	if (pf_luajit_holds(&f, saved))
 		return take(t, base, saved);
+	if (v->vmstate == VM_C && pf_luajit_function_at(v, pc, &f) && f.id && has_caller(v, pc))
+		return take(t, pc, 0);
 	return f.id && has_caller(v, base) ? take(t, base, 0) : 0;
 }
 
@@ -177,7 +214,7 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	if (!known)
 		return 0;
 	if (f.id)
-		return take(t, v->base, 0);
+		return !has_caller(v, v->base) && top_of_caller(v, t, v->base, saved) ? 1 : take(t, v->base, 0);
 	take(t, v->base, pc_in(v, &f));
 	if (!t->pc && pf_luajit_holds(&f, saved))
 		t->pc = saved;
@@ -227,9 +264,10 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	read_words(&v);
 	if (trace_base && pf_luajit_trace(&v, trace_base))
 		return;
-	if (r->sp + 2 * sizeof(uint64_t) >= v.cframe ? !top_in_vm(&v, &t) && !top_in_c(&v, &t) : !top_in_c(&v, &t)) {
+	if ((r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))
+		pf_luajit_frames(&v, t.base, t.pc, NULL);
+	else if (pf_luajit_is_bottom(&v, v.base)) /* a coroutine that runs nothing yet */
+		pf_luajit_frames(&v, v.base, 0, NULL);
+	else
 		pf_luajit_fail(&v, PF_UNWIND_NO_BASE);
-		return;
-	}
-	pf_luajit_frames(&v, t.base, t.pc, NULL);
 }

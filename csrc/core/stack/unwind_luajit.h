@@ -23,8 +23,8 @@ struct pf_luajit_layout {
 	uint16_t object_type, function_id, function_code, function_c;
 	/* A string. */
 	uint16_t string_size, string_text;
-	/* A prototype, from its first instruction. */
-	int16_t code_size, code_source, code_first, code_lines, code_lineinfo;
+	/* A prototype: these fields, from the first of them on, and how far that one is before the code. */
+	uint16_t prototype_size, prototype_source, prototype_first, prototype_lines, prototype_lineinfo, prototype_before;
 	/* Types, as the upper 17 bits of a value and as the byte in an object. */
 	uint32_t tag_function, tag_thread;
 	uint8_t type_function, type_thread, type_trace;

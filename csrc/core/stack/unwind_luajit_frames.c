@@ -7,7 +7,6 @@ enum {
 	CODE_MOST = 1 << 26, /* instructions of a function */
 	RESUMER_WORDS = 2048, CHUNK = 64, CFRAME_WORDS = 16,
 	CFRAMES_MOST = 256,
-	STACK_MOST = 1 << 20, /* bytes of a Lua stack, which has 65,500 slots at most, and some when it overflows */
 	CALLBACK = 1, /* the continuation of an FFI callback's frame */
 };
 
@@ -15,16 +14,25 @@ enum {
 
 int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
 {
+	const struct pf_luajit_layout *l = v->l;
+	unsigned char head[PF_LUAJIT_PROTOTYPE];
+
+	if (code % PF_LUAJIT_INSTRUCTION || !pf_luajit_read(v, head, code - l->prototype_before, l->prototype_before))
+		return 0;
 	f->id = 0;
 	f->code = code;
-	return code % PF_LUAJIT_INSTRUCTION == 0 && pf_luajit_read(v, &f->n, code + (uint64_t)(int64_t)v->l->code_size, sizeof f->n) &&
-	       f->n > 0 && f->n < CODE_MOST;
+	memcpy(&f->n, head + l->prototype_size, sizeof f->n);
+	memcpy(&f->first, head + l->prototype_first, sizeof f->first);
+	memcpy(&f->lines, head + l->prototype_lines, sizeof f->lines);
+	memcpy(&f->lineinfo, head + l->prototype_lineinfo, sizeof f->lineinfo);
+	memcpy(&f->name, head + l->prototype_source, sizeof f->name);
+	return f->n > 0 && f->n < CODE_MOST;
 }
 
 int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)
 {
 	const struct pf_luajit_layout *l = v->l;
-	unsigned char bytes[64];
+	unsigned char bytes[PF_LUAJIT_OBJECT];
 
 	if (!object || object % 8 || !pf_luajit_read(v, bytes, object, l->function_c) || bytes[l->object_type] != l->type_function)
 		return 0;
@@ -57,20 +65,14 @@ int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc)
 uint32_t pf_luajit_line(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc)
 {
 	const uint64_t index = (pc - f->code) / PF_LUAJIT_INSTRUCTION - 1;
-	uint32_t first, lines, line = 0;
-	unsigned size;
-	uint64_t info;
+	const unsigned size = f->lines < 1 << 8 ? 1 : f->lines < 1 << 16 ? 2 : 4;
+	uint32_t line = 0;
 
-	if (!pf_luajit_holds(f, pc) || !pf_luajit_read(v, &first, f->code + (uint64_t)(int64_t)v->l->code_first, sizeof first) ||
-	    !pf_luajit_read(v, &lines, f->code + (uint64_t)(int64_t)v->l->code_lines, sizeof lines))
-		return 0;
-	info = pf_luajit_word(v, f->code + (uint64_t)(int64_t)v->l->code_lineinfo);
-	if (!info)
+	if (!pf_luajit_holds(f, pc) || !f->lineinfo)
 		return 0;
 	if (index == 0)
-		return first; /* the header has no entry */
-	size = lines < 1 << 8 ? 1 : lines < 1 << 16 ? 2 : 4;
-	return pf_luajit_read(v, &line, info + (index - 1) * size, size) ? first + line : 0;
+		return f->first; /* the header has no entry */
+	return pf_luajit_read(v, &line, f->lineinfo + (index - 1) * size, size) ? f->first + line : 0;
 }
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
@@ -83,15 +85,9 @@ void pf_luajit_fail(struct pf_luajit_view *v, int failure)
 
 static void describe(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_place *place)
 {
-	const struct pf_luajit_layout *l = v->l;
-	uint64_t name;
-	uint32_t first;
-
-	name = pf_luajit_word(v, f->code + (uint64_t)(int64_t)l->code_source);
-	if (name && pf_luajit_read(v, &place->source_size, name + l->string_size, sizeof place->source_size))
-		place->source = name + l->string_text;
-	if (pf_luajit_read(v, &first, f->code + (uint64_t)(int64_t)l->code_first, sizeof first))
-		place->linedefined = (int32_t)first;
+	if (pf_luajit_read(v, &place->source_size, f->name + v->l->string_size, sizeof place->source_size))
+		place->source = f->name + v->l->string_text;
+	place->linedefined = (int32_t)f->first;
 	place->kind = PF_PLACE_LUA;
 	place->function = f->code;
 }
@@ -256,7 +252,7 @@ void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cfram
 	v->cframe = cframe;
 	v->base = pf_luajit_word(v, thread + v->l->thread_base);
 	v->low = pf_luajit_word(v, thread + v->l->thread_stack);
-	v->high = v->low + STACK_MOST;
+	v->high = v->low + PF_LUAJIT_STACK;
 	v->skip = 0;
 }
 

@@ -9,8 +9,9 @@
 
 #include "core/stack/unwind_luajit.h"
 
-enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
-       PF_LUAJIT_C_STACK = 8 << 20 /* bytes from the stack pointer to the interpreter's frame, at most */ };
+enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_PROTOTYPE = 160, PF_LUAJIT_OBJECT = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
+       PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
+       PF_LUAJIT_STACK = 1 << 20 /* bytes of a Lua stack, which has 65,500 slots at most, and some when it overflows */ };
 
 /* The kinds of a frame's link, which is the word below its base: the return address in the caller's code, or the distance to the
  * caller's base with one of these in its lower bits. */
@@ -35,7 +36,9 @@ struct pf_luajit_view {
 struct pf_luajit_function {
 	uint64_t object, code;
 	uint32_t id; /* 0: Lua */
-	uint32_t n;  /* Lua: the number of its instructions */
+	/* Lua: the number of its instructions, its first line, how many lines follow, the lines of the instructions, its chunk's name. */
+	uint32_t n, first, lines;
+	uint64_t lineinfo, name;
 };
 
 /* From one instruction to another, as lines. */
@@ -43,10 +46,11 @@ struct pf_luajit_lines {
 	uint32_t first, last;
 };
 
-/* The reads return 0 if the memory cannot be read. */
+/* The reads return 0 if the memory cannot be read. A read that faults takes some microseconds, so only what may be an
+ * address of a program is read. */
 static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
 {
-	return v->m->read(v->m, to, at, n) == 0;
+	return at >> 16 && !(at >> 47) && v->m->read(v->m, to, at, n) == 0;
 }
 
 static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t at)

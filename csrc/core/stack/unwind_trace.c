@@ -199,7 +199,8 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		const int innermost = at == s.base, real = function_with(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
 		unsigned size;
 
-		if (!slots.known[at - 1] || !real) {
+		/* A function that the trace is about to leave for is a value, which is nowhere but in a register. */
+		if (!slots.known[at - 1] || (!real && !innermost)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			if (!slots.known[at - 1])
 				return;
