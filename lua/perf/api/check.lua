@@ -59,7 +59,7 @@ local function fault(option, v)
   if option.types and not option.types[kind] then
     return ("%s expected, got %s"):format(option.expected, kind)
   elseif option.oneof and kind == "string" and not option.oneof[v] then
-    return option.values .. " expected"
+    return option.values .. " expected" .. M.hint(v, option.oneof)
   end
   if option.check then return option.check(v) end
   return kind == "number" and option.types and number_fault(option.row, option.integer, v) or nil

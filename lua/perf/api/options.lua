@@ -267,8 +267,8 @@ M["Tracer:start"] = {
   { "kind", "string", "the kind of work", default = "internal",
     oneof = { "internal", "server", "client", "producer", "consumer" } },
   { "attributes", "table", "by name, as for `Span:set_attribute`" },
-  { "links", "table", "an array of contexts and Spans; a context may have attributes" },
-  { "start_ns", "integer", "the start in nanoseconds since 1970, if it was before this call" },
+  { "links", "table", "an array of contexts and Spans; a context may have attributes", any = true },
+  { "start_ns", "integer", "the start in nanoseconds since 1970, if it was before this call", any = true },
 }
 M["Tracer:span"] = M["Tracer:start"]
 M["perf.observe"] = {

@@ -61,38 +61,33 @@ local function current(self)
   return self.active[coroutine.running() or MAIN]
 end
 
-local known_options = checks.rows "Tracer:start"
-
--- Not a loop: LuaJIT would compile it apart from the caller's loop.
-local function check_keys(opts, key)
-  key = next(opts, key)
-  if key == nil then return end
-  if not known_options[key] then
-    argument.raise(checks.unknown(key, known_options), 2)
-  end
-  return check_keys(opts, key)
-end
-
 local is_span = { [Span] = true, [Silent] = true }
 
+local known_options = checks.rows "Tracer:start"
+local _, mistake = checks.options("Tracer:start", { parent = function(v)
+  if v == true then return "span, context or false expected, got boolean" end
+  return v and not is_span[getmetatable(v)] and propagation.invalid_context(v) or nil
+end })
+
+-- Whether all options are known. Not a loop: LuaJIT would compile it apart from the caller's loop.
+local function are_known(opts, key)
+  key = next(opts, key)
+  if key == nil then return true end
+  if not known_options[key] then return false end
+  return are_known(opts, key)
+end
+
+-- Check the options: quickly, and again for the message if one of them is wrong.
+-- @return the parent
 local function check_options(opts)
-  if type(opts) ~= "table" then argument.raise(("table of options expected, got %s"):format(type(opts)), 2) end
-  check_keys(opts)
-  local parent = opts.parent
-  if parent ~= nil and parent ~= false and type(parent) ~= "table" then
-    argument.raise(("option 'parent': span, context or false expected, got %s"):format(type(parent)), 2)
+  local parent, is_right = nil, type(opts) == "table" and are_known(opts)
+  if is_right then
+    parent = opts.parent
+    is_right = (not parent or type(parent) == "table"
+      and (is_span[getmetatable(parent)] or not propagation.invalid_context(parent)))
+      and (opts.kind == nil or kinds[opts.kind]) and (opts.attributes == nil or type(opts.attributes) == "table")
   end
-  if parent and not is_span[getmetatable(parent)] then
-    local wrong = propagation.invalid_context(parent)
-    if wrong then argument.raise("option 'parent': " .. wrong, 2) end
-  end
-  if opts.kind ~= nil and not kinds[opts.kind] then
-    argument.raise(("option 'kind': unknown '%s'; there are client, consumer, internal, producer, server")
-      :format(tostring(opts.kind)), 2)
-  end
-  if opts.attributes ~= nil and type(opts.attributes) ~= "table" then
-    argument.raise(("option 'attributes': table expected, got %s"):format(type(opts.attributes)), 2)
-  end
+  if not is_right then argument.raise(mistake(opts), 2) end
   return parent
 end
 

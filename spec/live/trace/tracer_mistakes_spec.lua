@@ -57,6 +57,13 @@ describe("a mistake in the use of a span", function()
       function() t:start("a", { parent = { trace_id = {}, span_id = "x" } }) end)
     raises("option 'parent': trace_id is 32", function() t:start("a", { parent = { trace_id = "zz", span_id = "yy" } }) end)
     raises("option 'parent': trace_id is 32", function() t:start("a", { parent = { span_id = span } }) end)
+    raises("option 'parent': span, context or false expected, got boolean", function() t:start("a", { parent = true }) end)
+    raises("option 'parent': span, context or false expected, got number", function() t:start("a", { parent = 5 }) end)
+    raises("option 'kind': \"internal\", \"server\", \"client\", \"producer\" or \"consumer\" expected; did you mean 'client'?",
+      function() t:start("a", { kind = "clinet" }) end)
+    raises("option 'attributes': table expected, got number", function() t:start("a", { attributes = 5 }) end)
+    raises("unknown option 'atributes'; did you mean 'attributes'?", function() t:start("a", { atributes = {} }) end)
+    raises("table of options expected, got number", function() t:start("a", 5) end)
     raises("option 'parent': tracestate is a string",
       function() t:start("a", { parent = { trace_id = trace, span_id = span, tracestate = {} } }) end)
     raises("#2 to 'start' (nanoseconds since 1970 expected, got string)",
