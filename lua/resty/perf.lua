@@ -67,7 +67,7 @@ end
 
 -- `code` is what enter returned for a request whose turn it did not begin. Make an unknown request known, and enter it if it is
 -- counted. Returns the same as enter.
-local function newcomer(r, phase, code)
+local function admit_and_enter(r, phase, code)
   if code ~= ENOENT then return 0 end
   if ngx.is_subrequest then
     local parent = owners[ngx.ctx]
@@ -119,7 +119,7 @@ local function hook(phase)
     if not running then return idle(fn, ...) end
     local r = get_request()
     local code = enter(r, phase)
-    if code < 0 then code = newcomer(r, phase, code) end
+    if code < 0 then code = admit_and_enter(r, phase, code) end
     if fn == nil then
       if code > 0 then exit(r, code - 1) end
       return
@@ -174,7 +174,7 @@ function M.log(fn, ...)
   if fn == nil then return finished() end
   local r = get_request()
   local code = enter(r, LOG)
-  if code < 0 then code = newcomer(r, LOG, code) end
+  if code < 0 then code = admit_and_enter(r, LOG, code) end
   if code <= 0 then return finished(fn(...)) end
   return finished(done(0, fn(...)))
 end
@@ -260,7 +260,7 @@ end
 local function asleep() return config.every == 0 and config.blind end
 
 -- Flush traces: they were compiled for the old state.
-local function obey(command)
+local function follow(command)
   jit.flush()
   if command.stop then return halt() or true end
   local list, sample = command.events or config.events, command.sample or not running and asleep() and 1 or nil
@@ -277,9 +277,9 @@ end
 local function tick(premature)
   publish()
   if premature then return end
-  local command = commands.news(config.dict, config.mark)
+  local command = commands.newest(config.dict, config.mark)
   if command then
-    local ok, message = obey(command)
+    local ok, message = follow(command)
     if not ok then warn(ngx.ERR, message) end
   end
 end
@@ -297,8 +297,8 @@ function M.start(opts)
   if config then
     opts = opts or {}
     options.change(opts)
-    local ok, message, code = obey(opts)
-    if ok then commands.give(config.dict, config.mark, opts) end
+    local ok, message, code = follow(opts)
+    if ok then commands.publish(config.dict, config.mark, opts) end
     return ok, message, code
   end
 
@@ -306,9 +306,9 @@ function M.start(opts)
   M.install()
   config = c
   config.dict:set("lua " .. ngx.worker.pid(), true)
-  local command = commands.news(config.dict, config.mark)
+  local command = commands.newest(config.dict, config.mark)
   local ok, message, code = true, nil, nil
-  if command then ok, message, code = obey(command) elseif not asleep() then ok, message, code = go(config.events) end
+  if command then ok, message, code = follow(command) elseif not asleep() then ok, message, code = go(config.events) end
   if not ok then warn(ngx.WARN, message) end
   if not ticking then
     ticking = true
@@ -321,7 +321,7 @@ end
 function M.stop()
   if not config then return end
   halt()
-  commands.give(config.dict, config.mark, { stop = true })
+  commands.publish(config.dict, config.mark, { stop = true })
 end
 
 -- Results -------------------------------------------------------------------------------------------------------------

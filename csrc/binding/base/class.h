@@ -95,7 +95,7 @@ static inline int pb_hold(struct pb_hold *h)
 }
 
 /* End a hold. outer: the result of pb_hold. Returns whether the caller must free the memory now. */
-static inline int pb_let_go(struct pb_hold *h, int outer)
+static inline int pb_unhold(struct pb_hold *h, int outer)
 {
 	h->held = outer != 0;
 	return h->closed && !outer;

@@ -152,7 +152,7 @@ static int load_inflate(lua_State *L, struct pb_data *p)
 	return 0;
 }
 
-int pb_data_tells(uint32_t type)
+int pb_data_describes_file(uint32_t type)
 {
 	return type == PF_USER_HEADER_ATTR || type == PF_USER_HEADER_EVENT_TYPE || type == PF_USER_EVENT_UPDATE ||
 	       type == PF_USER_HEADER_FEATURE || type == PF_USER_HEADER_BUILD_ID;
@@ -165,7 +165,7 @@ static void forget_tags(struct pb_data *p)
 		p->d.events.layouts.list[i]->tag = 0;
 }
 
-void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type)
+void pb_data_call_handler(lua_State *L, struct pb_data *p, uint32_t type)
 {
 	if (type == PF_USER_HEADER_ATTR) {
 		pb_data_state(L, "attrs");
@@ -218,9 +218,9 @@ static int read_next(lua_State *L, struct pb_data *p, int attrs, int metatable)
 	n = pb_push_record_as(L, metatable, r.layout, r.bytes, r.size, info);
 	if (n < 0)
 		pb_data_failed(L, p, pf_data_bad(&p->d, r.offset, "a record's fields exceed its size"));
-	else if (pb_data_tells(r.type))
-		pb_data_tell(L, p, r.type);
-	pb_data_let_go(p, outer);
+	else if (pb_data_describes_file(r.type))
+		pb_data_call_handler(L, p, r.type);
+	pb_data_unhold(p, outer);
 	return n < 0 ? -EBADMSG : 1;
 }
 

@@ -23,9 +23,9 @@ struct pb_data {
 
 struct pb_data *pb_check_data(lua_State *L, int i); /* raises if closed */
 /* After pb_hold(&p->hold). */
-static inline void pb_data_let_go(struct pb_data *p, int outer)
+static inline void pb_data_unhold(struct pb_data *p, int outer)
 {
-	if (pb_let_go(&p->hold, outer))
+	if (pb_unhold(&p->hold, outer))
 		pf_data_close(&p->d);
 }
 
@@ -34,9 +34,9 @@ int pb_data_step(lua_State *L, struct pb_data *p, struct pf_data_record *r);
 /* Pushes nil, message, code, and notes the first error for the state. The Data is at 1. */
 int pb_data_failed(lua_State *L, struct pb_data *p, int err);
 /* Whether records of that type describe the file itself. */
-int pb_data_tells(uint32_t type);
+int pb_data_describes_file(uint32_t type);
 /* Passes such a Record, which is on top of the stack, to the handler. The Data is at 1. */
-void pb_data_tell(lua_State *L, struct pb_data *p, uint32_t type);
+void pb_data_call_handler(lua_State *L, struct pb_data *p, uint32_t type);
 
 /* Push an entry of the state, the table of the Data at 1. */
 void pb_data_state(lua_State *L, const char *name);

@@ -43,7 +43,7 @@ static int l_tag(lua_State *L)
 		lua_remove(L, -2);
 		pb_tag(L, p->d.events.layouts.list[l->index]);
 	}
-	pb_data_let_go(p, outer);
+	pb_data_unhold(p, outer);
 	return l ? 0 : luaL_argerror(L, 1, "the file has no such record");
 }
 
@@ -66,17 +66,17 @@ static int next_of(lua_State *L, struct pb_data *p, uint32_t type, int metatable
 			pb_data_failed(L, p, n);
 		else if (r->type == type)
 			return 1;
-		else if (pb_data_tells(r->type)) {
+		else if (pb_data_describes_file(r->type)) {
 			const int outer = pb_hold(&p->hold);
 
 			if (pb_push_record_as(L, metatable, r->layout, r->bytes, r->size, 0) >= 0)
-				pb_data_tell(L, p, r->type);
-			pb_data_let_go(p, outer);
+				pb_data_call_handler(L, p, r->type);
+			pb_data_unhold(p, outer);
 		}
 	}
 }
 
-static void no_parts(lua_State *L, struct pb_data *p, const struct pf_data_record *r)
+static void fail_on_fields(lua_State *L, struct pb_data *p, const struct pf_data_record *r)
 {
 	pb_data_failed(L, p, pf_data_bad(&p->d, r->offset, "a record's fields exceed its size"));
 }
@@ -98,7 +98,7 @@ static int l_tally(lua_State *L)
 		luaL_argcheck(L, t->t.slots, 1, "Tally is closed"); /* by a finalizer that ran in next_of */
 		step = pb_tally_count(t, &plan, r.layout, r.bytes, r.size);
 		if (step == -EBADMSG)
-			no_parts(L, d, &r);
+			fail_on_fields(L, d, &r);
 		else if (step < 0)
 			return pb_fail(L, step, "tally");
 		n += step > 0;
@@ -121,10 +121,10 @@ static int l_step(lua_State *L)
 		if (pf_record_parse(r.layout, r.bytes, r.size, &rec) >= 0) {
 			const int outer = pb_hold(&p->hold), n = pb_each_fields(L, e, &rec, r.bytes);
 
-			pb_data_let_go(p, outer);
+			pb_data_unhold(p, outer);
 			return n;
 		}
-		no_parts(L, p, &r);
+		fail_on_fields(L, p, &r);
 		lua_settop(L, 1);
 	}
 	return 0;

@@ -254,7 +254,7 @@ static void note_build_id(lua_State *L, const struct pf_record *rec, const unsig
  * outside of their stream. */
 static int not_copied(uint32_t type)
 {
-	return pb_data_tells(type) ? type != PF_USER_EVENT_UPDATE
+	return pb_data_describes_file(type) ? type != PF_USER_EVENT_UPDATE
 				   : type == PF_USER_HEADER_TRACING_DATA || type == PF_USER_COMPRESSED ||
 					     type == PF_USER_COMPRESSED2;
 }

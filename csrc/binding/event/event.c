@@ -68,7 +68,7 @@ static int l_open(lua_State *L)
 	r = pf_event_open(&e->ev, &o);
 	if (r == -E2BIG && o.kernel_size)
 		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
-			       pf_attr_beyond(&attr, o.kernel_size) ? pf_attr_beyond(&attr, o.kernel_size) : "?");
+			       pf_attr_unknown_to(&attr, o.kernel_size) ? pf_attr_unknown_to(&attr, o.kernel_size) : "?");
 	return r < 0 ? pb_fail(L, r, "perf_event_open") : 1;
 }
 
@@ -262,7 +262,7 @@ static int l_scan(lua_State *L)
 		n = pf_read_decode(ev->format, words, (size_t)n, &rd);
 	}
 	if (n >= 0)
-		pf_reading_hide(&rd, ev->hidden);
+		pf_reading_strip(&rd, ev->hidden);
 	if (n < 0)
 		return pb_fail(L, (int)n, "read");
 	pb_set_reading(L, &rd);

@@ -38,6 +38,6 @@ struct pf_counter *pb_check_event(lua_State *L, int i); /* raises if closed */
 /* ring.c */
 void pb_event_begin(struct pb_event *e, const struct pf_attr *attr, uint64_t hidden);
 void pb_event_end(struct pb_event *e); /* idempotent; the descriptor is still open */
-void pb_event_let_go(struct pb_event *e, int outer); /* after pb_hold(&e->hold) */
+void pb_event_unhold(struct pb_event *e, int outer); /* after pb_hold(&e->hold) */
 
 #endif

@@ -25,9 +25,9 @@ void pb_event_end(struct pb_event *e)
 	pf_layouts_free(&e->layouts);
 }
 
-void pb_event_let_go(struct pb_event *e, int outer)
+void pb_event_unhold(struct pb_event *e, int outer)
 {
-	if (pb_let_go(&e->hold, outer))
+	if (pb_unhold(&e->hold, outer))
 		pb_event_end(e);
 }
 
@@ -147,7 +147,7 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 	else
 		r = 1;
 	pf_ring_release(&e->ring);
-	pb_event_let_go(e, outer);
+	pb_event_unhold(e, outer);
 	return r;
 }
 
@@ -187,7 +187,7 @@ static int l_read_raw(lua_State *L)
 	outer = pb_hold(&e->hold);
 	lua_pushlstring(L, (const char *)bytes, (size_t)n);
 	pf_ring_release(&e->ring);
-	pb_event_let_go(e, outer);
+	pb_event_unhold(e, outer);
 	return 1;
 }
 

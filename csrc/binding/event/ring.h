@@ -21,10 +21,10 @@ uint64_t pb_check_deadline(lua_State *L, int i);
 int pb_await_one(lua_State *L, struct pb_event *e, uint64_t deadline);
 /* Whether the reader was woken. A loop that never waits can call it for each record: only an event with a pipe checks the pipe,
  * and only at one call in many. */
-int pb_look_woken(struct pb_event *e);
+int pb_check_woken(struct pb_event *e);
 static inline int pb_waking(struct pb_event *e)
 {
-	return e->woken || (e->wake_read >= 0 && pb_look_woken(e));
+	return e->woken || (e->wake_read >= 0 && pb_check_woken(e));
 }
 /* The same, but returns true only once for each wake. */
 void pb_wake_clear(struct pb_event *e);

@@ -47,7 +47,7 @@ static int l_tag(lua_State *L)
 		pb_ring_info(L, e, l);
 		pb_tag(L, e->layouts.list[l->index]);
 	}
-	pb_event_let_go(e, outer);
+	pb_event_unhold(e, outer);
 	return l ? 0 : luaL_argerror(L, 1, "the ring has no such record");
 }
 
@@ -109,7 +109,7 @@ static int l_step(lua_State *L)
 
 			n = pb_each_fields(L, e, &rec, bytes);
 			pf_ring_release(&ev->ring);
-			pb_event_let_go(ev, outer);
+			pb_event_unhold(ev, outer);
 			return n;
 		}
 	}

@@ -68,7 +68,7 @@ static void look_at_pipe(struct pb_event *e)
 		e->woken = 1;
 }
 
-int pb_look_woken(struct pb_event *e)
+int pb_check_woken(struct pb_event *e)
 {
 	if (++e->reads % LOOK == 0)
 		look_at_pipe(e);

@@ -165,7 +165,7 @@ static void push_names(lua_State *L, const struct pf_name *names, uint64_t mask)
 }
 
 /* Whether the name is that of the other member of a union, which does not apply to this attr. */
-static int hidden(const struct pf_attr *a, const char *name)
+static int is_other_member(const struct pf_attr *a, const char *name)
 {
 	static const char *const probes[] = {"kprobe_func", "uprobe_path", "kprobe_addr", "probe_offset"};
 	int bp = a->type == PF_TYPE_BREAKPOINT;
@@ -195,7 +195,7 @@ void pb_push_attr(lua_State *L, const struct pf_attr *a)
 		uint64_t v = f->get(a);
 		const char *name = f->kind == PF_FIELD_NAME ? pf_name_of(f->names, (uint32_t)v) : NULL;
 
-		if ((v == 0 && f->kind != PF_FIELD_NAME) || hidden(a, f->name))
+		if ((v == 0 && f->kind != PF_FIELD_NAME) || is_other_member(a, f->name))
 			continue;
 		if (f->kind == PF_FIELD_NAME && strcmp(f->name, "clockid") == 0 && !a->use_clockid)
 			continue;

@@ -85,13 +85,13 @@ static void set_hook(lua_State *running)
 
 /* A hook that is set while another one is being called or removed is lost: the interpreter, or the profiler's hook, restores the
  * previous value. So each sample sets it again. */
-static void remind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m)
+static void repeat_hook(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m)
 {
 	if (last.asked && !last.held && last.state && getpid() == last.pid && syscall(SYS_gettid) == last.tid)
 		set_hook(p ? pb_running_thread(p, r, m) : NULL);
 }
 
-static void bring_about(const void *context)
+static void ask_for_hook(const void *context)
 {
 	struct pf_registers r;
 
@@ -119,7 +119,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		last.asked = sig;
 		last.since = now;
 		if (!last.held)
-			bring_about(context);
+			ask_for_hook(context);
 	}
 	errno = saved;
 }
@@ -228,7 +228,7 @@ static int l_on_terminate(lua_State *L)
 	last.L = L;
 	last.state = lua_topointer(L, LUA_REGISTRYINDEX);
 	last.kept = kept;
-	pb_on_trigger = remind;
+	pb_on_trigger = repeat_hook;
 	*serial = ++last.serial;
 	sigaction(SIGTERM, NULL, &now);
 	take(TERMINATING);

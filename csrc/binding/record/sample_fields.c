@@ -45,7 +45,7 @@ PART(counts)
 		lua_pushnil(L);
 		return 1;
 	}
-	pf_reading_hide(&rd, r->rec.read_hidden);
+	pf_reading_strip(&rd, r->rec.read_hidden);
 	lua_newtable(L);
 	pb_set_reading(L, &rd);
 	pb_push_info(L, r);

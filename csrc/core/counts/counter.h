@@ -103,7 +103,7 @@ ssize_t pf_counter_read(const struct pf_counter *c, uint64_t *words, size_t nwor
 ssize_t pf_counter_read_own(const struct pf_counter *c, uint64_t *words, size_t nwords, uint64_t *own);
 
 /* Remove the fields that the caller did not request from a reading. */
-static inline void pf_reading_hide(struct pf_reading *rd, uint64_t hidden)
+static inline void pf_reading_strip(struct pf_reading *rd, uint64_t hidden)
 {
 	rd->format &= ~hidden;
 	if (hidden & PF_FORMAT(ID))

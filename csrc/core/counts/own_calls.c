@@ -136,24 +136,24 @@ static void hold(uint32_t me, struct pf_counter *leader, int stop)
 
 /* Whether its filter can distinguish descriptors. Then it counts only the ioctls of its own descriptor: it is disabled first and
  * enabled last. */
-static int is_choosy(const struct pf_own *w)
+static int filters_descriptors(const struct pf_own *w)
 {
 	return w->calls == 1u << PF_OWN_IOCTL && !w->at_exit;
 }
 
 static void stop_filtered(uint32_t me)
 {
-	for (int choosy = 1; choosy >= 0; choosy--)
+	for (int by_descriptor = 1; by_descriptor >= 0; by_descriptor--)
 		for (struct pf_own *w = watched; w; w = w->next)
-			if (w->owner == me && w->filter && is_choosy(w) == choosy && is_on(w))
+			if (w->owner == me && w->filter && filters_descriptors(w) == by_descriptor && is_on(w))
 				hold(me, leader_of(w), 1);
 }
 
 static void resume_filtered(uint32_t me)
 {
-	for (int choosy = 0; choosy <= 1; choosy++)
+	for (int by_descriptor = 0; by_descriptor <= 1; by_descriptor++)
 		for (struct pf_own *w = watched; w; w = w->next)
-			if (w->owner == me && w->filter && is_choosy(w) == choosy && leader_of(w)->held)
+			if (w->owner == me && w->filter && filters_descriptors(w) == by_descriptor && leader_of(w)->held)
 				hold(me, leader_of(w), 0);
 }
 

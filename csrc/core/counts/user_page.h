@@ -43,7 +43,7 @@ enum { PF_USER_MOST = 32 /* events of a group */, PF_USER_TRIES = 16 };
 #define PF_USER_INLINE static inline __attribute__((always_inline))
 
 /* One attempt to read a group, whose leader's page is first: {n enabled running {value id} x n}, the words of read(2). */
-PF_USER_INLINE int pf_user_look(struct pf_user *const *users, uint32_t n, const struct pf_counters *by, uint64_t *words)
+PF_USER_INLINE int pf_user_try_read(struct pf_user *const *users, uint32_t n, const struct pf_counters *by, uint64_t *words)
 {
 	const uint64_t need = PF_CAP_IS_SPLIT | PF_CAP_USER_RDPMC | PF_CAP_USER_TIME;
 	const volatile struct pf_user_page *p = users[0]->page;
@@ -89,7 +89,7 @@ PF_USER_INLINE int pf_user_read_by(struct pf_user *const *users, uint32_t n, con
 			locks[k] = users[k]->page->lock;
 			changed |= locks[k] & 1;
 		}
-		r = pf_user_look(users, n, by, words);
+		r = pf_user_try_read(users, n, by, words);
 		for (uint32_t k = 0; k < n; k++)
 			changed |= locks[k] ^ users[k]->page->lock;
 		if (!changed)

@@ -207,7 +207,7 @@ static int next_framed(struct pf_data *d, struct pf_source **from, struct pf_hea
 }
 
 /* Finds the record's layout, and swaps its bytes into this machine's order. */
-static int understand(struct pf_data *d, struct pf_data_record *r, const struct pf_header *h)
+static int prepare_record(struct pf_data *d, struct pf_data_record *r, const struct pf_header *h)
 {
 	struct pf_record parsed;
 	int err;
@@ -263,7 +263,7 @@ int pf_data_next(struct pf_data *d, struct pf_data_record *r)
 		}
 		if ((uintptr_t)r->bytes % 8 != 0)
 			r->bytes = memcpy(d->memory + d->window * 2, r->bytes, r->size);
-		if (understand(d, r, &h) < 0)
+		if (prepare_record(d, r, &h) < 0)
 			return pf_data_bad(d, r->offset, "a record's fields exceed its size");
 		if (h.type == PF_USER_HEADER_ATTR) {
 			d->where = r->offset;

@@ -44,10 +44,10 @@ void pf_swap_attr(struct pf_attr *a)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		swap_words(p + words[i].at, words[i].n, words[i].width);
 	memcpy(&flags, p + 40, sizeof flags);
-	flags = pf_turn_bits(flags, widths, sizeof widths);
+	flags = pf_swap_bits(flags, widths, sizeof widths);
 	memcpy(p + 40, &flags, sizeof flags);
 	memcpy(&aux, p + 116, sizeof aux);
-	aux = (uint32_t)(pf_turn_bits(aux, NULL, 0) >> 32);
+	aux = (uint32_t)(pf_swap_bits(aux, NULL, 0) >> 32);
 	memcpy(p + 116, &aux, sizeof aux);
 }
 

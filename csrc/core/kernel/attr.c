@@ -3,7 +3,7 @@
  *
  * Sizes: a kernel accepts an attr that is longer than its own if the unknown tail is zero; otherwise it returns E2BIG and writes
  * its own size into attr.size. So we pass the smallest published size that holds all fields that are set: old kernels then accept
- * everything that they support, and after E2BIG pf_attr_beyond finds the field that they do not know. */
+ * everything that they support, and after E2BIG pf_attr_unknown_to finds the field that they do not know. */
 #include "core/kernel/attr.h"
 
 #include <string.h>
@@ -113,7 +113,7 @@ uint32_t pf_attr_size(const struct pf_attr *a)
 	return published[i];
 }
 
-const char *pf_attr_beyond(const struct pf_attr *a, uint32_t kernel_size)
+const char *pf_attr_unknown_to(const struct pf_attr *a, uint32_t kernel_size)
 {
 	const struct pf_field *f;
 	struct pf_attr one;

@@ -42,6 +42,6 @@ void pf_field_set(const struct pf_field *f, struct pf_attr *a, uint64_t v);
 uint32_t pf_attr_size(const struct pf_attr *a);
 
 /* The name of the first field set in a that a kernel whose attr has kernel_size bytes does not know, or NULL. */
-const char *pf_attr_beyond(const struct pf_attr *a, uint32_t kernel_size);
+const char *pf_attr_unknown_to(const struct pf_attr *a, uint32_t kernel_size);
 
 #endif

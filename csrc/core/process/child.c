@@ -25,7 +25,7 @@ static void close_pipe(int fds[2])
 static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDINGS = sizeof endings / sizeof *endings, ALWAYS = 2 };
 
-static void act(int i, const struct sigaction *action, struct sigaction *before)
+static void set_action(int i, const struct sigaction *action, struct sigaction *before)
 {
 	struct sigaction now;
 
@@ -47,7 +47,7 @@ static _Noreturn void child(char *const argv[], int gate, int fault)
 	memset(&plain, 0, sizeof plain);
 	plain.sa_handler = SIG_DFL;
 	for (int i = 0; i < ENDINGS; i++)
-		act(i, &plain, NULL);
+		set_action(i, &plain, NULL);
 	sigaction(SIGPIPE, &plain, NULL);
 	do {
 		n = read(gate, &go, 1);
@@ -205,7 +205,7 @@ int pf_interrupts_catch(void)
 	a.sa_flags = SA_SIGINFO; /* without SA_RESTART: a wait ends at once */
 	sigemptyset(&a.sa_mask);
 	for (int i = 0; i < ENDINGS; i++)
-		act(i, &a, &before[i]);
+		set_action(i, &a, &before[i]);
 	atomic_store(&interrupts, CATCHING);
 	return 0;
 }

@@ -102,6 +102,6 @@ void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n
 		}
 		p->node = pf_sampler_add(s, with_state(s, base, &p->kind), p->kind.chain, p->weight, p->count);
 	}
-	pf_moments_settle(&s->moments, &s->at.pending);
+	pf_moments_resolve(&s->moments, &s->at.pending);
 	pf_pendings_clear(&s->at.pending);
 }

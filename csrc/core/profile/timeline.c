@@ -28,7 +28,7 @@ void pf_moments_free(struct pf_moments *m)
 	*m = (struct pf_moments){.items = NULL};
 }
 
-void pf_moments_settle(struct pf_moments *m, const struct pf_pendings *pending)
+void pf_moments_resolve(struct pf_moments *m, const struct pf_pendings *pending)
 {
 	for (; m->settled < m->n; m->settled++)
 		m->items[m->settled].node = pending->items[m->items[m->settled].node].node;

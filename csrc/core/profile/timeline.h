@@ -35,6 +35,6 @@ static inline void pf_moments_add(struct pf_moments *m, const struct pf_moment *
 }
 
 /* The pending samples have their nodes now: copy them into the moments. */
-void pf_moments_settle(struct pf_moments *m, const struct pf_pendings *pending);
+void pf_moments_resolve(struct pf_moments *m, const struct pf_pendings *pending);
 
 #endif

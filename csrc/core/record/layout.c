@@ -40,7 +40,7 @@ enum pf_arch pf_arch_named(const char *machine)
 	return PF_ARCH_OTHER;
 }
 
-static uint16_t eight_each(uint64_t bits)
+static uint16_t eight_bytes_each(uint64_t bits)
 {
 	return (uint16_t)(8 * __builtin_popcountll(bits));
 }
@@ -67,15 +67,15 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 		if (l->sample_id_at == 0 && p->bit & (S(IDENTIFIER) | S(ID)))
 			l->sample_id_at = pf_place_at(p, st);
 	}
-	l->fixed_size = eight_each(fixed);
+	l->fixed_size = eight_bytes_each(fixed);
 	l->tail = (st & ~fixed) != 0;
 	if (!attr->sample_id_all)
 		return;
-	l->trailer_size = eight_each(st & PF_TRAILER);
+	l->trailer_size = eight_bytes_each(st & PF_TRAILER);
 	if (st & S(IDENTIFIER))
 		l->other_id_at = 8;
 	else if (st & S(ID))
-		l->other_id_at = (uint16_t)(8 + eight_each(st & (S(STREAM_ID) | S(CPU))));
+		l->other_id_at = (uint16_t)(8 + eight_bytes_each(st & (S(STREAM_ID) | S(CPU))));
 }
 
 static int same_trailer(const struct pf_layout *a, const struct pf_layout *b)

@@ -24,7 +24,7 @@
 #define WEIGHTS (PF_SAMPLE(WEIGHT) | PF_SAMPLE(WEIGHT_STRUCT))
 #define HAS(sym) (st & PF_SAMPLE(sym))
 
-uint64_t pf_turn_bits(uint64_t v, const unsigned char *widths, size_t n)
+uint64_t pf_swap_bits(uint64_t v, const unsigned char *widths, size_t n)
 {
 	uint64_t out = 0;
 
@@ -66,7 +66,7 @@ PF_INLINE int branches(const struct pf_layout *l, struct pf_walk *w, struct pf_r
 	out->branch_stack.n = (uint16_t)nr;
 	if (w->swap)
 		for (size_t i = 0, at = out->branch_stack.at + 16u; i < nr; i++, at += sizeof(struct pf_branch)) {
-			uint64_t flags = pf_turn_bits(pf_load64(w->bytes + at), widths, sizeof widths);
+			uint64_t flags = pf_swap_bits(pf_load64(w->bytes + at), widths, sizeof widths);
 			memcpy(w->bytes + at, &flags, sizeof flags);
 		}
 	if (l->branch_sample_type & PF_BRANCH(COUNTERS)) {

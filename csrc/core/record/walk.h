@@ -126,7 +126,7 @@ PF_INLINE uint64_t pf_has_ids(uint64_t st)
 
 /* sample.c: a word of C bit fields from a machine of the other byte order, which allocates them from the other end of the word. The
  * bytes of v are swapped already. widths has the first n fields, from the first bit on; the others have one bit. */
-uint64_t pf_turn_bits(uint64_t v, const unsigned char *widths, size_t n);
+uint64_t pf_swap_bits(uint64_t v, const unsigned char *widths, size_t n);
 
 /* The body of a sample, from w->at to its end. 0 or -EBADMSG. */
 int pf_sample_parse(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out);

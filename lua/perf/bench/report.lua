@@ -47,7 +47,7 @@ local function interval(lo, hi, show)
 end
 
 -- Fill the row of an event that was never counted with blanks. The reason is printed below the table.
-local function absent(row, notes)
+local function blank_row(row, notes)
   notes[#notes + 1] = row.label .. ": not counted: " .. row.why
   return "-"
 end
@@ -75,7 +75,7 @@ function M.bench(s)
   for i = 0, #s do
     local row = i == 0 and s.wall or s[i]
     if row.why then
-      rows[#rows + 1] = { title(row), absent(row, notes) }
+      rows[#rows + 1] = { title(row), blank_row(row, notes) }
     else
       local function show(v) return quantity(v, row.unit) end
       local spread = show(row.mad)
@@ -148,7 +148,7 @@ function M.compare(c)
       end
     end
     local first = row.candidates[c.baseline]
-    if first.why then absent({ label = row.label, why = first.why }, notes) end
+    if first.why then blank_row({ label = row.label, why = first.why }, notes) end
     share_note({ label = row.label, share = row.share, note = row.note }, notes)
     rows[#rows + 1] = cells
   end

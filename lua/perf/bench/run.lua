@@ -77,7 +77,7 @@ local function warm_up(set, candidate, runs)
 end
 
 -- Candidates of similar speed get batches of one size, so that only the functions differ.
-local function even_out(candidates, min_ns)
+local function equalize(candidates, min_ns)
   local sorted = {}
   for i, c in ipairs(candidates) do sorted[i] = c end
   table.sort(sorted, function(a, b) return a.batch > b.batch end)
@@ -113,7 +113,7 @@ function M.rounds(opened, fns, opts)
     warm_up(set, c, opts.warmup)
     calibrate(c, opts.min_ns)
   end
-  even_out(candidates, opts.min_ns)
+  equalize(candidates, opts.min_ns)
 
   local round_ns = 0
   for _, c in ipairs(candidates) do

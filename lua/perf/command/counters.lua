@@ -41,12 +41,12 @@ function M.open(events, target, on_exec)
   return setmetatable({ events = events, profiler = profiler }, Counters)
 end
 
-local function if_any(self, method)
+local function call_opened(self, method)
   if self.profiler[1] then return self.profiler[method](self.profiler) end
 end
 
-function Counters:enable() if_any(self, "enable") end
-function Counters:disable() if_any(self, "disable") end
+function Counters:enable() call_opened(self, "enable") end
+function Counters:disable() call_opened(self, "disable") end
 function Counters:close() self.profiler:close() end
 
 -- Whether no event could be opened, at least one for lack of permission.
@@ -61,7 +61,7 @@ function Counters:refused()
 end
 
 -- The counts so far, of the events that could be opened; nil if there are none.
-function Counters:values() return if_any(self, "read") end
+function Counters:values() return call_opened(self, "read") end
 
 -- The entries in the requested order.
 -- @bool all_of_them also return the events that could not be opened, with `why`

@@ -87,7 +87,7 @@ local function print_tables(list, opts, before)
   if opts.output then
     return require "perf.base.file".write(opts.output, function(put) put(text) end)
   end
-  return terminal.out(text)
+  return terminal.write(text)
 end
 
 local function show(opts, words)
@@ -112,7 +112,7 @@ local function show(opts, words)
     return nil, ("%s has several events: choose one by -e: %s"):format(path, table.concat(names, ", ")), "USAGE"
   end
   local out = try(write(list[1], kind, opts, before))
-  if not opts.output then try(terminal.out(out)) end
+  if not opts.output then try(terminal.write(out)) end
   return 0
 end
 

@@ -39,7 +39,7 @@ local DEFAULT = "task-clock,context-switches,cpu-migrations,page-faults,cycles,i
 
 -- One result: {entries, wall_ns} --------------------------------------------------------------------------------------
 
-local function say_whole(script, why)
+local function warn_of_start(script, why)
   terminal.error(("%s: the counts include the start of the interpreter, since the start of the script is unknown: %s")
     :format(script, why))
 end
@@ -64,7 +64,7 @@ local function from_program(argv, script, events, opts)
     if script then
       local why
       traced, why = process:trace()
-      if not traced then say_whole(script, why) end
+      if not traced then warn_of_start(script, why) end
     end
     begun = { at = core.wall_ns() }
   end, function(process)
@@ -201,7 +201,7 @@ local function deliver(text, json, opts)
     io.stderr:write(text, "\n")
     return true
   end
-  if opts.output == "-" then return terminal.out(text .. "\n") end
+  if opts.output == "-" then return terminal.write(text .. "\n") end
   local ok, message, code = require "perf.base.file".write(opts.output, function(put)
     put(opts.output:find "%.json$" and json() .. "\n" or text)
   end)
@@ -235,7 +235,7 @@ local function count(opts, words, here)
         if run.status(how) == 0 then how = { signal = interrupted } end
       else
         results[i] = result
-        if result.unopened then say_whole(script, "a signal arrived before it was opened") end
+        if result.unopened then warn_of_start(script, "a signal arrived before it was opened") end
       end
       if interrupted or run.status(how) ~= 0 or i == runs then return how end
     end

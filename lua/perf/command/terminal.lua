@@ -16,7 +16,7 @@ end
 
 -- Write all of a text to stdout.
 -- @return true; or nil, message, code
-function M.out(text)
+function M.write(text)
   local ok, message = io.stdout:write(text)
   if ok then ok, message = io.stdout:flush() end
   if ok then return true end

@@ -101,7 +101,7 @@ function M.since(from, to) return to < from and fallen or to - from end
 function M.enabled_hardware() return {} end
 
 -- The `why` of an event that was enabled but never got a counter. It names this program's events that may use the counters.
-local function starved()
+local function no_counter_reason()
   local own = M.enabled_hardware()
   return "it never got a counter: other events used all of them"
     .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
@@ -125,7 +125,7 @@ function M.entry(row, raw, enabled, running, id)
   elseif running == 0 then
     -- A pinned event that gets no counter is disabled by the kernel, and has no times.
     e.why = enabled ~= 0 and row.bound and "its task did not run on this CPU"
-      or enabled ~= 0 and starved()
+      or enabled ~= 0 and no_counter_reason()
       or row.pinned and "it is pinned and found no counter free, which disables it; or it was not enabled"
       or "not enabled, or its task did not run"
   elseif has_fallen(raw) then

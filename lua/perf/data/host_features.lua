@@ -19,7 +19,7 @@ function read.nrcpus()
 end
 
 local function cpuinfo(key)
-  return ("\n" .. (host.slurp "/proc/cpuinfo" or "")):match("\n" .. key .. "%s*:%s*([^\n]*)")
+  return ("\n" .. (host.read_file "/proc/cpuinfo" or "")):match("\n" .. key .. "%s*:%s*([^\n]*)")
 end
 
 function read.cpudesc()
@@ -34,13 +34,13 @@ function read.cpuid()
 end
 
 function read.total_mem()
-  return tonumber((host.slurp "/proc/meminfo" or ""):match "MemTotal:%s*(%d+)")
+  return tonumber((host.read_file "/proc/meminfo" or ""):match "MemTotal:%s*(%d+)")
 end
 
 -- Words end with a zero byte, and may contain any other byte.
 function read.cmdline()
   local words = {}
-  for word in (host.slurp "/proc/self/cmdline" or ""):gmatch "([^%z]*)%z" do words[#words + 1] = word end
+  for word in (host.read_file "/proc/self/cmdline" or ""):gmatch "([^%z]*)%z" do words[#words + 1] = word end
   return #words > 0 and words or nil
 end
 
@@ -78,7 +78,7 @@ function read.numa_topology()
     local node = tonumber(name:match "^node(%d+)$")
     if node then
       local dir = "/sys/devices/system/node/" .. name
-      local meminfo = host.slurp(dir .. "/meminfo") or ""
+      local meminfo = host.read_file(dir .. "/meminfo") or ""
       list[#list + 1] = {node = node, cpus = host.line(dir .. "/cpulist") or "",
         mem_total = tonumber(meminfo:match "MemTotal:%s*(%d+)") or 0, mem_free = tonumber(meminfo:match "MemFree:%s*(%d+)") or 0}
     end

@@ -44,7 +44,7 @@ local function module_files()
   local release = core.uname()
   local files = {}
   local dir = "/lib/modules/" .. release .. "/"
-  for line in (host.slurp(dir .. "modules.dep") or ""):gmatch("[^\n]+") do
+  for line in (host.read_file(dir .. "modules.dep") or ""):gmatch("[^\n]+") do
     local file = line:match("^([^:]+):")
     local name = file and file:match("([^/]+)%.ko[%.%w]*$")
     if name then files[name:gsub("-", "_")] = dir .. file end
@@ -85,7 +85,7 @@ function recorder_state.kernel(write, trailer)
   if not last then return end
   local start = address(first)
   write(record.kernel_map(start, distance(address(last), start), start, "[kernel.kallsyms]_text", trailer))
-  local modules, files = host.slurp("/proc/modules") or "", nil
+  local modules, files = host.read_file("/proc/modules") or "", nil
   for name, size, hex in modules:gmatch("(%S+) (%d+) %S+ %S+ %S+ 0x(%x+)[^\n]*") do
     if hex:find("[^0]") then
       files = files or module_files()

@@ -19,7 +19,7 @@ end
 
 local function formats(list)
   local out = {core.bytes("4", #list)}
-  for _, path in ipairs(list) do out[#out + 1] = sized(8, host.slurp(path) or "") end
+  for _, path in ipairs(list) do out[#out + 1] = sized(8, host.read_file(path) or "") end
   return table.concat(out)
 end
 
@@ -42,16 +42,16 @@ function recorder_tracing.data(names)
   local big = core.bytes("2", 1):byte(1) == 0
   local out = {"\23\8\68tracing0.6\0", string.char(big and 1 or 0),
     string.char(select(2, core.uname()):find("64") and 8 or 4), core.bytes("4", core.page_size()),
-    "header_page\0", sized(8, host.slurp(dir .. "/events/header_page") or ""),
-    "header_event\0", sized(8, host.slurp(dir .. "/events/header_event") or ""), formats(ftrace),
+    "header_page\0", sized(8, host.read_file(dir .. "/events/header_page") or ""),
+    "header_event\0", sized(8, host.read_file(dir .. "/events/header_event") or ""), formats(ftrace),
     core.bytes("4", #order)}
   for _, system in ipairs(order) do
     out[#out + 1] = system .. "\0"
     out[#out + 1] = formats(systems[system])
   end
   out[#out + 1] = sized(4, "")
-  out[#out + 1] = sized(4, host.slurp(dir .. "/printk_formats") or "")
-  out[#out + 1] = sized(8, host.slurp(dir .. "/saved_cmdlines") or "")
+  out[#out + 1] = sized(4, host.read_file(dir .. "/printk_formats") or "")
+  out[#out + 1] = sized(8, host.read_file(dir .. "/saved_cmdlines") or "")
   return table.concat(out)
 end
 

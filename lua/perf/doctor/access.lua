@@ -8,7 +8,7 @@ local checks = {}
 local docker = "docker run --cap-add PERFMON ...  # or --security-opt seccomp=unconfined"
 
 local function system_call(add)
-  local ok, code, message = probe.anything()
+  local ok, code, message = probe.can_open()
   if ok then return add("perf_event_open", true, "works") end
   local _, reason = require "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
   local fix
@@ -22,7 +22,7 @@ local function allows(level)
   if level == 0 then return "everything but the raw data of tracepoints" end
   if level == 1 then return "own processes, with the kernel; not all of a CPU, no raw data of tracepoints" end
   -- Only a user who is bound by the level can see whether this kernel has Debian's patch; root cannot.
-  if level >= 3 and (host.privileged() or not probe.anything()) then
+  if level >= 3 and (host.privileged() or not probe.can_open()) then
     return host.privileged() and "nothing on Debian's and Ubuntu's kernels, elsewhere the same as at 2" or "nothing"
   end
   return "own processes, user space only: context-switches, cpu-migrations and tracepoints count nothing"
@@ -36,13 +36,13 @@ end
 local function paranoid(add)
   local level, message = host.paranoid()
   if not level then return add("perf_event_paranoid", false, message) end
-  if host.capable "sys_admin" or (host.capable "perfmon" and probe.anything()) then
-    local cap = host.capable "sys_admin" and "CAP_SYS_ADMIN" or "CAP_PERFMON"
+  if host.has_capability "sys_admin" or (host.has_capability "perfmon" and probe.can_open()) then
+    local cap = host.has_capability "sys_admin" and "CAP_SYS_ADMIN" or "CAP_PERFMON"
     return add("perf_event_paranoid", true,
       ("%d, which does not restrict this program: it has %s; an ordinary user may count %s"):format(level, cap, allows(level)))
   end
   local fix = { setting(1, "the kernel too"), setting(0, "whole CPUs too"), setting(-1, "raw data of tracepoints too") }
-  if level >= 3 and not probe.anything() then
+  if level >= 3 and not probe.can_open() then
     table.insert(fix, 1, setting(2, "user space")) -- CAP_PERFMON would not suffice at such a level
   elseif host.in_user_namespace() then
     fix[4] = "run it outside of its user namespace, whose capabilities do not count"
@@ -61,7 +61,7 @@ local function capabilities(add)
   end
   local has = {}
   for _, cap in ipairs(shown) do
-    if host.capable(cap[1]) then has[#has + 1] = cap[2] end
+    if host.has_capability(cap[1]) then has[#has + 1] = cap[2] end
   end
   add("capabilities", nil, #has > 0 and table.concat(has, " ") or ("none that matters here, as uid %d"):format(
     host.uid() or core.euid()))
@@ -70,7 +70,7 @@ end
 local function seccomp(add)
   local mode = host.seccomp()
   if mode == 0 then return add("seccomp", true, "no filter") end
-  local ok, code = probe.anything()
+  local ok, code = probe.can_open()
   if ok then return add("seccomp", true, "a filter, which allows perf_event_open") end
   local level = host.paranoid()
   if code == "EACCES" and level and level >= 3 then

@@ -22,7 +22,7 @@ local in_kernel = { CONTEXT_SWITCHES = true, CPU_MIGRATIONS = true, CGROUP_SWITC
 local clock = { CPU_CLOCK = true, TASK_CLOCK = true, DUMMY = true, BPF_OUTPUT = true }
 
 local function software(add)
-  if not probe.anything() then return add("software events", nil, no_events) end
+  if not probe.can_open() then return add("software events", nil, no_events) end
   local rows = core.defs().software
   local whole, user, silent, missing = 0, {}, {}, {}
   for _, row in ipairs(rows) do
@@ -62,7 +62,7 @@ local function counts(config)
 end
 
 local function hardware(add)
-  if not probe.anything() then return add("hardware counters", nil, no_events) end
+  if not probe.can_open() then return add("hardware counters", nil, no_events) end
   if not probe.cpu_pmu() then
     if not host.virtual() then return add("hardware counters", false, "the kernel knows no counters of this CPU") end
     return add("hardware counters", false, "none: the host of this virtual machine does not pass its PMU on; "
@@ -116,7 +116,7 @@ local function probes(add)
 end
 
 local function breakpoints(add)
-  if not probe.anything() then return add("breakpoints", nil, no_events) end
+  if not probe.can_open() then return add("breakpoints", nil, no_events) end
   local ok = features.breakpoints()
   add("breakpoints", ok or nil, ok and "can be set" or "this CPU or its host has no debug registers for them")
 end

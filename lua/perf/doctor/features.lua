@@ -31,7 +31,7 @@ function M.supported(event)
     ev:close()
     return true
   end
-  local ok, code, message = probe.anything()
+  local ok, code, message = probe.can_open()
   if ok then return true end
   local _, reason = require "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
   return false, reason
@@ -42,7 +42,7 @@ end
 local named = { "sample_type", "read_format", "branch_sample_type", "clockid" }
 
 -- Newest first; the tables have the newest last.
-local function backwards(rows, visit)
+local function newest_first(rows, visit)
   for i = #rows, 1, -1 do visit(rows[i]) end
 end
 
@@ -53,9 +53,9 @@ local function interface(f)
   local defs = core.defs()
   local tables = { sample_type = defs.sample, read_format = defs.format, branch_sample_type = defs.branch,
     clockid = defs.clockid }
-  backwards(defs.attr, function(row) f.attr[row.name] = probe.field(row.name, row.kind) end)
+  newest_first(defs.attr, function(row) f.attr[row.name] = probe.field(row.name, row.kind) end)
   for _, field in ipairs(named) do
-    backwards(tables[field], function(row) f[field][row.name] = probe.name(field, row.name) end)
+    newest_first(tables[field], function(row) f[field][row.name] = probe.name(field, row.name) end)
   end
 end
 
@@ -79,7 +79,7 @@ local function ioctls(f)
   f.ioctl = {}
   local ev = probe.open(probe.dummy(), 0, -1)
   if not ev then return end
-  backwards(core.defs().ioctl, function(row)
+  newest_first(core.defs().ioctl, function(row)
     local called, _, _, code = pcall(function() return ev[row.name](ev, harmless[row.name]) end)
     if called then f.ioctl[row.name] = code ~= "ENOTTY" end
   end)
@@ -116,7 +116,7 @@ function M.probes(kind)
     return false
   end
   local cap = kind == "kprobe" and "perfmon" or "sys_admin"
-  if host.capable(cap) or host.capable "sys_admin" then return true end
+  if host.has_capability(cap) or host.has_capability "sys_admin" then return true end
   return "needs CAP_" .. cap:upper()
 end
 
@@ -124,12 +124,12 @@ end
 function M.bpf()
   local unprivileged = host.sysctl "kernel.unprivileged_bpf_disabled"
   if not unprivileged then return false end
-  if host.capable "sys_admin" or (host.capable "bpf" and host.capable "perfmon") then return true end
+  if host.has_capability "sys_admin" or (host.has_capability "bpf" and host.has_capability "perfmon") then return true end
   return "needs CAP_BPF and CAP_PERFMON"
 end
 
 local function kinds(f)
-  local any = probe.anything()
+  local any = probe.can_open()
   local counts = probe.cpu_pmu()
   f.pmu = { present = counts, names = {}, counters = counts and M.counters() or nil }
   for i, pmu in ipairs(host.pmus()) do f.pmu.names[i] = pmu.name end

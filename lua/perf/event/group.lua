@@ -48,7 +48,7 @@ end
 -- @param events Events, the leader first
 -- @param[opt] since the time by core.wall_ns when it began to count, if it counts already or will begin by itself
 -- @return Group
-function M.gather(events, since)
+function M.build(events, since)
   local rows = {}
   for i, ev in ipairs(events) do
     local info = ev:info()
@@ -113,7 +113,7 @@ local function open_members(events, list, opts)
     events[i] = try(open.attr(spec, attr, opts))
     opts.group = events[1]
   end
-  local g = M.gather(events, since)
+  local g = M.build(events, since)
   if on then try(enable_leader(g)) end
   return g
 end

@@ -193,12 +193,12 @@ local function finish_scan(ev, before, ...)
   if not b then return without(info, NO_IDS), ... end
   local function diff(x, y) return x and y and y - x end
   return entry(info, counts.since(a.value - before.own, b.value - after.own), diff(before.enabled_ns, after.enabled_ns),
-    diff(before.running_ns, after.running_ns), b.id or watch.apart(ev.id, ev)), ...
+    diff(before.running_ns, after.running_ns), b.id or watch.uncounted(ev.id, ev)), ...
 end
 
 local function measure_by_scan(ev, fn, ...)
   check_open(ev, "measure")
-  local ok, message = watch.apart(ev.enable, ev)
+  local ok, message = watch.uncounted(ev.enable, ev)
   if not ok then argument.raise(message, 0) end
   local before
   before, message = ev:scan(true)

@@ -33,7 +33,7 @@ end
 -- The reason why an event counts nothing although it can be opened; nil if it counts.
 -- @param attr plain attr fields
 -- @string[opt] label the event's name, which shows the kind of a tracepoint
-function M.silent(attr, label)
+function M.no_count_reason(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
   local what = in_kernel[M.software_config(attr) or -1]
   if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
@@ -59,7 +59,7 @@ local cgroup_root
 
 local function find_cgroup_root()
   if cgroup_root then return cgroup_root end
-  local text = host.slurp "/proc/self/mounts"
+  local text = host.read_file "/proc/self/mounts"
   if not text then return "/sys/fs/cgroup" end -- search again the next time
   cgroup_root = text:match "%S+ (%S+) cgroup %S*perf_event%S* " or text:match "%S+ (%S+) cgroup2 " or "/sys/fs/cgroup"
   return cgroup_root
@@ -121,7 +121,7 @@ local clock = { [0] = true, [1] = true, [9] = true } -- cpu-clock, task-clock, d
 local weak = { __mode = "v" }
 
 -- Whether an event's records may contain the counts of its group.
-local function tells_counts(attr) return attr.sample_type ~= nil or attr.inherit_stat end
+local function records_counts(attr) return attr.sample_type ~= nil or attr.inherit_stat end
 
 -- The array of the labels of a group's open events, in the kernel's order. All of them share it, since any of them may write a
 -- record with the counts of all. It is made if one of them does.
@@ -131,7 +131,7 @@ local function joined(leader, ev, info)
   members.n = members.n + 1
   members[members.n] = ev
   first.members = members
-  if not (first.labels or tells_counts(first.attr) or tells_counts(info.attr)) then return end
+  if not (first.labels or records_counts(first.attr) or records_counts(info.attr)) then return end
   local labels = { first.label }
   first.labels = labels
   for i = 1, members.n do
@@ -183,13 +183,13 @@ end
 function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
-  local silent = M.silent(attr, spec.label)
+  local no_count = M.no_count_reason(attr, spec.label)
   local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
-    why = silent and spec.note and silent .. "; " .. spec.note or silent, note = spec.note or remark(attr), cpu = opts.cpu,
+    why = no_count and spec.note and no_count .. "; " .. spec.note or no_count, note = spec.note or remark(attr), cpu = opts.cpu,
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
   local with_user = attr
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
-    with_user, info.user = user_read.ask(attr)
+    with_user, info.user = user_read.request(attr)
   end
   local lost = to_count_lost(attr)
   local ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)

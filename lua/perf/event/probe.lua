@@ -29,7 +29,7 @@ end
 
 -- Whether this thread may open any event at all.
 -- @return true; or false, code, message
-function M.anything()
+function M.can_open()
   return M.attempt(M.dummy())
 end
 
@@ -119,7 +119,7 @@ local expensive = { tracepoint = true, kprobe = true, uprobe = true } -- to open
 -- @param kind the name of its type
 -- @param ctx {pid=, cpu=, group=, cgroup=}
 -- @return the field's name and, of a list of names, the name; or nil if no single field is the cause
-function M.culprit(attr, kind, ctx)
+function M.refused_field(attr, kind, ctx)
   if expensive[kind] or ctx.cgroup then return nil end
   local function opens(change)
     local a = copy(attr)

@@ -30,7 +30,7 @@ local function set(v) return v ~= nil and v ~= false and v ~= 0 end
 -- @param[opt] machine `config1`: the value to set, nil if there is no such instruction; `cores()`: the PMUs of its cores;
 -- `allowed()`: whether the administrator allows the request
 -- @return the attr to open, the same or a copy; whether its counter may be read without a system call
-function M.ask(attr, machine)
+function M.request(attr, machine)
   machine = machine or here
   local bit = machine.config1
   if not bit or set(attr.inherit) or set(attr.sample_period) or set(attr.sample_freq) then return attr, false end

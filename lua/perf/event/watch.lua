@@ -48,7 +48,7 @@ end
 
 -- Call a function that opens a list of events. Running measurements do not count its system calls.
 -- @return what fn returns; its error passes through
-function M.apart(fn, ...)
+function M.uncounted(fn, ...)
   if not core.own_section(true) then return fn(...) end
   return leave_section(pcall(fn, ...))
 end

@@ -181,7 +181,7 @@ end
 local function arm(self)
   local number = self.armed + 1
   self.exit = at_exit(function()
-    if self.armed == number then sending.apart(self.close, self, AT_EXIT, true) end
+    if self.armed == number then sending.excluded(self.close, self, AT_EXIT, true) end
   end)
   self.armed = number
 end

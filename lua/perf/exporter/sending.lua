@@ -48,7 +48,7 @@ end
 -- Call a function that sends.
 -- @param ... its arguments
 -- @return what fn returns; its error passes through
-function M.apart(fn, ...)
+function M.excluded(fn, ...)
   if sending then return fn(...) end -- an exporter that calls flush: the outer call counts it
   local costs = {}
   for list in pairs_of(watched) do

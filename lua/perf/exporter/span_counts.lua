@@ -6,7 +6,7 @@ local M = {}
 local sink = {}
 
 -- Whether one of the first n rows has a count with this label. (Lists are short.)
-local function among(label, rows, values, n)
+local function has_label(label, rows, values, n)
   for i = 1, n do
     if rows[i].label == label and values[i] then return true end
   end
@@ -33,7 +33,7 @@ function M.each(self, put_count)
     end
     for i = 1, #rows do
       local total = values[i]
-      if total and not among(rows[i].label, rows, values, i - 1) then
+      if total and not has_label(rows[i].label, rows, values, i - 1) then
         local own
         if not alone then own = of_children and total - (of_children[i] or 0) or total end
         if own and own < 0 then own = nil end
@@ -45,7 +45,7 @@ function M.each(self, put_count)
     local list = counts.values(self.own, sink)
     for i = 1, #list do
       local label = list[i].label
-      if sink[i] and not among(label, list, sink, i - 1) and not (rows and among(label, rows, values, #rows)) then
+      if sink[i] and not has_label(label, list, sink, i - 1) and not (rows and has_label(label, rows, values, #rows)) then
         put_count(label, list[i].unit, sink[i], nil)
       end
     end

@@ -14,7 +14,7 @@ local codes = { [1] = "EPERM", [2] = "ENOENT", [5] = "EIO", [12] = "ENOMEM", [13
 -- The text of a small file.
 -- @param path absolute path
 -- @return string; or nil, message, code
-function M.slurp(path)
+function M.read_file(path)
   local f, message, number = reclaim.open_file(M.root .. path, "r")
   if not f then return nil, message, codes[number] or "E" .. tostring(number) end
   local text
@@ -27,7 +27,7 @@ end
 -- The first line of a small file, without its end.
 -- @return string; or nil, message, code
 function M.line(path)
-  local text, message, code = M.slurp(path)
+  local text, message, code = M.read_file(path)
   if not text then return nil, message, code end
   return text:match "^[^\n]*"
 end
@@ -35,7 +35,7 @@ end
 -- The number that a file begins with.
 -- @return number; or nil, message, code
 function M.number(path)
-  local text, message, code = M.slurp(path)
+  local text, message, code = M.read_file(path)
   if not text then return nil, message, code end
   local n = tonumber(text:match "^%s*([%w%-+.]+)" or "")
   if not n then return nil, path .. ": not a number", "EINVAL" end
@@ -80,8 +80,8 @@ end
 -- The lines of /proc/PID/status; without a pid, of the calling thread, since capabilities and seccomp belong to a thread.
 -- @return {Uid = "0\t0\t0\t0", CapEff = "...", ...}; or nil, message, code
 function M.status(pid)
-  local text, message, code = M.slurp(pid and ("/proc/%d/status"):format(pid) or "/proc/thread-self/status")
-  if not text and not pid then text, message, code = M.slurp "/proc/self/status" end
+  local text, message, code = M.read_file(pid and ("/proc/%d/status"):format(pid) or "/proc/thread-self/status")
+  if not text and not pid then text, message, code = M.read_file "/proc/self/status" end
   if not text then return nil, message, code end
   local t = {}
   for key, value in text:gmatch "([^\n:]+):[ \t]*([^\n]*)" do t[key] = value end
@@ -100,7 +100,7 @@ local capability = { kill = 5, ipc_lock = 14, sys_ptrace = 19, sys_admin = 21, p
 
 -- Whether the thread is in a separate user namespace, where capabilities (and uid 0) do not give access to perf events.
 function M.in_user_namespace()
-  local map = M.slurp "/proc/self/uid_map"
+  local map = M.read_file "/proc/self/uid_map"
   if not map then return false end
   local inside, outside, count = map:match "^%s*(%d+)%s+(%d+)%s+(%d+)"
   return not (inside == "0" and outside == "0" and count == "4294967295")
@@ -108,7 +108,7 @@ end
 
 -- Whether the calling thread has a capability: "perfmon", "sys_admin", "bpf", "ipc_lock", "sys_ptrace", "kill".
 -- A capability that is only valid in a user namespace does not count.
-function M.capable(name)
+function M.has_capability(name)
   local bit = capability[name]
   local status = M.status()
   local hex = status and status.CapEff
@@ -120,7 +120,7 @@ end
 
 -- Whether the calling thread is exempt from kernel.perf_event_paranoid: it has CAP_PERFMON, or CAP_SYS_ADMIN which includes it.
 function M.privileged()
-  return M.capable "perfmon" or M.capable "sys_admin"
+  return M.has_capability "perfmon" or M.has_capability "sys_admin"
 end
 
 -- The thread's seccomp mode: 0 none, 1 strict, 2 filter.
@@ -133,7 +133,7 @@ end
 -- @return iterator of texts: first and last address, permissions, offset, the device's two numbers, inode, path or name; and
 -- where the mappings cannot be read, message, code
 function M.maps(pid)
-  local text, message, code = M.slurp(("/proc/%s/maps"):format(pid and ("%d"):format(pid) or "self"))
+  local text, message, code = M.read_file(("/proc/%s/maps"):format(pid and ("%d"):format(pid) or "self"))
   return (text or ""):gmatch "(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+) *([^\n]*)", message, code
 end
 
@@ -195,7 +195,7 @@ end
 
 -- Whether this is a virtual machine, as far as that can be detected.
 function M.virtual()
-  local cpuinfo = M.slurp "/proc/cpuinfo" or ""
+  local cpuinfo = M.read_file "/proc/cpuinfo" or ""
   if (" " .. (cpuinfo:match "\nflags%s*:([^\n]*)" or "") .. " "):find(" hypervisor ", 1, true) then return true end
   local vendor = (M.line "/sys/class/dmi/id/sys_vendor" or "") .. " " .. (M.line "/sys/class/dmi/id/product_name" or "")
   for _, name in ipairs { "QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Virtual Machine" } do
@@ -207,7 +207,7 @@ end
 -- Whether this is a container, as far as that can be detected.
 function M.container()
   return M.readable "/.dockerenv" or M.readable "/run/.containerenv"
-    or (M.slurp "/proc/1/environ" or ""):find "container=" ~= nil
+    or (M.read_file "/proc/1/environ" or ""):find "container=" ~= nil
 end
 
 -- The path of tracefs, and whether it can be used.
@@ -218,7 +218,7 @@ function M.tracefs()
     if M.readable(dir .. "/events/header_page") then return dir end -- the directory may be readable but not its files
   end
   -- Ordinary users may not list /sys/kernel/debug, so look into the list of mounts.
-  local mounts = M.slurp "/proc/self/mounts" or ""
+  local mounts = M.read_file "/proc/self/mounts" or ""
   local mounted = mounts:match "%S+ (%S+) tracefs " or mounts:match "%S+ (%S+) debugfs "
   if mounted then return nil, "unreadable", mounted end
   return nil, "unmounted"

@@ -13,7 +13,7 @@ local tracefs = require "perf.kernel.tracefs"
 
 local M = {}
 
-local read = host.slurp
+local read = host.read_file
 
 -- The words of a file below tracefs's root.
 local function read_words(name)

@@ -71,7 +71,7 @@ local function gather(kind, list, opts, fallback)
         row.label, row.bound = info.label, info.bound
         row.why, row.note = row.why or info.why, row.note or info.note
         p[#p + 1] = ev
-        p.groups[#p.groups + 1] = kernel_group.gather { ev }
+        p.groups[#p.groups + 1] = kernel_group.build { ev }
         row.slots[#row.slots + 1] = { #p.groups - 1, slots }
         slots = slots + 1
       end

@@ -179,7 +179,7 @@ function M.lookup(events)
   if events == nil then events = DEFAULT end
   local known = known_set(events)
   if known then return known end
-  return watch.apart(open_any, events)
+  return watch.uncounted(open_any, events)
 end
 
 -- The same for M.measure, which raises. The message ends with the code, so that a caller can tell EACCES from ENOENT.

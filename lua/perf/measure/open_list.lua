@@ -78,7 +78,7 @@ local function fits(group)
 end
 
 -- Whether a group never runs. A kernel may accept a group for which its counters do not suffice. Or other groups use them now.
-local function starves(group)
+local function never_runs(group)
   if #group < 2 or not open.is_hardware(group[1].attr) then return false end
   local leader = group[1].event
   leader:enable()
@@ -97,7 +97,7 @@ local function open_running(parts, groups)
     if not ok then return nil, message, code end
     local starving
     for i = first, #groups do
-      if starves(groups[i]) then starving = math.max(starving or 0, #groups[i]) end
+      if never_runs(groups[i]) then starving = math.max(starving or 0, #groups[i]) end
     end
     if not starving then return true end
     most = most == 128 and starving - 1 or math.floor(math.min(most, starving) / 2)

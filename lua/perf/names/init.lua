@@ -87,7 +87,7 @@ local tointeger = math.tointeger or function() end
 
 -- Bring an attr into a uniform form: a type given by name becomes a number, a bit given as 0 or 1 a boolean, and on Lua 5.3 and
 -- later a whole number an integer.
-local function one_form(attr)
+local function normalize(attr)
   local kinds, numbers = attr_fields()
   attr.type = numbers[attr.type] or attr.type
   for name, value in pairs_of(attr) do
@@ -166,7 +166,7 @@ function Names:table(spec)
         attr[field] = value
       end
     end
-    one_form(attr)
+    normalize(attr)
     check_values(attr)
     another = another or attr.type ~= was.type or attr.config ~= was.config
   end

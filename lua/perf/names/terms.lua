@@ -105,7 +105,7 @@ local function flag(field, on)
   return function(out, term, fail) out[field] = (terms.number(term, fail, 1) == 1) == on end
 end
 
-local function not_the_kernels(_, term, fail)
+local function perf_option(_, term, fail)
   fail(term.at, "'%s' is an option of the perf command, not of an event", term.key)
 end
 
@@ -126,8 +126,8 @@ terms.common = {
   ["aux-output"] = flag("aux_output", true),
   ["aux-sample-size"] = setter("aux_sample_size", 0xffffffff),
   ["aux-action"] = aux_action,
-  nr = not_the_kernels, percore = not_the_kernels, ["metric-id"] = not_the_kernels, cpu = not_the_kernels,
-  ["ratio-to-prev"] = not_the_kernels,
+  nr = perf_option, percore = perf_option, ["metric-id"] = perf_option, cpu = perf_option,
+  ["ratio-to-prev"] = perf_option,
 }
 
 return terms

@@ -95,13 +95,13 @@ end
 -- Open the event: without the kernel if that is not permitted, and with the descriptor's signal if the kernel has no sigtrap.
 local function open_event(spec, attr, weighed)
   local label, by_descriptor = spec.label, false
-  local why = open.silent(attr)
+  local why = open.no_count_reason(attr)
   if why then return nil, label .. ": " .. why, "EACCES" end
   local function try() return open.attr({ label = label, unit = spec.unit, scale = spec.scale }, attr, {}) end
   local ev, message, code = try()
   if not ev and code == "EACCES" and not attr.exclude_kernel then
     attr.exclude_kernel = true
-    local again = not open.silent(attr) and try()
+    local again = not open.no_count_reason(attr) and try()
     if again then
       ev = again
       if not is_clock(attr) then label = label .. (label:find ":%a+$" and "u" or ":u") end

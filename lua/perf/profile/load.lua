@@ -108,7 +108,7 @@ local function load(path)
   end
   if magic:find "^%s*<" then return nil, path .. ": a page, such as a flame graph, which a browser shows", "EBADMSG" end
   if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
-  local content, message, code = host.slurp(path)
+  local content, message, code = host.read_file(path)
   if not content then return nil, message, code end
   local list
   list, message, code = attempt.catch(decode, content)

@@ -351,7 +351,7 @@ function Event:records(opts)
   end
 end
 
-local function otherwise_event(ev, why)
+local function take_other(ev, why)
   if why == NONE then return false end
   local rec, message, code = argument.call_as_method("each", read_record, ev)
   if code and not passing[code] then error("the ring: " .. message, 0) end
@@ -363,7 +363,7 @@ local function is_table(v) return type(v) == "table" end
 -- A loop with limits, which also end it while only records of other types arrive.
 local function each_bounded(ev, opts, ...)
   local max, is_over = opts.max or math.huge, limits.timer(opts.duration)
-  local step, loop, first = values(take_event, ev, otherwise_event, ...)
+  local step, loop, first = values(take_event, ev, take_other, ...)
   loop.is_over = is_over
   return function(_, count)
     if count >= max or is_over() then return nil end
@@ -376,7 +376,7 @@ function Event:each(type, ...)
   local n = select("#", ...)
   local opts = n > 0 and select(n, ...)
   if is_table(opts) then return each_bounded(self, opts, type, unpack({ ... }, 1, n - 1)) end
-  return values(take_event, self, otherwise_event, type, ...)
+  return values(take_event, self, take_other, type, ...)
 end
 
 function Event:read_aux(rec, n)

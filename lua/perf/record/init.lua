@@ -68,14 +68,14 @@ local function seconds(time)
 end
 
 -- A table in one line, the array part first.
-local function flat(name, value)
+local function inline(name, value)
   if type(value) == "table" then
     local parts, keyed = {}, {}
     for _, v in ipairs(value) do
-      parts[#parts + 1] = type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or flat(name, v)
+      parts[#parts + 1] = type(v) == "table" and (v.name and v.name .. "=" .. number(v.ino) or number(v.value)) or inline(name, v)
     end
     for k, v in pairs_of(value) do
-      if type(k) == "string" and v ~= true and name ~= "namespaces" then keyed[#keyed + 1] = k .. "=" .. flat(k, v) end
+      if type(k) == "string" and v ~= true and name ~= "namespaces" then keyed[#keyed + 1] = k .. "=" .. inline(k, v) end
     end
     table.sort(keyed)
     for _, v in ipairs(keyed) do parts[#parts + 1] = v end
@@ -125,7 +125,7 @@ function M.tostring(rec)
   for i = 1, #fields do
     local name = fields[i]
     local value = not head[name] and rec[name]
-    if value then add("%s%s", name, value == true and "" or "=" .. flat(name, value)) end
+    if value then add("%s%s", name, value == true and "" or "=" .. inline(name, value)) end
   end
   for _, name in ipairs(sized) do
     local value = rec[name]

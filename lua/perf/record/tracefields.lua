@@ -56,7 +56,7 @@ local function is_part(s)
 end
 
 local function load_format(root, group, name)
-  local text, message = host.slurp(("%s/events/%s/%s/format"):format(root, group, name))
+  local text, message = host.read_file(("%s/events/%s/%s/format"):format(root, group, name))
   if not text then
     local denied = message:find "denied"
     return nil, ("%s:%s: no format (%s)"):format(group, name, message), denied and "EACCES" or "ENOENT"
@@ -78,7 +78,7 @@ local function name_of_id(root, id)
     read_at = now
     for _, group in ipairs(core.listdir(root .. "/events") or {}) do
       for _, name in ipairs(core.listdir(root .. "/events/" .. group) or {}) do
-        local text = is_part(group) and is_part(name) and host.slurp(("%s/events/%s/%s/id"):format(root, group, name))
+        local text = is_part(group) and is_part(name) and host.read_file(("%s/events/%s/%s/id"):format(root, group, name))
         local n = text and tonumber(text:match "^%d+")
         if n then names_of_ids[n] = { group, name } end
       end

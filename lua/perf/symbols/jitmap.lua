@@ -14,7 +14,7 @@ Map.__index = Map
 -- The possible paths of a process's map, and the user who must own it.
 -- @return array of paths, uid; nothing for a process that has ended
 function M.places(pid)
-  local status = host.slurp(("/proc/%d/status"):format(pid))
+  local status = host.read_file(("/proc/%d/status"):format(pid))
   local uid = status and status:match "\nUid:%s+%d+%s+(%d+)"
   if not uid then return nil end
   -- In a container it has another pid, and another /tmp.

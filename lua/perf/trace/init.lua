@@ -26,9 +26,9 @@ local spans = require "perf.trace.span"
 
 local M = {}
 
-local thread_token, apart = counts_read.thread_token, sending.apart
+local thread_token, excluded = counts_read.thread_token, sending.excluded
 local new_trace, new_span = ids.trace, ids.span
-local Span, Silent, kinds = spans.Span, spans.Silent, spans.kinds
+local Span, Unsampled, kinds = spans.Span, spans.Unsampled, spans.kinds
 local begin, child_begins = spans.begin, spans.child_begins
 
 --- Makes spans, and sends them. On Lua 5.4 `local tracer <close>` closes it.
@@ -61,7 +61,7 @@ local function current(self)
   return self.active[coroutine.running() or MAIN]
 end
 
-local is_span = { [Span] = true, [Silent] = true }
+local is_span = { [Span] = true, [Unsampled] = true }
 
 local known_options = checks.rows "Tracer:start"
 local _, mistake = checks.options("Tracer:start", { parent = function(v)
@@ -126,7 +126,7 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
   if self.sampler then sampled = self.sampler(parent or nil, trace_id, name, opts and opts.kind, attributes) end
   if not sampled then
     return setmetatable({ name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id, sampled = false,
-      tracestate = parent and parent.tracestate, tracer = self }, Silent)
+      tracestate = parent and parent.tracestate, tracer = self }, Unsampled)
   end
 
   -- A running span of this thread adds up its children.
@@ -160,7 +160,7 @@ end
 function Tracer:_finished(span)
   if self.metrics then self.metrics:add(span) end
   local out = self.sender
-  if out and out:add(span) then apart(out.step, out) end
+  if out and out:add(span) then excluded(out.step, out) end
 end
 
 -- A source makes spans of work that has ended meanwhile when its method _deliver is called; that happens before the tracer
@@ -275,7 +275,7 @@ end
 --- Continue sending, without waiting: for event loops, and for programs that are idle for a while.
 -- @treturn ?number seconds until the next call is due; nil if there is nothing to do
 function Tracer:poll()
-  if self.sender and thread_token() == self.token then return apart(self.sender.step, self.sender) end
+  if self.sender and thread_token() == self.token then return excluded(self.sender.step, self.sender) end
 end
 
 --- Send all finished spans and wait for that. If the backend cannot be reached or is busy, retry until the timeout.
@@ -284,7 +284,7 @@ end
 function Tracer:flush(timeout)
   argument.check_timeout(timeout)
   if not self.sender or thread_token() ~= self.token then return true end
-  return apart(self.sender.flush, self.sender, timeout or 10)
+  return excluded(self.sender.flush, self.sender, timeout or 10)
 end
 
 --- Send all finished spans, retrying until the timeout if that may help; then drop the rest and close the connection. Idempotent.
@@ -295,7 +295,7 @@ end
 function Tracer:close(timeout)
   argument.check_timeout(timeout)
   if not self.sender then return true end
-  return apart(self.sender.close, self.sender, timeout)
+  return excluded(self.sender.close, self.sender, timeout)
 end
 
 --- The numbers of spans: made = sent + dropped + queued.

@@ -26,7 +26,7 @@ local function events_of(s)
 end
 
 -- A span that is not sampled: it has no times, and nothing that the program set.
-function M.silent(s)
+function M.unsampled(s)
   return { name = s.name, kind = "internal", trace_id = s.trace_id, span_id = s.span_id, parent_id = s.parent_id,
     tracestate = s.tracestate, attributes = {}, counts = {}, self_counts = {}, events = {}, links = {}, status = "unset",
     dropped_attributes = 0, dropped_events = 0, dropped_links = 0 }
@@ -34,7 +34,7 @@ end
 
 -- Any other span.
 function M.span(s)
-  local t = M.silent(s)
+  local t = M.unsampled(s)
   t.kind, t.status, t.message = kinds[s.kind], codes[s.status or 0], s.message
   t.start_ns = clock.ns(s.anchor, s.start, s.began)
   t.duration_ns = s.ended and clock.between(s.began, s.ended) or s.duration

@@ -451,19 +451,19 @@ end
 
 -- A span that is not sampled: it only passes the decision on.
 
-local Silent = { __name = "perf.Span" }
-Silent.__index = Silent
-M.Silent = Silent
+local Unsampled = { __name = "perf.Span" }
+Unsampled.__index = Unsampled
+M.Unsampled = Unsampled
 
 for _, name in ipairs { "set_attribute", "set_attributes", "set_name", "set_status", "add_event", "add_link", "record_error",
   "pause", "resume", "set_counts" } do
-  Silent[name] = function(self) return self end
+  Unsampled[name] = function(self) return self end
 end
-Silent.context, Silent.inject = Span.context, Span.inject
-Silent.totable = plain.silent
-function Silent.finish() end
-function Silent.is_recording() return false end
-Silent.__close = Silent.finish
-function Silent:__tostring() return ("perf.Span %s (%s, not sampled)"):format(self.name, self.span_id) end
+Unsampled.context, Unsampled.inject = Span.context, Span.inject
+Unsampled.totable = plain.unsampled
+function Unsampled.finish() end
+function Unsampled.is_recording() return false end
+Unsampled.__close = Unsampled.finish
+function Unsampled:__tostring() return ("perf.Span %s (%s, not sampled)"):format(self.name, self.span_id) end
 
 return M

@@ -10,7 +10,7 @@ local seen = 0
 -- @param dict ngx.shared.DICT
 -- @param mark of the configuration
 -- @param command {stop=true}, or {events=text, sample=number}
-function M.give(dict, mark, command)
+function M.publish(dict, mark, command)
   local n = dict:incr("commands", 1, 0)
   if not n then return end
   seen = n
@@ -19,7 +19,7 @@ function M.give(dict, mark, command)
 end
 
 -- The newest command, if this worker has not seen it; nil otherwise.
-function M.news(dict, mark)
+function M.newest(dict, mark)
   local text = dict:get "command"
   if not text then return nil end
   local n, of, what, sample, events = text:match "^(%d+) (%d+) (%a+) (%S+) (.*)$"

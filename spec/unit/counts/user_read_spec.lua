@@ -217,19 +217,19 @@ describe("an event's counter", function()
   it("is read on x86 without a request", function()
     for _, kind in ipairs { "hardware", "hw_cache", "raw", 0, 3, 4 } do
       local attr = { type = kind, config = 1 }
-      local same, may = user_read.ask(attr, x86)
+      local same, may = user_read.request(attr, x86)
       assert.equal(attr, same)
       assert.is_true(may)
     end
   end)
 
   it("is requested on Arm by a bit of config1", function()
-    local attr, may = user_read.ask(cycles, arm)
+    local attr, may = user_read.request(cycles, arm)
     assert.is_true(may)
     assert.same({ type = "hardware", config = 0, config1 = 2 }, attr)
     assert.is_nil(cycles.config1)
     for before, after in pairs { [0] = 2, [1] = 3, [2] = 2, [3] = 3, [5] = 7 } do
-      assert.equal(after, user_read.ask({ type = 4, config = 0x11, config1 = before }, arm).config1)
+      assert.equal(after, user_read.request({ type = 4, config = 0x11, config1 = before }, arm).config1)
     end
   end)
 
@@ -239,7 +239,7 @@ describe("an event's counter", function()
     local old = machine { config1 = 2, allowed = true }
     local hybrid = machine { config1 = 0, cores = 2 }
     for _, m in ipairs { none, refused, old, hybrid, machine { config1 = 0, cores = 0 } } do
-      local attr, may = user_read.ask(cycles, m)
+      local attr, may = user_read.request(cycles, m)
       assert.equal(cycles, attr)
       assert.is_false(may)
     end
@@ -248,15 +248,15 @@ describe("an event's counter", function()
   it("is not read if the event counts more than the thread itself", function()
     for field, value in pairs { inherit = true, sample_period = 1000, sample_freq = 99 } do
       for _, m in ipairs { x86, arm } do
-        local attr, may = user_read.ask({ type = 0, config = 0, [field] = value }, m)
+        local attr, may = user_read.request({ type = 0, config = 0, [field] = value }, m)
         assert.is_nil(attr.config1)
         assert.is_false(may)
       end
     end
-    assert.is_true(select(2, user_read.ask({ type = 0, config = 0, inherit = false, sample_period = 0 }, x86)))
+    assert.is_true(select(2, user_read.request({ type = 0, config = 0, inherit = false, sample_period = 0 }, x86)))
   end)
 
   it("is not read if its PMU is not that of the cores", function()
-    assert.is_false(select(2, user_read.ask({ type = 20, config = 0 }, x86)))
+    assert.is_false(select(2, user_read.request({ type = 20, config = 0 }, x86)))
   end)
 end)

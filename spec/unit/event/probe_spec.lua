@@ -63,18 +63,19 @@ describe("probe", function()
         if name == "aux" then return "EINVAL" end
       end
     end)
-    assert.same({ "exclude_idle" }, { probe.culprit({ type = "raw", exclude_idle = true, inherit = true }, "raw", {}) })
-    assert.same({ "sample_type", "aux" }, { probe.culprit({ type = "raw", sample_type = { "ip", "aux", "tid" } }, "raw", {}) })
-    assert.is_nil(probe.culprit({ type = "raw", exclude_idle = true, sample_type = { "aux" } }, "raw", {}))
-    assert.is_nil(probe.culprit({ type = "raw" }, "raw", {}))
+    assert.same({ "exclude_idle" }, { probe.refused_field({ type = "raw", exclude_idle = true, inherit = true }, "raw", {}) })
+    assert.same({ "sample_type", "aux" }, {
+      probe.refused_field({ type = "raw", sample_type = { "ip", "aux", "tid" } }, "raw", {}) })
+    assert.is_nil(probe.refused_field({ type = "raw", exclude_idle = true, sample_type = { "aux" } }, "raw", {}))
+    assert.is_nil(probe.refused_field({ type = "raw" }, "raw", {}))
   end)
 
   it("does not open again an event for which the kernel patches its code", function()
     kernel(function() error "not to be asked" end)
     for _, kind in ipairs { "tracepoint", "kprobe", "uprobe" } do
-      assert.is_nil(probe.culprit({ type = 9, exclude_idle = true }, kind, {}))
+      assert.is_nil(probe.refused_field({ type = 9, exclude_idle = true }, kind, {}))
     end
-    assert.is_nil(probe.culprit({ type = "software", exclude_idle = true }, "software", { cgroup = "/x" }))
+    assert.is_nil(probe.refused_field({ type = "software", exclude_idle = true }, "software", { cgroup = "/x" }))
   end)
 
   it("tells whether the CPU's counters are available", function()

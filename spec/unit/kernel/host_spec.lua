@@ -13,7 +13,7 @@ describe("host", function()
   it("reads lines and numbers, or gives the reason", function()
     here = machine.new { files = { a = "one\ntwo", b = "  -1 ", c = "x1", d = "" } }
     assert.equal("one", host.line "/a")
-    assert.equal("one\ntwo\n", host.slurp "/a")
+    assert.equal("one\ntwo\n", host.read_file "/a")
     assert.equal(-1, host.number "/b")
     local none, message, code = host.number "/c"
     assert.same({ nil, "/c: not a number", "EINVAL" }, { none, message, code })
@@ -21,7 +21,7 @@ describe("host", function()
     assert.equal("ENOENT", select(3, host.number "/nope"))
     assert.equal("ENOENT", select(3, host.line "/nope"))
     assert.equal("ENOENT", select(3, host.list "/nope"))
-    assert.equal("EISDIR", select(3, host.slurp "/proc"))
+    assert.equal("EISDIR", select(3, host.read_file "/proc"))
     assert.is_true(host.readable "/a")
     assert.is_false(host.readable "/nope")
   end)
@@ -47,7 +47,7 @@ describe("host", function()
       sys_admin = "0000000000200000", perfmon = "0000004000000000", bpf = "0000008000000000" }
     for name, mask in pairs(bits) do
       here = machine.new { cap = mask }
-      for other in pairs(bits) do assert.equal(other == name, host.capable(other), name .. " " .. other) end
+      for other in pairs(bits) do assert.equal(other == name, host.has_capability(other), name .. " " .. other) end
       assert.equal(name == "perfmon" or name == "sys_admin", host.privileged())
       here:close()
     end
@@ -57,7 +57,7 @@ describe("host", function()
   it("gives nothing for the capabilities of a user namespace", function()
     here = machine.new { cap = "000001ffffffffff", files = { ["proc/self/uid_map"] = "0 100000 65536" } }
     assert.is_true(host.in_user_namespace())
-    assert.is_false(host.capable "sys_admin")
+    assert.is_false(host.has_capability "sys_admin")
   end)
 
   it("reads the thread's status if it exists", function()

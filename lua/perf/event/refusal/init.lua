@@ -214,7 +214,7 @@ function M.ring_allowance()
   local soft = core.rlimit "memlock"
   local level = host.paranoid() or 2
   return { per_cpu_kb = kb, cpus = cpus, user_kb = kb * cpus, memlock_kb = (soft or 0) / 1024,
-    unlimited = level < 0 or host.capable "ipc_lock" }
+    unlimited = level < 0 or host.has_capability "ipc_lock" }
 end
 
 -- A ring has an additional page, its header; an AUX area does not.

@@ -238,7 +238,7 @@ local function clock(v)
 end
 
 local function by_field(v, ctx, attr)
-  local field, name = probe.culprit(attr, v.kind, ctx)
+  local field, name = probe.refused_field(attr, v.kind, ctx)
   if not field then return nil end
   return ("without %s it opens"):format(name and ("'%s' in %s"):format(name, field) or field), {}
 end

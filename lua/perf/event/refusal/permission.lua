@@ -90,7 +90,7 @@ function M.missing(v, ctx, level)
     end
   end
   for _, rule in ipairs(always) do
-    if rule.applies(v, ctx) and not host.capable(rule.cap) and not host.capable "sys_admin" then
+    if rule.applies(v, ctx) and not host.has_capability(rule.cap) and not host.has_capability "sys_admin" then
       list[#list + 1] = rule
     end
   end
@@ -105,7 +105,7 @@ local function words(list)
 end
 
 -- The capability as a remedy, if it would help.
-local function grant(cap)
+local function capability_remedy(cap)
   if host.in_user_namespace() then
     return "run outside of this user namespace, whose capabilities do not count here"
   end
@@ -117,7 +117,7 @@ local function level_reason(list, v, ctx, level, what)
   for _, rule in ipairs(list) do
     if rule.cap then -- no level replaces a capability
       local cap = "CAP_" .. rule.cap:upper()
-      return ("%s take %s, whatever kernel.perf_event_paranoid is"):format(rule.what, cap), { grant(cap) }
+      return ("%s take %s, whatever kernel.perf_event_paranoid is"):format(rule.what, cap), { capability_remedy(cap) }
     end
     most = math.min(most, rule.most)
     if rule == rules[1] then kernel = true else others[#others + 1] = rule end
@@ -138,7 +138,7 @@ local function level_reason(list, v, ctx, level, what)
     remedies[1] = "count one process instead" .. (kernel and ", user space only" or "")
   end
   remedies[#remedies + 1] = "run: sysctl kernel.perf_event_paranoid=" .. most
-  remedies[#remedies + 1] = grant "CAP_PERFMON"
+  remedies[#remedies + 1] = capability_remedy "CAP_PERFMON"
   return reason, remedies
 end
 
@@ -151,20 +151,20 @@ local function seccomp_reason()
 end
 
 -- The reason if no event at all can be opened.
-local function blanket(code, level)
+local function total_refusal(code, level)
   local filtered = host.seccomp() ~= 0
   if not level then
     if filtered and code ~= "ENOSYS" then return seccomp_reason() end
     return "there is no kernel.perf_event_paranoid: this kernel is built without perf events (CONFIG_PERF_EVENTS)", {}
   end
   -- The kernel itself refuses with EACCES, at level 3 or higher.
-  if filtered and (code ~= "EACCES" or level < 3 or host.capable "sys_admin") then return seccomp_reason() end
+  if filtered and (code ~= "EACCES" or level < 3 or host.has_capability "sys_admin") then return seccomp_reason() end
   if code == "ENOSYS" then
     return "a sandbox denies the system call to this process", {}
   end
-  if level >= 3 and not host.capable "sys_admin" then
-    local remedies = { "run: sysctl kernel.perf_event_paranoid=2", grant "CAP_SYS_ADMIN" }
-    local note = host.capable "perfmon" and " and CAP_PERFMON does not suffice" or ""
+  if level >= 3 and not host.has_capability "sys_admin" then
+    local remedies = { "run: sysctl kernel.perf_event_paranoid=2", capability_remedy "CAP_SYS_ADMIN" }
+    local note = host.has_capability "perfmon" and " and CAP_PERFMON does not suffice" or ""
     return ("kernel.perf_event_paranoid is %d, where this kernel refuses every event to users%s"):format(level, note),
       remedies
   end
@@ -172,10 +172,10 @@ local function blanket(code, level)
 end
 
 -- Whether the kernel's check for tracing the process (PTRACE_MODE_READ) is the cause.
-local function foreign(ctx)
+local function other_process(ctx)
   local pid = ctx.pid
   if not pid or pid <= 0 or ctx.cgroup or host.privileged() then return nil end
-  local _, _, code = host.slurp(("/proc/%d/auxv"):format(pid))
+  local _, _, code = host.read_file(("/proc/%d/auxv"):format(pid))
   if code ~= "EACCES" and code ~= "EPERM" then return nil end
   local owner, mine = host.uid(pid), host.uid()
   local remedy = "give the program CAP_PERFMON"
@@ -194,15 +194,15 @@ end
 -- @return reason, remedies
 function M.reason(v, code, ctx, what)
   local level = host.paranoid()
-  local any, first = probe.anything()
-  if not any and (first == code or not level) then return blanket(code, level) end
+  local any, first = probe.can_open()
+  if not any and (first == code or not level) then return total_refusal(code, level) end
   if code == "ENOSYS" then
     if v.set.sample_type.stack_user then return "this CPU's kernel cannot copy the user stack (stack_user)", {} end
     return nil
   end
   local list = M.missing(v, ctx, level or 2)
   if #list > 0 then return level_reason(list, v, ctx, level, what) end
-  local reason, remedies = foreign(ctx)
+  local reason, remedies = other_process(ctx)
   if reason then return reason, remedies end
   if (host.line "/sys/kernel/security/lockdown" or ""):find("[confidentiality]", 1, true) then
     return "the kernel is locked down (confidentiality)", { "boot without lockdown" }

@@ -65,7 +65,7 @@ end
 
 -- The one field without which the event can be opened, and the likely reason.
 local function field_refused(v, attr, ctx)
-  local field, name = probe.culprit(attr, v.kind, ctx)
+  local field, name = probe.refused_field(attr, v.kind, ctx)
   local reason, remedies
   if field == "precise_ip" or not field then reason, remedies = precise(v) end
   if field == "sample_period" or field == "sample_freq" or not field then
@@ -112,7 +112,7 @@ function M.reason(v, code, ctx, _, attr)
   if code == "ENODEV" or code == "ENXIO" then
     local reason, remedies = offline(ctx)
     if reason then return reason, remedies end
-    local any, first = probe.anything()
+    local any, first = probe.can_open()
     if not any and first == code then
       return "no event at all opens: a sandbox such as gVisor has no perf events", {}
     end
