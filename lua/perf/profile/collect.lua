@@ -39,14 +39,11 @@ end
 
 local load_text = rawget(_G, "loadstring") or load
 
--- Lua shows a chunk by its path, or by a short form of its name.
-local function file_of(source)
-  return source:match "^@(.*)" or debug.getinfo(load_text("", source), "S").short_src
-end
-
 local function lua_frame(f, defined)
   local source = f.source or "=?"
-  local file, line = file_of(source), f.line or f.linedefined
+  -- Lua shows a chunk by its path, or by a short form of its name.
+  local file = source:match "^@(.*)" or debug.getinfo(load_text("", source), "S").short_src
+  local line = f.line or f.linedefined
   local func = f.linedefined == 0 and "main chunk" or defined(source, f.linedefined) or f.func
     or ("anonymous@%d"):format(f.linedefined)
   local lines = f.lastline and ("%d-%d"):format(line, f.lastline) or tostring(line)

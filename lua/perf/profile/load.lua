@@ -72,15 +72,13 @@ local function from_speedscope(t)
     comm = field("comm", "string") }, field("event", "string") and list or by_stack(list))
 end
 
-local function frame_of(name)
-  local path, line, func = name:match "^(.-):(%d+) (.*)$"
-  return { name = name, func = func or name, file = path, line = tonumber(line or nil), kind = path and "lua" or "native" }
-end
-
 local function from_folded(content)
   local stacks, message = folded.decode(content)
   expect(stacks, message)
-  local frames = memo(frame_of)
+  local frames = memo(function(name)
+    local path, line, func = name:match "^(.-):(%d+) (.*)$"
+    return { name = name, func = func or name, file = path, line = tonumber(line or nil), kind = path and "lua" or "native" }
+  end)
   local list, sum = {}, 0
   for i, s in ipairs(stacks) do
     local stack = {}

@@ -101,12 +101,6 @@ local function mapped(p, addr)
   end
 end
 
-local function jit_name(reader, pid, addr)
-  if not reader.symbols then return nil end
-  reader.jit[pid] = reader.jit[pid] or jitmap.new(pid, require "perf.ext.symbols".read_owned)
-  return (reader.jit[pid]:find(addr))
-end
-
 -- The frame of an address; addresses of one symbol in one process share a frame.
 local function frame_of(reader, pid, addr, called)
   local p = reader.processes[pid]
@@ -121,7 +115,7 @@ local function frame_of(reader, pid, addr, called)
   local module = found and found.module or kernel and "[kernel.kallsyms]" or nil
   if map and not name then
     module = map.filename
-    if module:find "^//anon" then name = jit_name(reader, pid, addr) end
+    if reader.symbols and module:find "^//anon" then name = reader.jit[pid]:find(addr) end
     kind = name and "jit" or kind
   end
   local base = module and module:match "[^/]+$" or "unknown"
@@ -188,7 +182,8 @@ function M.load(path)
   if not file then return nil, message, code end
   local have, symbols = pcall(require, "perf.symbols")
   local order = {}
-  local reader = { order = order, jit = {}, lost = 0, lost_of = {}, period = {}, symbols = have and symbols or nil,
+  local reader = { order = order, lost = 0, lost_of = {}, period = {}, symbols = have and symbols or nil,
+    jit = memo(function(pid) return jitmap.new(pid, require "perf.ext.symbols".read_owned) end),
     processes = memo(function() return { maps = {}, frames = {} } end),
     events = memo(function(label)
       order[#order + 1] = { label = label, stacks = {}, list = {}, total = 0, count = 0 }

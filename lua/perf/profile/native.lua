@@ -8,18 +8,13 @@ local M = {}
 local Native = {}
 Native.__index = Native
 
--- The executable mappings of this process: {from, to, offset, path}.
-local function mappings()
-  local list = {}
-  for from, to, perms, offset, _, _, _, path in host.maps() do
-    if perms:find "x" then list[#list + 1] = { tonumber(from, 16), tonumber(to, 16), tonumber(offset, 16), path } end
-  end
-  return list
-end
-
 -- A resolver for this process's current mappings.
 function M.new()
-  local self = setmetatable({ maps = mappings(), by_name = {} }, Native)
+  local maps = {} -- the executable ones: {from, to, offset, path}
+  for from, to, perms, offset, _, _, _, path in host.maps() do
+    if perms:find "x" then maps[#maps + 1] = { tonumber(from, 16), tonumber(to, 16), tonumber(offset, 16), path } end
+  end
+  local self = setmetatable({ maps = maps, by_name = {} }, Native)
   local ok, symbols = pcall(require, "perf.symbols")
   self.resolver = ok and symbols.open { pid = 0 } or nil
   return self

@@ -11,6 +11,7 @@
 -- Loaded when the first ring is mapped or file opened, if Counts are cdata too (perf.base.compiled).
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local memo = require "perf.base.memo"
 local core = require "perf.core"
 local ffi = require "ffi"
 local limits = require "perf.record.limits"
@@ -70,12 +71,7 @@ for name in ("time id stream_id period event_id"):gmatch "%S+" do reads[name] = 
 for name in ("ip addr"):gmatch "%S+" do reads[name] = signed end
 for name in ("pid tid cpu"):gmatch "%S+" do reads[name] = int end
 
-local getter = { [unsigned] = {}, [signed] = {}, [int] = {} }
-local function read_at(how, place)
-  local known = getter[how]
-  known[place] = known[place] or how(place)
-  return known[place]
-end
+local getters = memo(memo) -- by their functions above and places
 
 local function misc(rec) return cast(u16p, rec._b)[2] end
 local function size(rec) return cast(u16p, rec._b)[3] end
@@ -105,7 +101,7 @@ end
 
 local function shape_of(layout, info, places)
   local shape = setmetatable({ size = size, misc = misc, raw_fields = record.raw_fields }, { __index = parsed(layout, info) })
-  for name, place in pairs_of(places or {}) do shape[name] = read_at(reads[name], place) end
+  for name, place in pairs_of(places or {}) do shape[name] = getters[reads[name]][place] end
   if places then
     shape.type, shape.type_id, shape.exact_ip = is_sample, type_id, exact_ip
   end

@@ -7,13 +7,7 @@ local utf8 = require "perf.base.utf8"
 
 local M = {}
 
-local plain = { string = true, number = true, boolean = true }
-local has_ffi, ffi = pcall(require, "ffi")
-
-local function is_scalar(v)
-  local kind = type(v)
-  return plain[kind] or kind == "cdata" and has_ffi and (ffi.istype("int64_t", v) or ffi.istype("uint64_t", v))
-end
+local _, ffi = pcall(require, "ffi")
 
 local function refuse(key, v, arg)
   local what = type(v) == "cdata" and tostring(ffi.typeof(v)) or type(v)
@@ -21,8 +15,10 @@ local function refuse(key, v, arg)
 end
 
 local function scalar(key, v, arg, length)
-  if type(v) == "string" then return #v > length and utf8.cut(v, length) or v end
-  if not is_scalar(v) then refuse(key, v, arg) end
+  local kind = type(v)
+  if kind == "string" then return #v > length and utf8.cut(v, length) or v end
+  if kind == "number" or kind == "boolean" then return v end
+  if kind ~= "cdata" or not (ffi.istype("int64_t", v) or ffi.istype("uint64_t", v)) then refuse(key, v, arg) end
   return v
 end
 
