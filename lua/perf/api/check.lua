@@ -73,14 +73,15 @@ end
 -- The message about an unknown option.
 function M.unknown(name, known) return ("unknown option '%s'%s"):format(tostring(name), M.hint(name, known)) end
 
--- The help text of an option, with its default.
+-- The help text of an option, with its possible strings if the text has not the first of them, and its default.
 function M.help(row)
-  local defaults = {}
+  local text, defaults = row[3], {}
+  if row.oneof and not text:find(row.oneof[1], 1, true) then text = text .. ": " .. M.enumerate(row.oneof) end
   for i, name in ipairs(row.variables or {}) do defaults[i] = name .. (row.scale and " in milliseconds" or "") end
   local value = row.default
   if value == nil then value = row.otherwise end
   if value ~= nil then defaults[#defaults + 1] = (type(value) == "string" and "%q" or "%s"):format(tostring(value)) end
-  return row[3] .. (defaults[1] and " (default: " .. M.enumerate(defaults) .. ")" or "")
+  return text .. (defaults[1] and " (default: " .. M.enumerate(defaults) .. ")" or "")
 end
 
 -- The rows of a function's options, by name.

@@ -286,7 +286,8 @@ M["perf.exporter.otlp"] = {
     { "key", "string", "a file with its key" },
     { "verify", "boolean", "false accepts any certificate" },
   } },
-  { "transport", "string", "\"luasocket\", \"luahttp\" or \"ngx\" (default: the first that is installed)" },
+  { "transport", "string", "the library that sends (default: the first that is installed)",
+    oneof = { "luasocket", "luahttp", "ngx" } },
 }
 M["perf.exporter.zipkin"] = M["perf.exporter.otlp"]
 

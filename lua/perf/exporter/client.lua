@@ -15,7 +15,6 @@ local Exporter = {}
 M.Exporter = Exporter
 
 local check, timeout = checks.options "perf.exporter.otlp", checks.rows "perf.exporter.otlp".timeout
-local transports = { luasocket = true, luahttp = true, ngx = true }
 
 local defaults = { otlp = "http://localhost:4318", zipkin = "http://localhost:9411/api/v2/spans" }
 
@@ -124,9 +123,6 @@ function M.new(class, kind, options)
     useless = ("the environment's exporter: %s: %s; nothing is exported"):format(o.variable, message)
     warnings[#warnings + 1] = useless
     urls = urls_of(kind, {})
-  end
-  if o.transport and not transports[o.transport] then
-    argument.raise(("option 'transport': unknown '%s'; there are luahttp, luasocket, ngx"):format(o.transport), 1)
   end
   local gzip
   gzip, message = gzip_of(o.compression)

@@ -52,7 +52,8 @@ describe("a wrong option", function()
       function() perf.exporter.otlp { tls = { cert = "x" } } end)
     raises("to 'zipkin' (option 'endpoint': 'ftp://x' is not an http or https URL",
       function() perf.exporter.zipkin { endpoint = "ftp://x" } end)
-    raises("option 'transport': unknown 'pigeon'", function() perf.exporter.otlp { transport = "pigeon" } end)
+    raises("option 'transport': \"luasocket\", \"luahttp\" or \"ngx\" expected",
+      function() perf.exporter.otlp { transport = "pigeon" } end)
     raises("unknown compression 'br'", function() perf.exporter.otlp { compression = "br" } end)
     raises("option 'headers': 'a b' is not a header", function() perf.exporter.otlp { headers = { ["a b"] = "1" } } end)
   end)
