@@ -156,9 +156,10 @@ local function ask_to_end(process)
   return status
 end
 
--- After a failure, end the command: ask it to end, wait for a second, then kill it.
+-- After a failure, end the command: ask it to end, wait for a second, then kill it. A command that has not begun yet is killed at
+-- once, because it blocks other signals.
 function Session:abandon()
-  if not self.process or ask_to_end(self.process) then return end
+  if not self.process or self.begun and ask_to_end(self.process) then return end
   self.process:kill(9)
   self.process:wait(true)
 end
@@ -186,7 +187,7 @@ function Session:open_one(entry, tid, cpu, leader)
   if leader then
     try_as(entry.name, ev:set_output(leader))
   else
-    try_as(entry.name, ev:map{pages = self.opts.pages})
+    try(ev:map{pages = self.opts.pages})
     self.leaders[#self.leaders + 1] = ev
   end
   return ev
@@ -338,6 +339,7 @@ local function record(self, argv)
       if not self.output and self.writer._writer:state().regular then os.remove(self.path) end
       refuse(("%s: %s"):format(run[1], msg), code)
     end
+    self.begun = true
   end
   if self.output then try(self.output:commit()) end
   try_as(self.path, catch(self.run, self))
