@@ -27,8 +27,15 @@ unload() {
     load=()
 }
 
+failures() { grep -vE '^ +[0-9]+ for want of |^[0-9]+ passed,' "$work/out"; }
+
 end() {
-    [ -z "$suite" ] || { kill "$suite" && wait "$suite"; } 2>/dev/null
+    trap '' INT TERM HUP # timeout(1) sends two
+    if [ -n "$suite" ]; then
+        { kill "$suite" && wait "$suite"; } 2>/dev/null
+        echo "stress: stopped in the middle of a run, whose results so far are:"
+        failures
+    fi
     unload
     [ -z "$group" ] || rmdir "$group" 2>/dev/null
     rm -rf "$work"
@@ -62,7 +69,7 @@ run() {
     rm -f "$work/totals"
     pass=$((pass + p)) fail=$((fail + f)) skip=$((skip + s))
     echo "stress: $name: $p passed, $f failed, $s skipped, in $((SECONDS - start)) s"
-    [ "$f" -eq 0 ] || grep -vE '^ +[0-9]+ for want of |^[0-9]+ passed,' "$work/out"
+    [ "$f" -eq 0 ] || failures
 }
 
 # The run gets a new cgroup, if possible, that limits the memory of all its processes, including the page cache.
