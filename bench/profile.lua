@@ -7,8 +7,8 @@
 --     kernel    the event at the same rate into a ring that is not read: the timer's interrupts alone
 --     signal    the same, and a signal each time whose handler, in C, only counts: the floor of any profiler by signals
 --     perf      perf.profiler
---     jit       LuaJIT's own profiler as jit.p uses it; ITIMER_PROF goes by the kernel's tick, so that no more samples come
---               than that has (250 a second on many kernels), whatever is asked for
+--     jit       LuaJIT's own profiler as jit.p uses it; ITIMER_PROF expires at the kernel's ticks, so there are no more samples
+--               than ticks (250 a second on many kernels), whatever the requested rate is
 --     jit+ev    the same at the full rate: its SIGPROF comes from the event, by fcntl(2), and its timer is off
 --
 -- BENCH_FREQ=1000 samples a second; BENCH_ROUNDS=31 rounds.

@@ -27,6 +27,15 @@ local riddles = {
   { "%f[%a]knows nothing of%f[%A]", "'does not know'" },
   { "%f[%a]as it comes%f[%A]", "'while it is written'" },
   { "%f[%a]whatever comes%f[%A]", "name the cases" },
+  { "%f[%a]told apart%f[%A]", "'distinguished'" },
+  { "%f[%a]and its like%f[%A]", "'and related functions'" },
+  { "%f[%a]of one's own%f[%A]", "'its own', 'a separate'" },
+  { "%f[%a]what there is%f[%A]", "'everything that exists', 'the present one'" },
+  { "%f[%a]stood in%f[%A]", "'was in', 'contained'" },
+  { "%f[%a]goes by%f[%A]", "'uses', 'depends on'" },
+  { "%f[%a]takes? no account%f[%A]", "'ignores'" },
+  { "%f[%a]gave way%f[%A]", "'was closed', 'ended'" },
+  { "%f[%a]as it comes to%f[%A]", "'when'" },
 }
 
 -- The text of a line that people read: a comment, or a title of a spec; and whether the line begins the comment.
@@ -44,7 +53,7 @@ local function check(path)
   for line in file and file:lines() or function() end do
     n = n + 1
     local text, begins = texts(line, inside)
-    inside = text ~= nil and not line:find("*/", 1, true)
+    inside = text and not line:find("*/", 1, true)
     for _, riddle in ipairs(text and riddles or {}) do
       if (begins or riddle[1]:sub(1, 1) ~= "^") and text:lower():find(riddle[1]) then
         found = found + 1

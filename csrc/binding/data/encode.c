@@ -241,7 +241,7 @@ static void put_list(struct out *o, const struct pf_row *row, const char *field)
 static void put_map(struct out *o, const struct pf_row *row)
 {
 	for (lua_pushnil(o->L); lua_next(o->L, -2); lua_pop(o->L, 1)) {
-		lua_pushvalue(o->L, -2); /* lua_next needs the key as it is */
+		lua_pushvalue(o->L, -2); /* lua_next needs the key unchanged */
 		put_string(o, row[1].name);
 		lua_pop(o->L, 1);
 		put_string(o, row[2].name);

@@ -54,7 +54,7 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
-/* What prepare has taken, and the claim. */
+/* Release the resources that prepare has taken, and the claim. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
 	if (p->marks)

@@ -357,7 +357,7 @@ static void learn_threads(struct pb_puc_learner *w)
 	lua_settop(w->S, PB_PUC_FREE - 1);
 }
 
-/* What is on the C stack could be read only once its place was known. */
+/* The structure on the C stack can be read only after its place is known. */
 static void learn_jump(struct pb_puc_learner *w)
 {
 	const struct pb_puc_look *k = w->looks;

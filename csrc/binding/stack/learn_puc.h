@@ -1,5 +1,5 @@
-/* Learns where this PUC Lua keeps what the unwinder needs (core/stack/unwind_puc.h), through Lua's API: from values that are known
- * in threads, functions and strings that it makes for this, and leaves to the collector.
+/* Learns where this PUC Lua keeps what the unwinder needs (core/stack/unwind_puc.h), through Lua's API: from values that are
+ * known in threads, functions and strings that it makes for this, and leaves to the collector.
  *
  *   learn_puc.c           threads and calls
  *   learn_puc_function.c  functions and values; where the address of the next instruction is
@@ -12,8 +12,8 @@
 #include "core/stack/unwind_puc.h"
 
 #if !PB_LUAJIT
-/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Sets no hook of L's, and leaves L's stack and
- * allocator as they were. May raise only if L has no memory for one small object. */
+/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Sets no hook of L's, and leaves L's stack
+ * and allocator as they were. May raise only if L has no memory for one small object. */
 int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *l, const char **why);
 /* The address of L's global state. */
 uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_puc_layout *l);
@@ -36,7 +36,7 @@ struct pb_puc_level {
 	uint8_t call[PB_PUC_CALL];
 };
 
-/* What stood in a thread when one of its functions looked. */
+/* The content of a thread at the time when one of its functions looked at it. */
 struct pb_puc_look {
 	uint64_t frame;
 	uint8_t thread[PB_PUC_THREAD], jump[64];
@@ -107,8 +107,8 @@ void pb_puc_fail(struct pb_puc_learner *w, const char *what);
 void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n);
 uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset);
 int32_t pb_puc_number(const uint8_t *bytes, unsigned offset);
-/* A place that will do; the first one. More than one may: fields that are not in use have what stood in the memory before, which may be
- * of another thread. The check at the end finds a wrong choice. */
+/* Note a suitable place; return the first one. There may be several, since unused fields contain old memory, perhaps another
+ * thread's. The check at the end finds a wrong choice. */
 void pb_puc_choose(struct pb_puc_learner *w, unsigned offset);
 uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what);
 /* Copy an index of S's stack onto T's; call the function on T's stack with n arguments. */

@@ -55,7 +55,7 @@ static void on_signal(int sig, siginfo_t *info, void *context);
 static struct pf_signal trap = {
 	.number = SIGTRAP, .handler = on_signal, .discard = 1, .flags = SA_RESTART | SA_ONSTACK, .block = SIGINT};
 
-/* What a thread has while it is sampled. */
+/* The state of a thread while it is sampled. */
 static _Thread_local struct here {
 	unsigned users;
 	volatile sig_atomic_t busy; /* the signal handler runs; Linux may begin it again when a load of it faults: see peek.c */

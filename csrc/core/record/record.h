@@ -45,8 +45,8 @@ struct pf_record {
 	uint64_t has;
 	uint64_t event_id; /* the id of the event that wrote it: sample id or identifier */
 
-	/* Of a sample, of the trailer by sample_id_all, or of a body that has a member of that name. id is the event's id, except
-	 * in bodies where it means something else (lost, cgroup, bpf_event). */
+	/* Members from a sample, from the trailer by sample_id_all, or from a body that has a member of that name. id is the event's id,
+	 * except in bodies where it means something else (lost, cgroup, bpf_event). */
 	uint64_t ip, time, addr, id, stream_id, period;
 	uint32_t pid, tid, cpu;
 

@@ -109,7 +109,7 @@ static int stack_word(struct unwinder *w, uint64_t address, uint64_t *v)
 
 /* --- functions ------------------------------------------------------------------------------------------------------ */
 
-/* What a call runs. Returns an enum pf_unwind_failure; PF_UNWIND_BROKEN if its function is not one. */
+/* The function of a call. Returns an enum pf_unwind_failure; PF_UNWIND_BROKEN if its function is not one. */
 static int function(const struct unwinder *w, uint64_t func, struct pf_place *place)
 {
 	const struct pf_puc_layout *l = w->l;
@@ -237,7 +237,7 @@ static uint64_t live_pc(struct unwinder *w, const struct thread *t, const uint8_
 	return saved;
 }
 
-/* Where a chunk's name is, and its length. */
+/* The position and length of a chunk's name. */
 static void name(const struct unwinder *w, uint64_t string, struct pf_place *place)
 {
 	const struct pf_puc_layout *l = w->l;

@@ -48,7 +48,7 @@ static int log_print(enum libbpf_print_level level, const char *format, va_list 
 	n = vasprintf(&text, format, args);
 	if (n < 0)
 		return 0;
-	if (n > LOG_MESSAGE) { /* keep its beginning, which tells the place, and its end, which tells the reason */
+	if (n > LOG_MESSAGE) { /* keep its beginning, which has the place, and its end, which has the reason */
 		log_add(log, text, 512);
 		log_add(log, "\n[...]\n", 7);
 		log_add(log, text + n - (LOG_MESSAGE - 512), LOG_MESSAGE - 512);
