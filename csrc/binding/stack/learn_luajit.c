@@ -1,5 +1,5 @@
-/* See learn_luajit.h. Each field is found where the values that we know are; a field for which more than one place would do, or
- * none, ends the learning. All of it runs in threads of our own. */
+/* See learn_luajit.h. Each field is found by known values; if more than one place is possible for a field, or none, the learning
+ * ends. All of it runs in threads of our own. */
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
@@ -70,7 +70,7 @@ void pb_luajit_fail(struct pb_luajit_learner *w, const char *what)
 	lua_error(w->now);
 }
 
-/* A read that faults takes some microseconds, so only what may be an address is read. */
+/* A read that faults takes some microseconds, so only possible addresses are read. */
 static int is_address(uint64_t at)
 {
 	return at >> 16 && !(at >> 47);
@@ -128,7 +128,7 @@ uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_ch
 
 /* --- threads and values ---------------------------------------------------------------------------------------------- */
 
-/* The global state: two threads refer to it at the same place; it lies right behind the main thread, which refers to it too. */
+/* The global state: two threads refer to it at the same place; it lies right after the main thread, which refers to it too. */
 static void learn_global(struct pb_luajit_learner *w)
 {
 	const uint64_t a = pb_luajit_address(w->S), b = pb_luajit_address(w->T);
@@ -155,7 +155,7 @@ static void learn_global(struct pb_luajit_learner *w)
 
 static const double known[2] = {1234567.890625, -7654321.109375};
 
-/* Called with the two numbers, a function of C, one of Lua, a thread, a string and a table. */
+/* Called with the two numbers, a C function, a Lua function, a thread, a string and a table. */
 static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t thread = pb_luajit_address(L);

@@ -1,5 +1,5 @@
-/* Learns where this LuaJIT keeps what the unwinder needs (core/stack/unwind_luajit.h), from functions, threads and strings with known
- * values, which it makes for this and leaves to the collector.
+/* Learns the places of the fields that the unwinder needs (core/stack/unwind_luajit.h) in this LuaJIT, from functions, threads
+ * and strings with known values, which it makes for this and leaves to the collector.
  *
  *   learn_luajit.c         threads, values, the interpreter's frames, the global state
  *   learn_luajit_code.c    functions and their prototypes, instructions
@@ -12,14 +12,14 @@
 #include "core/stack/unwind_luajit.h"
 
 #if PB_LUAJIT
-/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Leaves hooks, allocator and L's stack as they
- * were. May raise only if L has no memory for one small object. Without the compiler the layout is that of the interpreter alone:
- * then traces is 0. */
+/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Leaves hooks, allocator and L's stack as
+ * they were. May raise only if L has no memory for one small object. Without the compiler the layout is that of the interpreter
+ * alone: then traces is 0. */
 int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why);
 /* The address of L's global state. */
 uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
 
-/* --- for the learner's own files ------------------------------------------------------------------------------------ */
+/* --- for the files of learn_luajit ---------------------------------------------------------------------------------- */
 
 enum {
 	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state */
@@ -57,7 +57,7 @@ struct pb_luajit_places {
 	uint8_t out[PB_LUAJIT_GLOBAL / 4];
 };
 
-/* A trace, and what was on the C stack when it allocated. */
+/* A trace, and the content of the C stack when it allocated. */
 struct pb_luajit_trace {
 	uint64_t at, called_from, below_cframe; /* the return address in its code, how far below the interpreter's frame that was */
 	uint8_t bytes[PB_LUAJIT_TRACE];
@@ -67,7 +67,7 @@ struct pb_luajit_trace {
 };
 
 struct pb_luajit_learner {
-	/* The caller's thread, the learner's own, one that runs what it looks at; the one whose errors are caught now. */
+	/* The caller's thread, the learner's, one that runs the functions to inspect; the one whose errors are caught now. */
 	lua_State *L, *S, *T, *now;
 	const struct pf_memory *m;
 	struct pf_luajit_layout *l;
@@ -125,7 +125,7 @@ static inline uint32_t pb_luajit_size(const struct pb_luajit_learner *w, uint64_
 	return pb_luajit_number(w, code - w->l->prototype_before + w->l->prototype_size);
 }
 
-/* The number of places that will do, and the last of them. There must be just one. */
+/* The number of possible places, and the last of them. There must be exactly one. */
 struct pb_luajit_choice {
 	unsigned n, at;
 };
@@ -140,7 +140,7 @@ uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_ch
 
 #define PB_LUAJIT_WORDS(o, n) for (unsigned o = 0; o + 8 <= (n); o += 8)
 
-/* A field is at none of the places at which it does not hold; the one place that is left, in bytes. */
+/* Exclude the places at which a field's value is wrong; return the one place that is left, in bytes. */
 #define PB_LUAJIT_NARROW(places, n, holds)                  \
 	for (unsigned i_ = 0; i_ < (n) / 4; i_++) {         \
 		const unsigned o = i_ * 4;                  \

@@ -1,5 +1,5 @@
-/* See learn_luajit.h. The unwinder runs where the stack is known: in a coroutine that another one has resumed, below variable
- * arguments, a tail call, metamethods and C functions that call Lua; and in compiled code. What it finds must be what Lua says. */
+/* See learn_luajit.h. The unwinder runs with known stacks: in a coroutine that another one has resumed, below variable arguments,
+ * a tail call, metamethods and C functions that call Lua; and in compiled code. Its result must agree with Lua's. */
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
@@ -145,7 +145,7 @@ static void check_stack(struct pb_luajit_learner *w)
 
 /* --- compiled code ----------------------------------------------------------------------------------------------------- */
 
-/* A loop, which calls look from its second line and then allocates in compiled code from a line that we know. */
+/* A loop, which calls look from its second line and then allocates in compiled code from a known line. */
 static void look_in_loop(struct pb_luajit_learner *w)
 {
 	struct found f;

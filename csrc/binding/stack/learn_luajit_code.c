@@ -1,4 +1,4 @@
-/* See learn_luajit.h: functions, what stands before their code, and some instructions. */
+/* See learn_luajit.h: functions, the headers before their code, and some instructions. */
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
@@ -60,7 +60,7 @@ static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
 			 o && o % 8 == 0 && link > pb_luajit_word(w, at + o) && link - pb_luajit_word(w, at + o) < CODE_MOST)
 }
 
-/* Called by `plain` and `longer` from lines that we know. The places are those before the code. */
+/* Called by `plain` and `longer` from known lines. The places are those before the code. */
 static void look_at_code(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);

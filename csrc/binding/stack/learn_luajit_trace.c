@@ -74,7 +74,7 @@ static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
 	return found == 1 && is_trace(w, t, t->at);
 }
 
-/* Is the instruction before this address a call? */
+/* Whether the instruction before this address is a call. */
 static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
 {
 	unsigned char code[8];
@@ -147,7 +147,7 @@ static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
 
 /* --- the fields ------------------------------------------------------------------------------------------------------ */
 
-/* A place that is right in both traces, the first of `step` places from `from` on. */
+/* A place that is right in both traces: the first of `step` places from `from` on. */
 #define PLACE(name, step, holds)                                                                   \
 	static unsigned name(struct pb_luajit_learner *w, const char *what)                        \
 	{                                                                                          \

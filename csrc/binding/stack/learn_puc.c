@@ -1,5 +1,5 @@
-/* See learn_puc.h. Each field is found where the values that we know are, in the structures of threads and functions that we have
- * made ourselves. Then all of them are checked together.
+/* See learn_puc.h. Each field is found by known values in the structures of threads and functions that we have made ourselves.
+ * Then all of them are checked together.
  *
  * All of it runs in threads of our own, which have no hook of the program. */
 #include "binding/stack/learn_puc.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The program that is looked at. The text of `jumps` is made by the learner. */
+/* The program that is inspected. The learner makes the text of `jumps`. */
 static const char text[] = "local look, pass = ...\n"
 			   "local function one(a) return function() return a end end\n"
 			   "local function two(a, b) return function() return a, b end end\n"
@@ -236,7 +236,7 @@ static lua_State *ended(struct pb_puc_learner *w, lua_CFunction fn)
 	return L;
 }
 
-/* Does the global state have the registry, in a value of the type table? */
+/* Whether the global state has the registry, in a value of the type table. */
 static int has_registry(struct pb_puc_learner *w, uint64_t global)
 {
 	uint8_t state[PB_PUC_GLOBAL];
@@ -370,7 +370,7 @@ static void learn_jump(struct pb_puc_learner *w)
 
 /* --- all of it ------------------------------------------------------------------------------------------------------ */
 
-/* The functions, on the stack of S. `jumps` has gaps between its lines that are wider than a byte tells. */
+/* The functions, on the stack of S. `jumps` has gaps between its lines that do not fit in a byte. */
 static void load(struct pb_puc_learner *w)
 {
 	char program[sizeof text + sizeof ending + 16 * 32 + 5 * PB_PUC_BLANK_LINES];

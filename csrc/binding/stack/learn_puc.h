@@ -1,9 +1,9 @@
-/* Learns where this PUC Lua keeps what the unwinder needs (core/stack/unwind_puc.h), through Lua's API: from values that are
- * known in threads, functions and strings that it makes for this, and leaves to the collector.
+/* Learns the places of the fields that the unwinder needs (core/stack/unwind_puc.h) in this PUC Lua, through Lua's API: from
+ * known values in threads, functions and strings that it makes for this, and leaves to the collector.
  *
  *   learn_puc.c           threads and calls
  *   learn_puc_function.c  functions and values; where the address of the next instruction is
- *   learn_puc_proto.c     prototypes: code, lines, names; what is true only while an instruction allocates
+ *   learn_puc_proto.c     prototypes: code, lines, names; fields that are only valid while an instruction allocates
  *   learn_puc_check.c     the unwinder's result for known stacks, compared with what Lua says */
 #ifndef PB_LEARN_PUC_H
 #define PB_LEARN_PUC_H
@@ -18,7 +18,7 @@ int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *
 /* The address of L's global state. */
 uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_puc_layout *l);
 
-/* --- for the learner's own files ------------------------------------------------------------------------------------ */
+/* --- for the files of learn_puc ------------------------------------------------------------------------------------- */
 
 enum { /* bytes, and numbers */
 	PB_PUC_THREAD = 224,
@@ -57,7 +57,7 @@ struct pb_puc_code {
 };
 
 struct pb_puc_learner {
-	lua_State *S, *T; /* the learner's own thread, and one that runs what it looks at */
+	lua_State *S, *T; /* the learner's thread, and one that runs the functions to inspect */
 	const struct pf_memory *m;
 	struct pf_puc_layout *l;
 	const char *why;
@@ -80,7 +80,7 @@ struct pb_puc_learner {
 	unsigned n_resumers, checked, stepped;
 };
 
-/* Indexes of the stack of S, which so keeps from collection what is looked at. */
+/* Indexes of the stack of S, which keeps the inspected objects from being collected. */
 enum {
 	PB_PUC_RUNNER = 2,
 	PB_PUC_ONE,
@@ -98,12 +98,12 @@ enum {
 	PB_PUC_FREE
 };
 
-/* The lines of the program that is looked at. */
+/* The lines of the inspected program. */
 enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 31, PB_PUC_BLANK_LINES = 150 };
 
 /* End the learning. */
 void pb_puc_fail(struct pb_puc_learner *w, const char *what);
-/* Copy what can be read; the rest is 0. */
+/* Copy the readable bytes; the rest is 0. */
 void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n);
 uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset);
 int32_t pb_puc_number(const uint8_t *bytes, unsigned offset);

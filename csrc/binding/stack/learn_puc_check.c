@@ -1,4 +1,4 @@
-/* The last part of learn_puc.c: is what the unwinder finds what Lua says? */
+/* The last part of learn_puc.c: compares the unwinder's results with Lua's. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -46,7 +46,7 @@ struct seen {
 	int wrong;
 };
 
-/* The next function that Lua tells of: 0 if there is none that we know of. */
+/* The next function that Lua reports: 0 if there is none that we know. */
 static int next(struct seen *s, lua_Debug *ar)
 {
 	for (;;) {
@@ -147,7 +147,7 @@ static int on_innermost(void *to, const struct pf_place *p)
 	return 1;
 }
 
-/* Before an instruction: is the innermost function's line right without its caller? */
+/* Before an instruction: check the innermost function's line without its caller. */
 static void step(lua_State *L, lua_Debug *ar)
 {
 	struct pb_puc_learner *w = stepping;

@@ -1,4 +1,4 @@
-/* The second part of learn_puc.c: functions and their values, and where the next instruction's address is saved. */
+/* The second part of learn_puc.c: functions and their values, and the place of the next instruction's address. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -12,7 +12,7 @@ static const void *pointer(struct pb_puc_learner *w, int i)
 	return lua_topointer(w->S, i);
 }
 
-/* A byte that all closures of Lua have, and another one that those of C have. */
+/* A byte that all Lua closures have, and another one that all C closures have. */
 static void learn_kinds(struct pb_puc_learner *w)
 {
 	uint8_t o[PB_PUC_LIGHT_MORE + 1][64];

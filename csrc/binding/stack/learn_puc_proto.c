@@ -4,7 +4,7 @@
 #if !PB_LUAJIT
 #include <string.h>
 
-/* Is it an array of the lines of all instructions? */
+/* Whether it is an array of the lines of all instructions. */
 static int is_lines(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c)
 {
 	int32_t lines[PB_PUC_STEPS];
@@ -13,7 +13,7 @@ static int is_lines(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_c
 	return memcmp(lines, c->lines, (size_t)c->n * sizeof *lines) == 0;
 }
 
-/* Or one of the differences, one byte each? In a function without wide gaps all are told. */
+/* Whether it is an array of the differences, one byte each. In a function without wide gaps it has all of them. */
 static int is_steps(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c, int32_t line)
 {
 	int8_t steps[PB_PUC_STEPS];
@@ -239,7 +239,8 @@ static __attribute__((noinline)) void wipe(void)
 		room[i] = 0;
 }
 
-/* Is savedpc right within the instructions that make tables and functions? Else the pc must be found on the C stack there. */
+/* Check savedpc within the instructions that make tables and functions. If it is wrong there, the pc must be found on the C
+ * stack. */
 static int finds_pc(struct pb_puc_learner *w, uint8_t local)
 {
 	w->l->local_pc = local;

@@ -1,11 +1,12 @@
-/* LuaJIT: compiled code that tells its lines apart.
+/* LuaJIT: marks in compiled code that distinguish its lines.
  *
- * Compiled code refers to its bytecode at its snapshots alone, and between two of them there may be many lines. While LuaJIT's own
- * profiler runs, the compiler adds a snapshot wherever the line changes, and compiled code stops there if it is asked to, as it is
- * when a signal ends the program. So that profiler runs while a state is profiled, without its timer and without its signal.
+ * Compiled code refers to its bytecode at its snapshots alone, and between two of them there may be many lines. While LuaJIT's
+ * own profiler runs, the compiler adds a snapshot wherever the line changes, and compiled code stops there if it is asked to, as
+ * it is when a signal ends the program. So that profiler runs while a state is profiled, without its timer and without its
+ * signal.
  *
- * There is one in a process, and the program may use it. Then there are no marks, and what is between two snapshots is shown as a
- * range of lines. */
+ * A process has only one such profiler, and the program may use it. Then there are no marks, and code between two snapshots is
+ * shown as a range of lines. */
 #include "binding/stack/stack.h"
 
 #if PB_LUAJIT

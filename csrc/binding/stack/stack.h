@@ -2,7 +2,7 @@
  *
  *   unwind.c           a Lua stack from the registers of the thread
  *   learn_*.c          what the unwinder has to know of the interpreter's structures
- *   line_marks.c       LuaJIT: compiled code that tells its lines apart
+ *   line_marks.c       LuaJIT: marks in compiled code that distinguish its lines
  *   walk.c             a Lua stack at a safe point
  *   luajit.c           LuaJIT: how a signal gets to a safe point (the hook of its own profiler), and what the interpreter did
  *   luajit_function.c  LuaJIT: which C function ran when the signal came
@@ -52,7 +52,7 @@ struct pb_stack {
 	struct pf_sampling *at;
 	struct pb_layout layout; /* for the unwinder, with the address of the global state */
 	uint64_t global;
-	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not tell */
+	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not have it */
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
 	int tells;    /* the replacements record which thread resumes which */
@@ -93,8 +93,8 @@ int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
-/* stack/line_marks.c: from now on compiled code of this state has more places where its line is known, and stops on request. Returns
- * whether that is so; then it is to be given back. May raise for lack of memory. */
+/* stack/line_marks.c: from now on compiled code of this state has more places where its line is known, and stops on request.
+ * Returns whether that is so; then it is to be given back. May raise for lack of memory. */
 int pb_marks_take(lua_State *L);
 void pb_marks_give(lua_State *L);
 

@@ -46,11 +46,11 @@ struct pf_place {
 /* Why a stack is missing or cut. */
 enum pf_unwind_failure {
 	PF_UNWIND_COMPLETE,
-	PF_UNWIND_NO_THREAD,  /* a state of Lua is entered, but the running Lua thread was not found */
+	PF_UNWIND_NO_THREAD,  /* Lua code is running, but its thread was not found */
 	PF_UNWIND_NO_BASE,    /* the innermost function was not found */
 	PF_UNWIND_NO_PC,      /* the innermost function is known, but not its line */
-	PF_UNWIND_NO_TRACE,   /* compiled code ran whose trace was not found */
-	PF_UNWIND_BROKEN,     /* a frame is not one: the stack ends there */
+	PF_UNWIND_NO_TRACE,   /* compiled code was running, but its trace was not found */
+	PF_UNWIND_BROKEN,     /* a frame is invalid: the stack ends there */
 	PF_UNWIND_UNREADABLE, /* memory could not be read */
 	PF_UNWIND_DEEP,       /* there are more frames than `most` */
 	PF_UNWIND_FAILURES
@@ -67,7 +67,7 @@ struct pf_unwound {
 	void *to;
 };
 
-/* An unwinder: a layout, and the state of Lua (address of its global state) whose threads are looked for. */
+/* An unwinder: a layout, and the state of Lua (address of its global state) whose threads are searched. */
 struct pf_luajit_layout;
 struct pf_puc_layout;
 

@@ -1,11 +1,11 @@
 /* The unwinder for LuaJIT: the running thread, its innermost function and the instruction. The frames from there outward are in
  * unwind_luajit_frames.c, compiled code in unwind_trace.c.
  *
- * The interpreter keeps the base of the running function's frame and the address of the next instruction in two registers. When it
- * calls C code it mostly stores the base in the thread, and the address in its frame on the C stack, but not for the routines that
- * cannot fail (a table's length, math.sin): then the thread has the base of an older frame, and the two are in registers which the
- * called function preserves, or has pushed. So pairs of a base and an address are tried, from the surest to the least sure. A pair
- * passes if the function of that frame has an instruction there. */
+ * The interpreter keeps the base of the running function's frame and the address of the next instruction in two registers. When
+ * it calls C code it mostly stores the base in the thread, and the address in its frame on the C stack, but not for the routines
+ * that cannot fail (a table's length, math.sin): then the thread has the base of an older frame, and the two are in registers
+ * which the called function preserves, or has pushed. So pairs of a base and an address are tried, from the surest to the least
+ * sure. A pair passes if the function of that frame has an instruction there. */
 #include "core/stack/sampling.h"
 #include "core/stack/unwind_luajit_internal.h"
 
@@ -94,7 +94,7 @@ static int take(struct top *t, uint64_t base, uint64_t pc)
 	return 1;
 }
 
-/* Registers that a builtin runs with: its own instruction's address, or already that of its caller. */
+/* The registers while a builtin runs: its own instruction's address, or already that of its caller. */
 static int is_builtin_pc(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t base, uint64_t pc)
 {
 	return f->id && (pc == f->code + PF_LUAJIT_INSTRUCTION || pc == pf_luajit_word(v, base - PF_LUAJIT_SLOT)) && has_caller(v, base);

@@ -111,7 +111,7 @@ int pf_luajit_found(struct pf_luajit_view *v, const struct pf_luajit_function *f
 			place.end = lines->last;
 		}
 	} else {
-		/* A function that the interpreter has in its own code has an instruction of its own, and its C code is at most a part of it. */
+		/* A function in the interpreter's own code has a special instruction, and its C code is at most a part of it. */
 		const int in_c = pf_luajit_read(v, &op, f->code, 1) && op >= v->l->op_c_first && op <= v->l->op_c_last;
 
 		place.kind = in_c ? PF_PLACE_C : PF_PLACE_BUILTIN;
@@ -157,7 +157,7 @@ uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe)
 	return cframe ? pf_luajit_word(v, cframe + v->l->cframe_pc) : 0;
 }
 
-/* A frame that is called by C code: go on to the C stack's frame of the code below it. */
+/* The frame was called by C code: continue with the C stack's frame of the code below it. */
 static uint64_t below_c(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
 {
 	cframe = pf_luajit_cframe_of(v, cframe, base);
@@ -191,7 +191,7 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			return;
 		} else if (v->skip) {
-			v->skip = 0; /* the frame that the variable arguments lie in */
+			v->skip = 0; /* the frame with the variable arguments */
 		} else {
 			if (!f.id && !(first && lines)) {
 				if (!pf_luajit_holds(&f, pc))

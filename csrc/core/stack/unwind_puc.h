@@ -15,7 +15,7 @@ struct pf_puc_layout {
 	struct { /* lua_State */
 		uint16_t type, status; /* bytes */
 		uint16_t global, ci, stack, error;
-		uint16_t base; /* the call that is none; in 5.1 a pointer to it */
+		uint16_t base; /* the base of the list of calls; in 5.1 a pointer to it */
 		uint16_t pc;   /* 5.1: the savedpc of the innermost function */
 		uint8_t is_thread; /* the type of a thread */
 	} thread;
@@ -26,18 +26,18 @@ struct pf_puc_layout {
 		uint16_t previous; /* PF_PUC_NONE: they are elements of an array */
 		uint16_t size;     /* of such an element; else bytes that hold all of these */
 	} call;
-	struct { /* TValue: the byte that tells the type, and what it is for closures and C functions without one */
+	struct { /* TValue: the byte with the type, and its values for closures and for C functions without one */
 		uint16_t tag;
 		uint8_t lua, c, light;
 	} value;
-	struct { /* Closure: the byte that tells Lua from C, and what it is */
+	struct { /* Closure: the byte that distinguishes Lua from C, and its values */
 		uint16_t kind, proto, code;
 		uint8_t lua, c;
 	} closure;
 	struct { /* Proto */
 		uint16_t code, counts[2]; /* the numbers of instructions and of lines, in any order */
 		uint16_t lines, steps;    /* 5.1 to 5.3: an array of int; 5.4: of differences. The other is PF_PUC_NONE */
-		uint16_t known, n_known;  /* 5.4: the lines that are known of some instructions */
+		uint16_t known, n_known;  /* 5.4: the lines of some instructions, which are known */
 		uint16_t linedefined, source;
 		uint16_t size;            /* bytes that hold all of these */
 	} proto;

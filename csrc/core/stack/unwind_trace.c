@@ -1,9 +1,9 @@
 /* The unwinder for LuaJIT's compiled code.
  *
- * A trace has snapshots: before some instructions the compiler notes the bytecode's address and the frames at that point, since the
- * trace may be left there. Snapshot k stands for the machine code from its offset to that of the next one, which does what the
- * bytecode does from its address to the next one's. The functions that were compiled into the trace have no frames in memory; the
- * snapshot has them as constants. The frames below are real, from the global state's trace base outward. */
+ * A trace has snapshots: before some instructions the compiler notes the bytecode's address and the frames at that point, since
+ * the trace may be left there. Snapshot k stands for the machine code from its offset to that of the next one, which does what
+ * the bytecode does from its address to the next one's. The functions that were compiled into the trace have no frames in memory;
+ * the snapshot has them as constants. The frames below are real, from the global state's trace base outward. */
 #include "core/stack/unwind_trace.h"
 
 #include <string.h>
@@ -183,7 +183,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	/* The code has returned to a frame below, and the next snapshot tells of that one. */
+	/* The code has returned to a frame below, which the next snapshot describes. */
 	if (s.base == 2 && k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
 		struct pf_snapshot next;
 
@@ -199,7 +199,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		const int innermost = at == s.base, real = function_with(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
 		unsigned size;
 
-		/* A function that the trace is about to leave for is a value, which is nowhere but in a register. */
+		/* A function that the trace is about to call when it exits is only in a register. */
 		if (!slots.known[at - 1] || (!real && !innermost)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			if (!slots.known[at - 1])
@@ -230,7 +230,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		}
 		at -= size;
 	}
-	/* The frame in memory. A tail call in the trace has replaced its function, which only the snapshot tells. */
+	/* The frame in memory. A tail call in the trace has replaced its function; only the snapshot has the new one. */
 	value = slots.known[0] ? slots.value[0] : pf_luajit_word(v, base - 2 * PF_LUAJIT_SLOT);
 	if (!slots.frame[1] && pf_luajit_function_at(v, base, &f) && (f.id || pf_luajit_holds(&f, pc))) {
 		if (s.base > 2)

@@ -1,4 +1,4 @@
-/* Compiled code: what the two files of the unwinder share. */
+/* Compiled code: declarations for the two files of the unwinder. */
 #ifndef PF_UNWIND_TRACE_H
 #define PF_UNWIND_TRACE_H
 
@@ -24,7 +24,7 @@ struct pf_trace_slots {
 	uint8_t known[PF_TRACE_SLOTS], frame[PF_TRACE_SLOTS];
 };
 
-/* The reads return 0 if the memory cannot be read, or does not have what it should. */
+/* The reads return 0 if the memory cannot be read, or its content is invalid. */
 int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, struct pf_trace *t);
 int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s);
 void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots);
