@@ -182,6 +182,7 @@ static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
 		pb_luajit_fail(w, "tags of values");
 	l->type_function = (uint8_t)~l->tag_function;
 	l->type_thread = (uint8_t)~l->tag_thread;
+	l->type_prototype = (uint8_t)(l->type_function - 1); /* the types in LuaJIT's order */
 	l->type_trace = (uint8_t)(l->type_function + 1);
 	for (unsigned o = 8; o < 16; o++) {
 		int same = 1;

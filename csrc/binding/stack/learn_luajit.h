@@ -122,7 +122,7 @@ static inline uint64_t pb_luajit_code(const struct pb_luajit_learner *w, int i)
 /* The number of instructions of the function whose code this is. */
 static inline uint32_t pb_luajit_size(const struct pb_luajit_learner *w, uint64_t code)
 {
-	return pb_luajit_number(w, code - w->l->prototype_before + w->l->prototype_size);
+	return pb_luajit_number(w, code - w->l->prototype_end + w->l->prototype_n);
 }
 
 /* The number of possible places, and the last of them. There must be exactly one. */

@@ -106,21 +106,31 @@ static void learn_size(struct pb_luajit_learner *w)
 			for (unsigned k = 0; k < PB_LUAJIT_PROTOTYPE / 4; k++)
 				last[k] = w->size.out[k] ? 0 : pb_luajit_number(w, code + (uint64_t)(pb_luajit_number(w, before + k * 4) - 1) * 4);
 	}
-	w->l->prototype_size = (uint16_t)pb_luajit_only(w, &w->size, PB_LUAJIT_PROTOTYPE, "a function's size");
+	w->l->prototype_n = (uint16_t)pb_luajit_only(w, &w->size, PB_LUAJIT_PROTOTYPE, "a function's size");
 }
 
-/* All places are from PB_LUAJIT_PROTOTYPE bytes before the code: count from the first field. */
-static void start_at_first_field(struct pf_luajit_layout *l)
+/* The places are from PB_LUAJIT_PROTOTYPE bytes before the code. Find where the object begins that has its type there, and count from
+ * its begin. */
+static void learn_begin(struct pb_luajit_learner *w)
 {
-	uint16_t *const places[] = {&l->prototype_size, &l->prototype_source, &l->prototype_first, &l->prototype_lines, &l->prototype_lineinfo};
-	unsigned first = PB_LUAJIT_PROTOTYPE;
+	struct pf_luajit_layout *l = w->l;
+	uint16_t *const places[] = {&l->prototype_n, &l->prototype_source, &l->prototype_first, &l->prototype_lines, &l->prototype_lineinfo};
+	struct pb_luajit_choice begin = {0, 0};
 
+	for (unsigned o = 0; o < PB_LUAJIT_PROTOTYPE; o += 8) {
+		int same = 1;
+
+		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_MANY; i++)
+			same = same && pb_luajit_byte(w, pb_luajit_code(w, i) - PB_LUAJIT_PROTOTYPE + o + l->object_type) == l->type_prototype;
+		for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
+			same = same && *places[i] > o;
+		if (same)
+			pb_luajit_choose(&begin, o);
+	}
+	pb_luajit_chosen(w, &begin, "a prototype's type");
 	for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
-		if (*places[i] < first)
-			first = *places[i];
-	for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
-		*places[i] = (uint16_t)(*places[i] - first);
-	l->prototype_before = (uint16_t)(PB_LUAJIT_PROTOTYPE - first);
+		*places[i] = (uint16_t)(*places[i] - begin.at);
+	l->prototype_end = (uint16_t)(PB_LUAJIT_PROTOTYPE - begin.at);
 }
 
 static void learn_code(struct pb_luajit_learner *w)
@@ -142,9 +152,9 @@ static void learn_code(struct pb_luajit_learner *w)
 	l->prototype_lines = (uint16_t)pb_luajit_only(w, &w->lines, PB_LUAJIT_PROTOTYPE, "a function's last line");
 	l->prototype_source = (uint16_t)pb_luajit_only(w, &w->source, PB_LUAJIT_PROTOTYPE, "a function's source");
 	l->prototype_lineinfo = (uint16_t)pb_luajit_only(w, &w->lineinfo, PB_LUAJIT_PROTOTYPE, "a function's lines");
-	l->prototype_before = PB_LUAJIT_PROTOTYPE;
+	l->prototype_end = PB_LUAJIT_PROTOTYPE;
 	learn_size(w);
-	start_at_first_field(l);
+	learn_begin(w);
 
 	none = last_op(w, PB_LUAJIT_PLAIN, 0);
 	l->op_return_first = last_op(w, PB_LUAJIT_RETURN_ALL, 0);

@@ -10,6 +10,7 @@
 #include "core/stack/unwind_luajit_internal.h"
 
 enum {
+	CFRAMES = 4, /* how many are looked at */
 	VM_INTERPRETER = -1, VM_C = -2, VM_COLLECTOR = -3, /* vmstate; from 0 on it is a trace's number, else the compiler's */
 };
 
@@ -131,16 +132,19 @@ static int is_other_link(uint64_t link)
 static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
 	const uint64_t base = v->r->general[base_registers[0]], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
+	const uint64_t link = base % PF_LUAJIT_SLOT ? 0 : pf_luajit_word(v, base - PF_LUAJIT_SLOT);
+	const int returns = is_other_link(link) && ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0;
 	struct pf_luajit_function f;
-	uint64_t outer, link;
+	uint64_t outer;
 
 	if (!pf_luajit_function_at(v, base, &f)) { /* the result may be there already, where the function was */
 		if ((outer = caller_base(v, base, pc)) != 0)
 			return take(t, outer, pc);
+		if (returns && top_of_caller(v, t, base, link))
+			return 1;
 		/* On the way back to C the register has the caller's base. */
 		return v->vmstate == VM_C && pf_luajit_function_at(v, pc, &f) && f.id && has_caller(v, pc) ? take(t, pc, 0) : 0;
 	}
-	link = pf_luajit_word(v, base - PF_LUAJIT_SLOT);
 	if (pc == f.code && top_of_caller(v, t, base, link)) /* it is called */
 		return 1;
 	if (pf_luajit_holds(&f, pc))
@@ -149,8 +153,10 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 		return take(t, base, 0);
 	if ((outer = caller_base(v, base, pc)) != 0)
 		return take(t, outer, pc);
-	if (is_other_link(link) && ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0 && top_of_caller(v, t, base, link))
+	if (returns && top_of_caller(v, t, base, link))
 		return 1;
+	if (!f.id && pf_luajit_holds(&f, pf_luajit_replaced(v, pc)))
+		return take(t, base, pf_luajit_replaced(v, pc));
 	if (f.id && is_other_link(pc) && top_of_caller(v, t, base, pc))
 		return 1;
 	if (pf_luajit_holds(&f, saved))
@@ -216,9 +222,16 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	if (f.id)
 		return !has_caller(v, v->base) && top_of_caller(v, t, v->base, saved) ? 1 : take(t, v->base, 0);
 	take(t, v->base, pc_in(v, &f));
-	if (!t->pc && pf_luajit_holds(&f, saved))
-		t->pc = saved;
-	return 1;
+	if (t->pc)
+		return 1;
+	/* A new frame on the C stack may have no function yet: then the one below it has the address. */
+	for (uint64_t i = 0, cframe = outermost; cframe && i < CFRAMES; i++, cframe = pf_luajit_previous_cframe(v, cframe))
+		if (pf_luajit_holds(&f, pf_luajit_saved_pc(v, cframe)))
+			return take(t, v->base, pf_luajit_saved_pc(v, cframe));
+	/* C code calls it, or has its result: it does not run. */
+	if (is_other_link(link) && top_of_caller(v, t, v->base, link))
+		return 1;
+	return take(t, v->base, 0);
 }
 
 static void read_words(struct pf_luajit_view *v)

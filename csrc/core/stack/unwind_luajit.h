@@ -23,11 +23,11 @@ struct pf_luajit_layout {
 	uint16_t object_type, function_id, function_code, function_c;
 	/* A string. */
 	uint16_t string_size, string_text;
-	/* A prototype: these fields, from the first of them on, and how far that one is before the code. */
-	uint16_t prototype_size, prototype_source, prototype_first, prototype_lines, prototype_lineinfo, prototype_before;
+	/* A prototype, which ends where its code begins. */
+	uint16_t prototype_n, prototype_source, prototype_first, prototype_lines, prototype_lineinfo, prototype_end;
 	/* Types, as the upper 17 bits of a value and as the byte in an object. */
 	uint32_t tag_function, tag_thread;
-	uint8_t type_function, type_thread, type_trace;
+	uint8_t type_prototype, type_function, type_thread, type_trace;
 	/* Instructions. */
 	uint8_t op_jump, op_tailcall_first, op_tailcall_last, op_return_first, op_return_last, op_c_first, op_c_last;
 

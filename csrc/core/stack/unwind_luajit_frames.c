@@ -17,11 +17,12 @@ int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, st
 	const struct pf_luajit_layout *l = v->l;
 	unsigned char head[PF_LUAJIT_PROTOTYPE];
 
-	if (code % PF_LUAJIT_INSTRUCTION || !pf_luajit_read(v, head, code - l->prototype_before, l->prototype_before))
+	if (code % PF_LUAJIT_INSTRUCTION || !pf_luajit_read(v, head, code - l->prototype_end, l->prototype_end) ||
+	    head[l->object_type] != l->type_prototype)
 		return 0;
 	f->id = 0;
 	f->code = code;
-	memcpy(&f->n, head + l->prototype_size, sizeof f->n);
+	memcpy(&f->n, head + l->prototype_n, sizeof f->n);
 	memcpy(&f->first, head + l->prototype_first, sizeof f->first);
 	memcpy(&f->lines, head + l->prototype_lines, sizeof f->lines);
 	memcpy(&f->lineinfo, head + l->prototype_lineinfo, sizeof f->lineinfo);
@@ -131,7 +132,7 @@ uint64_t pf_luajit_lua_caller(const struct pf_luajit_view *v, uint64_t base, uin
 	return base - PF_LUAJIT_SLOT * (2 + (uint64_t)(call >> 8 & 0xff));
 }
 
-static uint64_t previous_cframe(const struct pf_luajit_view *v, uint64_t cframe)
+uint64_t pf_luajit_previous_cframe(const struct pf_luajit_view *v, uint64_t cframe)
 {
 	const uint64_t previous = pf_luajit_word(v, cframe + v->l->cframe_previous) & ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
 
@@ -147,7 +148,7 @@ uint64_t pf_luajit_cframe_of(const struct pf_luajit_view *v, uint64_t cframe, ui
 			return cframe;
 		if (base - PF_LUAJIT_SLOT >= v->low + (uint64_t)-(int64_t)results)
 			return cframe;
-		cframe = previous_cframe(v, cframe);
+		cframe = pf_luajit_previous_cframe(v, cframe);
 	}
 	return cframe;
 }
@@ -161,7 +162,7 @@ uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe)
 static uint64_t below_c(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
 {
 	cframe = pf_luajit_cframe_of(v, cframe, base);
-	return cframe ? previous_cframe(v, cframe) : 0;
+	return cframe ? pf_luajit_previous_cframe(v, cframe) : 0;
 }
 
 int pf_luajit_is_bottom(const struct pf_luajit_view *v, uint64_t base)
@@ -295,7 +296,7 @@ void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, cons
 	while (!v->stopped && v->thread != first && v->u->failed != PF_UNWIND_BROKEN && v->u->failed != PF_UNWIND_UNREADABLE) {
 		uint64_t outermost = v->cframe;
 
-		for (uint64_t outer, i = 0; i < CFRAMES_MOST && (outer = previous_cframe(v, outermost)) != 0; i++)
+		for (uint64_t outer, i = 0; i < CFRAMES_MOST && (outer = pf_luajit_previous_cframe(v, outermost)) != 0; i++)
 			outermost = outer;
 		if (!pf_luajit_find_above(v, outermost + sizeof outermost))
 			return;

@@ -80,6 +80,8 @@ uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread);
 void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cframe);
 /* Make it the thread to which the first frame of the interpreter at `from` or above it belongs. Returns 0 if there is none. */
 int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from);
+/* The C stack's frame of the interpreter that was entered before this one; 0 if there is none. */
+uint64_t pf_luajit_previous_cframe(const struct pf_luajit_view *v, uint64_t cframe);
 /* C code can be called with a frame on the C stack but none on Lua's (lua_cpcall, the compiler). Such a frame has a negative number
  * of results, which is the place on Lua's stack where it was called. Skip those that were called after the frame with this base. */
 uint64_t pf_luajit_cframe_of(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base);

@@ -13,6 +13,7 @@ enum {
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14, TRACE_HEAD = 136,
 	ENTRY_SPACE = 16, /* the interpreter's, below its frame, when it enters a trace */
 	CONSTANTS_MOST = 2048,
+	LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
@@ -41,6 +42,7 @@ static int read_trace(const struct pf_luajit_view *v, uint64_t at, struct pf_tra
 	t->map = field(b, l->trace_map, 8);
 	t->map_n = (uint32_t)field(b, l->trace_map_n, 4);
 	t->start = field(b, l->trace_start, 8);
+	t->start_ins = (uint32_t)field(b, l->trace_start_ins, 4);
 	t->loop = (uint32_t)field(b, l->trace_loop, 4);
 	t->adjust = (uint32_t)field(b, l->trace_adjust, 2);
 	t->number = (uint32_t)field(b, l->trace_number, 2);
@@ -161,9 +163,15 @@ static int function_with(const struct pf_luajit_view *v, const struct pf_trace *
 
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 {
+	const uint8_t loops = (uint8_t)(v->l->op_jump - LOOP_INSTRUCTIONS);
+	struct pf_trace t;
 	uint32_t code;
 
-	return pf_luajit_read(v, &code, pc, sizeof code) ? code : 0;
+	if (!pf_luajit_read(v, &code, pc, sizeof code))
+		return 0;
+	return (code & 0xff) >= loops && (code & 0xff) < v->l->op_jump && pf_trace_read_numbered(v, code >> 16, &t) && t.start == pc
+		       ? t.start_ins
+		       : code;
 }
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */

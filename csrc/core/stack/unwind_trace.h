@@ -8,7 +8,7 @@ enum { PF_TRACE_SLOTS = 256, PF_TRACE_IR_SIZE = 8, PF_TRACE_IR_BIAS = 0x8000 };
 
 struct pf_trace {
 	uint64_t code, ir, snapshots, map, start;
-	uint32_t code_size, ir_low, map_n, loop;
+	uint32_t code_size, ir_low, map_n, loop, start_ins;
 	uint32_t snapshots_n, adjust, number, link;
 };
 
@@ -30,7 +30,7 @@ int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots);
 /* The last snapshot whose code begins at the offset or before it. */
 uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset);
-/* The instruction at an address. */
+/* The instruction at an address; that which a trace has replaced by its own. */
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
 
 /* The lines of snapshot k's code in its innermost function. */

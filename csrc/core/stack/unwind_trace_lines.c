@@ -42,12 +42,13 @@ static void widen(struct pf_luajit_lines *lines, uint32_t line)
 		lines->last = line;
 }
 
-/* Follow the code of f from an instruction on. Forward jumps are passed over, so that both branches count. */
-static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum stop how, uint64_t to)
+/* Follow the code of f from an instruction on. Forward jumps are passed over, so that both branches count. The first `back` jumps
+ * backward that may be conditional are followed, and all others that are not. */
+static struct walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum stop how, uint64_t to,
+			  unsigned back)
 {
 	const struct pf_luajit_layout *l = v->l;
 	struct walk w = {{0, 0}, 0, 0};
-	int back = 0;
 
 	for (unsigned i = 0; i < WALK_MOST && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
 		const uint32_t code = pf_trace_instruction(v, from);
@@ -69,14 +70,21 @@ static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_f
 			w.found = how == STOP_AT_END;
 			return w;
 		}
-		if (op == l->op_jump && jump <= from && !back) {
-			back = 1;
+		from = next;
+		/* Another instruction's operand is never as large as that of a jump within a function. */
+		if (jump > f->code && jump < next && (op == l->op_jump || back > 0)) {
+			back -= op != l->op_jump;
 			from = jump;
-		} else {
-			from = next;
 		}
 	}
 	return w;
+}
+
+static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum stop how, uint64_t to)
+{
+	const struct walk w = follow(v, f, from, how, to, 0);
+
+	return w.found || how == STOP_AT_END ? w : follow(v, f, from, how, to, 1);
 }
 
 /* The return address of this snapshot's innermost function, in a snapshot which was taken when it had called another. */
@@ -137,6 +145,27 @@ static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace 
 	return w.found ? w.last : 0;
 }
 
+/* The compiler may drop the snapshot behind a jump. Then the one of the jump stands for what follows, too: the code goes from the jump to
+ * its other target. */
+static struct walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+				  const struct pf_snapshot *s, uint64_t actual)
+{
+	struct walk none = {{0, 0}, 0, 0}, w;
+	struct pf_snapshot previous;
+	uint64_t jump, other;
+
+	if (!pf_trace_read_snapshot(v, t, k - 1, &previous) || previous.base != s->base)
+		return none;
+	w = walk(v, f, previous.pc, STOP_AFTER_JUMP_TO, s->pc);
+	if (!w.found)
+		return none;
+	jump = w.last;
+	other = jump + PF_LUAJIT_INSTRUCTION == s->pc ? target(jump, pf_trace_instruction(v, jump)) : jump + PF_LUAJIT_INSTRUCTION;
+	w = walk(v, f, other, STOP_AT, actual);
+	widen(&w.lines, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
+	return w;
+}
+
 struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				    const struct pf_snapshot *s)
 {
@@ -173,6 +202,8 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 		else
 			w = walk(v, f, s->pc, STOP_AT, next.pc);
 	}
+	if (!w.found && there && k > 0 && next.base == s->base)
+		w = walk_past_jump(v, t, f, k, s, actual);
 	if (!w.found) {
 		w = walk(v, f, s->pc, STOP_AT_END, 0);
 		if (there && next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
