@@ -167,24 +167,18 @@ static void push_names(lua_State *L, const struct pf_name *names, uint64_t mask)
 /* Whether the name is that of the other member of a union, which does not apply to this attr. */
 static int is_other_member(const struct pf_attr *a, const char *name)
 {
-	static const char *const probes[] = {"kprobe_func", "uprobe_path", "kprobe_addr", "probe_offset"};
-	int bp = a->type == PF_TYPE_BREAKPOINT;
+	const int bp = a->type == PF_TYPE_BREAKPOINT;
+	const struct {
+		const char *name;
+		int hidden;
+	} members[] = {{"sample_period", a->freq}, {"sample_freq", !a->freq}, {"wakeup_events", a->watermark},
+		       {"wakeup_watermark", !a->watermark}, {"bp_addr", !bp}, {"bp_len", !bp}, {"config1", bp}, {"config2", bp},
+		       /* pointers, perhaps of another process: shown as config1 and config2 */
+		       {"kprobe_func", 1}, {"uprobe_path", 1}, {"kprobe_addr", 1}, {"probe_offset", 1}};
 
-	if (strcmp(name, "sample_period") == 0)
-		return a->freq;
-	if (strcmp(name, "sample_freq") == 0)
-		return !a->freq;
-	if (strcmp(name, "wakeup_events") == 0)
-		return a->watermark;
-	if (strcmp(name, "wakeup_watermark") == 0)
-		return !a->watermark;
-	if (strcmp(name, "bp_addr") == 0 || strcmp(name, "bp_len") == 0)
-		return !bp;
-	if (strcmp(name, "config1") == 0 || strcmp(name, "config2") == 0)
-		return bp;
-	for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
-		if (strcmp(name, probes[i]) == 0)
-			return 1; /* pointers, perhaps of another process: shown as config1 and config2 */
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+		if (strcmp(name, members[i].name) == 0)
+			return members[i].hidden;
 	return 0;
 }
 

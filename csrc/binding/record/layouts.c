@@ -11,9 +11,11 @@
 #include "binding/record/record.h"
 #include "binding/kernel/attr.h"
 
-struct pf_layouts *pb_check_layouts(lua_State *L, int i)
+#define PB_LAYOUTS "perf.Layouts"
+
+static struct pf_layouts *check_layouts(lua_State *L)
 {
-	return pb_check(L, i, PB_LAYOUTS, "Layouts");
+	return pb_check(L, 1, PB_LAYOUTS, "Layouts");
 }
 
 static int l_layouts(lua_State *L)
@@ -28,7 +30,7 @@ static int l_layouts(lua_State *L)
  * architecture whose registers the samples have. */
 static int l_add(lua_State *L)
 {
-	struct pf_layouts *ls = pb_check_layouts(L, 1);
+	struct pf_layouts *ls = check_layouts(L);
 	const char *machine = luaL_optstring(L, 4, NULL);
 	const enum pf_arch arch = machine ? pf_arch_named(machine) : pf_arch_native();
 	struct pf_attr attr;
@@ -54,37 +56,31 @@ static int l_add(lua_State *L)
 
 static int l_bind(lua_State *L)
 {
-	struct pf_layouts *ls = pb_check_layouts(L, 1);
+	struct pf_layouts *ls = check_layouts(L);
 	uint64_t id = pb_check_u64(L, 2, UINT64_MAX), i = pb_check_u64(L, 3, UINT32_MAX);
 
 	luaL_argcheck(L, i >= 1 && i <= ls->n, 3, "no such layout");
 	return pb_result(L, pf_layouts_bind(ls, id, (uint32_t)i - 1), "layouts");
 }
 
-int pb_layouts_record(lua_State *L, int i, const unsigned char *bytes, size_t n, int swapped)
+/* ls:record(bytes [, swapped]): a Record of one whole record's bytes; swapped: of the other byte order. */
+static int l_record(lua_State *L)
 {
-	const struct pf_layouts *ls = pb_check_layouts(L, i);
+	const struct pf_layouts *ls = check_layouts(L);
+	const int swapped = lua_toboolean(L, 3);
+	size_t n;
+	const unsigned char *bytes = (const unsigned char *)luaL_checklstring(L, 2, &n);
 	const struct pf_layout *l = swapped ? pf_layouts_find_swapped(ls, bytes, n) : pf_layouts_find(ls, bytes, n);
 	int info = 0, e;
 
+	lua_settop(L, 3);
 	if (l) {
-		pb_getuservalue(L, i);
+		pb_getuservalue(L, 1);
 		lua_rawgeti(L, -1, (int)l->index + 1);
-		lua_remove(L, -2);
 		info = lua_gettop(L);
 	}
 	e = n < PF_RECORD_MAX_SIZE ? pb_push_record(L, l, bytes, n, swapped, info) : -EBADMSG;
 	return e < 0 ? pb_bad_record(L, e, bytes, n) : 1;
-}
-
-/* ls:record(bytes [, swapped]): a Record of one whole record's bytes; swapped: of the other byte order. */
-static int l_record(lua_State *L)
-{
-	size_t n;
-	const char *bytes = luaL_checklstring(L, 2, &n);
-
-	lua_settop(L, 3);
-	return pb_layouts_record(L, 1, (const unsigned char *)bytes, n, lua_toboolean(L, 3));
 }
 
 /* core.trailer(attr): the bytes that sample_id_all adds to a record of that event. */
@@ -100,7 +96,7 @@ static int l_trailer(lua_State *L)
 
 static int l_close(lua_State *L)
 {
-	pf_layouts_free(pb_check_layouts(L, 1));
+	pf_layouts_free(check_layouts(L));
 	return 0;
 }
 

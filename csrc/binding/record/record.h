@@ -8,7 +8,6 @@
 #include "binding/base/binding.h"
 
 #define PB_RECORD "perf.Record"
-#define PB_LAYOUTS "perf.Layouts"
 
 struct pb_record {
 	const unsigned char *bytes;
@@ -60,10 +59,5 @@ struct pb_tool_records {
 	int (*field)(lua_State *L, const unsigned char *record, size_t size); /* push the field named at 2: 1, or 0 if there is none */
 };
 extern const struct pb_tool_records *pb_tool_records;
-
-/* layouts.c: a table of layouts with the id of each event, for records from any source but a ring. */
-struct pf_layouts *pb_check_layouts(lua_State *L, int i);
-/* Push the Record of these bytes by the Layouts at index i, absolute; or nil, message, "EBADMSG". Returns the number of values. */
-int pb_layouts_record(lua_State *L, int i, const unsigned char *bytes, size_t n, int swapped);
 
 #endif

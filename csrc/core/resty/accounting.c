@@ -282,7 +282,6 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 {
 	struct pf_accounting *a = calloc(1, sizeof *a);
 	uint32_t groups = meter->ngroups ? meter->ngroups : 1;
-	uint64_t **blocks[] = {&a->mark, &a->zero, &a->unattributed, &a->last, &a->whole};
 	int r;
 
 	if (!a)
@@ -296,12 +295,8 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 	a->free_entry = a->free_account = PF_ACCOUNTING_NONE;
 	end_turn(a);
 	a->now = calloc(1, sizeof *a->now + pf_meter_words(meter) * sizeof *a->now->v);
-	r = a->now ? pf_accounting_room(a, 1) : -ENOMEM;
-	for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-		*blocks[i] = calloc(a->words, sizeof **blocks[i]);
-		if (!*blocks[i])
-			r = -ENOMEM;
-	}
+	a->mark = calloc(5 * (size_t)a->words, sizeof *a->mark); /* one block for all five */
+	r = a->now && a->mark ? pf_accounting_room(a, 1) : -ENOMEM;
 	if (r == 0)
 		r = pf_meter_begin(meter, a->now); /* enables the meter */
 	if (r == 0)
@@ -310,6 +305,10 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 		pf_accounting_close(a);
 		return r;
 	}
+	a->zero = a->mark + a->words;
+	a->unattributed = a->zero + a->words;
+	a->last = a->unattributed + a->words;
+	a->whole = a->last + a->words;
 	memcpy(a->mark, a->now->v, a->words * sizeof *a->mark);
 	memcpy(a->zero, a->now->v, a->words * sizeof *a->zero);
 	*out = a;
@@ -322,10 +321,6 @@ void pf_accounting_close(struct pf_accounting *a)
 		return;
 	free(a->now);
 	free(a->mark);
-	free(a->zero);
-	free(a->unattributed);
-	free(a->last);
-	free(a->whole);
 	free(a->entry);
 	free(a->bucket);
 	free(a->account_of);
