@@ -5,7 +5,7 @@
 --     local bytes = m.file{attrs = {{attr = m.attr{...}, ids = {1, 2}}}, data = m.record(3, 0, ...), features = {[3] = ...}}
 local perfdata = {}
 
--- The fields of perf_event_attr's word of bits, in order, with their widths.
+-- The bit fields of perf_event_attr, in order, with their widths.
 local flags = {{"disabled", 1}, {"inherit", 1}, {"pinned", 1}, {"exclusive", 1}, {"exclude_user", 1}, {"exclude_kernel", 1},
   {"exclude_hv", 1}, {"exclude_idle", 1}, {"mmap", 1}, {"comm", 1}, {"freq", 1}, {"inherit_stat", 1}, {"enable_on_exec", 1},
   {"task", 1}, {"watermark", 1}, {"precise_ip", 2}, {"mmap_data", 1}, {"sample_id_all", 1}, {"exclude_host", 1},
