@@ -35,8 +35,7 @@ static int l_peek_give(lua_State *L)
 /* core.peek_ready(): whether loads can be used now. */
 static int l_peek_ready(lua_State *L)
 {
-	lua_pushboolean(L, pf_peek_ready(NULL));
-	return 1;
+	return pb_bool(L, pf_peek_ready(NULL));
 }
 
 void pb_open_peek(lua_State *L)

@@ -18,10 +18,7 @@ static int l_accounting(lua_State *L)
 	luaL_argcheck(L, phases >= 1 && phases <= 64, 2, "1 to 64 phases");
 	luaL_argcheck(L, nested >= 1 && nested <= phases + 1, 3, "a phase, or the one after the last");
 	luaL_argcheck(L, after >= 0 && after <= phases, 4, "a phase, or 0 for none");
-	a = pb_newuserdata(L, sizeof *a);
-	*a = NULL;
-	luaL_getmetatable(L, PB_ACCOUNTING);
-	lua_setmetatable(L, -2);
+	a = pb_new(L, sizeof *a, PB_ACCOUNTING);
 	lua_createtable(L, 1, 0);
 	lua_pushvalue(L, 1);
 	lua_rawseti(L, -2, 1);
