@@ -11,7 +11,7 @@ M.options = {}
 function M.run(_, words)
   if #words > 0 then return nil, "luaperf doctor takes no arguments", "USAGE" end
   local text = require "perf".doctor():text { colour = core.is_terminal(1) }
-  local done, message, code = require "perf.command.terminal".out(text .. "\n")
+  local done, message, code = require "perf.command.terminal".write(text .. "\n")
   return done and 0, message, code
 end
 

@@ -13,7 +13,7 @@ function M.run(_, words)
   if #words > 1 then return nil, "luaperf list takes one pattern", "USAGE" end
   local rows = require "perf".list(words[1])
   if #rows == 0 then return nil, ("no event matches '%s'"):format(words[1] or ""), "ENOENT" end
-  local ok, message, code = require "perf.command.terminal".out(tostring(rows) .. "\n")
+  local ok, message, code = require "perf.command.terminal".write(tostring(rows) .. "\n")
   return ok and 0, message, code
 end
 
