@@ -12,7 +12,7 @@
 -- the method NAME of the file's class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its
 -- methods begin a class. "@module NAME" in the header of a file adds the text above it to the introduction of the component's
 -- page.
-package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
+package.path = ("lua/?.lua;lua/?/init.lua;%slua/?.lua;"):format(arg[0]:match "^(.*)tools/" or "") .. package.path
 
 local problems, items, classes, intros = {}, {}, {}, {}
 local function problem(at, ...) problems[#problems + 1] = at .. ": " .. (...):format(select(2, ...)) end

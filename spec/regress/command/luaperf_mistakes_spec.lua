@@ -43,7 +43,7 @@ describe("luaperf", function()
     assert.equal("luaperf: LUA=nosuch -x: no such interpreter\n", try "LUA='nosuch -x' luaperf 2>&1")
     util.with_directory(function(dir)
       local output = luaperf.copied(dir) "echo no >perf/core.so; luaperf 2>&1"
-      assert.matches("^luaperf: [^\n]+ cannot load the module; build it for that interpreter %(make LUA=lua5.4%), or mend "
+      assert.matches("^luaperf: [^\n]+ cannot load the module; build it for that interpreter %(make LUA=lua5.4%), or correct "
         .. "LUA_CPATH: ", output)
       assert.is_nil(output:find "traceback")
     end)
