@@ -73,6 +73,7 @@ struct pb_luajit_learner {
 	struct pf_luajit_layout *l;
 	const char *why;
 	uint64_t global;
+	double known[2]; /* values that are passed to look */
 	lua_Alloc alloc;
 	void *ud;
 	void (*look)(struct pb_luajit_learner *w, lua_State *L); /* called by the probes */

@@ -61,26 +61,62 @@ static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
 }
 
 /* Called by `plain` and `longer` from known lines. The places are those before the code. */
-static void look_at_code(struct pb_luajit_learner *w, lua_State *L)
+static void look_at_line(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
-	uint64_t at, before, name;
-	unsigned index, first, last;
+	uint64_t at, before;
+	unsigned index;
 	lua_Debug ar;
 
 	at = pb_luajit_word(w, caller(w, L, &ar) + w->l->function_code);
 	before = at - PB_LUAJIT_PROTOTYPE;
-	name = pb_luajit_address(ar.source) - w->l->string_text;
-	first = (unsigned)ar.linedefined;
-	last = (unsigned)ar.lastlinedefined;
 	index = (unsigned)(link - at) / 4 - 2; /* the header has no entry */
 	w->looks++;
-	PB_LUAJIT_NARROW(w->first, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == first)
-	PB_LUAJIT_NARROW(w->lines, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == last - first)
-	PB_LUAJIT_NARROW(w->source, PB_LUAJIT_PROTOTYPE, o % 8 == 0 && pb_luajit_word(w, before + o) == name)
 	PB_LUAJIT_NARROW(w->lineinfo, PB_LUAJIT_PROTOTYPE,
 			 o % 8 == 0 && pb_luajit_word(w, before + o) &&
-				 first + pb_luajit_byte(w, pb_luajit_word(w, before + o) + index) == (unsigned)ar.currentline)
+				 (unsigned)ar.linedefined + pb_luajit_byte(w, pb_luajit_word(w, before + o) + index) ==
+					 (unsigned)ar.currentline)
+}
+
+static void get_source(struct pb_luajit_learner *w, int i, lua_Debug *ar)
+{
+	lua_pushvalue(w->S, i);
+	lua_getinfo(w->S, ">S", ar);
+}
+
+/* The source of each function. */
+static void look_at_sources(struct pb_luajit_learner *w)
+{
+	for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_MANY; i++) {
+		const uint64_t before = pb_luajit_code(w, i) - PB_LUAJIT_PROTOTYPE;
+		unsigned first, last;
+		uint64_t name;
+		lua_Debug ar;
+
+		get_source(w, i, &ar);
+		first = (unsigned)ar.linedefined;
+		last = (unsigned)ar.lastlinedefined;
+		name = pb_luajit_address(ar.source) - w->l->string_text;
+		PB_LUAJIT_NARROW(w->first, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == first)
+		PB_LUAJIT_NARROW(w->lines, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == last - first)
+		PB_LUAJIT_NARROW(w->source, PB_LUAJIT_PROTOTYPE, o % 8 == 0 && pb_luajit_word(w, before + o) == name)
+	}
+}
+
+/* The functions that have no `return` at their end, and so the same last instruction, on their last line. */
+static const int endless[] = {PB_LUAJIT_PLAIN, PB_LUAJIT_LONGER, PB_LUAJIT_ALLOCATES, PB_LUAJIT_JUMPS};
+
+static void look_at_ends(struct pb_luajit_learner *w)
+{
+	for (unsigned i = 0; i < sizeof endless / sizeof *endless; i++) {
+		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PB_LUAJIT_PROTOTYPE;
+		const uint32_t index = pb_luajit_size(w, code) - 2;
+		lua_Debug ar;
+
+		get_source(w, endless[i], &ar);
+		PB_LUAJIT_NARROW(w->lineinfo, PB_LUAJIT_PROTOTYPE,
+				 o % 8 == 0 && pb_luajit_byte(w, pb_luajit_word(w, before + o) + index) == ar.lastlinedefined - ar.linedefined)
+	}
 }
 
 static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
@@ -90,14 +126,13 @@ static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
 	return pb_luajit_byte(w, code + (pb_luajit_size(w, code) - 1 - before) * 4);
 }
 
-/* The size of the code: the last instruction of these functions is the same. */
+/* The size of the code. */
 static void learn_size(struct pb_luajit_learner *w)
 {
-	static const int probes[] = {PB_LUAJIT_PLAIN, PB_LUAJIT_LONGER, PB_LUAJIT_ALLOCATES, PB_LUAJIT_JUMPS};
 	uint32_t last[PB_LUAJIT_PROTOTYPE / 4];
 
-	for (unsigned i = 0; i < sizeof probes / sizeof *probes; i++) {
-		const uint64_t code = pb_luajit_code(w, probes[i]), before = code - PB_LUAJIT_PROTOTYPE;
+	for (unsigned i = 0; i < sizeof endless / sizeof *endless; i++) {
+		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PB_LUAJIT_PROTOTYPE;
 
 		PB_LUAJIT_NARROW(w->size, PB_LUAJIT_PROTOTYPE,
 				 pb_luajit_number(w, before + o) > 2 && pb_luajit_number(w, before + o) < CODE_MOST / 4 &&
@@ -143,7 +178,8 @@ static void learn_code(struct pb_luajit_learner *w)
 	pb_luajit_run(w, PB_LUAJIT_PLAIN, 0);
 	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
 	l->function_code = (uint16_t)pb_luajit_only(w, &w->code, FUNCTION, "a function's code");
-	w->look = look_at_code;
+	look_at_sources(w);
+	w->look = look_at_line;
 	pb_luajit_run(w, PB_LUAJIT_PLAIN, 0);
 	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
 	if (w->looks != 5)
@@ -151,9 +187,10 @@ static void learn_code(struct pb_luajit_learner *w)
 	l->prototype_first = (uint16_t)pb_luajit_only(w, &w->first, PB_LUAJIT_PROTOTYPE, "a function's first line");
 	l->prototype_lines = (uint16_t)pb_luajit_only(w, &w->lines, PB_LUAJIT_PROTOTYPE, "a function's last line");
 	l->prototype_source = (uint16_t)pb_luajit_only(w, &w->source, PB_LUAJIT_PROTOTYPE, "a function's source");
-	l->prototype_lineinfo = (uint16_t)pb_luajit_only(w, &w->lineinfo, PB_LUAJIT_PROTOTYPE, "a function's lines");
 	l->prototype_end = PB_LUAJIT_PROTOTYPE;
 	learn_size(w);
+	look_at_ends(w);
+	l->prototype_lineinfo = (uint16_t)pb_luajit_only(w, &w->lineinfo, PB_LUAJIT_PROTOTYPE, "a function's lines");
 	learn_begin(w);
 
 	none = last_op(w, PB_LUAJIT_PLAIN, 0);

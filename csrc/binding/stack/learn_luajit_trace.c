@@ -147,8 +147,8 @@ static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
 
 /* --- the fields ------------------------------------------------------------------------------------------------------ */
 
-/* A place that is right in both traces: the first of `step` places from `from` on. */
-#define PLACE(name, step, holds)                                                                   \
+/* The first place that is right in both traces. At most so many may be. */
+#define PLACES(name, step, most, holds)                                                            \
 	static unsigned name(struct pb_luajit_learner *w, const char *what)                        \
 	{                                                                                          \
 		unsigned found = 0, place = 0;                                                     \
@@ -164,10 +164,11 @@ static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
 			if (same && found++ == 0)                                                  \
 				place = o;                                                         \
 		}                                                                                  \
-		if (found != 1)                                                                    \
+		if (found == 0 || found > (most))                                                  \
 			pb_luajit_fail(w, what);                                                   \
 		return place;                                                                      \
 	}
+#define PLACE(name, step, holds) PLACES(name, step, 1, holds)
 
 static uint64_t called_offset(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
 {
@@ -206,6 +207,15 @@ static int is_start(const struct pb_luajit_learner *w, const struct pb_luajit_tr
 	return pc >= t->bytecode && pc - t->bytecode < (uint64_t)pb_luajit_size(w, t->bytecode) * 4;
 }
 
+/* The map begins where the snapshots end, and the first one's part ends with an address in the function. */
+static int is_map(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint64_t map)
+{
+	const uint64_t snapshots = word(t, w->l->trace_snapshots), size = map - snapshots;
+
+	return size && size < SNAPSHOTS_MOST * SNAPSHOT_SIZE && size % SNAPSHOT_SIZE == 0 && pb_luajit_number(w, snapshots) == 0 &&
+	       is_start(w, t, pb_luajit_word(w, map + 4 * (uint64_t)(pb_luajit_number(w, snapshots + 8) >> 16 & 0xff)) >> 8);
+}
+
 /* A jump of the loop back to its begin. */
 static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t offset)
 {
@@ -228,35 +238,28 @@ static int is_replaced(const struct pb_luajit_learner *w, const struct pb_luajit
 }
 
 PLACE(find_code, 8, t->called_from > word(t, o) && t->called_from - word(t, o) < CODE_MOST)
-PLACE(find_code_size, 4, is_size(w, t, number(t, o)))
+/* By chance something behind it may be one, too. */
+PLACES(find_code_size, 4, 3, is_size(w, t, number(t, o)))
 /* Not the upper half of an address, which may have such a value. */
 PLACE(find_ir_low, 8, number(t, o) > IR_BIAS - IR_MOST && number(t, o) < IR_BIAS)
 PLACE(find_ir, 8, word(t, o) + (uint64_t)number(t, w->l->trace_ir_low) * IR_SIZE - t->at - 64 < 192)
 PLACE(find_snapshots, 8, word(t, o) == end_of_ir(w, t))
-PLACE(find_map, 8, word(t, o) > word(t, w->l->trace_snapshots) && word(t, o) - word(t, w->l->trace_snapshots) < SNAPSHOTS_MOST * SNAPSHOT_SIZE)
-PLACE(find_snapshots_n, 2, half(t, o) == snapshots_n(w, t))
+PLACE(find_map, 8, is_map(w, t, word(t, o)))
+/* The traces' numbers may be the same by chance. They stand further behind. */
+PLACES(find_snapshots_n, 2, 3, half(t, o) == snapshots_n(w, t))
 PLACE(find_map_n, 4, number(t, o) == map_n(w, t))
 PLACE(find_start, 8, is_start(w, t, word(t, o)))
 PLACE(find_replaced, 4, is_replaced(w, t, number(t, o)))
 PLACE(find_loop, 4, is_begin(w, t, number(t, o)))
 PLACE(find_adjust, 2, half(t, o) + ENTRY_SPACE + 8 == t->below_cframe)
 
-/* The number is in two places, one after the other: its own, and that of the trace that follows, since it is a loop. */
-static void find_numbers(struct pb_luajit_learner *w)
+/* The number is in two adjacent places: the trace's own, and that of the trace that follows, since it is a loop. */
+static int has_numbers(const struct pb_luajit_trace *t, unsigned o)
 {
-	unsigned n = 0;
-
-	for (unsigned o = 10; o + 2 <= PB_LUAJIT_TRACE; o += 2) {
-		if (half(&w->traces[0], o) != w->traces[0].number || half(&w->traces[1], o) != w->traces[1].number)
-			continue;
-		if (n++ == 0)
-			w->l->trace_number = (uint16_t)o;
-		else
-			w->l->trace_link = (uint16_t)o;
-	}
-	if (n != 2)
-		pb_luajit_fail(w, "a trace's number");
+	return half(t, o) == t->number && o + 4 <= PB_LUAJIT_TRACE && half(t, o + 2) == t->number;
 }
+
+PLACE(find_numbers, 2, has_numbers(t, o))
 
 static int learn_fields(lua_State *L)
 {
@@ -280,7 +283,8 @@ static int learn_fields(lua_State *L)
 	l->trace_start_ins = (uint16_t)find_replaced(w, "a trace's first instruction");
 	l->trace_loop = (uint16_t)find_loop(w, "a trace's loop");
 	l->trace_adjust = (uint16_t)find_adjust(w, "a trace's room on the C stack");
-	find_numbers(w);
+	l->trace_number = (uint16_t)find_numbers(w, "a trace's number");
+	l->trace_link = (uint16_t)(l->trace_number + 2);
 	l->traces_n = (uint16_t)t[0].at_length;
 	l->traces = (uint16_t)t[0].at_array;
 	return 0;

@@ -217,8 +217,9 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	for (unsigned i = 0; i < v->words_n && i < NEAR; i++)
 		if (take_preserved(v, t, v->words[i]))
 			return 1;
-	if (!known)
-		return 0;
+	if (!known) /* a frame without a function, which an error is reported from */
+		return pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_thread && !pf_luajit_is_bottom(v, v->base) ? take(t, v->base, 0)
+																     : 0;
 	if (f.id)
 		return !has_caller(v, v->base) && top_of_caller(v, t, v->base, saved) ? 1 : take(t, v->base, 0);
 	take(t, v->base, pc_in(v, &f));

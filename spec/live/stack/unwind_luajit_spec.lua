@@ -1,0 +1,273 @@
+-- The unwinder for LuaJIT in the handler of a clock's signals: programs whose costs are known by line, interpreted and compiled,
+-- and stacks of each kind. The shares are those of the samples.
+local kit = require "testkit"
+
+local jit = rawget(_G, "jit")
+local FILE = debug.getinfo(1, "S").source
+
+local PERIOD, CPU_NS, POINTS = 100000, 3e8, 6
+
+-- The line of the caller.
+local function here()
+  return debug.getinfo(2, "l").currentline
+end
+
+-- Calls fn again and again for 0.3 s of CPU time. Returns the stacks, and their sum.
+local function sampled(fn)
+  assert(kit.unwind.start(PERIOD))
+  local from = kit.clock_ns "thread"
+  local ok, err
+  repeat ok, err = pcall(fn) until not ok or kit.clock_ns "thread" - from > CPU_NS
+  local stacks = kit.unwind.stop()
+  if not ok then error(err, 0) end
+  assert.equal(0, stacks.lost)
+  assert.is_true(stacks.samples > 200)
+  return stacks, stacks.samples
+end
+
+-- The percentage of the samples for which the function is true.
+local function share(stacks, fn)
+  local sum = 0
+  for _, stack in ipairs(stacks) do
+    if fn(stack.places, stack) then sum = sum + stack.count end
+  end
+  return 100 * sum / stacks.samples
+end
+
+-- The innermost function in this file.
+local function innermost(places)
+  for i, place in ipairs(places) do
+    if place.kind == "Lua" and place.source == FILE then return place, i end
+  end
+end
+
+local function at_line(line, last)
+  return function(places)
+    local place = innermost(places)
+    return place and place.line >= line and place.last <= (last or line)
+  end
+end
+
+local function unknown(_, stack)
+  return stack.failed ~= nil
+end
+
+local function near(expected, found, what)
+  assert(math.abs(expected - found) <= POINTS, ("%s: %.1f%% expected, %.1f%% found"):format(what, expected, found))
+end
+
+describe("the unwinder for LuaJIT in a signal's handler", function()
+  before_each(function()
+    requires { jit_arch = "x64", nosan = true, nostress = true }
+    assert(kit.unwind.learn())
+  end)
+
+  -- Each of them is run as it is, and with a function that the compiler must not touch.
+  for _, compiled in ipairs { true, false } do
+    describe(compiled and "with the compiler" or "without the compiler", function()
+      before_each(function()
+        if not compiled then jit.off() end
+      end)
+
+      after_each(function()
+        jit.on()
+      end)
+
+      it("knows the line of a call by its cost", function()
+        local short, long = ("a"):rep(3000) .. "b", ("a"):rep(9000) .. "b"
+        local first
+        local stacks = sampled(function()
+          first = here()
+          for _ = 1, 20 do
+            short:find("[b]")
+            long:find("[b]")
+          end
+        end)
+        near(25, share(stacks, at_line(first + 2)), "the short text")
+        near(75, share(stacks, at_line(first + 3)), "the long text")
+        assert.is_true(share(stacks, unknown) < 0.5)
+      end)
+
+      it("knows the function that computes", function()
+        local function work(n)
+          local sum = 0
+          for i = 1, n do sum = (sum * 7 + i) % 1000003 end
+          return sum
+        end
+        local function quarter() return (work(2000)) end
+        local function rest() return (work(6000)) end
+        local stacks = sampled(function()
+          for _ = 1, 20 do
+            quarter()
+            rest()
+          end
+        end)
+        local function below(defined)
+          return share(stacks, function(places)
+            for _, place in ipairs(places) do
+              if place.source == FILE and place.linedefined == defined then return true end
+            end
+          end)
+        end
+        near(25, below(debug.getinfo(quarter, "S").linedefined), "the first caller")
+        near(75, below(debug.getinfo(rest, "S").linedefined), "the second caller")
+        assert.is_true(share(stacks, unknown) < 0.5)
+      end)
+
+      it("knows the line of a loop on which memory is allocated", function()
+        local first
+        local stacks = sampled(function()
+          first = here()
+          local t, x = {}, 0
+          for i = 1, 3000 do
+            t[i] = {k = i, l = i}
+            x = x + 1
+          end
+          return t, x
+        end)
+        assert.is_true(share(stacks, at_line(first + 3)) >= 80)
+        assert.is_true(share(stacks, at_line(first + 2, first + 5)) >= 95)
+      end)
+
+      -- A program, the functions that it must show innermost first, and the least share of its samples.
+      local function shows(title, chain, least, program)
+        it("shows " .. title, function()
+          local fns = {}
+          local run = program(fns)
+          local stacks = sampled(run)
+          local found = share(stacks, function(places)
+            local _, i = innermost(places)
+            if not i then return false end
+            local k = 1
+            for at = i, #places do
+              local want = fns[chain[k]]
+              local place = places[at]
+              if want and place.kind == "Lua" and place.source == FILE and
+                place.linedefined == debug.getinfo(want, "S").linedefined then
+                k = k + 1
+              end
+            end
+            return k > #chain
+          end)
+          assert(found >= least, ("%.1f%% of the samples show it, of at least %d%%"):format(found, least))
+          assert.is_true(share(stacks, unknown) < 1)
+        end)
+      end
+
+      local function spin(n)
+        local sum = 0
+        for i = 1, n do sum = (sum * 7 + i) % 1000003 end
+        return sum
+      end
+
+      shows("a metamethod and its caller", { "spin", "index", "caller" }, 85, function(fns)
+        fns.spin = spin
+        fns.index = function(_, k) return spin(500) + k end
+        local t = setmetatable({}, { __index = fns.index })
+        fns.caller = function()
+          local a = t[1]
+          return a
+        end
+        return function() for _ = 1, 100 do fns.caller() end end
+      end)
+
+      shows("variable arguments", { "spin", "variable", "caller" }, 85, function(fns)
+        fns.spin = spin
+        fns.variable = function(...) return spin((select("#", ...))) + spin(500) end
+        fns.caller = function() return (fns.variable(1, 2, 3)) end
+        return function() for _ = 1, 100 do fns.caller() end end
+      end)
+
+      shows("what pcall calls", { "spin", "called", "caller" }, 85, function(fns)
+        fns.spin = spin
+        fns.called = function() return spin(500) + 1 end
+        fns.caller = function()
+          pcall(fns.called)
+          xpcall(fns.called, error)
+        end
+        return function() for _ = 1, 100 do fns.caller() end end
+      end)
+
+      shows("a comparison of table.sort", { "less", "caller" }, 40, function(fns)
+        fns.less = function(a, b)
+          local x, y = a * 7 % 1009, b * 7 % 1009
+          for _ = 1, 20 do x, y = x * 3 % 1009, y * 3 % 1009 end
+          return x < y
+        end
+        fns.caller = function()
+          local t = {}
+          for i = 1, 300 do t[i] = i end
+          table.sort(t, fns.less)
+        end
+        return function() fns.caller() end
+      end)
+
+      shows("what string.gsub calls", { "spin", "each", "caller" }, 80, function(fns)
+        fns.spin = spin
+        fns.each = function() return tostring(spin(500)) end
+        fns.caller = function() return (("a b c d"):gsub("%w", fns.each)) end
+        return function() fns.caller() end
+      end)
+
+      shows("a coroutine and what resumes it", { "spin", "inside", "outside" }, 85, function(fns)
+        fns.spin = spin
+        fns.inside = function() while true do coroutine.yield(spin(500)) end end
+        local co = coroutine.wrap(function() fns.inside() end)
+        fns.outside = function() return (co()) end
+        return function() for _ = 1, 100 do fns.outside() end end
+      end)
+
+      shows("a finalizer", { "spin", "finalizer" }, 30, function(fns)
+        fns.spin = spin
+        fns.finalizer = function() return spin(2000) + 1 end
+        return function()
+          for _ = 1, 100 do getmetatable(rawget(_G, "newproxy")(true)).__gc = fns.finalizer end
+          collectgarbage()
+        end
+      end)
+
+      shows("a callback of C", { "spin", "compare", "sort" }, 30, function(fns)
+        local ffi = require "ffi"
+        pcall(ffi.cdef, "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));")
+        fns.spin = spin
+        fns.compare = function(a, b)
+          spin(500)
+          return ffi.cast("const int *", a)[0] - ffi.cast("const int *", b)[0]
+        end
+        local compare = ffi.cast("int (*)(const void *, const void *)", fns.compare)
+        local list = ffi.new("int[40]")
+        fns.sort = function()
+          for i = 0, 39 do list[i] = (i * 7919) % 40 end
+          ffi.C.qsort(list, 40, 4, compare)
+        end
+        jit.off(fns.sort) -- compiled code must not call what calls back
+        return function() fns.sort() end
+      end)
+
+      it("shows a recursion 400 deep, and its end", function()
+        local function deep(n)
+          if n == 0 then return spin(200000) end
+          return 1 + deep(n - 1)
+        end
+        local stacks = sampled(function() deep(400) end)
+        assert.is_true(share(stacks, function(_, stack) return stack.n > 400 end) > 85)
+        assert.is_true(share(stacks, unknown) < 1)
+      end)
+
+      it("shows errors, and the stack's overflow", function()
+        local function fails(n)
+          if n == 0 then error("x") end
+          return 1 + fails(n - 1)
+        end
+        local function endless(n) return 1 + endless(n + 1) end
+        local stacks = sampled(function()
+          for _ = 1, 20 do pcall(fails, 10) end
+          pcall(endless, 1)
+        end)
+        -- While C's stack is unwound, the interpreter's frame with the address of the instruction is gone: the function is known.
+        local known = { deep = true, ["no pc"] = true }
+        assert.is_true(share(stacks, function(_, stack) return stack.failed and not known[stack.failed] end) < 1)
+      end)
+    end)
+  end
+end)
