@@ -15,7 +15,7 @@ enum {
 	PC_WORDS = 512,
 	CHUNK = 32,
 	MOST_FIELDS = 192, /* bytes that are read of a structure */
-	MOST_NESTED = 256, /* protected calls, one in another */
+	MOST_NESTED = 256, /* protected calls, or threads, one in another */
 	INSTRUCTION = 4,
 	GUESSES = 64, /* instructions between two of which the line is known */
 };
@@ -94,8 +94,9 @@ static unsigned byte_at(const struct unwinder *w, uint64_t address)
 static int stack_word(struct unwinder *w, uint64_t address, uint64_t *v)
 {
 	const unsigned size = w->l->pointer;
+	const uint64_t at = address - w->words_at, end = (uint64_t)w->words * size;
 
-	if (address - w->words_at >= (uint64_t)w->words * size) {
+	if (at >= end || at + size > end) { /* a damaged address need not be aligned */
 		w->words_at = address;
 		w->words = CHUNK;
 		/* The last words of a stack are fewer. */
@@ -424,7 +425,7 @@ void pf_unwind_puc(const struct pf_puc_layout *l, uint64_t global, const struct 
 	find(&w, &t);
 	if (!t.at)
 		return;
-	while (!walk(&w, &t)) {
+	for (unsigned i = 0; i < MOST_NESTED && !walk(&w, &t); i++) {
 		find_resumer(&w, &t, &resumer);
 		if (!resumer.at)
 			return;

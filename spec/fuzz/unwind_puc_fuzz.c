@@ -1,0 +1,189 @@
+/* The unwinder of PUC Lua in memory that is damaged: threads, calls, functions and a C stack are made in a region of bytes, by a layout
+ * that is like a real one or like none. Whatever the bytes are, the unwinder ends soon, and tells at most so many functions. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/stack/sampling.h"
+#include "core/stack/unwind_puc.h"
+#include "fuzz.h"
+
+enum { SIZE = 32768, STACK = 16384, THREADS = 4, CALLS = 12, MOST_READS = 4000000 };
+
+static const uint64_t BASE = 0x7f0000000000;
+static unsigned char bytes[SIZE];
+static unsigned long reads, complete, places;
+static unsigned found;
+
+static int copy(const struct pf_memory *m, void *to, uint64_t address, size_t n)
+{
+	(void)m;
+	reads++;
+	if (address < BASE || address - BASE > SIZE || n > SIZE - (address - BASE))
+		return -EFAULT;
+	memcpy(to, bytes + (address - BASE), n);
+	return 0;
+}
+
+static int on_place(void *to, const struct pf_place *p)
+{
+	(void)to;
+	found++;
+	places++;
+	CHECK(p->kind == PF_PLACE_LUA || p->kind == PF_PLACE_C);
+	CHECK(p->thread != 0);
+	CHECK(p->kind == PF_PLACE_LUA || (p->line == 0 && p->source == 0));
+	return fuzz_below(1000) == 0;
+}
+
+static void set(uint64_t at, uint64_t v, size_t n)
+{
+	if (at >= BASE && at - BASE + n <= SIZE)
+		memcpy(bytes + (at - BASE), &v, n);
+}
+
+/* Like 5.1's, or like 5.4's. */
+static struct pf_puc_layout a_layout(void)
+{
+	struct pf_puc_layout l = {.pointer = 8, .main = 176, .previous = 0};
+
+	l.local_pc = (uint8_t)fuzz_below(2);
+	l.thread.type = 8;
+	l.thread.status = 10;
+	l.thread.global = 24;
+	l.thread.ci = 32;
+	l.thread.stack = 48;
+	l.thread.error = 88;
+	l.thread.base = 96;
+	l.thread.pc = PF_PUC_NONE;
+	l.thread.is_thread = 8;
+	l.relative = (uint8_t)fuzz_below(2);
+	l.call.func = 0;
+	l.call.previous = 16;
+	l.call.pc = 32;
+	l.call.size = 64;
+	l.value.tag = 8;
+	l.value.lua = 0x46;
+	l.value.c = 0x66;
+	l.value.light = 0x16;
+	l.closure.kind = 8;
+	l.closure.proto = l.closure.code = 24;
+	l.closure.lua = 6;
+	l.closure.c = 0x26;
+	l.proto.code = 64;
+	l.proto.counts[0] = 24;
+	l.proto.counts[1] = 28;
+	l.proto.lines = PF_PUC_NONE;
+	l.proto.steps = 88;
+	l.proto.known = 96;
+	l.proto.n_known = 40;
+	l.proto.linedefined = 44;
+	l.proto.source = 112;
+	l.proto.size = 128;
+	l.string.text = 24;
+	l.string.size = 16;
+	l.string.kind = 8;
+	l.string.short_size = 11;
+	l.string.is_short = 4;
+	if (fuzz_below(2)) {
+		l.thread.pc = 40;
+		l.call.previous = PF_PUC_NONE;
+		l.value.c = l.value.lua;
+		l.value.light = (uint8_t)(l.value.lua + fuzz_below(2));
+		l.proto.lines = 88;
+		l.proto.steps = l.proto.known = l.proto.n_known = PF_PUC_NONE;
+		l.string.kind = l.string.short_size = PF_PUC_NONE;
+	}
+	return l;
+}
+
+/* Threads that resumed each other, each with calls of one Lua function and one C function. */
+static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
+{
+	const uint64_t global = BASE + 64, proto = BASE + 512, code = BASE + 1024, lua = BASE + 768, c = BASE + 832, string = BASE + 896;
+	uint64_t at = BASE + 2048;
+
+	memset(bytes, 0, sizeof bytes);
+	set(proto + l->proto.code, code, 8);
+	set(proto + l->proto.counts[0], 40, 4);
+	set(proto + l->proto.counts[1], 40, 4);
+	set(proto + 88, BASE + 1280, 8);
+	set(proto + 96, BASE + 1536, 8);
+	set(proto + 40, fuzz_below(4), 4);
+	set(proto + l->proto.linedefined, 7, 4);
+	set(proto + l->proto.source, string, 8);
+	set(lua + l->closure.kind, l->closure.lua, 1);
+	set(lua + l->closure.proto, proto, 8);
+	set(c + l->closure.kind, l->closure.c, 1);
+	set(c + l->closure.code, 0x1234, 8);
+	r->sp = BASE + STACK;
+	r->n = 16;
+	for (unsigned i = 0; i < r->n; i++)
+		r->general[i] = fuzz_word();
+	for (unsigned i = 0; i < THREADS; i++) {
+		const uint64_t thread = at, calls = at + 256, stack = calls + 64 * (CALLS + 1), jump = r->sp + 2048 * i + 512;
+		const unsigned n = fuzz_below(CALLS) + 1;
+
+		set(thread + l->thread.type, l->thread.is_thread, 1);
+		set(thread + l->thread.global, global, 8);
+		set(thread + l->thread.ci, calls + l->call.size * n, 8);
+		set(thread + l->thread.stack, stack, 8);
+		set(thread + l->thread.error, jump, 8);
+		set(thread + l->thread.base, calls, 8); /* in 5.4 the base call is at this place, and not told by a word */
+		for (unsigned k = 1; k <= n; k++) {
+			const uint64_t ci = calls + l->call.size * k, func = stack + 16 * k;
+			const int is_c = fuzz_below(2) || (k == n && i > 0);
+
+			set(ci + l->call.func, fuzz_below(8) ? func : func - stack, 8);
+			set(ci + 16, k > 1 ? ci - l->call.size : thread + l->thread.base, 8);
+			set(ci + l->call.pc, code + 4 * fuzz_below(45), 8);
+			set(func, is_c ? c : lua, 8);
+			set(func + l->value.tag, is_c ? l->value.c : l->value.lua, 1);
+		}
+		set(r->sp + 2048 * i + 8 * fuzz_below(60), thread, 8);
+		if (fuzz_below(4) == 0)
+			r->general[fuzz_below(r->n)] = thread;
+		at = stack + 16 * (CALLS + 2);
+	}
+	if (fuzz_below(2))
+		set(r->sp + 16, code + 4 * fuzz_below(40), 8);
+	return global;
+}
+
+int main(int argc, char **argv)
+{
+	const struct pf_memory m = {copy};
+	const unsigned long n = fuzz_start(argc, argv);
+
+	for (unsigned long i = fuzz_first; i < n; i++) {
+		struct pf_puc_layout l;
+		struct pf_registers r = {0};
+		struct pf_unwound u = {.found = on_place};
+		uint64_t global;
+
+		fuzz_run(i);
+		l = a_layout();
+		global = a_state(&l, &r);
+		if (fuzz_below(4))
+			for (unsigned k = fuzz_below(20); k > 0; k--)
+				set(BASE + fuzz_below(SIZE / 8) * 8, fuzz_below(2) ? fuzz_word() : BASE + fuzz_below(SIZE), 8);
+		if (fuzz_below(4) == 0)
+			fuzz_damage(bytes, SIZE);
+		if (fuzz_below(16) == 0)
+			fuzz_damage((unsigned char *)&r, sizeof r);
+		if (fuzz_below(64) == 0)
+			r.sp = fuzz_word();
+		reads = 0;
+		found = 0;
+		pf_unwind_puc(&l, global, &r, &m, &u);
+		CHECK(reads < MOST_READS);
+		CHECK(found == u.n && u.n <= PF_UNWIND_DEEPEST);
+		CHECK(u.failed >= PF_UNWIND_COMPLETE && u.failed < PF_UNWIND_FAILURES);
+		CHECK(u.state == PF_AT_LUA || u.state == PF_AT_C || u.state == PF_AT_GC || u.state == PF_OUTSIDE);
+		CHECK((u.n == 0) == (u.state == PF_OUTSIDE));
+		complete += u.failed == PF_UNWIND_COMPLETE && u.n > 0;
+	}
+	CHECK(n - fuzz_first < 1000 || (complete > (n - fuzz_first) / 4 && places > n - fuzz_first));
+	printf("unwind_puc: %lu runs, %lu complete stacks, %lu functions\n", n - fuzz_first, complete, places);
+	return 0;
+}
