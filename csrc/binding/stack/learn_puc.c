@@ -429,19 +429,24 @@ static int learn(lua_State *S)
 int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *l, const char **why)
 {
 	struct pb_puc_learner *w = lua_newuserdata(L, sizeof *w);
-	lua_State *S = lua_newthread(L);
-	int status;
+	int status = 1;
 
-	memset(l, 0, sizeof *l);
-	memset(w, 0, sizeof *w);
-	w->m = m;
-	w->l = l;
-	lua_sethook(S, NULL, 0, 0); /* a new thread has its creator's */
-	lua_pushcfunction(S, learn);
-	lua_pushlightuserdata(S, w);
-	status = lua_pcall(S, 1, 0, 0);
+	/* Old values in memory that is used again may look like new ones, but hardly twice. */
+	for (int tries = 0; tries < 3 && status != 0; tries++) {
+		lua_State *S = lua_newthread(L);
+
+		memset(l, 0, sizeof *l);
+		memset(w, 0, sizeof *w);
+		w->m = m;
+		w->l = l;
+		lua_sethook(S, NULL, 0, 0); /* a new thread has its creator's */
+		lua_pushcfunction(S, learn);
+		lua_pushlightuserdata(S, w);
+		status = lua_pcall(S, 1, 0, 0);
+		lua_pop(L, 1);
+	}
 	*why = status == 0 ? NULL : w->why ? w->why : "memory";
-	lua_pop(L, 2);
+	lua_pop(L, 1);
 	return status == 0 ? 0 : -ENOTSUP;
 }
 

@@ -241,9 +241,9 @@ static __attribute__((noinline)) void wipe(void)
 
 /* Check savedpc within the instructions that make tables and functions. If it is wrong there, the pc must be found on the C
  * stack. */
-static int finds_pc(struct pb_puc_learner *w, uint8_t local)
+static int finds_pc(struct pb_puc_learner *w, enum pf_puc_pc local)
 {
-	w->l->local_pc = local;
+	w->l->local_pc = (uint8_t)local;
 	w->lines_seen = 0;
 	wipe();
 	pb_puc_give(w, PB_PUC_ALLOCATES, PB_PUC_ALLOCATES);
@@ -258,7 +258,7 @@ void pb_puc_learn_allocation(struct pb_puc_learner *w)
 	if (w->l->relative)
 		w->l->thread.stack = pb_puc_chosen(w, "stack");
 	w->choices = 0;
-	if (!finds_pc(w, 0) && !finds_pc(w, 1))
+	if (!finds_pc(w, PF_PUC_SAVED) && !finds_pc(w, PF_PUC_NEXT) && !finds_pc(w, PF_PUC_BOTH) && !finds_pc(w, PF_PUC_CURRENT))
 		pb_puc_fail(w, "the live pc");
 }
 #endif

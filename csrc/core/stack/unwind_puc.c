@@ -211,34 +211,50 @@ static uint32_t line_of(const struct unwinder *w, const uint8_t *proto, uint64_t
 	return line;
 }
 
-/* The pc of the instruction that runs: a register, or a word of the C stack, within the function's code. */
+/* The first register, or else the first word of the C stack, that is one of n addresses of instructions from `first` on. Returns 0 if
+ * there is none. */
+static int find_pc(struct unwinder *w, const struct thread *t, uint64_t first, uint32_t n, uint64_t *pc)
+{
+	const unsigned registers = w->r->n < PF_REGISTERS ? w->r->n : PF_REGISTERS;
+
+	for (unsigned i = 0; i < registers + PC_WORDS; i++) {
+		const uint64_t at = w->r->sp + (uint64_t)(i - registers) * w->l->pointer;
+
+		if (i < registers)
+			*pc = w->r->general[i];
+		else if (at >= t->error || stack_word(w, at, pc) < 0)
+			break;
+		if (*pc - first < (uint64_t)n * INSTRUCTION && (*pc - first) % INSTRUCTION == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* The pc of the innermost function: of the instruction after the one that runs. */
 static uint64_t live_pc(struct unwinder *w, const struct thread *t, const uint8_t *proto, uint64_t saved)
 {
 	const struct pf_puc_layout *l = w->l;
-	const uint32_t a = number(proto, l->proto.counts[0]), b = number(proto, l->proto.counts[1]);
-	const uint64_t code = word(w, proto, l->proto.code), size = (uint64_t)(a > b ? a : b) * INSTRUCTION;
-	const uint64_t first = code + 1; /* a pc is never that of the first instruction while one runs */
-	uint64_t v;
+	const uint32_t a = number(proto, l->proto.counts[0]), b = number(proto, l->proto.counts[1]), n = a > b ? a : b;
+	const uint64_t code = word(w, proto, l->proto.code);
+	uint64_t pc, after;
 
-	if (saved - code > size) /* the call begins: it is still the caller's */
+	if (saved - code > (uint64_t)n * INSTRUCTION) /* the call begins: it is still the caller's */
 		saved = code;
-	if (!l->local_pc)
+	if (l->local_pc == PF_PUC_SAVED)
 		return saved;
-	for (unsigned i = 0; i < w->r->n && i < PF_REGISTERS; i++)
-		if (w->r->general[i] - first < size && w->r->general[i] % INSTRUCTION == 0)
-			return w->r->general[i];
-	for (unsigned i = 0; i < PC_WORDS; i++) {
-		const uint64_t at = w->r->sp + (uint64_t)i * l->pointer;
-
-		if (at >= t->error || stack_word(w, at, &v) < 0)
-			break;
-		if (v - first < size && v % INSTRUCTION == 0)
-			return v;
-	}
-	return saved;
+	if (l->local_pc == PF_PUC_BOTH && find_pc(w, t, saved, 1, &pc))
+		return saved;
+	if (!find_pc(w, t, l->local_pc == PF_PUC_NEXT ? code + INSTRUCTION : code, n, &pc))
+		return saved;
+	if (l->local_pc == PF_PUC_CURRENT)
+		return pc + INSTRUCTION;
+	if (l->local_pc == PF_PUC_BOTH && find_pc(w, t, pc + INSTRUCTION, 1, &after))
+		return after;
+	return pc;
 }
 
-/* The position and length of a chunk's name. */
+
+/* Find the text and the length of a chunk's name. */
 static void name(const struct unwinder *w, uint64_t string, struct pf_place *place)
 {
 	const struct pf_puc_layout *l = w->l;
@@ -403,8 +419,8 @@ static int walk(struct unwinder *w, const struct thread *t)
 			u->failed = failed;
 			return 1;
 		}
-		if (u->n == 0)
-			u->state = c.place.kind == PF_PLACE_LUA ? PF_AT_LUA : PF_AT_C;
+		if (u->n == 0 && c.place.kind == PF_PLACE_C)
+			u->state = PF_AT_C;
 		c.place.thread = t->at;
 		if (emit(w, &c.place))
 			return 1;
@@ -425,6 +441,7 @@ void pf_unwind_puc(const struct pf_puc_layout *l, uint64_t global, const struct 
 	find(&w, &t);
 	if (!t.at)
 		return;
+	u->state = PF_AT_LUA;
 	for (unsigned i = 0; i < MOST_NESTED && !walk(&w, &t); i++) {
 		find_resumer(&w, &t, &resumer);
 		if (!resumer.at)

@@ -6,10 +6,13 @@
 
 enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
 
+/* The pc of the instruction that runs. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may be of an earlier
+ * instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
+enum pf_puc_pc { PF_PUC_SAVED, PF_PUC_NEXT, PF_PUC_BOTH, PF_PUC_CURRENT };
+
 struct pf_puc_layout {
 	uint8_t pointer; /* size of a pointer */
-	/* The pc is only in a register or on the C stack, and savedpc may be of an earlier instruction (5.1, 5.4). */
-	uint8_t local_pc;
+	uint8_t local_pc; /* enum pf_puc_pc */
 	/* While the stack is moved, the calls have offsets in it instead of pointers (since 5.4.5). */
 	uint8_t relative;
 	struct { /* lua_State */
