@@ -242,7 +242,8 @@ static uint64_t live_pc(struct unwinder *w, const struct thread *t, const uint8_
 		saved = code;
 	if (l->local_pc == PF_PUC_SAVED)
 		return saved;
-	if (l->local_pc == PF_PUC_BOTH && find_pc(w, t, saved, 1, &pc))
+	/* A helper that may raise an error is called with the pc saved. Then the words of older calls do not matter. */
+	if (find_pc(w, t, saved, 1, &pc))
 		return saved;
 	if (!find_pc(w, t, l->local_pc == PF_PUC_NEXT ? code + INSTRUCTION : code, n, &pc))
 		return saved;
