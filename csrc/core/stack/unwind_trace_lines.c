@@ -118,13 +118,14 @@ static uint64_t next_pc(const struct pf_luajit_view *v, const struct pf_trace *t
 {
 	struct pf_trace linked;
 
-	*there = 1;
-	if (k + 1 < t->snapshots_n)
-		return pf_trace_read_snapshot(v, t, k + 1, next) ? next->pc : 0;
-	if (t->link == t->number && t->loop)
-		return pf_trace_read_snapshot(v, t, pf_trace_snapshot_at(v, t, t->loop), next) ? next->pc : 0;
 	*there = 0;
-	return t->link && pf_trace_read_numbered(v, t->link, &linked) ? linked.start : 0;
+	if (k + 1 < t->snapshots_n)
+		*there = pf_trace_read_snapshot(v, t, k + 1, next);
+	else if (t->link == t->number && t->loop)
+		*there = pf_trace_read_snapshot(v, t, pf_trace_snapshot_at(v, t, t->loop), next);
+	else
+		return t->link && pf_trace_read_numbered(v, t->link, &linked) ? linked.start : 0;
+	return *there ? next->pc : 0;
 }
 
 /* The jump that snapshot k is for: its address is one target, and the code before it leads there. */
@@ -177,23 +178,23 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 	const int last = k + 1 == t->snapshots_n;
 	uint64_t jump;
 
-	if (is_comparison(v, t, s, last ? 0 : next.ref) && (!last || there)) {
+	if (there && is_comparison(v, t, s, last ? 0 : next.ref)) {
 		jump = find_jump(v, t, f, k, s, actual);
 		if (jump) {
 			widen(&w.lines, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
 			return w.lines;
 		}
 	}
-	if (last && !there) { /* the code only goes on to another trace, or to the interpreter */
+	if (!there) { /* the code only goes on to another trace, or to the interpreter */
 		widen(&w.lines, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
 		return w.lines;
 	}
-	if (there && next.base > s->base) {
+	if (next.base > s->base) {
 		pf_trace_read_slots(v, t, &next, &slots);
 		jump = return_address(v, &next, &slots, s->base);
 		if (jump)
 			w = walk(v, f, s->pc, STOP_AFTER, jump - PF_LUAJIT_INSTRUCTION);
-	} else if (there && next.base == s->base && actual) {
+	} else if (next.base == s->base && actual) {
 		const uint32_t following = k + 1 < t->snapshots_n ? k + 1 : pf_trace_snapshot_at(v, t, t->loop);
 
 		next_pc(v, t, following, &after, &after_there);
@@ -202,11 +203,11 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 		else
 			w = walk(v, f, s->pc, STOP_AT, next.pc);
 	}
-	if (!w.found && there && k > 0 && next.base == s->base)
+	if (!w.found && k > 0 && next.base == s->base)
 		w = walk_past_jump(v, t, f, k, s, actual);
 	if (!w.found) {
 		w = walk(v, f, s->pc, STOP_AT_END, 0);
-		if (there && next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
+		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
 			widen(&w.lines, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}
 	return w.lines;
