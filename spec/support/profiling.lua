@@ -55,6 +55,15 @@ function profiling.text(prof)
   return table.concat(lines, "\n")
 end
 
+--- Calls a function while profilers take stacks at safe points, even where they could unwind.
+function profiling.at_safe_points(fn, ...)
+  local core = require "perf.core"
+  local before = core.use_safe_points(true)
+  local ok, err = pcall(fn, ...)
+  core.use_safe_points(before)
+  if not ok then error(err, 0) end
+end
+
 --- Checks that the total is at least `n`, and that at least 99.9 % of it is on the line.
 function profiling.check(assert, prof, n, line, func)
   local text = profiling.text(prof)

@@ -39,7 +39,7 @@ static struct {
  * that runs. */
 static struct {
 	struct pb_stack stack;
-	int taken, marks;
+	int taken;
 } stops;
 
 static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
@@ -141,9 +141,8 @@ static void take(int n)
 
 static void give_stops(lua_State *L)
 {
-	if (stops.marks)
-		pb_marks_give(L);
-	stops.taken = stops.marks = 0;
+	pb_marks_give(L, &stops.stack);
+	stops.taken = 0;
 	stops.stack.global = 0;
 }
 
@@ -243,7 +242,7 @@ static int l_stop_points(lua_State *L)
 	if (!is_mine(L) || stops.taken)
 		return 0;
 	stops.taken = 1;
-	stops.marks = pb_marks_take(L);
+	pb_marks_take(L, &stops.stack);
 	if (pb_unwind_start(L, &stops.stack, &why) == -ENOMEM)
 		return lua_error(L);
 	return 0;

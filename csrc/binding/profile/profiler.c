@@ -4,9 +4,12 @@
 #include "binding/stack/stack.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/peek.h"
 
 #define PB_PROFILER "perf.Profiler"
 #define PB_LIFETIME "perf.lifetime"
@@ -23,8 +26,7 @@ struct pb_profiler {
 	struct pb_stack stack;
 	struct pb_lifetime *lifetime; /* of its Lua state */
 	struct pb_profiler *next;
-	const char *why; /* why its stacks are taken at a safe point; NULL: they are unwound */
-	int marks;       /* pb_marks_take */
+	int safe_point; /* its stacks are taken at safe points, not unwound */
 };
 
 static struct pb_profiler *check_profiler(lua_State *L)
@@ -57,10 +59,8 @@ static uint64_t address(lua_State *L, const char *name)
 /* Release the resources that prepare has taken, and the claim. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
-	if (p->marks)
-		pb_marks_give(L);
-	p->marks = 0;
-	if (!p->why)
+	pb_marks_give(L, &p->stack);
+	if (!p->safe_point)
 		return;
 	pb_engine_stop(L, &p->stack);
 	pb_coroutines_give_back(L, &p->stack);
@@ -122,26 +122,23 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	return life;
 }
 
-/* Stacks are unwound where that is possible, else taken at safe points. */
+/* Stacks are unwound, or taken at safe points. core.unwinds() has said that the former is possible. */
 static void choose_method(lua_State *L, struct pb_profiler *p)
 {
-	if (p->stack.coroutines == PB_COROUTINES_CREATOR)
-		p->why = "a coroutine's creator is known only there";
-	else if (option(L, "safe_point"))
-		p->why = "it was asked for";
-	else if (pb_unwind_start(L, &p->stack, &p->why) == -ENOMEM)
-		lua_error(L);
-	else if (p->stack.global)
-		p->why = NULL;
+	const char *why;
+
+	p->safe_point = option(L, "safe_point");
+	if (!p->safe_point && pb_unwind_start(L, &p->stack, &why) < 0)
+		luaL_error(L, "stacks cannot be unwound");
 	p->s.classify = pb_engine_classify;
 	p->s.trigger = pb_engine_trigger;
-	p->s.unwind = p->why ? NULL : pb_unwind;
+	p->s.unwind = p->safe_point ? NULL : pb_unwind;
 	p->s.hidden = &p->stack.hidden;
 	p->s.alone = p->stack.coroutines == PB_COROUTINES_ALONE;
 }
 
 /* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
- * timeline=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
+ * timeline=, safe_point=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
  * functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one by one. */
 static int l_profiler(lua_State *L)
 {
@@ -207,11 +204,11 @@ static int prepare(lua_State *L)
 	const char **why = lua_touserdata(L, 2);
 	int r = 0;
 
-	if (p->why) {
+	if (p->safe_point) {
 		pb_coroutines_take(L, &p->stack);
 		r = pb_engine_start(L, &p->stack, why);
 	} else {
-		p->marks = pb_marks_take(L);
+		pb_marks_take(L, &p->stack);
 	}
 	lua_pushinteger(L, r);
 	return 1;
@@ -232,7 +229,7 @@ static int l_start(lua_State *L)
 	lua_pushcfunction(L, prepare);
 	lua_pushvalue(L, 1);
 	lua_pushlightuserdata(L, &why);
-	if (p->why && pf_sampling_claim(&p->s.at) < 0)
+	if (p->safe_point && pf_sampling_claim(&p->s.at) < 0)
 		return pb_fail(L, -EBUSY, "%s", why);
 	raised = lua_pcall(L, 2, 1, 0);
 	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
@@ -253,16 +250,6 @@ static int l_start(lua_State *L)
 static int l_stop(lua_State *L)
 {
 	return pb_result(L, stop(L, check_profiler(L)), "stop");
-}
-
-/* profiler:method(): "registers"; or "safe point" and the reason. */
-static int l_method(lua_State *L)
-{
-	const struct pb_profiler *p = check_profiler(L);
-
-	lua_pushstring(L, p->why ? "safe point" : "registers");
-	lua_pushstring(L, p->why);
-	return 2;
 }
 
 /* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before), "stopped", or
@@ -328,7 +315,8 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
  *   moments   the samples one by one, for core.moment; beyond: how many did not fit
  *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;
- *   lost, samples, duration_ns, memory; failures: samples without a whole stack, by reason */
+ *   lost, samples, duration_ns, memory; failures: samples without a whole stack, by
+ *   reason; nil if there are none */
 static int l_result(lua_State *L)
 {
 	static const char *const failures[PF_UNWIND_FAILURES] = {
@@ -340,6 +328,7 @@ static int l_result(lua_State *L)
 	static const struct pf_sum none;
 	const uint32_t n = s->nodes.n;
 	uint64_t unsampled;
+	int failed = 0;
 
 	luaL_argcheck(L, p->s.event && !p->s.at.running, 1, "Profiler is running or closed");
 	unsampled = pf_sampler_total(&p->s) - p->s.sum + pf_stacks_sum_at(s, 0)->weight;
@@ -374,11 +363,15 @@ static int l_result(lua_State *L)
 	pb_set_u64(L, "lost", pf_sampler_lost(&p->s));
 	pb_set_u64(L, "samples", p->s.samples);
 	pb_set_u64(L, "duration_ns", p->s.duration_ns);
-	lua_createtable(L, 0, 0);
-	for (int i = PF_UNWIND_COMPLETE + 1; i < PF_UNWIND_FAILURES; i++)
-		if (p->s.failures[i])
-			pb_set_u64(L, failures[i], p->s.failures[i]);
-	lua_setfield(L, -2, "failures");
+	for (int i = PF_UNWIND_COMPLETE + 1; i < PF_UNWIND_FAILURES; i++) {
+		if (!p->s.failures[i])
+			continue;
+		if (!failed++)
+			lua_createtable(L, 0, PF_UNWIND_FAILURES);
+		pb_set_u64(L, failures[i], p->s.failures[i]);
+	}
+	if (failed)
+		lua_setfield(L, -2, "failures");
 	pb_set_u64(L, "memory", pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending));
 	return 1;
 }
@@ -442,17 +435,37 @@ static int l_object_address(lua_State *L)
 	return 1;
 }
 
-/* core.handler_call(pid): makes the system call of the signal handler, to find out whether an event counts it. */
+/* core.handler_call(): the system calls that the signal's handler makes, to find out whether an event counts one of them. */
 static int l_handler_call(lua_State *L)
 {
-#if PB_LUAJIT
-	lua_State *copy;
+	char byte;
 
-	pb_safe_copy((int)lua_tointeger(L, 1), &copy, &L, sizeof copy);
-#else
 	(void)L;
-#endif
+	pf_peek_ready(NULL);
+	pf_peek_call(&byte, (uintptr_t)&byte, 1);
 	return 0;
+}
+
+/* core.unwinds(): whether stacks can be unwound here; else also why not. core.use_safe_points(on): in this process they are taken at
+ * safe points all the same; returns whether that was so before. */
+static atomic_int forced;
+
+static int l_use_safe_points(lua_State *L)
+{
+	return pb_bool(L, atomic_exchange(&forced, lua_toboolean(L, 1)));
+}
+
+static int l_unwinds(lua_State *L)
+{
+	struct pb_stack stack = {.global = 0};
+	const char *why = "PERF_SAFE_POINT is set";
+	const int r = atomic_load(&forced) || getenv("PERF_SAFE_POINT") ? -ENOTSUP : pb_unwind_start(L, &stack, &why);
+
+	if (r == -ENOMEM)
+		return lua_error(L);
+	lua_pushboolean(L, r == 0);
+	lua_pushstring(L, r == 0 ? NULL : why);
+	return 2;
 }
 
 /* core.unix_time(): seconds. */
@@ -473,9 +486,11 @@ void pb_open_profiler(lua_State *L)
 					     {"object_address", l_object_address},
 					     {"moment", l_moment},
 					     {"handler_call", l_handler_call},
+					     {"unwinds", l_unwinds},
+					     {"use_safe_points", l_use_safe_points},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
-					   {"method", l_method}, {"result", l_result}, {"close", l_close}, {NULL, NULL}};
+					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
 
 	push_lifetime(L);
 	lua_pop(L, 1);

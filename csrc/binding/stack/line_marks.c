@@ -24,29 +24,33 @@ static const void *state_of(lua_State *L)
 	return lua_topointer(L, LUA_REGISTRYINDEX);
 }
 
-int pb_marks_take(lua_State *L)
+void pb_marks_take(lua_State *L, struct pb_stack *p)
 {
 	const char *why;
 
 	if (atomic_load(&marks.state) == state_of(L) && !pf_inherited(marks.at.generation)) {
 		marks.users++;
-		return 1;
+		p->marks = 1;
+		return;
 	}
 	if (pf_sampling_claim(&marks.at) < 0)
-		return 0;
+		return;
 	marks.stack.at = &marks.at;
 	if (pb_engine_start(L, &marks.stack, &why) < 0) {
 		pf_sampling_disclaim(&marks.at);
-		return 0;
+		return;
 	}
 	marks.users = 1;
 	atomic_store(&marks.state, state_of(L));
-	return 1;
+	p->marks = 1;
 }
 
-void pb_marks_give(lua_State *L)
+void pb_marks_give(lua_State *L, struct pb_stack *p)
 {
-	if (atomic_load(&marks.state) != state_of(L) || --marks.users > 0)
+	const int had = p->marks;
+
+	p->marks = 0;
+	if (!had || atomic_load(&marks.state) != state_of(L) || --marks.users > 0)
 		return;
 	atomic_store(&marks.state, NULL);
 	pb_engine_stop(L, &marks.stack);
@@ -55,15 +59,16 @@ void pb_marks_give(lua_State *L)
 
 #else
 
-int pb_marks_take(lua_State *L)
+void pb_marks_take(lua_State *L, struct pb_stack *p)
 {
 	(void)L;
-	return 0;
+	(void)p;
 }
 
-void pb_marks_give(lua_State *L)
+void pb_marks_give(lua_State *L, struct pb_stack *p)
 {
 	(void)L;
+	(void)p;
 }
 
 #endif

@@ -52,6 +52,7 @@ struct pb_stack {
 	struct pf_sampling *at;
 	struct pb_layout layout; /* for the unwinder, with the address of the global state */
 	uint64_t global;
+	int marks; /* pb_marks_take */
 	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not have it */
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
@@ -93,10 +94,10 @@ int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
-/* stack/line_marks.c: from now on compiled code of this state has more places where its line is known, and stops on request.
- * Returns whether that is so; then it is to be given back. May raise for lack of memory. */
-int pb_marks_take(lua_State *L);
-void pb_marks_give(lua_State *L);
+/* stack/line_marks.c: from now on compiled code of this state has more places where its line is known, and stops on request, unless
+ * the program uses LuaJIT's profiler. May raise for lack of memory. give: idempotent. */
+void pb_marks_take(lua_State *L, struct pb_stack *p);
+void pb_marks_give(lua_State *L, struct pb_stack *p);
 
 /* If it is not NULL, the signal handler calls it for each sample: with the registers, or, whenever it requests a safe point, with
  * none. */

@@ -43,6 +43,15 @@ static void unwind(const struct pb_stack *p, const struct pf_registers *r, const
 	pf_unwind_luajit(&p->layout.of, p->global, r, m, u);
 }
 
+/* Compiled code does not ask for hooks. The interpreter's handler of ^C sets one, so it is brought to a safe point. */
+static void serve_hook(const struct pb_stack *p)
+{
+	lua_State *main = (lua_State *)(uintptr_t)(p->global - p->layout.of.main_below);
+
+	if (p->marks && lua_gethook(main))
+		pb_engine_trigger(NULL);
+}
+
 #else
 
 static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
@@ -64,6 +73,11 @@ static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct 
 static void unwind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
 {
 	pf_unwind_puc(&p->layout.of, p->global, r, m, u);
+}
+
+static void serve_hook(const struct pb_stack *p)
+{
+	(void)p;
 }
 
 #endif
@@ -147,4 +161,5 @@ void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory
 	unwind(owner, r, m, u);
 	if (pb_on_trigger)
 		pb_on_trigger(owner, r, m);
+	serve_hook(owner);
 }

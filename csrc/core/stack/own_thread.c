@@ -1,6 +1,7 @@
 /* See own_thread.h. */
 #include "core/stack/own_thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -77,7 +78,16 @@ static int call(const struct pf_memory *m, void *to, uint64_t address, size_t n)
 	return pf_peek_call(to, address, n);
 }
 
-static const struct pf_memory loads = {load}, calls = {call};
+static int refuse(const struct pf_memory *m, void *to, uint64_t address, size_t n)
+{
+	(void)m;
+	(void)to;
+	(void)address;
+	(void)n;
+	return -EFAULT;
+}
+
+static const struct pf_memory loads = {load}, calls = {call}, nothing = {refuse};
 
 const struct pf_memory *pf_own_memory(const void *context)
 {
@@ -90,5 +100,5 @@ const struct pf_memory *pf_own_memory_unchecked(const void *context)
 {
 	const ucontext_t *u = context;
 
-	return sigismember(&u->uc_sigmask, SIGSEGV) || sigismember(&u->uc_sigmask, SIGBUS) ? &calls : &loads;
+	return sigismember(&u->uc_sigmask, SIGSEGV) || sigismember(&u->uc_sigmask, SIGBUS) ? &nothing : &loads;
 }

@@ -170,6 +170,10 @@ return {
       { "pid", "integer", "of the process" },
       { "tid", "integer", "of the thread" },
       { "comm", "string", "the thread's name" },
+      { "method", "string", "\"registers\": each stack is that of the interrupted code; \"safe point\": that of the interpreter's "
+        .. "next safe point" },
+      { "method_reason", "string", "the reason for safe points" },
+      { "failures", "table", "samples whose stack is missing or was cut, by the reason; nil if there are none" },
       { "timeline_lost", "integer", "with `timeline`: samples that it had no room for" } },
     { "top", "([n])", "The lines and functions with the most weight." },
     { "samples", "()", "Every stack with its weight, the heaviest first." },

@@ -50,7 +50,7 @@ function modes.record(opts)
   local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native,
     coroutines = opts.coroutines }
   if p then
-    if p.sampler:method() == "registers" then core.stop_points() end
+    if p.method == "registers" then core.stop_points() end
     local ok
     ok, message = p:start()
     if not ok then p = nil end

@@ -3,10 +3,9 @@
 --     local prof = perf.profile({event = "page-faults", period = 1}, fn, ...)
 --     print(prof)
 --
--- @module perf.profile The event signals the thread that it counts at each overflow; the interpreter stops at its next safe
--- point, where its stack is taken and the event's count since the previous sample is added to it. On LuaJIT the safe points are
--- those of LuaJIT's own profiler, so compiled code is profiled as it runs; on PUC Lua they are a debug hook's. See
--- csrc/core/profile/sampler.h, csrc/binding/stack.
+-- @module perf.profile The event signals the thread that it counts at each overflow. The signal's handler unwinds the stack of the
+-- interrupted code, and adds the event's count since the previous sample to it. Where the interpreter's structures are not known,
+-- the stack is taken at its next safe point. See csrc/core/profile/sampler.h, csrc/binding/stack.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local open = require "perf.event.open"
@@ -14,9 +13,6 @@ local checks = require "perf.api.check"
 local argument = require "perf.base.argument"
 
 local M = {}
-
--- Whether stacks are taken at safe points even where they can be unwound.
-M.safe_point = not os.getenv "PERF_REGISTERS"
 
 local DEFAULT_FREQ = 999
 local TIMELINE = 100000 -- samples
@@ -31,8 +27,8 @@ local software, is_clock = open.software_config, open.is_clock
 local numbers = { -- of rt_sigreturn and process_vm_readv
   x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
 
--- Whether the signal handler may make its system call. It may not if the profiled event counts the call: each signal would cause
--- another one. For a tracepoint or a probe this is tested, more than once, since other activity may cause the event.
+-- Whether the signal handler may make system calls. It may not if the profiled event counts them: each signal would cause another
+-- one. For a tracepoint or a probe this is tested, more than once, since other activity may cause the event.
 local function may_ask(spec, attr, filter)
   if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
   local counting = copy(attr)
@@ -42,7 +38,7 @@ local function may_ask(spec, attr, filter)
   local ev = open.attr({ label = spec.label }, counting, {})
   local counted = ev and (not filter or ev:set_filter(filter)) and 1 or nil
   for _ = 1, counted and 3 or 0 do
-    if counted ~= 0 then counted = ev:measure(core.handler_call, (core.pid())).value end
+    if counted ~= 0 then counted = ev:measure(core.handler_call).value end
   end
   if ev then ev:close() end
   return counted == 0
@@ -61,13 +57,21 @@ local function set_rate(attr, opts)
 end
 
 -- A filter that excludes our own system calls: the return from the signal handler would be a sample and cause another signal, and
--- so would the call that the handler makes on LuaJIT.
-local function filter_of(label, opts)
+-- so would the call that the handler makes on LuaJIT if the stack is taken at a safe point.
+local function filter_of(label, opts, method)
   local number = label:find "^raw_syscalls:" and numbers[select(2, core.uname())]
   local own = number and ("id >= 0 && id != %d"):format(number[1])
-  if own and rawget(_G, "jit") then own = ("%s && id != %d"):format(own, number[2]) end
+  if own and rawget(_G, "jit") and method ~= "registers" then own = ("%s && id != %d"):format(own, number[2]) end
   if own and opts.filter then return ("(%s) && %s"):format(opts.filter, own) end
   return own or opts.filter
+end
+
+-- "registers" or "safe point", and why the latter.
+local function method_of(opts)
+  if opts.coroutines == "creator" then return "safe point", "only there Lua tells which stack made a coroutine" end
+  local ok, why = core.unwinds()
+  if ok then return "registers" end
+  return "safe point", why
 end
 
 local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
@@ -118,9 +122,8 @@ end
 
 -- Profiler ------------------------------------------------------------------------------------------------------------
 
---- Profiles from `start` to `stop`. The event signals the thread that it counts at each overflow; the interpreter stops at its
--- next safe point, where its stack is taken and the event's count since the previous sample is added to it. A process can have
--- one profiler at a time. It profiles the thread that starts it; a fork's child is not profiled.
+--- Profiles the thread that starts it, from `start` to `stop`; a fork's child is not profiled. Several can run at once, in one thread
+-- or in many, if stacks are unwound (`Profile.method`). Only one in a process can take them at safe points.
 -- @type Profiler
 local Profiler = {}
 Profiler.__index = Profiler
@@ -148,7 +151,8 @@ local function arm(self)
   local attr, weighed = prepare(self.spec, self.opts)
   local ev, label, by_descriptor = open_event(self.spec, attr, weighed)
   if not ev then return nil, label, by_descriptor end
-  local filter = filter_of(self.spec.label, self.opts)
+  local method, why = method_of(self.opts)
+  local filter = filter_of(self.spec.label, self.opts, method)
   if filter then
     local ok, message, code = ev:set_filter(filter)
     if not ok then
@@ -160,13 +164,13 @@ local function arm(self)
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
     native = self.opts.native, may_ask = may_ask(self.spec, attr, filter), by_descriptor = by_descriptor,
-    coroutines = self.opts.coroutines, hidden = hidden, safe_point = M.safe_point,
+    coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers",
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()
     return nil, label .. ": " .. message, code
   end
-  self.ev, self.sampler, self.label, self.attr = ev, sampler, label, attr
+  self.ev, self.sampler, self.label, self.attr, self.method, self.why = ev, sampler, label, attr, method, why
   self.unit = (weighed == "switches" or is_clock(attr)) and "ns" or self.spec.unit or ""
   return true
 end
@@ -180,7 +184,8 @@ end
 local function check(p, method) return argument.check_object(p, Profiler, "Profiler", method) end
 
 --- Begin. The event counts the calling thread.
--- @treturn boolean true @fails "EBUSY" when a profiler runs in this process, this one or another, or LuaJIT's own
+-- @treturn boolean true @fails "EBUSY" when it runs already; at safe points also when another profiler of this process runs, or
+-- LuaJIT's own
 function Profiler:start()
   check(self, "start")
   if self.closed then argument.raise_in_method("start", "Profiler is closed", 1) end

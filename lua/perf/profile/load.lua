@@ -7,6 +7,7 @@ local file = require "perf.base.file"
 local folded = require "perf.profile.report.folded"
 local memo = require "perf.base.memo"
 local host = require "perf.kernel.host"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -21,9 +22,10 @@ local function frames_of(list)
   local frames = {}
   for i, f in ipairs(expect(type(list) == "table" and list, "no frames")) do
     expect(type(f) == "table" and type(f.name) == "string" and is(f.file, "string") and is(f.line, "number")
-      and is(f.func, "string") and is(f.kind, "string") and is(f.module, "string") and is(f.linedefined, "number"),
+      and is(f.func, "string") and is(f.kind, "string") and is(f.module, "string") and is(f.linedefined, "number")
+      and is(f.lastline, "number"),
       ("frame %d is malformed"):format(i - 1))
-    frames[i] = { name = f.name, file = f.file, line = f.line, linedefined = f.linedefined, func = f.func or f.name,
+    frames[i] = { name = f.name, file = f.file, line = f.line, lastline = f.lastline, linedefined = f.linedefined, func = f.func or f.name,
       kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module, address = f.address }
   end
   return frames
@@ -43,6 +45,17 @@ local function by_stack(list)
   local out = merged(list)
   table.sort(out, function(a, b) return a.weight > b.weight end)
   return out
+end
+
+local function failures_of(t)
+  local failures
+  for reason, n in pairs_of(type(t) == "table" and t or {}) do
+    if type(reason) == "string" and type(n) == "number" then
+      failures = failures or {}
+      failures[reason] = n
+    end
+  end
+  return failures
 end
 
 local function from_speedscope(t)
@@ -69,7 +82,8 @@ local function from_speedscope(t)
     lost = field("lost", "number") or 0, sample_count = field("sample_count", "number") or samples,
     freq = field("freq", "number"), period = field("period", "number"), started = field("started", "number"),
     duration_ns = field("duration_ns", "number"), pid = field("pid", "number"), tid = field("tid", "number"),
-    comm = field("comm", "string") }, field("event", "string") and list or by_stack(list))
+    comm = field("comm", "string"), method = field("method", "string"), method_reason = field("method_reason", "string"),
+    failures = failures_of(own.failures) }, field("event", "string") and list or by_stack(list))
 end
 
 local function from_folded(content)

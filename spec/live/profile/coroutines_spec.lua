@@ -275,9 +275,10 @@ describe("coroutine functions while a profiler runs", function()
       kept = { create = coroutine.create, resume = coroutine.resume, wrap = coroutine.wrap }
       fn = coroutine.wrap(body)
       fn()
+      local replaces = p.method == "safe point"
       assert.equal(how == "creator", kept.create ~= library.create)
-      assert.equal(not jit or how == "resumer", kept.resume ~= library.resume)
-      assert.equal(not jit or how ~= "alone", kept.wrap ~= library.wrap)
+      assert.equal(replaces and (not jit or how == "resumer"), kept.resume ~= library.resume)
+      assert.equal(replaces and (not jit or how ~= "alone"), kept.wrap ~= library.wrap)
       p:stop()
       p:close()
       collectgarbage()

@@ -92,7 +92,7 @@ local function encode(prof, put)
   end
   mapping_of(prof.comm or "lua") -- pprof takes the first mapping for the program
   local function function_of(f)
-    local name = f.kind == "lua" and f.func or f.name
+    local name = (f.kind == "lua" or f.kind == "range") and f.func or f.name
     local where = f.file or ""
     return add_function(table.concat({ name, where, f.linedefined or "" }, "\0"), function()
       return number(2, str(name)) .. number(3, str(f.func or name)) .. number(4, str(where))

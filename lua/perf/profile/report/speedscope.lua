@@ -7,7 +7,7 @@
 --                    "samples": [[frame, ...], ...], "weights": [...],
 --                    "counts": [...], "zones": [name or "", ...], "zone": [number, ...]}],
 --      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "started", "duration_ns", "pid",
---                   "tid", "comm"}}
+--                   "tid", "comm", "method", "method_reason", "failures"}}
 --
 -- Frames are numbered from 0; a stack begins with its outermost frame.
 local core = require "perf.core"
@@ -102,12 +102,13 @@ function M.speedscope(prof, path)
     list(put, #frames, function(i)
       local f = frames[i]
       return json.encode(clean { name = f.name, func = f.func, file = f.file, line = f.line,
-        linedefined = f.linedefined, kind = f.kind, module = f.module, address = address(f.address) })
+        lastline = f.lastline, linedefined = f.linedefined, kind = f.kind, module = f.module, address = address(f.address) })
     end)
     put(']},"lua_perf":')
     put(json.encode(clean { event = prof.event, unit = prof.unit or "", total = prof.total, lost = prof.lost,
       sample_count = prof.sample_count, freq = prof.freq, period = prof.period, started = prof.started,
-      duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm }))
+      duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm, method = prof.method,
+      method_reason = prof.method_reason, failures = prof.failures }))
     put "}\n"
   end)
 end

@@ -5,8 +5,11 @@
 -- weight of stacks whose innermost frame, of any kind, is the function.
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
+local keys = require "perf.base.keys"
 local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
+
+local unpack = rawget(_G, "unpack") or table.unpack
 
 local M = {}
 
@@ -14,6 +17,7 @@ local Top = {}
 Top.__index = Top
 
 local DEFAULT = 20
+local lua = { lua = true, range = true } -- kinds of frames
 
 -- Sums of weights by name.
 local function tally()
@@ -41,7 +45,7 @@ end
 
 -- The name of a frame's function.
 local function function_of(f)
-  if f.kind ~= "lua" then return f.name end
+  if not lua[f.kind] then return f.name end
   local line = f.linedefined or 0
   return table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
 end
@@ -49,7 +53,7 @@ end
 -- A frame's rows in the tables, looked up only once.
 local function rows_of(add_line, add_function)
   return memo(function(f)
-    local is_lua = f.kind == "lua"
+    local is_lua = lua[f.kind]
     return { is_lua = is_lua, fn = add_function(function_of(f), f), line = is_lua and add_line(f.name, f) }
   end)
 end
@@ -101,7 +105,8 @@ function M.top(prof, n)
   local total = number(prof.total)
   return setmetatable({ lines = sort(lines), functions = sort(functions), zones = sort(zones), event = prof.event,
     unit = prof.unit or "", total = total, whole = total > 0 and total or sum, sampled = sum, lost = number(prof.lost),
-    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, rows = n or DEFAULT }, Top)
+    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, rows = n or DEFAULT,
+    method = prof.method, method_reason = prof.method_reason, failures = prof.failures }, Top)
 end
 
 local function title(top)
@@ -109,6 +114,22 @@ local function title(top)
   local line = ("%s: %s in %s%s"):format(top.event, text.amount(top.total, top.unit), format.count(top.samples, "sample"),
     how or "")
   return top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line
+end
+
+-- What the reader has to know of how the stacks were taken.
+local function notes(top)
+  local lines = {}
+  if top.method == "safe point" then
+    lines[1] = "stacks were taken at the interpreter's safe points" .. (top.method_reason and ": " .. top.method_reason or "")
+  end
+  local reasons, sum = {}, 0
+  for i, reason in ipairs(keys(top.failures or {})) do
+    sum, reasons[i] = sum + text.number(top.failures[reason]), ("%s: %s"):format(reason, format.commas(top.failures[reason]))
+  end
+  if sum > 0 then
+    lines[#lines + 1] = ("stack missing or cut in %s (%s)"):format(format.count(sum, "sample"), table.concat(reasons, ", "))
+  end
+  return lines
 end
 
 local function part(top, heading, rows)
@@ -124,13 +145,13 @@ end
 
 local function has_lua(rows)
   for _, row in ipairs(rows) do
-    if row.kind == "lua" then return true end
+    if lua[row.kind] then return true end
   end
   return false
 end
 
 function Top.__tostring(top)
-  local parts = { title(top) }
+  local parts = { table.concat({ title(top), unpack(notes(top)) }, "\n") }
   if #top.lines == 0 then
     parts[2] = "no samples"
     return table.concat(parts, "\n")

@@ -39,8 +39,8 @@ let now = after;
 
 // Colours -----------------------------------------------------------------------------------------------------------------
 const dark = matchMedia("(prefers-color-scheme: dark)"), coarse = matchMedia("(pointer: coarse)");
-const kinds = {lua: [24, 88, "Lua"], builtin: [54, 78, "Lua's library"], c: [95, 42, "C function"], native: [205, 60, "native"],
-  kernel: [350, 62, "kernel"], jit: [270, 45, "compiled code"], state: [0, 0, "not Lua"], zone: [160, 45, "zone"],
+const kinds = {lua: [24, 88, "Lua"], range: [36, 88, "Lua, several lines"], builtin: [54, 78, "Lua's library"], c: [95, 42, "C function"],
+  native: [205, 60, "native"], kernel: [350, 62, "kernel"], jit: [270, 45, "compiled code"], state: [0, 0, "not Lua"], zone: [160, 45, "zone"],
   root: [0, 0, ""]};
 const hues = frames.map(f => {
   let h = 2166136261;

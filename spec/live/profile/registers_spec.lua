@@ -1,0 +1,217 @@
+-- Stacks that are unwound from the registers of the interrupted code: the line that ran, and several profilers at once.
+local core = require "perf.core"
+local kit = require "testkit"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+
+local next_line = profiling.next_line
+local jit = rawget(_G, "jit")
+local faults = { event = "page-faults", period = 1 }
+
+-- The share of the stacks whose innermost Lua frame is one of these lines, or a range with one of them.
+local function share(prof, first, last)
+  local sum = 0
+  for _, s in ipairs(prof:samples()) do
+    local f
+    for i = #s.stack, 1, -1 do f = s.stack[i].line and s.stack[i] or f end
+    if f and f.line <= (last or first) and (f.lastline or f.line) >= first then sum = sum + s.weight end
+  end
+  return sum / tonumber(prof.total)
+end
+
+describe("a profile of registers", function()
+  before_each(function()
+    requires { perf_open = true }
+    if not core.unwinds() then pending "this interpreter's stack cannot be unwound" end
+  end)
+
+  it("says so, and a profile of safe points says why", function()
+    local prof = perf.profile(faults, kit.touch_pages, 10)
+    assert.equal("registers", prof.method)
+    assert.is_nil(prof.method_reason)
+    assert.is_nil(prof.failures)
+    assert.is_nil(tostring(prof):find("safe point", 1, true))
+    profiling.at_safe_points(function() prof = perf.profile(faults, kit.touch_pages, 10) end)
+    assert.equal("safe point", prof.method)
+    assert.is_truthy(tostring(prof):find("safe points: " .. prof.method_reason, 1, true))
+    prof = perf.profile({ event = "page-faults", coroutines = "creator" }, kit.touch_pages, 10)
+    assert.equal("safe point", prof.method)
+  end)
+
+  it("shows a loop's allocation on its line", function()
+    requires { nostress = true }
+    local line
+    local prof = perf.profile({ freq = 4000 }, function()
+      local t, s = {}, 0
+      line = next_line() + 2
+      for i = 1, jit and 2e6 or 1e6 do
+        s = s + i % 7
+        t[1] = { i, i + 1, i + 2, i + 3 }
+        s = s - i % 5
+      end
+      return s, t
+    end)
+    assert.is_true(share(prof, line) >= (jit and 0.85 or 0.5), profiling.text(prof))
+  end)
+
+  it("shows arithmetic on the lines that compute", function()
+    requires { nostress = true }
+    local line
+    local prof = perf.profile({ freq = 4000 }, function()
+      local a, b, c = 1, 2, 3
+      line = next_line() + 1
+      for i = 1, jit and 1e7 or 3e6 do
+        a = (a * 3 + i) % 1000003
+        b = (b * 5 + a) % 1000003
+        c = (c * 7 + b) % 1000003
+      end
+      return a + b + c
+    end)
+    for i = line, line + 2 do assert.is_true(share(prof, i) > 0.15, profiling.text(prof)) end
+    assert.is_true(share(prof, line, line + 2) > 0.9, profiling.text(prof))
+  end)
+
+  it("is one of several in a thread, nested and not", function()
+    local line
+    local outer, inner = perf.profile(faults, function()
+      local prof = perf.profile({ event = "context-switches", period = 1 }, function()
+        line = next_line()
+        kit.touch_pages(200)
+        kit.sleeps(20, 1000)
+      end)
+      kit.touch_pages(300)
+      return prof
+    end)
+    assert.is_true(profiling.on_line(outer, line) >= 200, profiling.text(outer))
+    assert.is_true(profiling.on_line(inner, line + 1) >= 20, profiling.text(inner))
+    for _, prof in ipairs { outer, inner } do assert.equal(prof.total, profiling.sum(prof)) end
+    local a, b = assert(perf.profiler(faults)), assert(perf.profiler(faults))
+    assert(a:start())
+    kit.touch_pages(100)
+    assert(b:start())
+    line = next_line()
+    kit.touch_pages(1000)
+    local one = assert(a:stop())
+    kit.touch_pages(50)
+    local two = assert(b:stop())
+    for _, prof in ipairs { one, two } do
+      assert.equal(1000, profiling.on_line(prof, line), profiling.text(prof))
+      assert.equal(prof.total, profiling.sum(prof))
+    end
+    a:close()
+    b:close()
+  end)
+
+  it("is one of several in states and threads", function()
+    local p = assert(perf.profiler(faults))
+    assert(p:start())
+    for _, threaded in ipairs { false, true } do
+      local ok, text = kit.state([[
+        local perf, kit, profiling = require "perf", require "testkit", require "spec.support.profiling"
+        local line
+        local function work()
+          line = profiling.next_line()
+          kit.touch_pages(500)
+        end
+        local prof = assert(perf.profile({ event = "page-faults" }, work))
+        return ("%d %s %s"):format(profiling.on_line(prof, line), prof.total == profiling.sum(prof), prof.method)
+      ]], threaded)
+      assert.is_true(ok, text)
+      assert.equal("500 true registers", text)
+    end
+    local line = next_line()
+    kit.touch_pages(700)
+    local prof = assert(p:stop())
+    assert.equal(700, profiling.on_line(prof, line), profiling.text(prof))
+    assert.equal(prof.total, profiling.sum(prof))
+    p:close()
+  end)
+
+  it("shows coroutines alone, or under the stack that resumed them, with the library's own functions", function()
+    local library = { resume = coroutine.resume, wrap = coroutine.wrap }
+    local line, outer
+    local function body()
+      line = next_line()
+      kit.touch_pages(100)
+      coroutine.yield()
+    end
+    for _, how in ipairs { "alone", "resumer" } do
+      local prof = perf.profile({ event = "page-faults", coroutines = how }, function()
+        assert.equal(library.resume, coroutine.resume)
+        assert.equal(library.wrap, coroutine.wrap)
+        local co = coroutine.create(body)
+        outer = next_line()
+        assert(coroutine.resume(co))
+        coroutine.wrap(function() coroutine.wrap(body)() end)()
+      end)
+      assert.is_true(profiling.on_line(prof, line) >= 200, profiling.text(prof))
+      local under = 0
+      for _, s in ipairs(prof:samples()) do
+        if profiling.place(s.stack).line == line then
+          for _, f in ipairs(s.stack) do under = under + (f.line == outer and s.weight or 0) end
+        end
+      end
+      assert.equal(how == "resumer" and 100 or 0, under, profiling.text(prof))
+    end
+  end)
+
+  it("is 1,000 frames deep at most, and tells how often that was too few", function()
+    local function down(n)
+      if n == 0 then kit.touch_pages(10) else down(n - 1) end
+      return n
+    end
+    local prof = perf.profile(faults, down, 400)
+    local deepest = 0
+    for _, s in ipairs(prof:samples()) do deepest = math.max(deepest, #s.stack) end
+    assert.is_true(deepest > 400 and deepest < 450, deepest)
+    prof = perf.profile(faults, down, 3000)
+    for _, s in ipairs(prof:samples()) do deepest = math.max(deepest, #s.stack) end
+    assert.equal(1000, deepest)
+    assert.is_true(prof.failures["too deep"] >= 10)
+    assert.is_truthy(tostring(prof):find("too deep: ", 1, true))
+    assert.equal(prof.total, profiling.sum(prof))
+  end)
+
+  it("leaves LuaJIT's own profiler to the program", function()
+    requires { lua = "luajit" }
+    local profile = require "jit.profile"
+    local n = 0
+    local function theirs() n = n + 1 end
+    local function spin()
+      local deadline = kit.clock_ns() + 20e9
+      local before = n
+      while n == before and kit.clock_ns() < deadline do kit.spin(50000) end
+    end
+    require "jit".off(spin)
+    profile.start("li1", theirs) -- before ours
+    local prof = perf.profile(faults, function()
+      kit.touch_pages(100)
+      spin()
+    end)
+    assert.is_true(n > 0 and prof.total >= 100)
+    n = 0
+    spin()
+    assert.is_true(n > 0)
+    profile.stop()
+    n = 0
+    prof = perf.profile(faults, function() -- and while ours runs
+      profile.start("li1", theirs)
+      spin()
+      kit.touch_pages(100)
+      profile.stop()
+    end)
+    assert.is_true(n > 0 and profiling.under(prof, "testkit.touch_pages") >= 100, profiling.text(prof))
+  end)
+
+  it("keeps a handler of faults that the program installs meanwhile", function()
+    local line
+    local prof = perf.profile(faults, function()
+      kit.handle_faults "plain"
+      line = next_line()
+      kit.touch_pages(100)
+      assert.equal(11, kit.fault(kit.region "guarded").signal)
+      kit.handle_faults(false)
+    end)
+    assert.is_true(profiling.on_line(prof, line) >= 100, profiling.text(prof))
+  end)
+end)
