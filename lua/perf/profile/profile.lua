@@ -2,9 +2,10 @@
 -- `Profile:top`.
 --
 -- A frame is a table that all stacks share: `name`, its text ("file:line function"); `func`, the function's name; for Lua code
--- `file`, `line`, the line that ran, and `linedefined`; `kind`: "lua"; "c", a C function; "builtin", one of Lua's own; "native"
--- and "kernel", code in the call chain, with `module` and `address`; "jit", compiled Lua code in a call chain; "state", for time
--- outside of all these: "(outside Lua)", "(C function)", "(garbage collector)", "(JIT compiler)", "(other)", "(unsampled)".
+-- `file`, `line`, the line that ran, and `linedefined`; `kind`: "lua"; "range", compiled code of one of the lines from `line` to
+-- `lastline`; "c", a C function; "builtin", one of Lua's own; "native" and "kernel", code in the call chain, with `module` and
+-- `address`; "jit", compiled Lua code in a call chain; "state", for time outside of all these: "(outside Lua)", "(C function)",
+-- "(garbage collector)", "(JIT compiler)", "(other)", "(unsampled)".
 -- @classmod Profile
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"

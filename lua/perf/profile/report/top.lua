@@ -116,7 +116,7 @@ local function title(top)
   return top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line
 end
 
--- What the reader has to know of how the stacks were taken.
+-- Remarks on how the stacks were taken.
 local function notes(top)
   local lines = {}
   if top.method == "safe point" then
