@@ -171,6 +171,15 @@ probes.gc64 = flag("LuaJIT with 64-bit references (GC64)", function()
   return rawget(_G, "jit") == nil or require "ffi".abi "gc64"
 end)
 
+-- The tests of the other method set PERF_SAFE_POINT.
+probes.registers = flag("stacks from registers (x86-64 or arm64, GC64, no PERF_SAFE_POINT)", function()
+  local command = io.popen "uname -m"
+  local arch = command:read()
+  command:close()
+  return not os.getenv "PERF_SAFE_POINT" and (arch == "x86_64" or arch == "aarch64")
+    and (rawget(_G, "jit") == nil or require "ffi".abi "gc64")
+end)
+
 probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
 
 probes.puc = flag("PUC Lua", function() return not rawget(_G, "jit") end)

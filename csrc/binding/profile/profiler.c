@@ -435,13 +435,13 @@ static int l_object_address(lua_State *L)
 	return 1;
 }
 
-/* core.handler_call(): the system calls that the signal's handler makes, to find out whether an event counts one of them. */
+/* core.handler_call([unwinds]): the system calls that the signal's handler makes, to find out whether an event counts one of them. */
 static int l_handler_call(lua_State *L)
 {
 	char byte;
 
-	(void)L;
-	pf_peek_ready(NULL);
+	if (lua_toboolean(L, 1))
+		pf_peek_ready(NULL);
 	pf_peek_call(&byte, (uintptr_t)&byte, 1);
 	return 0;
 }

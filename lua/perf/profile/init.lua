@@ -29,7 +29,7 @@ local numbers = { -- of rt_sigreturn and process_vm_readv
 
 -- Whether the signal handler may make system calls. It may not if the profiled event counts them: each signal would cause another
 -- one. For a tracepoint or a probe this is tested, more than once, since other activity may cause the event.
-local function may_ask(spec, attr, filter)
+local function may_ask(spec, attr, filter, method)
   if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
   local counting = copy(attr)
   for _, field in ipairs { "sample_period", "sample_freq", "freq", "sample_type", "sigtrap", "remove_on_exec", "sig_data" } do
@@ -38,7 +38,7 @@ local function may_ask(spec, attr, filter)
   local ev = open.attr({ label = spec.label }, counting, {})
   local counted = ev and (not filter or ev:set_filter(filter)) and 1 or nil
   for _ = 1, counted and 3 or 0 do
-    if counted ~= 0 then counted = ev:measure(core.handler_call).value end
+    if counted ~= 0 then counted = ev:measure(core.handler_call, method == "registers").value end
   end
   if ev then ev:close() end
   return counted == 0
@@ -163,7 +163,7 @@ local function arm(self)
   local from, to
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
-    native = self.opts.native, may_ask = may_ask(self.spec, attr, filter), by_descriptor = by_descriptor,
+    native = self.opts.native, may_ask = may_ask(self.spec, attr, filter, method), by_descriptor = by_descriptor,
     coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers",
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
