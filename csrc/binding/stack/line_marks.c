@@ -36,13 +36,11 @@ void pb_marks_take(lua_State *L, struct pb_stack *p)
 	if (pf_sampling_claim(&marks.at) < 0)
 		return;
 	marks.stack.at = &marks.at;
-	if (pb_engine_start(L, &marks.stack, &why) < 0) {
-		pf_sampling_disclaim(&marks.at);
-		return;
-	}
 	marks.users = 1;
 	atomic_store(&marks.state, state_of(L));
-	p->marks = 1;
+	p->marks = 1; /* before what may raise, so that the caller gives them back */
+	if (pb_engine_start(L, &marks.stack, &why) < 0)
+		pb_marks_give(L, p);
 }
 
 void pb_marks_give(lua_State *L, struct pb_stack *p)
