@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "core/base/signal.h"
+#include "core/base/thread.h"
 
 /* The loads are in a function of their own, in assembler: so no compiler and no sanitizer changes or moves them, and where one of
  * them faults, the stack is that of a function that has just been called. There the handler lets it return -EFAULT (-14). */
@@ -90,11 +92,25 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 #endif
 
+/* This process's number, without a system call from the second time on. */
+static int own_pid(void)
+{
+	static _Atomic uint64_t known; /* the number, and in the upper half pf_fork_generation */
+	const uint64_t generation = pf_fork_generation(), seen = atomic_load(&known);
+	int pid = (int)(uint32_t)seen;
+
+	if (seen >> 32 != generation) {
+		pid = getpid();
+		atomic_store(&known, generation << 32 | (uint32_t)pid);
+	}
+	return pid;
+}
+
 int pf_peek_call(void *to, uint64_t address, size_t n)
 {
 	const struct iovec into = {to, n}, from = {(void *)(uintptr_t)address, n};
 
-	return address > UINTPTR_MAX || process_vm_readv(getpid(), &into, 1, &from, 1, 0) != (ssize_t)n ? -EFAULT : 0;
+	return address > UINTPTR_MAX || process_vm_readv(own_pid(), &into, 1, &from, 1, 0) != (ssize_t)n ? -EFAULT : 0;
 }
 
 #ifdef LOADS
