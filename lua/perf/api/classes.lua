@@ -170,8 +170,8 @@ return {
       { "pid", "integer", "of the process" },
       { "tid", "integer", "of the thread" },
       { "comm", "string", "the thread's name" },
-      { "method", "string", "\"registers\": each stack is that of the interrupted code; \"safe point\": that of the interpreter's "
-        .. "next safe point" },
+      { "method", "string", "\"registers\": each stack is that of the interrupted code; \"safe point\": that of the "
+        .. "interpreter's next safe point" },
       { "method_reason", "string", "the reason for safe points" },
       { "failures", "table", "samples whose stack is missing or was cut, by the reason; nil if there are none" },
       { "timeline_lost", "integer", "with `timeline`: samples that it had no room for" } },

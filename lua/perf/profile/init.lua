@@ -3,9 +3,9 @@
 --     local prof = perf.profile({event = "page-faults", period = 1}, fn, ...)
 --     print(prof)
 --
--- @module perf.profile The event signals the thread that it counts at each overflow. The signal's handler unwinds the stack of the
--- interrupted code, and adds the event's count since the previous sample to it. Where the interpreter's structures are not known,
--- the stack is taken at its next safe point. See csrc/core/profile/sampler.h, csrc/binding/stack.
+-- @module perf.profile The event signals the thread that it counts at each overflow. The signal's handler unwinds the stack of
+-- the interrupted code, and adds the event's count since the previous sample to it. Where the interpreter's structures are not
+-- known, the stack is taken at its next safe point. See csrc/core/profile/sampler.h, csrc/binding/stack.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local open = require "perf.event.open"
@@ -122,8 +122,8 @@ end
 
 -- Profiler ------------------------------------------------------------------------------------------------------------
 
---- Profiles the thread that starts it, from `start` to `stop`; a fork's child is not profiled. Several can run at once, in one thread
--- or in many, if stacks are unwound (`Profile.method`). Only one in a process can take them at safe points.
+--- Profiles the thread that starts it, from `start` to `stop`; a fork's child is not profiled. Several can run at once, in one
+-- thread or in many, if stacks are unwound (`Profile.method`). Only one in a process can take them at safe points.
 -- @type Profiler
 local Profiler = {}
 Profiler.__index = Profiler
