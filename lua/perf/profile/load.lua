@@ -26,7 +26,8 @@ local function frames_of(list)
       and is(f.lastline, "number"),
       ("frame %d is malformed"):format(i - 1))
     frames[i] = { name = f.name, file = f.file, line = f.line, lastline = f.lastline, linedefined = f.linedefined,
-      func = f.func or f.name, kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module, address = f.address }
+      func = f.func or f.name, kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module,
+      address = f.address }
   end
   return frames
 end
