@@ -160,6 +160,22 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
         return sum
       end
 
+      shows("a function that is compiled into its caller", { "inner", "outer" }, 15, function(fns)
+        local values = {}
+        for i = 1, 100 do values[i] = i end
+        fns.inner = function(t, k)
+          local v = t[k]
+          if v > 1000 then return 0 end
+          return v * 7 % 1009
+        end
+        fns.outer = function()
+          local sum = 0
+          for i = 1, 5000 do sum = sum + fns.inner(values, i % 100 + 1) end
+          return sum
+        end
+        return function() fns.outer() end
+      end)
+
       shows("a metamethod and its caller", { "spin", "index", "caller" }, 85, function(fns)
         fns.spin = spin
         fns.index = function(_, k) return spin(500) + k end

@@ -106,6 +106,29 @@ describe("the unwinder for LuaJIT", function()
     assert.equal(1000, #sample.places)
   end)
 
+  it("leaves no hook, no trace and no allocator when it learns the layout", function()
+    local util = require "jit.util"
+    local function traces()
+      collectgarbage()
+      collectgarbage()
+      local n = 0
+      for i = 1, 10000 do n = n + (util.traceinfo(i) and 1 or 0) end
+      return n
+    end
+    local function hook() end
+    local before = traces()
+    debug.sethook(hook, "c", 1000000)
+    for _ = 1, 50 do assert(kit.unwind.learn()) end
+    local fn, mask, count = debug.gethook()
+    debug.sethook()
+    assert.equal(hook, fn)
+    assert.equal("c", mask)
+    assert.equal(1000000, count)
+    assert.is_true(traces() <= before + 2) -- the loop of `traces` itself may have been compiled
+    local _, total = kit.fail_alloc(0, function() return {} end)
+    assert.is_true(total)
+  end)
+
   it("names the source of each function", function()
     local sample = kit.unwind.here()
     assert.equal("C", sample.places[1].kind)
