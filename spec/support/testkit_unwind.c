@@ -254,7 +254,18 @@ static __attribute__((noinline)) void look_here(struct pf_unwound *u)
     unwind(kit.global, &r, pf_own_memory(NULL), u);
 }
 
-/* here(): the stack of the caller, itself innermost */
+/* The same below a number of zero bytes of the C stack. */
+static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u)
+{
+    char room[n + 1];
+
+    memset(room, 0, sizeof room);
+    __asm__ volatile("" : : "r"(room) : "memory");
+    look_here(u);
+    __asm__ volatile("" : : "r"(room) : "memory");
+}
+
+/* here([n]): the stack of the caller, itself innermost, with n bytes of the C stack in use */
 static int kit_here(lua_State *L)
 {
     static struct pf_place places[PF_UNWIND_DEEPEST];
@@ -265,7 +276,7 @@ static int kit_here(lua_State *L)
     const struct pf_memory *m = pf_own_memory(NULL);
 
     __builtin_unwind_init();
-    look_here(&u);
+    look_below((size_t)luaL_optinteger(L, 1, 0), &u);
     s.state = u.state;
     s.failed = u.failed;
     push_stack(L, &s);

@@ -367,6 +367,9 @@ static void find(struct unwinder *w, struct thread *best)
 		consider(w, w->r->general[i], sp, best);
 	if (!best->at || !best->in_lua)
 		scan(w, sp, best->at ? MORE_WORDS : MOST_WORDS, best);
+	/* A C function may have more words of its own on the C stack than we look at. */
+	if (!best->at && w->l->main != PF_PUC_NONE)
+		consider(w, pointer_at(w, w->global + w->l->main), sp, best);
 }
 
 /* The thread that resumed t; at = 0 if none did. */

@@ -161,6 +161,12 @@ describe("the unwinder of PUC Lua", function()
       assert.equal(deep(5).places[6].line, h.places[6].line)
     end)
 
+    it("finds the main thread's functions below a C function that has much on the C stack", function()
+      local small, big = unwind.here(), unwind.here(200000)
+      assert.equal(small.n, big.n)
+      assert.equal(small.places[2].line, big.places[2].line)
+    end)
+
     it("finds lines far apart, and those of functions with many instructions", function()
       local text = { "local look = ...\nlocal t = {}\nfor i = 0, 89 do t[i] = 0 end\nreturn function()\n" }
       for i = 1, 400 do
@@ -316,7 +322,7 @@ describe("the unwinder of PUC Lua", function()
         local s = ("x"):rep(i % 100):gsub("x", function(c) return c .. i end)
         local f = assert((loadstring or load)("return ..."))
         f(i)
-      end]], 300)
+      end]], 1000)
     assert.is_true(#stacks > 10, #stacks .. " stacks")
   end)
 end)
