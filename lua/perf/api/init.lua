@@ -7,7 +7,7 @@ return {
     { "measure", "([events,] fn, ...)", "Run a function; return its Counts, then its results." },
     { "release", "()", "Close the events that stay open between calls; they are opened again when they are needed." } },
   { module = "measure.region",
-    { "start", "([events])", "Begin to count, for code that is not in one function; return a Region to stop." } },
+    { "start", "([events])", "Start to count, for code that is not in one function; return a Region to stop." } },
   { module = "bench",
     { "bench", "([events,] fn, [options])", "Run a function repeatedly; return the cost of one call, with its spread." },
     { "compare", "(candidates, [options])", "Run functions in turns; return a Comparison: which differences are real." } },

@@ -28,7 +28,7 @@ M["perf.set"] = {
   { "pid", "integer", "-1: every process (default: -1)", unset = -1 },
   { "cgroup", "string|integer", "a path, from the cgroup mount or absolute, or a descriptor", any = true,
     excludes = { "cgroups", "pid" } },
-  { "cgroups", "table", "several, each on each CPU", excludes = { "pid" } },
+  { "cgroups", "table", "an array of such cgroups; one event for each on each CPU", excludes = { "pid" } },
   { "threads", "integer", "a pid: one event on each of its threads, instead of CPUs",
     excludes = { "pid", "cpus", "cgroup", "cgroups" } },
   { "bpf", "table|integer", "a program of `BpfObject:program`, or its descriptor, attached before the events are enabled",
@@ -50,17 +50,17 @@ M["DoctorReport:text"] = {
 
 -- Events -------------------------------------------------------------------------------------------------------------
 
-local ret = { "ret", "boolean", "true for its return", default = false }
+local ret = { "ret", "boolean", "true: the return of the function instead of its call", default = false }
 
 M["perf.kprobe"] = {
-  { "func", "string", "the function's name; or" },
-  { "addr", "integer", "an address instead", any = true },
-  { "offset", "integer", "bytes into it (default: 0)", any = true },
+  { "func", "string", "the function's name" },
+  { "addr", "integer", "an address, instead of a name", any = true },
+  { "offset", "integer", "bytes into the function (default: 0)", any = true },
   ret,
 }
 M["perf.uprobe"] = {
-  { "path", "string", "the file", required = true },
-  { "symbol", "string", "looked up in it" },
+  { "path", "string", "the program or library", required = true },
+  { "symbol", "string", "a function's name in it" },
   { "offset", "integer", "bytes into the file, or from the symbol (default: 0)", any = true },
   ret,
   { "ref_ctr_offset", "integer", "the offset of a semaphore that the kernel increments while the event is open", any = true },
@@ -69,12 +69,12 @@ M["perf.breakpoint"] = {
   { "addr", "integer", "the address", any = true, required = true },
   { "len", "integer", "bytes: 1, 2, 4 or 8 on most machines (default: 4; for \"x\" the machine's length)", least = 1,
     what = "number of bytes" },
-  { "access", "string", "\"r\", \"w\", \"x\" or several", default = "rw" },
+  { "access", "string", "\"r\" (read), \"w\" (write), \"rw\", or \"x\" (execute)", default = "rw" },
 }
 
 -- Measuring ----------------------------------------------------------------------------------------------------------
 
-local warmup = { "warmup", "integer", "runs before the measured ones", default = 2, least = 0 }
+local warmup = { "warmup", "integer", "runs that are not measured, before the others", default = 2, least = 0 }
 local min_time = { "min_time", "number", "the least duration of a run in seconds, reached by calling a function several times; "
   .. "0: one call a run", default = 0.005, least = 0 }
 local seed = { "seed", "integer", "the seed of the random order of runs", default = 1, least = 0 }
@@ -97,9 +97,9 @@ M["perf.pool"] = {
   { "size", "integer", "threads (default: as many as CPUs)", least = 1, most = 1024,
     what = "a whole number from 1 to 1024" },
   { "cpus", "{integer,...}|string|boolean", "CPU numbers, \"online\", or false: not bound (default: the CPUs that this "
-    .. "thread may use, in turn)" },
+    .. "calling thread may use, one after the other)" },
   { "events", "string|table|boolean", "as for `perf.measure`, but names only; false: jobs are not measured" },
-  { "queue", "integer", "jobs that may wait", default = 1024, least = 1, most = 2 ^ 24,
+  { "queue", "integer", "the largest number of jobs that wait", default = 1024, least = 1, most = 2 ^ 24,
     what = "a whole number from 1 to 16777216" },
   { "tracer", "Tracer", "makes a span of each job" },
 }
@@ -158,18 +158,19 @@ M["perf.data.create"] = {
 }
 M["perf.record"] = {
   { "events", "string|table", "names or attr tables (default: cycles, or cpu-clock without a PMU)", any = true },
-  { "freq", "integer", "samples a second, or", least = 1, what = samples, excludes = { "period" } },
-  { "period", "integer", "for every event without a period or frequency (default: 999 samples a second; every occurrence of "
-    .. "tracepoints, probes and breakpoints)", least = 1, what = samples },
+  { "freq", "integer", "samples a second, for every event that has no period or frequency of its own (default: 999)", least = 1,
+    what = samples, excludes = { "period" } },
+  { "period", "integer", "the event's count from one sample to the next, instead of `freq` (default: 1 for tracepoints, probes "
+    .. "and breakpoints)", least = 1, what = samples },
   { "call_graph", "boolean|string", "true or \"fp\": the kernel's callchains; \"dwarf\": registers and 8 KiB of stack for perf "
     .. "report to unwind", oneof = { "fp", "dwarf" }, expected = 'true, "fp" or "dwarf"' },
   { "output", "string", "the file", default = "perf.data" },
   mode, build_ids,
-  { "during", "{string,...}", "for recordings of a process or of every process: a program that is run meanwhile, as an array "
-    .. "of its words; the recording ends with it" },
-  { "timeout", "number", "seconds after which the recording ends, and a command is asked to end", above = 0, what = "seconds" },
+  { "during", "{string,...}", "for recordings of a process or of every process: a program and its arguments; it runs "
+    .. "meanwhile, and the recording ends with it" },
+  { "timeout", "number", "seconds after which the recording ends, and the command by SIGTERM", above = 0, what = "seconds" },
   { "pages", "integer", "the pages of each CPU's ring", default = 128, least = 1, what = samples },
-  { "inherit", "boolean", "false: without the children (required for a uprobe, and for a kprobe by name)", default = true },
+  { "inherit", "boolean", "false: without the children (uprobes, and kprobes by name, need this)", default = true },
 }
 
 -- Profiles -----------------------------------------------------------------------------------------------------------
@@ -190,19 +191,19 @@ M["perf.profiler"] = {
 }
 M["perf.profile"] = M["perf.profiler"]
 M["Profile:flamegraph"] = {
-  { "diff", "Profile", "an earlier profile to compare with: red has a larger share than there, blue a smaller one" },
+  { "diff", "Profile", "an earlier profile to compare with: frames whose share grew are red, those whose share shrank blue" },
   { "title", "string", "the page's title" },
 }
 
 -- Symbols and BPF ----------------------------------------------------------------------------------------------------
 
 M["perf.symbols.open"] = {
-  { "pid", "integer", "a live process; 0: this one" },
-  { "path", "string", "one file, with addresses as in its own symbol table" },
+  { "pid", "integer", "a process that runs; 0: this one" },
+  { "path", "string", "one file; addresses are those of its symbol table" },
   { "maps", "{table,...}", "`{addr=, filename=, pgoff=, len=, build_id=}` as in mmap records, of a process that may have "
     .. "ended" },
-  { "kernel", "boolean|KernelSymbols", "false for no symbols of the kernel, or a result of `perf.symbols.kernel` (default: "
-    .. "/proc/kallsyms is read at the first address of the kernel; for `maps` no kernel)" },
+  { "kernel", "boolean|KernelSymbols", "false: no symbols of the kernel; or a result of `perf.symbols.kernel` (default: "
+    .. "/proc/kallsyms is read when the first address of the kernel is resolved; with `maps`: false)" },
   { "debuginfod", "boolean", "true lets elfutils ask the servers of $DEBUGINFOD_URLS for missing symbols", default = false },
 }
 M["Resolver:unwind"] = {
@@ -229,15 +230,15 @@ local function count(name, help, variables)
 end
 
 M["perf.tracer"] = {
-  { "service", "string", "its name" },
+  { "service", "string", "the service's name" },
   { "exporter", "table|function|boolean", "`perf.exporter.otlp`, `perf.exporter.zipkin`, a function of arrays of plain spans (as "
     .. "`Span:totable`), or false" },
   { "events", "string|table|boolean", "as for `perf.measure` (default: the best events of the machine); false: none" },
   { "resource", "table", "attributes of the process" },
   { "sampler", "string|number|function", "a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, or a function" },
   { "propagators", "{string,...}", "\"tracecontext\", \"b3\", \"b3multi\"" },
-  { "metrics", "boolean|table", "true, or a table: histograms of the counts by span name", options = {
-    { "buckets", "table", "their bounds" },
+  { "metrics", "boolean|table", "true, or a table: keep histograms of the counts for each span name", options = {
+    { "buckets", "table", "the bounds of the histograms" },
     { "interval", "number", "seconds between two exports", above = 0, what = "a number above 0", scale = 1e3,
       variables = { "OTEL_METRIC_EXPORT_INTERVAL" } },
   } },
@@ -250,12 +251,12 @@ M["perf.tracer"] = {
     count("event_attributes", "attributes of an event", { "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
     count("link_attributes", "attributes of a link", { "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
   } },
-  { "queue", "integer", "spans that may wait", least = 1, most = 2 ^ 24, what = size, otherwise = 2048,
+  { "queue", "integer", "the largest number of spans that wait", least = 1, most = 2 ^ 24, what = size, otherwise = 2048,
     variables = { "OTEL_BSP_MAX_QUEUE_SIZE" } },
-  { "batch", "integer", "spans in a request", least = 1, most = 2 ^ 24, what = size, otherwise = 512,
+  { "batch", "integer", "the largest number of spans in a request", least = 1, most = 2 ^ 24, what = size, otherwise = 512,
     variables = { "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" } },
-  { "batch_bytes", "integer", "bytes in a request (since 0.2.0)", default = 4 * 2 ^ 20, least = 0, most = math.huge,
-    what = length },
+  { "batch_bytes", "integer", "the largest number of bytes in a request (since 0.2.0)", default = 4 * 2 ^ 20, least = 0,
+    most = math.huge, what = length },
   { "delay", "number", "seconds until a batch that is not full is sent", least = 0, most = math.huge, what = "a number from 0",
     otherwise = 5, scale = 1e3, variables = { "OTEL_BSP_SCHEDULE_DELAY" } },
   { "retry", "number", "seconds for which a batch is retried", least = 0, most = math.huge, what = "a number from 0",
@@ -276,15 +277,15 @@ M["perf.observe"] = {
 }
 M["perf.exporter.otlp"] = {
   { "endpoint", "string", "a URL of http or https" },
-  { "headers", "table", "by name" },
+  { "headers", "table", "further headers of the requests, by name" },
   { "timeout", "number", "seconds (default: 10)", above = 0, what = "a number above 0" },
   { "compression", "string", "\"gzip\" with lua-zlib, or \"none\" (default: \"none\")" },
-  { "tls", "table", "for https", options = {
-    { "cafile", "string", "a file of certificates of authorities" },
-    { "capath", "string", "a directory of them" },
+  { "tls", "table", "settings for https", options = {
+    { "cafile", "string", "a file with the certificates of authorities" },
+    { "capath", "string", "a directory with the certificates of authorities" },
     { "certificate", "string", "a file with the client's certificate" },
-    { "key", "string", "a file with its key" },
-    { "verify", "boolean", "false accepts any certificate" },
+    { "key", "string", "a file with the key of the client's certificate" },
+    { "verify", "boolean", "false accepts any certificate of the server" },
   } },
   { "transport", "string", "the library that sends (default: the first that is installed)",
     oneof = { "luasocket", "luahttp", "ngx" } },
@@ -297,9 +298,9 @@ M["resty.perf.start"] = {
   { "events", "string|table", "as for `perf.measure`", any = true },
   { "sample", "integer|table", "n: one of n requests; 0: none, until a start changes it; or a table", default = 1, any = true,
     options = {
-      { "every", "integer", "n", any = true },
+      { "every", "integer", "the n of all routes", any = true },
       { "header", "string", "a request with this header is counted unless its value is 0", any = true },
-      { "routes", "table", "`{[name] = n}`: other shares for some routes", any = true },
+      { "routes", "table", "`{[name] = n}`: another n for some routes", any = true },
     } },
   { "routes", "table|function", "the names under which requests are added up, or a function of the path", any = true },
   { "slow", "number|table", "seconds, or `{time=, [label]=}`: a request beyond one of these is logged and shown", any = true },

@@ -3,8 +3,9 @@ local core = require "perf.core"
 
 local M = {}
 
-M.about = "what works on this machine, what does not, why, and what would change it"
+M.about = "show what works on this machine, what does not, why, and what would change it"
 M.usage = "luaperf doctor"
+M.text = "Shows what works on this machine, what does not, why, and what would change it."
 M.options = {}
 
 -- Run the command. @return exit status; or nil, message, code

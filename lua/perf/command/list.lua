@@ -1,10 +1,11 @@
 -- luaperf list: the events of this machine.
 local M = {}
 
-M.about = "the events of this machine"
+M.about = "list the events of this machine"
 M.usage = "luaperf list [PATTERN]"
 M.text = [[
-PATTERN is part of a name, a glob over the whole of it, or a kind: hardware, software, cache, pmu, tracepoint, raw, breakpoint.]]
+Lists the events that have a name. PATTERN is part of a name, a glob over the whole name, or a kind: hardware, software, cache,
+pmu, tracepoint, raw, breakpoint.]]
 M.mixed = true
 M.options = {}
 
