@@ -1,7 +1,5 @@
-/* Profiler: a sampler, and this interpreter's engine, which finds the stacks. Its uservalue keeps the Event alive. */
-#include "core/profile/sampler.h"
-#include "binding/event/event.h"
-#include "binding/stack/stack.h"
+/* See profiler.h: the object, its start and its end. */
+#include "binding/profile/profiler.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,28 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/peek.h"
 
-#define PB_PROFILER "perf.Profiler"
 #define PB_LIFETIME "perf.lifetime"
-
-/* One in each Lua state, from the loading of the module to the state's close. */
-struct pb_lifetime {
-	lua_State *main; /* its main thread; NULL if Lua 5.1 does not have it */
-	struct pb_profiler *running; /* the first of those that run, linked by `next` */
-	int closing;
-};
-
-struct pb_profiler {
-	struct pf_sampler s;
-	struct pb_stack stack;
-	struct pb_lifetime *lifetime; /* of its Lua state */
-	struct pb_profiler *next;
-	int safe_point; /* its stacks are taken at safe points, not unwound */
-};
-
-static struct pb_profiler *check_profiler(lua_State *L)
-{
-	return pb_check(L, 1, PB_PROFILER, "Profiler");
-}
 
 static int option(lua_State *L, const char *name)
 {
@@ -122,6 +99,26 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	return life;
 }
 
+static lua_Integer integer(lua_State *L, const char *name)
+{
+	lua_Integer v;
+
+	lua_getfield(L, 2, name);
+	v = lua_tointeger(L, -1);
+	lua_pop(L, 1);
+	return v;
+}
+
+/* The frames of a stack at most, at so many samples a second (0: unknown). A frame takes up to 125 ns, and the signal handler must
+ * leave the program most of the time, or it would not get on. */
+static unsigned depth_at(lua_Integer freq)
+{
+	enum { FRAMES_A_SECOND = 2000000, LEAST = 64 };
+	const lua_Integer most = freq > 0 ? FRAMES_A_SECOND / freq : PF_STACK_DEPTH;
+
+	return most > PF_STACK_DEPTH ? PF_STACK_DEPTH : most < LEAST ? LEAST : (unsigned)most;
+}
+
 /* Stacks are unwound, or taken at safe points. core.unwinds() has said that the former is possible. */
 static void choose_method(lua_State *L, struct pb_profiler *p)
 {
@@ -134,11 +131,12 @@ static void choose_method(lua_State *L, struct pb_profiler *p)
 	p->s.trigger = pb_engine_trigger;
 	p->s.unwind = p->safe_point ? NULL : pb_unwind;
 	p->s.hidden = &p->stack.hidden;
+	p->s.depth = depth_at(integer(L, "freq"));
 	p->s.alone = p->stack.coroutines == PB_COROUTINES_ALONE;
 }
 
 /* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
- * timeline=, safe_point=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
+ * timeline=, safe_point=, freq=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
  * functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one by one. */
 static int l_profiler(lua_State *L)
 {
@@ -181,15 +179,13 @@ static int l_profiler(lua_State *L)
 	p->stack.main = p->lifetime->main;
 	choose_method(L, p);
 	/* the event is the first member of the userdata that has its layout */
-	lua_getfield(L, 2, "timeline");
-	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)lua_tointeger(L, -1));
-	lua_pop(L, 1);
+	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)integer(L, "timeline"));
 	return r < 0 ? pb_fail(L, r, "profiler") : 1;
 }
 
 static int l_close(lua_State *L)
 {
-	struct pb_profiler *p = check_profiler(L);
+	struct pb_profiler *p = pb_check_profiler(L);
 
 	stop(L, p);
 	give_back(L, p);
@@ -217,7 +213,7 @@ static int prepare(lua_State *L)
 /* profiler:start(): true; or nil, message, code. Once. */
 static int l_start(lua_State *L)
 {
-	struct pb_profiler *p = check_profiler(L);
+	struct pb_profiler *p = pb_check_profiler(L);
 	const char *why = "a profiler is running in this process, which can have one at a time that takes stacks at safe points";
 	int r, raised;
 
@@ -249,130 +245,18 @@ static int l_start(lua_State *L)
 
 static int l_stop(lua_State *L)
 {
-	return pb_result(L, stop(L, check_profiler(L)), "stop");
+	return pb_result(L, stop(L, pb_check_profiler(L)), "stop");
 }
 
 /* profiler:state(): "new", "running", "inherited" (it belongs to the parent of a fork and was not stopped before), "stopped", or
  * "closed" (it ran, and its samples were freed: the Lua state is being closed). */
 static int l_state(lua_State *L)
 {
-	const struct pb_profiler *p = check_profiler(L);
+	const struct pb_profiler *p = pb_check_profiler(L);
 
 	lua_pushstring(L, p->s.at.running ? (pf_sampling_inherited(&p->s.at) ? "inherited" : "running")
 			  : p->s.started_ns ? (p->s.event ? "stopped" : "closed")
 			  : p->s.event && pf_counter_usable(p->s.event) == -ECHILD ? "inherited" : "new");
-	return 1;
-}
-
-static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, const char *field)
-{
-	if (!text)
-		return;
-	lua_pushstring(L, pf_stacks_text_at(s, text));
-	lua_setfield(L, -2, field);
-}
-
-/* {kind =, ...}: see l_result. */
-static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_frame *f)
-{
-	static const char *const kinds[] = {NULL, "lua", "range", "c", "state", "zone", "native", "kernel"};
-	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "native"};
-
-	lua_createtable(L, 0, 7);
-	pb_set_text(L, "kind", kinds[f->kind]);
-	if (f->kind == PF_FRAME_LUA || f->kind == PF_FRAME_RANGE || f->kind == PF_FRAME_C) {
-		const struct pf_function *fn = pf_stacks_function_at(s, (uint32_t)f->key);
-
-		set_text(L, s, fn->name, "func");
-		set_text(L, s, fn->source, "source");
-		if (f->kind == PF_FRAME_C) {
-			pb_set_u64(L, "address", fn->source_key);
-			return;
-		}
-		lua_pushinteger(L, fn->line);
-		lua_setfield(L, -2, "linedefined");
-		if (f->line) {
-			lua_pushinteger(L, (lua_Integer)f->line);
-			lua_setfield(L, -2, "line");
-		}
-		if (f->kind == PF_FRAME_RANGE) {
-			lua_pushinteger(L, (lua_Integer)(f->key >> 32));
-			lua_setfield(L, -2, "lastline");
-		}
-	} else if (f->kind == PF_FRAME_STATE) {
-		pb_set_text(L, "state", states[f->key]);
-	} else if (f->kind == PF_FRAME_ZONE) {
-		lua_pushinteger(L, (lua_Integer)f->key);
-		lua_setfield(L, -2, "zone");
-	} else {
-		pb_set_u64(L, "address", f->key);
-	}
-}
-
-/* profiler:result(): the result, after the stop:
- *
- *   frames    array of {kind, func, source, line, lastline, linedefined, address, state, zone}
- *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
- *   moments   the samples one by one, for core.moment; beyond: how many did not fit
- *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;
- *   lost, samples, duration_ns, memory; failures: samples without a whole stack, by
- *   reason; nil if there are none */
-static int l_result(lua_State *L)
-{
-	static const char *const failures[PF_UNWIND_FAILURES] = {
-		[PF_UNWIND_NO_THREAD] = "no thread", [PF_UNWIND_NO_BASE] = "no function",     [PF_UNWIND_NO_PC] = "no line",
-		[PF_UNWIND_NO_TRACE] = "no trace",   [PF_UNWIND_BROKEN] = "broken frame",     [PF_UNWIND_UNREADABLE] = "unreadable memory",
-		[PF_UNWIND_DEEP] = "too deep"};
-	struct pb_profiler *p = check_profiler(L);
-	const struct pf_stacks *s = &p->s.at.stacks;
-	static const struct pf_sum none;
-	const uint32_t n = s->nodes.n;
-	uint64_t unsampled;
-	int failed = 0;
-
-	luaL_argcheck(L, p->s.event && !p->s.at.running, 1, "Profiler is running or closed");
-	unsampled = pf_sampler_total(&p->s) - p->s.sum + pf_stacks_sum_at(s, 0)->weight;
-	lua_createtable(L, 0, 13);
-	lua_createtable(L, (int)s->frames.n, 0);
-	for (uint32_t i = 1; i <= s->frames.n; i++) {
-		push_frame(L, s, pf_stacks_frame_at(s, i));
-		lua_rawseti(L, -2, (int)i);
-	}
-	lua_setfield(L, -2, "frames");
-	for (int k = 0; k < 4; k++) {
-		static const char *const names[] = {"parent", "frame", "weight", "count"};
-
-		lua_createtable(L, (int)n, 0);
-		for (uint32_t i = 1; i <= n; i++) {
-			const struct pf_node *node = pf_stacks_node_at(s, i);
-			const struct pf_sum *sum = node->sum ? pf_stacks_sum_at(s, i) : &none;
-
-			pb_push_u64(L, k == 0 ? node->parent : k == 1 ? node->frame : k == 2 ? sum->weight : sum->count);
-			lua_rawseti(L, -2, (int)i);
-		}
-		lua_setfield(L, -2, names[k]);
-	}
-	if (p->s.moments.items) {
-		lua_pushlstring(L, (const char *)p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
-		lua_setfield(L, -2, "moments");
-		pb_set_u64(L, "beyond", p->s.moments.beyond);
-	}
-	pb_set_u64(L, "total", pf_sampler_total(&p->s));
-	pb_set_u64(L, "unsampled", unsampled);
-	pb_set_u64(L, "unsampled_count", pf_stacks_sum_at(s, 0)->count);
-	pb_set_u64(L, "lost", pf_sampler_lost(&p->s));
-	pb_set_u64(L, "samples", p->s.samples);
-	pb_set_u64(L, "duration_ns", p->s.duration_ns);
-	for (int i = PF_UNWIND_COMPLETE + 1; i < PF_UNWIND_FAILURES; i++) {
-		if (!p->s.failures[i])
-			continue;
-		if (!failed++)
-			lua_createtable(L, 0, PF_UNWIND_FAILURES);
-		pb_set_u64(L, failures[i], p->s.failures[i]);
-	}
-	if (failed)
-		lua_setfield(L, -2, "failures");
-	pb_set_u64(L, "memory", pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending));
 	return 1;
 }
 
@@ -381,25 +265,6 @@ static int l_profiler_number(lua_State *L)
 {
 	pb_push_u64(L, pf_sampler_number());
 	return 1;
-}
-
-/* core.moment(moments, i): time, addr, cpu, weight, node of moment i; nothing after the last. */
-static int l_moment(lua_State *L)
-{
-	size_t size;
-	const char *bytes = luaL_checklstring(L, 1, &size);
-	const lua_Integer i = luaL_checkinteger(L, 2);
-	struct pf_moment m;
-
-	if (i < 1 || (size_t)i > size / sizeof m)
-		return 0;
-	memcpy(&m, bytes + (size_t)(i - 1) * sizeof m, sizeof m);
-	pb_push_u64(L, m.time);
-	pb_push_i64(L, (int64_t)m.addr);
-	lua_pushinteger(L, (lua_Integer)m.cpu);
-	pb_push_u64(L, m.weight);
-	lua_pushinteger(L, (lua_Integer)m.node);
-	return 5;
 }
 
 /* core.set_zone(number): returns the previous zone of the thread; core.zone_setter(): the C function, for FFI; core.new_zone(): a
@@ -484,13 +349,13 @@ void pb_open_profiler(lua_State *L)
 					     {"new_zone", l_new_zone},
 					     {"unix_time", l_unix_time},
 					     {"object_address", l_object_address},
-					     {"moment", l_moment},
+					     {"moment", pb_moment},
 					     {"handler_call", l_handler_call},
 					     {"unwinds", l_unwinds},
 					     {"use_safe_points", l_use_safe_points},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
-					   {"result", l_result}, {"close", l_close}, {NULL, NULL}};
+					   {"result", pb_profiler_result}, {"close", l_close}, {NULL, NULL}};
 
 	push_lifetime(L);
 	lua_pop(L, 1);

@@ -69,7 +69,8 @@ static void walk(lua_State *L, int level, struct pf_places *places)
 unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames)
 {
 	static const struct pf_memory memory = {copy};
-	struct pf_places places = {.stacks = &p->at->stacks, .memory = &memory, .hidden = &p->hidden, .frames = frames};
+	struct pf_places places = {
+		.stacks = &p->at->stacks, .memory = &memory, .hidden = &p->hidden, .frames = frames, .most = PF_STACK_DEPTH};
 
 	walk(L, level, &places);
 	if (p->coroutines == PB_COROUTINES_RESUMER)

@@ -24,14 +24,18 @@ struct here {
 static void unwind(struct pf_sampler *s, const void *context, struct here *here)
 {
 	const struct pf_memory *memory = s->may_ask ? pf_own_memory(context) : pf_own_memory_unchecked(context);
-	struct pf_places places = {
-		.stacks = &s->at.stacks, .memory = memory, .hidden = s->hidden, .frames = s->frames, .alone = s->alone};
+	struct pf_places places = {.stacks = &s->at.stacks,
+				   .memory = memory,
+				   .hidden = s->hidden,
+				   .frames = s->frames,
+				   .most = s->depth,
+				   .alone = s->alone};
 	struct pf_unwound u = {.found = pf_places_add, .to = &places};
 	struct pf_registers r;
 
 	pf_own_registers(context, &r);
 	s->unwind(s->owner, &r, memory, &u);
-	here->failed = u.failed;
+	here->failed = places.deep ? PF_UNWIND_DEEP : u.failed;
 	here->kind.state = (uint32_t)u.state;
 	if (u.state == PF_OUTSIDE)
 		places.n = 0;

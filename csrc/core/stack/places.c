@@ -72,7 +72,7 @@ static uint32_t text_of(struct pf_places *p, const struct source *source)
 }
 
 /* The function's number; 0 without memory. */
-static uint32_t lua_function(struct pf_places *p, const struct pf_place *place)
+static uint32_t find_function(struct pf_places *p, const struct pf_place *place)
 {
 	struct pf_function f = {.line = place->linedefined};
 	struct source source;
@@ -88,6 +88,18 @@ static uint32_t lua_function(struct pf_places *p, const struct pf_place *place)
 	f.source = source.n ? text_of(p, &source) : 0;
 	f.hidden = is_hidden(p, pf_stacks_text_at(p->stacks, f.source));
 	return pf_stacks_add_function(p->stacks, &f);
+}
+
+static uint32_t lua_function(struct pf_places *p, const struct pf_place *place)
+{
+	const unsigned at = (unsigned)(place->source >> 4 ^ (uint32_t)place->linedefined) % PF_PLACES_KNOWN;
+
+	if (!p->known[at].function || p->known[at].source != place->source || p->known[at].line != place->linedefined) {
+		p->known[at].source = place->source;
+		p->known[at].line = place->linedefined;
+		p->known[at].function = find_function(p, place);
+	}
+	return p->known[at].function;
 }
 
 uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code)
@@ -115,7 +127,10 @@ int pf_places_add(void *to, const struct pf_place *place)
 	struct pf_places *p = to;
 	uint32_t frame = 0;
 
-	if (p->n == PF_STACK_DEPTH || (p->alone && p->thread && place->thread != p->thread))
+	if (p->alone && p->thread && place->thread != p->thread)
+		return 1;
+	p->deep = p->n == p->most;
+	if (p->deep)
 		return 1;
 	p->thread = place->thread;
 	if (place->kind == PF_PLACE_LUA) {

@@ -11,16 +11,25 @@ struct pf_hidden {
 	char source[2][256];
 };
 
+enum { PF_PLACES_KNOWN = 16 };
+
 /* One stack. */
 struct pf_places {
 	struct pf_stacks *stacks;
 	const struct pf_memory *memory; /* has the names of the chunks */
 	const struct pf_hidden *hidden;
-	uint32_t *frames; /* room for PF_STACK_DEPTH */
-	unsigned n;
+	uint32_t *frames;
+	unsigned n, most; /* most: the room, at most PF_STACK_DEPTH */
 	uint32_t function; /* number of the last function; 0 if it is not shown, or there was no memory */
 	uint64_t thread;   /* the Lua thread of the last function */
 	uint8_t alone;     /* leave out the threads that resumed the first one */
+	uint8_t deep;      /* there are more functions than room */
+	/* Functions of this stack by their hash: the same ones often occur again. */
+	struct {
+		uint64_t source;
+		int32_t line;
+		uint32_t function;
+	} known[PF_PLACES_KNOWN];
 };
 
 /* The function `found` of struct pf_unwound; to: a struct pf_places. */

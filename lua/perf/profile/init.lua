@@ -164,7 +164,7 @@ local function arm(self)
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
     native = self.opts.native, may_ask = may_ask(self.spec, attr, filter, method), by_descriptor = by_descriptor,
-    coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers",
+    coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers", freq = attr.sample_freq,
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()
