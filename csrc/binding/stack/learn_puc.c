@@ -244,10 +244,11 @@ static int has_registry(struct pb_puc_learner *w, uint64_t global)
 	if (!global || global % sizeof(void *))
 		return 0;
 	pb_puc_grab(w, state, global, sizeof state);
-	for (unsigned o = 0; o + 24 <= sizeof state; o += (unsigned)sizeof(void *))
-		if (pb_puc_word(state, o) == address(lua_topointer(w->S, LUA_REGISTRYINDEX)) &&
-		    ((pb_puc_number(state, o + 8) & ~64) == LUA_TTABLE || (pb_puc_number(state, o + 4) & ~64) == LUA_TTABLE))
-			return 1;
+	for (unsigned o = 0; o + 16 <= sizeof state; o += (unsigned)sizeof(void *))
+		if (pb_puc_word(state, o) == address(lua_topointer(w->S, LUA_REGISTRYINDEX)))
+			for (unsigned tag = o + 4; tag <= o + 8; tag += 4) /* an int in 5.1; since then a byte, and any bytes after it */
+				if (pb_puc_number(state, tag) == LUA_TTABLE || (state[tag] & ~64) == LUA_TTABLE)
+					return 1;
 	return 0;
 }
 
@@ -403,6 +404,18 @@ static void load(struct pb_puc_learner *w)
 	lua_xmove(w->T, w->S, PB_PUC_FREE - PB_PUC_ONE);
 }
 
+/* Not inlined: while the check runs, the C stack between two threads must not be larger than what the unwinder looks at. */
+static __attribute__((noinline)) void learn_structures(struct pb_puc_learner *w)
+{
+	pb_puc_grab(w, w->fresh, address(w->T), sizeof w->fresh);
+	load(w);
+	run(w);
+	learn_threads(w);
+	learn_calls(w);
+	run(w);
+	learn_jump(w);
+}
+
 static int learn(lua_State *S)
 {
 	struct pb_puc_learner *w = lua_touserdata(S, 1);
@@ -412,13 +425,7 @@ static int learn(lua_State *S)
 	w->l->pointer = sizeof(void *);
 	w->T = lua_newthread(S);
 	luaL_checkstack(S, 2 * PB_PUC_FREE, "perf");
-	pb_puc_grab(w, w->fresh, address(w->T), sizeof w->fresh);
-	load(w);
-	run(w);
-	learn_threads(w);
-	learn_calls(w);
-	run(w);
-	learn_jump(w);
+	learn_structures(w);
 	pb_puc_learn_functions(w);
 	pb_puc_learn_prototypes(w);
 	pb_puc_learn_allocation(w);

@@ -11,7 +11,7 @@
 
 enum {
 	MOST_WORDS = 1536, /* of the C stack, until a thread is found; a luaL_Buffer has up to 1,024 */
-	MORE_WORDS = 256,  /* after that, until one that it has resumed is found */
+	MORE_WORDS = 1024, /* after that, until one that it has resumed is found */
 	PC_WORDS = 512,
 	CHUNK = 32,
 	MOST_FIELDS = 192, /* bytes that are read of a structure */
@@ -294,7 +294,13 @@ static int lua_place(struct unwinder *w, const struct thread *t, struct call *c,
  * the global state, and near the C stack, where memory is mapped. A word may have half of an old pointer. */
 static int may_be_thread(const struct unwinder *w, uint64_t x)
 {
-	return x % w->l->pointer == 0 && (uint32_t)x != 0 && (x - w->global + NEAR < 2 * NEAR || (x ^ w->r->sp) >> 40 == 0);
+	const uint64_t global = w->global;
+
+	if (x % w->l->pointer != 0 || (uint32_t)x == 0)
+		return 0;
+	if (x - global + NEAR < 2 * NEAR || (x ^ w->r->sp) >> 40 == 0)
+		return 1;
+	return global >> 40 != 0 && (x ^ global) >> 44 == 0; /* an allocator may have a region for each size */
 }
 
 /* Is x a thread of our state that is in a call, of which some of the C stack is above an address? */
@@ -384,7 +390,7 @@ static void find_resumer(struct unwinder *w, const struct thread *t, struct thre
 			     outer - outermost < REACH;
 	     i++)
 		outermost = outer;
-	scan(w, outermost, MORE_WORDS, best);
+	scan(w, outermost, MOST_WORDS, best);
 }
 
 static int emit(struct unwinder *w, const struct pf_place *place)

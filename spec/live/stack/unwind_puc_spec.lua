@@ -193,7 +193,7 @@ describe("the unwinder of PUC Lua", function()
 
   -- Run a program, and unwind its stack every 100 us of CPU time. Returns the share of each line in percent, by the line of the
   -- innermost Lua function; and all stacks.
-  local function sampled(text, n)
+  local function sampled(text, n, least)
     local fn = assert(compile(text, "=program"))
     assert(unwind.start(100000))
     local ok, err = pcall(fn, n)
@@ -212,7 +212,7 @@ describe("the unwinder of PUC Lua", function()
     end
     for line, count in pairs(shares) do shares[line] = 100 * count / total end
     assert.is_true(total > 100, total .. " samples")
-    assert.is_true(complete / total >= 0.995, ("%.2f %% of the stacks are complete"):format(100 * complete / total))
+    assert.is_true(complete / total >= (least or 0.995), ("%.2f %% of the stacks are complete"):format(100 * complete / total))
     return setmetatable(shares, { __index = function() return 0 end }), stacks
   end
 
@@ -322,7 +322,7 @@ describe("the unwinder of PUC Lua", function()
         local s = ("x"):rep(i % 100):gsub("x", function(c) return c .. i end)
         local f = assert((loadstring or load)("return ..."))
         f(i)
-      end]], 1000)
+      end]], 1000, 0.98) -- a stack that Lua moves to other memory cannot be read meanwhile
     assert.is_true(#stacks > 10, #stacks .. " stacks")
   end)
 end)
