@@ -33,11 +33,11 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
-/* Release the resources that prepare has taken, and the claim. */
+/* Release the resources that prepare has taken, and the claim. A profiler without the claim leaves those of the running one. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
 	pb_marks_give(L, &p->stack);
-	if (!p->safe_point)
+	if (!p->s.at.claimed)
 		return;
 	pb_engine_stop(L, &p->stack);
 	pb_coroutines_give_back(L, &p->stack);
