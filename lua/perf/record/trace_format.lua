@@ -62,22 +62,29 @@ local function classify(f, is_array, count, long_size)
   return true
 end
 
+-- The parts of a declaration: "unsigned long args[6]" has the type "unsigned long", the name "args" and the brackets "[6]". They
+-- are split off from the end: patterns that search for an end take quadratic time, which a damaged file can turn into hours.
+local function split(declared)
+  local text, at = declared:reverse(), 1
+  while text:byte(at) == 93 do at = (text:find("[", at, true) or #text) + 1 end -- 93: "]"
+  local name, type = text:match("^([%w_]+) *(.*)", at)
+  if name then return type:reverse(), name:reverse(), text:sub(1, at - 1):reverse() end
+end
+
 -- The field that is declared from there on: "unsigned long args[6]; offset:..." has the type "unsigned long[6]" and the name
 -- "args", "__data_loc char[] name" the type "__data_loc char[]" and the name "name".
 local function field_at(text, at, long_size)
   local declared, offset, size, next =
     text:match("^([^;\n]*);[ \t]*offset:[ \t]*(%d+)[ \t]*;[ \t]*size:[ \t]*(%d+)[ \t]*;()", at)
-  declared = declared and declared:match "^[ \t]*(.-)[ \t]*$"
+  declared = declared and declared:match "^[ \t]*(.*[^ \t])"
   if not declared or declared:find "[^ -~]" then return nil end
-  local head = declared
-  while head:sub(-1) == "]" do head = head:match "^(.*)%[" or "" end
-  local type, name = head:match "^(.-) *([%w_]+)$"
-  local brackets = declared:sub(#head + 1)
+  local type, name, brackets = split(declared)
+  if (type or "") == "" then return nil end
   local signed = 0
   if text:find("^[ \t]*signed:", next) then signed = number(text:match("^[ \t]*signed:[ \t]*(%d+)[ \t]*;", next), 1) end
-  local f = { type = type and type .. brackets, name = name, offset = number(offset, MOST_OFFSET),
+  local f = { type = type .. brackets, name = name, offset = number(offset, MOST_OFFSET),
     size = number(size, MOST_OFFSET), is_signed = signed == 1 }
-  if not name or type == "" or not (f.offset and f.size and signed) then return nil end
+  if not (f.offset and f.size and signed) then return nil end
   local count = number(brackets:match "^%[[ \t]*(%d+)%]$", MOST_OFFSET) or 0
   return classify(f, brackets ~= "", count, long_size) and f
 end
