@@ -24,7 +24,9 @@ void pb_check_options(lua_State *L, int i, const char *method)
 
 void pb_push_hint(lua_State *L, const char *name)
 {
-	lua_getfield(L, LUA_REGISTRYINDEX, PB_MISTAKES);
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perf.base.suggest");
+	lua_call(L, 1, 1);
 	lua_getfield(L, -1, "hint");
 	lua_pushstring(L, name);
 	lua_pushvalue(L, -4);

@@ -37,7 +37,7 @@ const char *pb_check_path(lua_State *L, int i);
 #define PB_MISTAKES "perf.mistakes"
 void pb_check_options(lua_State *L, int i, const char *method);
 /* Replace the array of names on top of the stack by the end of a message about an unknown name, "; did you mean ...?" or "", which
- * `mistakes.hint(name, names)` returns. */
+ * perf.base.suggest returns. */
 void pb_push_hint(lua_State *L, const char *name);
 /* Push lower-case hexadecimal digits. */
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n);

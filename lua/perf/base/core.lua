@@ -1,9 +1,6 @@
 -- Loads perf.core, the part in C. If it was built for another Lua, the error says so; the loader's own message does not.
 local found, core = pcall(require, "perf.core")
-if found then
-  function core.mistakes.hint(name, names) return require "perf.base.suggest".hint(name, names) end
-  return core
-end
+if found then return core end
 local message = tostring(core)
 local file = message:match "from file '([^\n]*)'"
 if file and message:find("symbol", 1, true) then
