@@ -40,7 +40,6 @@ static const char text[] = "local look = ...\n"
 			   "  keep[1] = t\n"
 			   "end\n"
 			   "local function few(keep, n)\n"
-			   "  look(keep)\n"
 			   "  local a, b, c, d = 1, 2, 3, 4\n"
 			   "  for i = 1, n do\n"
 			   "    a = a + i b = b + a c = c + b d = d + c\n"
@@ -49,7 +48,6 @@ static const char text[] = "local look = ...\n"
 			   "  return a, b, c, d\n"
 			   "end\n"
 			   "local function many(keep, n)\n"
-			   "  look(keep)\n"
 			   "  local a, b, c, d, e, f, g, h, k, l, m, o = 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3\n"
 			   "  for i = 1, n do\n"
 			   "    a = a + i b = b + a c = c + b d = d + c e = e + d f = f + e g = g + f h = h + g k = k + h l = l + k m = m + l\n"
@@ -412,8 +410,12 @@ static int learn(lua_State *S)
 	lua_newtable(S);
 	if (luaL_loadbuffer(S, text, sizeof text - 1, "=perf") != 0)
 		pb_luajit_fail(w, "the probe");
+	/* Only the loops may be compiled, whatever the program has told the compiler. */
+	luaJIT_setmode(S, -1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
 	lua_pushvalue(S, PB_LUAJIT_LOOK);
 	lua_call(S, 1, PB_LUAJIT_LOOPS_MANY - PB_LUAJIT_PLAIN + 1);
+	luaJIT_setmode(S, PB_LUAJIT_LOOPS_FEW, LUAJIT_MODE_FUNC | LUAJIT_MODE_ON);
+	luaJIT_setmode(S, PB_LUAJIT_LOOPS_MANY, LUAJIT_MODE_FUNC | LUAJIT_MODE_ON);
 	w->T = lua_newthread(S);
 	learn_global(w);
 	learn_values(w);

@@ -79,8 +79,6 @@ struct pb_luajit_learner {
 	void (*look)(struct pb_luajit_learner *w, lua_State *L); /* called by the probes */
 	unsigned looks;
 	struct pb_luajit_places code, previous, first, lines, source, lineinfo, size, vmstate, running, trace_base;
-	/* The function that is compiled: the base of its frame. */
-	uint64_t looped;
 	unsigned traces_n;
 	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
 	uint64_t outer_cframe;

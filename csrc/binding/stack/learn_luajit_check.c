@@ -123,6 +123,7 @@ static void check_stack(struct pb_luajit_learner *w)
 
 	if (luaL_loadbuffer(S, text, sizeof text - 1, "=perf") != 0)
 		pb_luajit_fail(w, "the probe");
+	luaJIT_setmode(S, -1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
 	lua_pushvalue(S, PB_LUAJIT_LOOK);
 	lua_pushcfunction(S, l_call);
 	lua_pushcfunction(S, l_resume);
@@ -161,21 +162,16 @@ static void look_in_loop(struct pb_luajit_learner *w)
 	w->looks++;
 }
 
-static void look_before_loop(struct pb_luajit_learner *w, lua_State *L)
+static void check_trace(struct pb_luajit_learner *w)
 {
 	lua_Debug ar;
 
-	if (lua_getstack(L, 1, &ar) && lua_getinfo(L, "S", &ar)) {
-		w->loop_defined = ar.linedefined;
-		w->loop_line = (uint32_t)ar.lastlinedefined - 3;
-	}
-	w->allocated = look_in_loop;
-}
-
-static void check_trace(struct pb_luajit_learner *w)
-{
-	w->look = look_before_loop;
+	lua_pushvalue(w->S, PB_LUAJIT_LOOPS_FEW);
+	lua_getinfo(w->S, ">S", &ar);
+	w->loop_defined = ar.linedefined;
+	w->loop_line = (uint32_t)ar.lastlinedefined - 3;
 	w->looks = 0;
+	w->allocated = look_in_loop;
 	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
 	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
 	pb_luajit_run(w, PB_LUAJIT_LOOPS_FEW, 2);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-	C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes below the interpreter's frame that it uses when it enters a trace */
+	VM_INTERPRETER = -1, C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes below the interpreter's frame that it uses when it enters a trace */
 	CODE_MOST = 4096, TRACES_MOST = 65535, IR_SIZE = 8, IR_BIAS = 0x8000, IR_MOST = 2048, SNAPSHOT_SIZE = 12, SNAPSHOTS_MOST = 256,
 };
 
@@ -104,27 +104,20 @@ static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, u
 static void look_in_trace(struct pb_luajit_learner *w)
 {
 	struct pb_luajit_trace *t = &w->traces[w->traces_n];
+	/* The loop's frame is the first on the stack, behind the two slots of the thread and the two of the function. */
+	const uint64_t base = pb_luajit_word(w, pb_luajit_address(w->T) + w->l->thread_stack) + 4 * 8;
 	const uint32_t state = pb_luajit_number(w, w->global + w->l->global_vmstate);
 
-	if (w->looped && (int32_t)state < 0)
+	if ((int32_t)state == VM_INTERPRETER)
 		PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == 0)
-	if ((int32_t)state <= 0 || !w->looped)
+	if ((int32_t)state <= 0)
 		return;
 	t->number = state;
 	if (!find_array(w, t) || !find_return(w, t, (uintptr_t)__builtin_frame_address(0)))
 		return;
-	PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == w->looped)
+	PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == base)
 	w->allocated = NULL;
 	w->looks++;
-}
-
-/* The loop's own frame is below that of the function that it calls. */
-static void look_at_loop(struct pb_luajit_learner *w, lua_State *L)
-{
-	const uint64_t base = pb_luajit_word(w, (uint64_t)(uintptr_t)L + w->l->thread_base), link = pb_luajit_word(w, base - 8);
-
-	w->looped = base - 8 * (2 + (uint64_t)(pb_luajit_number(w, link - 4) >> 8 & 0xff));
-	w->allocated = look_in_trace;
 }
 
 static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
@@ -132,9 +125,8 @@ static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
 	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
 
 	w->traces[w->traces_n].bytecode = pb_luajit_word(w, function + w->l->function_code);
-	w->looped = 0;
 	w->looks = 0;
-	w->look = look_at_loop;
+	w->allocated = look_in_trace;
 	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
 	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
 	pb_luajit_run(w, loop, 2);
@@ -290,12 +282,33 @@ static int learn_fields(lua_State *L)
 	return 0;
 }
 
+/* Does jit.status say that the compiler is on? */
+static int is_on(lua_State *S)
+{
+	const int top = lua_gettop(S);
+	int on = 0;
+
+	lua_getfield(S, LUA_REGISTRYINDEX, "_LOADED");
+	if (lua_istable(S, -1)) {
+		lua_getfield(S, -1, "jit");
+		if (lua_istable(S, -1)) {
+			lua_getfield(S, -1, "status");
+			on = lua_isfunction(S, -1) && lua_pcall(S, 0, 1, 0) == 0 && lua_toboolean(S, -1);
+		}
+	}
+	lua_settop(S, top);
+	return on;
+}
+
 void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 {
 	int r;
 
-	if (!compile(w, PB_LUAJIT_LOOPS_FEW) || !compile(w, PB_LUAJIT_LOOPS_MANY))
-		return; /* the compiler is off */
+	if (!compile(w, PB_LUAJIT_LOOPS_FEW) || !compile(w, PB_LUAJIT_LOOPS_MANY)) {
+		if (is_on(w->S))
+			pb_luajit_fail(w, "compiled code");
+		return;
+	}
 	lua_pushcfunction(w->S, learn_fields);
 	lua_pushlightuserdata(w->S, w);
 	r = lua_pcall(w->S, 1, 0, 0);

