@@ -177,7 +177,7 @@ describe("resty.perf and workers", function()
       ["perf.start{routes={['/x']='y'}}"] = "routes: unknown field '/x' in a list",
       ["perf.start{events={}}"] = ":1: bad argument #1 to 'start' (events: the list has no event)",
       ["perf.start{events='nosuch'}"] = ":1: bad argument #1 to 'start' (nosuch: unknown event",
-      ["perf.start{events='page-faults:u,page-faults:u'}"] = "events: 'page-faults:u' and 'page-faults:u' are one metric",
+      ["perf.start{events='page-faults:u,page-faults:u'}"] = "events: 'page-faults:u' and 'page-faults:u' have the same metric",
       ["perf.start() perf.start{events=''}"] = ":1: bad argument #1 to 'start' (",
       ["perf.start() perf.start{sample=-1}"] = ":1: bad argument #1 to 'start' (sample: every",
     } do

@@ -119,7 +119,7 @@ static int unpack(struct pf_data *d)
 	d->packed -= n;
 	if (r < 0) {
 		d->stopped = 1;
-		d->why = "a compressed record does not unpack";
+		d->why = "a compressed record cannot be unpacked";
 		d->where = d->packed_offset;
 	}
 	return r;

@@ -163,7 +163,7 @@ return {
         .. "own; the weights of all samples add up to it" },
       { "lost", "integer", "samples that were lost because the ring was full" },
       { "sample_count", "integer", "samples that were taken" },
-      { "freq", "integer", "the requested samples a second; or" },
+      { "freq", "integer", "the requested number of samples a second; or" },
       { "period", "integer", "the event's count from one sample to the next" },
       { "started", "number", "seconds of Unix time" },
       { "duration_ns", "integer", "the duration of the profile" },

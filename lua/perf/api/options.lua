@@ -168,7 +168,7 @@ M["perf.record"] = {
   mode, build_ids,
   { "during", "{string,...}", "for recordings of a process or of every process: a program and its arguments; it runs "
     .. "meanwhile, and the recording ends with it" },
-  { "timeout", "number", "seconds after which the recording ends, and the command by SIGTERM", above = 0, what = "seconds" },
+  { "timeout", "number", "seconds after which the recording ends and the command gets SIGTERM", above = 0, what = "seconds" },
   { "pages", "integer", "the pages of each CPU's ring", default = 128, least = 1, what = samples },
   { "inherit", "boolean", "false: without the children (uprobes, and kprobes by name, need this)", default = true },
 }

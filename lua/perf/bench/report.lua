@@ -90,7 +90,7 @@ function M.bench(s)
   if s.n < 6 then
     notes[#notes + 1] = ("%d runs are too few for 95 %%: the interval is from the smallest to the largest value"):format(s.n)
   end
-  local head = ("%s of %s; per call, with the %s of the loop and of measuring taken off"):format(format.count(s.n, "run"),
+  local head = ("%s of %s; per call, less the %s of the loop and of measuring"):format(format.count(s.n, "run"),
     format.count(s.batch, "call"), quantity(s.overhead.wall, "ns"))
   return finish({ head }, rows, { false, true, true, true, true, true, true }, notes)
 end
@@ -110,7 +110,7 @@ end
 local function ratio_note(row, name, v, first, notes)
   local shown = v.ratio and first.median and v.median / first.median
   if shown and math.abs(shown / v.ratio - 1) >= 0.01 then
-    notes[#notes + 1] = ("%s, %s: %.2fx is the median of the rounds' own ratios; that of the two medians is %.2fx"):format(
+    notes[#notes + 1] = ("%s, %s: %.2fx is the median of the rounds' ratios; the ratio of the two medians is %.2fx"):format(
       title(row), name, v.ratio, shown)
   end
 end
@@ -153,7 +153,7 @@ function M.compare(c)
     rows[#rows + 1] = cells
   end
   notes[#notes + 1] = c:rule()
-  return finish({ runs_of(c) .. ", in turns; medians per call, with the loop and measuring taken off" }, rows, right, notes)
+  return finish({ runs_of(c) .. ", in turns; medians per call, less the cost of the loop and of measuring" }, rows, right, notes)
 end
 
 return M

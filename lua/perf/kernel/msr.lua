@@ -41,7 +41,7 @@ local function open_hint(cpu, code)
 end
 
 local function read_hint(code)
-  if code == "EIO" then return "this CPU has no such register, or the virtual machine's host keeps it" end
+  if code == "EIO" then return "this CPU has no such register, or the host does not pass it on to this virtual machine" end
   if code == "EPERM" then
     local mode = locked_down()
     return mode and "the kernel is locked down (" .. mode .. ")" or "CAP_SYS_RAWIO"

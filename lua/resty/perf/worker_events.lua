@@ -31,7 +31,7 @@ function M.check(events)
     local spec = names.resolve(event) or { label = tostring(event) }
     local label, metric = spec.label, exposition.metric(spec.label, spec.unit)
     -- The same event twice, or in two spellings, would be one metric of Prometheus.
-    if metrics[metric] then argument.raisef("events: '%s' and '%s' are one metric, %s", metrics[metric], label, metric) end
+    if metrics[metric] then argument.raisef("events: '%s' and '%s' have the same metric, %s", metrics[metric], label, metric) end
     metrics[metric], labels[label] = label, true
     labels[label:gsub(":%a+$", "")] = true -- Counts know it without its modifiers too
   end

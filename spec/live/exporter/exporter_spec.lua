@@ -336,7 +336,7 @@ describe("exporters over TLS", function()
     assert.matches("TLS: .*certificate verify failed", message)
     ok, message = send("127.0.0.1", { cafile = dir .. "/cert.pem" })
     assert.is_nil(ok)
-    assert.matches("TLS: the certificate is not one of '127.0.0.1'", message)
+    assert.matches("TLS: the certificate is not valid for '127.0.0.1'", message)
   end)
 
   it("do not check the certificate if told so", function()

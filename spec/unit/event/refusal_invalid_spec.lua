@@ -130,7 +130,7 @@ describe("invalid", function()
       why("t", { type = "tracepoint", config = 1, clockid = "tai" }, "EINVAL"))
     assert.equal("no tracepoint has id 99999, or perf cannot use it; ids are in tracefs, events/*/*/id",
       why("t", { type = "tracepoint", config = 99999 }, "EINVAL"))
-    assert.equal("no uprobe can be set at offset 0x10 of /bin: it must be an instruction, in a plain file",
+    assert.equal("no uprobe can be set at offset 0x10 of /bin: no instruction begins there, or it is no regular file",
       why("u", { type = 7, uprobe_path = "/bin", probe_offset = 16 }, "EINVAL"))
   end)
 

@@ -29,7 +29,7 @@ describe("perf.msr", function()
       assert.is_nil(value)
       assert.equal("EIO", code)
       assert.equal(path .. ": MSR 0x1000: Input/output error " ..
-        "(this CPU has no such register, or the virtual machine's host keeps it)", message)
+        "(this CPU has no such register, or the host does not pass it on to this virtual machine)", message)
       assert.equal("EIO", select(3, m:read(32))) -- three bytes only
       core.fault("pread", "EPERM")
       value, message, code = m:read(16)

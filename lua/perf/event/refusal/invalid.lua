@@ -191,7 +191,7 @@ local function traced(v, _, attr)
   elseif v.kind == "uprobe" and not attr.uprobe_path then
     return "a uprobe needs a file, and none is given", { "use perf.uprobe{path=, symbol=}" }
   elseif v.kind == "uprobe" then
-    return ("no uprobe can be set at offset %s of %s: it must be an instruction, in a plain file"):format(
+    return ("no uprobe can be set at offset %s of %s: no instruction begins there, or it is no regular file"):format(
       core.hex(attr.probe_offset or 0), tostring(attr.uprobe_path)), {}
   end
 end

@@ -91,7 +91,7 @@ local function probe_point(v, code, attr)
   if code == "ENOENT" then
     return ("there is no file '%s'"):format(tostring(attr.uprobe_path)), {}
   end
-  return "no uprobe can be set there: it must be an instruction, in a file that can be mapped", {}
+  return "no uprobe can be set there: no instruction begins there, or the file cannot be mapped", {}
 end
 
 local function unknown_type(v)

@@ -62,7 +62,7 @@ function M.new(tls)
     end
     if verify and not has_name(conn:getpeercertificate(), host) then
       conn:close()
-      return nil, ("TLS: the certificate is not one of '%s'"):format(host)
+      return nil, ("TLS: the certificate is not valid for '%s'"):format(host)
     end
     return conn
   end
