@@ -171,11 +171,12 @@ probes.gc64 = flag("LuaJIT with 64-bit references (GC64)", function()
   return rawget(_G, "jit") == nil or require "ffi".abi "gc64"
 end)
 
--- The tests of the other method set PERF_SAFE_POINT.
-probes.registers = flag("stacks from registers (x86-64 or arm64, GC64, no PERF_SAFE_POINT)", function()
+-- The tests of the other method set PERF_SAFE_POINT. With a sanitizer's allocator PUC Lua's structures are not found.
+probes.registers = flag("stacks from registers (x86-64 or arm64, GC64, no PERF_SAFE_POINT, no sanitizer with PUC Lua)", function()
   local command = io.popen "uname -m"
   local arch = command:read()
   command:close()
+  if os.getenv "PERF_SAN" and not rawget(_G, "jit") then return false end
   return not os.getenv "PERF_SAFE_POINT" and (arch == "x86_64" or arch == "aarch64")
     and (rawget(_G, "jit") == nil or require "ffi".abi "gc64")
 end)

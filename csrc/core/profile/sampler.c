@@ -138,8 +138,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 		pf_peek_give(s->at.generation);
 	if (!inherited) {
 		pf_sampler_empty(s);
-		if (s->out_weight)
-			pf_sampler_add(s, 0, 0, s->out_weight, 1);
+		pf_sampler_end_switches(s);
 		pf_sampler_flush(&s->at, NULL, 0); /* no safe point will follow */
 		n = pf_counter_read(s->event, words, sizeof words / sizeof *words);
 		s->value = n > 0 ? words[0] : s->own_weight;

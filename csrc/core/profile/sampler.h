@@ -68,7 +68,8 @@ struct pf_sampler {
 	uint64_t lost;       /* the number of lost records, by the kernel's count when it was last read */
 	uint64_t out_since;  /* when the thread was switched out; 0: it is running */
 	uint32_t out_chain;  /* its native frames at that time; 0: none */
-	uint64_t out_weight; /* time for which it was off the CPU, not yet in a sample */
+	uint64_t out_weight; /* time for which it was off the CPU, not yet in a sample, */
+	uint64_t out_until;  /* and when that ended */
 	uint64_t own_weight; /* the count of an exact event while the profiler itself ran */
 	uint64_t sum;        /* the sum of all weights */
 	uint64_t samples, own_samples;
@@ -109,6 +110,8 @@ uint32_t pf_sampler_add(struct pf_sampler *s, uint32_t node, uint32_t chain, uin
 void pf_sampler_arrive(struct pf_sampler *s);
 void pf_sampler_take(struct pf_sampler *s, const void *context);
 void pf_sampler_empty(struct pf_sampler *s);
+/* At the stop: add the time off the CPU that no sample has covered. */
+void pf_sampler_end_switches(struct pf_sampler *s);
 
 /* The number of its records that were lost: the kernel's count, or, with older kernels, the sum of the `lost` records that were
  * read. */

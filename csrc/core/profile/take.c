@@ -2,6 +2,7 @@
 #include "core/profile/sampler.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/stack/own_thread.h"
 #include "core/stack/places.h"
@@ -137,6 +138,7 @@ static void take_switch(struct pf_sampler *s, const struct pf_record *r, const u
 	} else if (r->type == PF_RECORD_SWITCH && s->out_since) {
 		here.kind.chain = s->out_chain;
 		s->out_weight += r->time - s->out_since;
+		s->out_until = r->time;
 		s->out_since = s->out_chain = 0;
 		if (own)
 			return; /* the stacks may be changing: the next sample covers this time too */
@@ -170,6 +172,19 @@ static void empty_ring(struct pf_sampler *s, const struct here *here, uint64_t o
 void pf_sampler_empty(struct pf_sampler *s)
 {
 	empty_ring(s, &(struct here){.kind = {.state = PF_AT_LUA}}, s->ring.tail);
+}
+
+void pf_sampler_end_switches(struct pf_sampler *s)
+{
+	const struct here here = {.kind = {.state = PF_AT_LUA}};
+	struct pf_record r;
+
+	if (!s->out_weight)
+		return;
+	memset(&r, 0, sizeof r);
+	r.time = s->out_until;
+	add(s, &r, &here, s->out_weight);
+	s->out_weight = 0;
 }
 
 void pf_sampler_arrive(struct pf_sampler *s)
