@@ -147,10 +147,24 @@ static int kit_alternate_stack(lua_State *L)
     return 0;
 }
 
+/* touch_below(n, address): n page faults, with words on the C stack above them that look like pointers to that address. */
+static int kit_touch_below(lua_State *L)
+{
+    const size_t n = tk_check_count(L, 1);
+    const uint64_t at = (uint64_t)luaL_checknumber(L, 2);
+    volatile uint64_t words[64];
+
+    for (size_t i = 0; i < 64; i++)
+        words[i] = at + 16 * i;
+    tk_touch_pages(n);
+    lua_pushboolean(L, words[1] == at + 16);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
-    { NULL, NULL },
+    { "touch_below", kit_touch_below }, { NULL, NULL },
 };
 
 void tk_open_faults(lua_State *L)
