@@ -71,9 +71,14 @@ static inline struct pb_owned *pb_owner(lua_State *L, void (*drop)(void *p))
 	struct pb_owned *o = pb_newplain(L, sizeof *o);
 
 	*o = (struct pb_owned){NULL, drop};
-	if (luaL_newmetatable(L, PB_OWNED)) {
+	luaL_getmetatable(L, PB_OWNED);
+	if (lua_isnil(L, -1)) { /* registered when it is complete: memory may be refused at each step */
+		lua_createtable(L, 0, 1);
+		lua_replace(L, -2);
 		lua_pushcfunction(L, pb_collect_owned);
 		lua_setfield(L, -2, "__gc");
+		lua_pushvalue(L, -1);
+		lua_setfield(L, LUA_REGISTRYINDEX, PB_OWNED);
 	}
 	lua_setmetatable(L, -2);
 	return o;
