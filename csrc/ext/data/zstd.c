@@ -45,13 +45,9 @@ static int l_free(lua_State *L)
 /* new(): a state for one stream, for the core's reader. */
 static int l_new(lua_State *L)
 {
-	struct stream *s = pb_newuserdata(L, sizeof *s);
+	struct stream *s = pb_new(L, sizeof *s, PB_INFLATE);
 
 	s->base.run = run;
-	s->z = NULL;
-	if (luaL_newmetatable(L, PB_INFLATE))
-		pb_set_function(L, "__gc", l_free);
-	lua_setmetatable(L, -2);
 	s->z = ZSTD_createDStream();
 	if (!s->z)
 		return pb_fail(L, ENOMEM, "zstd");
