@@ -211,7 +211,7 @@ M["Resolver:unwind"] = {
   { "stack", "string", "the bytes from the stack pointer on (`rec.user_stack`)", required = true },
   { "abi", "integer|string", "2 or \"64\" (default: regs.abi)" },
   { "machine", "string", "\"x86_64\" or \"aarch64\" (default: this machine's)" },
-  { "max", "integer", "the largest number of frames", default = 127 },
+  { "max", "integer", "the largest number of frames", default = 127, least = 1 },
 }
 M["perf.bpf.load"] = {
   { "max_entries", "table", "`{map = n}`, sizes that replace the file's" },

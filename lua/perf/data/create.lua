@@ -71,13 +71,19 @@ Writer.__index = Writer
 Writer.__close = function(w) w:close() end
 Writer.__tostring = function(w) return ("perf.data writer: %s"):format(w.path) end
 
+local function open_writer(w, method)
+  if argument.check_object(w, Writer, "perf.data writer", method)._closed then
+    argument.raise_in_method(method, "the perf.data writer is closed", 1)
+  end
+  return w._writer
+end
+
 --- Write a record. Records that describe a file (`header_attr` and others, from a pipe) become part of the file's header.
 -- @tparam Record|string record a Record of any file or ring; or the bytes of one or more whole records in the kernel's layout
 -- @treturn boolean true @fails "ENOSPC" ...
 -- @raise for a string that does not consist of whole records
 function Writer:write(record)
-  if self._closed then argument.raise_in_method("write", "the perf.data writer is closed", 1) end
-  local writer, layout = self._writer, packed and packed.is(record) and packed.layout(record) or nil
+  local writer, layout = open_writer(self, "write"), packed and packed.is(record) and packed.layout(record) or nil
   local ok, message, code = argument.call_as_method("write", writer.write, writer, record, layout)
   return ok, message, code
 end
@@ -86,7 +92,8 @@ end
 -- @tparam string bytes
 -- @treturn boolean true @fails
 function Writer:payload(bytes)
-  local ok, message, code = argument.call_as_method("payload", self._writer.payload, self._writer, bytes)
+  local writer = open_writer(self, "payload")
+  local ok, message, code = argument.call_as_method("payload", writer.payload, writer, bytes)
   return ok, message, code
 end
 

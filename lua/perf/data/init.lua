@@ -17,7 +17,8 @@
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
-if require "perf.base.compiled".ffi then require "perf.record.cdata" end
+local ffi = require "perf.base.compiled".ffi
+if ffi then require "perf.record.cdata" end
 
 local data = {}
 
@@ -64,7 +65,10 @@ end
 -- @raise for an unknown type or field
 -- @usage for i, ip, time in file:each("sample", "ip", "time") do ... end
 function File:each(type, ...)
-  return reading(self, "each"):each(type, ...)
+  local file = reading(self, "each")
+  if ffi then return file:each(type, ...) end
+  local step = argument.call_as_method("each", file.each, file, type, ...)
+  return step
 end
 
 --- The next record.
@@ -79,14 +83,18 @@ end
 -- @tparam[opt=65536] integer n the largest number of bytes
 -- @treturn ?string nil if there are no more @fails
 function File:payload(n)
-  return reading(self, "payload"):payload(n or 65536)
+  local file = reading(self, "payload")
+  local bytes, message, code = argument.call_as_method("payload", file.payload, file, n or 65536)
+  return bytes, message, code
 end
 
 --- The number of records that were skipped because this module does not know their types.
 -- @treturn integer
 -- @treturn ?integer the last such type
 function File:skipped()
-  return inner(self, "skipped"):skipped()
+  local file = inner(self, "skipped")
+  local n, last = argument.call_as_method("skipped", file.skipped, file)
+  return n, last
 end
 
 -- Whether the recorder let the kernel count lost records. If so, the counts are in lost_samples records.

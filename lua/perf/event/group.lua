@@ -223,7 +223,10 @@ end
 --- Map every member's ring.
 -- @tparam[opt] table options
 -- @treturn boolean true @fails
-function Group:map(opts) return each_member(self, "map", 1, opts) end
+function Group:map(opts)
+  local ok, message, code = each_member(self, "map", 1, opts) -- not a tail call: mistakes are those of this call
+  return ok, message, code
+end
 
 local function reader(g, method, timeout)
   local events = check_group(g, method)
@@ -241,12 +244,18 @@ function Group:records(opts) return (reader(self, "records"):records(opts)) end
 --- The next record of any member.
 -- @tparam[opt=0] number timeout seconds
 -- @treturn Record @fails as `Event:read_record`
-function Group:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
+function Group:read_record(timeout)
+  local record, message, code = reader(self, "read_record", timeout):read_record(timeout)
+  return record, message, code
+end
 
 --- Wait until a member has records.
 -- @tparam[opt=0] number timeout seconds
 -- @treturn boolean true @fails as `Event:read_record`
-function Group:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
+function Group:poll(timeout)
+  local ready, message, code = reader(self, "poll", timeout):poll(timeout)
+  return ready, message, code
+end
 
 --- End the read of its records that is waiting, or else the next one: see `Event:wake`.
 -- @since 0.2.0
@@ -255,7 +264,10 @@ function Group:wake() reader(self, "wake"):wake() end
 --- A descriptor; writing a byte to it has the same effect: see `Event:wake_fd`.
 -- @treturn integer @fails
 -- @since 0.2.0
-function Group:wake_fd() return reader(self, "wake_fd"):wake_fd() end
+function Group:wake_fd()
+  local fd, message, code = reader(self, "wake_fd"):wake_fd()
+  return fd, message, code
+end
 
 --- The number of records that its members lost: see `Event:lost`.
 -- @treturn integer
@@ -265,7 +277,7 @@ function Group:lost() return merge().lost(check_group(self, "lost")) end
 
 --- Whether a record can be read at once.
 -- @treturn boolean
-function Group:has_record() return reader(self, "has_record"):has_record() end
+function Group:has_record() return (reader(self, "has_record"):has_record()) end
 
 core.Group.__close = Group.close
 core.Group.__len = function(g) return #g:members() end

@@ -78,7 +78,7 @@ local function targets(spec, opts)
   return list
 end
 
-local own_checks = { cgroups = function(list)
+local own_checks = { threads = open.target.pid, cgroups = function(list)
   for i, cgroup in ipairs(list) do
     local wrong = open.cgroup_mistake(cgroup)
     if wrong then return ("[%d]: %s"):format(i, wrong) end
@@ -235,7 +235,10 @@ end
 --- Map every event's ring.
 -- @tparam[opt] table options
 -- @treturn boolean true @fails
-function Set:map(opts) return each(self, "map", opts) end
+function Set:map(opts)
+  local ok, message, code = each(self, "map", opts) -- not a tail call: mistakes are those of this call
+  return ok, message, code
+end
 
 --- The records of all events in time order.
 -- @tparam[opt] table options
@@ -245,7 +248,10 @@ function Set:records(opts) return (reader(self, "records"):records(opts)) end
 --- The next record of any event.
 -- @tparam[opt=0] number timeout seconds
 -- @treturn Record @fails as `Event:read_record`
-function Set:read_record(timeout) return reader(self, "read_record", timeout):read_record(timeout) end
+function Set:read_record(timeout)
+  local record, message, code = reader(self, "read_record", timeout):read_record(timeout)
+  return record, message, code
+end
 
 --- End the read of its records that is waiting, or else the next one: see `Event:wake`.
 -- @since 0.2.0
@@ -254,7 +260,10 @@ function Set:wake() reader(self, "wake"):wake() end
 --- A descriptor; writing a byte to it has the same effect: see `Event:wake_fd`.
 -- @treturn integer @fails
 -- @since 0.2.0
-function Set:wake_fd() return reader(self, "wake_fd"):wake_fd() end
+function Set:wake_fd()
+  local fd, message, code = reader(self, "wake_fd"):wake_fd()
+  return fd, message, code
+end
 
 --- The number of records that its events lost: see `Event:lost`.
 -- @treturn integer
@@ -264,12 +273,15 @@ function Set:lost() return require "perf.event.merge".lost(check(self, "lost")) 
 
 --- Whether a record can be read at once.
 -- @treturn boolean
-function Set:has_record() return reader(self, "has_record"):has_record() end
+function Set:has_record() return (reader(self, "has_record"):has_record()) end
 
 --- Wait until one of the events has records.
 -- @tparam[opt=0] number timeout seconds
 -- @treturn boolean true @fails as `Event:read_record`
-function Set:poll(timeout) return reader(self, "poll", timeout):poll(timeout) end
+function Set:poll(timeout)
+  local ready, message, code = reader(self, "poll", timeout):poll(timeout)
+  return ready, message, code
+end
 
 --- Close every event. Idempotent.
 function Set:close()

@@ -127,7 +127,9 @@ Resolver.__name = "perf.symbols.Resolver"
 
 local MOST_KEPT = 65536 -- the largest number of frames; then all are dropped and looked up again
 
-local check = checks.options "perf.symbols.open"
+local check = checks.options("perf.symbols.open", { path = function(v)
+  if v:find("\0", 1, true) then return "a path has no zero bytes" end
+end })
 local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
 
 local function forget(self)
@@ -267,18 +269,24 @@ local function look_up(self, addr, back)
   if symbol then return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = "[jit]" }, Frame) end
 end
 
+local function check_open(r, method)
+  if not argument.check_object(r, Resolver, "Resolver", method).ext:is_open() then
+    argument.raise_in_method(method, "Resolver is closed", 1)
+  end
+end
+
 --- Find the function and line at an address.
 -- @tparam integer addr the address
 -- @tparam[opt=false] boolean is_return true for a return address (all but the first of a call chain): then the line is that of
 -- the call, not of the code after it
 -- @treturn table a Frame @fails "ENOENT" if no module has the address
 function Resolver:resolve(addr, is_return)
-  if not self.ext:is_open() then argument.raise_in_method("resolve", "Resolver is closed", 1) end
-  local key = type(addr) == "number" and addr or hex(addr)
+  check_open(self, "resolve")
+  local key = type(addr) == "number" and addr or argument.call_as_argument(1, "", hex, addr)
   local kept = self.kept[is_return and 2 or 1]
   local frame = kept[key]
   if frame == nil then
-    frame = look_up(self, addr, is_return and 1 or 0) or false
+    frame = argument.call_as_argument(1, "", look_up, self, addr, is_return and 1 or 0) or false
     if self.n >= MOST_KEPT then
       forget(self)
       kept = self.kept[is_return and 2 or 1]
@@ -301,7 +309,7 @@ local check_unwind = checks.options "Resolver:unwind"
 -- @treturn ?string the reason if it ends before the outermost frame
 -- @fails "EOPNOTSUPP" for other machines and 32-bit code, "ENODATA" for a sample without registers
 function Resolver:unwind(t)
-  if not self.ext:is_open() then argument.raise_in_method("unwind", "Resolver is closed", 1) end
+  check_open(self, "unwind")
   t = check_unwind(t, 2)
   local abi = tostring(t.abi or t.regs.abi or 2)
   if abi == "0" then return nil, "the sample has no registers: its task is the kernel's own (abi 0)", "ENODATA" end
@@ -310,7 +318,7 @@ function Resolver:unwind(t)
   if not (machines[machine] and wide) then
     return nil, ("stacks of %s%s cannot be unwound here"):format(machine, wide and "" or " (32-bit)"), "EOPNOTSUPP"
   end
-  local list, why = self.ext:frames(machine, t.regs, t.stack, t.max)
+  local list, why = argument.call_as_argument(1, "", self.ext.frames, self.ext, machine, t.regs, t.stack, t.max)
   if not list then return nil, why, "ENOEXEC" end
   for i, pair in ipairs(list) do
     list[i] = self:resolve(pair[1], pair[2]) or setmetatable({ addr = pair[1] }, Frame)
@@ -320,11 +328,15 @@ end
 
 --- The modules.
 -- @treturn {table,...} `{file=, start=, ["end"]=, build_id=}`
-function Resolver:modules() return self.ext:modules() end
+function Resolver:modules()
+  check_open(self, "modules")
+  return self.ext:modules()
+end
 
 --- Read the process's mappings again, and forget the previous answers.
 -- @treturn boolean true @fails
 function Resolver:refresh()
+  check_open(self, "refresh")
   forget(self)
   if not self.pid then return true end
   self.jit:forget()

@@ -232,6 +232,8 @@ local function bracket(self, place, name, opts, fn, ...)
   return leave(self, span, key, before, call(self, span, key, fn, ...))
 end
 
+argument.public_names[bracket] = "span" -- Tracer:span calls it in tail position
+
 --- Run a function within a span, which is the parent of spans that start meanwhile. An error marks the span and is raised
 -- unchanged.
 -- @function Tracer:span

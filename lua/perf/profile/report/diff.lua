@@ -59,7 +59,8 @@ end
 -- @tparam[opt] string path the HTML file; without it the page is returned
 -- @treturn string|boolean the page, or true @fails
 function Difference:flamegraph(path)
-  return require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
+  local page, message, code = require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
+  return page, message, code
 end
 
 local function part(d, heading, rows)

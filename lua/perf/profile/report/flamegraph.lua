@@ -163,7 +163,9 @@ local function subtitle(prof, diff)
   return diff and ("%s \194\183 before: %s"):format(line, text.amount(text.number(diff.total), diff.unit)) or line
 end
 
-local check = checks.options "Profile:flamegraph"
+local check = checks.options("Profile:flamegraph", { diff = function(v)
+  if type(v.samples) ~= "function" then return "Profile expected, got table" end
+end })
 
 --- Write a profile as a flame graph: one HTML file, which needs no network.
 -- @function Profile:flamegraph
