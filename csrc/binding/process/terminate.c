@@ -35,8 +35,8 @@ static struct {
 	uint64_t since; /* pf_wall_ns */
 } last = {.taken = ATOMIC_FLAG_INIT};
 
-/* A profiler that unwinds needs no safe points. Then this has them, so that compiled code stops, and the means to find the thread
- * that runs. */
+/* The safe points where compiled code stops, and the means to find the thread that runs. A profiler that unwinds has no safe
+ * points, so these are made here. */
 static struct {
 	struct pb_stack stack;
 	int taken;

@@ -110,7 +110,7 @@ static int switch_groups(struct pf_meter *m, unsigned long request, int own)
 		const struct pf_meter_group *g = &m->group[i];
 		int r;
 
-		if (g->users && request == PF_IOC_ENABLE) /* before it counts; without pages it is read by read(2) */
+		if (g->users && request == PF_IOC_ENABLE) /* before the event counts; without pages read(2) is used */
 			for (uint32_t k = 0; k < g->n; k++)
 				pf_user_map(g->users[k]);
 		if (own)

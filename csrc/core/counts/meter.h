@@ -13,7 +13,7 @@ struct pf_meter_group {
 	struct pf_counter *leader;
 	uint32_t n;
 	uint32_t lost; /* 1: each value is followed by the number of records that its event lost; else 0 */
-	struct pf_user *const *users; /* n of them; or NULL: it is read by read(2) only */
+	struct pf_user *const *users; /* one for each event; NULL if only read(2) reads the group */
 };
 
 /* The values of a meter that reads the kernel's accounting, for machines where perf_event_open is refused. */
