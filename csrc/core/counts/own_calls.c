@@ -134,8 +134,8 @@ static void hold(uint32_t me, struct pf_counter *leader, int stop)
 	add(me, PF_OWN_IOCTL, 1);
 }
 
-/* Whether the event's filter can distinguish descriptors. Such an event counts only the ioctls of its own descriptor: it is disabled
- * first and enabled last. */
+/* Whether the event's filter can distinguish descriptors. Such an event counts only the ioctls of its own descriptor: it is
+ * disabled first and enabled last. */
 static int filters_descriptors(const struct pf_own *w)
 {
 	return w->calls == 1u << PF_OWN_IOCTL && !w->at_exit;
