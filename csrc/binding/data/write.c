@@ -397,8 +397,8 @@ static int l_build_id(lua_State *L)
 	struct pf_build_id id;
 	int r = path ? pf_build_id_of_file(path, &id) : pf_build_id_of_kernel(&id);
 
-	if (r == -ENODATA)
-		return pb_refuse(L, r, "%s: no build id", path ? path : "the kernel");
+	if (r == -ENODATA || r == -ENOEXEC)
+		return pb_refuse(L, r, r == -ENODATA ? "%s: no build id" : "%s: not an ELF file", path ? path : "the kernel");
 	if (r < 0)
 		return pb_fail(L, r, "build id of %s", path ? path : "the kernel");
 	pb_push_hex(L, id.bytes, id.size);
