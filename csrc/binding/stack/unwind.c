@@ -13,11 +13,11 @@
 #include "binding/stack/learn_puc.h"
 #endif
 
-enum { MOST_TRIES = 8 };
+enum { MOST_FAILURES = 8 };
 
 /* The layout is the same for all states of the process. `known` is 1 while a thread writes it, and 2 from then on. */
 static struct pb_layout learned;
-static atomic_int known, tries;
+static atomic_int known, failures;
 
 #if PB_LUAJIT
 
@@ -91,10 +91,12 @@ static int find_layout(lua_State *L, const struct pf_memory *m, struct pb_layout
 		return 0;
 	}
 	*why = "the interpreter's structures could not be learned";
-	if (atomic_fetch_add(&tries, 1) >= MOST_TRIES)
+	if (atomic_load(&failures) >= MOST_FAILURES)
 		return -ENOTSUP;
 	r = learn(L, m, l, why);
-	if (r == 0 && is_whole(l) && atomic_compare_exchange_strong(&known, &none, 1)) {
+	if (r < 0)
+		atomic_fetch_add(&failures, 1);
+	else if (is_whole(l) && atomic_compare_exchange_strong(&known, &none, 1)) {
 		learned = *l;
 		atomic_store(&known, 2);
 	}
