@@ -46,14 +46,14 @@ static void give_back(lua_State *L, struct pb_profiler *p)
 
 static int stop(lua_State *L, struct pb_profiler *p)
 {
-	struct pb_profiler **link = &p->lifetime->running;
+	struct pb_profiler **link;
 	int r;
 
 	if (!p->s.at.running)
 		return 0;
 	r = pf_sampler_stop(&p->s);
 	give_back(L, p);
-	while (*link && *link != p)
+	for (link = &p->lifetime->running; *link && *link != p;)
 		link = &(*link)->next;
 	if (*link)
 		*link = p->next;
