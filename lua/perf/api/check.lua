@@ -53,6 +53,11 @@ end
 
 function M.wrong_number(row, v) return number_fault(row, row[2] == "integer", v) end
 
+-- Check that a string can be a path: returns the mistake as text, or nil.
+function M.path(v)
+  if v:find("\0", 1, true) then return "a path has no zero bytes" end
+end
+
 -- Check the value of an option: returns the mistake as text, or nil.
 local function fault(option, v)
   local kind = type(v)

@@ -27,7 +27,7 @@ local try, try_as, refuse, catch = attempt.try, attempt.try_as, attempt.refuse, 
 local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
 local TICK = 0.1 -- seconds between two reads of rings that are not half full
 
-local check_options = checks.options("perf.record", { during = function(words)
+local check_options = checks.options("perf.record", { output = checks.path, during = function(words)
   for i = 1, math.max(#words, 1) do
     if type(words[i]) ~= "string" or words[i]:find("%z") then return "array of words expected" end
   end

@@ -127,9 +127,7 @@ Resolver.__name = "perf.symbols.Resolver"
 
 local MOST_KEPT = 65536 -- the largest number of frames; then all are dropped and looked up again
 
-local check = checks.options("perf.symbols.open", { path = function(v)
-  if v:find("\0", 1, true) then return "a path has no zero bytes" end
-end })
+local check = checks.options("perf.symbols.open", { path = checks.path })
 local map_fields = { addr = "address", filename = "string", pgoff = "address", len = "address", build_id = "string" }
 
 local function forget(self)

@@ -114,8 +114,11 @@ describe("a mistake in the call of a method", function()
     }
   end)
 
-  it("refuses a process id that no integer holds", function()
+  it("refuses a process id that no integer holds, and a path with a zero byte", function()
     check_all {
+      ["bad argument #2 to 'record' (option 'output': a path has no zero bytes)"] = function()
+        local r = perf.record({ "true" }, { output = "a\0b" }) return r
+      end,
       ["bad argument #2 to 'set' (option 'threads': "] = function()
         local r = perf.set("page-faults:u", { threads = math.huge }) return r
       end,
