@@ -13,7 +13,7 @@ enum {
 	IMAGE = 1 << 16, FUNCTIONS = 6, TRACES = 4, CODE = 40, READS_MOST = 4000000, ROUNDS = 12,
 	/* The parts of the image. */
 	MAIN = 0x0, GLOBAL = 0x80, OBJECTS = 0x800, PROTOTYPES = 0x1000, LINES = 0x2000, NAME = 0x2800, ARRAY = 0x2900, TRACE = 0x2a00,
-	SNAPSHOTS = 0x3000, MAPS = 0x3400, CONSTANTS = 0x3800, MACHINE = 0x4000, COROUTINE = 0x5000, STACK = 0x6000, C_STACK = 0xd000,
+	CONSTANTS = 0x3000, SNAPSHOTS = 0x3800, MAPS = 0x3c00, MACHINE = 0x4000, COROUTINE = 0x5000, STACK = 0x6000, C_STACK = 0xd000,
 };
 static const uint64_t at = UINT64_C(0x7f0012340000);
 
@@ -31,6 +31,7 @@ static const struct pf_luajit_layout layout = {
 	.trace_snapshots_n = 10, .trace_ir = 32, .trace_ir_low = 40, .trace_map_n = 44, .trace_snapshots = 48, .trace_map = 56,
 	.trace_start = 72, .trace_start_ins = 80, .trace_code_size = 84, .trace_code = 88, .trace_loop = 96, .trace_adjust = 102,
 	.trace_number = 104, .trace_link = 106,
+	.op_table = 52, .op_filled_table = 53, .op_concatenate = 38, .op_call_first = 66, .op_call_last = 70, .ir_table = 81,
 };
 
 static unsigned char image[IMAGE];
@@ -142,6 +143,8 @@ static void make_traces(void)
 		put(t + layout.trace_link, 1 + fuzz_below(TRACES), 2);
 		for (unsigned k = 0; k < 20; k++)
 			put(ir + k * 8, k % 4 == 0 ? at + OBJECTS + fuzz_below(FUNCTIONS) * 0x80 : k % 4 == 1 ? call(fuzz_below(3), 2) : code(fuzz_below(3)), 8);
+		for (unsigned k = 24; k < 32; k++)
+			put(ir + k * 8, (uint64_t)(fuzz_below(3) ? 0 : 78 + fuzz_below(20)) << 40 | (uint64_t)fuzz_below(256) << 48, 8);
 		for (unsigned k = 0; k < n; k++) {
 			const uint64_t pc = code(fuzz_below(3)) + 4 * fuzz_below(CODE), inlined = fuzz_below(2) * 4;
 

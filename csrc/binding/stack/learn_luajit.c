@@ -39,6 +39,12 @@ static const char text[] = "local look = ...\n"
 			   "  local t = {}\n"
 			   "  keep[1] = t\n"
 			   "end\n"
+			   "local function fills()\n"
+			   "  local t = {1}\n"
+			   "end\n"
+			   "local function joins(a, b)\n"
+			   "  local c = a .. b\n"
+			   "end\n"
 			   "local function few(keep, n)\n"
 			   "  local a, b, c, d = 1, 2, 3, 4\n"
 			   "  for i = 1, n do\n"
@@ -56,8 +62,16 @@ static const char text[] = "local look = ...\n"
 			   "  end\n"
 			   "  return a, b, c, d, e, f, g, h, k, l, m, o\n"
 			   "end\n"
+			   "local function kinds(keep, n)\n"
+			   "  for i = 1, n do\n"
+			   "    keep[1] = {}\n"
+			   "    keep[2] = {i, 1}\n"
+			   "    keep[3] = i .. ''\n"
+			   "    keep[4] = i .. ' ' .. i\n"
+			   "  end\n"
+			   "end\n"
 			   "return plain, longer, return_one, return_some, return_all, tail_call, tail_call_all, jumps, metamethod, allocates,\n"
-			   "  few, many\n";
+			   "  fills, joins, few, many, kinds\n";
 
 /* --- looking -------------------------------------------------------------------------------------------------------- */
 
@@ -413,9 +427,9 @@ static int learn(lua_State *S)
 	/* Only the loops may be compiled, whatever the program has told the compiler. */
 	luaJIT_setmode(S, -1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
 	lua_pushvalue(S, PB_LUAJIT_LOOK);
-	lua_call(S, 1, PB_LUAJIT_LOOPS_MANY - PB_LUAJIT_PLAIN + 1);
-	luaJIT_setmode(S, PB_LUAJIT_LOOPS_FEW, LUAJIT_MODE_FUNC | LUAJIT_MODE_ON);
-	luaJIT_setmode(S, PB_LUAJIT_LOOPS_MANY, LUAJIT_MODE_FUNC | LUAJIT_MODE_ON);
+	lua_call(S, 1, PB_LUAJIT_LOOPS_KINDS - PB_LUAJIT_PLAIN + 1);
+	for (int i = PB_LUAJIT_LOOPS_FEW; i <= PB_LUAJIT_LOOPS_KINDS; i++)
+		luaJIT_setmode(S, i, LUAJIT_MODE_FUNC | LUAJIT_MODE_ON);
 	w->T = lua_newthread(S);
 	learn_global(w);
 	learn_values(w);

@@ -25,7 +25,7 @@ static void learn_functions(struct pb_luajit_learner *w)
 	for (unsigned o = 8; o < 16; o++) {
 		int differ = o != l->object_type && pb_luajit_byte(w, one + o) == 1 && pb_luajit_byte(w, two + o) == 1;
 
-		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_MANY; i++)
+		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++)
 			differ = differ && pb_luajit_byte(w, pb_luajit_object(w, i) + o) == 0;
 		if (differ)
 			pb_luajit_choose(&id, o);
@@ -87,7 +87,7 @@ static void get_source(struct pb_luajit_learner *w, int i, lua_Debug *ar)
 /* The source of each function. */
 static void look_at_sources(struct pb_luajit_learner *w)
 {
-	for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_MANY; i++) {
+	for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++) {
 		const uint64_t before = pb_luajit_code(w, i) - PB_LUAJIT_PROTOTYPE;
 		unsigned first, last;
 		uint64_t name;
@@ -155,7 +155,7 @@ static void learn_begin(struct pb_luajit_learner *w)
 	for (unsigned o = 0; o < PB_LUAJIT_PROTOTYPE; o += 8) {
 		int same = 1;
 
-		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_MANY; i++)
+		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++)
 			same = same && pb_luajit_byte(w, pb_luajit_code(w, i) - PB_LUAJIT_PROTOTYPE + o + l->object_type) == l->type_prototype;
 		for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
 			same = same && *places[i] > o;
@@ -208,6 +208,14 @@ static void learn_code(struct pb_luajit_learner *w)
 	jump += 4 + 4 * ((uint64_t)(pb_luajit_number(w, jump) >> 16) - 0x8000);
 	if (jump <= pb_luajit_code(w, PB_LUAJIT_JUMPS) || jump > pb_luajit_code(w, PB_LUAJIT_JUMPS) + 16)
 		pb_luajit_fail(w, "instructions that jump");
+	l->op_table = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_ALLOCATES) + 4);
+	l->op_filled_table = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_FILLS) + 4);
+	l->op_concatenate = last_op(w, PB_LUAJIT_JOINS, 1);
+	/* Two that call, two that call in tail position, the one that calls an iterator; behind it three others. */
+	l->op_call_first = (uint8_t)(l->op_tailcall_first - 2);
+	l->op_call_last = (uint8_t)(l->op_tailcall_last + 1);
+	if (last_op(w, PB_LUAJIT_PLAIN, 1) != l->op_call_first + 1 || l->op_call_last + 4 != l->op_return_first)
+		pb_luajit_fail(w, "instructions that call");
 	l->op_c_first = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_C_ONE));
 	l->op_c_last = (uint8_t)(l->op_c_first + 1);
 }

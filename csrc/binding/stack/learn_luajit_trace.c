@@ -4,6 +4,8 @@
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
+#include "core/stack/unwind_trace.h"
+
 #include <string.h>
 
 enum {
@@ -120,18 +122,23 @@ static void look_in_trace(struct pb_luajit_learner *w)
 	w->looks++;
 }
 
+static int run_loop(struct pb_luajit_learner *w, enum pb_luajit_probe loop, void (*look)(struct pb_luajit_learner *w))
+{
+	w->looks = 0;
+	w->allocated = look;
+	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
+	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
+	pb_luajit_run(w, loop, 2);
+	w->allocated = NULL;
+	return w->looks != 0;
+}
+
 static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
 {
 	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
 
 	w->traces[w->traces_n].bytecode = pb_luajit_word(w, function + w->l->function_code);
-	w->looks = 0;
-	w->allocated = look_in_trace;
-	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
-	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
-	pb_luajit_run(w, loop, 2);
-	w->allocated = NULL;
-	if (!w->looks)
+	if (!run_loop(w, loop, look_in_trace))
 		return 0;
 	w->traces_n++;
 	return 1;
@@ -282,6 +289,41 @@ static int learn_fields(lua_State *L)
 	return 0;
 }
 
+/* --- the compiler's instructions ------------------------------------------------------------------------------------- */
+
+/* The loop makes an empty table, a filled one, the string of a number and one of a buffer, and stores each. So the instructions that
+ * have results of one of the types alone are those that allocate. */
+static void look_at_kinds(struct pb_luajit_learner *w)
+{
+	enum { TYPE = 0x1f, TABLE = 1, STRING = 2, TABLE_FILLED = 1, BUFFER_STRING = 6, NUMBER_STRING = 12 };
+	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
+	const int32_t state = (int32_t)pb_luajit_number(w, w->global + w->l->global_vmstate);
+	const uint8_t table = (uint8_t)(w->l->type_trace + 2), string = (uint8_t)(w->l->type_thread - 2); /* in LuaJIT's order */
+	const uint64_t code = pb_luajit_code(w, PB_LUAJIT_LOOPS_KINDS);
+	uint8_t types[256] = {0};
+	unsigned n = 0, first = 0;
+	struct pf_trace t;
+	struct pf_snapshot loop;
+
+	if (state <= 0 || !pf_trace_read_numbered(&v, (uint32_t)state, &t) || t.start - code >= 4 * (uint64_t)pb_luajit_size(w, code) || !t.loop ||
+	    !pf_trace_read_snapshot(&v, &t, pf_trace_snapshot_at(&v, &t, t.loop), &loop))
+		return;
+	w->allocated = NULL;
+	for (uint64_t at = t.ir + (uint64_t)loop.ref * IR_SIZE; at < t.snapshots; at += IR_SIZE) {
+		const uint64_t instruction = pb_luajit_word(w, at);
+		const uint8_t type = instruction >> 32 & TYPE;
+
+		types[instruction >> 40 & 0xff] |= type == table ? TABLE : type == string ? STRING : 0;
+	}
+	for (unsigned op = sizeof types; op-- > 0;) {
+		n += types[op] == TABLE || types[op] == STRING;
+		first = types[op] == TABLE ? op : first;
+	}
+	if (n == 4 && first && first + NUMBER_STRING < sizeof types && types[first + TABLE_FILLED] == TABLE &&
+	    types[first + BUFFER_STRING] == STRING && types[first + NUMBER_STRING] == STRING)
+		w->l->ir_table = (uint8_t)first;
+}
+
 /* Does jit.status say that the compiler is on? */
 static int is_on(lua_State *S)
 {
@@ -315,5 +357,6 @@ void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 	w->now = w->S;
 	if (r != 0)
 		pb_luajit_fail(w, w->why ? w->why : "a trace");
+	run_loop(w, PB_LUAJIT_LOOPS_KINDS, look_at_kinds);
 }
 #endif

@@ -11,7 +11,7 @@
 
 enum {
 	CFRAMES = 4, /* how many are looked at */
-	VM_INTERPRETER = -1, VM_C = -2, VM_COLLECTOR = -3, /* vmstate; from 0 on it is a trace's number, else the compiler's */
+	VM_INTERPRETER = -1, VM_C = -2, /* vmstate; from 0 on it is a trace's number, below PF_LUAJIT_COLLECTOR the compiler's */
 };
 
 /* The registers that may have the base, and the one that has the address of the next instruction. */
@@ -253,7 +253,7 @@ static int state_of(int32_t vmstate)
 {
 	if (vmstate >= VM_INTERPRETER)
 		return PF_AT_LUA;
-	return vmstate == VM_C ? PF_AT_C : vmstate == VM_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
+	return vmstate == VM_C ? PF_AT_C : vmstate == PF_LUAJIT_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
 }
 
 void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const struct pf_registers *r, const struct pf_memory *m,

@@ -29,7 +29,8 @@ struct pf_luajit_layout {
 	uint32_t tag_function, tag_thread;
 	uint8_t type_prototype, type_function, type_thread, type_trace;
 	/* Instructions. */
-	uint8_t op_jump, op_tailcall_first, op_tailcall_last, op_return_first, op_return_last, op_c_first, op_c_last;
+	uint8_t op_jump, op_tailcall_first, op_tailcall_last, op_return_first, op_return_last, op_c_first, op_c_last, op_table,
+		op_filled_table, op_concatenate, op_call_first, op_call_last;
 
 	/* Compiled code; `traces` is 0 if its layout is unknown, since the compiler was off. In the global state: the base of the frame
 	 * that compiled code runs in; the array of traces, and its length. */
@@ -37,6 +38,8 @@ struct pf_luajit_layout {
 	/* A trace. */
 	uint16_t trace_snapshots_n, trace_ir, trace_ir_low, trace_map_n, trace_snapshots, trace_map, trace_start, trace_start_ins,
 		trace_code_size, trace_code, trace_loop, trace_adjust, trace_number, trace_link;
+	/* The compiler's instruction for an empty table, from which the others that allocate are counted; 0 if they are unknown. */
+	uint8_t ir_table;
 };
 
 #endif

@@ -10,6 +10,7 @@
 #include "core/stack/unwind_luajit.h"
 
 enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_PROTOTYPE = 160, PF_LUAJIT_OBJECT = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
+       PF_LUAJIT_COLLECTOR = -3, /* the vmstate while it runs */
        PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
        PF_LUAJIT_STACK = 1 << 20 /* bytes of a Lua stack, which has 65,500 slots at most, and some when it overflows */ };
 

@@ -145,10 +145,8 @@ uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_tr
 	return low;
 }
 
-/* The function whose code holds the next instruction pc: the constant, if it is known, else one whose code the trace has as a
- * constant, since it had to compare it. */
-static int function_with(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
-			 struct pf_luajit_function *f)
+int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
+		      struct pf_luajit_function *f)
 {
 	if (known && (pf_luajit_object(v, value, f) || pf_luajit_function(v, value, f)) && (f->id || pf_luajit_holds(f, pc)))
 		return 1;
@@ -182,7 +180,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 	struct pf_snapshot s;
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
-	struct pf_luajit_lines lines = {0, 0};
+	struct pf_luajit_lines lines = {0, 0}, allocations = {0, 0};
 	uint64_t pc, value;
 	unsigned at;
 
@@ -191,8 +189,10 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	/* The code has returned to a frame below, which the next snapshot describes. */
-	if (s.base == 2 && k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &k, &s, &allocations)) {
+		/* It works for the allocations, wherever it is called. */
+	} else if (s.base == 2 && k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
+		/* The code has returned to a frame below, which the next snapshot describes. */
 		struct pf_snapshot next;
 
 		if (pf_trace_read_snapshot(v, t, k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
@@ -204,7 +204,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 	pc = s.pc + PF_LUAJIT_INSTRUCTION;
 	for (at = s.base; at > 2;) {
 		const uint64_t link = slots.value[at - 1];
-		const int innermost = at == s.base, real = function_with(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
+		const int innermost = at == s.base, real = pf_trace_function(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
 		unsigned size;
 
 		/* A function that the trace is about to call when it exits is only in a register. */
@@ -217,7 +217,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 			v->skip = 0;
 		} else if (real) {
 			if (innermost)
-				lines = pf_trace_lines(v, t, &f, k, &s);
+				lines = allocations.first ? allocations : pf_trace_lines(v, t, &f, k, &s);
 			else
 				lines.first = lines.last = f.id ? 0 : pf_luajit_line(v, &f, pc);
 			if (!pf_luajit_found(v, &f, &lines))
@@ -244,16 +244,16 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		if (s.base > 2)
 			pf_luajit_frames(v, base, pc, NULL);
 		else {
-			lines = pf_trace_lines(v, t, &f, k, &s);
+			lines = allocations.first ? allocations : pf_trace_lines(v, t, &f, k, &s);
 			pf_luajit_frames(v, base, pc, &lines);
 		}
 		return;
 	}
-	if (!v->skip && function_with(v, t, 1, value, pc, &f)) {
+	if (!v->skip && pf_trace_function(v, t, 1, value, pc, &f)) {
 		if (s.base > 2)
 			lines.first = lines.last = pf_luajit_line(v, &f, pc);
 		else
-			lines = pf_trace_lines(v, t, &f, k, &s);
+			lines = allocations.first ? allocations : pf_trace_lines(v, t, &f, k, &s);
 		if (!pf_luajit_found(v, &f, &lines))
 			return;
 	} else if (!v->skip) {

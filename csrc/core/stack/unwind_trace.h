@@ -33,8 +33,17 @@ uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_tr
 /* The instruction at an address; that which a trace has replaced by its own. */
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
 
+/* The function whose code holds the next instruction pc: the constant, if it is known, else one whose code the trace has as a
+ * constant, since it had to compare it. */
+int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
+		      struct pf_luajit_function *f);
+
 /* The lines of snapshot k's code in its innermost function. */
 struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				      const struct pf_snapshot *s);
+/* The collector runs, called from the code of snapshot k, *s: replace both by those whose stack is that of the allocations, and set
+ * lines to their lines. Returns 0, and changes nothing, if they are unknown. */
+int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,
+			 struct pf_luajit_lines *lines);
 
 #endif

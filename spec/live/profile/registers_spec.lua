@@ -7,12 +7,18 @@ local next_line = profiling.next_line
 local jit = rawget(_G, "jit")
 local faults = { event = "page-faults", period = 1 }
 
+-- The innermost Lua frame.
+local function place(stack)
+  for _, f in ipairs(stack) do
+    if f.line then return f end
+  end
+end
+
 -- The share of the stacks whose innermost Lua frame is one of these lines, or a range with one of them.
 local function share(prof, first, last)
   local sum = 0
   for _, s in ipairs(prof:samples()) do
-    local f
-    for i = #s.stack, 1, -1 do f = s.stack[i].line and s.stack[i] or f end
+    local f = place(s.stack)
     if f and f.line <= (last or first) and (f.lastline or f.line) >= first then sum = sum + s.weight end
   end
   return sum / tonumber(prof.total)
@@ -51,6 +57,98 @@ describe("a profile of registers", function()
     end)
     assert.is_true(share(prof, line) >= (jit and 0.85 or 0.5), profiling.text(prof))
   end)
+
+  -- Loops that allocate on one line, or on two, whose numbers they return.
+  local allocating = {
+    { "a table", function()
+      local t, s, line = {}, 0, next_line() + 2
+      for i = 1, 1e6 do
+        s = s + i % 7
+        t[1] = { i, i + 1, i + 2, i + 3 }
+        s = s - i % 5
+      end
+      return line, line, s, t
+    end },
+    { "a string", function()
+      local t, s, line = {}, 0, next_line() + 2
+      for i = 1, 3e5 do
+        s = s + i % 7
+        t[1] = "a" .. i
+        s = s - i % 5
+      end
+      return line, line, s, t
+    end },
+    { "a call's string", function()
+      local t, s, line = {}, 0, next_line() + 2
+      for i = 1, 6e5 do
+        s = s + i % 7
+        t[1] = tostring(i)
+        s = s - i % 5
+      end
+      return line, line, s, t
+    end },
+    { "a table, and one that the compiler avoids", function()
+      local t, s, line = {}, 0, next_line() + 3
+      for i = 1, 1e6 do
+        local p = { i }
+        s = s + p[1] % 7
+        t[1] = { i, i + 1, i + 2, i + 3 }
+      end
+      return line, line, s, t
+    end, marks = true },
+    { "a table from a function that is compiled into the loop", function()
+      local line = next_line() + 2
+      local function make(i)
+        local a = i + 1
+        return { i, a, i, a }
+      end
+      local t, s = {}, 0
+      for i = 1, 1e6 do
+        s = s + i % 7
+        t[1] = make(i)
+        s = s - i % 5
+      end
+      return line, line, s, t
+    end, marks = true },
+    { "two tables", function()
+      local t, s, line = {}, 0, next_line() + 2
+      for i = 1, 1e6 do
+        s = s + i % 7
+        t[1] = { i, i + 1, i + 2, i + 3 }
+        s = s - i % 5
+        t[2] = { i }
+        s = s - i % 3
+      end
+      return line, line + 2, s, t
+    end },
+  }
+
+  for _, marked in ipairs { true, false } do
+    for _, a in ipairs(allocating) do
+      local how = marked and "" or ", where LuaJIT's profiler is the program's"
+      if marked or not a.marks then
+        it("shows the collector where a compiled loop allocates " .. a[1] .. how, function()
+          requires { lua = "luajit", jit_arch = "x64", nostress = true }
+          local profile = require "jit.profile"
+          if not marked then profile.start("i1000", function() end) end
+          local first, last
+          local prof = perf.profile({ freq = 4000 }, function()
+            for _ = 1, 3 do first, last = a[2]() end
+          end)
+          if not marked then profile.stop() end
+          local collected, there = 0, 0
+          for _, s in ipairs(prof:samples()) do
+            local f = place(s.stack)
+            if s.stack[1].name == "(garbage collector)" then
+              collected = collected + s.weight
+              there = there + (f and f.line == first and (f.lastline or f.line) == last and s.weight or 0)
+            end
+          end
+          assert.is_true(collected > 0 and there >= 0.9 * collected, profiling.text(prof))
+        end)
+      end
+    end
+  end
 
   it("shows arithmetic on the lines that compute", function()
     requires { nostress = true }
