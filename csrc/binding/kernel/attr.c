@@ -70,9 +70,9 @@ static uint64_t named_value(lua_State *L, int arg, const struct pf_field *f)
 
 	if (f->kind == PF_FIELD_NAME) {
 		known = pf_name_find(f->names, lua_tostring(L, -1));
-		if (!known)
-			unknown_name(L, arg, f, lua_tostring(L, -1));
-		return known->value;
+		if (known)
+			return known->value;
+		unknown_name(L, arg, f, lua_tostring(L, -1));
 	}
 	check_array(L, arg, f);
 	for (int i = 1, n = (int)pb_rawlen(L, -1); i <= n; i++) {

@@ -303,7 +303,7 @@ static int l_object_address(lua_State *L)
 /* core.handler_call([unwinds]): the system calls that the signal's handler makes, to find out whether an event counts one of them. */
 static int l_handler_call(lua_State *L)
 {
-	char byte;
+	char byte = 0;
 
 	if (lua_toboolean(L, 1))
 		pf_peek_ready(NULL);

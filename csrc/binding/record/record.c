@@ -167,9 +167,9 @@ uint32_t pb_check_record_type(lua_State *L, int i)
 	const char *name = luaL_checkstring(L, i);
 	const struct pf_name *t = pf_name_find(pf_names_record, name);
 
-	if (!t)
-		luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
-	return t->value;
+	if (t)
+		return t->value;
+	return (uint32_t)luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
 }
 
 /* The Record at 1, checked by its metatable in upvalue 2: looking it up by name would cost as much as the rest. */

@@ -361,7 +361,7 @@ static int l_look(lua_State *L)
 	return 0;
 }
 
-void pb_luajit_run(struct pb_luajit_learner *w, enum pb_luajit_probe probe, int n)
+void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n)
 {
 	lua_pushvalue(w->S, probe);
 	lua_insert(w->S, -n - 1);

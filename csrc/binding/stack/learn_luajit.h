@@ -152,7 +152,7 @@ uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_ch
 unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what);
 
 /* Call a probe in T with the n arguments that are on top of S. */
-void pb_luajit_run(struct pb_luajit_learner *w, enum pb_luajit_probe probe, int n);
+void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n);
 
 void pb_luajit_learn_functions(struct pb_luajit_learner *w);
 /* c_one and c_two of the probes. */

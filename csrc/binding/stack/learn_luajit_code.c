@@ -129,7 +129,7 @@ static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
 /* The size of the code. */
 static void learn_size(struct pb_luajit_learner *w)
 {
-	uint32_t last[PB_LUAJIT_PROTOTYPE / 4];
+	uint32_t last[PB_LUAJIT_PROTOTYPE / 4] = {0};
 
 	for (unsigned i = 0; i < sizeof endless / sizeof *endless; i++) {
 		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PB_LUAJIT_PROTOTYPE;

@@ -122,7 +122,7 @@ static void look_in_trace(struct pb_luajit_learner *w)
 	w->looks++;
 }
 
-static int run_loop(struct pb_luajit_learner *w, enum pb_luajit_probe loop, void (*look)(struct pb_luajit_learner *w))
+static int run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
 {
 	w->looks = 0;
 	w->allocated = look;
@@ -133,7 +133,7 @@ static int run_loop(struct pb_luajit_learner *w, enum pb_luajit_probe loop, void
 	return w->looks != 0;
 }
 
-static int compile(struct pb_luajit_learner *w, enum pb_luajit_probe loop)
+static int compile(struct pb_luajit_learner *w, int loop)
 {
 	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
 

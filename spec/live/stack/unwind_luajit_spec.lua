@@ -235,7 +235,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
 
       shows("a finalizer", { "spin", "finalizer" }, 30, function(fns)
         fns.spin = spin
-        fns.finalizer = function() return spin(2000) + 1 end
+        fns.finalizer = function() return spin(20000) + 1 end -- a collection of a large heap costs much too
         return function()
           for _ = 1, 100 do getmetatable(rawget(_G, "newproxy")(true)).__gc = fns.finalizer end
           collectgarbage()
