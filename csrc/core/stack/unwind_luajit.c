@@ -249,6 +249,26 @@ static void read_words(struct pf_luajit_view *v)
 	v->words_n = (unsigned)n;
 }
 
+/* While a thread's stack grows, the thread has the address of the new one already, but its base is in the old one, which may be
+ * unmapped. The distance of the two, or the address of the old one, is in a register or on the C stack. */
+static void find_moved_base(struct pf_luajit_view *v)
+{
+	struct pf_luajit_function f;
+
+	if (pf_luajit_function_at(v, v->base, &f))
+		return;
+	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
+		const uint64_t word = i < v->r->n ? v->r->general[i] : v->words[i - v->r->n];
+		const uint64_t moved[] = {v->base + word, v->low + v->base - word};
+
+		for (unsigned k = 0; k < 2; k++)
+			if (pf_luajit_function_at(v, moved[k], &f) && has_caller(v, moved[k])) {
+				v->base = moved[k];
+				return;
+			}
+	}
+}
+
 static int state_of(int32_t vmstate)
 {
 	if (vmstate >= VM_INTERPRETER)
@@ -280,6 +300,7 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	}
 	trace_base = l->traces ? pf_luajit_word(&v, global + l->trace_base) : 0;
 	read_words(&v);
+	find_moved_base(&v);
 	if (trace_base && pf_luajit_trace(&v, trace_base))
 		return;
 	if ((r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))

@@ -1,0 +1,17 @@
+-- The story: a coroutine recursed until its stack overflowed; a third of its samples had no stack. While LuaJIT moves a thread's
+-- stack and clears the new part, the thread's base is still in the old one, which the kernel may have unmapped.
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+
+describe("a thread whose stack grows", function()
+  it("has its frames meanwhile", function()
+    requires { perf_open = true, registers = true, lua = "luajit", nostress = true }
+    local function endless(n) return 1 + endless(n + 1) end
+    local function overflow() return pcall(endless, 1) end
+    local prof = perf.profile({ freq = 4000 }, function()
+      for _ = 1, 300 do coroutine.wrap(overflow)() end
+    end)
+    local missing = (prof.failures or {})["no function"] or 0
+    assert.is_true(prof.sample_count > 100 and missing < 0.05 * prof.sample_count, profiling.text(prof))
+  end)
+end)
