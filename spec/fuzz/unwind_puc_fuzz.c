@@ -118,6 +118,7 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 	set(c + l->closure.code, 0x1234, 8);
 	r->sp = BASE + STACK;
 	r->n = 16;
+	r->kept = (uint32_t)fuzz_word();
 	for (unsigned i = 0; i < r->n; i++)
 		r->general[i] = fuzz_word();
 	for (unsigned i = 0; i < THREADS; i++) {

@@ -17,7 +17,8 @@ enum { PF_X86_RAX, PF_X86_RDX, PF_X86_RCX, PF_X86_RBX, PF_X86_RSI, PF_X86_RDI, P
 struct pf_registers {
 	uint64_t ip, sp;
 	uint64_t general[PF_REGISTERS];
-	unsigned n; /* how many of them there are */
+	unsigned n;    /* how many of them there are */
+	uint32_t kept; /* bits of those that a called function leaves, or restores, as they were */
 };
 
 /* Access to the thread's memory. */

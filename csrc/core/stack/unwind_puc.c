@@ -144,6 +144,7 @@ static int read_call(const struct unwinder *w, const struct thread *t, uint64_t 
 	uint8_t bytes[MOST_FIELDS];
 	uint64_t func;
 
+	c->previous = 0;
 	if (copy(w, bytes, ci, l->call.size) < 0)
 		return PF_UNWIND_UNREADABLE;
 	func = word(w, bytes, l->call.func);
@@ -211,8 +212,24 @@ static uint32_t line_of(const struct unwinder *w, const uint8_t *proto, uint64_t
 	return line;
 }
 
-/* The first register, or else the first word of the C stack, that is one of n addresses of instructions from `first` on. Returns 0 if
- * there is none. */
+static int is_instruction(uint64_t v, uint64_t first, uint32_t n)
+{
+	return v - first < (uint64_t)n * INSTRUCTION && (v - first) % INSTRUCTION == 0;
+}
+
+/* The first register that called functions keep, and that is one of n addresses of instructions from `first` on. Returns 0 if there is
+ * none. */
+static int find_kept_pc(const struct unwinder *w, uint64_t first, uint32_t n, uint64_t *pc)
+{
+	for (unsigned i = 0; i < PF_REGISTERS && w->r->kept >> i; i++)
+		if ((w->r->kept >> i & 1) && is_instruction(w->r->general[i], first, n)) {
+			*pc = w->r->general[i];
+			return 1;
+		}
+	return 0;
+}
+
+/* The same of all registers, or else of the words of the C stack. */
 static int find_pc(struct unwinder *w, const struct thread *t, uint64_t first, uint32_t n, uint64_t *pc)
 {
 	const unsigned registers = w->r->n < PF_REGISTERS ? w->r->n : PF_REGISTERS;
@@ -224,7 +241,7 @@ static int find_pc(struct unwinder *w, const struct thread *t, uint64_t first, u
 			*pc = w->r->general[i];
 		else if (at >= t->error || stack_word(w, at, pc) < 0)
 			break;
-		if (*pc - first < (uint64_t)n * INSTRUCTION && (*pc - first) % INSTRUCTION == 0)
+		if (is_instruction(*pc, first, n))
 			return 1;
 	}
 	return 0;
@@ -236,17 +253,21 @@ static uint64_t live_pc(struct unwinder *w, const struct thread *t, const uint8_
 	const struct pf_puc_layout *l = w->l;
 	const uint32_t a = number(proto, l->proto.counts[0]), b = number(proto, l->proto.counts[1]), n = a > b ? a : b;
 	const uint64_t code = word(w, proto, l->proto.code);
+	const uint64_t first = l->local_pc == PF_PUC_NEXT ? code + INSTRUCTION : code;
 	uint64_t pc, after;
 
 	if (saved - code > (uint64_t)n * INSTRUCTION) /* the call begins: it is still the caller's */
 		saved = code;
 	if (l->local_pc == PF_PUC_SAVED)
 		return saved;
-	/* A helper that may raise an error is called with the pc saved. Then the words of older calls do not matter. */
-	if (find_pc(w, t, saved, 1, &pc))
-		return saved;
-	if (!find_pc(w, t, l->local_pc == PF_PUC_NEXT ? code + INSTRUCTION : code, n, &pc))
-		return saved;
+	/* The interpreter's loop may keep an older pc on the C stack, but its register is live until a helper needs that one. Such a helper
+	 * may raise an error, so it is called with the pc saved. Then the words of older calls do not matter. */
+	if (!find_kept_pc(w, first, n, &pc)) {
+		if (find_pc(w, t, saved, 1, &pc))
+			return saved;
+		if (!find_pc(w, t, first, n, &pc))
+			return saved;
+	}
 	if (l->local_pc == PF_PUC_CURRENT)
 		return pc + INSTRUCTION;
 	if (l->local_pc == PF_PUC_BOTH && find_pc(w, t, pc + INSTRUCTION, 1, &after))
@@ -411,20 +432,23 @@ static int walk(struct unwinder *w, const struct thread *t)
 {
 	struct pf_unwound *u = w->u;
 	uint64_t ci = t->ci;
+	int skipped = 0;
 
 	for (unsigned i = 0; ci != t->base; i++) {
-		const int innermost = i == 0 && u->n == 0;
 		struct call c;
 		int failed = read_call(w, t, ci, &c);
 
 		if (i > PF_UNWIND_DEEPEST)
 			failed = PF_UNWIND_DEEP;
-		if (failed == PF_UNWIND_BROKEN && innermost) { /* the call begins, or its results are over its function already */
+		if (failed == PF_UNWIND_COMPLETE && c.place.kind == PF_PLACE_LUA)
+			failed = lua_place(w, t, &c, i == 0);
+		/* The call begins, or its results are over its function already: perhaps only the value, which need not be an address. An
+		 * error that is caught puts its message over the function that was called in protected mode. */
+		if ((failed == PF_UNWIND_BROKEN || failed == PF_UNWIND_UNREADABLE) && c.previous && !skipped) {
+			skipped = 1;
 			ci = c.previous;
 			continue;
 		}
-		if (failed == PF_UNWIND_COMPLETE && c.place.kind == PF_PLACE_LUA)
-			failed = lua_place(w, t, &c, i == 0);
 		if (failed != PF_UNWIND_COMPLETE) {
 			u->failed = failed;
 			return 1;
