@@ -152,6 +152,12 @@ static void make_traces(void)
 			put(snapshots + k * 12 + 4, 0x8000 + k * 2, 2);
 			put(snapshots + k * 12 + 6, k * 0x40, 2);
 			put(snapshots + k * 12 + 10, 2, 1);
+			for (unsigned m = 0; k > 0 && m < 2; m++) { /* a mark right before its code, and one in it */
+				const unsigned mark = MACHINE + i * 0x200 + k * 0x40 - 14 + (m ? fuzz_below(0x60) : 0);
+
+				put(mark, UINT64_C(0x80fffff10086f641), 8);
+				put(mark + 8, 0x850f, 2);
+			}
 			put(map + k * 16, UINT64_C(4) << 24 | (low + 3 + fuzz_below(4) * 4), 4);
 			put(map + k * 16 + 4, UINT64_C(5) << 24 | 0x10000 | (low + fuzz_below(20)), 4);
 			put(map + k * 16 + 8, pc << 8 | inlined, 8);

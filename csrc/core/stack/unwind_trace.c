@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-	SNAPSHOT_SIZE = 12, SNAP_FRAME = 0x10000,
+	SNAP_FRAME = 0x10000,
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14, TRACE_HEAD = 136,
 	ENTRY_SPACE = 16, /* the interpreter's, below its frame, when it enters a trace */
 	CONSTANTS_MOST = 2048,
@@ -93,10 +93,10 @@ static uint64_t constant(const struct pf_luajit_view *v, const struct pf_trace *
 
 int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s)
 {
-	unsigned char b[SNAPSHOT_SIZE];
+	unsigned char b[PF_TRACE_SNAPSHOT_SIZE];
 	uint64_t pc_base;
 
-	if (k >= t->snapshots_n || !pf_luajit_read(v, b, t->snapshots + (uint64_t)k * SNAPSHOT_SIZE, sizeof b))
+	if (k >= t->snapshots_n || !pf_luajit_read(v, b, t->snapshots + (uint64_t)k * PF_TRACE_SNAPSHOT_SIZE, sizeof b))
 		return 0;
 	s->map = (uint32_t)field(b, 0, 4);
 	s->ref = (uint32_t)field(b, 4, 2);
@@ -135,7 +135,7 @@ uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_tr
 		const uint32_t middle = (low + high) / 2;
 		uint16_t begins;
 
-		if (!pf_luajit_read(v, &begins, t->snapshots + (uint64_t)middle * SNAPSHOT_SIZE + 6, sizeof begins))
+		if (!pf_luajit_read(v, &begins, t->snapshots + (uint64_t)middle * PF_TRACE_SNAPSHOT_SIZE + 6, sizeof begins))
 			return low;
 		if (begins <= offset)
 			low = middle;
@@ -217,7 +217,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 			v->skip = 0;
 		} else if (real) {
 			if (innermost)
-				lines = allocations.first ? allocations : pf_trace_lines(v, t, &f, k, &s);
+				lines = allocations.first ? allocations : pf_trace_lines_at(v, t, &f, k, &s, offset);
 			else
 				lines.first = lines.last = f.id ? 0 : pf_luajit_line(v, &f, pc);
 			if (!pf_luajit_found(v, &f, &lines))
@@ -244,7 +244,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		if (s.base > 2)
 			pf_luajit_frames(v, base, pc, NULL);
 		else {
-			lines = allocations.first ? allocations : pf_trace_lines(v, t, &f, k, &s);
+			lines = allocations.first ? allocations : pf_trace_lines_at(v, t, &f, k, &s, offset);
 			pf_luajit_frames(v, base, pc, &lines);
 		}
 		return;
@@ -253,7 +253,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		if (s.base > 2)
 			lines.first = lines.last = pf_luajit_line(v, &f, pc);
 		else
-			lines = allocations.first ? allocations : pf_trace_lines(v, t, &f, k, &s);
+			lines = allocations.first ? allocations : pf_trace_lines_at(v, t, &f, k, &s, offset);
 		if (!pf_luajit_found(v, &f, &lines))
 			return;
 	} else if (!v->skip) {

@@ -4,7 +4,7 @@
 
 #include "core/stack/unwind_luajit_internal.h"
 
-enum { PF_TRACE_SLOTS = 256, PF_TRACE_IR_SIZE = 8, PF_TRACE_IR_BIAS = 0x8000 };
+enum { PF_TRACE_SLOTS = 256, PF_TRACE_IR_SIZE = 8, PF_TRACE_IR_BIAS = 0x8000, PF_TRACE_SNAPSHOT_SIZE = 12 };
 
 struct pf_trace {
 	uint64_t code, ir, snapshots, map, start;
@@ -41,6 +41,9 @@ int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, 
 /* The lines of snapshot k's code in its innermost function. */
 struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				      const struct pf_snapshot *s);
+/* The same, for the instruction at this offset. */
+struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					 const struct pf_snapshot *s, uint64_t offset);
 /* The collector runs, called from the code of snapshot k, *s: replace both by those whose stack is that of the allocations, and set
  * lines to their lines. Returns 0, and changes nothing, if they are unknown. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,

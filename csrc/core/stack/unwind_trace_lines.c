@@ -4,6 +4,8 @@
  * was not taken. The jump itself is found by its two targets. */
 #include "core/stack/unwind_trace.h"
 
+#include <string.h>
+
 enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, WALK_MOST = 512, READ_AT_ONCE = 64, IR_MOST = 1 << 12, BYTECODE_MOST = 1 << 12, PLACES_MOST = 32 };
 
 static uint64_t target(uint64_t pc, uint32_t code)
@@ -211,6 +213,70 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 			widen(&w.lines, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}
 	return w.lines;
+}
+
+/* --- marks -------------------------------------------------------------------------------------------------------------- */
+
+/* The first instruction behind pc that has another line; 0 if a jump or a return comes first. */
+static uint64_t where_line_changes(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc)
+{
+	const struct pf_luajit_layout *l = v->l;
+	const uint32_t line = pf_luajit_line(v, f, pc + PF_LUAJIT_INSTRUCTION);
+
+	for (unsigned i = 0; i < WALK_MOST && pf_luajit_holds(f, pc + PF_LUAJIT_INSTRUCTION); i++, pc += PF_LUAJIT_INSTRUCTION) {
+		const uint8_t op = pf_trace_instruction(v, pc) & 0xff;
+
+		if (pf_luajit_line(v, f, pc + PF_LUAJIT_INSTRUCTION) != line)
+			return pc;
+		if (op == l->op_jump || (op >= l->op_return_first && op <= l->op_return_last) ||
+		    (op >= l->op_tailcall_first && op <= l->op_tailcall_last))
+			return 0;
+	}
+	return 0;
+}
+
+/* While LuaJIT's profiler runs, compiled code tests a byte of the global state wherever the line changes, and is left if it is set.
+ * A snapshot follows, but the compiler drops it if the code behind it cannot be left: at the end of a loop. Then the test itself
+ * divides the stretch. It is known by the same instruction right before the stretch. */
+struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					 const struct pf_snapshot *s, uint64_t offset)
+{
+	enum { TEST = 8, MARK = TEST + 6, READ_MOST = 768 };
+	static const unsigned char test[] = {0x41, 0xf6, 0x86}, jump[] = {0x0f, 0x85}; /* of the byte at R14 and a distance; to the exit */
+	const struct pf_luajit_lines lines = pf_trace_lines(v, t, f, k, s);
+	unsigned char code[READ_MOST];
+	uint16_t begins, ends;
+	struct pf_snapshot after = *s;
+	uint64_t size;
+
+	if (lines.first == lines.last || k == 0 ||
+	    !pf_luajit_read(v, &begins, t->snapshots + (uint64_t)k * PF_TRACE_SNAPSHOT_SIZE + 6, sizeof begins) || begins < MARK || offset < begins)
+		return lines;
+	size = t->code_size;
+	if (k + 1 < t->snapshots_n) {
+		if (!pf_luajit_read(v, &ends, t->snapshots + ((uint64_t)k + 1) * PF_TRACE_SNAPSHOT_SIZE + 6, sizeof ends))
+			return lines;
+		size = ends;
+	}
+	if (size < begins)
+		return lines;
+	size = size - begins + MARK < READ_MOST ? size - begins + MARK : READ_MOST;
+	if (!pf_luajit_read(v, code, t->code + begins - MARK, size) || memcmp(code, test, sizeof test) != 0 || memcmp(code + TEST, jump, sizeof jump) != 0)
+		return lines;
+	for (uint64_t i = MARK; i + MARK <= size; i++) {
+		struct pf_luajit_lines line;
+
+		if (memcmp(code + i, code, TEST) != 0 || memcmp(code + i + TEST, jump, sizeof jump) != 0)
+			continue;
+		if (offset - begins < i) {
+			line.first = line.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
+			return line.first ? line : lines;
+		}
+		after.pc = where_line_changes(v, f, s->pc);
+		line = after.pc ? pf_trace_lines(v, t, f, k, &after) : lines;
+		return line.first ? line : lines;
+	}
+	return lines;
 }
 
 /* --- the collector --------------------------------------------------------------------------------------------------- */
