@@ -60,7 +60,7 @@ describe("a profile of registers", function()
       local f = place(s.stack)
       exact = exact + (f and f.kind == "lua" and f.line == line and s.weight or 0)
     end
-        assert.is_true(exact >= (jit and 0.85 or 0.5) * tonumber(prof.total), profiling.text(prof))
+    assert.is_true(exact >= (jit and 0.85 or 0.5) * tonumber(prof.total), profiling.text(prof))
   end)
 
   -- Loops that allocate on one line, or on two, whose numbers they return.
