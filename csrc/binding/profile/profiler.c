@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/peek.h"
+#include "core/profile/trap.h"
 
 #define PB_LIFETIME "perf.lifetime"
 
@@ -235,6 +236,8 @@ static int l_start(lua_State *L)
 	}
 	if (r < 0) {
 		give_back(L, p);
+		if (r == -EBUSY && !p->safe_point)
+			return pb_fail(L, r, "%d profilers run in this process, and no more can: stop one", PF_TRAP_MOST);
 		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
 	}
 	p->next = p->lifetime->running;

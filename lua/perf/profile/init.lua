@@ -44,8 +44,8 @@ local function may_ask(spec, attr, filter, method)
   return counted == 0
 end
 
--- Set the period or frequency: the event's own, that of the options, or a default by its kind. For events other than clocks and
--- hardware counters the default is a sample of every occurrence.
+-- Set the period or frequency: that of the options, else the event's own, else a default by its kind. For events other than
+-- clocks and hardware counters the default is a sample of every occurrence.
 local function set_rate(attr, opts)
   if opts.period then
     attr.sample_period, attr.sample_freq, attr.freq = opts.period, nil, nil
@@ -122,7 +122,7 @@ end
 
 -- Profiler ------------------------------------------------------------------------------------------------------------
 
---- Profiles the thread that starts it, from `start` to `stop`; a fork's child is not profiled. Several can run at once, in one
+--- Profiles the thread that starts it, from `start` to `stop`; a fork's child is not profiled. Up to 64 can run at once, in one
 -- thread or in many, if stacks are unwound (`Profile.method`). Only one in a process can take them at safe points.
 -- @type Profiler
 local Profiler = {}
@@ -184,8 +184,8 @@ end
 local function check(p, method) return argument.check_object(p, Profiler, "Profiler", method) end
 
 --- Begin. The event counts the calling thread.
--- @treturn boolean true @fails "EBUSY" when it runs already; at safe points also when another profiler of this process runs, or
--- LuaJIT's own
+-- @treturn boolean true @fails "EBUSY" when it runs already, or 64 others do; at safe points also when another profiler of this
+-- process runs, or LuaJIT's own
 function Profiler:start()
   check(self, "start")
   if self.closed then argument.raise_in_method("start", "Profiler is closed", 1) end
