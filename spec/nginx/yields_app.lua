@@ -158,7 +158,7 @@ function app.around(way)
   app.judge(perf.request()[app.event] - before, 7 + more)
 end
 
---- The same without an answer.
+--- Sleeps as `around` does, but judges nothing and sends no answer.
 function app.sleep()
   kit.syscalls(3)
   ngx.sleep(0.001)

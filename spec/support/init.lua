@@ -96,7 +96,7 @@ end
 busted.before_each(function()
   name = nil
   if live and jit then collect() end
-  if live then kit.settle(true) end -- pages that were mapped since then, or became copy-on-write by a fork
+  if live then kit.settle(true) end -- settle pages that the last spec mapped, or that a fork made copy-on-write
   leaks.start()
   stress.start()
 end)

@@ -52,7 +52,7 @@ static void push_number(lua_State *L, const struct pf_row *row, uint64_t n)
 	}
 }
 
-/* A new table, or the existing one under the row's name or at that index. */
+/* Push the table under the row's name, or of the array's element that is being read; a new one if there is none. */
 static void open_table(lua_State *L, const struct pf_reader *r, const struct pf_row *row)
 {
 	if (r->index)

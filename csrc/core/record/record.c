@@ -6,7 +6,7 @@
 
 #include "core/record/walk.h"
 
-_Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "a bit for each body");
+_Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "no bit of `has` is left for another body: move PF_HAS_EVENT_ID_BIT");
 
 enum { MISC_MMAP_BUILD_ID = 1 << 14, BUILD_ID_MAX = 20 };
 

@@ -142,7 +142,7 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 			return take(t, outer, pc);
 		if (returns && top_of_caller(v, t, base, link))
 			return 1;
-		/* On the way back to C the register has the caller's base. */
+		/* On the way back to C, the register of the pc has the caller's base. */
 		return v->vmstate == VM_C && pf_luajit_function_at(v, pc, &f) && f.id && has_caller(v, pc) ? take(t, pc, 0) : 0;
 	}
 	if (pc == f.code && top_of_caller(v, t, base, link)) /* it is called */

@@ -1,4 +1,5 @@
-/* The layout of PUC Lua 5.1 to 5.4, for an unwinder: offsets in bytes, which binding/stack/learn_puc.c finds. */
+/* The fields of PUC Lua's structures, for an unwinder: offsets in bytes. There is no table for each version: binding/stack/learn_puc.c
+ * finds the offsets, so far in 5.1 to 5.4. */
 #ifndef PF_UNWIND_PUC_H
 #define PF_UNWIND_PUC_H
 

@@ -129,7 +129,7 @@ int px_bpf_set_global(lua_State *L)
 	lua_settop(L, 3);
 	check(L, o, &v);
 	if (o->loaded && strncmp(v.section, ".rodata", 7) == 0)
-		return luaL_argerror(L, 2, lua_pushfstring(L, "'%s' is a constant: it can be set only as the object is loaded",
+		return luaL_argerror(L, 2, lua_pushfstring(L, "'%s' is a constant: set it by the option 'globals' of perf.bpf.load",
 							   lua_tostring(L, 2)));
 	bytes = lua_newuserdata(L, v.size ? v.size : 1);
 	if ((v.size == 1 || v.size == 2) && lua_type(L, 3) != LUA_TSTRING) {

@@ -211,7 +211,7 @@ return function(counts)
     return true
   end
 
-  -- The same events in the same order with the same numbers, in the same time.
+  -- Equal: the same events in the same order, with the same numbers and the same wall time.
   function M.__eq(a, b)
     if not (counts.is(a) and counts.is(b)) then return false end
     return a.wall_ns == b.wall_ns and alike(counts.entries(a), counts.entries(b))

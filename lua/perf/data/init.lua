@@ -18,7 +18,7 @@ local argument = require "perf.base.argument"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
 local ffi = require "perf.base.compiled".ffi
-if ffi then require "perf.record.cdata" end
+if ffi then require "perf.record.cdata" end -- it replaces the methods records, next and each of the core's Data
 
 local data = {}
 

@@ -28,7 +28,7 @@ end
 -- @return string; or nil, message, code if tracefs cannot be read
 function recorder_tracing.data(names)
   local dir = host.tracefs()
-  if not dir then return nil, "tracefs is not mounted or not readable: tracepoints have no formats", "ENOENT" end
+  if not dir then return nil, "the formats of tracepoints cannot be read: tracefs is not mounted, or not readable", "ENOENT" end
   local systems = memo(function() return {} end)
   for _, name in ipairs(names) do
     local system, event = name:match("^([^:]+):([^:]+)")

@@ -8,7 +8,7 @@ local core = require "perf.core"
 local counts_read = require "perf.counts.read"
 local idle_lists = require "perf.measure.idle_lists"
 local kernel_group = require "perf.event.group"
-local meters = require "perf.measure.open_list"
+local lists = require "perf.measure.open_list"
 local prewarm = require "perf.event.prewarm"
 local reclaim = require "perf.base.reclaim"
 local watch = require "perf.event.watch"
@@ -76,7 +76,7 @@ local function bad_list(why) argument.raise(why, 1, "measure") end
 
 -- Open a list that was opened before, without resolving its names.
 local function open_again(key)
-  local set = opened[key] and meters.reopen(opened[key])
+  local set = opened[key] and lists.reopen(opened[key])
   return set and remember(key, set)
 end
 
@@ -95,7 +95,7 @@ local function open_list(key, list)
   local specs, message, code = require "perf.names".resolve_list(list)
   if not specs then return nil, message, code end
   local set
-  set, message, code = meters.open(specs)
+  set, message, code = lists.open(specs)
   if not set then return nil, message, code end
   return note(key, set)
 end
@@ -162,7 +162,7 @@ local function open_any(events)
     return open_list(events, events:find "^[%w_:.-]+$" and { events } or kernel_group.events_of(events))
   end
   if events == DEFAULT then
-    local set, message, code = meters.open_default()
+    local set, message, code = lists.open_default()
     if not set then return nil, message, code end
     return note(DEFAULT, set)
   end

@@ -1,4 +1,4 @@
--- Opens a list of events for perf.measure as few kernel groups as possible: one for each PMU, split further if the counters do
+-- Opens a list of events for perf.measure in as few kernel groups as possible: one for each PMU, split further if the counters do
 -- not suffice. So every event is counted for part of the time, and the events of one group are counted over the same instants.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
@@ -194,7 +194,7 @@ end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }
 
--- The kernel's accounting: the order of the values is that of csrc/core/counts/usage.h.
+-- The kernel's accounting: the order of the values is that of PF_USAGE_* in csrc/core/counts/meter.h.
 local function usage_set()
   local rows = {
     { label = "task-clock", unit = "ns", slots = { { 0, 0 } } },

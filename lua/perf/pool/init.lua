@@ -113,7 +113,7 @@ require("perf.pool.worker").main(%q, %q, %s, %s)
 
 local START = 30 -- seconds for the threads to load their modules
 
--- The first message from a thread: a result without values if it is ready, else with a message and a code.
+-- Wait for the first message from any thread. It has no values if the thread is ready, otherwise a message and a code.
 local function first_message(self)
   for _ = 1, START do
     local id, text = self.results:pop(1)

@@ -20,7 +20,7 @@ local function named(type, misc, body, name, trailer)
   return record(type, misc, body .. name .. ("\0"):rep(8 - #name % 8 + trailer))
 end
 
--- A trailer of that size which ends with an event's id, where events with the sample_type "identifier" have it.
+-- A trailer of `size` bytes: zeros, and in the last 8 the event's id, where the sample_type "identifier" puts it.
 local function trailer_of(id, size)
   return size < 8 and "" or ("\0"):rep(size - 8) .. core.bytes("8", id)
 end

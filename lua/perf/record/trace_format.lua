@@ -27,7 +27,7 @@ end
 
 local function has_word(s, word) return s:find("%f[%w_]" .. word .. "%f[^%w_]") ~= nil end
 
--- A number of up to max, or nil.
+-- The number that the digits stand for; nil if it is larger than max.
 local function number(digits, max)
   local n = tonumber(digits)
   return n and n <= max and n or nil

@@ -213,7 +213,7 @@ end
 function M.open(opts)
   opts = check(opts, 1)
   local n = (opts.pid and 1 or 0) + (opts.path and 1 or 0) + (opts.maps and 1 or 0)
-  if n ~= 1 then argument.raise("one of 'pid', 'path' and 'maps' expected", 1) end
+  if n ~= 1 then argument.raise(("exactly one of 'pid', 'path' and 'maps' expected, got %d"):format(n), 1) end
   for i, map in ipairs(opts.maps or {}) do check_map(map, i) end
   local resolver, message, code = ext.resolver(opts.debuginfod)
   if not resolver then return nil, message, code end

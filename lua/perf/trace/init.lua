@@ -129,7 +129,7 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
       tracestate = parent and parent.tracestate, tracer = self }, Unsampled)
   end
 
-  -- A running span of this thread adds up its children.
+  -- If the parent is running and belongs to this thread, it adds up this span.
   local within
   if parent and parent.token == self.token and not parent.duration then
     within = parent

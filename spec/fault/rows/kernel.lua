@@ -2,7 +2,7 @@
 local perf = require "perf"
 
 local rows, row = require "spec.fault.list"()
--- If these cannot read a file, they return that it does not exist.
+-- The functions below treat a file that they cannot read as one that does not exist, so they survive these failures.
 local any = "perf_event_open ioctl read open mmap munmap poll fstat close pread fcntl"
 
 row("perf.supported", { run = function() return (perf.supported()) or true end, survives = any })

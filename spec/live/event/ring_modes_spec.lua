@@ -1,5 +1,5 @@
--- A ring's functions besides reading: waking its reader, losing, pausing, overwriting, taking another event's records. On
--- software events that this process causes in exact numbers.
+-- A ring's functions besides reading: waking its reader, losing, pausing, overwriting, taking another event's records. The
+-- specs use software events, which this process causes in exact numbers.
 local core = require "perf.core"
 local kit = require "testkit"
 local opening = require "perf.event.open"

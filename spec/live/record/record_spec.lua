@@ -272,7 +272,7 @@ describe("the kernel's record", function()
   it("cgroup", function()
     requires { new_cgroup = true }
     local dir = util.cgroup_dir() .. "/lua-perf-spec-" .. kit.getpid()
-    -- The kernel does not list events that have nothing but cgroup: comm puts this one on the list.
+    -- The kernel keeps a list of the events that get such records. `cgroup` alone does not put an event on it; `comm` does.
     local ev = dummy({ cgroup = true, comm = true }, { pid = -1, cpu = kit.cpus()[1] })
     kit.pin(kit.cpus()[1])
     local list = records_of(ev, function() assert.equal(0, select(2, util.shell("mkdir " .. dir))) end)

@@ -141,7 +141,7 @@ describe("the limits of a span", function()
     assert.same({ 2, 1, 1, 1 }, { plain.dropped_attributes, plain.dropped_events, plain.dropped_links, size(plain.attributes) })
   end)
 
-  -- Removing it made room for one attribute more than the limit.
+  -- Removing perf.error, which the library sets, made room for one attribute more than the limit.
   it("do not count an attribute of the library's own, also after it is removed", function()
     local span = assert(perf.tracer { events = false, exporter = false, limits = { attributes = 2 } }):start "x"
     span:set_attribute("perfevents", "no-such-event")
