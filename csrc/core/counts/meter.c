@@ -219,7 +219,7 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 	if (pf_inherited(m->generation))
 		return end_inherited(m, c);
 	if (m->ngroups == 0) {
-		uint64_t now[PF_USAGE_COUNT], t[2];
+		uint64_t now[PF_USAGE_COUNT] = {0}, t[2];
 		int r = read_usage(t, now);
 
 		if (r < 0)

@@ -368,7 +368,7 @@ static void scan(struct unwinder *w, uint64_t from, unsigned most, struct thread
 		const uint64_t at = from + (uint64_t)i * w->l->pointer;
 
 		/* One that this thread has resumed has words below the lua_longjmp of this one. */
-		if (at >= best->error && best->at)
+		if (best->at && at >= best->error)
 			return;
 		if (stack_word(w, at, &v) < 0)
 			return;

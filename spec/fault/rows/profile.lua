@@ -54,7 +54,6 @@ method("Profile", sampled, {
   timeline = function(h) return h.prof:timeline() end,
   flamegraph = file(function(h) return h.prof:flamegraph(out) end),
   folded = file(function(h) return h.prof:folded(out) end),
-  is = function(h) return h.prof.is(h.prof) end,
   new = function(h) return h.prof.new({}, {}) end,
   perf_data = file(function(h) return h.prof:perf_data(out) end),
   pprof = file(function(h) return h.prof:pprof(out) end),
