@@ -242,20 +242,24 @@ static uint64_t cframe(const struct pb_luajit_learner *w, const lua_State *L)
 
 /* --- the interpreter's frames ---------------------------------------------------------------------------------------- */
 
-/* Called as a metamethod: the interpreter has saved the address of the instruction, next to the reference to the thread. */
+/* Called as a metamethod: the interpreter has saved the address of the instruction, next to the reference to the thread. The C
+ * function that entered the interpreter may have saved the same reference farther up. */
 static void look_in_metamethod(struct pb_luajit_learner *w, lua_State *L)
 {
-	const uint64_t at = cframe(w, L), code = pb_luajit_code(w, PB_LUAJIT_METAMETHOD);
+	const uint64_t at = cframe(w, L), code = pb_luajit_code(w, PB_LUAJIT_METAMETHOD), size = 4 * (uint64_t)pb_luajit_size(w, code);
 	struct pb_luajit_choice thread = {0, 0}, pc = {0, 0};
 
 	PB_LUAJIT_WORDS(o, CFRAME)
 	{
 		const uint64_t word = pb_luajit_word(w, at + o);
 
-		if (word == pb_luajit_address(L))
-			pb_luajit_choose(&thread, o);
-		if (word > code && word - code <= 4 * (uint64_t)pb_luajit_size(w, code) && word % 4 == 0)
-			pb_luajit_choose(&pc, o);
+		if (word <= code || word - code > size || word % 4)
+			continue;
+		pb_luajit_choose(&pc, o);
+		if (o && pb_luajit_word(w, at + o - 8) == pb_luajit_address(L))
+			pb_luajit_choose(&thread, o - 8);
+		else if (pb_luajit_word(w, at + o + 8) == pb_luajit_address(L))
+			pb_luajit_choose(&thread, o + 8);
 	}
 	w->l->cframe_thread = pb_luajit_chosen(w, &thread, "a C frame's thread");
 	w->l->cframe_pc = pb_luajit_chosen(w, &pc, "a C frame's instruction");
