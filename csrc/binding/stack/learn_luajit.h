@@ -153,6 +153,8 @@ unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_plac
 
 /* Call a probe in T with the n arguments that are on top of S. */
 void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n);
+/* Run a loop that allocates, with a look at its first allocation. Was there one? */
+int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w));
 
 void pb_luajit_learn_functions(struct pb_luajit_learner *w);
 /* c_one and c_two of the probes. */

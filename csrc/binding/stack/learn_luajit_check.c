@@ -170,13 +170,7 @@ static void check_trace(struct pb_luajit_learner *w)
 	lua_getinfo(w->S, ">S", &ar);
 	w->loop_defined = ar.linedefined;
 	w->loop_line = (uint32_t)ar.lastlinedefined - 3;
-	w->looks = 0;
-	w->allocated = look_in_loop;
-	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
-	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
-	pb_luajit_run(w, PB_LUAJIT_LOOPS_FEW, 2);
-	w->allocated = NULL;
-	if (!w->looks)
+	if (!pb_luajit_run_loop(w, PB_LUAJIT_LOOPS_FEW, look_in_loop))
 		w->l->traces = 0; /* the trace is gone */
 	else if (!w->checked)
 		pb_luajit_fail(w, "the unwinder's result in compiled code");

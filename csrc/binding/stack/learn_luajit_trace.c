@@ -122,7 +122,7 @@ static void look_in_trace(struct pb_luajit_learner *w)
 	w->looks++;
 }
 
-static int run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
+int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
 {
 	w->looks = 0;
 	w->allocated = look;
@@ -138,7 +138,7 @@ static int compile(struct pb_luajit_learner *w, int loop)
 	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
 
 	w->traces[w->traces_n].bytecode = pb_luajit_word(w, function + w->l->function_code);
-	if (!run_loop(w, loop, look_in_trace))
+	if (!pb_luajit_run_loop(w, loop, look_in_trace))
 		return 0;
 	w->traces_n++;
 	return 1;
@@ -357,6 +357,6 @@ void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 	w->now = w->S;
 	if (r != 0)
 		pb_luajit_fail(w, w->why ? w->why : "a trace");
-	run_loop(w, PB_LUAJIT_LOOPS_KINDS, look_at_kinds);
+	pb_luajit_run_loop(w, PB_LUAJIT_LOOPS_KINDS, look_at_kinds);
 }
 #endif
