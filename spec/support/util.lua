@@ -1,4 +1,5 @@
 --- Functions for specs that testkit does not have: children, temporary files, the corpus.
+local luassert = require "luassert"
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 
@@ -78,6 +79,17 @@ function util.message_of(fn, ...)
   local ok, message = pcall(fn, ...)
   if ok then error("no error", 2) end
   return message
+end
+
+--- Check the errors that functions raise: each begins with a line of the calling spec, and contains the words that are the
+-- function's key in the table.
+function util.check_mistakes(cases)
+  local file = debug.getinfo(2, "S").short_src:match "[%w_]+%.lua$":gsub("%.", "%%.")
+  for want, wrong in pairs(cases) do
+    local message = util.message_of(wrong)
+    luassert.matches("^[^\n]*" .. file .. ":%d+: ", message)
+    luassert.matches(want, message, 1, true)
+  end
 end
 
 --- The content of a file; raises if it cannot be read.

@@ -3,22 +3,14 @@
 -- (`group:map(true)`: "bad argument #2"), and "no event is mapped" was said of the timeout. Mistakes that the C core found named
 -- its own functions ("bad argument #4 to 'frames'") and the library's lines. Some values were not checked at all.
 local perf = require "perf"
-local message_of = require("spec.support.util").message_of
+local check_mistakes = require("spec.support.util").check_mistakes
 
 describe("a mistake in the call of a method", function()
-  local function check_all(cases)
-    for want, wrong in pairs(cases) do
-      local message = message_of(wrong)
-      assert.matches("^[^\n]*method_position_spec.lua:%d+: ", message)
-      assert.matches(want, message, 1, true)
-    end
-  end
-
   it("of a Group or Set names the caller's argument", function()
     requires { perf_open = "user" }
     local set = assert(perf.set("page-faults:u", { threads = require "perf.core".pid() }))
     for _, all in ipairs { assert(perf.group { "page-faults:u" }), set } do
-      check_all {
+      check_mistakes {
         ["bad argument #1 to 'map' (table of options expected, got boolean)"] = function() local r = all:map(true) return r end,
         ["bad argument #1 to 'map' (unknown option 'page'; did you mean 'pages'?)"] = function()
           local r = all:map { page = 1 } return r
@@ -38,7 +30,7 @@ describe("a mistake in the call of a method", function()
   it("of a counting profiler names the caller's argument", function()
     requires { perf_open = "user" }
     local profiler = assert(perf.software_profiler { events = "page-faults:u" })
-    check_all {
+    check_mistakes {
       ["bad argument #1 to 'measure' (function expected, got nil)"] = function() local r = profiler:measure() return r end,
     }
     profiler:close()
@@ -48,7 +40,7 @@ describe("a mistake in the call of a method", function()
     requires { perf_open = "user" }
     local prof = assert(perf.profile(function() end))
     local difference = prof:diff(prof)
-    check_all {
+    check_mistakes {
       ["bad argument #1 to 'flamegraph' (string expected, got boolean)"] = function()
         local r = difference:flamegraph(true) return r
       end,
@@ -63,7 +55,7 @@ describe("a mistake in the call of a method", function()
     local w = assert(perf.data.create(path, { events = "dummy" }))
     assert(w:close())
     local file = assert(perf.data.open(path))
-    check_all {
+    check_mistakes {
       ["bad argument #1 to 'each' (no record of the kernel has the type 'nosuch')"] = function()
         local r = file:each("nosuch", "ip") return r
       end,
@@ -72,7 +64,7 @@ describe("a mistake in the call of a method", function()
       ["calling 'payload' on bad self (the perf.data writer is closed)"] = function() local r = w:payload "x" return r end,
     }
     file:close()
-    check_all {
+    check_mistakes {
       ["calling 'skipped' on bad self (the perf.data file is closed)"] = function() local r = file:skipped() return r end,
     }
     os.remove(path)
@@ -82,7 +74,7 @@ describe("a mistake in the call of a method", function()
     requires { module = "perf.ext.symbols" }
     local resolver = assert(perf.symbols.open { pid = 0 })
     local regs = { ip = 1, sp = 1, bp = 1 }
-    check_all {
+    check_mistakes {
       ["bad argument #1 to 'open' (option 'path': a path has no zero bytes)"] = function()
         local r = perf.symbols.open { path = "a\0b" } return r
       end,
@@ -96,7 +88,7 @@ describe("a mistake in the call of a method", function()
       end,
     }
     resolver:close()
-    check_all {
+    check_mistakes {
       ["calling 'modules' on bad self (Resolver is closed)"] = function() local r = resolver:modules() return r end,
       ["calling 'refresh' on bad self (Resolver is closed)"] = function() local r = resolver:refresh() return r end,
     }
@@ -104,7 +96,7 @@ describe("a mistake in the call of a method", function()
 
   it("of a tracer names the method", function()
     local tracer = assert(perf.tracer { exporter = false, events = false })
-    check_all {
+    check_mistakes {
       ["bad argument #1 to 'span' (string expected, got nil)"] = function()
         local r = tracer:span(nil, function() end) return r
       end,
@@ -115,7 +107,7 @@ describe("a mistake in the call of a method", function()
   end)
 
   it("refuses a process id that no integer holds, and a path with a zero byte", function()
-    check_all {
+    check_mistakes {
       ["bad argument #2 to 'record' (option 'output': a path has no zero bytes)"] = function()
         local r = perf.record({ "true" }, { output = "a\0b" }) return r
       end,

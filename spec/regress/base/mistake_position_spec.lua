@@ -2,17 +2,10 @@
 -- Lua's own ("attempt to index local 'self'"); a closed Profiler started again; the error about a closed perf.data file did not
 -- name the method.
 local perf = require "perf"
-local message_of = require("spec.support.util").message_of
+local util = require "spec.support.util"
+local check_mistakes, message_of = util.check_mistakes, util.message_of
 
 describe("a mistake", function()
-  local function all_said(cases)
-    for want, wrong in pairs(cases) do
-      local message = message_of(wrong)
-      assert.matches("mistake_position_spec.lua:%d+: ", message)
-      assert.matches(want, message, 1, true)
-    end
-  end
-
   it("with a perf.data file is raised at the caller's line", function()
     local path = os.tmpname()
     local w = assert(perf.data.create(path, { events = "dummy" }))
@@ -20,7 +13,7 @@ describe("a mistake", function()
     local file = assert(perf.data.open(path))
     file:close()
     local open = assert(perf.data.create(path, { events = "dummy" }))
-    all_said {
+    check_mistakes {
       ["bad argument #1 to 'write' (Record or string expected, got table)"] = function() local r = open:write {} return r end,
       ["bad argument #1 to 'payload' (string expected, got table)"] = function() local r = open:payload {} return r end,
       ["bad argument #2 to 'create' (cyclse: unknown event"] = function()
@@ -52,7 +45,7 @@ describe("a mistake", function()
   it("with a profile or a zone is raised at the caller's line", function()
     requires { perf_open = "user" }
     local prof = assert(perf.profile(function() end))
-    all_said {
+    check_mistakes {
       ["bad argument #1 to 'folded' (a path has no zero bytes)"] = function() local r = prof:folded "a\0b" return r end,
       ["bad argument #1 to 'folded' (Profile expected, got table)"] = function() local r = prof.folded {} return r end,
       ["bad argument #1 to 'top' (Profile expected, got nil)"] = function() local r = prof.top() return r end,
@@ -68,7 +61,7 @@ describe("a mistake", function()
     local p = assert(perf.profiler())
     p:close()
     p:close()
-    all_said {
+    check_mistakes {
       ["calling 'start' on bad self (Profiler is closed)"] = function() local r = p:start() return r end,
       ["bad argument #1 to 'start' (Profiler expected, got nil)"] = function() local r = p.start() return r end,
     }
