@@ -27,7 +27,6 @@ enum {
 	PB_LUAJIT_PROTOTYPE = 160, /* before the code */
 	PB_LUAJIT_TRACE = 136,
 	PB_LUAJIT_TRACES = 2,
-	PB_LUAJIT_LOOPS = 300, /* iterations, so that a loop is compiled */
 };
 
 /* The functions of learn_luajit.c's program, on the stack of S, which keeps them. */
@@ -86,6 +85,7 @@ struct pb_luajit_learner {
 	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
 	uint64_t outer_cframe;
 	void (*allocated)(struct pb_luajit_learner *w); /* called when the state allocates */
+	int compiled; /* has it allocated in compiled code? */
 	unsigned checked;
 	int loop_defined; /* the lines of the compiled function, and of its allocation */
 	uint32_t loop_line;
@@ -153,7 +153,9 @@ unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_plac
 
 /* Call a probe in T with the n arguments that are on top of S. */
 void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n);
-/* Run a loop that allocates, with a look at its first allocation. Was there one? */
+/* The interpreter's state, which is positive in compiled code: then it has compiled. */
+int32_t pb_luajit_compiled(struct pb_luajit_learner *w);
+/* Run a loop that allocates until it is compiled, and look at its allocations. Was one found? */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w));
 
 void pb_luajit_learn_functions(struct pb_luajit_learner *w);

@@ -152,7 +152,7 @@ static void look_in_loop(struct pb_luajit_learner *w)
 	struct found f;
 	struct pf_unwound u;
 
-	if ((int32_t)pb_luajit_number(w, w->global + w->l->global_vmstate) <= 0)
+	if (pb_luajit_compiled(w) <= 0)
 		return;
 	u = unwind(w, &f);
 	w->allocated = NULL;

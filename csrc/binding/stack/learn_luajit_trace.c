@@ -11,6 +11,7 @@
 enum {
 	VM_INTERPRETER = -1, C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes below the interpreter's frame that it uses when it enters a trace */
 	CODE_MOST = 4096, TRACES_MOST = 65535, IR_SIZE = 8, IR_BIAS = 0x8000, IR_MOST = 2048, SNAPSHOT_SIZE = 12, SNAPSHOTS_MOST = 256,
+	LOOPS_LEAST = 300, LOOPS_MOST = LOOPS_LEAST << 8, /* iterations, so that a loop is compiled */
 };
 
 static uint64_t word(const struct pb_luajit_trace *t, unsigned at)
@@ -103,18 +104,26 @@ static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, u
 	return 0;
 }
 
+int32_t pb_luajit_compiled(struct pb_luajit_learner *w)
+{
+	const int32_t state = (int32_t)pb_luajit_number(w, w->global + w->l->global_vmstate);
+
+	w->compiled |= state > 0;
+	return state;
+}
+
 static void look_in_trace(struct pb_luajit_learner *w)
 {
 	struct pb_luajit_trace *t = &w->traces[w->traces_n];
 	/* The loop's frame is the first on the stack, behind the two slots of the thread and the two of the function. */
 	const uint64_t base = pb_luajit_word(w, pb_luajit_address(w->T) + w->l->thread_stack) + 4 * 8;
-	const uint32_t state = pb_luajit_number(w, w->global + w->l->global_vmstate);
+	const int32_t state = pb_luajit_compiled(w);
 
-	if ((int32_t)state == VM_INTERPRETER)
+	if (state == VM_INTERPRETER)
 		PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == 0)
-	if ((int32_t)state <= 0)
+	if (state <= 0)
 		return;
-	t->number = state;
+	t->number = (uint32_t)state;
 	if (!find_array(w, t) || !find_return(w, t, (uintptr_t)__builtin_frame_address(0)))
 		return;
 	PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == base)
@@ -122,14 +131,37 @@ static void look_in_trace(struct pb_luajit_learner *w)
 	w->looks++;
 }
 
+/* Does jit.status say that the compiler is on? */
+static int is_on(lua_State *S)
+{
+	const int top = lua_gettop(S);
+	int on = 0;
+
+	lua_getfield(S, LUA_REGISTRYINDEX, "_LOADED");
+	if (lua_istable(S, -1)) {
+		lua_getfield(S, -1, "jit");
+		if (lua_istable(S, -1)) {
+			lua_getfield(S, -1, "status");
+			on = lua_isfunction(S, -1) && lua_pcall(S, 0, 1, 0) == 0 && lua_toboolean(S, -1);
+		}
+	}
+	lua_settop(S, top);
+	return on;
+}
+
+/* Loops share 64 counters. Another loop's penalty for code that could not be compiled, or jit.opt's "hotloop", may let one run for
+ * thousands of iterations before it is compiled. */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
 {
 	w->looks = 0;
-	w->allocated = look;
-	lua_pushvalue(w->S, PB_LUAJIT_KEEP);
-	lua_pushinteger(w->S, PB_LUAJIT_LOOPS);
-	pb_luajit_run(w, loop, 2);
-	w->allocated = NULL;
+	w->compiled = 0;
+	for (int n = LOOPS_LEAST; !w->compiled && n <= LOOPS_MOST && is_on(w->S); n *= 4) {
+		w->allocated = look;
+		lua_pushvalue(w->S, PB_LUAJIT_KEEP);
+		lua_pushinteger(w->S, n);
+		pb_luajit_run(w, loop, 2);
+		w->allocated = NULL;
+	}
 	return w->looks != 0;
 }
 
@@ -297,7 +329,7 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 {
 	enum { TYPE = 0x1f, TABLE = 1, STRING = 2, TABLE_FILLED = 1, BUFFER_STRING = 6, NUMBER_STRING = 12 };
 	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
-	const int32_t state = (int32_t)pb_luajit_number(w, w->global + w->l->global_vmstate);
+	const int32_t state = pb_luajit_compiled(w);
 	const uint8_t table = (uint8_t)(w->l->type_trace + 2), string = (uint8_t)(w->l->type_thread - 2); /* in LuaJIT's order */
 	const uint64_t code = pb_luajit_code(w, PB_LUAJIT_LOOPS_KINDS);
 	uint8_t types[256] = {0};
@@ -309,6 +341,7 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 	    !pf_trace_read_snapshot(&v, &t, pf_trace_snapshot_at(&v, &t, t.loop), &loop))
 		return;
 	w->allocated = NULL;
+	w->looks++;
 	for (uint64_t at = t.ir + (uint64_t)loop.ref * IR_SIZE; at < t.snapshots; at += IR_SIZE) {
 		const uint64_t instruction = pb_luajit_word(w, at);
 		const uint8_t type = instruction >> 32 & TYPE;
@@ -322,24 +355,6 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 	if (n == 4 && first && first + NUMBER_STRING < sizeof types && types[first + TABLE_FILLED] == TABLE &&
 	    types[first + BUFFER_STRING] == STRING && types[first + NUMBER_STRING] == STRING)
 		w->l->ir_table = (uint8_t)first;
-}
-
-/* Does jit.status say that the compiler is on? */
-static int is_on(lua_State *S)
-{
-	const int top = lua_gettop(S);
-	int on = 0;
-
-	lua_getfield(S, LUA_REGISTRYINDEX, "_LOADED");
-	if (lua_istable(S, -1)) {
-		lua_getfield(S, -1, "jit");
-		if (lua_istable(S, -1)) {
-			lua_getfield(S, -1, "status");
-			on = lua_isfunction(S, -1) && lua_pcall(S, 0, 1, 0) == 0 && lua_toboolean(S, -1);
-		}
-	}
-	lua_settop(S, top);
-	return on;
 }
 
 void pb_luajit_learn_traces(struct pb_luajit_learner *w)
