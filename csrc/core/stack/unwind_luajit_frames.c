@@ -181,18 +181,19 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 		struct pf_luajit_function f;
 		struct pf_luajit_lines line = {0, 0};
 		uint64_t frame[2], outer;
+		int error_frame;
 
 		if (base % PF_LUAJIT_SLOT || base > v->high || !pf_luajit_read(v, frame, base - sizeof frame, sizeof frame)) {
 			pf_luajit_fail(v, base % PF_LUAJIT_SLOT || base > v->high ? PF_UNWIND_BROKEN : PF_UNWIND_UNREADABLE);
 			return;
 		}
-		if (frame[0] >> 47 == v->l->tag_thread) {
-			v->skip = 0; /* it has no function: LuaJIT made it to report an error */
-		} else if (!pf_luajit_function(v, frame[0], &f)) {
+		error_frame = frame[0] >> 47 == v->l->tag_thread; /* LuaJIT made it to report an error: it has no function */
+		if (!error_frame && !pf_luajit_function(v, frame[0], &f)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			return;
-		} else if (v->skip) {
-			v->skip = 0; /* the frame with the variable arguments */
+		}
+		if (error_frame || v->skip) {
+			v->skip = 0; /* the second frame of a vararg function has its variable arguments */
 		} else {
 			if (!f.id && !(first && lines)) {
 				if (!pf_luajit_holds(&f, pc))
