@@ -338,6 +338,28 @@ static int kit_count_signals(lua_State *L)
     return 0;
 }
 
+/* no_handler(signal, ignore): the default action, or to ignore it, both with SA_SIGINFO, which means nothing there */
+static int kit_no_handler(lua_State *L)
+{
+    struct sigaction action = { .sa_handler = lua_toboolean(L, 2) ? SIG_IGN : SIG_DFL, .sa_flags = SA_SIGINFO };
+
+    sigaction((int)luaL_checkinteger(L, 1), &action, NULL);
+    return 0;
+}
+
+/* breakpoint(): this thread gets the SIGTRAP by which arm64's kernel reports a breakpoint instruction, as of __builtin_trap() */
+static int kit_breakpoint(lua_State *L)
+{
+    siginfo_t info;
+
+    (void)L;
+    memset(&info, 0, sizeof info);
+    info.si_code = TRAP_BRKPT;
+    info.si_addr = (void *)(uintptr_t)kit_breakpoint;
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGTRAP, &info);
+    return 0;
+}
+
 /* chdir(path): changes the current directory; returns whether it could */
 static int kit_chdir(lua_State *L)
 {
@@ -465,7 +487,7 @@ static const luaL_Reg functions[] = {
     { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
     { "split", kit_split },   { "reap", kit_reap },
     { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
-    { "count_signals", kit_count_signals },
+    { "count_signals", kit_count_signals }, { "no_handler", kit_no_handler }, { "breakpoint", kit_breakpoint },
     { "kill", kit_kill },     { "drop", kit_drop },     { "chdir", kit_chdir },     { "refuse", kit_refuse },
     { "rlimit", kit_rlimit }, { "orphans", kit_orphans },
     { "settle_after_forks", kit_settle_after_forks },

@@ -27,9 +27,10 @@ static void unlock(void)
 	atomic_store(&lock_word, 0);
 }
 
+/* Also with SA_SIGINFO, which some programs set without a handler. */
 static int is_plain(const struct sigaction *a)
 {
-	return !(a->sa_flags & SA_SIGINFO) && (a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN);
+	return a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN;
 }
 
 static int is_ours(const struct pf_signal *s, const struct sigaction *a)

@@ -94,7 +94,7 @@ static int is_ours(const siginfo_t *info)
 		let_go(&slots[i]);
 	}
 	/* A late one of a sampler that has stopped would end the process. The program has no use for one without a handler. */
-	return ours || (trap.before.sa_handler == SIG_DFL && !(trap.before.sa_flags & SA_SIGINFO));
+	return ours || trap.before.sa_handler == SIG_DFL;
 }
 
 /* One signal serves all samplers of the thread: what the handler does counts for none of them. */
