@@ -65,15 +65,16 @@ static _Thread_local struct here {
 
 /* The members of a siginfo_t that the C library may not name. */
 struct perf_siginfo {
-	int signo, error, code, pad;
+	int signo, error, code;
 	void *addr;
 	unsigned long data;
 };
 
-/* Was the signal sent by the descriptor of an event? SI_SIGIO since Linux 4.17, because SIGTRAP has codes of its own; POLL_* before. */
+/* Was the signal sent by the descriptor of an event? SI_SIGIO since Linux 4.17. Before, POLL_IN, which is also the code of a
+ * breakpoint (TRAP_BRKPT); that has the address of the instruction in the place of si_band, which has a few low bits. */
 static int is_by_descriptor(const siginfo_t *info)
 {
-	return info->si_code == SI_SIGIO || info->si_code == POLL_IN || info->si_code == POLL_HUP;
+	return info->si_code == SI_SIGIO || (info->si_code == POLL_IN && (unsigned long)info->si_band < 4096);
 }
 
 /* Was it sent by the event of a sampler, which may have stopped since? */
