@@ -93,10 +93,11 @@ static void give_back(struct pf_signal *s)
 void pf_signal_give(struct pf_signal *s, uint32_t generation)
 {
 	lock();
-	if (s->generation == generation)
-		s->users -= s->users > 0;
-	if (s->users == 0 || s->generation != pf_fork_generation())
-		give_back(s);
+	if (s->users && s->generation == generation) {
+		s->users = pf_inherited(generation) ? 0 : s->users - 1;
+		if (s->users == 0)
+			give_back(s);
+	}
 	unlock();
 }
 
