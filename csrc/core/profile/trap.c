@@ -246,8 +246,10 @@ void pf_trap_remove(struct pf_sampler *s)
 	if (!s->here)
 		return;
 	if (atomic_compare_exchange_strong(&slot->sampler, &now, NULL)) {
-		while (!here_too && !inherited && atomic_load(&slot->handlers))
-			sched_yield(); /* a handler in the sampled thread may still use s */
+		/* Handlers in any thread may still use s. But one that the program's handler has interrupted, and that calls exit
+		 * here, will not go on. */
+		while (!inherited && !here.busy && atomic_load(&slot->handlers))
+			sched_yield();
 		atomic_store(&slot->generation, 0);
 	}
 	pf_signal_give(&trap, s->at.generation);
