@@ -15,11 +15,12 @@ local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
 local accounting = require "resty.perf.accounting"
+local clients = require "resty.perf.clients"
+local log = require "resty.perf.log"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
-local utf8 = require "perf.base.utf8"
 local totals = require "resty.perf.shared_totals"
 local yields = require "resty.perf.yields"
 
@@ -43,7 +44,7 @@ local numbers, names -- of routes: the numbers in the accounting by name, the na
 local ticking, dict_refused
 local newest_exit -- {exit=}: publishes the last counts of the accounting that is open now
 
-local function warn(level, ...) ngx.log(level, "resty.perf: ", ...) end
+local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
 
 -- Requests become known -----------------------------------------------------------------------------------------------
 
@@ -79,8 +80,7 @@ local function admit_and_enter(r, phase, code)
     return 0
   end
   local route = config.find(ngx.var.uri)
-  local header = config.header
-  local counted = config.blind or config.decide(route, header and ngx.var["http_" .. header])
+  local counted = config.blind or config.decide(route, config.header and ngx.var[config.header])
   local start = config.reports and start_time() or 0
   if accounting.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return 0 end
   if counted and config.spans then spans.begin(config.spans, r, route) end
@@ -153,8 +153,8 @@ local function report(r, route)
   if not config.is_slow(seconds, finished) then return end
   local var = ngx.var
   local request = { seconds = seconds, route = names[route], method = var.request_method,
-    uri = utf8.valid(var.request_uri), status = ngx.status, counts = finished() }
-  ngx.log(ngx.WARN, slow.line(request))
+    uri = config.redact(var.request_uri), status = ngx.status, counts = finished() }
+  log.later(ngx.WARN, slow.line(request))
   slow.keep(config.dict, request)
 end
 
@@ -221,6 +221,7 @@ local function publish_at_end()
   local mine = {}
   mine.exit = at_exit(function()
     if newest_exit ~= mine then return end
+    log.flush()
     publish()
     running = false
   end)
@@ -275,6 +276,7 @@ local function follow(command)
 end
 
 local function tick(premature)
+  log.flush()
   publish()
   if premature then return end
   local command = commands.newest(config.dict, config.mark)
@@ -375,7 +377,8 @@ end
 -- The state for the pages.
 function M.state()
   return { running = running, sample = config and config.every, events = running and accounting.events() or nil,
-    source = running and select(2, accounting.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict }
+    source = running and select(2, accounting.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict,
+    token = config and clients.page_token(config.dict) }
 end
 
 --- A page of the counts, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.

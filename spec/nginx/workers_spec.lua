@@ -41,7 +41,7 @@ describe("resty.perf and workers", function()
   it("samples one of n requests, by a header and by route", function()
     s = server.start { server = hello .. [[
       location /all { content_by_lua_block { perf.content(ngx.say, "all") } }]],
-      init_worker = [[app.start{events='page-faults:u', sample={every=10, header="X-Perf", routes={["/all"]=1}}}]] }
+      init_worker = [[app.start{events='page-faults:u', sample={every=10, header="X-Perf", secret="1", routes={["/all"]=1}}}]] }
     assert.equal(200, s:load("/hello", 200, 4))
     assert.equal(20, s:worker()["requests:/hello"])
     assert.equal(50, s:load("/all", 50, 4))
@@ -63,7 +63,7 @@ describe("resty.perf and workers", function()
       local w = s:worker()
       return ("%d %d"):format(w["requests:/hello"] or 0, w["requests:/all"] or 0)
     end
-    assert.equal("1 0", count [[{every=0, header="X-Perf"}]])
+    assert.equal("1 0", count [[{every=0, header="X-Perf", trust=function(v) return v == "1" end}]])
     assert.equal("0 1", count [[{every=0, routes={["/all"]=1}}]])
     assert.equal("0 0", count "0")
     assert.truthy(s:get "/worker":find "running 0")

@@ -299,18 +299,23 @@ M["resty.perf.start"] = {
   { "sample", "integer|table", "n: one of n requests; 0: none, until a start changes it; or a table", default = 1, any = true,
     options = {
       { "every", "integer", "the n of all routes", any = true },
-      { "header", "string", "a request with this header is counted unless its value is 0", any = true },
+      { "header", "string", "a request with this header is counted if it is trusted by `secret` or `trust`", any = true },
+      { "secret", "string", "(since 0.2.0) the value that the header must have", any = true },
+      { "trust", "function", "(since 0.2.0) a function of the header's value that returns true for a request to count",
+        any = true },
       { "routes", "table", "`{[name] = n}`: another n for some routes", any = true },
     } },
   { "routes", "table|function", "the names under which requests are added up, or a function of the path", any = true },
   { "slow", "number|table", "seconds, or `{time=, [label]=}`: a request beyond one of these is logged and shown", any = true },
+  { "redact", "function", "(since 0.2.0) a function of a slow request's URI that returns the text to log and show (default: the "
+    .. "URI without its query string)", any = true },
   { "spans", "Tracer", "makes a span of each counted request", any = true },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.status"] = {
-  { "from", "string|function", "\"any\", or a function of the address: the clients that may see it besides this machine",
-    oneof = { "any" },
-    expected = '"any" or a function' },
+  { "from", "string|{string,...}|function", "\"any\", an address or a range such as \"10.0.0.0/8\", an array of these, or a "
+    .. "function of the address: the clients that may see it (default: those on this machine)", any = true },
+  { "token", "string", "(since 0.2.0) what the header X-Perf-Token must have in a request that changes something" },
 }
 M["resty.perf.metrics"] = M["resty.perf.status"]
 

@@ -3,6 +3,7 @@ local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local events = require "resty.perf.worker_events"
 local json = require "perf.base.json"
+local log = require "resty.perf.log"
 local checks = require "perf.api.check"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampling"
@@ -21,8 +22,8 @@ local function text_of(v)
 end
 
 -- Check the options of perf.start.
--- @return {events=, find=, admit=, decide=, header=, blind=, every=, is_slow=, spans=, reports=, dict=, dict_name=, mark=}:
--- reports: whether the end of a request is reported; mark: identifies the configuration
+-- @return {events=, find=, admit=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, reports=, dict=, dict_name=,
+-- mark=}; reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]
@@ -32,6 +33,10 @@ function M.check(opts)
   c.find, c.admit = routes.new(opts.routes)
   c.decide, c.header, c.blind = sampler.new(opts.sample)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample
+  if type(opts.sample) == "table" and opts.sample.header and not c.header then
+    log.write(ngx.WARN, "resty.perf: sample: the header ", opts.sample.header, " selects no request without `secret` or `trust`")
+  end
+  c.redact = slow.redacting(opts.redact)
   if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.reports = c.is_slow ~= nil or c.spans ~= nil

@@ -1,13 +1,13 @@
 -- The pages: HTML, JSON, Prometheus metrics, and flame graphs of the worker; and, by POST, to start and stop.
 --
--- They show paths and counts, so by default only this machine may see them: `from = "any"` or a function(address) changes that. A
--- proxy in front of nginx on the same machine counts as this machine.
+-- They show paths and counts, so by default only this machine may see them (resty.perf.clients). A proxy in front of nginx on the
+-- same machine counts as this machine.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
-local checks = require "perf.api.check"
+local clients = require "resty.perf.clients"
 local slow = require "resty.perf.slow"
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
@@ -18,17 +18,6 @@ local M = {}
 -- the content of requests only as text.
 local STATUS = core.web_file("resty/perf/status/page.html"):gsub("@(%u+)@", {
   STYLE = core.web_file "resty/perf/status/style.css", SCRIPT = core.web_file "resty/perf/status/script.js" })
-
-local function is_local(address)
-  return address == "::1" or address == "unix:" or address:find "^127%.%d+%.%d+%.%d+$" ~= nil
-end
-
-local check = checks.options "resty.perf.status"
-
-local function allowed(opts)
-  local from = check(opts, 1).from or is_local
-  return from == "any" or from(ngx.var.remote_addr)
-end
 
 local function refuse(status, text)
   ngx.status = status
@@ -75,16 +64,10 @@ function M.report(totals, state)
     end
   end
   return { running = state.running, sample = state.sample, source = state.source, worker = state.pid, events = events,
+    token = not state.secret and state.token or nil, secret = state.secret,
     phases = totals and totals.phases or json.empty_array, routes = #routes > 0 and routes or json.empty_array,
     unattributed = totals and by_label(totals, totals.unattributed), whole = totals and by_label(totals, totals.worker),
     abandoned = totals and totals.abandoned }
-end
-
--- A page of another site must not press the buttons: a browser sends the origin of a form.
-local function same_origin()
-  if ngx.var.http_sec_fetch_site == "cross-site" then return false end
-  local origin, host = ngx.var.http_origin, ngx.var.http_host
-  return origin == nil or origin:gsub("^%w+://", "") == host
 end
 
 local DONE = "done; the other workers follow within a second"
@@ -99,8 +82,9 @@ local function start(perf, args)
   return refuse(200, DONE)
 end
 
-local function command(perf)
-  if not same_origin() then return refuse(403, "from another site") end
+local function command(perf, secret, page_token)
+  local reason = clients.refusal(secret, page_token)
+  if reason then return refuse(403, reason) end
   local args = ngx.req.get_uri_args()
   local what = args["do"]
   args["do"] = nil
@@ -114,7 +98,8 @@ local function command(perf)
 end
 
 local function flame(perf, event)
-  if not same_origin() then return refuse(403, "from another site") end
+  local reason = clients.foreign()
+  if reason then return refuse(403, reason) end
   local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
   if not called then return refuse(400, argument.why(prof)) end
   if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
@@ -122,19 +107,27 @@ local function flame(perf, event)
   ngx.print(prof:flamegraph())
 end
 
+local function metrics(perf)
+  ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"
+  local totals = perf.totals()
+  if totals then ngx.print(exposition.text(totals)) end
+end
+
 -- Content handler.
 function M.status(perf, opts)
-  if not allowed(opts) then return refuse(403, "only from this machine") end
-  if ngx.req.get_method() == "POST" then return command(perf) end
+  opts = clients.options(opts)
+  if not opts.allows(ngx.var.remote_addr) then return refuse(403, "not for this address") end
+  local state = perf.state()
+  state.secret = opts.token ~= nil
+  if ngx.req.get_method() == "POST" then return command(perf, opts.token, state.token) end
   local event = ngx.req.get_uri_args().flame
   if event then return flame(perf, type(event) == "string" and event or "task-clock") end
   local format = ngx.var.arg_format
-  if format == "metrics" then return M.metrics(perf, opts) end
+  if format == "metrics" then return metrics(perf) end
   if format ~= "json" then
     ngx.header.content_type = "text/html; charset=utf-8"
     return ngx.print(STATUS)
   end
-  local state = perf.state()
   local text = json.encode(M.report(perf.totals(), state))
   local recent = state.dict and slow.recent(state.dict) or {}
   ngx.header.content_type = "application/json"
@@ -143,10 +136,8 @@ end
 
 -- Content handler.
 function M.metrics(perf, opts)
-  if not allowed(opts) then return refuse(403, "only from this machine") end
-  ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"
-  local totals = perf.totals()
-  if totals then ngx.print(exposition.text(totals)) end
+  if not clients.options(opts).allows(ngx.var.remote_addr) then return refuse(403, "not for this address") end
+  return metrics(perf)
 end
 
 return M

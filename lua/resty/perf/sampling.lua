@@ -1,4 +1,5 @@
--- Selects the requests that are counted: one of n, those with a header, more or fewer of a route.
+-- Selects the requests that are counted: one of n, those with a header that is trusted, more or fewer of a route. Any client can
+-- send a header, so one is trusted only if its value is the secret, or if the function `trust` says so.
 --
 -- One of n means one of each n consecutive requests, at a random place among them: the share is exact, and a pattern in the
 -- traffic does not always meet the same place.
@@ -32,11 +33,10 @@ local function one_of(n, random)
 end
 
 -- A sampler.
--- @param[opt] sample n, or {every=n, header="X-Perf", routes={[name]=n}}: a request with that header is counted unless
--- its value is 0
+-- @param[opt] sample n, or {every=n, header="X-Perf", secret=text, trust=function, routes={[name]=n}}: a request with that header
+-- is counted if the value is the secret, or trust(value) returns true
 -- @param[opt] random math.random
--- @return decide(route, header_value); the name of the header in lower case with underscores, or nil; whether decide needs
--- neither argument
+-- @return decide(route, header_value); the variable of nginx that has the header, or nil; whether decide needs neither argument
 function M.new(sample, random)
   if type(sample) ~= "table" then sample = { every = sample } end
   sample = check(sample, 1)
@@ -44,17 +44,27 @@ function M.new(sample, random)
   local general = one_of(check_every(sample.every or 1, "every"), random)
   local header = sample.header
   if header ~= nil and (type(header) ~= "string" or not header:find "^[%w-]+$") then bad("header: a header's name expected") end
+  local trust, secret = sample.trust, sample.secret
+  if trust ~= nil and type(trust) ~= "function" then bad("trust: function expected, got %s", type(trust)) end
+  if secret ~= nil and (type(secret) ~= "string" or secret == "") then bad "secret: text expected" end
+  if not (trust or secret) then header = nil end
   local by_route = {}
   if sample.routes ~= nil and type(sample.routes) ~= "table" then bad("routes: table expected") end
   for route, n in pairs_of(sample.routes or {}) do
     by_route[route] = one_of(check_every(n, "routes." .. tostring(route)), random)
   end
 
+  local function is_trusted(value)
+    if value == secret or not trust then return value == secret end
+    local ok, trusted = pcall(trust, value)
+    return ok and trusted
+  end
+
   local function decide(route, value)
-    if value and value ~= "0" and value ~= "" then return true end
+    if value and value ~= "" and is_trusted(value) then return true end
     return (by_route[route] or general)()
   end
-  return decide, header and header:lower():gsub("-", "_") or nil, not header and next(by_route) == nil
+  return decide, header and "http_" .. header:lower():gsub("-", "_") or nil, not header and next(by_route) == nil
 end
 
 return M

@@ -4,6 +4,7 @@ local pairs_of = require "perf.base.pairs"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
 local names = require "perf.names"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
@@ -44,12 +45,26 @@ function M.new(slow, counted)
   end
 end
 
+local function without_query(uri) return (uri:gsub("%?.*", "?...")) end
+
+-- A function that makes the text which is shown of a request's URI; by default without the query string, which may hold what is
+-- secret. It never raises.
+-- @param[opt] redact option of perf.start
+function M.redacting(redact)
+  if redact == nil then redact = without_query end
+  if type(redact) ~= "function" then argument.raisef("redact: function expected, got %s", type(redact)) end
+  return function(uri)
+    local ok, text = pcall(redact, uri)
+    return ok and type(text) == "string" and utf8.valid(text) or "(redacted)"
+  end
+end
+
 local function value(e)
   if not e.value then return "-" end
   return e.unit == "ns" and format.ns(e.value):gsub(" ", "") or format.commas(e.value):gsub(",", "")
 end
 
--- The line: "slow request: 0.512 s, /cart, GET /cart?id=7 200: lua 1.204ms, task-clock 1.198ms, page-faults 64".
+-- The line: "slow request: 0.512 s, /cart, GET /cart?... 200: lua 1.204ms, task-clock 1.198ms, page-faults 64".
 -- @param request {seconds=, route=, method=, uri=, status=, counts=}
 function M.line(request)
   local parts = { "lua " .. format.ns(tonumber(request.counts.wall_ns)):gsub(" ", "") }

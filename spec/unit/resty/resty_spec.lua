@@ -70,9 +70,9 @@ describe("resty.perf.sampling", function()
   end)
 
   it("samples by route, and by a header's value", function()
-    local decide, header = sampler.new { every = 0, header = "X-Perf-Me", routes = { ["/a"] = 2 } }
-    assert.equal("x_perf_me", header)
-    assert.is_false(select(3, sampler.new { header = "X" }))
+    local decide, header = sampler.new { every = 0, header = "X-Perf-Me", secret = "1", routes = { ["/a"] = 2 } }
+    assert.equal("http_x_perf_me", header)
+    assert.is_false(select(3, sampler.new { header = "X", secret = "1" }))
     assert.is_true(select(3, sampler.new(7)))
     assert.equal(50, share(decide, 100, "/a"))
     assert.equal(0, share(decide, 100, "/b"))
@@ -80,10 +80,25 @@ describe("resty.perf.sampling", function()
     assert.equal(0, share(decide, 100, "/b", "0"))
   end)
 
+  -- Any client that sent the header was counted, and had a span exported.
+  it("trusts no header without a secret or a function", function()
+    local decide, header, blind = sampler.new { every = 0, header = "X-Perf" }
+    assert.is_nil(header)
+    assert.is_true(blind)
+    assert.equal(0, share(decide, 10, "/", "1"))
+    decide = sampler.new { every = 0, header = "X-Perf", trust = function(value) return value:find "^me%-" end }
+    assert.equal(10, share(decide, 10, "/", "me-1"))
+    assert.equal(0, share(decide, 10, "/", "you-1"))
+    decide = sampler.new { every = 0, header = "X-Perf", trust = error }
+    assert.equal(0, share(decide, 10, "/", "1"))
+  end)
+
   it("reports mistakes", function()
     for _, n in ipairs { 1 / 0, 0 / 0, 2 ^ 53 } do assert.has_error(function() sampler.new(n) end) end
     for message, sample in pairs { ["every: 1 for every request"] = -1, ["option 'evry'; did you mean 'every'?"] = { evry = 1 },
-      ["a header's name"] = { header = "a b" }, ["routes./a: 1 for"] = { routes = { ["/a"] = 0.5 } } } do
+      ["a header's name"] = { header = "a b" }, ["secret: text expected"] = { header = "X", secret = "" },
+      ["trust: function expected, got string"] = { header = "X", trust = "yes" },
+      ["routes./a: 1 for"] = { routes = { ["/a"] = 0.5 } } } do
       local ok, err = pcall(sampler.new, sample)
       assert.is_false(ok)
       assert.truthy(err:find(message, 1, true), err)
@@ -142,6 +157,14 @@ describe("resty.perf.slow", function()
     end
     slow.new({ time = 1, mine = 1 }, { mine = true })
     slow.new({ ["page-faults"] = 1, ["task-clock"] = 1 }, require "resty.perf.worker_events".check "page-faults:u,task-clock")
+  end)
+
+  it("shows a URI without its query string, or as a function says", function()
+    assert.equal("/cart?...", slow.redacting()("/cart?id=7?\n"))
+    assert.equal("/cart", slow.redacting()("/cart"))
+    assert.equal("x", slow.redacting(function() return "x" end)("/cart?id=7"))
+    for _, wrong in ipairs { error, function() end } do assert.equal("(redacted)", slow.redacting(wrong)("/cart?id=7")) end
+    assert.error_matches(function() slow.redacting "x" end, "redact: function expected, got string")
   end)
 
   it("writes a line", function()

@@ -61,8 +61,16 @@ async function load() {
   try { data = await (await fetch("?format=json")).json(); draw(); }
   catch (e) { $("state").textContent = "no answer: " + e; }
 }
+// A configured token is not in the page: it is asked for once.
+let secret;
+function token() { return data.secret ? secret = secret || prompt("token") || "" : data.token; }
 $("event").onchange = e => { chosen = e.target.value; draw(); };
-$("toggle").onclick = async () => { await fetch("?do=" + (data.running ? "stop" : "start"), {method: "POST"}); load(); };
+$("toggle").onclick = async () => {
+  const answer = await fetch("?do=" + (data.running ? "stop" : "start"), {method: "POST", headers: {"X-Perf-Token": token()}});
+  if (!answer.ok) { secret = undefined; alert(await answer.text()); }
+  load();
+};
 $("flame").onclick = () => window.open("?flame=" + encodeURIComponent(chosen === "lua" ? "task-clock" : chosen) + "&seconds=2");
 load();
-setInterval(load, 2000);
+setInterval(() => { if (!document.hidden) load(); }, 2000);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) load(); });
