@@ -58,17 +58,26 @@ function M.path(v)
   if v:find("\0", 1, true) then return "a path has no zero bytes" end
 end
 
+-- Check one of an option's possible strings: returns the mistake as text, or nil.
+local function wrong_string(option, v, noun)
+  if option.oneof[v] then return nil end
+  if not noun then return option.values .. " expected" .. M.hint(v, option.oneof) end
+  return ("unknown %s'%s'; there are %s"):format(noun, tostring(v), table.concat(option.row.oneof, ", "))
+end
+
 -- Check the value of an option: returns the mistake as text, or nil.
 local function fault(option, v)
-  local kind = type(v)
-  if option.types and not option.types[kind] then
-    return ("%s expected, got %s"):format(option.expected, kind)
-  elseif option.oneof and kind == "string" and not option.oneof[v] then
-    return option.values .. " expected" .. M.hint(v, option.oneof)
-  end
+  local kind, noun = type(v), option.row.noun
+  if option.types and not option.types[kind] then return ("%s expected, got %s"):format(option.expected, kind) end
+  local wrong = option.oneof and kind == "string" and wrong_string(option, v, noun and noun .. " ")
+  for i = 1, option.oneof and kind == "table" and #v or 0 do wrong = wrong or wrong_string(option, v[i], "") end
+  if wrong then return wrong end
   if option.check then return option.check(v) end
   return kind == "number" and option.types and number_fault(option.row, option.integer, v) or nil
 end
+
+-- Check a value by a row of perf.api.options, and perhaps by a function as for M.options: returns the mistake as text, or nil.
+function M.wrong(row, v, check) return fault(prepare(row, check), v) end
 
 -- The end of a message about an unknown name: "; did you mean 'freq'?", or "".
 function M.hint(name, known)

@@ -4,10 +4,10 @@
 -- A type is written as in the docstrings: "integer", "string|table", "{string,...}", the name of a class. A row may also have
 --   default    the value if none is given; a default that depends on something is described in the help
 --   variables  the environment's variables that give the value if none is given, the first that is set, in 1 / `scale` of the
---              unit; `otherwise` is the value if none is set
+--              unit; `otherwise` is the value if none is set. The warning about an invalid one says `ignored`, its consequence
 --   required   the option must be given
 --   least, most, above   for a number
---   oneof      an array of the possible strings
+--   oneof      an array of the possible strings, also of those in an array; `noun`: the message about another one names the kind
 --   excludes   options that cannot be given together with this one; `unset` is a value that excludes nothing
 --   options    rows for the fields of a table
 --   any        the function itself checks the type
@@ -223,6 +223,7 @@ M["perf.bpf.load"] = {
 -- Spans --------------------------------------------------------------------------------------------------------------
 
 local size, length = "a whole number from 1 to 16777216", "a whole number from 0, or math.huge"
+local finite = 2 ^ 1023
 
 local function count(name, help, variables)
   return { name, "integer", help, least = 0, most = 2 ^ 24, what = "a whole number from 0 to 16777216", otherwise = 128,
@@ -231,25 +232,16 @@ end
 
 M["perf.tracer"] = {
   { "service", "string", "the service's name" },
-  { "exporter", "table|function|boolean", "`perf.exporter.otlp`, `perf.exporter.zipkin`, a function of arrays of plain spans (as "
+  { "exporter", "table|function|boolean", "an exporter of `perf.exporter`, a function of arrays of plain spans (as "
     .. "`Span:totable`), or false" },
   { "events", "string|table|boolean", "as for `perf.measure` (default: the best events of the machine); false: none" },
   { "resource", "table", "attributes of the process" },
   { "sampler", "string|number|function", "a share from 0 to 1, a name of OTEL_TRACES_SAMPLER, or a function" },
-  { "propagators", "{string,...}", "\"tracecontext\", \"b3\", \"b3multi\"" },
+  { "propagators", "{string,...}", "the formats of contexts in headers", oneof = { "tracecontext", "b3", "b3multi" } },
   { "metrics", "boolean|table", "true, or a table: keep histograms of the counts for each span name", options = {
     { "buckets", "table", "the bounds of the histograms" },
-    { "interval", "number", "seconds between two exports", above = 0, what = "a number above 0", scale = 1e3,
+    { "interval", "number", "seconds between two exports", above = 0, most = finite, what = "a number above 0", scale = 1e3,
       variables = { "OTEL_METRIC_EXPORT_INTERVAL" } },
-  } },
-  { "limits", "table", "(since 0.2.0) the limits of a span", options = {
-    count("attributes", "attributes of a span", { "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
-    { "attribute_length", "integer", "characters in a string", least = 0, most = math.huge, what = length, otherwise = math.huge,
-      variables = { "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" } },
-    count("events", "events of a span", { "OTEL_SPAN_EVENT_COUNT_LIMIT" }),
-    count("links", "links of a span", { "OTEL_SPAN_LINK_COUNT_LIMIT" }),
-    count("event_attributes", "attributes of an event", { "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
-    count("link_attributes", "attributes of a link", { "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
   } },
   { "queue", "integer", "the largest number of spans that wait", least = 1, most = 2 ^ 24, what = size, otherwise = 2048,
     variables = { "OTEL_BSP_MAX_QUEUE_SIZE" } },
@@ -261,6 +253,15 @@ M["perf.tracer"] = {
     otherwise = 5, scale = 1e3, variables = { "OTEL_BSP_SCHEDULE_DELAY" } },
   { "retry", "number", "seconds for which a batch is retried", least = 0, most = math.huge, what = "a number from 0",
     otherwise = 300, scale = 1e3, variables = { "OTEL_BSP_EXPORT_TIMEOUT" } },
+  { "limits", "table", "(since 0.2.0) the limits of a span", options = {
+    count("attributes", "attributes of a span", { "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
+    { "attribute_length", "integer", "characters in a string", least = 0, most = math.huge, what = length, otherwise = math.huge,
+      variables = { "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" } },
+    count("events", "events of a span", { "OTEL_SPAN_EVENT_COUNT_LIMIT" }),
+    count("links", "links of a span", { "OTEL_SPAN_LINK_COUNT_LIMIT" }),
+    count("event_attributes", "attributes of an event", { "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
+    count("link_attributes", "attributes of a link", { "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
+  } },
 }
 M["Tracer:start"] = {
   { "parent", "Span|table|boolean", "a span; a context, as from `extract`; false: none (default: the current span, see "
@@ -275,22 +276,36 @@ M["Tracer:span"] = M["Tracer:start"]
 M["perf.observe"] = {
   { "events", "string|table", "the events that every span counts, as for `perf.measure`" },
 }
-M["perf.exporter.otlp"] = {
-  { "endpoint", "string", "a URL of http or https" },
-  { "headers", "table", "further headers of the requests, by name" },
-  { "timeout", "number", "seconds (default: 10)", above = 0, what = "a number above 0" },
-  { "compression", "string", "\"gzip\" with lua-zlib, or \"none\" (default: \"none\")" },
-  { "tls", "table", "settings for https", options = {
-    { "cafile", "string", "a file with the certificates of authorities" },
-    { "capath", "string", "a directory with the certificates of authorities" },
-    { "certificate", "string", "a file with the client's certificate" },
-    { "key", "string", "a file with the key of the client's certificate" },
-    { "verify", "boolean", "false accepts any certificate of the server" },
-  } },
-  { "transport", "string", "the library that sends (default: the first that is installed)",
-    oneof = { "luasocket", "luahttp", "ngx" } },
-}
-M["perf.exporter.zipkin"] = M["perf.exporter.otlp"]
+
+-- The options of an exporter.
+-- @string endpoint the usual one
+-- @param variables_of a function of the last part of their names: the variables of the environment, or nil
+local function exporter(endpoint, variables_of)
+  return {
+    { "endpoint", "string", "a URL of http or https", otherwise = endpoint, variables = variables_of "ENDPOINT" },
+    { "headers", "table", "further headers of the requests, by name", variables = variables_of "HEADERS" },
+    { "timeout", "number", "seconds", above = 0, most = finite, what = "a number above 0", otherwise = 10, scale = 1e3,
+      variables = variables_of "TIMEOUT" },
+    { "compression", "string", "\"gzip\" with lua-zlib, or \"none\"", oneof = { "gzip", "none" }, noun = "compression",
+      otherwise = "none", ignored = "nothing is compressed", variables = variables_of "COMPRESSION" },
+    { "tls", "table", "settings for https", options = {
+      { "cafile", "string", "a file with the certificates of authorities", variables = variables_of "CERTIFICATE" },
+      { "capath", "string", "a directory with the certificates of authorities" },
+      { "certificate", "string", "a file with the client's certificate", variables = variables_of "CLIENT_CERTIFICATE" },
+      { "key", "string", "a file with the key of the client's certificate", variables = variables_of "CLIENT_KEY" },
+      { "verify", "boolean", "false accepts any certificate of the server" },
+    } },
+    { "transport", "string", "the library that sends (default: the first that is installed)",
+      oneof = { "luasocket", "luahttp", "ngx" } },
+  }
+end
+
+M["perf.exporter.otlp"] = exporter("http://localhost:4318", function(name)
+  return { "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name }
+end)
+M["perf.exporter.zipkin"] = exporter("http://localhost:9411/api/v2/spans", function(name)
+  return (name == "ENDPOINT" or name == "TIMEOUT") and { "OTEL_EXPORTER_ZIPKIN_" .. name } or nil
+end)
 
 -- OpenResty ----------------------------------------------------------------------------------------------------------
 

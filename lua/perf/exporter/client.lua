@@ -1,9 +1,26 @@
--- The common part of exporters: their URLs, headers and compression, and which answers are final.
-local argument = require "perf.base.argument"
+-- The common part of exporters: their options and URLs, headers and compression, and which answers are final.
+--
+-- An exporter is a file of this folder with the name of its function in perf.api, whose options perf.api.options declares. It
+-- returns a table made by client.class, with these functions (zipkin.lua is a short one):
+--
+--     urls(url, variable)       the parsed URLs of the signals, {traces=, metrics=}, from the endpoint's; `variable` is the name
+--                               of the environment's variable that gave the endpoint, or nil
+--     writer(self, resource)    a new encoder of spans for a process with these attributes: writer:add(span) returns the size
+--                               of the encoded span in bytes; writer:finish([first, last]) returns the text of these spans, or
+--                               of all
+--     rejected(self, answer)    the number of spans that the backend rejected, from its answer to a request that it accepted;
+--                               and perhaps its message
+--
+-- and, if needed, these:
+--
+--     metrics(self, resource, list)   the text of metrics, which are given as JSON with commas between. Without this function
+--                                     no metrics are sent
+--     check_environment(warnings)     adds warnings about variables that are no options; called if no endpoint was given
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local checks = require "perf.api.check"
+local declared = require "perf.api.options"
 local http = require "perf.exporter.http"
 local retry_after = require "perf.exporter.retry_after"
 local settings = require "perf.exporter.settings"
@@ -12,71 +29,56 @@ local transport = require "perf.exporter.transport"
 local M = {}
 
 local Exporter = {}
-M.Exporter = Exporter
 
-local check, timeout = checks.options "perf.exporter.otlp", checks.rows "perf.exporter.otlp".timeout
+local LONGEST = (2 ^ 31 - 1) / 1e3 -- seconds; nginx stores milliseconds in 32 bits
 
-local defaults = { otlp = "http://localhost:4318", zipkin = "http://localhost:9411/api/v2/spans" }
+local unpack = table.unpack or unpack
 
 local function is_header(name, value)
   return name ~= "" and not name:find "[^%w!#$%%&'*+.^_`|~-]" and not value:find "%c"
 end
 
-local function gzip_of(compression)
-  if not compression or compression == "none" then return nil end
-  if compression ~= "gzip" then return nil, ("unknown compression '%s'; there are gzip, none"):format(compression) end
-  local ok, zlib = pcall(require, "zlib")
-  if not ok then return nil, "compression 'gzip' needs lua-zlib (apt-get install lua-zlib)" end
-  return function(body) return (zlib.deflate(1, 15 + 16)(body, "finish")) end
+local function wrong_headers(headers)
+  for name, value in pairs_of(headers) do
+    if not is_header(tostring(name), tostring(value)) then return ("'%s' is not a header"):format(tostring(name)) end
+  end
 end
 
--- Take options that were not given from the environment.
-local function from_environment(kind, o, warnings)
-  local text = settings.text
-  if kind == "zipkin" then
-    if not o.endpoint then o.endpoint, o.variable = text "OTEL_EXPORTER_ZIPKIN_ENDPOINT" end
-    o.timeout = o.timeout or settings.number(warnings, timeout, 1e3, "OTEL_EXPORTER_ZIPKIN_TIMEOUT")
-    return
+local function wrong_endpoint(text) return select(2, http.parse_url(text)) end
+
+local function wrong_compression(name)
+  if name == "gzip" and not pcall(require, "zlib") then
+    return "compression 'gzip' needs lua-zlib (apt-get install lua-zlib)"
   end
-  local function of(name) return "OTEL_EXPORTER_OTLP_TRACES_" .. name, "OTEL_EXPORTER_OTLP_" .. name end
-  if not o.endpoint then
-    o.endpoint, o.variable = text(of "ENDPOINT")
-    o.exact = o.variable == (of "ENDPOINT") -- the variable for traces only
-  end
-  if not o.headers then
-    local given, name = settings.list(warnings, of "HEADERS")
-    o.headers = {}
-    for key, value in pairs_of(given) do
-      if is_header(key, value) then
-        o.headers[key] = value
-      else
-        settings.warn(warnings, name, key, "not a header; it is ignored")
-      end
+end
+
+local own_checks = { endpoint = wrong_endpoint, headers = wrong_headers, compression = wrong_compression }
+
+-- A new class of exporters.
+-- @string name its function's in perf.api.options
+function M.class(name)
+  local class = { name = name, check = checks.options(name, own_checks), __tostring = Exporter.tostring }
+  class.__index = class
+  return setmetatable(class, { __index = Exporter })
+end
+
+-- The headers in the environment.
+local function headers_of(row, warnings)
+  local headers = {}
+  local given, variable = settings.list(warnings, unpack(row.variables or {}))
+  for name, value in pairs_of(given) do
+    if is_header(name, value) then
+      headers[name] = value
+    else
+      settings.warn(warnings, variable, name, "not a header; it is ignored")
     end
   end
-  o.timeout = o.timeout or settings.number(warnings, timeout, 1e3, of "TIMEOUT")
-  if not o.compression then
-    local wanted, name = text(of "COMPRESSION")
-    local _, message = gzip_of(wanted)
-    if message then settings.warn(warnings, name, wanted, message .. "; nothing is compressed") else o.compression = wanted end
-  end
-  o.tls = o.tls or { cafile = text(of "CERTIFICATE"), key = text(of "CLIENT_KEY"), certificate = text(of "CLIENT_CERTIFICATE") }
+  return headers
 end
 
 -- The same server's URL with another path; the query after a "?" stays at the end.
-local function with_path(url, path)
+function M.with_path(url, path)
   return copy(url, { path = path .. (url.path:match "%?.*" or "") })
-end
-
--- An endpoint of OTLP is a server, on which each signal has its own path. An endpoint for traces only is used unchanged.
-local function urls_of(kind, o)
-  local url, message = http.parse_url(o.endpoint or defaults[kind])
-  if not url then return nil, message end
-  local path = url.path:match "^[^?]*"
-  if kind == "zipkin" then return { traces = path == "/" and with_path(url, "/api/v2/spans") or url } end
-  local root = path:gsub("/+$", "")
-  if root:find "/v1/traces$" then root = root:sub(1, -11) elseif o.exact then return { traces = url } end
-  return { traces = with_path(url, root .. "/v1/traces"), metrics = with_path(url, root .. "/v1/metrics") }
 end
 
 local digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -93,44 +95,37 @@ local function base64(text)
   end))
 end
 
-local function headers_of(o, url)
+-- A new exporter.
+-- @string name its function's in perf.exporter
+-- @tab[opt] options the function's; the environment provides the missing ones
+-- @return exporter; raises for a wrong option. A wrong endpoint in the environment does not raise: nothing is exported then, and
+-- exporter.warnings says so
+function M.new(name, options)
+  local class, warnings, variable, useless = require("perf.exporter." .. name), {}, nil, nil
+  local o, rows = class.check(options, 1), checks.rows(class.name)
+  if not o.endpoint then
+    if class.check_environment then class.check_environment(warnings) end
+    variable = select(2, settings.text(unpack(rows.endpoint.variables)))
+  end
+  o.headers = o.headers or headers_of(rows.headers, warnings)
+  settings.fill(warnings, declared[class.name], o, { compression = wrong_compression })
+  o.tls = o.tls or settings.fill(warnings, rows.tls.options, {})
+  local url, message = http.parse_url(o.endpoint)
+  if not url then -- from the environment: the program must not fail for it
+    useless = ("the environment's exporter: %s: %s; nothing is exported"):format(variable, message)
+    warnings[#warnings + 1] = useless
+    url = http.parse_url(rows.endpoint.otherwise)
+  end
   local headers, authorized = {}, false
-  for name, value in pairs_of(o.headers or {}) do
-    name, value = tostring(name), tostring(value)
-    if not is_header(name, value) then argument.raise(("option 'headers': '%s' is not a header"):format(name), 1) end
-    headers[name] = value
-    authorized = authorized or name:lower() == "authorization"
+  for header, value in pairs_of(o.headers) do
+    headers[header], authorized = tostring(value), authorized or tostring(header):lower() == "authorization"
   end
   if url.user and not authorized then headers.Authorization = "Basic " .. base64(settings.decode(url.user)) end
   headers["Content-Type"] = headers["Content-Type"] or "application/json"
   headers["User-Agent"] = headers["User-Agent"] or "lua-perf/" .. require "perf.version"
-  return headers
-end
-
--- A new exporter of a class.
--- @tab class with writer and rejected
--- @string kind "otlp" or "zipkin"
--- @tab[opt] options perf.exporter's; the environment provides the missing ones
--- @return exporter; raises for an unknown option or an invalid URL. An invalid URL in the environment does not raise: nothing is
--- exported then, and exporter.warnings says so
-function M.new(class, kind, options)
-  local o, warnings = check(options, 1), {}
-  from_environment(kind, o, warnings)
-  local urls, message = urls_of(kind, o)
-  if not urls and not o.variable then argument.raise("option 'endpoint': " .. message, 1) end
-  local useless
-  if not urls then -- from the environment: the program must not fail for it
-    useless = ("the environment's exporter: %s: %s; nothing is exported"):format(o.variable, message)
-    warnings[#warnings + 1] = useless
-    urls = urls_of(kind, {})
-  end
-  local gzip
-  gzip, message = gzip_of(o.compression)
-  if message then argument.raise(message, 1) end
-  local headers = headers_of(o, urls.traces)
-  if gzip then headers["Content-Encoding"] = "gzip" end
-  return setmetatable({ kind = kind, urls = urls, headers = headers, timeout = o.timeout or 10, gzip = gzip, tls = o.tls,
-    which = o.transport, warnings = warnings, useless = useless }, class)
+  if o.compression == "gzip" then headers["Content-Encoding"] = "gzip" end
+  return setmetatable({ urls = class.urls(url, variable), headers = headers, timeout = math.min(o.timeout, LONGEST),
+    gzip = o.compression == "gzip", tls = o.tls, which = o.transport, warnings = warnings, useless = useless }, class)
 end
 
 -- A transport for one sender.
@@ -151,7 +146,7 @@ local try_again = { [429] = true, [502] = true, [503] = true, [504] = true }
 function Exporter:post(carrier, body, signal)
   local url = self.urls[signal]
   if not url then return 0 end
-  if self.gzip then body = self.gzip(body) end
+  if self.gzip then body = require "zlib".deflate(1, 15 + 16)(body, "finish") end
   local deadline = clock.now() + self.timeout * 1e9
   local status, headers, answer = carrier.post({ url = url, headers = self.headers, body = body }, deadline)
   if not status then return nil, headers, true end
@@ -163,9 +158,9 @@ function Exporter:post(carrier, body, signal)
 end
 
 function Exporter:tostring()
-  if self.useless then return ("perf.exporter.%s to nowhere"):format(self.kind) end
+  if self.useless then return self.name .. " to nowhere" end
   local url = self.urls.traces
-  return ("perf.exporter.%s to %s://%s%s"):format(self.kind, url.scheme, url.authority, url.path)
+  return ("%s to %s://%s%s"):format(self.name, url.scheme, url.authority, url.path)
 end
 
 return M

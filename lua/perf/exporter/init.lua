@@ -7,27 +7,13 @@
 -- @module perf.exporter
 local M = {}
 
-local function new(...) return require("perf.exporter.client").new(...) end
-
--- (No tail calls, so that an error names the function that was called.)
-
---- OTLP over HTTP in JSON, for the OpenTelemetry collector, Jaeger, Tempo and others at port 4318. Missing options are taken from
--- the environment: OTEL_EXPORTER_OTLP_ENDPOINT, ..._HEADERS, ..._TIMEOUT and the others.
--- @tparam[opt] table options
--- @treturn table exporter
--- @raise for an unknown option or an invalid URL
-function M.otlp(options)
-  local exporter = new(require "perf.exporter.otlp", "otlp", options)
-  return exporter
-end
-
---- Zipkin's v2 JSON, for Zipkin and Jaeger at port 9411.
--- @tparam[opt] table options
--- @treturn table exporter
--- @raise for an unknown option or an invalid URL
-function M.zipkin(options)
-  local exporter = new(require "perf.exporter.zipkin", "zipkin", options)
-  return exporter
+for _, group in ipairs(require "perf.api") do
+  for _, row in ipairs(group.name == "exporter" and group or {}) do
+    M[row[1]] = function(options)
+      local exporter = require("perf.exporter.client").new(row[1], options) -- not a tail call: errors name this function
+      return exporter
+    end
+  end
 end
 
 return M

@@ -5,9 +5,10 @@
 -- In this format 64-bit numbers are strings, and ids are hexadecimal. Counts are integer attributes: perf.page-faults and, if it
 -- is known, perf.self.page-faults; a clock's are nanoseconds.
 local pairs_of = require "perf.base.pairs"
-local base = require "perf.exporter.client"
+local client = require "perf.exporter.client"
 local clock = require "perf.base.clock"
 local json = require "perf.base.json"
+local settings = require "perf.exporter.settings"
 local span_counts = require "perf.exporter.span_counts"
 local values = require "perf.exporter.values"
 
@@ -106,25 +107,38 @@ function Writer:finish(first, last)
   return self.head .. '"spans":[' .. concat(self.parts, ",", first, last) .. "]}]}]}"
 end
 
-local Otlp = setmetatable({}, { __index = base.Exporter })
-Otlp.__index = Otlp
-Otlp.__tostring = base.Exporter.tostring
+--- OTLP over HTTP in JSON, for the OpenTelemetry collector, Jaeger, Tempo and others at port 4318. Missing options are taken from
+-- the environment: OTEL_EXPORTER_OTLP_ENDPOINT, ..._HEADERS, ..._TIMEOUT and the others.
+-- @function perf.exporter.otlp
+-- @tparam[opt] table options
+-- @treturn table exporter
+-- @raise for an unknown option or an invalid URL
+local Otlp = client.class "perf.exporter.otlp"
 
--- Encodes a batch, span by span: writer:add(span) returns the size of the span in bytes, writer:finish([first, last]) returns
--- the text of these spans (of all of them if not given).
--- @tab resource attributes of the sender
+function Otlp.check_environment(warnings)
+  local protocol, name = settings.text("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+  if protocol and protocol ~= "http/json" then settings.warn(warnings, name, protocol, "only http/json is supported") end
+end
+
+-- An endpoint is a server, on which each signal has its own path. An endpoint for traces only is used unchanged.
+function Otlp.urls(url, variable)
+  local root = url.path:match "^[^?]*":gsub("/+$", "")
+  if root:find "/v1/traces$" then
+    root = root:sub(1, -11)
+  elseif variable == "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" then
+    return { traces = url }
+  end
+  return { traces = client.with_path(url, root .. "/v1/traces"), metrics = client.with_path(url, root .. "/v1/metrics") }
+end
+
 function Otlp.writer(_, resource)
   return setmetatable({ head = head(resource, "resourceSpans", "scopeSpans"), parts = {} }, Writer)
 end
 
--- The text of metrics.
--- @tab resource attributes of the sender
--- @string list the metrics' JSON, with commas between
 function Otlp.metrics(_, resource, list)
   return head(resource, "resourceMetrics", "scopeMetrics") .. '"metrics":[' .. list .. "]}]}]}"
 end
 
--- The number of spans of an accepted request that the backend rejected, and perhaps its message.
 function Otlp.rejected(_, body)
   local answer = json.decode(body)
   local partial = type(answer) == "table" and answer.partialSuccess

@@ -6,6 +6,8 @@ local http = require "perf.exporter.http"
 
 local M = {}
 
+local unpack = table.unpack or unpack
+
 -- The first of some variables that is set and not empty.
 -- @return its text, its name; nil when there is none
 function M.text(...)
@@ -28,17 +30,34 @@ function M.warn(warnings, name, text, why)
   warnings[#warnings + 1] = ("%s=%s: %s"):format(name, text, why)
 end
 
--- The number in the first of some variables that is set.
+-- The value of an option in the first of its variables that is set; nil if there is none.
+local function read(warnings, row, check)
+  local text, name = M.text(unpack(row.variables))
+  if not text then return nil end
+  if row[2] == "string" then
+    local wrong = checks.wrong(row, text, check)
+    if not wrong then return text end
+    M.warn(warnings, name, text, wrong .. "; " .. (row.ignored or "it is ignored"))
+  else
+    local v = tonumber(text)
+    if v and v < math.huge and not checks.wrong_number(row, v) then return row.scale and v / row.scale or v end
+    M.warn(warnings, name, text, checks.number(row) .. " expected; it is ignored")
+  end
+end
+
+-- Give each option that has none the value of its variables in the environment, or else its usual value.
 -- @tab warnings
--- @tab row the option whose value it is
--- @int scale of the variable's unit
--- @param ... names
--- @return number; nil when there is none
-function M.number(warnings, row, scale, ...)
-  local text, name = M.text(...)
-  local v = tonumber(text or "")
-  if v and v < math.huge and not checks.wrong_number(row, v) then return scale == 1 and v or v / scale end
-  if text then M.warn(warnings, name, text, checks.number(row) .. " expected; it is ignored") end
+-- @tab rows of perf.api.options
+-- @tab options is changed
+-- @tab[opt] own checks, as for checks.options
+-- @return options
+function M.fill(warnings, rows, options, own)
+  for _, row in ipairs(rows) do
+    local name = row[1]
+    if options[name] == nil and row.variables then options[name] = read(warnings, row, own and own[name]) end
+    if options[name] == nil then options[name] = row.otherwise end
+  end
+  return options
 end
 
 local function char(h) return string.char(tonumber(h, 16)) end

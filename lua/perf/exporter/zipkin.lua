@@ -6,7 +6,7 @@
 -- is the tag "error". It has no counts of dropped items either: these are the tags otel.dropped_attributes_count,
 -- ..._events_count and ..._links_count. The server converts names to lower case.
 local pairs_of = require "perf.base.pairs"
-local base = require "perf.exporter.client"
+local client = require "perf.exporter.client"
 local clock = require "perf.base.clock"
 local span_counts = require "perf.exporter.span_counts"
 local values = require "perf.exporter.values"
@@ -73,12 +73,18 @@ end
 
 function Writer:finish(first, last) return "[" .. concat(self.parts, ",", first, last) .. "]" end
 
-local Zipkin = setmetatable({}, { __index = base.Exporter })
-Zipkin.__index = Zipkin
-Zipkin.__tostring = base.Exporter.tostring
+--- Zipkin's v2 JSON, for Zipkin and Jaeger at port 9411.
+-- @function perf.exporter.zipkin
+-- @tparam[opt] table options
+-- @treturn table exporter
+-- @raise for an unknown option or an invalid URL
+local Zipkin = client.class "perf.exporter.zipkin"
 
--- Encodes a batch, span by span, as the writer of perf.exporter.otlp does.
--- @tab resource attributes of the sender; Zipkin takes the service's name
+function Zipkin.urls(url)
+  return { traces = url.path:match "^[^?]*" == "/" and client.with_path(url, "/api/v2/spans") or url }
+end
+
+-- Of the resource, Zipkin takes the service's name.
 function Zipkin.writer(_, resource)
   return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)
 end

@@ -3,7 +3,9 @@ local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local exporters = require "perf.exporter"
 local checks = require "perf.api.check"
-local propagation = require "perf.trace.propagation"
+local copy = require "perf.base.copy"
+local declared = require "perf.api.options"["perf.tracer"]
+local keys_of = require "perf.base.keys"
 local sampler = require "perf.trace.sampler"
 local settings = require "perf.exporter.settings"
 local unsupported = require "perf.trace.unsupported"
@@ -12,38 +14,38 @@ local M = {}
 
 local env = settings.text
 
-local check, rows = checks.options "perf.tracer", checks.rows "perf.tracer"
+local function wrong_exporter(e)
+  if e == true or type(e) == "table" and type(e.writer) ~= "function" then
+    return "what perf.exporter gives, a function, or false"
+  end
+end
 
-local unpack = table.unpack or unpack
+local function wrong_resource(attributes)
+  for key, v in pairs_of(attributes) do
+    local kind = type(v)
+    if type(key) ~= "string" or kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
+      return ("'%s' is not a string, number or boolean by name"):format(tostring(key))
+    end
+  end
+end
+
+local rows = checks.rows "perf.tracer"
+local check = checks.options("perf.tracer", { exporter = wrong_exporter, resource = wrong_resource,
+  events = function(events) return events == true and "a list of events, or false" or nil end,
+  sampler = function(s) return (select(2, sampler.of(s))) end })
 
 local function mistake(name, why) argument.raise(("option '%s': %s"):format(name, why), 1) end
 
--- The value of an option, or else of its variable in the environment.
-local function number_of(row, given, config)
-  if given ~= nil then return given end
-  return settings.number(config.warnings, row, row.scale or 1, unpack(row.variables)) or row.otherwise
-end
-
 local function warn(config, text) config.warnings[#config.warnings + 1] = text end
 
-local function exporter_of(options, config)
-  if options.exporter ~= nil then
-    local e = options.exporter
-    if e == false or type(e) == "function" then return e end
-    if e == true or type(e) == "table" and type(e.writer) ~= "function" then
-      mistake("exporter", "what perf.exporter gives, a function, or false")
-    end
-    return e
-  end
+-- The exporter that the environment names; false if there is none.
+local function exporter_of(config)
   local name = env "OTEL_TRACES_EXPORTER" or "otlp"
   if name == "none" then return false end
   if not exporters[name] then
-    warn(config, ("OTEL_TRACES_EXPORTER=%s: there are otlp, zipkin, none; nothing is exported"):format(name))
+    warn(config, ("OTEL_TRACES_EXPORTER=%s: there are %s, none; nothing is exported"):format(name,
+      table.concat(keys_of(exporters), ", ")))
     return false
-  end
-  local protocol = env "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" or env "OTEL_EXPORTER_OTLP_PROTOCOL"
-  if name == "otlp" and protocol and protocol ~= "http/json" then
-    warn(config, ("OTEL_EXPORTER_OTLP_PROTOCOL=%s: only http/json is supported"):format(protocol))
   end
   local ok, e = pcall(exporters[name])
   if ok then return e end
@@ -51,15 +53,10 @@ local function exporter_of(options, config)
   return false
 end
 
-local function sampler_of(options, config)
-  local s, message
-  if options.sampler ~= nil then
-    s, message = sampler.of(options.sampler)
-    if message then mistake("sampler", message) end
-    return s
-  end
+-- The sampler that the environment names; nil for the usual one.
+local function sampler_of(config)
   local name = env "OTEL_TRACES_SAMPLER"
-  s, message = sampler.of(name, env "OTEL_TRACES_SAMPLER_ARG")
+  local s, message = sampler.of(name, env "OTEL_TRACES_SAMPLER_ARG")
   if message and sampler.of(name) ~= false then -- the argument is wrong, not the name
     warn(config, ("OTEL_TRACES_SAMPLER_ARG: %s; it is ignored"):format(message))
     s, message = sampler.of(name)
@@ -68,25 +65,16 @@ local function sampler_of(options, config)
   warn(config, "OTEL_TRACES_SAMPLER: " .. message)
 end
 
-local function propagators_of(options, config)
+local function propagators_of(config)
   local list = {}
-  if options.propagators then
-    for i, name in ipairs(options.propagators) do
-      if not propagation.known(name) then
-        mistake("propagators", ("unknown '%s'; there are %s"):format(tostring(name), propagation.names))
-      end
-      list[i] = name
-    end
-    return list
-  end
-  local text = env "OTEL_PROPAGATORS" or "tracecontext"
-  for name in text:gmatch "[^,%s]+" do
-    if propagation.known(name) then
+  for name in (env "OTEL_PROPAGATORS" or "tracecontext"):gmatch "[^,%s]+" do
+    local wrong = checks.wrong(rows.propagators, { name })
+    if not wrong then
       list[#list + 1] = name
     elseif name == "baggage" then
       warn(config, "OTEL_PROPAGATORS: 'baggage' is not supported; it is not passed on")
     elseif name ~= "none" then
-      warn(config, ("OTEL_PROPAGATORS: unknown '%s'; there are %s"):format(name, propagation.names))
+      warn(config, "OTEL_PROPAGATORS: " .. wrong)
     end
   end
   return list
@@ -98,13 +86,7 @@ local function resource_of(options, config)
     ["process.runtime.name"] = rawget(_G, "jit") and jit.version or _VERSION }
   for key, v in pairs_of((settings.list(config.warnings, "OTEL_RESOURCE_ATTRIBUTES"))) do resource[key] = v end
   if env "OTEL_SERVICE_NAME" then resource["service.name"] = env "OTEL_SERVICE_NAME" end
-  for key, v in pairs_of(options.resource or {}) do
-    local kind = type(v)
-    if type(key) ~= "string" or kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-      mistake("resource", ("'%s' is not a string, number or boolean by name"):format(tostring(key)))
-    end
-    resource[key] = v
-  end
+  for key, v in pairs_of(options.resource or {}) do resource[key] = v end
   resource["service.name"] = options.service or resource["service.name"] or "unknown_service:lua"
   return resource
 end
@@ -120,7 +102,7 @@ local function metrics_of(metrics, config)
     last = bound
   end
   if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, there is none") end
-  return { buckets = metrics.buckets, interval = number_of(rows.metrics.options[2], metrics.interval, config) }
+  return settings.fill(config.warnings, rows.metrics.options, metrics)
 end
 
 -- The configuration of a tracer.
@@ -128,35 +110,27 @@ end
 -- @return config; raises at the caller for a mistake in the options
 function M.read(options)
   options = check(options, 1)
-  if options.events == true then mistake("events", "a list of events, or false") end
-  local config = { warnings = {} }
+  local config = { warnings = {}, events = options.events, batch_bytes = options.batch_bytes }
   local disabled = (env "OTEL_SDK_DISABLED" or "false"):lower()
   config.disabled = disabled == "true"
   if not config.disabled and disabled ~= "false" then
     settings.warn(config.warnings, "OTEL_SDK_DISABLED", disabled, "true or false expected; it is ignored")
   end
-  config.exporter = not config.disabled and exporter_of(options, config)
+  config.exporter = not config.disabled and options.exporter
+  if config.exporter == nil then config.exporter = exporter_of(config) end
   if type(config.exporter) == "table" then
     for _, text in ipairs(config.exporter.warnings or {}) do warn(config, text) end
   end
-  config.sampler = sampler_of(options, config)
-  config.propagators = propagators_of(options, config)
+  if options.sampler ~= nil then config.sampler = sampler.of(options.sampler) else config.sampler = sampler_of(config) end
+  config.propagators = options.propagators and copy(options.propagators) or propagators_of(config)
   config.resource = resource_of(options, config)
-  config.events = options.events
   if options.metrics then config.metrics = metrics_of(options.metrics, config) end
-  config.queue = number_of(rows.queue, options.queue, config)
-  config.batch = number_of(rows.batch, options.batch, config)
-  if config.batch > config.queue then
-    if options.batch then mistake("batch", "more than 'queue'") end
-    config.batch = config.queue
-  end
-  config.delay = number_of(rows.delay, options.delay, config)
-  config.batch_bytes = options.batch_bytes
-  config.retry = number_of(rows.retry, options.retry, config)
-  config.limits = {} -- those of OpenTelemetry's specification
-  for _, row in ipairs(rows.limits.options) do
-    config.limits[row[1]] = number_of(row, (options.limits or {})[row[1]], config)
-  end
+  local wanted = options.batch
+  settings.fill(config.warnings, declared, options)
+  if options.batch > options.queue and wanted then mistake("batch", "more than 'queue'") end
+  config.queue, config.batch = options.queue, math.min(options.batch, options.queue)
+  config.delay, config.retry = options.delay, options.retry
+  config.limits = settings.fill(config.warnings, rows.limits.options, options.limits or {}) -- as OpenTelemetry specifies them
   unsupported(config.warnings, config.metrics)
   if not config.disabled then settings.print_warnings(config.warnings) end
   return config

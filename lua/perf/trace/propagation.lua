@@ -69,7 +69,7 @@ local function tracestate(text)
   return table.concat(members, ",")
 end
 
-local formats = {}
+local formats = {} -- by the names of the option `propagators` in perf.api.options
 
 formats.tracecontext = {
   extract = function(get)
@@ -150,12 +150,6 @@ formats.b3multi = {
     end
   end,
 }
-
--- The names of the formats, for messages.
-M.names = "tracecontext, b3, b3multi"
-
--- Whether there is a format of that name.
-function M.known(name) return formats[name] ~= nil end
 
 -- The first context that one of the formats finds.
 -- @param headers a table by name, in any case, or a function(name in lower case) that returns a header's text

@@ -308,7 +308,7 @@ describe("exporters over TLS", function()
     c:receive(length)
     c:send "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]]
 
-  local function send(host, tls)
+  local function send(host, tls, kind)
     util.write_file(dir .. "/server.lua", server)
     os.remove(dir .. "/port")
     os.execute(("%s %s/server.lua %s >/dev/null 2>&1 &"):format(util.lua(), dir, dir))
@@ -319,7 +319,7 @@ describe("exporters over TLS", function()
       return line
     end)
     local t = perf.tracer { events = "dummy", retry = 0,
-      exporter = perf.exporter.otlp { endpoint = ("https://%s:%s"):format(host, port), tls = tls } }
+      exporter = perf.exporter[kind or "otlp"] { endpoint = ("https://%s:%s"):format(host, port), tls = tls } }
     t:start "secret":finish()
     local ok, message = t:flush(10)
     t:close(0)
@@ -332,6 +332,9 @@ describe("exporters over TLS", function()
 
   it("refuse a certificate that is not trusted, or has another name", function()
     local ok, message = send("localhost", {})
+    assert.is_nil(ok)
+    assert.matches("TLS: .*certificate verify failed", message)
+    ok, message = send("localhost", nil, "zipkin")
     assert.is_nil(ok)
     assert.matches("TLS: .*certificate verify failed", message)
     ok, message = send("127.0.0.1", { cafile = dir .. "/cert.pem" })

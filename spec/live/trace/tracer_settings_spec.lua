@@ -133,6 +133,7 @@ describe("a wrong variable of the environment", function()
     check("OTEL_METRIC_EXPORT_INTERVAL=0", usual, "OTEL_METRIC_EXPORT_INTERVAL=0: a number above 0 expected")
     check("OTEL_SPAN_EVENT_COUNT_LIMIT=-1", usual, "OTEL_SPAN_EVENT_COUNT_LIMIT=-1: a whole number from 0")
     check("OTEL_METRIC_EXPORT_INTERVAL=500 OTEL_SPAN_EVENT_COUNT_LIMIT=0", "2048 512 50 10 0.5 nil plain 0")
+    check("OTEL_METRIC_EXPORT_INTERVAL=1e300 OTEL_EXPORTER_OTLP_TIMEOUT=1e300", "2048 512 50 2147483.647 1e+297 nil plain 128")
     check("OTEL_BSP_MAX_QUEUE_SIZE=100", "100 100 50 10 60 nil plain 128")
   end)
 
