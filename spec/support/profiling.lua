@@ -22,16 +22,19 @@ function profiling.on_line(prof, line, func)
   return sum
 end
 
---- The weight of all stacks that contain a frame of that name.
-function profiling.under(prof, name)
+-- Whether a stack contains a frame of that name.
+local function has(stack, name)
+  for _, frame in ipairs(stack) do
+    if frame.name == name or frame.func == name then return true end
+  end
+  return false
+end
+
+--- The weight of all stacks that contain a frame of that name, and one of another name if it is given.
+function profiling.under(prof, name, other)
   local sum = 0
   for _, s in ipairs(prof:samples()) do
-    for _, frame in ipairs(s.stack) do
-      if frame.name == name or frame.func == name then
-        sum = sum + s.weight
-        break
-      end
-    end
+    if has(s.stack, name) and (not other or has(s.stack, other)) then sum = sum + s.weight end
   end
   return sum
 end
@@ -43,13 +46,13 @@ function profiling.sum(prof)
   return sum
 end
 
---- A profile as text, for the message of an assertion.
+--- A profile as text, for the message of an assertion: its heaviest stacks, of each the eight innermost frames.
 function profiling.text(prof)
   local lines = { ("%s total %s lost %s"):format(prof.event, tostring(prof.total), tostring(prof.lost)) }
   for i, s in ipairs(prof:samples()) do
     if i > 12 then break end
     local names = {}
-    for k, frame in ipairs(s.stack) do names[k] = frame.name end
+    for k = 1, math.min(8, #s.stack) do names[k] = s.stack[k].name end
     lines[#lines + 1] = ("%s %s"):format(tostring(s.weight), table.concat(names, " < "))
   end
   return table.concat(lines, "\n")

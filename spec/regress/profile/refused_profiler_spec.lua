@@ -32,7 +32,8 @@ describe("a running profiler at safe points", function()
   local function names_functions(meanwhile)
     local prof = profile(meanwhile)
     assert.is_true(profiling.under(prof, "string.find") > prof.total / 2, profiling.text(prof))
-    assert.equal(0, profiling.under(prof, "(C function)"), profiling.text(prof))
+    -- The library's own methods, which `meanwhile` calls, have no name.
+    assert.equal(0, profiling.under(prof, "(C function)", "search"), profiling.text(prof))
   end
 
   it("names C functions after another one was refused", function()
