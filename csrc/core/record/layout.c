@@ -186,6 +186,50 @@ static size_t id_in_body(uint32_t type)
 	return type == PF_RECORD_LOST ? 8 : type == PF_RECORD_THROTTLE || type == PF_RECORD_UNTHROTTLE ? 16 : 0;
 }
 
+/* Types whose records the kernel makes larger for each further event that gets one, without filling them: it adds the size of the
+ * trailer to the same header again (all kernels up to 6.18). So their trailer is not at the end, but directly after the body. */
+static int may_be_too_large(uint32_t type)
+{
+	return type == PF_RECORD_KSYMBOL || type == PF_RECORD_BPF_EVENT || type == PF_RECORD_TEXT_POKE;
+}
+
+static size_t length_at(const unsigned char *bytes, int swap)
+{
+	return swap ? __builtin_bswap16(pf_load16(bytes)) : pf_load16(bytes);
+}
+
+size_t pf_trailer_at(const struct pf_layout *l, uint32_t type, const unsigned char *bytes, size_t n, int swap)
+{
+	const size_t last = n - l->trailer_size;
+	size_t at = 24;
+
+	if (l->trailer_size == 0 || last <= at || !may_be_too_large(type))
+		return last;
+	if (type == PF_RECORD_KSYMBOL)
+		at += strnlen((const char *)bytes + at, last - at) + 1;
+	else if (type == PF_RECORD_TEXT_POKE)
+		at += length_at(bytes + 16, swap) + length_at(bytes + 18, swap) - 4;
+	at = (at + 7) & ~(size_t)7;
+	return at < last ? at : last;
+}
+
+/* The layout whose id is in the trailer after the body; NULL if there is none. */
+static const struct pf_layout *find_after_body(const struct pf_layouts *ls, uint32_t type, const unsigned char *bytes, size_t n,
+					       int swap)
+{
+	for (size_t i = 0; i < ls->n; i++) {
+		const struct pf_layout *l = ls->list[i];
+
+		if (l->other_id_at && l->trailer_size <= n - 8) {
+			const unsigned char *id = bytes + pf_trailer_at(l, type, bytes, n, swap) + l->trailer_size - l->other_id_at;
+
+			if (pf_layouts_by_id(ls, swap ? __builtin_bswap64(pf_load64(id)) : pf_load64(id)) == l)
+				return l;
+		}
+	}
+	return NULL;
+}
+
 static const struct pf_layout *find(const struct pf_layouts *ls, const unsigned char *bytes, size_t n, int swap)
 {
 	const struct pf_layout *l;
@@ -199,6 +243,8 @@ static const struct pf_layout *find(const struct pf_layouts *ls, const unsigned 
 	type = pf_load32(bytes);
 	if (swap)
 		type = __builtin_bswap32(type);
+	if (may_be_too_large(type) && (l = find_after_body(ls, type, bytes, n, swap)))
+		return l;
 	if (type == PF_RECORD_SAMPLE)
 		at = ls->sample_id_at;
 	else

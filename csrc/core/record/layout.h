@@ -18,7 +18,7 @@ struct pf_layout {
 	uint16_t fixed_size;   /* bytes of a sample's fields up to period, without the header */
 	uint16_t trailer_size; /* bytes that sample_id_all adds to every other record */
 	uint16_t sample_id_at; /* offset of the id from a sample's start, 0 = none */
-	uint16_t other_id_at;  /* offset of the id from any other record's end, 0 = none */
+	uint16_t other_id_at;  /* offset of the id from the end of any other record's trailer, 0 = none */
 	uint32_t index;        /* index in a struct pf_layouts; outside of one, free for the owner's use */
 	uint32_t tag;          /* free for the reader's use; 0 at first */
 	uint32_t read_hidden;  /* the bits of read_format that the caller did not request; 0 at first */
@@ -69,5 +69,8 @@ const struct pf_layout *pf_layouts_find(const struct pf_layouts *ls, const unsig
 
 /* The same for a record of the other byte order. */
 const struct pf_layout *pf_layouts_find_swapped(const struct pf_layouts *ls, const unsigned char *bytes, size_t n);
+
+/* Where the trailer of one whole record of that type, which is not a sample, begins; n >= 8 + l->trailer_size. */
+size_t pf_trailer_at(const struct pf_layout *l, uint32_t type, const unsigned char *bytes, size_t n, int swap);
 
 #endif

@@ -153,7 +153,7 @@ PF_INLINE int parse(const struct pf_layout *l, unsigned char *bytes, size_t n, s
 	}
 	if (!l || n % 8 || pf_left(&w) < l->trailer_size)
 		return -EBADMSG;
-	w.end -= l->trailer_size;
+	w.end = pf_trailer_at(l, out->type, bytes, n, swap);
 	if (known(out->type)) {
 		r = body(l, &w, out);
 	} else {
@@ -164,7 +164,7 @@ PF_INLINE int parse(const struct pf_layout *l, unsigned char *bytes, size_t n, s
 	if (r < 0)
 		return r;
 	w.at = w.end;
-	w.end = n;
+	w.end += l->trailer_size;
 	if (l->trailer_size)
 		trailer(l, &w, out);
 	return r;
