@@ -27,7 +27,8 @@ describe("native leaves", function()
     local rounds = math.ceil(10 * 7e8 / (kit.clock_ns "thread" - before)) -- as many as take 0.7 s here: 1,400 samples
     local symbols = assert(require("perf.symbols").open { pid = 0 })
     -- Two events sample the same work, one into this ring, the other for the profiler. Their frequencies differ: timers of one
-    -- frequency keep their distance, and if that is some microseconds, all samples of the ring fall into the profiler's signal handler.
+    -- frequency keep their distance, and if that is some microseconds, all samples of the ring fall into the profiler's signal
+    -- handler.
     local ring = assert(perf.open({ event = "task-clock", sample_freq = 1597, sample_type = { "ip" }, exclude_kernel = true,
       disabled = true }))
     assert(ring:map { pages = 256 })

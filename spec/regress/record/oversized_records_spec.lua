@@ -1,6 +1,6 @@
--- The story: the records of a BPF program's load named no event, or a wrong one, while another process recorded all CPUs. The kernel
--- makes such a record larger for each further event that gets it, and leaves the added bytes as they were in the ring. The fields
--- of sample_id_all were read from there.
+-- The story: the records of a BPF program's load named no event, or a wrong one, while another process recorded all CPUs. The
+-- kernel makes such a record larger for each further event that gets it, and leaves the added bytes as they were in the ring. The
+-- fields of sample_id_all were read from there.
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 local kit = require "testkit"
