@@ -70,7 +70,7 @@ const struct pf_layout *pf_layouts_find(const struct pf_layouts *ls, const unsig
 /* The same for a record of the other byte order. */
 const struct pf_layout *pf_layouts_find_swapped(const struct pf_layouts *ls, const unsigned char *bytes, size_t n);
 
-/* Where the trailer of one whole record of that type, which is not a sample, begins; n >= 8 + l->trailer_size. */
+/* The position of the trailer in one whole record of that type, which is not a sample; n >= 8 + l->trailer_size. */
 size_t pf_trailer_at(const struct pf_layout *l, uint32_t type, const unsigned char *bytes, size_t n, int swap);
 
 #endif
