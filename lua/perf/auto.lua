@@ -16,38 +16,26 @@
 --   when not given
 -- * `PERF_VERBOSE`: 1 prints the profile at the end; `PERF_QUIET`: 1 prints nothing unless the file could not be written
 -- @module perf.auto
-local function set(name)
-  local text = os.getenv(name)
-  return text ~= "" and text or nil
-end
+local copy = require "perf.base.copy"
+local options = require "perf.command.options"
+local profiler = require "perf.api.check".rows "perf.profiler"
 
-local function fail(...)
-  io.stderr:write("perf.auto: ", string.format(...), "\n")
+local natural = { what = "a whole number, 1 or more," }
+
+local opts, wrong = options.environment {
+  { "mode", "string", "profile or count", oneof = { "record", "stat" } },
+  { "events", "string", "the event to profile by, or the list to count" },
+  copy(profiler.freq, natural), copy(profiler.period, natural), profiler.native, profiler.coroutines,
+  { "output", "string", "the file" },
+  { "verbose", "boolean", "print the profile at the end" },
+  { "quiet", "boolean", "print nothing unless the file could not be written" },
+}
+if not opts then
+  io.stderr:write("perf.auto: ", wrong, "\n")
   os.exit(255)
 end
-
-local function number(name)
-  local text = set(name)
-  local v = text and tonumber(text)
-  local good = v and v >= 1 and v == math.floor(v)
-  if text and not good then fail("%s: a whole number, 1 or more, expected, got '%s'", name, text) end
-  return v
-end
-
-local function flag(name)
-  local text = set(name)
-  if text and text ~= "0" and text ~= "1" then fail("%s: 0 or 1 expected, got '%s'", name, text) end
-  return text == "1" or nil
-end
-
-local mode = set "PERF_MODE" or "record"
-if mode ~= "record" and mode ~= "stat" then fail("PERF_MODE: record or stat expected, got '%s'", mode) end
-local freq, period = number "PERF_FREQ", number "PERF_PERIOD"
-if freq and period then fail "PERF_FREQ and PERF_PERIOD exclude each other" end
-
-require "perf.command.session".start { mode = mode, events = set "PERF_EVENTS", freq = freq, period = period,
-  native = flag "PERF_NATIVE", coroutines = set "PERF_COROUTINES",
-  output = set "PERF_OUTPUT" or mode == "record" and "luaperf.json" or nil,
-  verbose = flag "PERF_VERBOSE", quiet = flag "PERF_QUIET" }
+opts.mode = opts.mode or "record"
+opts.output = opts.output or opts.mode == "record" and "luaperf.json" or nil
+require "perf.command.session".start(opts)
 
 return {}

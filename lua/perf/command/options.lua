@@ -43,11 +43,13 @@ local function unknown(rows, word)
   return ("unknown option '%s'%s"):format(word, require "perf.base.suggest".hint(word:match "^[^=]*", names))
 end
 
--- Convert a value to its type; nil and the error if it is invalid.
-local function convert(row, text, before)
-  if row.list then return before and before .. "," .. text or text end
+-- Convert a value to its type; nil and the error if it is invalid, with the option's name `shown_as`.
+local function convert(row, text, shown_as)
   local wanted, valid
-  if row[2] == "integer" or row[2] == "number" then
+  if row[2] == "boolean" then
+    if text == "0" or text == "1" then return text == "1" end
+    wanted = "0 or 1"
+  elseif row[2] == "integer" or row[2] == "number" then
     local v = tonumber(text)
     if v and not checks.wrong_number(row, v) then return v end
     wanted = checks.number(row)
@@ -56,16 +58,16 @@ local function convert(row, text, before)
     wanted = not valid and checks.enumerate(row.oneof)
   end
   if not wanted then return text end
-  return nil, ("option %s: %s expected, got '%s'"):format(shown(row), wanted, text)
+  return nil, ("%s: %s expected, got '%s'"):format(shown_as, wanted, text)
 end
 
 -- The message about options that exclude each other, or nil.
-local function conflict(rows, opts)
+local function conflict(rows, opts, name_of)
   local named = {}
   for _, row in ipairs(rows) do named[row[1]] = row end
   for _, row in ipairs(rows) do
     for _, other in ipairs(opts[row[1]] and row.excludes or {}) do
-      if opts[other] then return ("options %s and %s exclude each other"):format(shown(row), shown(named[other])) end
+      if opts[other] then return ("%s and %s exclude each other"):format(name_of(row), name_of(named[other])) end
     end
   end
 end
@@ -89,10 +91,13 @@ function M.parse(rows, words, from, mixed)
       text = words[i]
       if not text then return nil, ("option %s needs %s"):format(shown(row), row.arg) end
     end
-    local value, wrong = convert(row, text, opts[name])
-    if value == nil then return nil, wrong end
-    opts[name] = value
-    return true
+    if row.list then
+      opts[name] = opts[name] and opts[name] .. "," .. text or text
+      return true
+    end
+    local wrong
+    opts[name], wrong = convert(row, text, "option " .. shown(row))
+    return not wrong, wrong
   end
   while words[i] do
     local word = words[i]
@@ -125,9 +130,26 @@ function M.parse(rows, words, from, mixed)
     i = i + 1
   end
   for k = i, #words do left[#left + 1] = words[k] end
-  local wrong = conflict(rows, opts)
-  if wrong then return nil, wrong end
+  local wrong = conflict(rows, opts, shown)
+  if wrong then return nil, "options " .. wrong end
   return opts, left
+end
+
+local function variable(row) return "PERF_" .. row[1]:upper() end
+
+-- Read options from the environment: PERF_FREQ is the option `freq`.
+-- @tab rows the options; a boolean is 0 or 1
+-- @return {name = value}; or nil, the error
+function M.environment(rows)
+  local opts, wrong = {}, nil
+  for _, row in ipairs(rows) do
+    local text = os.getenv(variable(row))
+    if text and text ~= "" then opts[row[1]], wrong = convert(row, text, variable(row)) end
+    if wrong then return nil, wrong end
+  end
+  wrong = conflict(rows, opts, variable)
+  if wrong then return nil, wrong end
+  return opts
 end
 
 -- The text of --help.
