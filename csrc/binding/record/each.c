@@ -29,13 +29,8 @@ struct pb_each *pb_each_new(lua_State *L)
 	luaL_argcheck(L, n <= PB_EACH_FIELDS, 3 + PB_EACH_FIELDS, "too many fields");
 	e = pb_newplain(L, sizeof *e);
 	*e = (struct pb_each){.type = type, .n = n};
-	for (int i = 0; i < n; i++) {
-		const char *name = luaL_checkstring(L, 3 + i);
-
-		e->field[i] = pb_plain_field(name);
-		if (e->field[i] < 0)
-			luaL_argerror(L, 3 + i, lua_pushfstring(L, "field '%s' is not one number or string", name));
-	}
+	for (int i = 0; i < n; i++)
+		e->field[i] = pb_check_field(L, 3 + i, luaL_checkstring(L, 3 + i), 0);
 	lua_pushvalue(L, 1);
 	lua_insert(L, -2);
 	return e;

@@ -111,24 +111,43 @@ int pb_push_field(lua_State *L, const struct pb_record *r, int i)
 	return push_field(L, r, &fields[i]);
 }
 
-int pb_plain_field(const char *name)
+static int fits(const struct field *f, int number)
 {
-	for (int i = 0; i < NFIELDS; i++)
-		if (fields[i].kind != KIND_PART && strcmp(fields[i].name, name) == 0)
-			return i;
-	return -1;
+	return f->kind != KIND_PART && (!number || f->kind <= KIND_I32);
+}
+
+int pb_check_field(lua_State *L, int arg, const char *name, int number)
+{
+	int i = 0, n = 0;
+
+	while (i < NFIELDS && strcmp(fields[i].name, name) != 0)
+		i++;
+	if (i < NFIELDS && fits(&fields[i], number))
+		return i;
+	if (i < NFIELDS) {
+		lua_pushstring(L, fields[i].kind == KIND_PART ? "; read it from a Record, as records() gives them"
+				  : fields[i].kind >= KIND_MISC ? ", but a boolean" : ", but a string");
+	} else {
+		lua_newtable(L);
+		for (i = 0; i < NFIELDS; i++)
+			if (fits(&fields[i], number)) {
+				lua_pushstring(L, fields[i].name);
+				lua_rawseti(L, -2, ++n);
+			}
+		pb_push_hint(L, name);
+	}
+	return luaL_argerror(L, arg, lua_pushfstring(L, "field '%s' is not one number%s%s", name, number ? "" : " or string",
+						     lua_tostring(L, -1)));
+}
+
+const char *pb_field_name(int field)
+{
+	return fields[field].name;
 }
 
 void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field)
 {
 	push_plain(L, rec, bytes, &fields[field]);
-}
-
-int pb_number_field(const char *name)
-{
-	const int i = pb_plain_field(name);
-
-	return i >= 0 && fields[i].kind <= KIND_I32 ? i : -1;
 }
 
 static int is_half(int field)

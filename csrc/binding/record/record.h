@@ -36,13 +36,13 @@ int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, co
 /* The same; but if the index into is not 0, the Record at that index is filled again and pushed, if it has room. */
 int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		     int info);
-/* The number of a field that is one number, text or string of bytes, -1 for any other name; and push that field of a parsed
- * record, without a Record. */
-int pb_plain_field(const char *name);
+/* The number of the field that argument arg names: one number if number is set, otherwise one number or string; raises for other
+ * fields. And push that field of a parsed record, without a Record. */
+int pb_check_field(lua_State *L, int arg, const char *name, int number);
+const char *pb_field_name(int field);
 void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field);
-/* The number of a field that is one number, or -1. Get its value from a parsed record as 64 bits; returns 0 if the record does
- * not have it. Push such a value. Convert a number from Lua to such a value. */
-int pb_number_field(const char *name);
+/* Get the value of a field that is one number from a parsed record as 64 bits; returns 0 if the record does not have it. Push such
+ * a value. Convert a number from Lua to such a value. */
 int pb_field_value(const struct pf_record *rec, int field, uint64_t *out);
 void pb_push_number(lua_State *L, int field, uint64_t v);
 uint64_t pb_as_field(int field, uint64_t v);

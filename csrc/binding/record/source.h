@@ -32,7 +32,6 @@ struct pb_tally {
 	uint32_t type;
 	int nfields, weighted;
 	int field[PB_TALLY_FIELDS];
-	char name[PB_TALLY_FIELDS][24];
 	uint64_t without;    /* records that lack a field */
 	uint32_t generation; /* pf_fork_generation when it was made */
 };

@@ -23,12 +23,8 @@ struct pb_tally *pb_check_tally(lua_State *L)
 static void add_field(lua_State *L, struct pb_tally *p, int i)
 {
 	const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
-	const int field = pb_number_field(name);
 
-	if (field < 0 || strlen(name) >= sizeof p->name[0])
-		luaL_argerror(L, 1, lua_pushfstring(L, "field '%s' is not one number", name));
-	p->field[i] = field;
-	strcpy(p->name[i], name);
+	p->field[i] = pb_check_field(L, 1, name, 1);
 	p->nfields++;
 	lua_pop(L, 1);
 }
@@ -74,7 +70,7 @@ static void make_plan(const struct pb_tally *p, struct pb_plan *plan, const stru
 	plan->layout = l;
 	plan->placed = !l->tail && p->type == PF_RECORD_SAMPLE;
 	for (int i = 0; i < p->nfields; i++) {
-		plan->at[i] = pf_place_named(p->name[i], l->sample_type, &plan->size[i]);
+		plan->at[i] = pf_place_named(pb_field_name(p->field[i]), l->sample_type, &plan->size[i]);
 		plan->placed &= plan->at[i] != 0;
 	}
 }
