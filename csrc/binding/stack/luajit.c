@@ -28,9 +28,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
-#include <unistd.h>
 
-#include "core/base/sys.h"
+#include "core/base/peek.h"
 
 enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
 enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* values of g->vmstate; from 0 on it is a trace's number, else the compiler's */
@@ -207,7 +206,7 @@ static void find_global(const uintptr_t *a, const uintptr_t *b)
 	uintptr_t g[GLOBAL_WORDS], nearest = MOST_DISTANCE;
 
 	for (int i = 1; i < 6; i++) {
-		if (a[i] != b[i] || a[i] % sizeof *a || pb_safe_copy(getpid(), g, (const void *)a[i], sizeof g) < 0)
+		if (a[i] != b[i] || a[i] % sizeof *a || pf_peek_call(g, a[i], sizeof g) < 0)
 			continue;
 		for (int k = 1; k < GLOBAL_WORDS; k++)
 			if (g[k] < a[i] && a[i] - g[k] < nearest && g[k] % sizeof *a == 0 && ((const uintptr_t *)g[k])[i] == a[i])
@@ -292,7 +291,7 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	if (state != VM_C)
 		return PF_AT_JIT;
 	if (p->may_ask)
-		*function = pb_function_running(p->at->tid, L);
+		*function = pb_function_running(L);
 	return PF_AT_C;
 }
 

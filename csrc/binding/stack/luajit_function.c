@@ -4,9 +4,7 @@
 #include "binding/stack/stack.h"
 
 #if PB_LUAJIT
-#include <errno.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include "core/base/peek.h"
 
 enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
 
@@ -14,14 +12,6 @@ static struct {
 	int base, code; /* indexes of words in a thread and in a C function; code == 0: unknown */
 	int kind;       /* index of a byte in a function's first two words: 0 in a Lua function */
 } vm;
-
-/* Copies from an address that may be unmapped: -EFAULT instead of SIGSEGV. */
-int pb_safe_copy(int pid, void *dst, const void *src, size_t n)
-{
-	const struct iovec to = {dst, n}, from = {(void *)(uintptr_t)src, n};
-
-	return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
-}
 
 /* The object that a slot of the Lua stack refers to, without its type, which is in the upper bits. */
 static uintptr_t object(uintptr_t slot)
@@ -60,7 +50,7 @@ void pb_function_learn(lua_State *L)
 	fn = lua_topointer(L, -1);
 	for (int i = 1; i < THREAD_WORDS; i++)
 		if (thread[i] % sizeof *fn == 0 && thread[i] > sizeof slots &&
-		    pb_safe_copy(getpid(), slots, (const uintptr_t *)thread[i] - 2, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
+		    pf_peek_call(slots, thread[i] - sizeof slots, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
 			vm.base = i;
 			found++;
 		}
@@ -76,12 +66,12 @@ void pb_function_learn(lua_State *L)
 /* The code of the running C function; 0 if unknown. The thread's frame can be wrong at two moments: while the stack is moved, it
  * is in the old one; and when compiled code returns to a C function, vmstate already says C while the frame is still that of the
  * Lua function that returns. */
-uint64_t pb_function_running(int pid, const uintptr_t *L)
+uint64_t pb_function_running(const uintptr_t *L)
 {
 	uintptr_t slot, words[FUNCTION_WORDS];
 
-	if (!vm.code || !L || pb_safe_copy(pid, &slot, (const uintptr_t *)L[vm.base] - 2, sizeof slot) < 0 ||
-	    pb_safe_copy(pid, words, (const void *)object(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
+	if (!vm.code || !L || pf_peek_call(&slot, L[vm.base] - 2 * sizeof slot, sizeof slot) < 0 ||
+	    pf_peek_call(words, object(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
 		return 0;
 	return ((const unsigned char *)words)[vm.kind] ? words[vm.code] : 0;
 }

@@ -62,19 +62,17 @@ struct pb_stack {
 	struct pf_hidden hidden; /* the profiler's own sources */
 };
 
-/* The innermost active resumption of the profiled thread; NULL outside of any. May be called in a signal handler of that thread.
- * */
+/* The innermost active resumption of the profiled thread; NULL outside of any. May be called in a signal handler of that
+ * thread. */
 struct pb_resumption *pb_resumption(void);
 
 /* Collect the frames of L's stack from a level on, innermost first. Returns their number. */
 unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames);
 
-/* LuaJIT, stack/luajit_function.c: pb_* learn, within a C function, how to find the C function that runs; find the address of its
- * code from the words of the thread, 0 if it is unknown; and copy from an address that may be unmapped, by one system call that
- * gets the number of this process or of a thread of it: 0 or -EFAULT. */
+/* LuaJIT, stack/luajit_function.c: pb_* learn, within a C function, how to find the C function that runs; and find the address of
+ * its code from the words of the thread, 0 if it is unknown. */
 void pb_function_learn(lua_State *L);
-uint64_t pb_function_running(int pid, const uintptr_t *L);
-int pb_safe_copy(int pid, void *dst, const void *src, size_t n);
+uint64_t pb_function_running(const uintptr_t *L);
 
 /* An address that identifies a C function. */
 uint64_t pb_function_address(lua_State *L, int i);

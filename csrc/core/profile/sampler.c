@@ -4,25 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/base/clock.h"
+#include "core/base/pages.h"
 #include "core/base/peek.h"
-#include "core/base/sys.h"
 #include "core/profile/trap.h"
 
 enum { RING_PAGES = 64, FRAMES_SIZE = PF_STACK_DEPTH * sizeof(uint32_t) };
-
-/* The room for one unwound stack. It is not on the signal handler's stack, which may be small. */
-static int make_frames(struct pf_sampler *s)
-{
-	void *p;
-	const int r = pf_sys->mmap(&p, FRAMES_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (r == 0)
-		s->frames = p;
-	return r;
-}
 
 int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments)
 {
@@ -41,7 +29,7 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct
 	if (r == 0)
 		r = pf_moments_init(&s->moments, moments);
 	if (r == 0)
-		r = make_frames(s);
+		r = (s->frames = pf_pages_get(FRAMES_SIZE)) ? 0 : -ENOMEM;
 	if (r == 0)
 		r = pf_layouts_add(&s->layouts, l);
 	if (r >= 0)
@@ -68,8 +56,7 @@ void pf_sampler_free(struct pf_sampler *s)
 	pf_stacks_free(&s->at.stacks);
 	pf_moments_free(&s->moments);
 	pf_pendings_free(&s->at.pending);
-	if (s->frames)
-		pf_sys->munmap(s->frames, FRAMES_SIZE);
+	pf_pages_put(s->frames, FRAMES_SIZE);
 	s->frames = NULL;
 	s->event = NULL;
 }
@@ -86,7 +73,6 @@ static int signal_by_descriptor(const struct pf_sampler *s)
 	if (!s->by_descriptor)
 		return 0;
 	r = pf_sys->fcntl(fd, F_SETSIG, SIGTRAP);
-
 	if (r >= 0)
 		r = pf_sys->fcntl(fd, F_SETOWN_EX, (long)(intptr_t)&owner);
 	if (r >= 0)

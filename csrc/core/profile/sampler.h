@@ -59,7 +59,7 @@ struct pf_sampler {
 
 	int slot;         /* in the table of running samplers */
 	const void *here; /* identifies the sampled thread to the signal handler; NULL: it has no slot */
-	uint32_t *frames; /* room for one unwound stack */
+	uint32_t *frames; /* room for one unwound stack: the signal handler's stack may be too small */
 	unsigned depth;   /* frames of a stack at most */
 	uint64_t arrived; /* the ring's head when the signal handler began */
 	const volatile uint32_t *zone; /* the cell of the thread that is profiled */

@@ -6,12 +6,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/pages.h"
 #include "core/base/signal.h"
-#include "core/base/sys.h"
 
 enum { STACK_SIZE = 64 << 10, TRAP_CODE_PERF = 6 };
 
@@ -156,7 +155,7 @@ static void free_stack(void *stack)
 		now = (stack_t){.ss_flags = SS_DISABLE};
 		sigaltstack(&now, NULL);
 	}
-	pf_sys->munmap(stack, STACK_SIZE);
+	pf_pages_put(stack, STACK_SIZE);
 }
 
 static void make_key(void)
@@ -170,10 +169,9 @@ static void take_stack(void)
 
 	if (sigaltstack(NULL, &now) < 0 || !(now.ss_flags & SS_DISABLE))
 		return; /* it has one */
-	if (pf_sys->mmap(&here.stack, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) < 0) {
-		here.stack = NULL;
+	here.stack = pf_pages_get(STACK_SIZE);
+	if (!here.stack)
 		return;
-	}
 	if (has_key)
 		pthread_setspecific(ending, here.stack); /* so that it is freed with the thread */
 	now = (stack_t){.ss_sp = here.stack, .ss_size = STACK_SIZE};

@@ -3,9 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "core/base/sys.h"
+#include "core/base/pages.h"
 
 enum { FIRST = 128 };
 
@@ -17,13 +16,6 @@ static size_t items_size(uint32_t room)
 static size_t slots_size(uint32_t slots)
 {
 	return slots * sizeof(uint32_t);
-}
-
-static void *get(size_t size)
-{
-	void *p;
-
-	return pf_sys->mmap(&p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) < 0 ? NULL : p;
 }
 
 static uint32_t hash(const struct pf_kind *k)
@@ -63,15 +55,15 @@ static int grow(struct pf_pendings *p)
 	void *items = p->items;
 	uint32_t *slot;
 
-	if (room > PF_PENDING_MOST || (slot = get(slots_size(slots))) == NULL)
+	if (room > PF_PENDING_MOST || (slot = pf_pages_get(slots_size(slots))) == NULL)
 		return -ENOMEM;
 	if (pf_sys->mremap(&items, items_size(p->room), items_size(room)) < 0) {
-		pf_sys->munmap(slot, slots_size(slots));
+		pf_pages_put(slot, slots_size(slots));
 		return -ENOMEM;
 	}
 	p->items = items;
 	p->room = room;
-	pf_sys->munmap(p->slot, slots_size(p->slots));
+	pf_pages_put(p->slot, slots_size(p->slots));
 	p->slot = slot;
 	p->slots = slots;
 	for (uint32_t i = 1; i < p->n; i++)
@@ -81,7 +73,7 @@ static int grow(struct pf_pendings *p)
 
 int pf_pendings_init(struct pf_pendings *p, const struct pf_kind *other)
 {
-	*p = (struct pf_pendings){.items = get(items_size(FIRST)), .slot = get(slots_size(2 * FIRST))};
+	*p = (struct pf_pendings){.items = pf_pages_get(items_size(FIRST)), .slot = pf_pages_get(slots_size(2 * FIRST))};
 	p->room = p->items ? FIRST : 0;
 	p->slots = p->slot ? 2 * FIRST : 0;
 	if (!p->items || !p->slot)
@@ -93,10 +85,8 @@ int pf_pendings_init(struct pf_pendings *p, const struct pf_kind *other)
 
 void pf_pendings_free(struct pf_pendings *p)
 {
-	if (p->items)
-		pf_sys->munmap(p->items, items_size(p->room));
-	if (p->slot)
-		pf_sys->munmap(p->slot, slots_size(p->slots));
+	pf_pages_put(p->items, items_size(p->room));
+	pf_pages_put(p->slot, slots_size(p->slots));
 	*p = (struct pf_pendings){.items = NULL};
 }
 

@@ -3,27 +3,13 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "core/base/sys.h"
+#include "core/base/pages.h"
 
 enum { FIRST_FUNCTIONS = 256, FIRST_FRAMES = 1024, FIRST_NODES = 4096, FIRST_SUMS = 1024, FIRST_TEXT = 16384 };
 enum { GRADUAL = 1 << 16, MOST = 1 << 28 };
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
-
-static void *get(size_t size)
-{
-	void *p;
-
-	return pf_sys->mmap(&p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) < 0 ? NULL : p;
-}
-
-static void put(void *p, size_t size)
-{
-	if (p)
-		pf_sys->munmap(p, size);
-}
 
 static uint32_t mix(uint64_t a, uint64_t b)
 {
@@ -90,11 +76,11 @@ static int more_items(struct pf_array *a)
 static int more_slots(struct pf_stacks *s, struct pf_array *a)
 {
 	const uint32_t before = a->slots;
-	uint32_t *slot = get(slots_size(before * 2));
+	uint32_t *slot = pf_pages_get(slots_size(before * 2));
 
 	if (!slot)
 		return -ENOMEM;
-	put(a->slot, slots_size(before));
+	pf_pages_put(a->slot, slots_size(before));
 	a->slot = slot;
 	a->slots = before * 2;
 	for (uint32_t i = 1; i <= a->n; i++)
@@ -115,7 +101,7 @@ static uint32_t new_item(struct pf_stacks *s, struct pf_array *a)
 
 static int init_array(struct pf_array *a, size_t size, uint32_t room, uint32_t slots)
 {
-	*a = (struct pf_array){.size = (uint32_t)size, .items = get(size * room), .slot = slots ? get(slots_size(slots)) : NULL};
+	*a = (struct pf_array){.size = (uint32_t)size, .items = pf_pages_get(size * room), .slot = slots ? pf_pages_get(slots_size(slots)) : NULL};
 	if (a->items)
 		a->room = room;
 	if (a->slot)
@@ -125,7 +111,7 @@ static int init_array(struct pf_array *a, size_t size, uint32_t room, uint32_t s
 
 int pf_stacks_init(struct pf_stacks *s)
 {
-	*s = (struct pf_stacks){.text = get(FIRST_TEXT)};
+	*s = (struct pf_stacks){.text = pf_pages_get(FIRST_TEXT)};
 	if (!s->text)
 		return -ENOMEM;
 	s->text_room = FIRST_TEXT;
@@ -140,8 +126,8 @@ int pf_stacks_init(struct pf_stacks *s)
 
 static void free_array(struct pf_array *a)
 {
-	put(a->items, items_size(a, a->room));
-	put(a->slot, slots_size(a->slots));
+	pf_pages_put(a->items, items_size(a, a->room));
+	pf_pages_put(a->slot, slots_size(a->slots));
 	*a = (struct pf_array){.size = a->size};
 }
 
@@ -151,7 +137,7 @@ void pf_stacks_free(struct pf_stacks *s)
 	free_array(&s->frames);
 	free_array(&s->nodes);
 	free_array(&s->sums);
-	put(s->text, s->text_room);
+	pf_pages_put(s->text, s->text_room);
 	s->text = NULL;
 	s->text_room = s->text_n = 0;
 }
@@ -177,14 +163,14 @@ uint32_t pf_stacks_text(struct pf_stacks *s, size_t n, char **text)
 	while (room - s->text_n <= n && room < MOST)
 		room *= 2;
 	if (room != s->text_room) {
-		char *more = room - s->text_n > n ? get(room) : NULL;
+		char *more = room - s->text_n > n ? pf_pages_get(room) : NULL;
 
 		if (!more) {
 			s->failed++;
 			return 0;
 		}
 		memcpy(more, s->text, s->text_n);
-		put(s->text, s->text_room);
+		pf_pages_put(s->text, s->text_room);
 		s->text = more;
 		s->text_room = room;
 	} else if (room - s->text_n <= n) {
