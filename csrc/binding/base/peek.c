@@ -18,9 +18,12 @@ static int l_peek(lua_State *L)
 	return 1;
 }
 
+static uint32_t taken; /* pf_fork_generation at the last take */
+
 static int l_peek_take(lua_State *L)
 {
 	(void)L;
+	taken = pf_fork_generation();
 	pf_peek_take();
 	return 0;
 }
@@ -28,7 +31,7 @@ static int l_peek_take(lua_State *L)
 static int l_peek_give(lua_State *L)
 {
 	(void)L;
-	pf_peek_give(pf_fork_generation());
+	pf_peek_give(taken);
 	return 0;
 }
 
