@@ -243,8 +243,7 @@ static int l_stop_points(lua_State *L)
 		return 0;
 	stops.taken = 1;
 	pb_marks_take(L, &stops.stack);
-	if (pb_unwind_start(L, &stops.stack, &why) == -ENOMEM)
-		return lua_error(L);
+	pb_unwind_start(L, &stops.stack, &why);
 	return 0;
 }
 

@@ -22,6 +22,16 @@ static int option(lua_State *L, const char *name)
 	return v;
 }
 
+static lua_Integer integer(lua_State *L, const char *name)
+{
+	lua_Integer v;
+
+	lua_getfield(L, 2, name);
+	v = lua_tointeger(L, -1);
+	lua_pop(L, 1);
+	return v;
+}
+
 static uint64_t address(lua_State *L, const char *name)
 {
 	uint64_t v = 0;
@@ -91,23 +101,12 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	life->main = lua_pushthread(L) ? L : NULL; /* the module is hardly ever loaded in a coroutine */
 #endif
 	lua_createtable(L, 0, 1);
-	lua_pushcfunction(L, l_state_closes);
-	lua_setfield(L, -2, "__gc");
+	pb_set_function(L, "__gc", l_state_closes);
 	lua_setmetatable(L, -3);
 	lua_pop(L, 1);
 	lua_pushvalue(L, -1);
 	lua_setfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
 	return life;
-}
-
-static lua_Integer integer(lua_State *L, const char *name)
-{
-	lua_Integer v;
-
-	lua_getfield(L, 2, name);
-	v = lua_tointeger(L, -1);
-	lua_pop(L, 1);
-	return v;
 }
 
 /* The frames of a stack at most, at so many samples a second (0: unknown). A frame takes up to 125 ns, and the signal handler must
@@ -137,8 +136,9 @@ static void choose_method(lua_State *L, struct pb_profiler *p)
 }
 
 /* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
- * timeline=, safe_point=, freq=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two sources whose
- * functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one by one. */
+ * timeline=, safe_point=, freq=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two
+ * sources whose functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one
+ * by one. */
 static int l_profiler(lua_State *L)
 {
 	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
@@ -329,8 +329,6 @@ static int l_unwinds(lua_State *L)
 	const char *why = "PERF_SAFE_POINT is set";
 	const int r = atomic_load(&forced) || getenv("PERF_SAFE_POINT") ? -ENOTSUP : pb_unwind_start(L, &stack, &why);
 
-	if (r == -ENOMEM)
-		return lua_error(L);
 	lua_pushboolean(L, r == 0);
 	lua_pushstring(L, r == 0 ? NULL : why);
 	return 2;

@@ -58,9 +58,8 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
  *   frames    array of {kind, func, source, line, lastline, linedefined, address, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
  *   moments   the samples one by one, for core.moment; beyond: how many did not fit
- *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples;
- *   lost, samples, duration_ns, memory; failures: samples without a whole stack, by
- *   reason; nil if there are none */
+ *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples
+ *   lost, samples, duration_ns, memory; failures: samples without a whole stack, by reason; nil if there are none */
 int pb_profiler_result(lua_State *L)
 {
 	static const char *const failures[PF_UNWIND_FAILURES] = {

@@ -85,8 +85,8 @@ void pb_engine_stop(lua_State *L, struct pb_stack *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
 
-/* stack/unwind.c: the unwinder of this interpreter. start: learns its layout, unless it is known. Returns 0; -ENOTSUP, with the
- * reason in *why; or -ENOMEM, with the error on top. The other two are called in a signal handler: the function `unwind` of a
+/* stack/unwind.c: the unwinder of this interpreter. start: learns its layout, unless it is known. Returns 0, or -ENOTSUP with
+ * the reason in *why; may raise for lack of memory. The other two are called in a signal handler: the function `unwind` of a
  * sampler whose owner is the struct pb_stack, and the Lua thread that was interrupted, NULL if it is unknown. */
 int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);

@@ -137,7 +137,7 @@ int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why)
 	raised = lua_pcall(L, 1, 0, 0);
 	pf_peek_give(generation);
 	if (raised)
-		return -ENOMEM;
+		return lua_error(L);
 	*why = s.why;
 	return s.r;
 }
