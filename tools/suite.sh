@@ -7,8 +7,8 @@
 # skipped; at the end the total alone on a line. A run that crashes or does not end in time counts as one more failure, and
 # another process runs the files that it had not begun. The exit status is 1 if anything failed.
 #
-# Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with the
-# line "-- Once: REASON" does not depend on the interpreter: only the first one runs it.
+# Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
+# comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it.
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
@@ -140,7 +140,7 @@ for lua in $lua_list; do
     luas+=("$lua")
     mkdir "$work/$lua.left" "$work/$lua.begun"
     for f in "${files[@]}"; do
-        if [ ${#luas[@]} -eq 1 ] || ! grep -q '^-- Once: ' "$f"; then : >"$work/$lua.left/${f//\//%}"; fi
+        if [ ${#luas[@]} -eq 1 ] || ! grep -q '^--.* Once: ' "$f"; then : >"$work/$lua.left/${f//\//%}"; fi
     done
     for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
 done

@@ -1,5 +1,6 @@
 -- The story: `make doc` failed if Lua 5.4 was installed, but neither 5.1 nor 5.2: Debian's ldoc starts only these two, by the
 -- command lua-any, although its package depends on any Lua. The message was "no suitable Lua interpreter found".
+-- Once: it checks a tool.
 local util = require "spec.support.util"
 
 it("the reference is made where Debian's ldoc finds no interpreter", function()

@@ -77,4 +77,20 @@ some LUA SPEC:10|some|{ }
     assert.matches("\n1 passed, 1 failed, 0 skipped\n$", output)
     assert.matches("^some LUA \tended with status %d+ in: SPEC > b\t\n$", list)
   end)
+
+  -- In four files the word was in the middle of a line, and each interpreter ran them.
+  it("runs a file that does not depend on the interpreter once", function()
+    util.with_directory(function(dir)
+      local modules = package.cpath:match "([^;]*)/%?%.so"
+      util.shell(("cd %s && ln -s $(command -v %s) one && ln -s one two && mkdir build"):format(dir, util.lua()))
+      util.shell(("ln -s $(realpath %s) %s/build/one && ln -s one %s/build/two"):format(modules, dir, dir))
+      for name, comment in pairs { a = "", b = "-- Once: it is short.\n", c = "-- A comment. Once: it is short.\n" } do
+        util.write_file(("%s/%s_spec.lua"):format(dir, name), comment .. "it('runs', function() end)\n")
+      end
+      local output = util.shell(("PATH=%s:$PATH BUILD=%s/build PERF_TOTALS= PERF_FAILED= tools/suite.sh -l 'one two' %s"):format(
+        dir, dir, dir))
+      assert.matches("one: 3 passed, 0 failed", output)
+      assert.matches("two: 1 passed, 0 failed", output)
+    end)
+  end)
 end)
