@@ -82,7 +82,7 @@ export MAKE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
-.PHONY: all extensions headers testkit env demo test spec lint gcstress gcstress-short jitstress san check-version install uninstall \
+.PHONY: all extensions headers testkit env demo test spec lint gcstress gcstress-short jitstress test-safe-points san check-version install uninstall \
         rock doc clean help
 
 all: headers $(OUT)/perf/core.so extensions ## build the module for $(LUA) (default)
@@ -172,6 +172,11 @@ jitstress: ## the suite with everything compiled at once, on luajit
 	@$(MAKE) -s LUA=luajit all testkit
 	@BUILD=$(BUILD) LUA_INIT='if jit then jit.opt.start("hotloop=1", "hotexit=1") end' SUITE_NAME=jitstress \
 		tools/suite.sh -l luajit $(SUITE)
+
+test-safe-points: ## the specs of profiles, with stacks taken at safe points
+	@for l in luajit lua5.1 lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
+	@BUILD=$(BUILD) PERF_SAFE_POINT=1 SUITE_NAME=safe-points tools/suite.sh -l "luajit lua5.1 lua5.4" \
+		spec/live/profile spec/regress/profile
 
 san: ## the suite under AddressSanitizer and UBSan, on luajit and lua5.4
 	@CC="$(CC)" tools/san.sh

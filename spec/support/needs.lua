@@ -171,8 +171,9 @@ probes.gc64 = flag("LuaJIT with 64-bit references (GC64)", function()
   return rawget(_G, "jit") == nil or require "ffi".abi "gc64"
 end)
 
--- The tests of the other method set PERF_SAFE_POINT. With a sanitizer's allocator PUC Lua's structures are not found.
-probes.registers = flag("stacks from registers (x86-64 or arm64, GC64, no PERF_SAFE_POINT, no sanitizer with PUC Lua)", function()
+-- Stacks are unwound on x86-64 and arm64, on LuaJIT with GC64. `make test-safe-points` sets PERF_SAFE_POINT. With a sanitizer's
+-- allocator PUC Lua's structures are not found.
+probes.registers = flag("stacks from registers", function()
   local command = io.popen "uname -m"
   local arch = command:read()
   command:close()
