@@ -10,7 +10,7 @@ describe("a program's end", function()
   after_each(function() if b then b:stop() end end)
 
   for _, kind in ipairs { "otlp", "zipkin" } do
-    it("sends the remaining spans by loops that were compiled before, to" .. kind, function()
+    it("sends the remaining spans by loops that were compiled before, to " .. kind, function()
       b = backend.start { statuses = kind == "zipkin" and "202" or "200" }
       local output, status = util.shell(([[timeout -s KILL 30 %s -e '
         local perf = require "perf"

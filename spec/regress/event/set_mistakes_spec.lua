@@ -45,7 +45,7 @@ describe("a mistake with a Set or a Group", function()
   local cases = { Set = function() return perf.set("dummy", { pid = 0 }) end, Group = function() return perf.group "dummy" end }
 
   for class, open in pairs(cases) do
-    it("is reported at the line that makes it:" .. class, function()
+    it("is reported at the line that makes it: " .. class, function()
       requires { perf_open = true }
       local s = assert(open())
       local function said(want, wrong)

@@ -255,7 +255,7 @@ describe("a file of the first format", function()
   for _, order in ipairs{"<", ">"} do
     local m = perfdata.maker(order)
 
-    it("has sizes that show its byte order, and a separate section for the events' names" .. order, function()
+    it("has sizes that show its byte order, and a separate section for the events' names " .. order, function()
       local types = m.u64(0) .. "cycles" .. ("\0"):rep(58) .. m.u64(2) .. "page-faults" .. ("\0"):rep(53)
       local bytes = m.file{old = true, types = types, data = m.record(3, 0, m.u32(1), m.u32(2), m.text "init"),
         attrs = {{attr = m.attr{size = 64}, ids = {1}}, {attr = m.attr{size = 64, type = 1, config = 2}, ids = {2}}}}
