@@ -45,10 +45,11 @@ local function output_of(command)
   return output
 end
 
--- "encode2 dkjson.lua:308" for a Lua line; the name of any other frame.
+-- "encode2 dkjson.lua:308", or "dkjson.lua:308-310", for Lua code; the name of any other frame.
 local function title_of(frame)
-  if frame.kind ~= "lua" or not frame.file then return frame.name end
-  return ("%s %s:%d"):format(frame.func or "?", frame.file:match "[^/]*$", frame.line)
+  if not frame.file then return frame.name end
+  local lines = ("%d"):format(frame.line) .. (frame.lastline and ("-%d"):format(frame.lastline) or "")
+  return ("%s %s:%s"):format(frame.func or "?", frame.file:match "[^/]*$", lines)
 end
 
 -- A tree of frames: {name=, kind=, weight=, children = {frame, ...}}, with the outermost frame of the stacks at its root.

@@ -1,5 +1,6 @@
 --- Makes profiles for the specs of reports.
 local assert = require "luassert"
+local lua_frame = require "perf.profile.lua_frame"
 local Profile = require "perf.profile.profile"
 local util = require "spec.support.util"
 
@@ -16,10 +17,9 @@ local function frame_of(text)
     return { name = rest, func = rest, kind = kinds[letter], module = letter == "N" and "/usr/lib/lib" .. rest .. ".so" or
       letter == "K" and "[kernel.kallsyms]" or nil, address = letter == "N" and 4096 or nil }
   end
-  local file, line, func = text:match "^(.-):(%d+) (.*)$"
-  line = line and tonumber(line)
-  return { name = text, func = func or text, file = file, line = line, linedefined = line and math.max(1, line - line % 10),
-    kind = "lua" }
+  local frame = lua_frame.parse(text) or { name = text, func = text, kind = "lua" }
+  frame.linedefined = frame.line and math.max(1, frame.line - frame.line % 10)
+  return frame
 end
 
 --- A profile of stacks {weight =, count =, zone =, leaf, ..., root}; other fields are the profile's.

@@ -1,6 +1,7 @@
 -- Makes a Profile from the sampler's result: names its frames, lists its stacks.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local lua_frame = require "perf.profile.lua_frame"
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 
@@ -39,16 +40,14 @@ end
 
 local load_text = rawget(_G, "loadstring") or load
 
-local function lua_frame(f, defined)
+local function frame_of(f, defined)
   local source = f.source or "=?"
   -- Lua shows a chunk by its path, or by a short form of its name.
   local file = source:match "^@(.*)" or debug.getinfo(load_text("", source), "S").short_src
   local line = f.line or f.linedefined
   local func = f.linedefined == 0 and "main chunk" or defined(source, f.linedefined) or f.func
     or ("anonymous@%d"):format(f.linedefined)
-  local lines = f.lastline and ("%d-%d"):format(line, f.lastline) or tostring(line)
-  return { name = ("%s:%s %s"):format(file, lines, func), func = func, file = file, line = line, lastline = f.lastline,
-    linedefined = f.linedefined, kind = f.kind }
+  return lua_frame.new(file, line, f.lastline, func, f.linedefined)
 end
 
 -- The frame of a C function. A function that is in no table gets `code`, the address of its code, by which its symbol is found.
@@ -65,8 +64,8 @@ local function frames_of(raw)
   local frames, zones, functions, native = {}, {}, nil, nil
   local defined = definitions()
   for i, f in ipairs(raw) do
-    if f.kind == "lua" or f.kind == "range" then
-      frames[i] = lua_frame(f, defined)
+    if lua_frame.is(f) then
+      frames[i] = frame_of(f, defined)
     elseif f.kind == "c" then
       functions = functions or require("perf.profile.c_functions").new()
       frames[i] = c_frame(f, functions)

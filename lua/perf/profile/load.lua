@@ -5,6 +5,7 @@ local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 local file = require "perf.base.file"
 local folded = require "perf.profile.report.folded"
+local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local host = require "perf.kernel.host"
 local pairs_of = require "perf.base.pairs"
@@ -91,8 +92,7 @@ local function from_folded(content)
   local stacks, message = folded.decode(content)
   expect(stacks, message)
   local frames = memo(function(name)
-    local path, line, func = name:match "^(.-):(%d+) (.*)$"
-    return { name = name, func = func or name, file = path, line = tonumber(line or nil), kind = path and "lua" or "native" }
+    return lua_frame.parse(name) or { name = name, func = name, kind = "native" }
   end)
   local list, sum = {}, 0
   for i, s in ipairs(stacks) do

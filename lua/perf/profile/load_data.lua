@@ -7,6 +7,7 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local jitmap = require "perf.symbols.jitmap"
+local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local merged = require "perf.profile.merged"
 local u64 = require "perf.base.u64"
@@ -123,12 +124,8 @@ local function frame_of(reader, pid, addr, called)
   local same = table.concat({ name, kind, module or "" }, "\0")
   frame = p.frames[same]
   if not frame then
-    local path, line, func = name:match "^(.-):(%d+) (.*)$"
-    if path and module and module:find "%.symbols$" then -- written by perf.profile.report.perf_data
-      frame = { name = name, func = func, file = path, line = tonumber(line), kind = "lua" }
-    else
-      frame = { name = name, func = name, kind = kind, module = module, address = addr }
-    end
+    local ours = module and module:find "%.symbols$" -- written by perf.profile.report.perf_data
+    frame = ours and lua_frame.parse(name) or { name = name, func = name, kind = kind, module = module, address = addr }
     p.frames[same] = frame
   end
   p.frames[key] = frame

@@ -13,6 +13,7 @@
 -- table of strings, and referred to by its index.
 local core = require "perf.core"
 local file = require "perf.base.file"
+local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
 
@@ -92,7 +93,7 @@ local function encode(prof, put)
   end
   mapping_of(prof.comm or "lua") -- pprof takes the first mapping for the program
   local function function_of(f)
-    local name = (f.kind == "lua" or f.kind == "range") and f.func or f.name
+    local name = lua_frame.is(f) and f.func or f.name
     local where = f.file or ""
     return add_function(table.concat({ name, where, f.linedefined or "" }, "\0"), function()
       return number(2, str(name)) .. number(3, str(f.func or name)) .. number(4, str(where))

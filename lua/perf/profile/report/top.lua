@@ -6,10 +6,9 @@
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local keys = require "perf.base.keys"
+local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local text = require "perf.profile.report.frame_names"
-
-local unpack = rawget(_G, "unpack") or table.unpack
 
 local M = {}
 
@@ -17,7 +16,6 @@ local Top = {}
 Top.__index = Top
 
 local DEFAULT = 20
-local lua = { lua = true, range = true } -- kinds of frames
 
 -- Sums of weights by name.
 local function tally()
@@ -45,7 +43,7 @@ end
 
 -- The name of a frame's function.
 local function function_of(f)
-  if not lua[f.kind] then return f.name end
+  if not lua_frame.is(f) then return f.name end
   local line = f.linedefined or 0
   return table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
 end
@@ -53,8 +51,7 @@ end
 -- A frame's rows in the tables, looked up only once.
 local function rows_of(add_line, add_function)
   return memo(function(f)
-    local is_lua = lua[f.kind]
-    return { is_lua = is_lua, fn = add_function(function_of(f), f), line = is_lua and add_line(f.name, f) }
+    return { fn = add_function(function_of(f), f), line = lua_frame.is(f) and add_line(f.name, f) }
   end)
 end
 
@@ -86,7 +83,7 @@ function M.top(prof, n)
       local k = known[stack[i]]
       once(k.fn, weight)
       if i == 1 then k.fn.self, k.fn.count = k.fn.self + weight, k.fn.count + count end
-      if k.is_lua then
+      if k.line then
         once(k.line, weight)
         found = found or k.line
       end
@@ -109,18 +106,14 @@ function M.top(prof, n)
     method = prof.method, method_reason = prof.method_reason, failures = prof.failures }, Top)
 end
 
+-- The first lines of the text: the sum, and remarks on how the stacks were taken.
 local function title(top)
   local how = top.freq and (" at %d Hz"):format(top.freq) or top.period and (" of every %s"):format(format.commas(top.period))
   local line = ("%s: %s in %s%s"):format(top.event, text.amount(top.total, top.unit), format.count(top.samples, "sample"),
     how or "")
-  return top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line
-end
-
--- Remarks on how the stacks were taken.
-local function notes(top)
-  local lines = {}
+  local lines = { top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line }
   if top.method == "safe point" then
-    lines[1] = "stacks were taken at the interpreter's safe points" .. (top.method_reason and ": " .. top.method_reason or "")
+    lines[2] = "stacks were taken at the interpreter's safe points" .. (top.method_reason and ": " .. top.method_reason or "")
   end
   local reasons, sum = {}, 0
   for i, reason in ipairs(keys(top.failures or {})) do
@@ -129,7 +122,7 @@ local function notes(top)
   if sum > 0 then
     lines[#lines + 1] = ("stack missing or cut in %s (%s)"):format(format.count(sum, "sample"), table.concat(reasons, ", "))
   end
-  return lines
+  return table.concat(lines, "\n")
 end
 
 local function part(top, heading, rows)
@@ -145,13 +138,13 @@ end
 
 local function has_lua(rows)
   for _, row in ipairs(rows) do
-    if lua[row.kind] then return true end
+    if lua_frame.is(row) then return true end
   end
   return false
 end
 
 function Top.__tostring(top)
-  local parts = { table.concat({ title(top), unpack(notes(top)) }, "\n") }
+  local parts = { title(top) }
   if #top.lines == 0 then
     parts[2] = "no samples"
     return table.concat(parts, "\n")

@@ -1,0 +1,23 @@
+-- Frames of Lua code. The name is "FILE:LINE FUNCTION", or "FILE:FIRST-LAST FUNCTION" for compiled code of one of several lines.
+local M = {}
+
+local kinds = { lua = true, range = true }
+
+-- Whether a frame, or a row of a report, is one of Lua code.
+function M.is(frame) return kinds[frame.kind] or false end
+
+-- @int[opt] lastline the last of several lines
+-- @int[opt] linedefined the line where the function begins
+function M.new(file, line, lastline, func, linedefined)
+  local lines = lastline and ("%d-%d"):format(line, lastline) or tostring(line)
+  return { name = ("%s:%s %s"):format(file, lines, func), func = func, file = file, line = line, lastline = lastline,
+    linedefined = linedefined, kind = lastline and "range" or "lua" }
+end
+
+-- The frame with a name; nil if the name is not that of Lua code.
+function M.parse(name)
+  local file, line, lastline, func = name:match "^(.-):(%d+)%-?(%d*) (.*)$"
+  return file and M.new(file, tonumber(line), tonumber(lastline), func)
+end
+
+return M
