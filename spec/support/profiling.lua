@@ -7,7 +7,7 @@ function profiling.next_line() return debug.getinfo(2, "l").currentline + 1 end
 -- The innermost Lua frame of a stack.
 local function place(stack)
   for _, frame in ipairs(stack) do
-    if frame.kind == "lua" then return frame end
+    if frame.line then return frame end
   end
 end
 profiling.place = place
@@ -48,7 +48,9 @@ end
 
 --- A profile as text, for the message of an assertion: its heaviest stacks, of each the eight innermost frames.
 function profiling.text(prof)
-  local lines = { ("%s total %s lost %s"):format(prof.event, tostring(prof.total), tostring(prof.lost)) }
+  local lines = { ("%s total %s samples %s lost %s"):format(prof.event, tostring(prof.total), tostring(prof.sample_count),
+    tostring(prof.lost)) }
+  for reason, n in pairs(prof.failures or {}) do lines[#lines + 1] = ("%s: %s"):format(reason, tostring(n)) end
   for i, s in ipairs(prof:samples()) do
     if i > 12 then break end
     local names = {}

@@ -3,16 +3,9 @@ local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
-local next_line = profiling.next_line
+local next_line, place = profiling.next_line, profiling.place
 local jit = rawget(_G, "jit")
 local faults = { event = "page-faults", period = 1 }
-
--- The innermost Lua frame.
-local function place(stack)
-  for _, f in ipairs(stack) do
-    if f.line then return f end
-  end
-end
 
 -- The share of the stacks whose innermost Lua frame is one of these lines, or a range with one of them.
 local function share(prof, first, last)
@@ -63,70 +56,29 @@ describe("a profile of registers", function()
     assert.is_true(exact >= (jit and 0.85 or 0.5) * tonumber(prof.total), profiling.text(prof))
   end)
 
-  -- Loops that allocate on one line, or on two, whose numbers they return.
+  -- Loops that allocate on one line, or on two: those that end in two dashes.
+  local function loop(n, body, before)
+    return ("local t, s = {}, 0\n%s\nfor i = 1, %d do\n%s\nend\nreturn s, t"):format(before or "", n, body)
+  end
+  local TABLE = "t[1] = { i, i + 1, i + 2, i + 3 } --\n"
   local allocating = {
-    { "a table", function()
-      local t, s, line = {}, 0, next_line() + 2
-      for i = 1, 1e6 do
-        s = s + i % 7
-        t[1] = { i, i + 1, i + 2, i + 3 }
-        s = s - i % 5
-      end
-      return line, line, s, t
-    end },
-    { "a string", function()
-      local t, s, line = {}, 0, next_line() + 2
-      for i = 1, 3e5 do
-        s = s + i % 7
-        t[1] = "a" .. i
-        s = s - i % 5
-      end
-      return line, line, s, t
-    end },
-    { "a call's string", function()
-      local t, s, line = {}, 0, next_line() + 2
-      for i = 1, 6e5 do
-        s = s + i % 7
-        t[1] = tostring(i)
-        s = s - i % 5
-      end
-      return line, line, s, t
-    end },
-    { "a table, and one that the compiler avoids", function()
-      local t, s, line = {}, 0, next_line() + 3
-      for i = 1, 1e6 do
-        local p = { i }
-        s = s + p[1] % 7
-        t[1] = { i, i + 1, i + 2, i + 3 }
-      end
-      return line, line, s, t
-    end, marks = true },
-    { "a table from a function that is compiled into the loop", function()
-      local line = next_line() + 2
-      local function make(i)
-        local a = i + 1
-        return { i, a, i, a }
-      end
-      local t, s = {}, 0
-      for i = 1, 1e6 do
-        s = s + i % 7
-        t[1] = make(i)
-        s = s - i % 5
-      end
-      return line, line, s, t
-    end, marks = true },
-    { "two tables", function()
-      local t, s, line = {}, 0, next_line() + 2
-      for i = 1, 1e6 do
-        s = s + i % 7
-        t[1] = { i, i + 1, i + 2, i + 3 }
-        s = s - i % 5
-        t[2] = { i }
-        s = s - i % 3
-      end
-      return line, line + 2, s, t
-    end },
+    { "a table", loop(1e6, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5") },
+    { "a string", loop(3e5, 's = s + i % 7\nt[1] = "a" .. i --\ns = s - i % 5') },
+    { "a call's string", loop(6e5, "s = s + i % 7\nt[1] = tostring(i) --\ns = s - i % 5") },
+    { "a table, and one that the compiler avoids", loop(1e6, "local p = { i }\ns = s + p[1] % 7\n" .. TABLE), marks = true },
+    { "a table from a function that is compiled into the loop", loop(1e6, "s = s + i % 7\nt[1] = make(i)\ns = s - i % 5",
+      "local function make(i)\nlocal a = i + 1\nreturn { i, a, i, a } --\nend"), marks = true },
+    { "two tables", loop(1e6, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5\nt[2] = { i } --\ns = s - i % 3") },
   }
+
+  local function allocating_lines(text)
+    local n, first, last = 0, nil, nil
+    for line in text:gmatch "([^\n]*)\n" do
+      n = n + 1
+      if line:find "%-%-$" then first, last = first or n, n end
+    end
+    return first, last
+  end
 
   for _, marked in ipairs { true, false } do
     for _, a in ipairs(allocating) do
@@ -136,9 +88,10 @@ describe("a profile of registers", function()
           requires { lua = "luajit", jit_arch = "x64", nostress = true }
           local profile = require "jit.profile"
           if not marked then profile.start("i1000", function() end) end
-          local first, last
+          local first, last = allocating_lines(a[2])
+          local run = assert(loadstring(a[2], "=program"))
           local prof = perf.profile({ freq = 4000 }, function()
-            for _ = 1, 3 do first, last = a[2]() end
+            for _ = 1, 3 do run() end
           end)
           if not marked then profile.stop() end
           local collected, there = 0, 0
@@ -257,7 +210,7 @@ describe("a profile of registers", function()
       assert.is_true(profiling.on_line(prof, line) >= 200, profiling.text(prof))
       local under = 0
       for _, s in ipairs(prof:samples()) do
-        if profiling.place(s.stack).line == line then
+        if place(s.stack).line == line then
           for _, f in ipairs(s.stack) do under = under + (f.line == outer and s.weight or 0) end
         end
       end
