@@ -137,14 +137,23 @@ static int kit_block_faults(lua_State *L)
     return 0;
 }
 
-/* alternate_stack(on): of this thread */
+/* alternate_stack(size): of this thread, with unmapped memory below it; false: none. Returns the size of the one before, 0: none */
 static int kit_alternate_stack(lua_State *L)
 {
-    static char room[65536];
-    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room, .ss_flags = lua_toboolean(L, 1) ? 0 : SS_DISABLE };
+    stack_t before, stack = { .ss_flags = SS_DISABLE };
 
-    sigaltstack(&stack, NULL);
-    return 0;
+    if (lua_toboolean(L, 1)) {
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = tk_check_count(L, 1);
+        char *room = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (room == MAP_FAILED)
+            return tk_refused(L, "mmap", errno);
+        mprotect(room, page, PROT_NONE);
+        stack = (stack_t){ .ss_sp = room + page, .ss_size = size };
+    }
+    sigaltstack(&stack, &before);
+    lua_pushinteger(L, before.ss_flags & SS_DISABLE ? 0 : (lua_Integer)before.ss_size);
+    return 1;
 }
 
 /* touch_below(n, address): n page faults, with words on the C stack above them that look like pointers to that address. */

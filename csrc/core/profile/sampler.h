@@ -16,7 +16,7 @@
  *
  * `own` is set while the profiler itself runs on the thread: what an exact event (period 1) counts then is taken off the total.
  * It also keeps the handler away from the stacks while they change. The handler uses nothing but memory, mmap and the ring, and, if
- * the event does not count it, one system call or two; it runs on an alternate stack, which is made if the thread has none.
+ * the event does not count it, one system call or two; it runs on an alternate stack, which is made if the thread has no large one.
  *
  * Several samplers can run at once, in one thread or in many (trap.h), but only one that needs safe points: these belong to the
  * process, which it claims before anything else is changed. */

@@ -12,6 +12,7 @@
 #include "core/base/pages.h"
 #include "core/base/signal.h"
 
+/* Unwinding takes up to 16 KB, two signal frames with all registers 7 KB; many programs have an alternate stack of 8 KB. */
 enum { STACK_SIZE = 64 << 10, TRAP_CODE_PERF = 6 };
 
 /* --- the running samplers ------------------------------------------------------------------------------------------- */
@@ -59,7 +60,8 @@ static _Thread_local struct here {
 	unsigned users;
 	volatile sig_atomic_t busy; /* the signal handler runs; Linux may begin it again when a load of it faults: see peek.c */
 	uint8_t blocked; /* SIGTRAP was blocked */
-	void *stack;     /* the alternate stack that was made for it; NULL: it had one */
+	void *stack;     /* the alternate stack that was made for it; NULL: it has a large one of its own */
+	stack_t before;
 } here;
 
 /* The members of a siginfo_t that the C library may not name. */
@@ -147,35 +149,37 @@ static pthread_key_t ending;
 static int has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void free_stack(void *stack)
+/* Go back to another alternate stack, unless the program has set one meanwhile. */
+static void free_stack(void *stack, const stack_t *before)
 {
 	stack_t now;
 
-	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == stack) {
-		now = (stack_t){.ss_flags = SS_DISABLE};
-		sigaltstack(&now, NULL);
-	}
+	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == stack)
+		sigaltstack(before, NULL);
 	pf_pages_put(stack, STACK_SIZE);
+}
+
+/* The thread ends while it is sampled. The stack that it had before may have been freed. */
+static void end_stack(void *stack)
+{
+	free_stack(stack, &(stack_t){.ss_flags = SS_DISABLE});
 }
 
 static void make_key(void)
 {
-	has_key = pthread_key_create(&ending, free_stack) == 0;
+	has_key = pthread_key_create(&ending, end_stack) == 0;
 }
 
 static void take_stack(void)
 {
-	stack_t now;
-
-	if (sigaltstack(NULL, &now) < 0 || !(now.ss_flags & SS_DISABLE))
-		return; /* it has one */
+	if (sigaltstack(NULL, &here.before) < 0 || (!(here.before.ss_flags & SS_DISABLE) && here.before.ss_size >= STACK_SIZE))
+		return; /* it has one that is large enough */
 	here.stack = pf_pages_get(STACK_SIZE);
 	if (!here.stack)
 		return;
 	if (has_key)
 		pthread_setspecific(ending, here.stack); /* so that it is freed with the thread */
-	now = (stack_t){.ss_sp = here.stack, .ss_size = STACK_SIZE};
-	sigaltstack(&now, NULL);
+	sigaltstack(&(stack_t){.ss_sp = here.stack, .ss_size = STACK_SIZE}, NULL);
 }
 
 static void set_blocked(int how, uint8_t *before)
@@ -207,7 +211,7 @@ static void give_thread(void)
 	if (here.stack) {
 		if (has_key)
 			pthread_setspecific(ending, NULL);
-		free_stack(here.stack);
+		free_stack(here.stack, &here.before);
 	}
 	here.stack = NULL;
 }

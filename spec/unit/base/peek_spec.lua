@@ -75,7 +75,7 @@ describe("a look at memory", function()
 
   it("leaves the program its own faults", function()
     for _, how in ipairs { "plain", "stack" } do
-      kit.alternate_stack(true)
+      kit.alternate_stack(65536)
       handled(how, function()
         local guarded, unmapped, file = kit.region "guarded", kit.region "unmapped", kit.region "file"
         local function faults()

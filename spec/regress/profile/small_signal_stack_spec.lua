@@ -1,0 +1,26 @@
+-- The story: the signal's handler runs on the thread's alternate stack. If the program had set one, it was used whatever its
+-- size. Rust's threads have 8 KB, and so has each program that uses SIGSTKSZ. Unwinding compiled code takes more, beside the 3 KB
+-- in which the kernel saves the registers: the handler ran over the end, and the program ended by SIGSEGV.
+local kit = require "testkit"
+local perf = require "perf"
+local util = require "spec.support.util"
+
+local SMALL = 8192
+
+describe("a profiler in a thread with a small alternate stack", function()
+  it("uses a larger one, and restores the program's", function()
+    requires { perf_open = true, paranoid = 2 }
+    local said = util.in_child(function()
+      kit.alternate_stack(SMALL)
+      local prof = assert(perf.profile({ event = "page-faults:u", period = 1, native = true }, function()
+        local keep = {}
+        for i = 1, 200000 do keep[i % 5000 + 1] = { tostring(i), { i } } end
+        kit.touch_pages(100)
+        return #keep
+      end))
+      assert(prof.total >= 100, prof.total)
+      return kit.alternate_stack(false)
+    end)
+    assert.equal(SMALL, math.floor(tonumber(said)))
+  end)
+end)
