@@ -18,7 +18,7 @@ enum {
 static const uint64_t at = UINT64_C(0x7f0012340000);
 
 static const struct pf_luajit_layout layout = {
-	.thread_global = 16, .thread_base = 32, .thread_stack = 56, .thread_cframe = 80,
+	.thread_global = 16, .thread_base = 32, .thread_stack = 56, .thread_slots = 88, .thread_cframe = 80,
 	.cframe_previous = 32, .cframe_pc = 24, .cframe_thread = 16, .cframe_results = 8,
 	.global_vmstate = 176, .global_running = 368, .main_below = GLOBAL - MAIN,
 	.object_type = 9, .function_id = 10, .function_code = 32, .function_c = 40,
@@ -171,6 +171,7 @@ static void make_thread(unsigned thread, unsigned stack, unsigned cframe, uint64
 	put(thread + layout.thread_global, at + GLOBAL, 8);
 	put(thread + layout.thread_base, base, 8);
 	put(thread + layout.thread_stack, at + stack, 8);
+	put(thread + layout.thread_slots, (C_STACK - STACK) / 8, 4);
 	put(thread + layout.thread_cframe, at + cframe, 8);
 	put(cframe + layout.cframe_thread, at + thread, 8);
 	put(cframe + layout.cframe_pc, call(fuzz_below(3), 3), 8);

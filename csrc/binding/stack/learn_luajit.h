@@ -1,7 +1,8 @@
 /* Learns the places of the fields that the unwinder needs (core/stack/unwind_luajit.h) in this LuaJIT, from functions, threads
  * and strings with known values, which it makes for this and leaves to the collector.
  *
- *   learn_luajit.c         threads, values, the interpreter's frames, the global state
+ *   learn_luajit.c         the program of the probes, the global state
+ *   learn_luajit_thread.c  threads, values, the interpreter's frames
  *   learn_luajit_code.c    functions and their prototypes, instructions
  *   learn_luajit_trace.c   compiled code
  *   learn_luajit_check.c   the unwinder's result for known stacks, compared with what Lua says */
@@ -85,6 +86,8 @@ struct pb_luajit_learner {
 	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
 	uint64_t outer_cframe;
 	void (*allocated)(struct pb_luajit_learner *w); /* called when the state allocates */
+	uint64_t block; /* when the state asks for another size for this one, it is noted */
+	size_t block_size;
 	int compiled; /* has it allocated in compiled code? */
 	unsigned checked;
 	int loop_defined; /* the lines of the compiled function, and of its allocation */
@@ -158,6 +161,8 @@ int32_t pb_luajit_compiled(struct pb_luajit_learner *w);
 /* Run a loop that allocates until it is compiled, and look at its allocations. Was one found? */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w));
 
+void pb_luajit_learn_threads(struct pb_luajit_learner *w);
+void pb_luajit_learn_cframes(struct pb_luajit_learner *w);
 void pb_luajit_learn_functions(struct pb_luajit_learner *w);
 /* c_one and c_two of the probes. */
 int pb_luajit_c_one(lua_State *L);

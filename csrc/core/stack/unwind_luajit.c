@@ -49,6 +49,7 @@ static int find_thread(struct pf_luajit_view *v)
 		return PF_OUTSIDE;
 	}
 	/* A C function has called a function in another thread, and the global state still names that one. */
+	v->switching = 1;
 	if (pf_luajit_find_above(v, v->r->sp & ~(uint64_t)7))
 		return PF_AT_LUA;
 	pf_luajit_fail(v, PF_UNWIND_NO_THREAD);
@@ -81,7 +82,7 @@ static uint64_t caller_base(const struct pf_luajit_view *v, uint64_t base, uint6
 	const uint64_t outer = pc % PF_LUAJIT_INSTRUCTION ? 0 : pf_luajit_lua_caller(v, base, pc);
 	struct pf_luajit_function f;
 
-	return outer && pf_luajit_function_at(v, outer, &f) && pf_luajit_holds(&f, pc) ? outer : 0;
+	return outer && pf_luajit_function_at(v, outer, &f) && pf_luajit_holds(&f, pc) && has_caller(v, outer) ? outer : 0;
 }
 
 struct top {
@@ -93,6 +94,12 @@ static int take(struct top *t, uint64_t base, uint64_t pc)
 	t->base = base;
 	t->pc = pc;
 	return 1;
+}
+
+/* Is it the base of the outermost frame of a thread, from which its first function is called? */
+static int is_begin(const struct pf_luajit_view *v, uint64_t base)
+{
+	return base == v->low + 2 * PF_LUAJIT_SLOT;
 }
 
 /* The registers while a builtin runs: its own instruction's address, or already that of its caller. */
@@ -109,6 +116,8 @@ static int top_of_caller(const struct pf_luajit_view *v, struct top *t, uint64_t
 									    : base - (link & ~(uint64_t)PF_LINK_MASK_P);
 		struct pf_luajit_function f;
 
+		if (is_begin(v, outer))
+			return take(t, outer, 0); /* a coroutine ends */
 		if (outer >= base || !pf_luajit_function_at(v, outer, &f))
 			return 0;
 		if ((link & PF_LINK_MASK) == PF_LINK_LUA)
@@ -128,6 +137,16 @@ static int is_other_link(uint64_t link)
 	return (link & PF_LINK_MASK) != PF_LINK_LUA && link < PF_LUAJIT_STACK;
 }
 
+/* On the way back to C, the register of the pc has the base of the frame that has called the interpreter. */
+static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base)
+{
+	struct pf_luajit_function f;
+
+	if (v->vmstate != VM_C)
+		return 0;
+	return is_begin(v, base) || (pf_luajit_function_at(v, base, &f) && f.id && has_caller(v, base)) ? take(t, base, 0) : 0;
+}
+
 /* In the interpreter's own code. */
 static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
@@ -140,15 +159,12 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 	if (!pf_luajit_function_at(v, base, &f)) { /* the result may be there already, where the function was */
 		if ((outer = caller_base(v, base, pc)) != 0)
 			return take(t, outer, pc);
-		if (returns && top_of_caller(v, t, base, link))
-			return 1;
-		/* On the way back to C, the register of the pc has the caller's base. */
-		return v->vmstate == VM_C && pf_luajit_function_at(v, pc, &f) && f.id && has_caller(v, pc) ? take(t, pc, 0) : 0;
+		return (returns && top_of_caller(v, t, base, link)) || top_of_c(v, t, pc);
 	}
 	if (pc == f.code && top_of_caller(v, t, base, link)) /* it is called */
 		return 1;
-	if (pf_luajit_holds(&f, pc))
-		return link == pc && (outer = caller_base(v, base, pc)) != 0 ? take(t, outer, pc) : take(t, base, pc);
+	if (pf_luajit_holds(&f, pc)) /* a function that calls itself: the link may be the same, or not be stored yet */
+		return (link == pc || !has_caller(v, base)) && (outer = caller_base(v, base, pc)) != 0 ? take(t, outer, pc) : take(t, base, pc);
 	if (is_builtin_pc(v, &f, base, pc))
 		return take(t, base, 0);
 	if ((outer = caller_base(v, base, pc)) != 0)
@@ -157,12 +173,12 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 		return 1;
 	if (!f.id && pf_luajit_holds(&f, pf_luajit_replaced(v, pc)))
 		return take(t, base, pf_luajit_replaced(v, pc));
-	if (f.id && is_other_link(pc) && top_of_caller(v, t, base, pc))
+	if (is_other_link(pc) && !has_caller(v, base) && top_of_caller(v, t, base, pc))
 		return 1;
 	if (pf_luajit_holds(&f, saved))
 		return take(t, base, saved);
-	if (v->vmstate == VM_C && pf_luajit_function_at(v, pc, &f) && f.id && has_caller(v, pc))
-		return take(t, pc, 0);
+	if (top_of_c(v, t, pc))
+		return 1;
 	return f.id && has_caller(v, base) ? take(t, base, 0) : 0;
 }
 
@@ -207,7 +223,7 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	struct pf_luajit_function f;
 	const int known = pf_luajit_function_at(v, v->base, &f);
 
-	if (known && f.id && (v->vmstate == VM_C || outermost != v->cframe || pc == link || among_words(v, link)))
+	if (known && f.id && (v->switching || v->vmstate == VM_C || outermost != v->cframe || pc == link || among_words(v, link)))
 		return take(t, v->base, 0);
 	if (known && !f.id && pf_luajit_holds(&f, saved) && (outermost != v->cframe || pc == saved || among_words(v, saved)))
 		return take(t, v->base, saved);
@@ -217,6 +233,8 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	for (unsigned i = 0; i < v->words_n && i < NEAR; i++)
 		if (take_preserved(v, t, v->words[i]))
 			return 1;
+	if (!known && saved == link && top_of_caller(v, t, v->base, link)) /* a builtin's result is there, where the function was */
+		return 1;
 	if (!known) /* a frame without a function, which an error is reported from */
 		return pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_thread && !pf_luajit_is_bottom(v, v->base) ? take(t, v->base, 0)
 																     : 0;
@@ -249,8 +267,40 @@ static void read_words(struct pf_luajit_view *v)
 	v->words_n = (unsigned)n;
 }
 
-/* While a thread's stack grows, the thread has the address of the new one already, but its base is in the old one, which may be
- * unmapped. The distance of the two, or the address of the old one, is in a register or on the C stack. */
+/* A register, or a word of the C stack. */
+static uint64_t register_or_word(const struct pf_luajit_view *v, unsigned i)
+{
+	return i < v->r->n ? v->r->general[i] : v->words[i - v->r->n];
+}
+
+/* While a thread's stack grows, its content is in the new one before the thread has the new one's address, and the old one is freed:
+ * its begin, which has the thread and then a function, may be overwritten or unmapped. The address is in a register or on the C
+ * stack. */
+static void find_moved_stack(struct pf_luajit_view *v)
+{
+	const uint64_t first = (uint64_t)v->l->tag_thread << 47 | v->thread;
+	struct pf_luajit_function f;
+
+	if (pf_luajit_word(v, v->low) == first && pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_function)
+		return;
+	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
+		const uint64_t low = register_or_word(v, i);
+		struct pf_luajit_view moved = *v;
+
+		if (low == v->low || low % PF_LUAJIT_SLOT || pf_luajit_word(v, low) != first)
+			continue;
+		moved.low = low;
+		moved.base += low - v->low;
+		moved.high += low - v->low;
+		if (pf_luajit_function_at(&moved, moved.base, &f) && has_caller(&moved, moved.base)) {
+			*v = moved;
+			return;
+		}
+	}
+}
+
+/* Then the thread has the address of the new one already, but its base is in the old one. The distance of the two, or the address of
+ * the old one, is in a register or on the C stack. */
 static void find_moved_base(struct pf_luajit_view *v)
 {
 	struct pf_luajit_function f;
@@ -258,7 +308,7 @@ static void find_moved_base(struct pf_luajit_view *v)
 	if (pf_luajit_function_at(v, v->base, &f))
 		return;
 	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
-		const uint64_t word = i < v->r->n ? v->r->general[i] : v->words[i - v->r->n];
+		const uint64_t word = register_or_word(v, i);
 		const uint64_t moved[] = {v->base + word, v->low + v->base - word};
 
 		for (unsigned k = 0; k < 2; k++)
@@ -300,10 +350,11 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	}
 	trace_base = l->traces ? pf_luajit_word(&v, global + l->trace_base) : 0;
 	read_words(&v);
+	find_moved_stack(&v);
 	find_moved_base(&v);
 	if (trace_base && pf_luajit_trace(&v, trace_base))
 		return;
-	if ((r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))
+	if ((!v.switching && r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))
 		pf_luajit_frames(&v, t.base, t.pc, NULL);
 	else if (pf_luajit_is_bottom(&v, v.base)) /* a coroutine that runs nothing yet */
 		pf_luajit_frames(&v, v.base, 0, NULL);

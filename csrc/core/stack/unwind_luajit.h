@@ -14,7 +14,7 @@
 
 struct pf_luajit_layout {
 	/* A thread. */
-	uint16_t thread_global, thread_base, thread_stack, thread_cframe;
+	uint16_t thread_global, thread_base, thread_stack, thread_slots, thread_cframe;
 	/* The interpreter's frame on the C stack. */
 	uint16_t cframe_previous, cframe_pc, cframe_thread, cframe_results;
 	/* The global state, and how far below it the main thread lies. */

@@ -250,11 +250,15 @@ uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread)
 
 void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cframe)
 {
+	uint32_t slots;
+
 	v->thread = thread;
 	v->cframe = cframe;
 	v->base = pf_luajit_word(v, thread + v->l->thread_base);
 	v->low = pf_luajit_word(v, thread + v->l->thread_stack);
-	v->high = v->low + PF_LUAJIT_STACK;
+	v->high = v->low;
+	if (pf_luajit_read(v, &slots, thread + v->l->thread_slots, sizeof slots) && slots <= PF_LUAJIT_STACK / PF_LUAJIT_SLOT)
+		v->high += (uint64_t)slots * PF_LUAJIT_SLOT;
 	v->skip = 0;
 }
 

@@ -30,6 +30,7 @@ struct pf_luajit_view {
 	/* The words of the C stack right below the running thread's frame there: word i is at cframe - 8 * (i + 1). */
 	uint64_t words[PF_LUAJIT_STACK_WORDS];
 	unsigned words_n;
+	int switching; /* the global state names another thread, which has ended or yielded, and this one is about to go on */
 	int skip, stopped;
 };
 

@@ -1,37 +1,17 @@
 -- The unwinder for LuaJIT in the handler of a clock's signals: programs whose costs are known by line, interpreted and compiled,
 -- and stacks of each kind. The shares are those of the samples.
 local kit = require "testkit"
+local sampled = require "spec.support.sampled"
 
+local share, unknown = sampled.share, sampled.unknown
 local jit = rawget(_G, "jit")
 local FILE = debug.getinfo(1, "S").source
 
-local PERIOD, CPU_NS, POINTS = 100000, 3e8, 6
+local POINTS = 6
 
 -- The line of the caller.
 local function here()
   return debug.getinfo(2, "l").currentline
-end
-
--- Calls fn again and again for 0.3 s of CPU time. Returns the stacks, and their sum.
-local function sampled(fn)
-  assert(kit.unwind.start(PERIOD))
-  local from = kit.clock_ns "thread"
-  local ok, err
-  repeat ok, err = pcall(fn) until not ok or kit.clock_ns "thread" - from > CPU_NS
-  local stacks = kit.unwind.stop()
-  if not ok then error(err, 0) end
-  assert.equal(0, stacks.lost)
-  assert.is_true(stacks.samples > 200)
-  return stacks, stacks.samples
-end
-
--- The percentage of the samples for which the function is true.
-local function share(stacks, fn)
-  local sum = 0
-  for _, stack in ipairs(stacks) do
-    if fn(stack.places, stack) then sum = sum + stack.count end
-  end
-  return 100 * sum / stacks.samples
 end
 
 -- The innermost function in this file.
@@ -46,10 +26,6 @@ local function at_line(line, last)
     local place = innermost(places)
     return place and place.line >= line and place.last <= (last or line)
   end
-end
-
-local function unknown(_, stack)
-  return stack.failed ~= nil
 end
 
 local function near(expected, found, what)
@@ -79,7 +55,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
       it("knows the line of a call by its cost", function()
         local short, long = ("a"):rep(3000) .. "b", ("a"):rep(9000) .. "b"
         local first
-        local stacks = sampled(function()
+        local stacks = sampled.run(function()
           first = here()
           for _ = 1, 20 do
             short:find("[b]")
@@ -99,7 +75,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
         end
         local function quarter() return (work(2000)) end
         local function rest() return (work(6000)) end
-        local stacks = sampled(function()
+        local stacks = sampled.run(function()
           for _ = 1, 20 do
             quarter()
             rest()
@@ -119,7 +95,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
 
       it("knows the line of a loop on which memory is allocated", function()
         local first
-        local stacks = sampled(function()
+        local stacks = sampled.run(function()
           first = here()
           local t, x = {}, 0
           for i = 1, 3000 do
@@ -137,7 +113,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
         it("shows " .. title, function()
           local fns = {}
           local run = program(fns)
-          local stacks = sampled(run)
+          local stacks = sampled.run(run)
           local found = share(stacks, function(places)
             local _, i = innermost(places)
             if not i then return false end
@@ -268,7 +244,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
           if n == 0 then return spin(200000) end
           return 1 + deep(n - 1)
         end
-        local stacks = sampled(function() deep(400) end)
+        local stacks = sampled.run(function() deep(400) end)
         assert.is_true(share(stacks, function(_, stack) return stack.n > 400 end) > 85)
         assert.is_true(share(stacks, unknown) < 1)
       end)
@@ -279,7 +255,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
           return 1 + fails(n - 1)
         end
         local function endless(n) return 1 + endless(n + 1) end
-        local stacks = sampled(function()
+        local stacks = sampled.run(function()
           for _ = 1, 20 do pcall(fails, 10) end
           pcall(endless, 1)
         end)
