@@ -10,6 +10,7 @@
 local ffi = require "ffi"
 local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
+local clock = require "perf.base.clock"
 local pairs_of = require "perf.base.pairs"
 local base = require "resty.core.base"
 local commands = require "resty.perf.commands"
@@ -21,14 +22,25 @@ local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
+local shared_waits = require "resty.perf.shared_waits"
 local totals = require "resty.perf.shared_totals"
+local waits = require "resty.perf.waits"
 local yields = require "resty.perf.yields"
 
 ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
-local has_end, add_end = pcall(function() return ffi.C.ngx_http_cleanup_add end)
+pcall(ffi.cdef, "int ngx_http_lua_ffi_get_resp_status(ngx_http_request_t *r);")
+pcall(ffi.cdef, "int ngx_http_lua_ffi_req_get_method(ngx_http_request_t *r);")
+
+-- Functions of nginx and its Lua module, for the accounting; one that a version lacks is left out.
+local host = {}
+for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
+  get_method = "ngx_http_lua_ffi_req_get_method" } do
+  local found, f = pcall(function() return ffi.C[symbol] end)
+  host[name] = found and f or nil
+end
 local get_request = base.get_request
 local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
-local start_time, now = ngx.req.start_time, ngx.now
+local start_time = ngx.req.start_time
 local tick_every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
 
 local M = { _VERSION = require "perf.version" }
@@ -39,7 +51,7 @@ local TIMERS = "(timer)"
 
 local config -- the checked options of perf.start; nil before
 local running = false
-local writer -- of totals
+local writer, add_waits -- of totals; of waits, if they are counted
 local numbers, names -- of routes: the numbers in the accounting by name, the names by number
 local ticking, dict_refused
 local newest_exit -- {exit=}: publishes the last counts of the accounting that is open now
@@ -74,6 +86,7 @@ local function admit_and_enter(r, phase, code)
     local parent = owners[ngx.ctx]
     return parent and accounting.alias(r, parent) == 1 and enter(r, phase) or 0
   end
+  accounting.see()
   local ended = phase == LOG and 1 or 0
   if config.blind and not config.decide() then
     accounting.admit(r, -1, ended, 0)
@@ -139,21 +152,22 @@ for phase, name in ipairs(accounting.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
 
--- A counted request has ended: log it if it was slow, and finish its span.
+-- A request has ended: log it if it was slow, and finish its span.
+-- @param[opt] route its number, if it was counted
 local function report(r, route)
   local counts
   local function finished()
-    counts = counts or accounting.finished()
+    if route then counts = counts or accounting.finished() end
     return counts
   end
-  if config.spans then spans.finish(r, names[route], finished()) end
+  if route and config.spans then spans.finish(r, names[route], finished(), config.span_waits) end
   if not config.is_slow then return end
-  ngx.update_time()
-  local seconds = now() - start_time()
+  local seconds = clock.seconds() - start_time()
   if not config.is_slow(seconds, finished) then return end
   local var = ngx.var
-  local request = { seconds = seconds, route = names[route], method = var.request_method,
-    uri = config.redact(var.request_uri), status = ngx.status, counts = finished() }
+  local request = { seconds = seconds, route = names[route] or config.find(var.uri), method = var.request_method,
+    uri = config.redact(var.request_uri), status = ngx.status, counts = finished(),
+    wait = route and waits.longest(slow.show) or nil }
   log.later(ngx.WARN, slow.line(request))
   slow.keep(config.dict, request)
 end
@@ -161,7 +175,8 @@ end
 local function finished(...)
   local r = get_request()
   local route = finish(r)
-  if route and config.reports and accounting.finished_start() == start_time() then report(r, route) end
+  -- A request that is not counted is seen if it is slow, by two readings of the clock.
+  if config.reports and (route == false or route and accounting.finished_start() == start_time()) then report(r, route) end
   return ...
 end
 
@@ -194,13 +209,14 @@ function M.install()
   if M.installed then return end
   M.installed = true
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
-    request = get_request }, { capture = capture, timer = run_timer })
+    at = waits.at, request = get_request }, { capture = capture, timer = run_timer })
 end
 
 -- Add the worker's counts since the last time to the shared dictionary.
 local function publish()
   if not running then return end
   local refused = writer.add()
+  if add_waits then refused = refused or add_waits() end
   if refused and not dict_refused then
     dict_refused = true
     warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger")
@@ -235,6 +251,7 @@ local function begin()
   numbers[TIMERS] = accounting.route()
   names[numbers[TIMERS]] = TIMERS
   writer.route(TIMERS, numbers[TIMERS])
+  add_waits = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names) or nil
 end
 
 -- Count these events from now on. If they are refused, nothing changes.
@@ -243,7 +260,7 @@ local function go(list)
   if not set then return nil, message, code end
   publish()
   local ok
-  ok, message, code = accounting.open(set, has_end and add_end or nil)
+  ok, message, code = accounting.open(set, host)
   if not ok then return nil, message, code end
   spans.forget()
   local called, failure = pcall(begin)
@@ -342,6 +359,26 @@ function M.span() return running and config.spans and spans.current(get_request(
 -- @treturn Profile @fails
 function M.profile(event, seconds) return require("resty.perf.flamegraph").profile(event, seconds, after, sleep) end
 
+--- The waits of requests, of all workers, up to a second ago.
+-- @treturn ?table `{waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=, histogram=}, ...},
+-- requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}, ...}}`, the longest first; nil unless `waits` is on
+function M.waits()
+  publish()
+  return config and config.waits and shared_waits.read(config.dict) or nil
+end
+
+--- The wall time of the requests of this worker that have ended, by what they did: `perf.wait_profile():flamegraph()`.
+-- @tparam[opt] string route only this route
+-- @treturn ?Profile nil unless `waits` is on
+function M.wait_profile(route)
+  if not (running and accounting.waits) then return nil end
+  local zeros = accounting.zeros
+  return waits.profile(names, function(n, phase)
+    local counts = accounting.phase_counts(n, phase, zeros())
+    return counts and tonumber(counts.wall_ns) or 0
+  end, route)
+end
+
 --- Add up the running request under another name.
 -- @tparam string name a route's name; there are at most 100
 -- @treturn boolean whether the request is counted
@@ -351,7 +388,8 @@ function M.route(name)
 end
 
 --- The counts of this worker since it began. For every event, whole = unattributed + pending + all phases of all routes.
--- @treturn ?table `{whole=, unattributed=, pending=, routes={[name]={requests=, phases={[phase]=Counts}}}, abandoned=, known=}`:
+-- @treturn ?table `{whole=, unattributed=, pending=, routes={[name]={requests=, phases={[phase]=Counts}, wall_ns=, waiting_ns=,
+-- late_ns=}}, abandoned=, known=}`: the three times are there if `waits` is on, and wall = the phases' wall + waiting + late;
 -- of `whole`, `unattributed` belongs to no request and `pending` to requests that are not finished (Counts); `abandoned` turns;
 -- `known` requests; nil while it does not count
 function M.worker()
@@ -363,6 +401,7 @@ function M.worker()
     for phase, label in ipairs(accounting.phases) do phases[label] = accounting.phase_counts(n, phase, accounting.zeros()) end
     routes[name] = { requests = accounting.requests(n), phases = phases }
   end
+  waits.add_to(routes, names)
   return { whole = whole, unattributed = unattributed, pending = pending, routes = routes, abandoned = accounting.abandoned(),
     known = accounting.known() }
 end
@@ -371,7 +410,9 @@ end
 -- @treturn ?table nil before the first worker has begun
 function M.totals()
   publish()
-  return config and totals.read(config.dict, accounting.phases)
+  local found = config and totals.read(config.dict, accounting.phases)
+  if found and config.waits then found.waits = shared_waits.read(config.dict) end
+  return found
 end
 
 -- The state for the pages.

@@ -1,6 +1,7 @@
 /* Accounting: holds a struct pf_accounting and the Meter that it reads. Lua calls the core through LuaJIT's FFI, since OpenResty
  * runs LuaJIT. */
 #include "core/resty/accounting.h"
+#include "core/resty/waits.h"
 #include "core/counts/meter.h"
 #include "binding/counts/meter.h"
 
@@ -34,7 +35,7 @@ static int l_accounting(lua_State *L)
 #define TEXT(macro) TEXT_OF(macro)
 
 /* core.accounting_functions(): the core's functions as light userdata, by name without the prefix; and a C declaration of the
- * struct's first members for FFI; and the size of a histogram. */
+ * struct's first members for FFI; the size of a histogram; and declarations of waits.h: the types, and the struct's members. */
 static int l_functions(lua_State *L)
 {
 #define FUNCTION(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_accounting_##name), lua_setfield(L, -2, #name))
@@ -43,6 +44,7 @@ static int l_functions(lua_State *L)
 	FUNCTION(exit);
 	FUNCTION(leave);
 	FUNCTION(back);
+	FUNCTION(waits);
 	FUNCTION(admit);
 	FUNCTION(end);
 	FUNCTION(finish);
@@ -51,7 +53,28 @@ static int l_functions(lua_State *L)
 #undef FUNCTION
 	lua_pushliteral(L, "struct { " TEXT(PF_ACCOUNTING_STATE) " }");
 	lua_pushinteger(L, PF_ACCOUNTING_BUCKETS);
-	return 3;
+	lua_pushliteral(L, TEXT(PF_WAITS_TYPES));
+	lua_pushliteral(L, "struct { " TEXT(PF_WAITS_STATE) " }");
+	return 5;
+}
+
+/* core.stack_key(level, most): a number that identifies the lines of up to `most` Lua functions of the stack, from a level on. By
+ * their sources' names, since an address may be used again. Other stacks have other numbers, except for one of 2^52. */
+static int l_stack_key(lua_State *L)
+{
+	int level = (int)luaL_checkinteger(L, 1), most = (int)luaL_checkinteger(L, 2);
+	uint64_t h = 0xcbf29ce484222325u;
+	lua_Debug ar;
+
+	for (int i = 0; i < most && lua_getstack(L, level + i, &ar); i++) {
+		lua_getinfo(L, "Sl", &ar);
+		for (const char *c = ar.short_src; *c; c++)
+			h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+		h = (h ^ (uint32_t)ar.linedefined) * 0x100000001b3u;
+		h = (h ^ (uint32_t)ar.currentline) * 0x100000001b3u;
+	}
+	lua_pushnumber(L, (lua_Number)(h >> 12));
+	return 1;
 }
 
 static int l_close(lua_State *L)
@@ -69,6 +92,7 @@ void pb_open_accounting(lua_State *L)
 
 	pb_set_function(L, "accounting", l_accounting);
 	pb_set_function(L, "accounting_functions", l_functions);
+	pb_set_function(L, "stack_key", l_stack_key);
 	pb_class(L, PB_ACCOUNTING, methods, l_close);
 	lua_pop(L, 1);
 }

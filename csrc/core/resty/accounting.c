@@ -5,7 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
+
+/* The clock of the readings, now. */
+static uint64_t clock_now(const struct pf_accounting *a)
+{
+	return a->meter->wall_ns + pf_wall_ns() - a->meter->since_ns;
+}
+
 /* --- the open turn ---------------------------------------------------------------------------- */
+
+/* Tell the waits of a reading. */
+static void read_waits(struct pf_accounting *a)
+{
+	uint64_t now = a->now->v[0], time = now - a->mark[0];
+
+	a->waits->clock = (double)now;
+	if (a->account != PF_ACCOUNTING_NONE)
+		pf_waits_ran(a->waits, a->account, now);
+	else
+		pf_waits_between(a->waits, now, time, a->cpu ? a->now->v[a->cpu] - a->mark[a->cpu] : 0);
+}
 
 /* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `unattributed`. */
 static int read_counters(struct pf_accounting *a)
@@ -17,6 +37,8 @@ static int read_counters(struct pf_accounting *a)
 		return r;
 	if (a->account != PF_ACCOUNTING_NONE)
 		a->account_of[a->account].used |= (uint64_t)1 << (a->phase - 1);
+	if (a->waits)
+		read_waits(a);
 	for (uint32_t i = 0; i < a->words; i++) {
 		to[i] += a->now->v[i] - a->mark[i];
 		a->mark[i] = a->now->v[i];
@@ -55,6 +77,29 @@ static void close_ended(struct pf_accounting *a)
 		pf_accounting_finish(a, a->ended);
 }
 
+typedef int get(void *request);
+
+/* A property of a request, by a function of the host. */
+static uint32_t ask(const void *function, const void *request)
+{
+	int v = function ? ((get *)(uintptr_t)function)((void *)(uintptr_t)request) : 0;
+
+	return v > 0 ? (uint32_t)v : 0;
+}
+
+static void note_end(struct pf_accounting *a, const void *request)
+{
+	uint32_t method;
+
+	a->ended = request;
+	if (!a->waits)
+		return;
+	method = ask(a->get_method, request);
+	a->ended_at = clock_now(a);
+	a->status = ask(a->get_status, request) & 0xffff;
+	a->method = method ? (uint32_t)__builtin_ctz(method) : 0;
+}
+
 void pf_accounting_end(struct pf_accounting *a, const void *request)
 {
 	const struct pf_accounting_entry *e = pf_accounting_find(a, request);
@@ -64,7 +109,7 @@ void pf_accounting_end(struct pf_accounting *a, const void *request)
 		return;
 	if (e->account != PF_ACCOUNTING_NONE && a->account == e->account)
 		abandon_turn(a);
-	a->ended = request;
+	note_end(a, request);
 }
 
 struct end {
@@ -136,14 +181,24 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 	if (counted) {
 		account = pf_accounting_take_account(a, (uint32_t)route);
 		a->account_of[account].start = start;
+		if (a->waits)
+			pf_waits_begin(a->waits, account, clock_now(a));
 	}
 	pf_accounting_add(a, request, account, 0);
 	if (ended)
-		a->ended = request;
+		note_end(a, request);
 	return 0;
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
+
+/* A request waited for the host until this phase begins. */
+static void wait_until(struct pf_accounting *a, uint32_t account, uint32_t phase)
+{
+	uint64_t last = a->waits->of[account].last;
+
+	pf_waits_resume(a->waits, account, a->account_of[account].route, phase, phase, last, a->mark[0]);
+}
 
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase)
 {
@@ -167,6 +222,8 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 	r = read_counters(a);
 	if (r < 0)
 		return r;
+	if (a->waits && !outer)
+		wait_until(a, e->account, phase);
 	take_turn(a, request, e->account, phase);
 	return (int)outer + 1;
 }
@@ -198,7 +255,7 @@ int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t ou
 	return r;
 }
 
-int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep)
+int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep, uint32_t site, double from)
 {
 	struct pf_accounting_entry *e;
 	int r;
@@ -210,9 +267,14 @@ int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t ph
 		return 0;
 	abandon_turn(a);
 	r = read_counters(a);
-	if (r == 0)
-		take_turn(a, request, e->account, phase);
-	return r;
+	if (r < 0)
+		return r;
+	if (a->waits && site)
+		pf_waits_resume(a->waits, e->account, a->account_of[e->account].route, site, phase, (uint64_t)from, a->mark[0]);
+	else if (a->waits)
+		wait_until(a, e->account, phase);
+	take_turn(a, request, e->account, phase);
+	return 0;
 }
 
 /* --- results --------------------------------------------------------------------------------- */
@@ -233,12 +295,13 @@ static void forget_alias(struct pf_accounting *a, struct pf_accounting_entry *e)
 int pf_accounting_finish(struct pf_accounting *a, const void *request)
 {
 	struct pf_accounting_entry *e = pf_accounting_find(a, request);
+	int ended = a->ended == request;
 	uint32_t account;
 
-	if (a->ended == request)
+	if (ended)
 		a->ended = NULL;
 	if (!e)
-		return 0;
+		return -ENOENT;
 	account = e->account;
 	if (account == PF_ACCOUNTING_NONE) {
 		pf_accounting_remove(a, (uint32_t)(e - a->entry));
@@ -246,7 +309,7 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request)
 	}
 	if (e->alias) {
 		forget_alias(a, e);
-		return 0;
+		return -ENOENT;
 	}
 	if (a->account == account)
 		abandon_turn(a);
@@ -254,6 +317,9 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request)
 		next = a->entry[i].sibling;
 		pf_accounting_remove(a, i);
 	}
+	if (a->waits)
+		pf_waits_end(a->waits, account, a->account_of[account].route, a->phases + 1, ended ? a->status : 0,
+			     ended ? a->method : 0, ended ? a->ended_at : clock_now(a));
 	return (int)pf_accounting_close_account(a, account) + 1;
 }
 
@@ -315,10 +381,22 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 	return 0;
 }
 
+struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu)
+{
+	a->waits = pf_waits_new();
+	if (!a->waits || pf_waits_room(a->waits, a->accounts) < 0) {
+		pf_waits_free(a->waits);
+		a->waits = NULL;
+	}
+	a->cpu = cpu ? a->words - a->values + cpu : 0;
+	return a->waits;
+}
+
 void pf_accounting_close(struct pf_accounting *a)
 {
 	if (!a)
 		return;
+	pf_waits_free(a->waits);
 	free(a->now);
 	free(a->mark);
 	free(a->entry);

@@ -42,6 +42,8 @@ struct pf_accounting;
 	uint64_t *route_sums, *histogram, *requests;                                                                             \
 	/* A pf_accounting_add_end of the host, or NULL. The caller of pf_accounting_open sets it. */                            \
 	void *add_end;                                                                                                           \
+	/* int (*)(void *request) of the host, or NULL: a request's status, and a bit for its method. Negative: unknown. */      \
+	void *get_status, *get_method;                                                                                           \
 	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */      \
 	const void *owner;                                                                                                       \
 	uint32_t phase, serial;                                                                                                  \
@@ -69,8 +71,9 @@ int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t ou
 
 /* End the request's turn, since the request may yield. Returns its phase; 0 if none is open; -errno. */
 int pf_accounting_leave(struct pf_accounting *a, const void *request);
-/* The request goes on after a leave. keep: only this request can have run since, so its turn goes on if it is still open. */
-int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep);
+/* The request goes on after a leave. keep: only this request can have run since, so its turn goes on if it is still open. site:
+ * it waited there (waits.h) since `from`, a value of `clock`; 0: it waited for the host. */
+int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep, uint32_t site, double from);
 
 /* Make a request known. With route < 0 it is not counted. ended: the request is in the phase `after`, and the host no longer
  * reports its end. start: for last_start. Returns 0 or -errno.
@@ -82,11 +85,16 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 void pf_accounting_end(struct pf_accounting *a, const void *request);
 
 /* Close the account of a request that has ended, and forget all its addresses. Returns 1 + its route, with its counts in `last`;
- * 0 if it was not counted. If the address is an alias, only the alias is forgotten, and the result is 0. */
+ * 0 if it was not counted; -ENOENT if it is unknown. If the address is an alias, only the alias is forgotten, and the result is
+ * -ENOENT. */
 int pf_accounting_finish(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);
+
+/* Count waits from now on. cpu: the number of the value that counts CPU time, from 1; 0 if there is none, and nothing counts as
+ * late. Sites 1 to `phases` are the host's own, up to that phase, and `phases` + 1 up to the end. Returns NULL without memory. */
+struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu);
 
 /* Read the counters; then `whole` and `unattributed` are up to date, and `last` has the counts of the request so far; if request
  * is NULL, the counts of all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */

@@ -4,6 +4,7 @@
 #define PF_ACCOUNTING_STATE_H
 
 #include "core/resty/accounting.h"
+#include "core/resty/waits.h"
 
 #define PF_ACCOUNTING_NONE UINT32_MAX
 
@@ -31,6 +32,10 @@ struct pf_accounting {
 	uint32_t ends;     /* ends that the host has still to report; after close (meter is NULL) the last one frees the struct */
 	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
 	const void *ended; /* the request that ended last, while its account is open */
+	struct pf_waits *waits; /* NULL: waits are not counted */
+	uint32_t cpu;           /* the word that counts CPU time; 0: none */
+	uint64_t ended_at;      /* of `ended`: when it ended, and */
+	uint32_t status, method;
 
 	struct pf_accounting_entry *entry;
 	uint32_t *bucket; /* as many as entries */

@@ -82,7 +82,9 @@ int pf_accounting_room(struct pf_accounting *a, int account)
 {
 	if (a->free_entry == PF_ACCOUNTING_NONE && grow_entries(a) < 0)
 		return -ENOMEM;
-	return account && a->free_account == PF_ACCOUNTING_NONE ? grow_accounts(a) : 0;
+	if (account && a->free_account == PF_ACCOUNTING_NONE && grow_accounts(a) < 0)
+		return -ENOMEM;
+	return account && a->waits ? pf_waits_room(a->waits, a->accounts) : 0;
 }
 
 uint32_t pf_accounting_take_account(struct pf_accounting *a, uint32_t route)

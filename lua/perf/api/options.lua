@@ -325,6 +325,8 @@ M["resty.perf.start"] = {
   { "redact", "function", "(since 0.2.0) a function of a slow request's URI that returns the text to log and show (default: the "
     .. "URI without its query string)", any = true },
   { "spans", "Tracer", "makes a span of each counted request", any = true },
+  { "waits", "boolean|number", "true: count where requests wait; seconds: also make an event of each wait on the request's span "
+    .. "that is at least as long (since 0.2.0)", any = true },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.status"] = {

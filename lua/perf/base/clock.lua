@@ -33,6 +33,12 @@ local function split(anchor, at)
   return base_s + s, ns - s * 1e9
 end
 
+-- The time of day in seconds, as a number that is right to a microsecond.
+function M.seconds()
+  local s, ns = split(M.anchor(), M.now())
+  return s + ns / 1e9
+end
+
 -- The two parts of a moment, or of a time of the monotonic clock.
 local function parts(anchor, at, moment)
   if moment then return moment[1], moment[2] end

@@ -20,45 +20,49 @@ local signatures = {
   enter = "int (*)(void *, const void *, uint32_t)",
   exit = "int (*)(void *, const void *, uint32_t)",
   leave = "int (*)(void *, const void *)",
-  back = "int (*)(void *, const void *, uint32_t, int)",
+  back = "int (*)(void *, const void *, uint32_t, int, uint32_t, double)",
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   ["end"] = "void (*)(void *, const void *)",
   finish = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
   settle = "int (*)(void *, const void *)",
+  waits = "void *(*)(void *, uint32_t)",
 }
 
 M.ENOENT = -2
 
 local open -- {set=, accounting=, layout=}: what is counted now
+local seen = 0 -- requests, counted or not
 local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
 local c = {}
-local addresses, members
-addresses, members, M.BUCKETS = core.accounting_functions()
+local addresses, members, wait_types, wait_members
+addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
 local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
+ffi.cdef(wait_types)
+local waits_type = ffi.typeof("$ *", ffi.typeof(wait_members))
 
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set returned by perf.measure.open_list
--- @param[opt] add_end the host's function that registers a handler of a request's end: see csrc/core/resty/accounting.h
+-- @param[opt] host the host's functions {add_end=, get_status=, get_method=}: see csrc/core/resty/accounting.h
 -- @return true; or nil, message, code
-function M.open(set, add_end)
+function M.open(set, host)
   local accounting, address, code = core.accounting(set.meter, #M.phases, NESTED, AFTER)
   if not accounting then return nil, address, code end
   local now = { set = set, accounting = accounting, layout = counts.describe(set.layout) }
   local pointer = ffi.cast(pointer_type, address)
-  if add_end then pointer.add_end = ffi.cast("void *", add_end) end
+  for name, f in pairs_of(host or {}) do pointer[name] = ffi.cast("void *", f) end
   M.close()
-  open, handle = now, pointer -- at once: memory may run out before
+  open, handle, seen = now, pointer, 0 -- at once: memory may run out before
   return true
 end
 
 -- Stop counting and close the events. The counts of open requests are lost.
 function M.close()
   if not open then return end
-  handle = nil
+  handle, M.waits = nil, nil
   open.accounting:close()
   for _, group in ipairs(open.set.groups) do group:close() end
   open = nil
@@ -70,22 +74,34 @@ function M.exit(r, outer) return handle and exit(handle, r, outer) or 0 end
 function M.turn(r) return handle and handle.owner == r and handle.phase or 0 end
 function M.serial() return handle and handle.serial or 0 end
 function M.leave(r) return handle and leave(handle, r) or 0 end
-function M.back(r, phase, keep) return handle and back(handle, r, phase, keep) or 0 end
+function M.back(r, phase, keep, site, from) return handle and back(handle, r, phase, keep, site or 0, from or 0) or 0 end
 function M.admit(r, route, ended, start) return handle and admit(handle, r, nil, route, ended, start) or 0 end
 function M.alias(r, known) return handle and admit(handle, r, known, -1, 0, 0) or 0 end
 function M.reroute(r, route) return handle and r ~= nil and admit(handle, r, r, route, 0, 0) == 1 end
 function M.ended(r) if handle then c["end"](handle, r) end end
 
--- Forget a request: the number of the route that it was counted for, or nil.
+-- Forget a request: the number of the route that it was counted for; false if it was not counted, and nil if it is unknown.
 function M.finish(r)
-  local route = handle and finish(handle, r) or 0
-  if route > 0 then return route - 1 end
+  local route = handle and finish(handle, r) or -1
+  if route >= 0 then return route > 0 and route - 1 end
 end
 
 -- A new route's number, or nil when there is no memory.
 function M.route()
   local n = c.route(handle)
   if n >= 0 then return n end
+end
+
+-- Count waits too: from now on `waits` is a pointer to the members of struct pf_waits (csrc/core/resty/waits.h); it is nil while
+-- they are not counted. Returns whether there was memory.
+function M.count_waits()
+  local cpu = 0
+  for _, row in ipairs(open.layout.rows) do
+    if row.label:find "^task%-clock" and #row.slots == 1 then cpu = row.slots[1][2] + 1 end
+  end
+  local p = c.waits(handle, cpu)
+  if p ~= nil then M.waits = ffi.cast(waits_type, p) end
+  return M.waits ~= nil
 end
 
 -- Words as Counts -----------------------------------------------------------------------------------------------------
@@ -152,6 +168,10 @@ end
 function M.requests(route) return exact(handle.requests[route]) end
 function M.abandoned() return exact(handle.abandoned) end
 function M.known() return handle.known end
+
+-- Note a request, counted or not; the number of those that were noted.
+function M.see() seen = seen + 1 end
+function M.seen() return seen end
 
 -- The histogram of a row of `events`, or of wall time for row 0: 65 numbers counted from 0; nil for an event that several
 -- counters add up to.

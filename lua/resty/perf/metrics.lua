@@ -5,6 +5,7 @@
 -- second one is shown, cumulated up to 4^k - 1. The bounds are the same for every route and at all times.
 local pairs_of = require "perf.base.pairs"
 local prometheus = require "perf.exporter.prometheus"
+local wait_metrics = require "resty.perf.wait_metrics"
 
 local M = {}
 
@@ -25,8 +26,8 @@ end
 
 -- The text.
 -- @param totals the result of resty.perf.totals: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
--- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=}; row 0 is wall
--- time
+-- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=, seen=}; row 0
+-- is wall time. waits: of resty.perf.shared_waits, if they are counted
 function M.text(totals)
   local head, sample, finish = prometheus.new()
 
@@ -34,6 +35,8 @@ function M.text(totals)
   for _, route in ipairs(totals.routes) do
     sample("lua_perf_requests_total", number(route.requests), "route", route.name)
   end
+  head("lua_perf_seen_requests_total", "counter", "Requests that hooks have seen, also those that sampling left out.")
+  sample("lua_perf_seen_requests_total", number(totals.seen))
   head("lua_perf_abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
   sample("lua_perf_abandoned_turns_total", number(totals.abandoned))
 
@@ -75,6 +78,7 @@ function M.text(totals)
       end
     end
   end
+  if totals.waits then wait_metrics.write(head, sample, totals.waits) end
   return finish()
 end
 

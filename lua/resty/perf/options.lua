@@ -21,9 +21,16 @@ local function text_of(v)
   return ok and text or "-"
 end
 
+-- The option `waits`: whether they are counted, and from how many ns on a wait is an event of the span.
+local function waiting(waits)
+  if waits == nil or type(waits) == "boolean" then return waits or false end
+  if type(waits) ~= "number" or waits ~= waits or waits < 0 then argument.raise "waits: boolean or seconds expected" end
+  return true, waits * 1e9
+end
+
 -- Check the options of perf.start.
--- @return {events=, find=, admit=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, reports=, dict=, dict_name=,
--- mark=}; reports: whether the end of a request is reported; mark: identifies the configuration
+-- @return {events=, find=, admit=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, reports=,
+-- dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]
@@ -39,6 +46,7 @@ function M.check(opts)
   c.redact = slow.redacting(opts.redact)
   if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
+  c.waits, c.span_waits = waiting(opts.waits)
   c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c

@@ -9,7 +9,7 @@
 --   MARK n, MARK r1 ...          the routes
 --   MARK route NUL q             requests            MARK a             abandoned turns
 --   MARK route NUL pPHASE:ROW    sums of a phase     MARK u:ROW, w:ROW  unattributed, whole; row 0 is wall time
---   MARK route NUL hROW:BUCKET   histograms
+--   MARK route NUL hROW:BUCKET   histograms          MARK s             requests that hooks have seen
 local pairs_of = require "perf.base.pairs"
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
@@ -64,6 +64,7 @@ function M.writer(dict, accounting)
   end
 
   local befores, abandoned = { whole = accounting.zeros(), unattributed = accounting.zeros() }, 0
+  local seen = 0
   local function add_all()
     refused = nil
     local whole, unattributed = accounting.balance(befores)
@@ -71,6 +72,8 @@ function M.writer(dict, accounting)
     add_counts("u:", unattributed)
     add("a", accounting.abandoned() - abandoned)
     abandoned = accounting.abandoned()
+    add("s", accounting.seen() - seen)
+    seen = accounting.seen()
     for number, r in pairs_of(routes) do
       local requests = accounting.requests(number)
       if requests ~= r.requests then
@@ -136,7 +139,7 @@ function M.read(dict, phases)
   end
   table.sort(routes, function(a, b) return a.name < b.name end)
   return { events = events, phases = phases, routes = routes, unattributed = counts "u:", worker = counts "w:",
-    abandoned = get "a" or 0 }
+    abandoned = get "a" or 0, seen = get "s" or 0 }
 end
 
 return M

@@ -38,7 +38,8 @@ function M.new(slow, counted)
   return function(seconds, counts)
     if time and seconds >= time then return true end
     for _, label in ipairs(labels) do
-      local v = counts()[label]
+      local found = counts()
+      local v = found and found[label]
       if v and v > slow[label] then return true end
     end
     return false
@@ -58,19 +59,24 @@ function M.redacting(redact)
     return ok and type(text) == "string" and utf8.valid(text) or "(redacted)"
   end
 end
+-- A time in ns.
+function M.show(ns) return (format.ns(ns):gsub(" ", "")) end
 
 local function value(e)
   if not e.value then return "-" end
-  return e.unit == "ns" and format.ns(e.value):gsub(" ", "") or format.commas(e.value):gsub(",", "")
+  return e.unit == "ns" and M.show(e.value) or format.commas(e.value):gsub(",", "")
 end
 
 -- The line: "slow request: 0.512 s, /cart, GET /cart?... 200: lua 1.204ms, task-clock 1.198ms, page-faults 64".
--- @param request {seconds=, route=, method=, uri=, status=, counts=}
+-- @param request {seconds=, route=, method=, uri=, status=, counts=, wait=}: counts is nil for a request that was not counted;
+-- wait is a text that says where it waited
 function M.line(request)
-  local parts = { "lua " .. format.ns(tonumber(request.counts.wall_ns)):gsub(" ", "") }
-  for _, e in ipairs(request.counts) do
+  local counts, parts = request.counts, { "not counted" }
+  if counts then parts[1] = "lua " .. M.show(tonumber(counts.wall_ns)) end
+  for _, e in ipairs(counts or {}) do
     if e.value then parts[#parts + 1] = e.label .. " " .. value(e) end
   end
+  parts[#parts + 1] = request.wait
   return ("slow request: %.3f s, %s, %s %s %d: %s"):format(request.seconds, request.route, request.method, request.uri,
     request.status, table.concat(parts, ", "))
 end
@@ -78,13 +84,14 @@ end
 -- Keep a slow request for the status page.
 function M.keep(dict, request)
   local events = {}
-  for _, e in ipairs(request.counts) do
+  for _, e in ipairs(request.counts or {}) do
     if e.value then events[e.label] = e.value end
   end
   local n = dict:incr("slow", 1, 0)
   if not n then return end
   dict:set("slow" .. n % M.KEPT, json.encode { at = ngx.time(), seconds = request.seconds, route = request.route,
-    method = request.method, uri = request.uri, status = request.status, lua_ns = request.counts.wall_ns, counts = events })
+    method = request.method, uri = request.uri, status = request.status, wait = request.wait, counts = events,
+    lua_ns = request.counts and request.counts.wall_ns })
 end
 
 -- The slow requests that are kept, the newest first, as JSON texts.

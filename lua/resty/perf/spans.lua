@@ -4,7 +4,9 @@
 -- `traceparent` (or B3). The tracer itself counts nothing (events = false), since it would count whole threads; the counts come
 -- from resty.perf.accounting.
 local argument = require "perf.base.argument"
+local clock = require "perf.base.clock"
 local ffi = require "ffi"
+local waits = require "resty.perf.waits"
 
 local M = {}
 
@@ -33,9 +35,26 @@ end
 -- The running request's span, or nil.
 function M.current(r) return open[key(r)] end
 
+-- The waits of the request that was finished last, as events.
+local function add_waits(span, least)
+  local list, wall = waits.of_last()
+  if not wall then return end
+  local now = clock.seconds() * 1e9
+  span:set_attribute("perf.wall_ns", wall)
+  for _, wait in ipairs(list) do
+    if wait.lasted_ns >= least and wait.site.kind ~= "nginx" then
+      local site = wait.site
+      span:add_event("wait " .. site.kind, { ["wait.duration_ns"] = wait.lasted_ns, ["wait.late_ns"] = wait.late_ns,
+        ["wait.phase"] = site.phase, ["wait.peer"] = site.peer ~= "" and site.peer or nil,
+        ["wait.line"] = wait.text ~= "" and wait.text or nil }, math.floor(now - wait.from_end_ns))
+    end
+  end
+end
+
 -- Finish the span of a request.
 -- @param counts its Counts
-function M.finish(r, route, counts)
+-- @param[opt] least the duration in ns from which on a wait is an event of the span; nil: none
+function M.finish(r, route, counts, least)
   local k = key(r)
   local span = open[k]
   if not span then return end
@@ -45,6 +64,7 @@ function M.finish(r, route, counts)
   span:set_attributes { ["http.request.method"] = var.request_method, ["url.path"] = var.uri, ["http.route"] = route,
     ["http.response.status_code"] = status, ["client.address"] = var.remote_addr }
   span:set_counts(counts)
+  if least then add_waits(span, least) end
   if status >= 500 then span:set_status "error" end
   span:finish()
 end

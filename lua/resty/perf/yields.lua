@@ -16,15 +16,17 @@ local M = {}
 -- Wrap the host's functions.
 -- @param ngx the host's table
 -- @param turns {leave=, back=, turn=, serial=, request=}: of resty.perf.accounting; request() returns the address of the running
--- request
+-- request; at(phase, kind, peer, ...) returns the site of a call and the time, for
+-- `back`
 -- @param hooks {capture=, timer=}: capture(ctx) returns the ctx table of a subrequest, the given one or a new one; timer(fn, ...)
 -- runs a timer's callback
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
-  local leave, back, turn, serial, request = turns.leave, turns.back, turns.turn, turns.serial, turns.request
+  local leave, back, turn, serial, request, at = turns.leave, turns.back, turns.turn, turns.serial, turns.request, turns.at
   local status = coroutine.status
   local undo, patched = {}, {}
+  local peers = setmetatable({}, { __mode = "k" }) -- the texts of their addresses by sockets
 
   -- Replace the function t[key], if there is one, by the result of make(t[key]).
   local function replace(t, key, make)
@@ -34,26 +36,35 @@ function M.install(ngx, turns, hooks, modules)
     undo[#undo + 1] = function() rawset(t, key, old) end
   end
 
-  local function returned(phase, ...)
-    back(request(), phase, 0)
+  local function returned(phase, site, from, ...)
+    back(request(), phase, 0, site, from)
     return ...
   end
 
-  local function yielding(f)
+  local function no_peer() return "" end
+
+  -- A function that may yield. kind: the text for its waits; peer(...): of the function's arguments, what it waits for.
+  local function yielding(f, kind, peer)
+    peer = peer or no_peer
     return function(...)
       local phase = leave(request())
       if phase <= 0 then return f(...) end
-      return returned(phase, f(...))
+      local site, from = at(phase, kind, peer, ...)
+      return returned(phase, site, from, f(...))
     end
   end
 
+  local function yields(kind, peer)
+    return function(f) return yielding(f, kind, peer) end
+  end
+
   -- The same for functions that yield only if their first or second argument is true.
-  local function yielding_if(n)
+  local function yielding_if(n, kind)
     return function(f)
-      local yields = yielding(f)
+      local may_yield = yielding(f, kind)
       return function(...)
         if not select(n, ...) then return f(...) end
-        return yields(...)
+        return may_yield(...)
       end
     end
   end
@@ -102,42 +113,60 @@ function M.install(ngx, turns, hooks, modules)
   end
 
   local function waiting(wait)
-    local yields = yielding(wait)
+    local may_yield = yielding(wait, "thread")
     return function(thread, ...)
       if type(thread) == "thread" and status(thread) == "zombie" then return wait(thread, ...) end
-      return yields(thread, ...)
+      return may_yield(thread, ...)
     end
+  end
+
+  local function address(host, port)
+    return tostring(host) .. (type(port) == "number" and ":" .. port or type(port) == "string" and ":" .. port or "")
+  end
+
+  local function peer_of(sock) return peers[sock] or "" end
+
+  -- Connecting decides the peer.
+  local function connects(sock, host, port)
+    local text = address(host, port)
+    if type(sock) == "table" then peers[sock] = text end
+    return text
   end
 
   -- Methods of sockets. A version of the host may lack some of them.
   local function patch(methods)
     if type(methods) ~= "table" or patched[methods] then return end
     patched[methods] = true
-    for _, name in ipairs { "connect", "setpeername", "sslhandshake", "send", "receive", "receiveany" } do
-      replace(methods, name, yielding)
-    end
+    for _, name in ipairs { "connect", "setpeername" } do replace(methods, name, yields(name, connects)) end
+    for _, name in ipairs { "sslhandshake", "send", "receive", "receiveany" } do replace(methods, name, yields(name, peer_of)) end
     replace(methods, "receiveuntil", function(receiveuntil)
-      return function(...)
-        local iterator, message = receiveuntil(...)
-        if iterator then return yielding(iterator) end
+      return function(sock, ...)
+        local iterator, message = receiveuntil(sock, ...)
+        if iterator then return yielding(iterator, "receiveuntil", function() return peer_of(sock) end) end
         return nil, message
       end
     end)
   end
 
-  local function opened(sock, ...)
+  local function opened(peer, sock, ...)
     local mt = type(sock) == "table" and getmetatable(sock)
-    if mt then patch(rawget(mt, "__index")) end
+    if mt then
+      patch(rawget(mt, "__index"))
+      peers[sock] = peer
+    end
     return sock, ...
   end
 
-  local function opening(f)
-    return function(...) return opened(f(...)) end
+  local function opening(f, peer)
+    return function(...) return opened(peer, f(...)) end
   end
 
-  replace(ngx, "sleep", yielding)
-  replace(ngx, "flush", yielding_if(1))
-  for _, name in ipairs { "exit", "exec", "redirect", "run_worker_thread" } do replace(ngx, name, yielding) end
+  replace(ngx, "sleep", yields "sleep")
+  replace(ngx, "flush", yielding_if(1, "flush"))
+  for _, name in ipairs { "exit", "exec", "redirect" } do replace(ngx, name, yields(name)) end
+  replace(ngx, "run_worker_thread", yields("run_worker_thread", function(_, module, f)
+    return tostring(module) .. "." .. tostring(f)
+  end))
   replace(ngx, "on_abort", function(on_abort)
     return function(f)
       local phase = turn(request())
@@ -146,13 +175,16 @@ function M.install(ngx, turns, hooks, modules)
     end
   end)
 
-  replace(ngx.req, "read_body", yielding)
-  replace(ngx.req, "set_uri", yielding_if(2))
-  replace(ngx.req, "socket", opening)
+  replace(ngx.req, "read_body", yields "read_body")
+  replace(ngx.req, "set_uri", yielding_if(2, "set_uri"))
+  replace(ngx.req, "socket", function(socket) return opening(socket, "client") end)
 
   local sockets = ngx.socket
   for _, name in ipairs { "tcp", "stream", "udp" } do replace(sockets, name, opening) end
-  replace(sockets, "connect", function(connect) return yielding(opening(connect)) end)
+  replace(sockets, "connect", function(connect)
+    local function open(host, port, ...) return opened(address(host, port), connect(host, port, ...)) end
+    return yielding(open, "connect", address)
+  end)
   -- Sockets from a constructor that other code has stored in a local before.
   patch(debug.getregistry().__tcp_cosocket_mt)
 
@@ -162,21 +194,27 @@ function M.install(ngx, turns, hooks, modules)
     if opts and opts.ctx == ctx then return opts end
     return copy(opts, { ctx = ctx })
   end
+  -- The subrequest's path, with its numbers as ":id".
+  local function path(uri) return (tostring(uri):match("^[^?]*"):gsub("%d+", ":id")) end
   replace(location, "capture", function(capture)
+    local may_yield = yielding(capture, "subrequest", path)
     return function(uri, opts)
       if turn(request()) == 0 or opts ~= nil and type(opts) ~= "table" then return capture(uri, opts) end
-      opts = with_ctx(opts)
-      return returned(leave(request()), capture(uri, opts))
+      return may_yield(uri, with_ctx(opts))
     end
   end)
   replace(location, "capture_multi", function(capture_multi)
+    local may_yield = yielding(capture_multi, "subrequest", function(list)
+      local first = type(list[1]) == "table" and list[1][1]
+      return first and ("%s and %d more"):format(path(first), #list - 1) or ""
+    end)
     return function(list)
       if turn(request()) == 0 or type(list) ~= "table" then return capture_multi(list) end
       local queries = {}
       for i, query in ipairs(list) do
         queries[i] = type(query) == "table" and { query[1], with_ctx(query[2]) } or query
       end
-      return returned(leave(request()), capture_multi(queries))
+      return may_yield(queries)
     end
   end)
 
@@ -202,11 +240,11 @@ function M.install(ngx, turns, hooks, modules)
     if ok then return type(m) == "table" and m or nil end
     modules[name] = nil -- so that the program's own require reports the reason
   end
-  replace(load "ngx.semaphore", "wait", yielding)
+  replace(load "ngx.semaphore", "wait", yields "semaphore")
   -- A pipe's methods belong to a C type and cannot be replaced; they yield by a function that ngx.pipe gets when it is loaded.
   local raw = rawget(coroutine, "_yield")
   if raw and not modules["ngx.pipe"] then
-    rawset(coroutine, "_yield", yielding(raw))
+    rawset(coroutine, "_yield", yielding(raw, "pipe"))
     load "ngx.pipe"
     rawset(coroutine, "_yield", raw)
   end

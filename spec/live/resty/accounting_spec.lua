@@ -176,7 +176,7 @@ describe("resty.perf.accounting", function()
       add:free()
     end)
     accounting.close()
-    assert(accounting.open(assert(meter.open { assert(names.resolve "page-faults:u") }), add))
+    assert(accounting.open(assert(meter.open { assert(names.resolve "page-faults:u") }), { add_end = add }))
     accounting.route()
     assert.is_true(accounting.admit(address(20), 0, 0, 0) < 0) -- the host has no memory
     for i = 17, 19 do

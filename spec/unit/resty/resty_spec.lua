@@ -109,7 +109,7 @@ end)
 describe("resty.perf.metrics", function()
   local totals = {
     events = { { label = "task-clock", unit = "ns" }, { label = "page-faults:u" }, { label = "cs", why = "not here" } },
-    phases = { "access", "content" }, abandoned = 2,
+    phases = { "access", "content" }, seen = 9, abandoned = 2,
     routes = { { name = 'a"b\\c\nd', requests = 3, phases = { content = { [0] = 2000000000, 1500000000, 7, 0 } },
       histograms = { [0] = { [30] = 3 }, { [30] = 2, [31] = 1 }, { [0] = 1, [2] = 1, [3] = 1 } } } },
     unattributed = { [0] = 5, 6, 7, 0 }, worker = { [0] = 10, 20, 14, 0 },

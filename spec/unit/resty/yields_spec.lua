@@ -29,6 +29,7 @@ describe("resty.perf.yields", function()
       request = function() return current end,
       leave = function(r) if r ~= "A" then return 0 end say "leave" serial = serial + 1 return 4 end,
       serial = function() return serial end,
+      at = function() return 0, 0 end,
       turn = function(r) return r == "A" and 4 or 0 end,
       back = function(r, phase, keep) say("back", r, phase, keep) end,
     }, {
@@ -89,7 +90,7 @@ describe("resty.perf.yields", function()
     current = { done = coroutine.create(function() end) }
     local other = coroutine.create(function() end)
     local undo_wait = yields.install(ngx, { request = function() return "A" end, leave = function() say "leave" return 4 end,
-      back = function() say "back" end }, {}, { ["ngx.pipe"] = {}, ["ngx.semaphore"] = {} })
+      back = function() say "back" end, at = function() return 0, 0 end }, {}, { ["ngx.pipe"] = {}, ["ngx.semaphore"] = {} })
     rawset(coroutine, "status", status)
     ngx.thread.wait(current.done)
     assert.truthy(log[1]:find "^wait" and #log == 1)

@@ -1,0 +1,111 @@
+-- Waits and wall times of the requests of all workers, in a shared dictionary: as resty.perf.shared_totals has the counts.
+--
+--   FAMILY n, FAMILY r1 ...        the rows: "route NUL phase NUL kind NUL peer NUL line", or "route NUL status NUL method"
+--   FAMILY ROW NUL c, l, w, t      count, and the sums of how long it lasted, of waiting and of being late, in ns
+--   FAMILY ROW NUL hBUCKET         histogram of how long it lasted: bucket b has the durations of b bits
+--
+-- A family has at most MOST rows; what has no row is counted in that of "(other)".
+local ffi = require "ffi"
+local pairs_of = require "perf.base.pairs"
+local waits = require "resty.perf.waits"
+
+local M = {}
+
+local MOST = 1000
+local FIELDS = { c = "count", l = "lasted", w = "waiting", t = "late" }
+local FAMILIES = { wait = { "route", "phase", "kind", "peer", "line" }, latency = { "route", "status", "method" } }
+
+local row_type = ffi.typeof "struct pf_wait_row"
+
+-- The row's name in the dictionary, which is made if there is room.
+local function announce(dict, family, text)
+  if dict:get(family .. " i " .. text) then return text end
+  local n = dict:incr(family .. " n", 1, 0)
+  if not n then return text end
+  if n > MOST then
+    dict:incr(family .. " n", -1)
+    local other = { "(other)" }
+    for i = 2, #FAMILIES[family] do other[i] = "" end
+    text = table.concat(other, "\0")
+    if not dict:add(family .. " i " .. text, true) then return text end
+    n = MOST + 1
+  else
+    dict:set(family .. " i " .. text, true)
+  end
+  dict:set(family .. " r" .. n, text)
+  return text
+end
+
+-- Add to the dictionary.
+-- @param names of routes, by number
+-- @return add(): adds what came since the last call; returns nil, or the dictionary's error
+function M.writer(dict, names)
+  local written = { wait = {}, latency = {} } -- {name=, before=} by key
+  local refused
+
+  local function add(key, delta)
+    if delta == 0 then return end
+    local _, err, forced = dict:incr(key, delta, 0)
+    if err then refused = err elseif forced then refused = "it is full, and other entries were removed" end
+  end
+
+  local function add_row(family, row, name)
+    local key = tostring(row.key)
+    local w = written[family][key]
+    if not w then
+      w = { name = ("%s %s\0"):format(family, announce(dict, family, name())), before = row_type() }
+      written[family][key] = w
+    end
+    local before = w.before
+    if row.count == before.count then return end
+    for short, field in pairs_of(FIELDS) do add(w.name .. short, tonumber(row[field] - before[field])) end
+    for b = 0, waits.BUCKETS - 1 do
+      add(w.name .. "h" .. b, tonumber(row.histogram[b] - before.histogram[b]))
+    end
+    ffi.copy(before, row, ffi.sizeof(row_type))
+  end
+
+  return function()
+    refused = nil
+    for route, number, row in waits.rows() do
+      add_row("wait", row, function()
+        local site, line = waits.describe(number)
+        return table.concat({ names[route] or "(other)", site.phase, site.kind, site.peer, line }, "\0")
+      end)
+    end
+    for route, status, method, row in waits.latencies() do
+      add_row("latency", row, function()
+        return table.concat({ names[route] or "(other)", status > 0 and status or "", waits.method(method) }, "\0")
+      end)
+    end
+    return refused
+  end
+end
+
+local function read(dict, family)
+  local rows = {}
+  for n = 1, math.min(dict:get(family .. " n") or 0, MOST) + 1 do
+    local text = dict:get(family .. " r" .. n)
+    if text then
+      local row, i = { histogram = {} }, 0
+      for part in (text .. "\0"):gmatch "(%Z*)%z" do
+        i = i + 1
+        row[FAMILIES[family][i]] = part
+      end
+      local key = family .. " " .. text .. "\0"
+      for short, field in pairs_of(FIELDS) do
+        row[field == "count" and field or field .. "_ns"] = dict:get(key .. short) or 0
+      end
+      for b = 0, waits.BUCKETS - 1 do row.histogram[b] = dict:get(key .. "h" .. b) end
+      rows[#rows + 1] = row
+    end
+  end
+  table.sort(rows, function(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end)
+  return rows
+end
+
+-- The sums of all workers: {waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=,
+-- histogram=}}, requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}}}.
+function M.read(dict) return { waits = read(dict, "wait"), requests = read(dict, "latency") } end
+
+return M

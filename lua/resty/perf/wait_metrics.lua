@@ -1,0 +1,72 @@
+-- Prometheus metrics of waits and of the wall time of requests.
+local pairs_of = require "perf.base.pairs"
+
+local M = {}
+
+-- Exponents of the bounds, in ns: from 16 us to 68 s.
+local BOUNDS = { 14, 16, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 34, 36 }
+
+local function seconds(ns) return (("%.9f"):format(ns / 1e9):gsub("%.?0+$", "")) end
+
+-- Adds rows that have the same labels.
+local function sum_by(rows, labels)
+  local sums, by_text = {}, {}
+  for _, row in ipairs(rows) do
+    local parts = {}
+    for i, label in ipairs(labels) do parts[i] = row[label] end
+    local text = table.concat(parts, "\0")
+    local sum = by_text[text]
+    if not sum then
+      sum = { labels = {}, count = 0, lasted_ns = 0, waiting_ns = 0, late_ns = 0, histogram = {} }
+      for i, label in ipairs(labels) do sum.labels[2 * i - 1], sum.labels[2 * i] = label, parts[i] end
+      by_text[text], sums[#sums + 1] = sum, sum
+    end
+    for _, field in ipairs { "count", "lasted_ns", "waiting_ns", "late_ns" } do sum[field] = sum[field] + row[field] end
+    for b, n in pairs_of(row.histogram) do sum.histogram[b] = (sum.histogram[b] or 0) + n end
+  end
+  return sums
+end
+
+local function histogram(head, sample, name, help, sums)
+  head(name, "histogram", help)
+  for _, sum in ipairs(sums) do
+    local below, b = 0, 0
+    local n = #sum.labels
+    local function bucket(bound, v)
+      local labels = {}
+      for i = 1, n do labels[i] = sum.labels[i] end
+      labels[n + 1], labels[n + 2] = "le", bound
+      sample(name .. "_bucket", ("%.0f"):format(v), unpack(labels))
+    end
+    for _, e in ipairs(BOUNDS) do
+      while b <= e do
+        below, b = below + (sum.histogram[b] or 0), b + 1
+      end
+      bucket(seconds(2 ^ e - 1), below)
+    end
+    bucket("+Inf", sum.count)
+    sample(name .. "_sum", seconds(sum.lasted_ns), unpack(sum.labels))
+    sample(name .. "_count", ("%.0f"):format(sum.count), unpack(sum.labels))
+  end
+end
+
+-- Write them.
+-- @param head, sample of perf.exporter.prometheus
+-- @param found of resty.perf.shared_waits.read
+function M.write(head, sample, found)
+  histogram(head, sample, "lua_perf_request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
+    sum_by(found.requests, { "route", "status", "method" }))
+  histogram(head, sample, "lua_perf_wait_duration_seconds", "How long calls that yield lasted.",
+    sum_by(found.waits, { "route", "kind", "peer" }))
+  local labels = { "route", "phase", "kind", "peer", "line" }
+  head("lua_perf_waiting_seconds_total", "counter", "Time for which requests waited there and did nothing else.")
+  for _, sum in ipairs(sum_by(found.waits, labels)) do
+    sample("lua_perf_waiting_seconds_total", seconds(sum.waiting_ns), unpack(sum.labels))
+  end
+  head("lua_perf_late_seconds_total", "counter", "Time for which requests could have gone on, but the worker was busy.")
+  for _, sum in ipairs(sum_by(found.waits, { "route", "phase" })) do
+    sample("lua_perf_late_seconds_total", seconds(sum.late_ns), unpack(sum.labels))
+  end
+end
+
+return M

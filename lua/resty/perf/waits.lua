@@ -1,0 +1,221 @@
+-- The sites where requests wait: a call that may yield, by its phase, kind, peer and the Lua lines that lead to it.
+--
+-- The accounting adds up by number of a site (csrc/core/resty/waits.h). A site is found by a number of the stack, which C makes
+-- without memory of Lua; only a new one is walked here. There are at most MOST sites: further ones are counted by their kind.
+local accounting = require "resty.perf.accounting"
+local core = require "perf.core"
+local ffi = require "ffi"
+local pairs_of = require "perf.base.pairs"
+local Profile = require "perf.profile.profile"
+
+local M = {}
+
+local MOST = 1000
+local DEEPEST = 16 -- frames
+local stack_key = core.stack_key
+
+local HOST = #accounting.phases -- sites up to 1 + HOST are the host's own
+local LAST = 1 + HOST
+
+local sites, known = {}, {} -- by number; numbers by phase, kind, peer and stack
+for i, phase in ipairs(accounting.phases) do sites[i] = { phase = phase, kind = "nginx", peer = "", stack = {} } end
+sites[LAST] = { phase = "end", kind = "nginx", peer = "", stack = {} }
+sites[0] = { phase = "", kind = "(other)", peer = "", stack = {} }
+local newest = LAST
+
+local HOOKS = debug.getinfo(1, "S").source:gsub("/waits%.lua$", ".lua") -- perf.content calls the program's function
+
+-- The Lua functions of the stack, as frames of a Profile.
+local function frames_at(level)
+  local stack = {}
+  for i = 0, DEEPEST - 1 do
+    local info = debug.getinfo(level + i, "Sln")
+    if not info then break end
+    if info.what ~= "C" and info.source ~= HOOKS then
+      local func = info.what == "main" and "main chunk" or info.name or ("anonymous@%d"):format(info.linedefined)
+      stack[#stack + 1] = { name = ("%s:%d %s"):format(info.short_src, info.currentline, func), func = func, kind = "lua",
+        file = info.source:match "^@(.*)" or info.short_src, line = info.currentline, linedefined = info.linedefined }
+    end
+  end
+  return stack
+end
+
+local function child(t, key)
+  local c = t[key]
+  if not c then
+    c = {}
+    t[key] = c
+  end
+  return c
+end
+
+-- The levels of the function that the program called are those of the wrapper in resty.perf.yields, which calls M.at.
+local function new_site(phase, kind, peer, key)
+  if newest >= LAST + MOST then peer, key = "(other)", 0 end
+  local by_stack = child(child(child(known, phase), kind), peer)
+  local n = by_stack[key]
+  if not n then
+    n = newest + 1
+    sites[n] = { phase = accounting.phases[phase], kind = kind, peer = peer, stack = key ~= 0 and frames_at(5) or {} }
+    by_stack[key], newest = n, n
+  end
+  return n
+end
+
+-- The site of a call that may yield, to be passed to accounting.back. To be called by the function that wraps it.
+-- @param phase its number
+-- @param kind a text
+-- @param peer function of the call's arguments, which returns a text
+-- @return the number of the site, and the time; 0, 0 if waits are not counted
+function M.at(phase, kind, peer, ...)
+  local w = accounting.waits
+  if not w then return 0, 0 end
+  local key, whom = stack_key(3, DEEPEST), peer(...)
+  local t = known[phase]
+  t = t and t[kind]
+  t = t and t[whom]
+  return t and t[key] or new_site(phase, kind, whom, key), w.clock
+end
+
+-- A site's description: {phase=, kind=, peer=, stack=}, and its line: "redis.lua:230 < cart.lua:12", the innermost function's and
+-- its caller's.
+function M.describe(number)
+  local site = sites[number]
+  if not site.text then
+    local parts = {}
+    for i = 1, math.min(2, #site.stack) do
+      parts[i] = ("%s:%d"):format(site.stack[i].file:match "[^/]*$", site.stack[i].line)
+    end
+    site.text = table.concat(parts, " < ")
+  end
+  return site, site.text
+end
+
+local OTHER = 0xffffffffffffffffULL
+
+-- The route's number (nil: the row of those that have no room), and the rest of a row's key.
+local function split(key)
+  if key == OTHER then return nil, 0 end
+  local route = key / 0x100000000ULL
+  return tonumber(route), tonumber(key - route * 0x100000000ULL)
+end
+
+-- Iterators over the rows of the accounting that is open: route's number, site's number, row; route's number, status, bit of the
+-- method, row.
+function M.rows()
+  local i, w = -1, accounting.waits
+  return function()
+    i = i + 1
+    if not w or i >= w.rows then return nil end
+    local row = w.row + i
+    local route, site = split(row.key)
+    return route or -1, site, row
+  end
+end
+
+function M.latencies()
+  local i, w = -1, accounting.waits
+  return function()
+    i = i + 1
+    if not w or i >= w.latencies then return nil end
+    local row = w.latency + i
+    local route, rest = split(row.key)
+    return route or -1, math.floor(rest / 256), rest % 256, row
+  end
+end
+
+-- Add the sums of this worker's routes to the tables of perf.worker.
+function M.add_to(routes, names)
+  if not accounting.waits then return end
+  for _, r in pairs_of(routes) do r.wall_ns, r.waiting_ns, r.late_ns = 0, 0, 0 end
+  for route, _, row in M.rows() do
+    local r = routes[names[route]]
+    if r then r.waiting_ns, r.late_ns = r.waiting_ns + tonumber(row.waiting), r.late_ns + tonumber(row.late) end
+  end
+  for route, _, _, row in M.latencies() do
+    local r = routes[names[route]]
+    if r then r.wall_ns = r.wall_ns + tonumber(row.lasted) end
+  end
+end
+
+local methods = { "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
+  "UNLOCK", "PATCH", "TRACE", "CONNECT" } -- nginx's NGX_HTTP_*, by their bits
+
+-- The name of a method by its bit in nginx.
+function M.method(bit) return methods[bit] or "" end
+
+-- The waits of the request that was finished last: array of {site=, from_end_ns=, lasted_ns=, waiting_ns=, late_ns=}, at most 32;
+-- and its wall time. from_end_ns: how long before the request's end it began.
+function M.of_last()
+  local w, list = accounting.waits, {}
+  if not w then return list end
+  for i = 0, w.lasts - 1 do
+    local wait = w.last[i]
+    list[i + 1] = { site = M.describe(wait.site), text = select(2, M.describe(wait.site)),
+      from_end_ns = tonumber(w.last_end - wait.from), lasted_ns = tonumber(wait.lasted), waiting_ns = tonumber(wait.waiting),
+      late_ns = tonumber(wait.late) }
+  end
+  return list, tonumber(w.last_wall)
+end
+
+-- "waited 480.1ms in receive 127.0.0.1:6379 at redis.lua:230 < cart.lua:12", for the site where the last request waited longest;
+-- nil if it did not wait.
+function M.longest(show)
+  local sums, best = {}, nil
+  for _, wait in ipairs(M.of_last()) do
+    sums[wait.site] = (sums[wait.site] or 0) + wait.waiting_ns
+    if not best or sums[wait.site] > sums[best] then best = wait.site end
+  end
+  if not best or sums[best] == 0 then return nil end
+  return ("waited %s in %s%s%s"):format(show(sums[best]), best.kind, best.peer ~= "" and " " .. best.peer or "",
+    best.text ~= "" and " at " .. best.text or "")
+end
+
+local function state_frame(name) return { name = name, func = name, kind = "state" } end
+
+-- The wall time of this worker's requests: a Profile whose stacks end in a route.
+-- @param names of routes, by number
+-- @param running(route, phase) the time for which its turns lasted, in ns
+-- @param[opt] only a route's name
+function M.profile(names, running, only)
+  local list, total, samples, seen = {}, 0, 0, {}
+  local function add(stack, weight, count)
+    if weight == 0 and count == 0 then return end
+    list[#list + 1] = { stack = stack, weight = weight, count = count }
+    total, samples = total + weight, samples + count
+  end
+  for route, number, row in M.rows() do
+    local name = names[route] or "(other)"
+    seen[route] = true
+    if not only or name == only then
+      local site = M.describe(number)
+      local function stack_of(innermost)
+        local stack = { innermost }
+        for _, frame in ipairs(site.stack) do stack[#stack + 1] = frame end
+        stack[#stack + 1] = state_frame(site.kind == "nginx" and "until " .. site.phase or site.phase)
+        stack[#stack + 1] = state_frame(name)
+        return stack
+      end
+      local what = site.kind .. (site.peer ~= "" and " " .. site.peer or "")
+      add(stack_of(state_frame("(waiting) " .. what)), tonumber(row.waiting), tonumber(row.count))
+      add(stack_of(state_frame "(worker busy)"), tonumber(row.late), 0)
+    end
+  end
+  for route in pairs_of(seen) do
+    local name = names[route]
+    if name and (not only or name == only) then
+      for phase, label in ipairs(accounting.phases) do
+        local ns = running(route, phase)
+        if ns > 0 then add({ state_frame "(running)", state_frame(label), state_frame(name) }, ns, 1) end
+      end
+    end
+  end
+  table.sort(list, function(a, b) return a.weight > b.weight end)
+  return Profile.new({ event = "wall clock", unit = "ns", total = total, lost = 0, sample_count = samples, period = 1,
+    started = ngx.now(), duration_ns = 0, pid = ngx.worker.pid(), tid = ngx.worker.pid(), comm = "nginx", memory = 0,
+    method = "waits" }, list)
+end
+
+M.BUCKETS = ffi.sizeof(ffi.typeof "struct pf_wait_row") / 8 - 5
+
+return M
