@@ -30,7 +30,7 @@ void pb_marks_take(lua_State *L, struct pb_stack *p)
 
 	if (atomic_load(&marks.state) == state_of(L) && !pf_inherited(marks.at.generation)) {
 		marks.users++;
-		p->marks = 1;
+		p->marks = marks.at.generation;
 		return;
 	}
 	if (pf_sampling_claim(&marks.at) < 0)
@@ -38,17 +38,17 @@ void pb_marks_take(lua_State *L, struct pb_stack *p)
 	marks.stack.at = &marks.at;
 	marks.users = 1;
 	atomic_store(&marks.state, state_of(L));
-	p->marks = 1; /* before what may raise, so that the caller gives them back */
+	p->marks = marks.at.generation; /* before what may raise, so that the caller gives them back */
 	if (pb_engine_start(L, &marks.stack, &why) < 0)
 		pb_marks_give(L, p);
 }
 
 void pb_marks_give(lua_State *L, struct pb_stack *p)
 {
-	const int had = p->marks;
+	const uint32_t taken = p->marks;
 
 	p->marks = 0;
-	if (!had || atomic_load(&marks.state) != state_of(L) || --marks.users > 0)
+	if (!taken || taken != marks.at.generation || atomic_load(&marks.state) != state_of(L) || --marks.users > 0)
 		return;
 	atomic_store(&marks.state, NULL);
 	pb_engine_stop(L, &marks.stack);
