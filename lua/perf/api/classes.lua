@@ -2,13 +2,17 @@
 --
 -- Each class has its name in `class`, a `summary`, and a row {name, arguments, summary} for each public method. The public fields
 -- are rows {name, type, summary} in `fields`.
+local source = { "source", "string", "\"hardware\", \"software\" or \"rusage\"" }
+local totable = { "totable", "()", "Everything as plain tables." }
+local json = { "json", "()", "Everything as JSON text." }
+local wall = { "wall", "table", "the row of the wall time, with the fields of an event's row" }
+
 return {
   { class = "Counts", summary = "The result of a measurement; counts[label] is a count, ipairs gives entries.", fields = {
       { "wall_ns", "integer", "the time elapsed" },
-      { "source", "string", "\"hardware\", \"software\" or \"rusage\"" } },
+      source },
     { "metrics", "()", "Ratios that the counted events allow, such as ipc." },
-    { "totable", "()", "Everything as plain tables." },
-    { "json", "()", "Everything as JSON text." } },
+    totable, json },
   { class = "Region", summary = "A measurement that perf.start began.",
     { "stop", "()", "End the measurement; return its Counts." },
     { "read", "()", "The Counts so far." } },
@@ -137,25 +141,23 @@ return {
     { "stats", "()", "How much was written." },
     { "close", "()", "Finish the file." } },
   { class = "Stats", summary = "The result of perf.bench; an array of events with median, mean, spread and interval.", fields = {
-      { "wall", "table", "the row of the wall time, with the fields of an event's row" },
+      wall,
       { "n", "integer", "the number of runs" },
       { "batch", "integer", "the number of calls in a run" },
-      { "source", "string", "as in `Counts`" },
+      source,
       { "overhead", "table", "the subtracted cost, per call, by label" } },
-    { "totable", "()", "Everything as plain tables." },
-    { "json", "()", "Everything as JSON text." } },
+    totable, json },
   { class = "Comparison", summary = "The result of perf.compare; an array with a row for each event.", fields = {
-      { "wall", "table", "the row of the wall time, with the fields of an event's row" },
+      wall,
       { "names", "{string,...}", "the baseline, then the others" },
       { "baseline", "string", "the name of the baseline" },
       { "n", "integer", "the number of rounds" },
       { "batch", "table", "the number of calls in a run, by name" },
-      { "source", "string", "as in `Counts`" },
+      source,
       { "least", "number", "the option `least`" },
       { "comparisons", "integer", "the number of comparisons" } },
     { "rule", "()", "The rule by which differences are called real." },
-    { "totable", "()", "Everything as plain tables." },
-    { "json", "()", "Everything as JSON text." } },
+    totable, json },
   { class = "Profile", summary = "Weights of an event by Lua stack; prints as the table of top().", fields = {
       { "event", "string", "the event's name" },
       { "unit", "string", "\"ns\" for times, \"\" for counts" },
@@ -222,7 +224,7 @@ return {
     { "is_recording", "()", "Whether the span is unfinished." },
     { "context", "()", "The span's context, for other processes." },
     { "inject", "(headers)", "Put the span's context into headers." },
-    { "totable", "()", "Everything as plain tables." },
+    totable,
     { "finish", "([end_ns])", "Finish the span." } },
   { class = "Pool", summary = "Threads, each bound to a CPU and measured.",
     { "submit", "(fn, ...)", "Run a function on a thread; return a Job." },

@@ -164,6 +164,12 @@ function argument.is_callable(v)
   return type(mt) == "table" and mt.__call ~= nil
 end
 
+-- Check that an argument can be called.
+-- @int[opt=1] arg, name as for `raise`
+function argument.check_callable(v, arg, name)
+  if not argument.is_callable(v) then argument.raise("function expected, got " .. type(v), arg, name) end
+end
+
 -- `raise` with a format string.
 -- @string format as string.format's
 -- @param ... its arguments

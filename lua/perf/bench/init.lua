@@ -151,7 +151,7 @@ function M.bench(...)
   end
   local wrong = events ~= nil and event_list(events)
   if wrong then argument.raise(wrong, 1) end
-  if not argument.is_callable(fn) then argument.raise("function expected, got " .. type(fn), at) end
+  argument.check_callable(fn, at)
   opts = check_bench(opts, at + 1)
   local set, message, code = measure.lookup(events)
   if not set then return nil, message, code end

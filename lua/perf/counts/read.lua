@@ -24,13 +24,6 @@ local argument = require "perf.base.argument"
 
 local M = {}
 
--- Raise unless fn can be called.
--- @param arg its position among the arguments of `who` ("measure")
-function M.check_callable(fn, arg, who)
-  if argument.is_callable(fn) then return end
-  argument.raise("function expected, got " .. type(fn), arg, who or "measure")
-end
-
 -- One event: event_begin(ev) returns the start, up to three values, or nil if it cannot be measured in this way;
 -- event_finish(result) makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the
 -- difference. value is nil if a pinned event has no counter; enabled is "ECHILD" in the child of a fork that happened meanwhile.

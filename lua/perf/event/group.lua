@@ -40,7 +40,7 @@ end
 -- The slow path of Group:measure: mistakes and callable objects.
 local function measure_slowly(g, fn, ...)
   local events = check_group(g, "measure")
-  counts_read.check_callable(fn, 1)
+  argument.check_callable(fn, 1, "measure")
   return finish(g, begin(g, events.layout, events.words), fn(...))
 end
 

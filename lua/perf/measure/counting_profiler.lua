@@ -196,7 +196,7 @@ end
 -- @treturn Counts then the function's results
 function Profiler:measure(fn, ...)
   local meter = open_meter(self, "measure")
-  counts_read.check_callable(fn, 1)
+  argument.check_callable(fn, 1, "measure")
   return counts_read.finish(meter, counts_read.begin(meter, self.layout, self.words), fn(...))
 end
 

@@ -193,7 +193,7 @@ local function call(fn, ...) return fn(...) end
 
 -- Called with all arguments, since `(...)` is wrong in some traces of LuaJIT (spec/regress/measure/first_vararg_spec.lua), and
 -- LuaJIT does not compile a call that passes all of them on.
-local function check_function(fn) counts_read.check_callable(fn, 2) end
+local function check_function(fn) argument.check_callable(fn, 2, "measure") end
 
 -- The slow path of M.measure: lists that are not open in this thread, callable objects, mistakes.
 function measure_slowly(first, ...)

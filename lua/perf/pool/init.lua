@@ -230,7 +230,7 @@ end
 function Pool:submit(fn, ...)
   if self.closed then argument.raise("Pool is closed", 0) end
   check_process(self, "Pool")
-  if type(fn) ~= "function" then argument.raise(("function expected, got %s"):format(type(fn)), 1) end
+  argument.check_type(fn, "function")
   local text, message = copy.pack("argument", select("#", ...) + 1, fn, ...)
   if not text then
     argument.raise((message:gsub("^argument (%d+)", function(n)

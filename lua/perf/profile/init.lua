@@ -299,7 +299,7 @@ end
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
   local fn = ...
-  if not argument.is_callable(fn) then argument.raise("function expected, got " .. type(fn), 2) end
+  argument.check_callable(fn, 2)
   local p, message, code = new(opts)
   if not p then return nil, message, code end
   local ok

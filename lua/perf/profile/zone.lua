@@ -12,7 +12,7 @@ local M = {}
 local numbers, names = {}, {}
 
 local function number_of(name)
-  if type(name) ~= "string" then argument.raise("string expected, got " .. type(name)) end
+  argument.check_type(name, "string")
   local number = core.new_zone() -- unique among all Lua states, since another one may run on this thread too
   names[number], numbers[name] = name, number
   return number
@@ -56,7 +56,7 @@ end
 function M.zone(name, fn, ...)
   local number = numbers[name] or number_of(name)
   if fn == nil then return setmetatable({ outer = set(number) }, Zone) end
-  if not argument.is_callable(fn) then argument.raise("function expected, got " .. type(fn), 2) end
+  argument.check_callable(fn, 2)
   return finish(set(number), pcall(fn, ...))
 end
 

@@ -224,7 +224,7 @@ end
 
 -- (Lua 5.1 gives a function with `...` a local `arg`, which would hide a parameter of that name.)
 local function bracket(self, place, name, opts, fn, ...)
-  counts_read.check_callable(fn, place, "span")
+  argument.check_callable(fn, place, "span")
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN
   local before = self.active[key]
