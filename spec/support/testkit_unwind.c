@@ -336,6 +336,13 @@ static int kit_start(lua_State *L)
     return 1;
 }
 
+/* samples(): how many were taken since the start */
+static int kit_samples(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)kit.samples);
+    return 1;
+}
+
 /* stop(): an array of stacks with their counts; samples, lost, ns (of the mean sample) and most_ns are its fields */
 static int kit_stop(lua_State *L)
 {
@@ -365,7 +372,8 @@ static int kit_stop(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    { "learn", kit_learn }, { "here", kit_here }, { "start", kit_start }, { "stop", kit_stop }, { NULL, NULL },
+    { "learn", kit_learn }, { "here", kit_here }, { "start", kit_start },
+    { "samples", kit_samples }, { "stop", kit_stop }, { NULL, NULL },
 };
 
 void tk_open_unwind(lua_State *L)

@@ -8,10 +8,14 @@ describe("a thread whose stack grows", function()
     requires { perf_open = true, registers = true, lua = "luajit", nostress = true }
     local function endless(n) return 1 + endless(n + 1) end
     local function overflow() return pcall(endless, 1) end
-    local prof = perf.profile({ freq = 4000 }, function()
-      for _ = 1, 300 do coroutine.wrap(overflow)() end
-    end)
-    local missing = (prof.failures or {})["no function"] or 0
-    assert.is_true(prof.sample_count > 100 and missing < 0.05 * prof.sample_count, profiling.text(prof))
+    local samples, missing = 0, 0
+    local prof
+    repeat -- a machine that runs other guests takes few samples
+      prof = perf.profile({ freq = 4000 }, function()
+        for _ = 1, 300 do coroutine.wrap(overflow)() end
+      end)
+      samples, missing = samples + prof.sample_count, missing + ((prof.failures or {})["no function"] or 0)
+    until samples >= 500
+    assert.is_true(missing < 0.05 * samples, profiling.text(prof))
   end)
 end)
