@@ -93,20 +93,21 @@ end
 local tallies = [[
   local path = ...
   local function new() return assert(perf.tally { by = { "time", "addr", "id", "period" } }) end
-  for i = 1, 10 do
+  -- Lua 5.4 collects in small steps, of which only some fall between two records; the others collect all at each allocation.
+  for i = 1, _VERSION == "Lua 5.4" and 30 or 3 do
     local data, tally = assert(require "perf.data".open(path)), new()
     local junk = {}
     for k = 1, i % 10 do junk[k] = {} end
     owner(function() tally:close() end)
     pcall(tally.take, tally, data)
     data:close()
-    data, tally = assert(require "perf.data".open(path)), new()
-    assert(tally:take(data) == 200)
-    pcall(function() for _ in tally:each() do owner(function() tally:close() end) end end)
-    data:close()
+    local other, full = assert(require "perf.data".open(path)), new()
+    assert(full:take(other) == 200)
+    pcall(function() for _ in full:each() do owner(function() full:close() end) end end)
+    other:close()
     collectgarbage()
   end
-  io.write(rounds >= 20 and "done" or rounds)
+  io.write(rounds >= 6 and "done" or rounds)
 ]]
 
 local records = [[
