@@ -20,6 +20,7 @@ local clients = require "resty.perf.clients"
 local log = require "resty.perf.log"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
+local routes = require "resty.perf.routes"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
 local shared_waits = require "resty.perf.shared_waits"
@@ -47,13 +48,16 @@ local M = { _VERSION = require "perf.version" }
 
 local ENOENT = accounting.ENOENT
 local TIMER, LOG = accounting.number.timer, accounting.number.log
-local TIMERS = "(timer)"
+local TIMERS = options.TIMERS
 
 local config -- the checked options of perf.start; nil before
 local running = false
-local writer, add_waits -- of totals; of waits, if they are counted
-local numbers, names -- of routes: the numbers in the accounting by name, the names by number
+local writer, waits_writer -- of totals; of waits, if they are counted
+-- Of routes: the numbers in the accounting by name, the names by number, numbers that are free, and the requests of each name
+-- when its use was last noted.
+local numbers, names, free, noted
 local ticking, dict_refused
+local refused -- why the dictionary has not taken the newest record; or nil
 local newest_exit -- {exit=}: publishes the last counts of the accounting that is open now
 
 local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
@@ -63,11 +67,31 @@ local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
 local function route_number(name)
   local n = numbers[name]
   if n then return n end
-  n = accounting.route()
+  n = table.remove(free) or accounting.route()
   if not n then return numbers[TIMERS] end
-  numbers[name], names[n] = n, name
+  numbers[name], names[n], noted[name] = n, name, 0
   writer.route(name, n)
   return n
+end
+
+-- A name has lost its place among the server's routes: its counts go to "(other)".
+local function forget_route(name)
+  local n = numbers[name]
+  if n and waits_writer then waits_writer.forget(n) end
+  writer.merge(name, n, routes.OTHER, n and route_number(routes.OTHER))
+  if not n then return end
+  numbers[name], names[n], noted[name] = nil, nil, nil
+  free[#free + 1] = n
+end
+
+local function note_uses()
+  local uses = {}
+  for name, n in pairs_of(numbers) do
+    local requests = accounting.requests(n)
+    uses[name], noted[name] = requests - noted[name], requests
+  end
+  config.names.used(uses, forget_route)
+  config.names.turn_over()
 end
 
 local owners = setmetatable({}, { __mode = "k" }) -- the parent's address by the ctx table of its subrequests
@@ -94,6 +118,7 @@ local function admit_and_enter(r, phase, code)
   end
   local route = config.find(ngx.var.uri)
   local counted = config.blind or config.decide(route, config.header and ngx.var[config.header])
+  if counted then route = config.names.admit(route) end
   local start = config.reports and start_time() or 0
   if accounting.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return 0 end
   if counted and config.spans then spans.begin(config.spans, r, route) end
@@ -201,6 +226,9 @@ local function run_timer(fn, ...)
   return done(0, fn(...))
 end
 
+-- For `started_elsewhere`; it goes away with the worker.
+local function leave_mark() config.dict:safe_set("lua " .. ngx.worker.pid(), true, 60) end
+
 -- To start and stop ---------------------------------------------------------------------------------------------------
 
 --- Wrap the functions that yield. perf.start does it too; but call it in init_by_lua before modules that keep `local sleep =
@@ -212,20 +240,22 @@ function M.install()
     at = waits.at, request = get_request }, { capture = capture, timer = run_timer })
 end
 
--- Add the worker's counts since the last time to the shared dictionary.
-local function publish()
+-- Write the worker's record in the shared dictionary.
+-- @param[opt] over it is the last one
+local function publish(over)
   if not running then return end
-  local refused = writer.add()
-  if add_waits then refused = refused or add_waits() end
+  refused = writer[over and "finish" or "add"]()
+  if waits_writer then refused = waits_writer.add() or refused end
   if refused and not dict_refused then
     dict_refused = true
-    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger")
+    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger. Other workers do not see the counts of",
+      " this one, which are lost when it ends")
   end
 end
 
 local function halt()
   if not running then return end
-  publish()
+  publish(true)
   running = false
   spans.forget()
   accounting.close()
@@ -238,7 +268,7 @@ local function publish_at_end()
   mine.exit = at_exit(function()
     if newest_exit ~= mine then return end
     log.flush()
-    publish()
+    publish(true)
     running = false
   end)
   newest_exit = mine
@@ -246,21 +276,18 @@ end
 
 -- Prepare the accounting that was just opened: its writer, and the route of timers.
 local function begin()
-  numbers, names = {}, {}
-  writer = totals.writer(config.dict, accounting)
-  numbers[TIMERS] = accounting.route()
-  names[numbers[TIMERS]] = TIMERS
-  writer.route(TIMERS, numbers[TIMERS])
-  add_waits = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names) or nil
+  numbers, names, free, noted = {}, {}, {}, {}
+  writer = totals.writer(config.dict, accounting, config.names.admit)
+  route_number(TIMERS)
+  waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names) or nil
 end
 
 -- Count these events from now on. If they are refused, nothing changes.
 local function go(list)
   local set, message, code = events.open(list)
   if not set then return nil, message, code end
-  publish()
   local ok
-  ok, message, code = accounting.open(set, host)
+  ok, message, code = accounting.open(set, host, function() publish(true) end)
   if not ok then return nil, message, code end
   spans.forget()
   local called, failure = pcall(begin)
@@ -294,6 +321,8 @@ end
 
 local function tick(premature)
   log.flush()
+  leave_mark()
+  if running then note_uses() end
   publish()
   if premature then return end
   local command = commands.newest(config.dict, config.mark)
@@ -324,7 +353,7 @@ function M.start(opts)
   local c = options.check(opts)
   M.install()
   config = c
-  config.dict:set("lua " .. ngx.worker.pid(), true)
+  leave_mark()
   local command = commands.newest(config.dict, config.mark)
   local ok, message, code = true, nil, nil
   if command then ok, message, code = follow(command) elseif not asleep() then ok, message, code = go(config.events) end
@@ -384,7 +413,7 @@ end
 -- @treturn boolean whether the request is counted
 function M.route(name)
   argument.check_type(name, "string")
-  return running and accounting.reroute(get_request(), route_number(config.admit(name))) or false
+  return running and accounting.reroute(get_request(), route_number(config.names.admit(routes.valid(name)))) or false
 end
 
 --- The counts of this worker since it began. For every event, whole = unattributed + pending + all phases of all routes.
@@ -395,31 +424,38 @@ end
 function M.worker()
   if not running then return nil end
   local whole, unattributed, pending = accounting.balance()
-  local routes = {}
+  local by_name = {}
   for n, name in pairs_of(names) do
     local phases = {}
     for phase, label in ipairs(accounting.phases) do phases[label] = accounting.phase_counts(n, phase, accounting.zeros()) end
-    routes[name] = { requests = accounting.requests(n), phases = phases }
+    by_name[name] = { requests = accounting.requests(n), phases = phases }
   end
-  waits.add_to(routes, names)
-  return { whole = whole, unattributed = unattributed, pending = pending, routes = routes, abandoned = accounting.abandoned(),
+  waits.add_to(by_name, names)
+  return { whole = whole, unattributed = unattributed, pending = pending, routes = by_name, abandoned = accounting.abandoned(),
     known = accounting.known() }
+end
+
+-- The sums of all workers; `pause` is called now and then.
+local function sums(pause)
+  if not config then return nil end
+  local found = totals.read(config.dict, accounting.phases, config.names.shown, running and writer or nil, pause)
+  if found and config.waits then
+    if running and waits_writer then waits_writer.add() end
+    found.waits = shared_waits.read(config.dict, pause)
+  end
+  return found
 end
 
 --- The sums of all workers, up to a second ago.
 -- @treturn ?table nil before the first worker has begun
-function M.totals()
-  publish()
-  local found = config and totals.read(config.dict, accounting.phases)
-  if found and config.waits then found.waits = shared_waits.read(config.dict) end
-  return found
-end
+function M.totals() return sums() end
 
 -- The state for the pages.
 function M.state()
   return { running = running, sample = config and config.every, events = running and accounting.events() or nil,
     source = running and select(2, accounting.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict,
-    token = config and clients.page_token(config.dict) }
+    token = config and clients.page_token(config.dict), refused = refused, sums = sums,
+    dictionary = config and { capacity = config.dict:capacity(), free = config.dict:free_space() } }
 end
 
 --- A page of the counts, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.

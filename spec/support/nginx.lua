@@ -22,9 +22,14 @@ local function dictionary()
   end
   function dict:add(key, v) return t[key] == nil and self:set(key, v) or nil end
   function dict:incr(key, by, init)
+    if not t[key] and not init then return nil, "not found" end
     t[key] = (t[key] or init) + by
     return t[key], self and nil
   end
+  dict.safe_set, dict.safe_add = dict.set, dict.add
+  function dict:delete(key) t[key] = self and nil end
+  function dict:free_space() return self and 1e6 end
+  dict.capacity = dict.free_space
   function dict:rpush(key) return self:incr(key .. " n", 1, 0) end
   function dict:lpush(key) return self:incr(key .. " n", 1, 0) end
   dict.lrange = nothing

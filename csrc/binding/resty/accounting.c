@@ -49,6 +49,7 @@ static int l_functions(lua_State *L)
 	FUNCTION(end);
 	FUNCTION(finish);
 	FUNCTION(route);
+	FUNCTION(merge);
 	FUNCTION(settle);
 #undef FUNCTION
 	lua_pushliteral(L, "struct { " TEXT(PF_ACCOUNTING_STATE) " }");

@@ -91,6 +91,8 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);
+/* Add a route's sums to those of another one, and let its open accounts end there. Its number is then free for another route. */
+void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other);
 
 /* Count waits from now on. cpu: the number of the value that counts CPU time, from 1; 0 if there is none, and nothing counts as
  * late. Sites 1 to `phases` are the host's own, up to that phase, and `phases` + 1 up to the end. Returns NULL without memory. */

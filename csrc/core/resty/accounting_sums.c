@@ -109,3 +109,20 @@ int pf_accounting_route(struct pf_accounting *a)
 		return -ENOMEM;
 	return (int)a->routes++;
 }
+
+static void move_row(uint64_t *table, uint32_t from, uint32_t to, size_t width)
+{
+	for (size_t i = 0; i < width; i++)
+		table[to * width + i] += table[from * width + i];
+	memset(table + from * width, 0, width * sizeof *table);
+}
+
+void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other)
+{
+	move_row(a->route_sums, route, other, (size_t)a->phases * a->words);
+	move_row(a->histogram, route, other, (size_t)a->values * PF_ACCOUNTING_BUCKETS);
+	move_row(a->requests, route, other, 1);
+	for (uint32_t i = 0; i < a->accounts; i++)
+		if (a->account_of[i].route == route)
+			a->account_of[i].route = other;
+}

@@ -5,10 +5,17 @@ local escapes = { ["\\"] = "\\\\", ["\n"] = "\\n", ['"'] = '\\"' }
 
 local function label(name, value) return name .. '="' .. value:gsub('[\\\n"]', escapes) .. '"' end
 
+local PART = 200
+
 -- A new text.
+-- @param[opt] emit function(text), called for each part of the text; finish() returns the last one
 -- @return head(metric, kind, help) begins a metric; sample(metric, value, label, text, ...) adds to it; finish() returns the text
-function M.new()
+function M.new(emit)
   local lines = {}
+  local function finish()
+    lines[#lines + 1] = ""
+    return table.concat(lines, "\n")
+  end
   local function head(metric, kind, help)
     lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(metric, help:gsub("[\\\n]", " "), metric, kind)
   end
@@ -19,10 +26,10 @@ function M.new()
       labels[#labels + 1] = label(name, text)
     end
     lines[#lines + 1] = metric .. (labels[1] and "{" .. table.concat(labels, ",") .. "}" or "") .. " " .. value
-  end
-  local function finish()
-    lines[#lines + 1] = ""
-    return table.concat(lines, "\n")
+    if emit and #lines >= PART then
+      emit(finish())
+      lines = {}
+    end
   end
   return head, sample, finish
 end

@@ -25,6 +25,7 @@ local signatures = {
   ["end"] = "void (*)(void *, const void *)",
   finish = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
+  merge = "void (*)(void *, uint32_t, uint32_t)",
   settle = "int (*)(void *, const void *)",
   waits = "void *(*)(void *, uint32_t)",
 }
@@ -47,13 +48,15 @@ local waits_type = ffi.typeof("$ *", ffi.typeof(wait_members))
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set returned by perf.measure.open_list
 -- @param[opt] host the host's functions {add_end=, get_status=, get_method=}: see csrc/core/resty/accounting.h
+-- @param[opt] closing called before the present ones are closed
 -- @return true; or nil, message, code
-function M.open(set, host)
+function M.open(set, host, closing)
   local accounting, address, code = core.accounting(set.meter, #M.phases, NESTED, AFTER)
   if not accounting then return nil, address, code end
   local now = { set = set, accounting = accounting, layout = counts.describe(set.layout) }
   local pointer = ffi.cast(pointer_type, address)
   for name, f in pairs_of(host or {}) do pointer[name] = ffi.cast("void *", f) end
+  if closing then closing() end
   M.close()
   open, handle, seen = now, pointer, 0 -- at once: memory may run out before
   return true
@@ -148,20 +151,51 @@ function M.finished_start() return handle.last_start end
 local function zeros() return ffi.new("uint64_t[?]", handle.words) end
 M.zeros = zeros
 
+-- Add the values of sums to an array of doubles: wall time, then each row of `events`.
+-- @param words the sums, less those in `before` (from `zeros`), which is then updated; nil: none
+-- @param to the array, from index `at` on
+function M.add_values(words, before, to, at)
+  local layout = open.layout
+  local first = 1 + 2 * math.max(layout.ngroups, 1)
+  local function word(i) return tonumber(before and words[i] - before[i] or words[i]) end
+  if word(0) == 0 then return end -- no time has passed, so nothing was counted
+  to[at] = to[at] + word(0)
+  for i, row in ipairs(layout.rows) do
+    local raw, enabled, running = 0, 0, 0
+    for _, slot in ipairs(row.slots) do
+      raw, running = raw + word(first + slot[2]), running + word(2 + 2 * slot[1])
+      enabled = math.max(enabled, word(1 + 2 * slot[1]))
+    end
+    if running ~= enabled and running > 0 and not row.bound then raw = raw / running * enabled end
+    to[at + i] = to[at + i] + raw * (row.scale or 1)
+  end
+  if before then ffi.copy(before, words, 8 * handle.words) end
+end
+
+-- The sums of a route's finished requests in a phase.
+function M.route_words(route, phase) return handle.route_sums + (route * handle.phases + phase - 1) * handle.words end
+
+-- The sums of the worker at this moment: {whole=, unattributed=, last=}; `last` is that of unfinished requests.
+function M.settle()
+  c.settle(handle, nil)
+  return handle
+end
+
+-- Add a route to another one, with its unfinished requests. Its number can be used again.
+function M.merge(route, other) c.merge(handle, route, other) end
+
 -- The counts of a route's finished requests in a phase since the last call with the same `before`; nil if there are none.
 function M.phase_counts(route, phase, before)
-  local words = handle.route_sums + (route * handle.phases + phase - 1) * handle.words
+  local words = M.route_words(route, phase)
   if words[0] == before[0] then return nil end
   return difference(words, before)
 end
 
--- The whole, unattributed and pending counts at this moment; the first two since the last call with the same befores. The whole
+-- The whole, unattributed and pending counts at this moment. The whole
 -- is the sum of unattributed, pending and all routes, exactly, in every event.
--- @param[opt] befores {whole=, unattributed=}
-function M.balance(befores)
+function M.balance()
   c.settle(handle, nil)
-  return difference(handle.whole, befores and befores.whole),
-    difference(handle.unattributed, befores and befores.unattributed), difference(handle.last)
+  return difference(handle.whole), difference(handle.unattributed), difference(handle.last)
 end
 
 -- The number of a route's finished requests; of turns that were found open; of known addresses.
@@ -180,6 +214,16 @@ function M.histogram(route, row)
   if slots and #slots ~= 1 then return nil end
   local value = slots and 1 + slots[1][2] or 0
   return handle.histogram + (route * handle.values + value) * M.BUCKETS
+end
+
+-- Add the histogram of a row to an array of doubles, from index `at` on, less what is in `before`, an array for all rows that is
+-- then updated.
+function M.add_histogram(route, row, before, to, at)
+  local buckets, from = M.histogram(route, row), row * M.BUCKETS
+  for b = 0, buckets and M.BUCKETS - 1 or -1 do
+    local now = tonumber(buckets[b])
+    if now ~= before[from + b] then to[at + b], before[from + b] = to[at + b] + now - before[from + b], now end
+  end
 end
 
 return M

@@ -11,7 +11,8 @@ local seen = 0
 -- @param mark of the configuration
 -- @param command {stop=true}, or {events=text, sample=number}
 function M.publish(dict, mark, command)
-  local n = dict:incr("commands", 1, 0)
+  dict:safe_add("commands", 0)
+  local n = dict:incr("commands", 1)
   if not n then return end
   seen = n
   local parts = { n, mark, command.stop and "stop" or "start", command.sample or "-", command.events or "" }

@@ -13,6 +13,10 @@ local M = {}
 local COUNTS = { 0, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
 local TIMES = { 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34 }
 
+-- The sums for whole workers. At any time, worker = unattributed + running + the sums of all routes.
+local WORKER = { { "unattributed", "counter", " that belongs to no request." },
+  { "running", "gauge", " of requests that have not ended." }, { "worker", "counter", " of the workers in total." } }
+
 local function number(v, unit)
   if unit == "ns" then return (("%.9f"):format(v / 1e9):gsub("%.?0+$", "")) end
   return v == math.floor(v) and ("%.0f"):format(v) or ("%.17g"):format(v)
@@ -26,10 +30,11 @@ end
 
 -- The text.
 -- @param totals the result of resty.perf.totals: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
--- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, worker={[row]=}, abandoned=, seen=}; row 0
--- is wall time. waits: of resty.perf.shared_waits, if they are counted
-function M.text(totals)
-  local head, sample, finish = prometheus.new()
+-- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, running=, worker=, abandoned=, refused=,
+-- seen=, dictionary={capacity=, free=}}; row 0 is wall time. waits: of resty.perf.shared_waits, if they are counted
+-- @param[opt] emit function(text), called for each part of the text; the last one is returned
+function M.text(totals, emit)
+  local head, sample, finish = prometheus.new(emit)
 
   head("lua_perf_requests_total", "counter", "Requests that were counted.")
   for _, route in ipairs(totals.routes) do
@@ -39,6 +44,12 @@ function M.text(totals)
   sample("lua_perf_seen_requests_total", number(totals.seen))
   head("lua_perf_abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
   sample("lua_perf_abandoned_turns_total", number(totals.abandoned))
+  head("lua_perf_dict_refused_total", "counter", "Writes that the lua_shared_dict refused, mostly because it is full.")
+  sample("lua_perf_dict_refused_total", number(totals.refused))
+  for name, bytes in pairs_of(totals.dictionary or {}) do
+    head(("lua_perf_dict_%s_bytes"):format(name), "gauge", "Bytes of the lua_shared_dict.")
+    sample(("lua_perf_dict_%s_bytes"):format(name), number(bytes))
+  end
 
   for row = 0, #totals.events do
     local event = row == 0 and { label = "lua", unit = "ns" } or totals.events[row]
@@ -71,9 +82,9 @@ function M.text(totals)
           if counts then sample(phase, number(counts[row] or 0, unit), "route", route.name, "phase", p) end
         end
       end
-      for _, rest in ipairs { { "unattributed", " that belongs to no request." }, { "worker", " of the workers in total." } } do
-        local metric = ("lua_perf_%s_%s_total"):format(rest[1], name)
-        head(metric, "counter", what .. rest[2])
+      for _, rest in ipairs(WORKER) do
+        local metric = ("lua_perf_%s_%s%s"):format(rest[1], name, rest[2] == "counter" and "_total" or "")
+        head(metric, rest[2], what .. rest[3])
         sample(metric, number(totals[rest[1]][row] or 0, unit))
       end
     end

@@ -5,6 +5,7 @@ local events = require "resty.perf.worker_events"
 local json = require "perf.base.json"
 local log = require "resty.perf.log"
 local checks = require "perf.api.check"
+local route_names = require "resty.perf.route_names"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampling"
 local slow = require "resty.perf.slow"
@@ -15,6 +16,7 @@ local M = {}
 local check = checks.options "resty.perf.start"
 
 M.sampler = sampler.new
+M.TIMERS = "(timer)" -- the route of timers
 
 local function text_of(v)
   local ok, text = pcall(json.encode, v)
@@ -29,7 +31,7 @@ local function waiting(waits)
 end
 
 -- Check the options of perf.start.
--- @return {events=, find=, admit=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, reports=,
+-- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, reports=,
 -- dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
@@ -37,8 +39,12 @@ function M.check(opts)
   if not dict then argument.raisef("dict: nginx.conf has no `lua_shared_dict %s 10m;`", tostring(opts.dict)) end
   local labels = events.check(opts.events)
   local c = { events = opts.events, dict = dict, dict_name = opts.dict }
-  c.find, c.admit = routes.new(opts.routes)
+  local configured
+  c.find, configured = routes.new(opts.routes)
   c.decide, c.header, c.blind = sampler.new(opts.sample)
+  for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
+  configured[M.TIMERS] = true
+  c.names = route_names.new(dict, configured)
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample
   if type(opts.sample) == "table" and opts.sample.header and not c.header then
     log.write(ngx.WARN, "resty.perf: sample: the header ", opts.sample.header, " selects no request without `secret` or `trust`")

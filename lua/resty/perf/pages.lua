@@ -7,12 +7,16 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
+local clock = require "perf.base.clock"
 local clients = require "resty.perf.clients"
 local slow = require "resty.perf.slow"
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
 
 local M = {}
+
+local SLICE = 0.4e6 -- nanoseconds
+local sleep = ngx.sleep
 
 -- The status page draws the JSON from its own address (?format=json), again every two seconds. It loads nothing else, and shows
 -- the content of requests only as text.
@@ -43,31 +47,40 @@ local function by_label(totals, counts)
   return t
 end
 
--- The content of the JSON page, as a table.
-function M.report(totals, state)
-  local events = { { label = "lua", unit = "ns" } }
-  local routes = {}
-  if totals then
-    for _, e in ipairs(totals.events) do events[#events + 1] = e end
-    for i, r in ipairs(totals.routes) do
-      local sum, phases, median, most = {}, {}, {}, {}
-      for row = 0, #totals.events do sum[row] = 0 end
-      for name, counts in pairs_of(r.phases) do
-        phases[name] = by_label(totals, counts)
-        for row, v in pairs_of(counts) do sum[row] = sum[row] + v end
-      end
-      for row, buckets in pairs_of(r.histograms) do
-        median[row], most[row] = M.quantile(buckets, r.requests, 0.5), M.quantile(buckets, r.requests, 0.99)
-      end
-      routes[i] = { name = r.name, requests = r.requests, sum = by_label(totals, sum), phases = phases,
-        p50 = by_label(totals, median), p99 = by_label(totals, most) }
-    end
+-- A route in the JSON page.
+local function route_report(totals, r)
+  local sum, phases, median, most = {}, {}, {}, {}
+  for row = 0, #totals.events do sum[row] = 0 end
+  for name, counts in pairs_of(r.phases) do
+    phases[name] = by_label(totals, counts)
+    for row, v in pairs_of(counts) do sum[row] = sum[row] + v end
   end
+  for row, buckets in pairs_of(r.histograms) do
+    median[row], most[row] = M.quantile(buckets, r.requests, 0.5), M.quantile(buckets, r.requests, 0.99)
+  end
+  return { name = r.name, requests = r.requests, sum = by_label(totals, sum), phases = phases, p50 = by_label(totals, median),
+    p99 = by_label(totals, most) }
+end
+
+-- The JSON page without its routes and slow requests.
+local function report(totals, state)
+  local events = { { label = "lua", unit = "ns" } }
+  for _, e in ipairs(totals and totals.events or {}) do events[#events + 1] = e end
   return { running = state.running, sample = state.sample, source = state.source, worker = state.pid, events = events,
-    token = not state.secret and state.token or nil, secret = state.secret,
-    phases = totals and totals.phases or json.empty_array, routes = #routes > 0 and routes or json.empty_array,
-    unattributed = totals and by_label(totals, totals.unattributed), whole = totals and by_label(totals, totals.worker),
-    abandoned = totals and totals.abandoned }
+    token = not state.secret and state.token or nil, secret = state.secret, dictionary = state.dictionary,
+    refused = state.refused, phases = totals and totals.phases or json.empty_array,
+    unattributed = totals and by_label(totals, totals.unattributed), unfinished = totals and by_label(totals, totals.running),
+    whole = totals and by_label(totals, totals.worker), abandoned = totals and totals.abandoned }
+end
+
+-- A function that lets the worker serve others, if this request has used it for SLICE.
+local function pausing()
+  local since = clock.now()
+  return function()
+    if clock.now() - since < SLICE then return end
+    sleep(0.001) -- nginx logs a warning for each 0
+    since = clock.now()
+  end
 end
 
 local DONE = "done; the other workers follow within a second"
@@ -107,10 +120,30 @@ local function flame(perf, event)
   ngx.print(prof:flamegraph())
 end
 
-local function metrics(perf)
+local NOTHING = "nothing is counted: perf.start has not been called, or has failed; see the error log\n"
+
+local function metrics(state)
+  local pause = pausing()
+  local totals = state.sums(pause)
+  if not totals then return refuse(503, NOTHING) end
+  totals.dictionary = state.dictionary
   ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"
-  local totals = perf.totals()
-  if totals then ngx.print(exposition.text(totals)) end
+  ngx.print(exposition.text(totals, function(text)
+    ngx.print(text)
+    pause()
+  end))
+end
+
+local function as_json(state)
+  local pause = pausing()
+  local totals = state.sums(pause)
+  ngx.header.content_type = "application/json"
+  ngx.print((json.encode(report(totals, state)):gsub("}$", "")), ',"routes":[')
+  for i, route in ipairs(totals and totals.routes or {}) do
+    ngx.print(i > 1 and "," or "", json.encode(route_report(totals, route)))
+    pause()
+  end
+  ngx.print('],"slow":[', table.concat(state.dict and slow.recent(state.dict) or {}, ","), "]}\n")
 end
 
 -- Content handler.
@@ -123,21 +156,16 @@ function M.status(perf, opts)
   local event = ngx.req.get_uri_args().flame
   if event then return flame(perf, type(event) == "string" and event or "task-clock") end
   local format = ngx.var.arg_format
-  if format == "metrics" then return metrics(perf) end
-  if format ~= "json" then
-    ngx.header.content_type = "text/html; charset=utf-8"
-    return ngx.print(STATUS)
-  end
-  local text = json.encode(M.report(perf.totals(), state))
-  local recent = state.dict and slow.recent(state.dict) or {}
-  ngx.header.content_type = "application/json"
-  ngx.print((text:gsub("}$", "")), ',"slow":[', table.concat(recent, ","), "]}\n")
+  if format == "metrics" then return metrics(state) end
+  if format == "json" then return as_json(state) end
+  ngx.header.content_type = "text/html; charset=utf-8"
+  ngx.print(STATUS)
 end
 
 -- Content handler.
 function M.metrics(perf, opts)
   if not clients.options(opts).allows(ngx.var.remote_addr) then return refuse(403, "not for this address") end
-  return metrics(perf)
+  return metrics(perf.state())
 end
 
 return M

@@ -7,8 +7,8 @@
 --   a function(uri)   that returns the name
 --
 -- The first rule that matches decides; a path that matches none is "(other)". Without a list, the path is the name, and segments
--- that look like keys become ":id". Clients can send any path, so there are at most MOST names, none is long, and all are UTF-8:
--- Prometheus refuses a whole page for one name that is not.
+-- that look like keys become ":id". Clients can send any path, so no name is long, all are UTF-8 (Prometheus refuses a whole page
+-- for one name that is not), and their number is bounded (resty.perf.route_names).
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
@@ -16,7 +16,6 @@ local utf8 = require "perf.base.utf8"
 local M = {}
 
 M.OTHER = "(other)"
-M.MOST = 100
 local CACHED = 1000
 local LONGEST = 200
 
@@ -75,44 +74,37 @@ local function by_path(uri)
   return (uri:gsub("[^/]+", function(segment) return is_key(segment) and ":id" or nil end))
 end
 
--- The functions that find routes.
+-- A name that may be shown; "(other)" for others.
+function M.valid(name)
+  if type(name) ~= "string" or name == "" or #name > LONGEST then return M.OTHER end
+  name = utf8.valid(name)
+  return #name <= LONGEST and name or M.OTHER
+end
+
+-- The function that finds routes.
 -- @param[opt] routes list or function
--- @return find(uri), which returns a name; admit(name), which returns it or "(other)". Raises for an invalid list.
+-- @return find(uri), which returns a name; the set of the names in the list. Raises for an invalid list.
 function M.new(routes)
-  local rule
+  local rule, configured = routes, {}
   if routes == nil then
     rule = by_path
-  elseif type(routes) == "function" then
-    rule = routes
   elseif type(routes) == "table" then
     rule = compile(routes)
-  else
+    for _, name in ipairs(routes) do configured[M.valid(type(name) == "table" and name[1] or name)] = true end
+  elseif type(routes) ~= "function" then
     bad("list or function expected, got %s", type(routes))
   end
 
-  local names, n = { [M.OTHER] = true }, 0
-  local function admit(name)
-    if type(name) ~= "string" or #name > LONGEST then return M.OTHER end
-    name = utf8.valid(name)
-    if #name > LONGEST then return M.OTHER end
-    if not names[name] then
-      if n >= M.MOST then return M.OTHER end
-      names[name], n = true, n + 1
-    end
-    return name
-  end
-
   local cache, cached = {}, 0
-  local function find(uri)
+  return function(uri)
     local name = cache[uri]
     if not name then
-      name = admit(rule(uri))
+      name = M.valid(rule(uri))
       if cached >= CACHED then cache, cached = {}, 0 end
       cache[uri], cached = name, cached + 1
     end
     return name
-  end
-  return find, admit
+  end, configured
 end
 
 return M

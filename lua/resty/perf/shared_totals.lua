@@ -1,145 +1,223 @@
--- The sums of all workers, in a shared dictionary.
+-- The sums of all workers, in a shared dictionary (resty.perf.slots).
 --
--- Each worker adds its counts since the last time, about once a second and when it ends. So requests do not access the
--- dictionary, and a worker that is killed loses at most a second of counts. Sums outlive workers and reloads.
+-- Each worker writes its record about once a second and when it ends. So requests do not access the dictionary, and a worker that
+-- is killed loses at most a second of counts. Sums outlive workers and reloads. The key "events" has the events that are counted
+-- now, a line for each, "label TAB unit TAB why"; another list begins anew.
 --
--- Keys begin with a mark of the counted events, so that another list of events begins anew:
---
---   events                       the list that is counted now: a line for each, "label TAB unit TAB why"
---   MARK n, MARK r1 ...          the routes
---   MARK route NUL q             requests            MARK a             abandoned turns
---   MARK route NUL pPHASE:ROW    sums of a phase     MARK u:ROW, w:ROW  unattributed, whole; row 0 is wall time
---   MARK route NUL hROW:BUCKET   histograms          MARK s             requests that hooks have seen
+-- Sections of a record: "", with the worker's own counts, and one for each route: its name.
 local pairs_of = require "perf.base.pairs"
+local slots = require "resty.perf.slots"
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
 
 local M = {}
 
-local function mark_of(text) return ("%08x "):format(ngx.crc32_short(text)) end
+-- The places in a worker's section; from FIRST on are `whole`, `unattributed` and `running`, each with a row for each event.
+local ABANDONED, REFUSED, SEEN, FIRST = 0, 1, 2, 3
+
+-- The places in a section of a route: 0 has the requests; then each phase has a row for each event, row 0 is wall time; then each
+-- row has a histogram.
+local function layout_of(rows, phases)
+  local each = rows + 1
+  return { each = each, worker = FIRST + 3 * each, histograms = 1 + phases * each, route = 1 + phases * each + each * BUCKETS }
+end
+
+-- The sections of some records.
+-- @return array_of(name, n), for resty.perf.slots; the sections by name
+local function sections_of(layout)
+  local sections = {}
+  return function(name, n)
+    if n ~= (name == "" and layout.worker or layout.route) then return nil end
+    local section = sections[name]
+    if not section then
+      section = { name = name, values = slots.array(n), n = n }
+      sections[name] = section
+    end
+    section.changed = true
+    return section.values
+  end, sections
+end
+
+local function add(to, from, n)
+  for i = 0, n - 1 do to[i] = to[i] + from[i] end
+end
+
+local function text_of(rows)
+  local lines = {}
+  for i, row in ipairs(rows) do lines[i] = table.concat({ row.label, row.unit or "", row.why or "" }, "\t") end
+  return table.concat(lines, "\n")
+end
 
 -- A writer of one worker's counts.
 -- @param dict ngx.shared.DICT
 -- @param accounting resty.perf.accounting, open
--- @return {route=, add=}: route(name, number) announces a route; add() adds the counts since the last call and
--- returns nil, or the dictionary's error
-function M.writer(dict, accounting)
-  local rows, lines = accounting.events(), {}
-  for i, row in ipairs(rows) do lines[i] = table.concat({ row.label, row.unit or "", row.why or "" }, "\t") end
-  local text = table.concat(lines, "\n")
-  local mark, refused = mark_of(text), nil
-  dict:set("events", text)
-
-  local function add(key, delta)
-    if delta == 0 then return end
-    local _, err, forced = dict:incr(mark .. key, delta, 0)
-    if err then refused = err elseif forced then refused = "it is full, and other entries were removed" end
-  end
-
-  local function add_counts(key, counts)
-    add(key .. "0", tonumber(counts.wall_ns))
-    for i, e in ipairs(counts) do add(key .. i, tonumber(e.value or 0)) end
-  end
-
+-- @param admit function(name): the name under which a route of the record's earlier owners goes on
+-- @return {route=, merge=, add=, finish=, own=}: route(name, number) announces a route; merge(name, number, other, other_number)
+-- adds a route to another one, number is nil for one that this worker has not announced; add() writes the record and returns nil,
+-- or the dictionary's error; finish() is the last add: what running requests have counted is then unattributed; own() returns the
+-- sections, the record's number, and the kind of the counts
+function M.writer(dict, accounting, admit)
+  local rows = accounting.events()
+  local text = text_of(rows)
+  local layout = layout_of(#rows, #accounting.phases)
+  local each = layout.each
+  local whole, unattributed, running = FIRST, FIRST + each, FIRST + 2 * each
+  local array_of, sections = sections_of(layout)
+  local record = slots.record(dict, text)
+  local own = array_of("", layout.worker)
+  local before = { whole = accounting.zeros(), unattributed = accounting.zeros(), abandoned = 0, seen = 0 }
   local routes = {}
-  local function route(name, number)
-    routes[number] = { key = name .. "\0", requests = 0, phases = {}, histograms = {} }
-    if dict:add(mark .. "i " .. name, true) then
-      local n = dict:incr(mark .. "n", 1, 0)
-      if n then dict:set(mark .. "r" .. n, name) end
+
+  local function update(number, values)
+    local r = routes[number]
+    local requests = accounting.requests(number)
+    if requests == r.requests then return end
+    values[0], r.requests, r.section.changed = values[0] + requests - r.requests, requests, true
+    for phase, words in ipairs(r.phases) do
+      accounting.add_values(accounting.route_words(number, phase), words, values, 1 + (phase - 1) * each)
     end
+    for row = 0, #rows do accounting.add_histogram(number, row, r.buckets, values, layout.histograms + row * BUCKETS) end
   end
 
-  local function add_histogram(r, number, row)
-    local now, before = accounting.histogram(number, row), r.histograms[row] or {}
-    if not now then return end
-    r.histograms[row] = before
-    for b = 0, BUCKETS - 1 do
-      local n = tonumber(now[b])
-      if n ~= (before[b] or 0) then
-        add(r.key .. "h" .. row .. ":" .. b, n - (before[b] or 0))
-        before[b] = n
-      end
+  local function update_all()
+    local words = accounting.settle()
+    accounting.add_values(words.whole, before.whole, own, whole)
+    accounting.add_values(words.unattributed, before.unattributed, own, unattributed)
+    for i = running, running + #rows do own[i] = 0 end
+    accounting.add_values(words.last, nil, own, running)
+    for place, name in pairs_of { [ABANDONED] = "abandoned", [SEEN] = "seen" } do
+      local n = accounting[name]()
+      own[place], before[name] = own[place] + n - before[name], n
     end
+    sections[""].changed = true
+    for number, r in pairs_of(routes) do update(number, r.section.values) end
   end
 
-  local befores, abandoned = { whole = accounting.zeros(), unattributed = accounting.zeros() }, 0
-  local seen = 0
-  local function add_all()
-    refused = nil
-    local whole, unattributed = accounting.balance(befores)
-    add_counts("w:", whole)
-    add_counts("u:", unattributed)
-    add("a", accounting.abandoned() - abandoned)
-    abandoned = accounting.abandoned()
-    add("s", accounting.seen() - seen)
-    seen = accounting.seen()
-    for number, r in pairs_of(routes) do
-      local requests = accounting.requests(number)
-      if requests ~= r.requests then
-        add(r.key .. "q", requests - r.requests)
-        r.requests = requests
-        for phase = 1, #accounting.phases do
-          r.phases[phase] = r.phases[phase] or accounting.zeros()
-          local counts = accounting.phase_counts(number, phase, r.phases[phase])
-          if counts then add_counts(r.key .. "p" .. phase .. ":", counts) end
-        end
-        for row = 0, #rows do add_histogram(r, number, row) end
-      end
+  -- Requests that were open when their worker ended are in no route.
+  local function drop_running(values)
+    add(values + unattributed, values + running, each)
+    for i = running, running + #rows do values[i] = 0 end
+  end
+
+  local function take()
+    local earlier = slots.array(layout.worker)
+    record.take(function(name, n)
+      if name ~= "" then return array_of(admit(name), n) end
+      return n == layout.worker and earlier or nil
+    end)
+    drop_running(earlier)
+    add(own, earlier, layout.worker)
+  end
+
+  local function put(over)
+    if not record.number() then take() end
+    local list = {}
+    for _, section in pairs_of(sections) do list[#list + 1] = section end
+    local refused = not record.number() and "no memory" or record.write(list, over)
+    if not refused and dict:get "events" ~= text then
+      local ok, message = dict:safe_set("events", text)
+      refused = not ok and message or nil
     end
+    if refused then own[REFUSED] = own[REFUSED] + 1 end
     return refused
   end
 
-  return { route = route, add = add_all }
+  local writer = {}
+
+  function writer.route(name, number)
+    array_of(name, layout.route)
+    local phases = {}
+    for phase = 1, #accounting.phases do phases[phase] = accounting.zeros() end
+    routes[number] = { section = sections[name], requests = 0, phases = phases, buckets = slots.array(each * BUCKETS) }
+  end
+
+  function writer.merge(name, number, other, other_number)
+    local from = sections[name]
+    if number then
+      update(number, from.values)
+      update(other_number, sections[other].values)
+      accounting.merge(number, other_number)
+      update(other_number, slots.array(layout.route)) -- these are in the section already
+      routes[number] = nil
+    end
+    sections[name] = nil
+    if from then add(array_of(other, layout.route), from.values, layout.route) end
+  end
+
+  function writer.add()
+    update_all()
+    return put(false)
+  end
+
+  function writer.finish()
+    update_all()
+    drop_running(own)
+    return put(true)
+  end
+
+  function writer.own()
+    update_all()
+    return sections, record.number(), text
+  end
+
+  return writer
 end
 
 -- The sums of all workers, in the form for resty.perf.metrics; nil before the first worker has begun.
 -- @param dict ngx.shared.DICT
 -- @param phases names of the phases
-function M.read(dict, phases)
-  local text = dict:get "events"
+-- @param name_of function(name): the name under which a route is shown
+-- @param[opt] writer of this worker: its counts are up to date, and known even if the dictionary has refused them
+-- @param[opt] pause called now and then
+function M.read(dict, phases, name_of, writer, pause)
+  local own, number, text
+  if writer then own, number, text = writer.own() end
+  text = text or dict:get "events"
   if not text then return nil end
-  local mark = mark_of(text)
-  local function get(key) return dict:get(mark .. key) end
-
   local events = {}
   for label, unit, why in text:gmatch "([^\t\n]*)\t([^\t\n]*)\t([^\n]*)" do
     events[#events + 1] = { label = label, unit = unit ~= "" and unit or nil, why = why ~= "" and why or nil }
   end
+  local layout = layout_of(#events, #phases)
+  local each = layout.each
+  local array_of, sections = sections_of(layout)
+  local function shown(name, n) return array_of(name == "" and "" or name_of(name), n) end
+  for name, section in pairs_of(own or {}) do add(shown(name, section.n), section.values, section.n) end
+  slots.read(dict, text, shown, number, pause)
 
-  local function counts(key)
+  local worker = array_of("", layout.worker)
+  local function rows(values, at)
     local t = {}
-    for row = 0, #events do t[row] = get(key .. row) or 0 end
+    for row = 0, #events do t[row] = values[at + row] end
     return t
   end
-
   local routes = {}
-  for n = 1, get "n" or 0 do
-    local name = get("r" .. n)
-    local requests = name and get(name .. "\0q")
-    if requests then
-      local route = { name = name, requests = requests, phases = {}, histograms = {} }
+  for name, section in pairs_of(sections) do
+    local values = section.values
+    if name ~= "" and values[0] > 0 then
+      local route = { name = name, requests = values[0], phases = {}, histograms = {} }
       for i, phase in ipairs(phases) do
-        local key = name .. "\0p" .. i .. ":"
-        if get(key .. "0") then route.phases[phase] = counts(key) end
+        local at = 1 + (i - 1) * each
+        if values[at] > 0 then route.phases[phase] = rows(values, at) end
       end
       for row = 0, #events do
-        local buckets
+        local at, buckets = layout.histograms + row * BUCKETS, nil
         for b = 0, BUCKETS - 1 do
-          local v = get(name .. "\0h" .. row .. ":" .. b)
-          if v then
+          if values[at + b] > 0 then
             buckets = buckets or {}
-            buckets[b] = v
+            buckets[b] = values[at + b]
           end
         end
         route.histograms[row] = buckets
       end
       routes[#routes + 1] = route
+      if pause then pause() end
     end
   end
   table.sort(routes, function(a, b) return a.name < b.name end)
-  return { events = events, phases = phases, routes = routes, unattributed = counts "u:", worker = counts "w:",
-    abandoned = get "a" or 0, seen = get "s" or 0 }
+  return { events = events, phases = phases, routes = routes, worker = rows(worker, FIRST),
+    unattributed = rows(worker, FIRST + each), running = rows(worker, FIRST + 2 * each), abandoned = worker[ABANDONED],
+    refused = worker[REFUSED], seen = worker[SEEN] }
 end
 
 return M

@@ -20,44 +20,48 @@ local row_type = ffi.typeof "struct pf_wait_row"
 -- The row's name in the dictionary, which is made if there is room.
 local function announce(dict, family, text)
   if dict:get(family .. " i " .. text) then return text end
-  local n = dict:incr(family .. " n", 1, 0)
+  dict:safe_add(family .. " n", 0)
+  local n = dict:incr(family .. " n", 1)
   if not n then return text end
   if n > MOST then
     dict:incr(family .. " n", -1)
     local other = { "(other)" }
     for i = 2, #FAMILIES[family] do other[i] = "" end
     text = table.concat(other, "\0")
-    if not dict:add(family .. " i " .. text, true) then return text end
+    if not dict:safe_add(family .. " i " .. text, true) then return text end
     n = MOST + 1
   else
-    dict:set(family .. " i " .. text, true)
+    dict:safe_set(family .. " i " .. text, true)
   end
-  dict:set(family .. " r" .. n, text)
+  dict:safe_set(family .. " r" .. n, text)
   return text
 end
 
 -- Add to the dictionary.
 -- @param names of routes, by number
--- @return add(): adds what came since the last call; returns nil, or the dictionary's error
+-- @return {add=, forget=}: add() adds what came since the last call, and returns nil or the dictionary's error; forget(route)
+-- does so before the number of a route gets another name
 function M.writer(dict, names)
   local written = { wait = {}, latency = {} } -- {name=, before=} by key
   local refused
 
   local function add(key, delta)
     if delta == 0 then return end
-    local _, err, forced = dict:incr(key, delta, 0)
-    if err then refused = err elseif forced then refused = "it is full, and other entries were removed" end
+    if dict:incr(key, delta) then return end
+    local ok, message = dict:safe_add(key, 0) -- never in the place of another key
+    if ok or message == "exists" then dict:incr(key, delta) else refused = message end
   end
 
   local function add_row(family, row, name)
     local key = tostring(row.key)
     local w = written[family][key]
     if not w then
-      w = { name = ("%s %s\0"):format(family, announce(dict, family, name())), before = row_type() }
+      w = { before = row_type() }
       written[family][key] = w
     end
     local before = w.before
     if row.count == before.count then return end
+    w.name = w.name or ("%s %s\0"):format(family, announce(dict, family, name()))
     for short, field in pairs_of(FIELDS) do add(w.name .. short, tonumber(row[field] - before[field])) end
     for b = 0, waits.BUCKETS - 1 do
       add(w.name .. "h" .. b, tonumber(row.histogram[b] - before.histogram[b]))
@@ -65,7 +69,9 @@ function M.writer(dict, names)
     ffi.copy(before, row, ffi.sizeof(row_type))
   end
 
-  return function()
+  local writer = {}
+
+  function writer.add()
     refused = nil
     for route, number, row in waits.rows() do
       add_row("wait", row, function()
@@ -80,9 +86,21 @@ function M.writer(dict, names)
     end
     return refused
   end
+
+  function writer.forget(number)
+    writer.add()
+    local function forget_rows(family, route, row)
+      local w = route == number and written[family][tostring(row.key)]
+      if w then w.name = nil end
+    end
+    for route, _, row in waits.rows() do forget_rows("wait", route, row) end
+    for route, _, _, row in waits.latencies() do forget_rows("latency", route, row) end
+  end
+
+  return writer
 end
 
-local function read(dict, family)
+local function read(dict, family, pause)
   local rows = {}
   for n = 1, math.min(dict:get(family .. " n") or 0, MOST) + 1 do
     local text = dict:get(family .. " r" .. n)
@@ -98,6 +116,7 @@ local function read(dict, family)
       end
       for b = 0, waits.BUCKETS - 1 do row.histogram[b] = dict:get(key .. "h" .. b) end
       rows[#rows + 1] = row
+      if pause then pause() end
     end
   end
   table.sort(rows, function(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end)
@@ -105,7 +124,9 @@ local function read(dict, family)
 end
 
 -- The sums of all workers: {waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=,
--- histogram=}}, requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}}}.
-function M.read(dict) return { waits = read(dict, "wait"), requests = read(dict, "latency") } end
+-- histogram=}}, requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}}}; `pause` is called now and then.
+function M.read(dict, pause)
+  return { waits = read(dict, "wait", pause), requests = read(dict, "latency", pause) }
+end
 
 return M

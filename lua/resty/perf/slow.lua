@@ -87,9 +87,10 @@ function M.keep(dict, request)
   for _, e in ipairs(request.counts or {}) do
     if e.value then events[e.label] = e.value end
   end
-  local n = dict:incr("slow", 1, 0)
+  dict:safe_add("slow", 0)
+  local n = dict:incr("slow", 1)
   if not n then return end
-  dict:set("slow" .. n % M.KEPT, json.encode { at = ngx.time(), seconds = request.seconds, route = request.route,
+  dict:safe_set("slow" .. n % M.KEPT, json.encode { at = ngx.time(), seconds = request.seconds, route = request.route,
     method = request.method, uri = request.uri, status = request.status, wait = request.wait, counts = events,
     lua_ns = request.counts and request.counts.wall_ns })
 end

@@ -1,4 +1,6 @@
 -- The parts of resty.perf that need no nginx: routes, sampling, exposition, slow requests.
+local nginx = require "spec.support.nginx"
+local route_names = require "resty.perf.route_names"
 local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampling"
 local exposition = require "resty.perf.metrics"
@@ -23,23 +25,18 @@ describe("resty.perf.routes", function()
     end
   end)
 
-  it("have at most a hundred names, also by a function", function()
-    local find, admit = routes.new(function(uri) return uri:sub(2) end)
-    for i = 1, 3000 do assert.equal(i <= 100 and "n" .. i or "(other)", find("/n" .. i)) end
-    assert.equal("n7", admit "n7")
-    assert.equal("(other)", admit "new")
-    assert.equal("(other)", admit(nil))
-    assert.equal("(other)", (routes.new()("/" .. ("x"):rep(200))))
-  end)
-
   -- After one request with such a path, Prometheus refused the whole page.
-  it("have names in UTF-8, whatever a client sends", function()
-    local find, admit = routes.new()
+  it("have names in UTF-8, whatever a client sends, that are neither empty nor long", function()
+    local find, configured = routes.new()
+    assert.same({}, configured)
     assert.equal("/w\239\191\189\239\191\189", find "/w\255\254")
     assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- the same route, and not another one of the same name
     assert.equal("/gr\195\188n", find "/gr\195\188n")
-    assert.equal("a\239\191\189", admit "a\128")
+    assert.equal("a\239\191\189", routes.valid "a\128")
     assert.equal("(other)", find("/" .. ("\255"):rep(100)))
+    assert.equal("(other)", find("/" .. ("x"):rep(200)))
+    assert.equal("(other)", routes.new(function() end) "/x")
+    assert.equal("(other)", routes.new(function() return "" end) "/x")
   end)
 
   it("reports mistakes", function()
@@ -52,6 +49,50 @@ describe("resty.perf.routes", function()
       assert.truthy(err:find(message, 1, true), err)
     end
     assert.error_matches(function() routes.new(7) end, "routes: list or function expected, got number")
+  end)
+end)
+
+describe("resty.perf.route_names", function()
+  local dict, names
+
+  -- The names of another worker, or of a new one.
+  local function worker(configured) return route_names.new(dict, configured or {}) end
+
+  before_each(function()
+    dict = nginx.new().ngx.shared.perf
+    names = worker()
+  end)
+
+  it("are at most a hundred of all workers, besides those of the configuration", function()
+    local other = worker()
+    for i = 1, 300 do
+      assert.equal(i <= 100 and "n" .. i or "(other)", (i % 2 == 0 and names or other).admit("n" .. i))
+    end
+    assert.equal("n7", names.admit "n7")
+    assert.equal("n8", worker().admit "n8") -- after a reload
+    assert.equal("(other)", names.shown "n101")
+    assert.equal("n100", names.shown "n100")
+    assert.equal("configured", worker { configured = true }.admit "configured")
+  end)
+
+  -- A hundred junk paths once kept all later routes out for ever.
+  it("give the place of one that is hardly used to one that is used more", function()
+    local forgotten = {}
+    for i = 1, 1000 do names.admit("junk" .. i) end
+    names.used({ junk1 = 50 }, error)
+    for _ = 1, 20 do assert.equal("(other)", names.admit "real") end
+    for i = 1, 5000 do names.admit("junk" .. i) end
+    names.turn_over()
+    assert.equal("real", names.admit "real")
+    names.used({}, function(name) forgotten[#forgotten + 1] = name end)
+    assert.equal(1, #forgotten)
+    assert.not_equal("junk1", forgotten[1])
+    assert.equal("(other)", names.admit(forgotten[1]))
+  end)
+
+  it("have no place without room in the dictionary", function()
+    dict.safe_add = function() return nil, "no memory" end
+    assert.equal("(other)", names.admit "real")
   end)
 end)
 
@@ -109,7 +150,7 @@ end)
 describe("resty.perf.metrics", function()
   local totals = {
     events = { { label = "task-clock", unit = "ns" }, { label = "page-faults:u" }, { label = "cs", why = "not here" } },
-    phases = { "access", "content" }, seen = 9, abandoned = 2,
+    phases = { "access", "content" }, seen = 9, abandoned = 2, refused = 0, running = { [0] = 1, 2, 3, 0 },
     routes = { { name = 'a"b\\c\nd', requests = 3, phases = { content = { [0] = 2000000000, 1500000000, 7, 0 } },
       histograms = { [0] = { [30] = 3 }, { [30] = 2, [31] = 1 }, { [0] = 1, [2] = 1, [3] = 1 } } } },
     unattributed = { [0] = 5, 6, 7, 0 }, worker = { [0] = 10, 20, 14, 0 },
@@ -130,6 +171,10 @@ describe("resty.perf.metrics", function()
     assert.equal("7", value("lua_perf_phase_page_faults_u_total{" .. route .. ',phase="content"}'))
     assert.equal("0.00000002", value "lua_perf_worker_task_clock_seconds_total")
     assert.equal("7", value "lua_perf_unattributed_page_faults_u_total")
+    assert.equal("3", value "lua_perf_running_page_faults_u")
+    local parts = {}
+    local last = exposition.text(totals, function(part) parts[#parts + 1] = part end)
+    assert.equal(text, table.concat(parts) .. last)
     assert.is_nil(text:find "_cs")
   end)
 end)

@@ -39,6 +39,7 @@ function draw() {
   $("event").value = chosen;
   $("state").textContent = (data.running ? "counting " + (data.sample > 1 ? "1 of " + data.sample + " requests" : "every request")
     + ", from " + data.source + " events" : "stopped") + "; answered by worker " + data.worker;
+  if (data.refused) $("state").textContent += ". The lua_shared_dict refuses the counts (" + data.refused + "): make it larger";
   $("toggle").hidden = false;
   $("toggle").textContent = data.running ? "stop" : "start";
   const whole = data.whole ? data.whole[chosen] : 0;

@@ -1,0 +1,122 @@
+-- The names of routes that the whole server has: those of the configuration, and at most MOST others.
+--
+-- Clients can make names, by paths that nobody else asks for. So a place is not kept for ever: a name that has been used more
+-- than twice as often as another one within the last minute or two takes its place, and what the other one had goes to "(other)".
+-- The names are in the shared dictionary, so they are the same in all workers, and after a reload:
+--
+--   routes        how many have been given a place
+--   name N        the name in place N
+--   route NAME    how often it was used, halved each minute
+local pairs_of = require "perf.base.pairs"
+local routes = require "resty.perf.routes"
+
+local M = {}
+
+M.MOST = 100
+local REFUSED, PLACES = 1000, 4 -- the most names that wait for a place, and that get one in a second
+local DECAY = 60
+
+-- The names for a configuration.
+-- @param dict ngx.shared.DICT
+-- @param configured set of names that always have a place
+-- @return {admit=, shown=, used=, turn_over=}. admit(name) returns the name, or "(other)"; shown(name) the same, but gives no
+-- place; used(uses, forget) adds how often names were used, and calls forget(name) for each that has lost its place; turn_over()
+-- gives places to names that deserve them more
+function M.new(dict, configured)
+  local known, waiting, number_waiting = {}, {}, 0
+  local names = {}
+
+  local function key(name) return "route " .. name end
+
+  function names.shown(name)
+    return (configured[name] or dict:get(key(name))) and name or routes.OTHER
+  end
+
+  local function set_waiting(name, n)
+    if not waiting[name] then number_waiting = number_waiting + 1 end
+    if n == 0 then n, number_waiting = nil, number_waiting - 1 end
+    waiting[name] = n
+  end
+
+  -- Note that a name has got no place. A real route stays among many that are used once: when there are too many, each loses one.
+  local function refuse(name)
+    set_waiting(name, (waiting[name] or 0) + 1)
+    if number_waiting > REFUSED then
+      for k, n in pairs_of(waiting) do set_waiting(k, n - 1) end
+    end
+    return routes.OTHER
+  end
+
+  local function take_place(name)
+    local at = dict:safe_add("routes", 0) and 0 or dict:get "routes"
+    if not at or at >= M.MOST then return false end
+    local ok, message = dict:safe_add(key(name), 0)
+    if not ok then return message == "exists" end
+    at = dict:incr("routes", 1)
+    if at and at <= M.MOST and dict:safe_set("name " .. at, name) then return true end
+    dict:delete(key(name))
+    return false
+  end
+
+  function names.admit(name)
+    if known[name] or configured[name] or name == routes.OTHER then return name end
+    if not (dict:get(key(name)) or take_place(name)) then return refuse(name) end
+    known[name] = true
+    return name
+  end
+
+  function names.used(uses, forget)
+    for name in pairs_of(known) do
+      if not dict:incr(key(name), uses[name] or 0) then
+        known[name] = nil
+        forget(name)
+      end
+    end
+  end
+
+  -- The place that is used least: its number, its name, and its use.
+  local function least()
+    local place, loser, use
+    for at = 1, M.MOST do
+      local name = dict:get("name " .. at)
+      local n = name and dict:get(key(name)) or -1
+      if not use or n < use then place, loser, use = at, name, n end
+    end
+    return place, loser, use
+  end
+
+  local function most()
+    local best
+    for name, n in pairs_of(waiting) do
+      if not best or n > waiting[best] then best = name end
+    end
+    return best
+  end
+
+  local function decay()
+    for at = 1, M.MOST do
+      local name = dict:get("name " .. at)
+      local n = name and dict:get(key(name))
+      if n then dict:incr(key(name), -math.ceil(n / 2)) end
+    end
+    for name, n in pairs_of(waiting) do set_waiting(name, math.floor(n / 2)) end
+  end
+
+  function names.turn_over()
+    if (dict:get "routes" or 0) < M.MOST then return end
+    if dict:safe_add("decay", true, DECAY) then decay() end
+    if number_waiting == 0 or not dict:safe_add("turn over", true, 1) then return end -- another worker does
+    for _ = 1, PLACES do
+      local name = most()
+      local place, loser, use = least()
+      if not name or waiting[name] <= 2 * use + 1 then return end
+      if loser then dict:delete(key(loser)) end
+      if not (dict:safe_set("name " .. place, name) and dict:safe_add(key(name), waiting[name])) then return end
+      set_waiting(name, 0)
+    end
+  end
+
+  return names
+end
+
+return M

@@ -1,0 +1,159 @@
+-- Records of the workers in a shared dictionary, each replaced as a whole once a second.
+--
+-- A record has all that its worker has counted, and what the earlier owners of the record had. So a reader always finds numbers
+-- of one moment, a worker that is killed loses only what it counted since its last record, and a record that the dictionary
+-- refuses is written again later with nothing lost. When a worker ends, its record is left for the next worker that starts, so
+-- there are only as many records as workers were there at the same time.
+--
+--   slots                the number of records, or more
+--   slot N               "PID GENERATION LENGTH LENGTH\n", the kind of the counts, sections, zeros up to a multiple of GRAIN
+--   claim N GENERATION   while a worker takes over record N, so that no other one can
+--
+-- A section is a name and an array of doubles. Its form: three doubles (length of the name, length of the array, doubles that
+-- follow), the name with zeros up to 8 bytes, and the runs of the array without its zeros: first index, length, doubles.
+local ffi = require "ffi"
+
+ffi.cdef 'int perf_resty_kill(int pid, int signal) __asm__("kill");'
+
+local M = {}
+
+local ESRCH, GRAIN = 3, 4096
+local double = ffi.typeof "double[?]"
+
+local function is_alive(pid) return ffi.C.perf_resty_kill(pid, 0) == 0 or ffi.errno() ~= ESRCH end
+
+-- An array of n zeros.
+function M.array(n) return double(n) end
+
+local buffer, room = double(1024), 1024
+
+-- A section as text.
+local function pack(name, values, n)
+  local words = math.ceil(#name / 8)
+  local need = 3 + words + 2 * n + 2
+  if need > room then buffer, room = double(2 * need), 2 * need end
+  local b, at, i = buffer, 3 + words, 0
+  if words > 0 then b[2 + words] = 0 end
+  ffi.copy(b + 3, name, #name)
+  while i < n do
+    if values[i] == 0 then
+      i = i + 1
+    else
+      local head = at
+      b[head], at = i, head + 2
+      while i < n and values[i] ~= 0 do
+        b[at] = values[i]
+        at, i = at + 1, i + 1
+      end
+      b[head + 1] = at - head - 2
+    end
+  end
+  b[0], b[1], b[2] = #name, n, at - 3 - words
+  return ffi.string(b, 8 * at)
+end
+
+-- Add the sections of a text to arrays.
+-- @param array_of function(name, n): the array of a section, or nil to leave it out
+local function unpack_into(text, array_of)
+  local total = math.floor(#text / 8)
+  local b = double(total + 1)
+  ffi.copy(b, text, 8 * total)
+  local at = 0
+  while at + 3 <= total do
+    local length, n, more = b[at], b[at + 1], b[at + 2]
+    local from = at + 3 + math.ceil(length / 8)
+    local values = array_of(ffi.string(b + at + 3, length), n)
+    at = from + more
+    while values and from < at do
+      local first, run = b[from], b[from + 1]
+      for i = 0, run - 1 do values[first + i] = values[first + i] + b[from + 2 + i] end
+      from = from + 2 + run
+    end
+  end
+end
+
+-- The parts of a record: its owner's process id (0: none), its generation, the kind of its counts, its sections as text.
+local function parse(text)
+  local pid, generation, kind, body, at = (text or ""):match "^(%d+) (%d+) (%d+) (%d+)\n()"
+  if not pid then return 0, 0, nil, "" end
+  kind, body = tonumber(kind), tonumber(body)
+  return tonumber(pid), tonumber(generation), text:sub(at, at + kind - 1), text:sub(at + kind, at + kind + body - 1)
+end
+
+-- Take over a record that no living worker has, or a new one. A claim stays if its worker is killed before the first write: that
+-- record is read, but nobody takes it.
+-- @return {number=, generation=, claim=}, sections as text, "" for another kind; nil if the dictionary is full
+local function take(dict, kind)
+  local pid = ngx.worker.pid()
+  for n = 1, math.huge do
+    local owner, generation = parse(dict:get("slot " .. n))
+    if owner == 0 or owner == pid or not is_alive(owner) then
+      local claim = ("claim %d %d"):format(n, generation)
+      local ok, message = dict:safe_add(claim, pid)
+      if ok then
+        local _, now, its_kind, body = parse(dict:get("slot " .. n))
+        if now == generation then
+          return { number = n, generation = generation + 1, claim = claim }, its_kind == kind and body or ""
+        end
+        dict:delete(claim) -- another worker has been quicker
+      elseif message == "no memory" then
+        return nil
+      end
+    end
+  end
+end
+
+-- This worker's record.
+-- @param dict ngx.shared.DICT
+-- @param kind text: records of another kind have other counts
+-- @return {number=, take=, write=}: number() is nil until take(array_of) has found a record, and added what its earlier owners
+-- have counted to arrays; write(list, over) replaces it by the sections in `list`, {name=, values=, n=, changed=}, and returns
+-- nil or the dictionary's error; `over` leaves it to another worker
+function M.record(dict, kind)
+  local slot
+  local record = {}
+
+  function record.number() return slot and slot.number end
+
+  function record.take(array_of)
+    local body
+    slot, body = take(dict, kind)
+    if slot then unpack_into(body, array_of) end
+    return slot ~= nil
+  end
+
+  function record.write(list, over)
+    local parts, size = {}, 0
+    for i, section in ipairs(list) do
+      if section.changed then section.text, section.changed = pack(section.name, section.values, section.n), false end
+      parts[i], size = section.text, size + #section.text
+    end
+    local text = ("%d %d %d %d\n"):format(over and 0 or ngx.worker.pid(), slot.generation, #kind, size) .. kind
+      .. table.concat(parts)
+    local ok, message = dict:safe_set("slot " .. slot.number, text .. ("\0"):rep(-#text % GRAIN))
+    if not ok then return message end
+    if slot.claim then dict:delete(slot.claim) end
+    slot.claim = nil
+    dict:safe_add("slots", 0)
+    local more = slot.number - (dict:get "slots" or 0)
+    if more > 0 then dict:incr("slots", more) end -- too many if another worker does the same, which does no harm
+  end
+
+  return record
+end
+
+-- Add the records of this kind to arrays.
+-- @param array_of function(name, n): the array of a section, or nil to leave it out
+-- @param[opt] except number of a record that is left out
+-- @param[opt] pause called between two records
+function M.read(dict, kind, array_of, except, pause)
+  for n = 1, dict:get "slots" or 0 do
+    if n ~= except then
+      local _, _, its_kind, body = parse(dict:get("slot " .. n))
+      if its_kind == kind then unpack_into(body, array_of) end
+      if pause then pause() end
+    end
+  end
+end
+
+return M

@@ -1,0 +1,126 @@
+-- Sums over generations of workers: nothing that a request counted is lost when workers end, and at any time the workers' counter
+-- is that of unattributed code, of running requests and of all routes.
+--
+-- The story: a worker that began to exit published what it had, and what ended later was lost; of a killed worker the sums had a
+-- part of what it had published last.
+local kit = require "testkit"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+local EVENT = "syscalls:sys_enter_getppid"
+
+describe("resty.perf over generations of workers", function()
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = EVENT }
+  end)
+  after_each(server.stop)
+
+  local function serve(workers)
+    s = server.start { user = "root", workers = workers, init_worker = "app.start()",
+      server = [[
+      location /slow { content_by_lua_block { perf.content(function()
+        app.spend(3) ngx.sleep(ngx.var.arg_s or 0.7) app.spend(4) ngx.say "slow" end) } }
+      location /quick { content_by_lua_block { perf.content(function() app.spend(2) ngx.say "quick" end) } }
+      location = /slots { content_by_lua_block { ngx.say(ngx.shared.perf:get "slots") } } ]] }
+  end
+
+  -- Sums of /metrics, in calls.
+  local function sums()
+    local text = s:get "/metrics"
+    local t = { routes = 0 }
+    for name, v in text:gmatch "\nlua_perf_(%a+)_syscalls_sys_enter_getppid%a* (%d+)" do t[name] = tonumber(v) end
+    for name, v in text:gmatch "\nlua_perf_(%a+)_syscalls_sys_enter_getppid_total (%d+)" do t[name] = tonumber(v) end
+    for route, v in text:gmatch '\nlua_perf_request_syscalls_sys_enter_getppid_sum{route="([^"]*)"} (%d+)' do
+      t[route], t.routes = tonumber(v), t.routes + tonumber(v)
+    end
+    for route, v in text:gmatch '\nlua_perf_requests_total{route="([^"]*)"} (%d+)' do t["n" .. route] = tonumber(v) end
+    return t
+  end
+
+  local function assert_balanced()
+    local t = sums()
+    assert.equal(t.worker, t.unattributed + t.running + t.routes)
+    return t
+  end
+
+  -- Sends requests in the background; returns a function that waits for their answers, and returns how many there were.
+  local function begin(path, n)
+    local out = s.dir .. "/answers"
+    local curl = ("curl -s -m 20 'http://127.0.0.1:%d%s' >>%s"):format(s.port, path, out)
+    os.execute(("(for i in $(seq %d); do %s & done; wait; touch %s.done) >/dev/null 2>&1 &"):format(n, curl, out))
+    return function()
+      s:wait(function() return io.open(out .. ".done") end)
+      local text = util.read_file(out)
+      os.execute(("rm -f %s %s.done"):format(out, out))
+      return select(2, text:gsub("slow\n", ""))
+    end
+  end
+
+  local function ended(pids)
+    s:wait(function()
+      for _, pid in ipairs(pids) do
+        if io.open("/proc/" .. pid .. "/stat") then return false end
+      end
+      return true
+    end)
+  end
+
+  it("has every request that ends after its worker began to exit", function()
+    serve(2)
+    local slow, quick = 0, 0
+    for _ = 1, 3 do
+      local old = s:workers()
+      local answers = begin("/slow", 20)
+      quick = quick + s:load("/quick", 100, 4)
+      s:wait(function() return sums().running > 0 end)
+      s:reload()
+      assert_balanced()
+      slow = slow + answers()
+      ended(old)
+      assert_balanced()
+    end
+    assert.equal(60, slow)
+    local t = assert_balanced()
+    assert.equal(slow, t["n/slow"])
+    assert.equal(7 * slow, t["/slow"])
+    assert.equal(quick, t["n/quick"])
+    assert.equal(2 * quick, t["/quick"])
+    assert.equal(0, t.running)
+    assert.equal("", s:errors())
+  end)
+
+  it("is balanced after workers were killed or terminated with open requests", function()
+    serve(2)
+    for _, signal in ipairs { 9, 15, 9 } do
+      local old = s:workers()
+      local answers = begin("/slow?s=1.5", 10)
+      s:load("/quick", 100, 4)
+      s:wait(function() return sums().running >= 30 end) -- each of the ten has made three calls
+      for _, pid in ipairs(old) do kit.kill(pid, signal) end
+      ended(old)
+      s:wait(function() return #s:workers() == 2 and s:get "/quick" == "quick\n" end)
+      assert_balanced()
+      answers()
+    end
+    -- The records of the dead have been taken over, and their open requests belong to none that has ended.
+    s:wait(function() return sums().running == 0 end)
+    assert_balanced()
+  end)
+
+  it("keeps as many records as there were workers at a time", function()
+    serve(2)
+    s:load("/quick", 10, 1)
+    for _ = 1, 5 do
+      local old = s:workers()
+      s:reload()
+      ended(old)
+    end
+    local t = assert_balanced()
+    assert.equal(20, t["/quick"])
+    -- An old worker and its successor may run at the same time. The number may be too large by what two workers added at once.
+    assert.truthy(tonumber((s:get "/slots")) <= 6)
+  end)
+end)
