@@ -170,10 +170,24 @@ static int kit_touch_below(lua_State *L)
     return 1;
 }
 
+/* ask_below(address): the system call rt_sigaction, with such words above it */
+static int kit_ask_below(lua_State *L)
+{
+    const uint64_t at = (uint64_t)luaL_checknumber(L, 1);
+    volatile uint64_t words[64];
+    struct sigaction now;
+
+    for (size_t i = 0; i < 64; i++)
+        words[i] = at + 16 * i;
+    sigaction(SIGUSR2, NULL, &now);
+    lua_pushboolean(L, words[1] == at + 16);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
-    { "touch_below", kit_touch_below }, { NULL, NULL },
+    { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below }, { NULL, NULL },
 };
 
 void tk_open_faults(lua_State *L)

@@ -93,8 +93,10 @@ int pf_sampler_start(struct pf_sampler *s)
 		return r;
 	}
 	s->at.running = 1;
-	if (s->unwind)
+	if (s->unwind) {
 		pf_peek_take();
+		s->loads = pf_peek_ready(NULL);
+	}
 	s->started_ns = pf_wall_ns();
 	r = signal_by_descriptor(s);
 	if (r >= 0)

@@ -46,6 +46,7 @@ struct pf_sampler {
 	enum pf_sampler_mode mode;
 	int native, by_descriptor; /* by_descriptor: the event has no sigtrap */
 	int may_ask;               /* the event does not count system calls that the signal handler would make */
+	int loads;                 /* pf_peek_ready at the start */
 	uint64_t code_start, code_end; /* the interpreter's code: a native call chain ends there */
 	void *owner;
 	/* Registers, called in the signal handler. NULL for the safe point's method. */

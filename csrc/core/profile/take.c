@@ -24,7 +24,7 @@ struct here {
 
 static void unwind(struct pf_sampler *s, const void *context, struct here *here)
 {
-	const struct pf_memory *memory = s->may_ask ? pf_own_memory(context) : pf_own_memory_unchecked(context);
+	const struct pf_memory *memory = s->may_ask ? pf_own_memory(context) : pf_own_memory_unchecked(context, s->loads);
 	struct pf_places places = {.stacks = &s->at.stacks,
 				   .memory = memory,
 				   .hidden = s->hidden,

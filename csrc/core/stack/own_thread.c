@@ -98,9 +98,9 @@ const struct pf_memory *pf_own_memory(const void *context)
 	return pf_peek_ready(u ? &u->uc_sigmask : NULL) ? &loads : &calls;
 }
 
-const struct pf_memory *pf_own_memory_unchecked(const void *context)
+const struct pf_memory *pf_own_memory_unchecked(const void *context, int ready)
 {
 	const ucontext_t *u = context;
 
-	return sigismember(&u->uc_sigmask, SIGSEGV) || sigismember(&u->uc_sigmask, SIGBUS) ? &nothing : &loads;
+	return !ready || sigismember(&u->uc_sigmask, SIGSEGV) || sigismember(&u->uc_sigmask, SIGBUS) ? &nothing : &loads;
 }
