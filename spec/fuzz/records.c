@@ -44,12 +44,18 @@ static void put_u64s(struct maker *m, size_t n)
 		put64(m, fuzz_word());
 }
 
+static void put_padded(struct maker *m, size_t n)
+{
+	put_bytes(m, n);
+	while (m->n % 8)
+		put(m, 0, 1);
+}
+
 static void put_text(struct maker *m, size_t n)
 {
 	put_bytes(m, n);
-	do
-		put(m, 0, 1);
-	while (m->n % 8);
+	put(m, 0, 1);
+	put_padded(m, 0);
 }
 
 static void put_read(struct maker *m, uint64_t format)
@@ -239,7 +245,7 @@ static void put_body(struct maker *m, uint32_t type, unsigned misc, const struct
 		put64(m, fuzz_word());
 		put(m, old_len, 2);
 		put(m, new_len, 2);
-		put_text(m, old_len + new_len);
+		put_padded(m, old_len + new_len); /* a longer one would be one that the kernel has made too large */
 		break;
 	}
 	case PF_RECORD_CALLCHAIN_DEFERRED:
