@@ -45,46 +45,21 @@ static void set(uint64_t at, uint64_t v, size_t n)
 /* Like 5.1's, or like 5.4's. */
 static struct pf_puc_layout a_layout(void)
 {
-	struct pf_puc_layout l = {.pointer = 8, .main = 176, .previous = 0};
+	struct pf_puc_layout l = {
+		.pointer = 8,
+		.local_pc = (uint8_t)fuzz_below(4),
+		.relative = (uint8_t)fuzz_below(2),
+		.thread = {.type = 8, .status = 10, .global = 24, .ci = 32, .stack = 48, .error = 88, .base = 96, .pc = PF_PUC_NONE, .is_thread = 8},
+		.main = 176,
+		.previous = 0,
+		.call = {.func = 0, .previous = 16, .pc = 32, .size = 64},
+		.value = {.tag = 8, .lua = 0x46, .c = 0x66, .light = 0x16},
+		.closure = {.kind = 8, .proto = 24, .code = 24, .lua = 6, .c = 0x26},
+		.proto = {.code = 64, .counts = {24, 28}, .lines = PF_PUC_NONE, .steps = 88, .known = 96, .n_known = 40, .linedefined = 44,
+			  .source = 112, .size = 128},
+		.string = {.text = 24, .size = 16, .kind = 8, .short_size = 11, .is_short = 4},
+	};
 
-	l.local_pc = (uint8_t)fuzz_below(4);
-	l.thread.type = 8;
-	l.thread.status = 10;
-	l.thread.global = 24;
-	l.thread.ci = 32;
-	l.thread.stack = 48;
-	l.thread.error = 88;
-	l.thread.base = 96;
-	l.thread.pc = PF_PUC_NONE;
-	l.thread.is_thread = 8;
-	l.relative = (uint8_t)fuzz_below(2);
-	l.call.func = 0;
-	l.call.previous = 16;
-	l.call.pc = 32;
-	l.call.size = 64;
-	l.value.tag = 8;
-	l.value.lua = 0x46;
-	l.value.c = 0x66;
-	l.value.light = 0x16;
-	l.closure.kind = 8;
-	l.closure.proto = l.closure.code = 24;
-	l.closure.lua = 6;
-	l.closure.c = 0x26;
-	l.proto.code = 64;
-	l.proto.counts[0] = 24;
-	l.proto.counts[1] = 28;
-	l.proto.lines = PF_PUC_NONE;
-	l.proto.steps = 88;
-	l.proto.known = 96;
-	l.proto.n_known = 40;
-	l.proto.linedefined = 44;
-	l.proto.source = 112;
-	l.proto.size = 128;
-	l.string.text = 24;
-	l.string.size = 16;
-	l.string.kind = 8;
-	l.string.short_size = 11;
-	l.string.is_short = 4;
 	if (fuzz_below(2)) {
 		l.thread.pc = 40;
 		l.call.previous = PF_PUC_NONE;
