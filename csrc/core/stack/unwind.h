@@ -53,7 +53,7 @@ enum pf_unwind_failure {
 	PF_UNWIND_NO_TRACE,   /* compiled code was running, but its trace was not found */
 	PF_UNWIND_BROKEN,     /* a frame is invalid: the stack ends there */
 	PF_UNWIND_UNREADABLE, /* memory could not be read */
-	PF_UNWIND_DEEP,       /* there are more frames than `most` */
+	PF_UNWIND_DEEP,       /* there are more frames than PF_UNWIND_DEEPEST, or than the caller has room for */
 	PF_UNWIND_FAILURES
 };
 
