@@ -174,9 +174,7 @@ end)
 -- Stacks are unwound on x86-64 and arm64, on LuaJIT with GC64. `make test-safe-points` sets PERF_SAFE_POINT. With a sanitizer's
 -- allocator PUC Lua's structures are not found.
 probes.registers = flag("stacks from registers", function()
-  local command = io.popen "uname -m"
-  local arch = command:read()
-  command:close()
+  local _, arch = require "perf.core".uname()
   if os.getenv "PERF_SAN" and not rawget(_G, "jit") then return false end
   return not os.getenv "PERF_SAFE_POINT" and (arch == "x86_64" or arch == "aarch64")
     and (rawget(_G, "jit") == nil or require "ffi".abi "gc64")

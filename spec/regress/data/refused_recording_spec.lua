@@ -9,14 +9,16 @@ describe("perf.record of a command", function()
     requires { perf_open = "user" }
     util.with_tmpname(function(path)
       local watch, waits = core.watch, 0
-      finally(function() core.watch = watch end)
+      finally(function()
+        core.watch = watch
+        core.fault()
+      end)
       core.watch = function(...) -- luacheck: ignore 122
         waits = waits + 1
         return watch(...)
       end
       core.fault("mmap", "ENOMEM", 0)
       local ok, message, code = perf.record({ "sleep", "60" }, { output = path, events = "page-faults:u" })
-      core.fault()
       assert.same({ nil, "ENOMEM" }, { ok, code })
       assert.equal(1, select(2, message:gsub("page%-faults:u", "")), message)
       assert.equal(0, waits)

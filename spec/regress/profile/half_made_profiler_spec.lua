@@ -8,13 +8,17 @@ describe("a profiler", function()
   before_each(function() requires { perf_open = "user", nostress = true } end)
 
   it("that was refused memory while it was made is collected", function()
-    local jit = rawget(_G, "jit")
+    local jit, make = rawget(_G, "jit"), core.profiler
+    finally(function()
+      core.profiler = make
+      if jit then jit.on() end
+    end)
     if jit then
       jit.off() -- LuaJIT 2.1.0-beta3 does not survive refused allocations in compiled code
       jit.flush()
     end
     local p = assert(perf.profiler { event = "task-clock:u" })
-    local make, event, options = core.profiler, nil, nil
+    local event, options
     core.profiler = function(...)
       event, options = ...
       return make(...)
@@ -27,7 +31,6 @@ describe("a profiler", function()
     for n = 1, last do kit.fail_alloc(n, run) end
     collectgarbage()
     collectgarbage()
-    if jit then jit.on() end
     assert(p:stop())
     p:close()
   end)
