@@ -44,8 +44,9 @@ static int l_defs(lua_State *L)
 #include "core/kernel/defs/hardware.def"
 #undef X
 	begin(L, "software");
-#define X(sym, value, name, alias, unit, desc) \
-	(row(L, #sym, value, name), text(L, "alias", alias), text(L, "unit", unit), text(L, "description", desc), append(L));
+#define X(sym, value, name, alias, unit, desc, in_kernel)                                                       \
+	(row(L, #sym, value, name), text(L, "alias", alias), text(L, "unit", unit), text(L, "description", desc), \
+	 text(L, "in_kernel", in_kernel), append(L));
 #include "core/kernel/defs/software.def"
 #undef X
 

@@ -21,7 +21,7 @@ enum {
 #define X(sym, value, name, alias, text) PF_HW_##sym = value,
 #include "core/kernel/defs/hardware.def"
 #undef X
-#define X(sym, value, name, alias, unit, text) PF_SW_##sym = value,
+#define X(sym, value, name, alias, unit, text, in_kernel) PF_SW_##sym = value,
 #include "core/kernel/defs/software.def"
 #undef X
 };

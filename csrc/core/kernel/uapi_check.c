@@ -15,7 +15,7 @@
 #define X(sym, value, name, alias, text) SAME(value, PERF_COUNT_HW_##sym);
 #include "core/kernel/defs/hardware.def"
 #undef X
-#define X(sym, value, name, alias, unit, text) SAME(value, PERF_COUNT_SW_##sym);
+#define X(sym, value, name, alias, unit, text, in_kernel) SAME(value, PERF_COUNT_SW_##sym);
 #include "core/kernel/defs/software.def"
 #undef X
 #define CACHE(sym, value, name, ops) SAME(value, PERF_COUNT_HW_CACHE_##sym);

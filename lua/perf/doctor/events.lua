@@ -18,7 +18,6 @@ local function opens(attr)
   return ok and "user" or nil, code
 end
 
-local in_kernel = { CONTEXT_SWITCHES = true, CPU_MIGRATIONS = true, CGROUP_SWITCHES = true }
 local clock = { CPU_CLOCK = true, TASK_CLOCK = true, DUMMY = true, BPF_OUTPUT = true }
 
 local function software(add)
@@ -32,7 +31,7 @@ local function software(add)
     elseif not how then
       missing[#missing + 1] = row.name
     else
-      local list = in_kernel[row.sym] and silent or user
+      local list = row.in_kernel and silent or user
       list[#list + 1] = row.name
     end
   end

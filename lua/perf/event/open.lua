@@ -8,6 +8,7 @@ local explain = require "perf.event.refusal"
 local host = require "perf.kernel.host"
 local idle = require "perf.event.idle"
 local prewarm = require "perf.event.prewarm"
+local probe = require "perf.event.probe"
 local user_read = require "perf.event.user_read"
 local watch = require "perf.event.watch"
 
@@ -15,7 +16,6 @@ local function names() return require "perf.names" end -- large, and not needed 
 
 local SOFTWARE = 1
 local MAX_INT = 2 ^ 31 - 1
-local in_kernel = { [3] = "context switches", [4] = "migrations", [11] = "cgroup switches" }
 
 -- The config of a software event; nil for other events.
 function M.software_config(attr)
@@ -35,7 +35,7 @@ end
 -- @string[opt] label the event's name, which shows the kind of a tracepoint
 function M.no_count_reason(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
-  local what = in_kernel[M.software_config(attr) or -1]
+  local what = probe.in_kernel(M.software_config(attr))
   if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
   local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
   -- Tracepoints of system calls and of probes in a program have the program's registers, so they can count with :u. Without a
@@ -159,7 +159,6 @@ local counts_lost -- whether the kernel counts lost records; nil: not known yet
 -- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
 function M.counts_lost()
   if counts_lost == nil then
-    local probe = require "perf.event.probe"
     local ok, code = probe.attempt(probe.dummy { read_format = { "lost" } })
     if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: try again the next time
     counts_lost = ok

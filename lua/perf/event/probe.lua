@@ -27,6 +27,18 @@ function M.dummy(fields)
   return copy({ type = "software", config = 9, exclude_kernel = true, exclude_hv = true, disabled = true }, fields)
 end
 
+local in_kernel
+
+-- The activity that a software event counts, if it happens only in the kernel: "context switches"; otherwise nil.
+function M.in_kernel(config)
+  if not in_kernel then
+    local known = {}
+    for _, row in ipairs(core.defs().software) do known[row.value] = row.in_kernel end
+    in_kernel = known -- last, since memory may run out before
+  end
+  return in_kernel[config or -1]
+end
+
 -- Whether this thread may open any event at all.
 -- @return true; or false, code, message
 function M.can_open()

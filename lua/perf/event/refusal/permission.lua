@@ -10,15 +10,11 @@
 --
 -- (CAP_PERFMON, before Linux 5.8 CAP_SYS_ADMIN, overrides the level); events that no level permits; whether the process may be
 -- traced.
-local core = require "perf.core"
 local host = require "perf.kernel.host"
 local probe = require "perf.event.probe"
 local u64 = require "perf.base.u64"
 
 local M = {}
-
-local kernel_only = { CONTEXT_SWITCHES = "context switches", CPU_MIGRATIONS = "migrations",
-  CGROUP_SWITCHES = "cgroup switches" }
 
 -- The name of the activity that an event counts, if it happens only in the kernel; otherwise nil.
 local function in_kernel(v, what)
@@ -26,12 +22,8 @@ local function in_kernel(v, what)
     if what:find "^syscalls:" then return nil end
     return "tracepoints are in the kernel, and only those of system calls count with :u"
   end
-  if v.kind ~= "software" then return nil end
-  for _, row in ipairs(core.defs().software) do
-    if row.value == v.config and kernel_only[row.sym] then
-      return kernel_only[row.sym] .. " happen in the kernel, so :u would count none"
-    end
-  end
+  local activity = v.kind == "software" and probe.in_kernel(v.config)
+  return activity and activity .. " happen in the kernel, so :u would count none" or nil
 end
 
 -- A label that counts user space only: "cycles:k" -> "cycles:u", "cpu/event=1/" -> "cpu/event=1/u".
