@@ -1,4 +1,5 @@
--- Checks the sources against tools/components.txt: the dependencies that each component may have.
+-- Checks the sources against tools/components.txt: the dependencies that each component may have. Also checks that the files and
+-- C functions which comments and pages name exist.
 --
 --     luajit tools/components.lua          prints what breaks the table; status 1 if anything does
 --     luajit tools/components.lua -l       lists the dependencies between components, with the number of files
@@ -99,6 +100,45 @@ for _, file in ipairs(files) do
           problem("%s:%d: there is no module %s", file, number, name)
         end
       end
+    end
+  end
+end
+
+-- The names in comments and pages. A path begins with a directory of the tree, or with a component ("event/ring.c", in any
+-- layer). A word in capitals stands for any name.
+local roots, tails, words = {}, {}, {}
+for root in ("csrc lua spec tools mk doc bench examples"):gmatch "%a+" do roots[root] = true end
+local named = lines_of "find csrc lua spec tools mk doc bench examples *.md Makefile -type f | sort"
+for _, file in ipairs(named) do
+  tails[file], tails[file:match "[^/]*/[^/]*$" or file] = true, true
+end
+
+-- The text of a line that is no code.
+local function comment(file, line)
+  if file:find "%.md$" then return line end
+  if file:find "%.lua$" then return line:match "%-%-(.*)" end
+  if file:find "%.[ch]$" or file:find "%.def$" then return line:match "/%*(.*)" or line:match "^%s*%* (.*)" end
+  if file:find "%.sh$" or file:find "%.mk$" or file == "Makefile" then return line:match "^%s*#(.*)" end
+end
+
+for _, file in ipairs(named) do
+  for line in io.lines(file:find "%.[ch]$" and file or file:find "%.def$" and file or "/dev/null") do
+    for word in (line:find "^%s*/?%* " and "" or line:gsub("/%*.*", "")):gmatch "p[bf]_[%w_]+" do words[word] = true end
+  end
+end
+for _, file in ipairs(named) do
+  local number = 0
+  for line in io.lines(file) do
+    number = number + 1
+    local text = comment(file, line) or ""
+    for path in text:gmatch "%f[%w_./~$-]%l[%l%d_-]*/[%l%d_./-]+%.%l+%f[^%w_]" do
+      local first, rest = path:match "^(.-)/(.*)$"
+      if (roots[first] or may[first] and not rest:find "/") and not tails[path] then
+        problem("%s:%d: there is no file %s", file, number, path)
+      end
+    end
+    for word in text:gmatch "%f[%w_]p[bf]_[%l%d_]+%f[^%w_]" do
+      if not words[word] then problem("%s:%d: nothing is called %s", file, number, word) end
     end
   end
 end

@@ -12,7 +12,7 @@
 # project's own suite (tools/suite.sh); a guest that does not finish counts as a failure. If QEMU is not installed and cannot be,
 # the guest is skipped by name.
 #
-#   VM_SPECS="spec/vm/x_spec.lua"    instead of the usual ones (all of spec/live takes minutes: VM_LIMIT)
+#   VM_SPECS="spec/vm/NAME_spec.lua" instead of the usual ones (all of spec/live takes minutes: VM_LIMIT)
 #   VM_LIMIT=600                     seconds for a guest
 #   VM_LUA="luajit lua5.4"           instead of luajit
 #   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
