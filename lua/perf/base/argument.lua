@@ -115,6 +115,22 @@ function argument.check_object(v, class, what, name)
   argument.raise_in_method(name, ("%s expected, got %s"):format(what, type(v)), 1)
 end
 
+local function all(...) return ... end
+
+-- Let methods of a class check their object and have their names in messages, also if they are called in tail position or end
+-- in a tail call. For methods that are called rarely: it costs two calls.
+-- @tab methods
+-- @string what the name of the class
+-- @string names the methods' names
+-- @tab[opt=methods] class its metatable
+function argument.check_methods(methods, what, names, class)
+  for name in names:gmatch "%S+" do
+    local method = methods[name]
+    local function checked(self, ...) return all(method(argument.check_object(self, class or methods, what, name), ...)) end
+    methods[name], argument.public_names[checked] = checked, name
+  end
+end
+
 -- Raise an error again, unchanged. Callers pass all of their `...`: in code that LuaJIT compiles on arm64, until the middle of
 -- 2022, `(...)` and `local err = ...` may be another value of the list.
 function argument.rethrow(err) error(err, 0) end

@@ -136,6 +136,8 @@ end
 -- @treturn string
 function Stats:json() return json.encode(self:totable()) end
 
+argument.check_methods(Stats, "Stats", "totable json", Stats_class)
+
 --- Run a function many times, and return the cost of one call.
 -- @function perf.bench
 -- @tparam[opt] string|table events as in `perf.measure`; without it the best events of the machine
@@ -297,6 +299,8 @@ end
 --- The table of `totable` as JSON text.
 -- @treturn string
 function Comparison:json() return json.encode(self:totable()) end
+
+argument.check_methods(Comparison, "Comparison", "rule totable json", Comparison_class)
 
 -- One row: the statistics of every candidate, and its comparison with the baseline.
 local function row_from(names, samples, differences)

@@ -137,6 +137,8 @@ function Writer:close()
   return true
 end
 
+argument.check_methods(Writer, "perf.data writer", "stats close")
+
 --- Create a perf.data file that perf report, perf script and perf buildid-list read.
 -- @function perf.data.create
 -- @tparam string path its name

@@ -207,6 +207,7 @@ function Profiler:close()
   for i = #self.groups, 1, -1 do self.groups[i]:close() end
 end
 
+argument.check_methods(Profiler, "Profiler", "close")
 Profiler.__close = Profiler.close
 Profiler.__name = "perf.Profiler"
 

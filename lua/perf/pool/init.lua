@@ -339,4 +339,7 @@ function Pool:__tostring()
   return ("perf.Pool of %d threads, %d jobs pending"):format(s.size, s.pending)
 end
 
+argument.check_methods(Pool, "Pool", "submit stats close")
+argument.check_methods(Job, "Job", "get wait counts cancel")
+
 return M

@@ -252,6 +252,7 @@ function Profiler:close()
   disarm(check(self, "close"))
   self.closed = true
 end
+argument.check_methods(Profiler, "Profiler", "is_running")
 Profiler.__close = Profiler.close
 
 local function new(opts)

@@ -56,13 +56,10 @@ end
 
 -- Reports: each is a module perf.profile.report.NAME, whose function NAME gets the profile and the method's arguments.
 local reports = { "top", "folded", "flamegraph", "pprof", "speedscope", "perf_data", "diff" }
-local function all(...) return ... end -- prevents a tail call, which would hide the method's name in errors
-
 for _, name in ipairs(reports) do
-  Profile[name] = function(self, ...)
-    return all(require("perf.profile.report." .. name)[name](argument.check_object(self, Profile, "Profile", name), ...))
-  end
+  Profile[name] = function(...) return require("perf.profile.report." .. name)[name](...) end
 end
+argument.check_methods(Profile, "Profile", "samples timeline " .. table.concat(reports, " "))
 
 -- The table of `top`.
 function Profile:__tostring() return tostring(self:top()) end

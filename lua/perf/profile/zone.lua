@@ -40,6 +40,7 @@ function Zone:close()
   if self.outer then set(self.outer) end
   self.outer = nil
 end
+argument.check_methods(Zone, "Zone", "close")
 Zone.__close = Zone.close
 
 local function finish(outer, ok, ...)

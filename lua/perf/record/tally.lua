@@ -60,8 +60,7 @@ local function note(self, source, now)
   return loss
 end
 
--- Call a method of the tally in C for the public method `name`, whose caller gets its errors. (Public methods must not call this
--- in tail position, which would hide their own names.)
+-- Call a method of the tally in C for the public method `name`, whose caller gets its errors.
 local function raw(self, name, method, ...) return argument.call_as_method(name, self._raw[method], self._raw, ...) end
 
 -- The loss is only read when it is needed, since that is a system call.
@@ -83,14 +82,10 @@ end
 -- @treturn integer the number counted @fails
 function Tally:take(source)
   if type(source) == "userdata" and getmetatable(source) == core.Event then
-    local n, message, code = take_ring(self, source)
-    return n, message, code
+    return take_ring(self, source)
   end
   local data = type(source) == "table" and rawget(source, "_data")
-  if data then
-    local n, message, code = take_file(self, source, data)
-    return n, message, code
-  end
+  if data then return take_file(self, source, data) end
   local events = type(source) == "userdata" and getmetatable(source) == core.Group and source:members() or source
   if type(events) ~= "table" or not events[1] then
     argument.raise(("Event, Group, Set or perf.data file expected, got %s"):format(type(source)), 1, "take")
@@ -114,7 +109,7 @@ end
 -- @tparam integer key the value of the first field of `by`
 -- @tparam any ... those of the others
 -- @treturn integer 0 for an unknown key
-function Tally:count(...) return (raw(self, "count", "count", ...)) end
+function Tally:count(...) return raw(self, "count", "count", ...) end
 
 local function step(self, i, count, ...)
   if not i then return nil end
@@ -179,6 +174,7 @@ end
 --- Free the memory at once, without waiting for the garbage collector.
 function Tally:close() self._raw:close() end
 
+argument.check_methods(Tally, "Tally", "take count each top totals clear close")
 Tally.__close = Tally.close
 
 local hexadecimal = { ip = true, addr = true, phys_addr = true }

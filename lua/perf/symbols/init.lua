@@ -356,4 +356,7 @@ function Resolver:close()
 end
 Resolver.__close = Resolver.close
 
+argument.check_methods(Resolver, "Resolver", "is_open close")
+argument.check_methods(Kernel, "KernelSymbols", "resolve address count close")
+
 return M

@@ -325,6 +325,7 @@ function Tracer:__tostring()
     s.dropped, s.queued)
 end
 
+argument.check_methods(Tracer, "Tracer", "current extract inject poll flush close stats prometheus")
 Tracer.__close = function(self) self:close() end
 
 --- Make a tracer. Options that are not given come from the OTEL_* variables of the environment.

@@ -449,6 +449,8 @@ function Span:__close(err)
   self:finish()
 end
 
+argument.check_methods(Span, "Span", "record_error totable")
+
 -- A span that is not sampled: it only passes the decision on.
 
 local Unsampled = { __name = "perf.Span" }

@@ -59,9 +59,9 @@ end
 -- @tparam[opt] string path the HTML file; without it the page is returned
 -- @treturn string|boolean the page, or true @fails
 function Difference:flamegraph(path)
-  local page, message, code = require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
-  return page, message, code
+  return require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
 end
+argument.check_methods(Difference, "Difference", "flamegraph")
 
 local function part(d, heading, rows)
   local cells = { { "before", "%", "after", "%", "change", heading } }
