@@ -113,7 +113,7 @@ for _, file in ipairs(named) do
   tails[file], tails[file:match "[^/]*/[^/]*$" or file] = true, true
 end
 
--- The text of a line that is no code.
+-- The part of a line that people read, not code.
 local function comment(file, line)
   if file:find "%.md$" then return line end
   if file:find "%.lua$" then return line:match "%-%-(.*)" end
