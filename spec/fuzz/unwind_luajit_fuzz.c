@@ -27,7 +27,7 @@ static const struct pf_luajit_layout layout = {
 	.tag_function = 0x1fff7, .tag_thread = 0x1fff9,
 	.type_prototype = 7, .type_function = 8, .type_thread = 6, .type_trace = 9,
 	.op_jump = 88, .op_tailcall_first = 68, .op_tailcall_last = 69, .op_return_first = 73, .op_return_last = 76, .op_c_first = 95, .op_c_last = 96,
-	.trace_base = 376, .traces = 1120, .traces_n = 1132,
+	.trace_base = 376, .traces = 1120, .traces_n = 1132, .trace_exit = 1136,
 	.trace_snapshots_n = 10, .trace_ir = 32, .trace_ir_low = 40, .trace_map_n = 44, .trace_snapshots = 48, .trace_map = 56,
 	.trace_start = 72, .trace_start_ins = 80, .trace_code_size = 84, .trace_code = 88, .trace_loop = 96, .trace_adjust = 102,
 	.trace_number = 104, .trace_link = 106,
@@ -196,6 +196,8 @@ static struct pf_registers make_image(void)
 	put(GLOBAL + layout.trace_base, fuzz_below(2) ? (in_coroutine ? inner : base) : 0, 8);
 	put(GLOBAL + layout.traces, at + ARRAY, 8);
 	put(GLOBAL + layout.traces_n, TRACES + 1, 4);
+	put(GLOBAL + layout.trace_exit, fuzz_below(TRACES + 2), 4);
+	put(GLOBAL + layout.trace_exit + 4, fuzz_below(6), 4);
 	for (unsigned i = 1; i < 40; i++)
 		put(cframe - i * 8, at + (fuzz_below(2) ? MACHINE + fuzz_below(0xa00) : fuzz_below(IMAGE)), 8);
 	r.sp = at + cframe - fuzz_below(40) * 8;

@@ -357,6 +357,42 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 		w->l->ir_table = (uint8_t)first;
 }
 
+/* --- exits ----------------------------------------------------------------------------------------------------------- */
+
+static void look_whether_compiled(struct pb_luajit_learner *w)
+{
+	w->looks += pb_luajit_compiled(w) > 0;
+}
+
+/* Each loop is left at its end. Then the compiler's state has the trace's number and that of the exit, whose snapshot has the address
+ * behind the loop. */
+static void learn_exit(struct pb_luajit_learner *w)
+{
+	static const uint8_t order[] = {0, 1, 0, 1};
+	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
+	uint8_t out[PB_LUAJIT_COMPILER / 4] = {0};
+	struct pb_luajit_choice place = {0, 0};
+
+	for (unsigned i = 0; i < sizeof order; i++) {
+		const uint32_t number = w->traces[order[i]].number;
+		struct pf_snapshot s;
+		struct pf_trace t;
+
+		if (!pb_luajit_run_loop(w, order[i] ? PB_LUAJIT_LOOPS_MANY : PB_LUAJIT_LOOPS_FEW, look_whether_compiled) ||
+		    !pf_trace_read_numbered(&v, number, &t) || !is_start(w, &w->traces[order[i]], t.start))
+			return;
+		for (unsigned k = 0; k < sizeof out; k++)
+			if (!out[k])
+				out[k] = pb_luajit_number(w, w->global + k * 4) != number ||
+					 !pf_trace_read_snapshot(&v, &t, pb_luajit_number(w, w->global + (k + 1) * 4), &s) ||
+					 s.pc != t.start + PF_LUAJIT_INSTRUCTION;
+	}
+	for (unsigned k = 0; k < sizeof out; k++)
+		if (!out[k])
+			pb_luajit_choose(&place, k * 4);
+	w->l->trace_exit = place.n == 1 ? (uint16_t)place.at : 0;
+}
+
 void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 {
 	int r;
@@ -373,5 +409,6 @@ void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 	if (r != 0)
 		pb_luajit_fail(w, w->why ? w->why : "a trace");
 	pb_luajit_run_loop(w, PB_LUAJIT_LOOPS_KINDS, look_at_kinds);
+	learn_exit(w);
 }
 #endif

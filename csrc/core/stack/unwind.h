@@ -12,7 +12,7 @@
 
 /* The general registers, in DWARF's order of the architecture. */
 enum { PF_REGISTERS = 32 };
-enum { PF_X86_RAX, PF_X86_RDX, PF_X86_RCX, PF_X86_RBX, PF_X86_RSI, PF_X86_RDI, PF_X86_RBP, PF_X86_RSP }; /* then R8 to R15 */
+enum { PF_X86_RAX, PF_X86_RDX, PF_X86_RCX, PF_X86_RBX, PF_X86_RSI, PF_X86_RDI, PF_X86_RBP, PF_X86_RSP, PF_X86_R15 = 15 };
 
 struct pf_registers {
 	uint64_t ip, sp;

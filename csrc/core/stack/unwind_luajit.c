@@ -352,7 +352,7 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	read_words(&v);
 	find_moved_stack(&v);
 	find_moved_base(&v);
-	if (trace_base && pf_luajit_trace(&v, trace_base))
+	if ((trace_base || v.vmstate == PF_LUAJIT_EXIT) && pf_luajit_trace(&v, trace_base))
 		return;
 	if ((!v.switching && r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))
 		pf_luajit_frames(&v, t.base, t.pc, NULL);

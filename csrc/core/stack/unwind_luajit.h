@@ -40,6 +40,8 @@ struct pf_luajit_layout {
 		trace_code_size, trace_code, trace_loop, trace_adjust, trace_number, trace_link;
 	/* The compiler's instruction for an empty table, from which the others that allocate are counted; 0 if they are unknown. */
 	uint8_t ir_table;
+	/* In the compiler's state behind the global one: the trace that was left last; the number of the exit follows. 0 if unknown. */
+	uint16_t trace_exit;
 };
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/stack/unwind_luajit.h"
 
 enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_PROTOTYPE = 160, PF_LUAJIT_OBJECT = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
-       PF_LUAJIT_COLLECTOR = -3, /* the vmstate while it runs */
+       PF_LUAJIT_COLLECTOR = -3, PF_LUAJIT_EXIT = -4, /* the vmstate while it runs; while a trace is left */
        PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
        PF_LUAJIT_STACK = 1 << 20 /* bytes of a Lua stack, which has 65,500 slots at most, and some when it overflows */ };
 
@@ -99,7 +99,7 @@ int pf_luajit_found(struct pf_luajit_view *v, const struct pf_luajit_function *f
 void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, const struct pf_luajit_lines *lines);
 void pf_luajit_fail(struct pf_luajit_view *v, int failure);
 
-/* Compiled code runs: report its frames. Returns 0 if it does not, since it is only entered or left. */
+/* Compiled code runs, or is left: report its frames. Returns 0 if it does not. trace_base: 0 if the global state has none. */
 int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base);
 /* If pc lies in a trace's copy of the instruction that it has replaced, the address in the function. */
 uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc);

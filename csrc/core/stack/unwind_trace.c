@@ -16,6 +16,8 @@ enum {
 	LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
 
+#define AT_EXIT UINT64_MAX
+
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t field(const unsigned char *bytes, unsigned at, unsigned size)
@@ -174,9 +176,26 @@ uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
 
-static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset, uint64_t base)
+/* The position in a trace: the offset in its code, or AT_EXIT if it is left at snapshot k. */
+struct position {
+	uint32_t k;
+	uint64_t offset;
+};
+
+static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
+				       const struct position *at, const struct pf_snapshot *s)
 {
-	uint32_t k = pf_trace_snapshot_at(v, t, offset);
+	struct pf_luajit_lines lines;
+
+	if (at->offset != AT_EXIT)
+		return pf_trace_lines_at(v, t, f, at->k, s, at->offset);
+	lines.first = lines.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
+	return lines;
+}
+
+static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct position position, uint64_t base)
+{
+	const int leaves = position.offset == AT_EXIT;
 	struct pf_snapshot s;
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
@@ -184,20 +203,20 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 	uint64_t pc, value;
 	unsigned at;
 
-	if (!pf_trace_read_snapshot(v, t, k, &s)) {
+	if (!pf_trace_read_snapshot(v, t, position.k, &s)) {
 		pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &k, &s, &allocations)) {
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &allocations)) {
 		/* It works for the allocations, wherever it is called. */
-	} else if (s.base == 2 && k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
+	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
 		/* The code has returned to a frame below, which the next snapshot describes. */
 		struct pf_snapshot next;
 
-		if (pf_trace_read_snapshot(v, t, k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
+		if (pf_trace_read_snapshot(v, t, position.k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
 			s = next;
-			k++;
+			position.k++;
 		}
 	}
 	pf_trace_read_slots(v, t, &s, &slots);
@@ -217,7 +236,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 			v->skip = 0;
 		} else if (real) {
 			if (innermost)
-				lines = allocations.first ? allocations : pf_trace_lines_at(v, t, &f, k, &s, offset);
+				lines = allocations.first ? allocations : lines_at(v, t, &f, &position, &s);
 			else
 				lines.first = lines.last = f.id ? 0 : pf_luajit_line(v, &f, pc);
 			if (!pf_luajit_found(v, &f, &lines))
@@ -244,7 +263,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		if (s.base > 2)
 			pf_luajit_frames(v, base, pc, NULL);
 		else {
-			lines = allocations.first ? allocations : pf_trace_lines_at(v, t, &f, k, &s, offset);
+			lines = allocations.first ? allocations : lines_at(v, t, &f, &position, &s);
 			pf_luajit_frames(v, base, pc, &lines);
 		}
 		return;
@@ -253,7 +272,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, uint64_t 
 		if (s.base > 2)
 			lines.first = lines.last = pf_luajit_line(v, &f, pc);
 		else
-			lines = allocations.first ? allocations : pf_trace_lines_at(v, t, &f, k, &s, offset);
+			lines = allocations.first ? allocations : lines_at(v, t, &f, &position, &s);
 		if (!pf_luajit_found(v, &f, &lines))
 			return;
 	} else if (!v->skip) {
@@ -297,6 +316,68 @@ static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64
 	return 0;
 }
 
+/* The stub of an exit pushes the lower and the upper byte of the exit's number where a called function would return to. The handler of
+ * all exits takes the number into a register, then it stores two others there. */
+static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t *k)
+{
+	enum { PUSH = 0x6a };
+	const struct pf_registers *r = v->r;
+	const uint32_t i = (ENTRY_SPACE + t->adjust) / 8;
+	const uint64_t sp = v->cframe - ENTRY_SPACE - t->adjust, upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
+	unsigned char code[2];
+
+	if (r->sp == sp) {
+		if (!pf_luajit_read(v, code, r->ip, sizeof code) || code[0] != PUSH)
+			return 0;
+		*k = code[1];
+	} else if (i >= v->words_n) {
+		return 0;
+	} else if (v->words[i] == r->general[PF_X86_R15]) {
+		*k = (uint32_t)r->general[PF_X86_RAX];
+	} else if (v->words[i] + 0x80 < 0x100 && upper < 0x80) {
+		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
+	} else {
+		return 0;
+	}
+	return *k < t->snapshots_n;
+}
+
+/* The handler restores the functions that were compiled into the trace, then the thread has the base of the innermost one. */
+static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k)
+{
+	struct pf_trace_slots slots;
+	struct pf_luajit_function f;
+	struct pf_snapshot s;
+
+	if (!pf_trace_read_snapshot(v, t, k, &s) || s.base == 2)
+		return v->base;
+	pf_trace_read_slots(v, t, &s, &slots);
+	if (!slots.known[s.base - 1] || pf_luajit_word(v, v->base - PF_LUAJIT_SLOT) != slots.value[s.base - 1] ||
+	    !pf_luajit_function_at(v, v->base, &f) || !(f.id || pf_luajit_holds(&f, s.pc + PF_LUAJIT_INSTRUCTION)))
+		return v->base;
+	return v->base - (uint64_t)(s.base - 2) * PF_LUAJIT_SLOT;
+}
+
+/* A trace is left: its stub, or the handler of all exits, runs. */
+static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k, uint64_t *base)
+{
+	const struct pf_registers *r = v->r;
+	uint32_t from[2]; /* the trace, and the number of its exit */
+
+	if (v->vmstate > 0)
+		return *base && pf_trace_read_numbered(v, (uint32_t)v->vmstate, t) && find_exit_number(v, t, k);
+	if (v->vmstate != PF_LUAJIT_EXIT || !v->l->trace_exit || !pf_luajit_read(v, from, v->global + v->l->trace_exit, sizeof from))
+		return 0;
+	if (*base && (from[0] != (uint32_t)r->general[PF_X86_RCX] || from[1] != (uint32_t)r->general[PF_X86_RAX]))
+		return 0; /* those of an earlier exit: these are not stored yet */
+	*k = from[1];
+	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
+		return 0;
+	if (!*base)
+		*base = base_of_exit(v, t, *k);
+	return 1;
+}
+
 /* A trace is entered, or the interpreter goes on after one: its registers are right. */
 static int in_interpreter(struct pf_luajit_view *v)
 {
@@ -316,13 +397,21 @@ static int in_interpreter(struct pf_luajit_view *v)
 int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 {
 	const struct pf_luajit_lines unknown = {0, 0};
+	struct position at = {0, AT_EXIT};
 	struct pf_trace t;
-	uint64_t offset;
 
-	if (find_trace(v, &t, &offset)) {
-		frames(v, &t, offset, trace_base);
+	if (trace_base && find_trace(v, &t, &at.offset)) {
+		at.k = pf_trace_snapshot_at(v, &t, at.offset);
+		frames(v, &t, at, trace_base);
 		return 1;
 	}
+	at.offset = AT_EXIT;
+	if (find_exit(v, &t, &at.k, &trace_base)) {
+		frames(v, &t, at, trace_base);
+		return 1;
+	}
+	if (!trace_base)
+		return 0;
 	if (in_interpreter(v))
 		return 1;
 	pf_luajit_fail(v, PF_UNWIND_NO_TRACE);

@@ -1,0 +1,48 @@
+-- The story: 0.3 % of the samples of compiled code had no stack, and 4 to 30 % where traces are left all the time: the stub of an
+-- exit and the handler of all exits are no trace's code. They have the exit's number, and that of its trace.
+local util = require "spec.support.util"
+
+-- In a new process, whose traces are those of the program.
+local TEXT = [[
+  jit.opt.start("hotexit=10000000") -- so that no exit is compiled
+  local kit = require "testkit"
+  local sampled = require "spec.support.sampled"
+  assert(kit.unwind.learn())
+  local function chosen(i)
+    if i %% 3 == 0 then return i + 1 elseif i %% 5 == 1 then return i - 1 else return i * 2 end
+  end
+  local function less(a, b) return a %% 7 < b %% 7 end
+  local function program()
+    %s
+  end
+  program()
+  local stacks = sampled.run(program)
+  local whole = sampled.share(stacks, function(places, stack)
+    if stack.failed then return false end
+    for _, place in ipairs(places) do
+      if place.linedefined == 10 or (place.source or ""):find("sampled", 1, true) then return true end
+    end
+  end)
+  io.write(whole >= 99.5 and "whole" or ("%%.1f %%%% are whole, of %%s"):format(whole, sampled.failures(stacks)))
+]]
+
+describe("a program that leaves traces all the time", function()
+  for title, program in pairs {
+    ["within a function that is compiled into them"] = "local s = 0 for i = 1, 2000 do s = s + chosen(i) end",
+    ["because types vary"] = [[
+      local t, n = { 1, "2", 3.5, {}, 4, "x" }, 0
+      for i = 1, 2000 do
+        local v = t[i % 6 + 1]
+        if type(v) == "number" then n = n + v elseif type(v) == "string" then n = n + #v end
+      end]],
+    ["in a comparison of table.sort"] = "local t = {} for i = 1, 100 do t[i] = i * 7919 % 101 end table.sort(t, less)",
+  } do
+    it(title .. " has all its stacks", function()
+      requires { jit_arch = "x64", perf_open = "user", nosan = true, nostress = true }
+      util.with_tmpname(function(path)
+        util.write_file(path, TEXT:format(program))
+        assert.same({ "whole", 0 }, { util.shell(("%s %s"):format(util.lua(), path)) })
+      end)
+    end)
+  end
+end)
