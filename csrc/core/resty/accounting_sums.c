@@ -41,11 +41,6 @@ void pf_accounting_sum_up(struct pf_accounting *a, uint32_t account)
 		add_account(a, i, a->last);
 }
 
-static unsigned bits(uint64_t v)
-{
-	return v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
-}
-
 /* Value k of an account's sum: 0 is wall time; an event that shared its counter is scaled to the whole time. */
 static uint64_t value(const struct pf_accounting *a, const uint64_t *sum, uint32_t k)
 {
@@ -80,7 +75,7 @@ uint32_t pf_accounting_close_account(struct pf_accounting *a, uint32_t account)
 	}
 	a->account_of[account].used = 0;
 	for (uint32_t k = 0; k < a->values; k++)
-		a->histogram[((size_t)route * a->values + k) * PF_ACCOUNTING_BUCKETS + bits(value(a, a->last, k))]++;
+		a->histogram[((size_t)route * a->values + k) * PF_ACCOUNTING_BUCKETS + pf_bits(value(a, a->last, k))]++;
 	a->requests[route]++;
 	a->last_start = a->account_of[account].start;
 	pf_accounting_free_account(a, account);

@@ -62,7 +62,7 @@ static struct pf_wait_row *row_of(struct pf_waits_table *t, struct pf_wait_row *
 
 static unsigned bucket(uint64_t v)
 {
-	unsigned bits = v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
+	const unsigned bits = pf_bits(v);
 
 	return bits < PF_WAITS_BUCKETS ? bits : PF_WAITS_BUCKETS - 1;
 }

@@ -45,6 +45,12 @@ enum { PF_WAITS_KEPT = 32, PF_WAITS_ROWS = 4096, PF_WAITS_BUCKETS = 48 };
 PF_WAITS_TYPES
 _Static_assert(PF_WAITS_BUCKETS == sizeof((struct pf_wait_row *)0)->histogram / sizeof(uint64_t), "PF_WAITS_TYPES");
 
+/* The number of bits of a value, which is its bucket in a histogram. */
+static inline unsigned pf_bits(uint64_t v)
+{
+	return v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
+}
+
 struct pf_waits_table {
 	uint32_t room, *slot; /* the hash table has 2 * room slots: the number of a row plus 1, or 0 */
 };
