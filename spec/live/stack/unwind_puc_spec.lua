@@ -267,20 +267,23 @@ describe("the unwinder of PUC Lua", function()
   end)
 
   it("finds what called a function, in a coroutine and outside", function()
+    -- The callers take turns often: a CPU that it shares with others is not equally fast all the time.
     local _, stacks = shares_of([[
       local n = ...
       local text = ("x"):rep(4000)
-      local function work(n) for i = 1, n do text:find("a.") end end
-      work(n)
-      work(n)
+      local function work() for i = 1, 30 do text:find("a.") end end
       local co = coroutine.wrap(function()
         while true do
-          work(n)
+          work()
           coroutine.yield()
         end
       end)
-      co()
-      co()]], 3000)
+      for _ = 1, n do
+        work()
+        work()
+        co()
+        co()
+      end]], 100)
     local by, total = {}, 0
     for _, s in ipairs(stacks) do
       local at, lines = 0, {}
@@ -293,7 +296,7 @@ describe("the unwinder of PUC Lua", function()
       by[key] = (by[key] or 0) + s.count
       total = total + s.count
     end
-    for _, key in ipairs { "3 4", "3 5", "3 8 12", "3 8 13" } do near(25, 100 * (by[key] or 0) / total, 5) end
+    for _, key in ipairs { "3 11", "3 12", "3 6 13", "3 6 14" } do near(25, 100 * (by[key] or 0) / total, 5) end
   end)
 
   it("keeps the state of a program that does everything at once", function()
