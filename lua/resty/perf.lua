@@ -13,6 +13,7 @@ local at_exit = require "perf.base.at_exit"
 local clock = require "perf.base.clock"
 local pairs_of = require "perf.base.pairs"
 local base = require "resty.core.base"
+local blocked = require "resty.perf.blocked"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
 local accounting = require "resty.perf.accounting"
@@ -246,6 +247,7 @@ local function publish(over)
   if not running then return end
   refused = writer[over and "finish" or "add"]()
   if waits_writer then refused = waits_writer.add() or refused end
+  if config.blocked then blocked.report(config.dict, names) end
   if refused and not dict_refused then
     dict_refused = true
     warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger. Other workers do not see the counts of",
@@ -279,6 +281,10 @@ local function begin()
   numbers, names, free, noted = {}, {}, {}, {}
   writer = totals.writer(config.dict, accounting, config.names.admit)
   route_number(TIMERS)
+  if config.blocked then
+    local ok, message = accounting.watch(config.blocked * 1e9)
+    if not ok then log.write(ngx.WARN, "resty.perf: blocked: ", message) end
+  end
   waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names) or nil
 end
 
@@ -396,6 +402,14 @@ function M.waits()
   return config and config.waits and shared_waits.read(config.dict) or nil
 end
 
+--- Turns that were longer than `blocked`, of all workers, up to a second ago.
+-- @treturn ?table `{routes = {{route=, count=, lasted_ns=}, ...}, recent = {{at=, pid=, route=, phase=, wall_ns=, seen_ns=,
+-- call=, lines=, counts=}, ...}}`, the newest 50 first; nil unless `blocked` is given
+function M.blocked()
+  publish()
+  return config and config.blocked and blocked.read(config.dict) or nil
+end
+
 --- The wall time of the requests of this worker that have ended, by what they did: `perf.wait_profile():flamegraph()`.
 -- @tparam[opt] string route only this route
 -- @treturn ?Profile nil unless `waits` is on
@@ -443,6 +457,7 @@ local function sums(pause)
     if running and waits_writer then waits_writer.add() end
     found.waits = shared_waits.read(config.dict, pause)
   end
+  if found and config.blocked then found.blocked = blocked.read(config.dict) end
   return found
 end
 

@@ -15,7 +15,7 @@ assert(ffi.C.madvise(pages, MOST * PAGE, 15) == 0) -- never huge ones
 -- code) at once, except for the pages that are to fault.
 function M.lock_memory() assert(ffi.C.mlockall(3) == 0 and ffi.C.munlock(pages, MOST * PAGE) == 0) end
 
-local function touch(n)
+function M.touch(n)
   if n > 0 then assert(ffi.C.madvise(pages, n * PAGE, 4) == 0) end -- they are unmapped again
   for i = 0, n - 1 do pages[i * PAGE] = 1 end
 end
@@ -109,7 +109,7 @@ local function hash(n)
 end
 
 local function spend(event, n)
-  if event:find "^page%-faults" then return touch(n) end
+  if event:find "^page%-faults" then return M.touch(n) end
   if event:find "^uprobe" then return hash(n) end
   kit.syscalls(n)
 end

@@ -4,6 +4,7 @@
 #include "core/resty/waits.h"
 #include "core/counts/meter.h"
 #include "binding/counts/meter.h"
+#include "binding/resty/watch.h"
 
 #define PB_ACCOUNTING "perf.Accounting"
 
@@ -13,7 +14,7 @@ static int l_accounting(lua_State *L)
 {
 	struct pf_meter *meter = luaL_checkudata(L, 1, PB_METER);
 	lua_Integer phases = luaL_checkinteger(L, 2), nested = luaL_checkinteger(L, 3), after = luaL_checkinteger(L, 4);
-	struct pf_accounting **a;
+	struct pb_accounting *a;
 	int r;
 
 	luaL_argcheck(L, phases >= 1 && phases <= 64, 2, "1 to 64 phases");
@@ -24,10 +25,10 @@ static int l_accounting(lua_State *L)
 	lua_pushvalue(L, 1);
 	lua_rawseti(L, -2, 1);
 	pb_setuservalue(L, -2);
-	r = pf_accounting_open(a, meter, (uint32_t)phases, (uint32_t)nested, (uint32_t)after);
+	r = pf_accounting_open(&a->accounting, meter, (uint32_t)phases, (uint32_t)nested, (uint32_t)after);
 	if (r < 0)
 		return pb_fail(L, r, "accounting");
-	lua_pushlightuserdata(L, *a);
+	lua_pushlightuserdata(L, a->accounting);
 	return 2;
 }
 
@@ -78,18 +79,38 @@ static int l_stack_key(lua_State *L)
 	return 1;
 }
 
+/* accounting:watch(ns): a thread looks for turns that last longer. true; or nil, message, code. */
+static int l_watch(lua_State *L)
+{
+	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);
+	lua_Number limit = luaL_checknumber(L, 2);
+
+	luaL_argcheck(L, a->accounting && !a->watch, 1, "closed, or watched already");
+	luaL_argcheck(L, limit >= 1e6 && limit <= 1e12, 2, "1 ms to 1,000 s expected");
+	return pb_watch_start(L, a, (uint64_t)limit);
+}
+
+/* accounting:blocked(): a turn that was longer, see pb_watch_take. */
+static int l_blocked(lua_State *L)
+{
+	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);
+
+	return a->watch ? pb_watch_take(L, a->watch) : 0;
+}
+
 static int l_close(lua_State *L)
 {
-	struct pf_accounting **a = luaL_checkudata(L, 1, PB_ACCOUNTING);
+	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);
 
-	pf_accounting_close(*a);
-	*a = NULL;
+	pb_watch_stop(a);
+	pf_accounting_close(a->accounting);
+	a->accounting = NULL;
 	return 0;
 }
 
 void pb_open_accounting(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"close", l_close}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"watch", l_watch}, {"blocked", l_blocked}, {"close", l_close}, {NULL, NULL}};
 
 	pb_set_function(L, "accounting", l_accounting);
 	pb_set_function(L, "accounting_functions", l_functions);

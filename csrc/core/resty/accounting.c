@@ -39,6 +39,8 @@ static int read_counters(struct pf_accounting *a)
 		a->account_of[a->account].used |= (uint64_t)1 << (a->phase - 1);
 	if (a->waits)
 		read_waits(a);
+	if (a->watch && a->account != PF_ACCOUNTING_NONE && a->now->v[0] - a->mark[0] > a->watch->limit)
+		pf_watch_ended(a->watch, a->now->v, a->mark);
 	for (uint32_t i = 0; i < a->words; i++) {
 		to[i] += a->now->v[i] - a->mark[i];
 		a->mark[i] = a->now->v[i];
@@ -52,6 +54,9 @@ static void take_turn(struct pf_accounting *a, const void *owner, uint32_t accou
 	a->account = account;
 	a->phase = phase;
 	a->serial++;
+	if (a->watch)
+		pf_watch_turn(a->watch, a->serial, owner ? a->account_of[account].route : 0, phase,
+			      owner ? a->mark[0] - a->meter->wall_ns + a->meter->since_ns : 0);
 }
 
 static void end_turn(struct pf_accounting *a)
@@ -390,6 +395,12 @@ struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu)
 	}
 	a->cpu = cpu ? a->words - a->values + cpu : 0;
 	return a->waits;
+}
+
+uint32_t pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch)
+{
+	a->watch = watch;
+	return a->words;
 }
 
 void pf_accounting_close(struct pf_accounting *a)

@@ -24,6 +24,7 @@
 #include "core/counts/meter.h"
 
 struct pf_accounting;
+struct pf_watch;
 
 /* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1; bucket 0 has the zeros. */
 #define PF_ACCOUNTING_BUCKETS 65
@@ -97,6 +98,9 @@ void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other
 /* Count waits from now on. cpu: the number of the value that counts CPU time, from 1; 0 if there is none, and nothing counts as
  * late. Sites 1 to `phases` are the host's own, up to that phase, and `phases` + 1 up to the end. Returns NULL without memory. */
 struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu);
+
+/* Report turns to a watcher (watch.h), or to none (NULL), until pf_accounting_close. Returns the number of words of a sum. */
+uint32_t pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch);
 
 /* Read the counters; then `whole` and `unattributed` are up to date, and `last` has the counts of the request so far; if request
  * is NULL, the counts of all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */

@@ -5,6 +5,7 @@
 
 #include "core/resty/accounting.h"
 #include "core/resty/waits.h"
+#include "core/resty/watch.h"
 
 #define PF_ACCOUNTING_NONE UINT32_MAX
 
@@ -33,6 +34,7 @@ struct pf_accounting {
 	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
 	const void *ended; /* the request that ended last, while its account is open */
 	struct pf_waits *waits; /* NULL: waits are not counted */
+	struct pf_watch *watch; /* NULL: nobody looks for long turns. It belongs to the caller */
 	uint32_t cpu;           /* the word that counts CPU time; 0: none */
 	uint64_t ended_at;      /* of `ended`: when it ended, and */
 	uint32_t status, method;

@@ -327,6 +327,8 @@ M["resty.perf.start"] = {
   { "spans", "Tracer", "makes a span of each counted request", any = true },
   { "waits", "boolean|number", "true: count where requests wait; seconds: also make an event of each wait on the request's span "
     .. "that is at least as long (since 0.2.0)", any = true },
+  { "blocked", "number", "seconds: a turn of Lua that is longer is caught while it runs, with its stack (since 0.2.0)",
+    least = 0.001, most = 1000 },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.status"] = {

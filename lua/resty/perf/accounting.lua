@@ -107,6 +107,9 @@ function M.count_waits()
   return M.waits ~= nil
 end
 
+-- A thread looks from now on for turns that last longer than this many ns. Returns true; or nil, message, code.
+function M.watch(ns) return open.accounting:watch(ns) end
+
 -- Words as Counts -----------------------------------------------------------------------------------------------------
 
 local function exact(v)
@@ -146,6 +149,14 @@ end
 -- The counts of the request that was finished last, and the start with which it was admitted.
 function M.finished() return difference(handle.last) end
 function M.finished_start() return handle.last_start end
+
+-- The next turn that was too long and has ended: {route=, phase=, seen_ns=, call=, stack=} of csrc/binding/resty/watch.h, and its
+-- Counts, if it was counted in one piece. Nil if there is none.
+function M.blocked()
+  if not open then return nil end
+  local turn, words = open.accounting:blocked()
+  return turn, words and difference(ffi.cast("uint64_t *", words))
+end
 
 -- An array in which `difference` remembers sums.
 local function zeros() return ffi.new("uint64_t[?]", handle.words) end

@@ -31,7 +31,8 @@ end
 -- The text.
 -- @param totals the result of resty.perf.totals: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
 -- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, running=, worker=, abandoned=, refused=,
--- seen=, dictionary={capacity=, free=}}; row 0 is wall time. waits: of resty.perf.shared_waits, if they are counted
+-- seen=, dictionary={capacity=, free=}}; row 0 is wall time. waits, blocked: of
+-- resty.perf.shared_waits and resty.perf.blocked, if they are counted
 -- @param[opt] emit function(text), called for each part of the text; the last one is returned
 function M.text(totals, emit)
   local head, sample, finish = prometheus.new(emit)
@@ -90,6 +91,7 @@ function M.text(totals, emit)
     end
   end
   if totals.waits then wait_metrics.write(head, sample, totals.waits) end
+  if totals.blocked then wait_metrics.write_blocked(head, sample, totals.blocked) end
   return finish()
 end
 

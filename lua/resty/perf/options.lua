@@ -31,8 +31,8 @@ local function waiting(waits)
 end
 
 -- Check the options of perf.start.
--- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, reports=,
--- dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the configuration
+-- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, blocked=,
+-- reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]
@@ -53,6 +53,7 @@ function M.check(opts)
   if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.waits, c.span_waits = waiting(opts.waits)
+  c.blocked = opts.blocked
   c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c

@@ -1,4 +1,4 @@
--- Prometheus metrics of waits and of the wall time of requests.
+-- Prometheus metrics of waits, of the wall time of requests, and of turns that blocked a worker.
 local pairs_of = require "perf.base.pairs"
 
 local M = {}
@@ -67,6 +67,16 @@ function M.write(head, sample, found)
   for _, sum in ipairs(sum_by(found.waits, { "route", "phase" })) do
     sample("lua_perf_late_seconds_total", seconds(sum.late_ns), unpack(sum.labels))
   end
+end
+
+-- The same for the result of resty.perf.blocked.read.
+function M.write_blocked(head, sample, found)
+  head("lua_perf_blocked_turns_total", "counter", "Turns of Lua that were longer than the limit and blocked the worker's loop.")
+  for _, r in ipairs(found.routes) do
+    sample("lua_perf_blocked_turns_total", ("%.0f"):format(r.count), "route", r.route)
+  end
+  head("lua_perf_blocked_seconds_total", "counter", "The time for which these turns lasted.")
+  for _, r in ipairs(found.routes) do sample("lua_perf_blocked_seconds_total", seconds(r.lasted_ns), "route", r.route) end
 end
 
 return M

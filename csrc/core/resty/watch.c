@@ -1,0 +1,305 @@
+/* See watch.h. */
+#include "core/resty/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/signal.h"
+#include "core/base/thread.h"
+#include "core/stack/own_thread.h"
+
+enum { RUNNING = -1, UNKNOWN = -2, TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
+
+static _Atomic(struct pf_watch *) watcher; /* of this process */
+
+static void on_signal(int sig, siginfo_t *info, void *context);
+
+static struct pf_signal urgent = {.number = SIGURG, .handler = on_signal, .flags = SA_RESTART | SA_ONSTACK};
+
+/* --- stacks ---------------------------------------------------------------------------------- */
+
+struct collector {
+	struct pf_blocked *b;
+	const struct pf_memory *m;
+};
+
+static int add_place(void *to, const struct pf_place *place)
+{
+	const struct collector *c = to;
+	struct pf_watch_place *p;
+	size_t n = place->source_size < PF_WATCH_NAME - 1 ? place->source_size : PF_WATCH_NAME - 1;
+
+	if (c->b->n == PF_WATCH_PLACES)
+		return 1;
+	p = &c->b->place[c->b->n++];
+	p->kind = place->kind;
+	p->line = place->line;
+	p->linedefined = place->linedefined;
+	if (place->kind != PF_PLACE_LUA || !place->source || c->m->read(c->m, p->name, place->source, n) < 0)
+		n = 0;
+	p->name[n] = '\0';
+	return 0;
+}
+
+static void unwind(const struct pf_watch *w, const struct pf_registers *r, const struct pf_memory *m, struct pf_blocked *b)
+{
+	struct collector c = {b, m};
+	struct pf_unwound u = {.found = add_place, .to = &c};
+
+	b->n = 0;
+	if (w->unwind)
+		w->unwind(w->owner, r, m, &u);
+}
+
+/* In the worker's thread, while it runs. */
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	struct pf_watch *w = atomic_load(&watcher);
+	struct pf_registers r;
+	int before = errno;
+
+	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || atomic_load(&w->asked) != 1) {
+		pf_signal_pass_on(&urgent, sig, info, context);
+		return;
+	}
+	if (atomic_load(&w->serial) == w->asked_serial && atomic_load(&w->began)) {
+		pf_own_registers(context, &r);
+		unwind(w, &r, pf_own_memory(context), &w->look);
+		w->look.call = RUNNING;
+	}
+	atomic_store(&w->asked, 0);
+	errno = before;
+}
+
+/* The system call that the worker is in: its number, with the text that describes it, its stack pointer and its address. */
+static long system_call(const struct pf_watch *w, char text[256], struct pf_registers *r)
+{
+	ssize_t n = w->syscall_fd >= 0 ? pread(w->syscall_fd, text, 255, 0) : -1;
+	unsigned long long sp = 0, ip = 0;
+	long number;
+
+	if (n <= 0)
+		return UNKNOWN;
+	text[n] = '\0';
+	if (sscanf(text, "%ld %*s %*s %*s %*s %*s %*s %llx %llx", &number, &sp, &ip) != 3)
+		return RUNNING;
+	memset(r, 0, sizeof *r);
+	r->sp = sp;
+	r->ip = ip;
+	return number < 0 ? RUNNING : number;
+}
+
+static void ask_thread(struct pf_watch *w, uint32_t serial)
+{
+	const struct timespec nap = {.tv_nsec = PATIENCE_NS};
+
+	w->asked_serial = serial;
+	atomic_store(&w->asked, 1);
+	if (syscall(SYS_tgkill, getpid(), w->tid, SIGURG) < 0)
+		atomic_store(&w->asked, 0);
+	for (int i = 0; i < MOST_NAPS && atomic_load(&w->asked); i++)
+		nanosleep(&nap, NULL);
+	atomic_store(&w->asked, 0);
+}
+
+static void take_stack(struct pf_watch *w, uint32_t serial)
+{
+	char text[256], again[256];
+	struct pf_registers r, other;
+
+	w->look.n = 0;
+	for (int i = 0; i < TRIES && w->look.n == 0; i++) {
+		w->look.call = system_call(w, text, &r);
+		if (w->look.call == RUNNING) {
+			ask_thread(w, serial);
+		} else if (w->look.call >= 0) {
+			unwind(w, &r, pf_own_memory(NULL), &w->look);
+			if (system_call(w, again, &other) != w->look.call || strcmp(text, again) != 0)
+				w->look.n = 0;
+		} else {
+			return;
+		}
+	}
+}
+
+/* --- the ring of blocked turns ---------------------------------------------------------------- */
+
+/* A place for one more; NULL if there is no room. */
+static struct pf_blocked *new_blocked(struct pf_watch *w)
+{
+	struct pf_blocked *b = &w->kept[w->next % PF_WATCH_KEPT];
+
+	if (w->next - w->first == PF_WATCH_KEPT) {
+		w->lost++;
+		return NULL;
+	}
+	w->next++;
+	return b;
+}
+
+static void look(struct pf_watch *w)
+{
+	uint32_t serial = atomic_load(&w->serial);
+	uint64_t began = atomic_load(&w->began), now = pf_wall_ns(), *words;
+	struct pf_blocked *b;
+
+	if (!began || now < began + w->limit || w->seen == serial)
+		return;
+	w->seen = serial;
+	w->look.serial = serial;
+	w->look.route = atomic_load(&w->route);
+	w->look.phase = atomic_load(&w->phase);
+	w->look.seen_ns = now - began;
+	w->look.ended = 0;
+	pthread_mutex_unlock(&w->mutex);
+	take_stack(w, serial);
+	pthread_mutex_lock(&w->mutex);
+	/* It may have ended meanwhile. Then it is the newest one in the ring, without a stack. */
+	b = &w->kept[(w->next - 1) % PF_WATCH_KEPT];
+	if (w->next == w->first || b->serial != serial) {
+		if (atomic_load(&w->serial) != serial)
+			return; /* it ended, and was taken */
+		b = new_blocked(w);
+	} else {
+		w->look.ended = 1;
+	}
+	if (!b)
+		return;
+	words = b->words;
+	if (!w->look.ended)
+		memset(words, 0, w->words * sizeof *words);
+	*b = w->look;
+	b->words = words;
+}
+
+void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before)
+{
+	uint32_t serial = atomic_load(&w->serial);
+	struct pf_blocked *b;
+
+	pthread_mutex_lock(&w->mutex);
+	b = &w->kept[(w->next - 1) % PF_WATCH_KEPT];
+	if (w->next == w->first || b->serial != serial) {
+		b = new_blocked(w);
+		if (b) {
+			b->serial = serial;
+			b->route = atomic_load(&w->route);
+			b->phase = atomic_load(&w->phase);
+			b->seen_ns = 0;
+			b->call = UNKNOWN;
+			b->n = b->ended = 0;
+		}
+	}
+	if (b) {
+		for (uint32_t i = 0; i < w->words; i++)
+			b->words[i] = (b->ended ? b->words[i] : 0) + now[i] - before[i];
+		b->ended = 1;
+	}
+	pthread_mutex_unlock(&w->mutex);
+}
+
+int pf_watch_take(struct pf_watch *w, struct pf_blocked *b)
+{
+	uint64_t *words = b->words;
+	const struct pf_blocked *from = &w->kept[w->first % PF_WATCH_KEPT];
+	int found;
+
+	pthread_mutex_lock(&w->mutex);
+	found = w->next != w->first && (from->ended || from->serial != atomic_load(&w->serial) || !atomic_load(&w->began));
+	if (found) {
+		w->first++;
+		*b = *from;
+		b->words = words;
+		memcpy(words, from->words, w->words * sizeof *words);
+	}
+	pthread_mutex_unlock(&w->mutex);
+	return found;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void *watch(void *arg)
+{
+	struct pf_watch *w = arg;
+
+	pthread_mutex_lock(&w->mutex);
+	while (!w->stop) {
+		struct timespec until = pf_clock_after((int64_t)w->limit / 4);
+
+		while (!w->stop && pthread_cond_timedwait(&w->changed, &w->mutex, &until) == 0)
+			continue;
+		if (!w->stop)
+			look(w);
+	}
+	pthread_mutex_unlock(&w->mutex);
+	return NULL;
+}
+
+int pf_watch_start(struct pf_watch *w)
+{
+	struct pf_watch *none = NULL;
+	pthread_condattr_t attr;
+	sigset_t all, before;
+	char path[64];
+	int r;
+
+	for (int i = 0; i < PF_WATCH_KEPT; i++) {
+		w->kept[i].words = calloc(w->words, sizeof *w->kept[i].words);
+		if (!w->kept[i].words)
+			return -ENOMEM;
+	}
+	if (!atomic_compare_exchange_strong(&watcher, &none, w))
+		return -EBUSY;
+	w->tid = (int)syscall(SYS_gettid);
+	w->generation = pf_fork_generation();
+	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", w->tid);
+	w->syscall_fd = open(path, O_RDONLY | O_CLOEXEC);
+	pthread_mutex_init(&w->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	pf_signal_take(&urgent);
+	/* The program's signals are for its own threads. */
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&w->thread, NULL, watch, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	w->running = 1;
+	if (r < 0) {
+		w->running = 2;
+		pf_watch_stop(w);
+	}
+	return r;
+}
+
+void pf_watch_stop(struct pf_watch *w)
+{
+	if (w->running == 1 && !pf_inherited(w->generation)) {
+		pthread_mutex_lock(&w->mutex);
+		w->stop = 1;
+		pthread_cond_signal(&w->changed);
+		pthread_mutex_unlock(&w->mutex);
+		pthread_join(w->thread, NULL);
+	}
+	if (w->running) {
+		pf_signal_give(&urgent, w->generation);
+		if (w->syscall_fd >= 0)
+			close(w->syscall_fd);
+		atomic_store(&watcher, NULL);
+	}
+	w->running = 0;
+	for (int i = 0; i < PF_WATCH_KEPT; i++) {
+		free(w->kept[i].words);
+		w->kept[i].words = NULL;
+	}
+}

@@ -1,0 +1,97 @@
+-- Turns that blocked the worker's loop: a thread has caught them while they ran (csrc/core/resty/watch.h), and the worker reports
+-- them when they have ended.
+local accounting = require "resty.perf.accounting"
+local format = require "perf.base.format"
+local json = require "perf.base.json"
+local log = require "resty.perf.log"
+
+local M = {}
+
+local KEPT = 50
+
+local HOOKS = debug.getinfo(1, "S").source:gsub("/blocked%.lua$", ".lua") -- perf.content calls the program's function
+
+local function show(ns) return (format.ns(ns):gsub(" ", "")) end
+
+-- The lines of a stack, innermost first.
+local function lines_of(stack)
+  local lines = {}
+  for _, place in ipairs(stack) do
+    if place.kind == "lua" and place.source ~= HOOKS then
+      local file = place.source:match "^@(.*)" or place.source:match "^=(.*)" or place.source:match "^[^\n]*"
+      lines[#lines + 1] = ("%s:%d"):format(file, place.line > 0 and place.line or place.linedefined)
+    end
+  end
+  return lines
+end
+
+-- The line: "blocked: a turn of /cart, content, took 61ms: task-clock 60.9ms, page-faults 3; after 51ms it was at cart.lua:12 <
+-- ..., in the system call read".
+-- @param turn {seen_ns=, call=, lines=, route=, phase=, wall_ns=, counts=}: of M.take
+function M.line(turn)
+  local parts = {}
+  for _, e in ipairs(turn.counts or {}) do
+    local v = e.value and (e.unit == "ns" and show(e.value) or tostring(e.value))
+    parts[#parts + 1] = v and e.label .. " " .. v
+  end
+  local text = ("blocked: a turn of %s, %s, took %s"):format(turn.route, turn.phase,
+    turn.wall_ns and show(turn.wall_ns) or "longer than the limit")
+  if #parts > 0 then text = text .. ": " .. table.concat(parts, ", ") end
+  if turn.seen_ns == 0 then return text end
+  text = ("%s; after %s it was at %s"):format(text, show(turn.seen_ns),
+    turn.lines[1] and table.concat(turn.lines, " < ", 1, math.min(4, #turn.lines)) or "an unknown line")
+  return turn.call and text .. ", in the system call " .. turn.call or text
+end
+
+-- Add to a number in the dictionary, never in the place of another key. Returns the sum; nil if there is no room.
+local function add(dict, key, n)
+  dict:safe_add(key, 0)
+  return (dict:incr(key, n))
+end
+
+-- Report what came since the last call: count it, keep the newest, and log it.
+-- @param dict ngx.shared.DICT
+-- @param names of routes, by number
+function M.report(dict, names)
+  local found, counts = accounting.blocked()
+  while found do
+    local turn = { at = ngx.time(), pid = ngx.worker.pid(), route = names[found.route] or "(other)",
+      phase = accounting.phases[found.phase], seen_ns = found.seen_ns, call = found.call, lines = lines_of(found.stack),
+      wall_ns = counts and tonumber(counts.wall_ns), counts = counts }
+    log.later(ngx.WARN, M.line(turn))
+    local events = {}
+    for _, e in ipairs(counts or {}) do
+      if e.value then events[e.label] = e.value end
+    end
+    turn.counts = events
+    if dict:safe_add("blocked i " .. turn.route, true) then
+      local n = add(dict, "blocked routes", 1)
+      if n then dict:safe_set("blocked r" .. n, turn.route) end
+    end
+    add(dict, "blocked c " .. turn.route, 1)
+    add(dict, "blocked t " .. turn.route, turn.wall_ns or turn.seen_ns)
+    local n = add(dict, "blocked", 1)
+    if n then dict:safe_set("blocked" .. n % KEPT, json.encode(turn)) end
+    found, counts = accounting.blocked()
+  end
+end
+
+-- Of all workers: {routes = {{route=, count=, lasted_ns=}, ...}, recent = {...}}, the newest first; each of `recent` is a turn:
+-- {at=, pid=, route=, phase=, wall_ns=, seen_ns=, call=, lines=, counts=}.
+function M.read(dict)
+  local routes, recent, n = {}, {}, dict:get "blocked" or 0
+  for i = 1, dict:get "blocked routes" or 0 do
+    local route = dict:get("blocked r" .. i)
+    if route then
+      routes[#routes + 1] = { route = route, count = dict:get("blocked c " .. route) or 0,
+        lasted_ns = dict:get("blocked t " .. route) or 0 }
+    end
+  end
+  for i = n, math.max(1, n - KEPT + 1), -1 do
+    local text = dict:get("blocked" .. i % KEPT)
+    recent[#recent + 1] = text and json.decode(text)
+  end
+  return { routes = routes, recent = recent }
+end
+
+return M

@@ -1,0 +1,69 @@
+--- Handlers that block their worker in known ways: spec/nginx/blocked_spec.lua.
+local ffi = require "ffi"
+local app = require "spec.nginx.app"
+local perf = require "resty.perf"
+
+ffi.cdef [[typedef struct { long s, ns; } blocked_time; int clock_gettime(int clock, blocked_time *at); int usleep(unsigned us);]]
+local time = ffi.new "blocked_time"
+local function now()
+  ffi.C.clock_gettime(1, time)
+  return tonumber(time.s) + tonumber(time.ns) / 1e9
+end
+
+local ways = {}
+
+local function spin(seconds)
+  local to, n = now() + seconds, 0
+  while now() < to do n = n + 1 end -- the loop's line
+  return n
+end
+
+function ways.spin()
+  local n = spin(0.05) -- the caller's line
+  return n > 0
+end
+
+-- Whether nothing has cut it short.
+function ways.nap()
+  local result = ffi.C.usleep(60000) -- the nap's line
+  return result == 0
+end
+
+function ways.execute()
+  local status = os.execute "sleep 0.06" -- the program's line
+  return status == 0 or status == true
+end
+
+function ways.popen()
+  local pipe = io.popen "sleep 0.06; echo x"
+  local text = pipe:read "*l" -- the pipe's line
+  pipe:close()
+  return text == "x"
+end
+
+function ways.touch()
+  local to = now() + 0.05
+  local n = 0
+  repeat
+    app.touch(20)
+    n = n + 1
+  until n >= 100 and now() > to
+  return true
+end
+
+function ways.quick() return true end
+
+function app.block(way) ngx.say(ways[way]() and "whole" or "cut short") end
+
+function app.found()
+  for _, turn in ipairs(perf.blocked().recent) do
+    if turn.route == ngx.var.arg_route then
+      ngx.say("phase ", turn.phase, "\nlines ", table.concat(turn.lines, " < "), "\ncall ", tostring(turn.call), "\nwall ",
+        (turn.wall_ns or 0) / 1e6, "\nseen ", turn.seen_ns / 1e6, "\ncpu ", (turn.counts["task-clock"] or 0) / 1e6, "\nfaults ",
+        turn.counts["page-faults:u"] or 0)
+      return
+    end
+  end
+end
+
+return app

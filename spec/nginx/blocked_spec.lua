@@ -1,0 +1,77 @@
+-- Turns that block a worker are caught while they run, with their line, whether they compute or sleep in a system call.
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+describe("resty.perf: turns that block the worker:", function()
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    if s then return end
+    s = server.start { app = "spec.nginx.blocked_app", init_worker = "app.start{events='task-clock,page-faults:u', blocked=0.02}",
+      server = [[
+        location ~ ^/block/(.*)$ { content_by_lua_block { perf.content(app.block, ngx.var[1]) } }
+        location = /found { content_by_lua_block { app.found() } } ]] }
+  end)
+  teardown(function() if s then s:stop() end end)
+
+  -- Sends the request, and returns what was found of it: by name.
+  local function blocked(way)
+    assert.equal(200, select(2, s:get("/block/" .. way)))
+    local found
+    s:wait(function()
+      found = {}
+      for line in s:get("/found?route=/block/" .. way):gmatch "[^\n]+" do
+        local key, value = line:match "^(%S+) (.*)$"
+        if key then found[key] = value end
+      end
+      return found.lines
+    end)
+    return found
+  end
+
+  local function line_of(text)
+    local n = 0
+    for line in util.read_file "spec/nginx/blocked_app.lua":gmatch "([^\n]*)\n" do
+      n = n + 1
+      if line:find(text, 1, true) then return "blocked_app.lua:" .. n end
+    end
+  end
+
+  it("a loop, by its line", function()
+    local f = blocked "spin"
+    assert.equal("content", f.phase)
+    assert.truthy(f.lines:find(line_of "the loop's line", 1, true), f.lines)
+    assert.truthy(f.lines:find(line_of "the caller's line", 1, true), f.lines)
+    assert.equal("nil", f.call)
+    assert.truthy(tonumber(f.wall) >= 50 and tonumber(f.cpu) <= tonumber(f.wall) + 1)
+    assert.truthy(tonumber(f.seen) >= 20)
+  end)
+
+  it("a system call that sleeps is not cut short, and is named", function()
+    for way, text in pairs { nap = "the nap's line", execute = "the program's line", popen = "the pipe's line" } do
+      local f = blocked(way)
+      assert.truthy(f.lines:find(line_of(text), 1, true), way .. ": " .. f.lines)
+      assert.truthy(tonumber(f.wall) >= 50, way .. ": " .. f.wall)
+      assert.truthy(tonumber(f.cpu) < tonumber(f.wall) / 2, way .. ": " .. f.cpu)
+      assert.truthy(f.call:find "sleep" or f.call:find "wait" or f.call:find "read" or f.call:find "fork", f.call)
+    end
+    assert.equal("whole\n", (s:get "/block/nap"))
+  end)
+
+  it("page faults are counted", function()
+    local f = blocked "touch"
+    assert.truthy(tonumber(f.faults) >= 20 * 100, f.faults)
+  end)
+
+  it("a turn within the limit is not reported", function()
+    s:get "/block/quick"
+    s:get "/found"
+    assert.equal("", (s:get "/found?route=/block/quick"))
+  end)
+
+  it("each has a line in the error log, and metrics", function()
+    s:wait(function() return s:log():find "blocked: a turn of /block/spin, content, took [%d.]+ms: task%-clock" end)
+    assert.truthy(s:get "/metrics":find 'lua_perf_blocked_turns_total{route="/block/spin"} 1', 1, true)
+  end)
+end)
