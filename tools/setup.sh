@@ -190,7 +190,7 @@ had() {
     # shellcheck disable=SC2086
     apt-cache policy ${words//|/ } 2>/dev/null | awk '/^[^ ]/ { sub(/:$/, ""); p = $1 } /^  Candidate: [^(]/ { printf " %s ", p }'
 }
-# candidate PACKAGES: "a|b" is the first of these that $lists has; nothing if it has none.
+# candidate PACKAGES: prints the first package of "a|b" that $lists contains; nothing if it contains none.
 candidate() {
     local p
     for p in ${1//|/ }; do

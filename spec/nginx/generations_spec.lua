@@ -1,8 +1,8 @@
--- Sums over generations of workers: nothing that a request counted is lost when workers end, and at any time the workers' counter
--- is that of unattributed code, of running requests and of all routes.
+-- Sums over generations of workers: no count of a request is lost when workers end, and at any time the workers' counter equals
+-- the sum of unattributed code, running requests and all routes.
 --
--- The story: a worker that began to exit published what it had, and what ended later was lost; of a killed worker the sums had a
--- part of what it had published last.
+-- The story: a worker published its counts when it began to exit, and requests that ended later were lost. If a worker was
+-- killed, the sums contained only a part of its last publication.
 local kit = require "testkit"
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"

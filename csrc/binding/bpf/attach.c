@@ -49,7 +49,7 @@ static int l_set_bpf(lua_State *L)
 	if (lua_istable(L, 2)) {
 		lua_getfield(L, 2, "fd");
 		if (lua_isnil(L, -1))
-			return luaL_argerror(L, 2, "table without fd: a program of a closed object?");
+			return luaL_argerror(L, 2, "table without fd: is the program's object closed?");
 		lua_replace(L, 2);
 	}
 	fd = (int)pb_check_u64(L, 2, INT32_MAX);

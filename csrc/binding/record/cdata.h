@@ -4,7 +4,8 @@
 
 #include "binding/record/record.h"
 
-/* The memory of the cdata; lua/perf/record/cdata.lua has the same. tag: twice that of the record's layout, and 1 more for a sample. */
+/* The memory of the cdata, declared in lua/perf/record/cdata.lua too. tag: twice the tag of the record's layout, plus 1 for a
+ * sample. */
 struct pb_packed {
 	int32_t tag;
 	uint32_t room; /* the size of bytes */

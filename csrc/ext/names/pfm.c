@@ -1,4 +1,4 @@
-/* perf.ext.pfm: events by the names that libpfm4 knows, which are those of the CPU vendors' manuals.
+/* perf.ext.pfm: events by the names in the CPU vendors' manuals, which libpfm4 knows.
  *
  * libpfm4 is initialized once in a process, and its tables are static; a lock lets one thread at a time use it. It has its own
  * struct perf_event_attr, which is older and shorter than ours but has the same layout. */

@@ -82,8 +82,8 @@ local function sample_fields(attr, opts)
     if not has[name] then fields[#fields + 1], has[name] = name, true end
   end
   for _, name in ipairs{"identifier", "ip", "tid", "time", "cpu"} do add(name) end
-  -- Not with a longer period: the kernel then makes a sample of each occurrence of a software event, tracepoint or probe that
-  -- samples "period".
+  -- With a period above 1, "period" is left out: a software event, tracepoint or probe whose samples contain it gets a sample of
+  -- each occurrence.
   if not attr.sample_period or tonumber(attr.sample_period) == 1 then add "period" end
   for _, name in ipairs(type(attr.sample_type) == "table" and attr.sample_type or {}) do add(name) end
   if attr.type == "tracepoint" or attr.type == 2 then add "raw" end

@@ -30,7 +30,7 @@ function M.check(events)
   for _, event in ipairs(list) do
     local spec = names.resolve(event) or { label = tostring(event) }
     local label, metric = spec.label, exposition.metric(spec.label, spec.unit)
-    -- The same event twice, or in two spellings, would be one metric of Prometheus.
+    -- Two spellings of an event have one name as a metric of Prometheus.
     if metrics[metric] then argument.raisef("events: '%s' and '%s' have the same metric, %s", metrics[metric], label, metric) end
     metrics[metric], labels[label] = label, true
     labels[label:gsub(":%a+$", "")] = true -- Counts know it without its modifiers too

@@ -36,9 +36,9 @@ describe("a measurement of system calls", function()
   before_each(function() requires { tracefs = true, perf_open = true, nosan = true, nostress = true } end)
   after_each(function() perf.release() end)
 
-  -- If the heap still grows, the allocator's mmap and brk are calls of the program: they are counted, as they should be. No
-  -- interpreter lets a program forbid them, or report their number, so fn is called again. The calls that grow the heap are not
-  -- tested: their assertions may fail, which failed the spec on a busy machine, where the collector's steps fall elsewhere.
+  -- Calls fn, at most five times, until it succeeds: during its first calls the heap may still grow. The mmap and brk of a
+  -- growing heap are system calls of the program, so they are counted; no interpreter lets a program forbid them or report their
+  -- number.
   local function settled(fn)
     local results
     pcall(fn)

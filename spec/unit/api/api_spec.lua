@@ -102,3 +102,20 @@ describe("perf", function()
     for _, name in ipairs { "__index", "_protocol", 1, true } do assert.is_nil(perf[name]) end
   end)
 end)
+
+describe("the description of a DataFile's features", function()
+  it("names each feature that the library reads, and no other", function()
+    local named, text = {}, nil
+    for _, class in ipairs(require "perf.api.classes") do
+      for _, row in ipairs(class.class == "DataFile" and class.fields or {}) do
+        text = row[1] == "features" and row[3] or text
+      end
+    end
+    for name in text:gmatch "`([%l_]+)`" do named[name] = true end
+    for _, feature in ipairs(require "perf.core".data_features()) do
+      assert.is_true(named[feature.name], feature.name)
+      named[feature.name] = nil
+    end
+    assert.same({}, named)
+  end)
+end)

@@ -78,7 +78,7 @@ some LUA SPEC:10|some|{ }
     assert.matches("^some LUA \tended with status %d+ in: SPEC > b\t\n$", list)
   end)
 
-  -- In four files the word was in the middle of a line, and each interpreter ran them.
+  -- The story: "Once:" was recognized only at the beginning of a line, so every interpreter ran four files that had it elsewhere.
   it("runs a file that does not depend on the interpreter once", function()
     util.with_directory(function(dir)
       local modules = package.cpath:match "([^;]*)/%?%.so"
