@@ -3,6 +3,7 @@
 -- Encoded integers keep all their digits, and keys are sorted, so the same value always gives the same text. (cjson prints 14
 -- digits, which loses nanoseconds.) Text to decode may be large or damaged; null becomes nil, so it leaves a hole in an array.
 local attempt = require "perf.base.attempt"
+local format = require "perf.base.format"
 local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
 
@@ -24,7 +25,7 @@ end
 local quote = M.quote
 
 local function number(v)
-  if math.type and math.type(v) == "integer" then return ("%d"):format(v) end
+  if math.type and math.type(v) == "integer" then return format.digits(v) end
   if v ~= v or v == math.huge or v == -math.huge then return "null" end
   if v == math.floor(v) and v >= -2 ^ 53 and v <= 2 ^ 53 then return ("%.0f"):format(v) end
   return ("%.17g"):format(v)
@@ -58,7 +59,7 @@ function encode(v)
   if kind == "boolean" then return tostring(v) end
   if kind == "number" then return number(v) end
   if kind == "string" then return quote(v) end
-  if kind == "cdata" then return (tostring(v):gsub("U?LL$", "")) end
+  if kind == "cdata" then return format.digits(v) end
   if kind ~= "table" then error("cannot encode a " .. kind .. " as JSON", 0) end
   if v[1] ~= nil or v == M.empty_array then return array(v, #v) end
   return object(v)

@@ -1,7 +1,9 @@
 -- Texts that the exporters' writers share: each is made directly, without tables in between.
+local digits = require "perf.base.format".digits
+
 local M = {}
 
-local find, format, gsub = string.find, string.format, string.gsub
+local find, format = string.find, string.format
 local floor, huge = math.floor, math.huge
 
 -- The texts of a list's items, with commas between.
@@ -33,12 +35,12 @@ local math_type = math.type
 -- The kind of a number, and its digits: "int" or "double"; "string" for integers beyond int64.
 function M.number(v)
   if type(v) == "cdata" then
-    local text = gsub(tostring(v), "U?LL$", "")
+    local text = digits(v)
     if #text > 18 and not find(text, "^%-") and (#text > 19 or text > "9223372036854775807") then return "string", text end
     return "int", text
   end
   if math_type then
-    if math_type(v) == "integer" then return "int", format("%d", v) end
+    if math_type(v) == "integer" then return "int", digits(v) end
   elseif v == floor(v) and v > -2 ^ 53 and v < 2 ^ 53 then
     return "int", format("%.0f", v)
   end
@@ -50,7 +52,7 @@ end
 
 -- The digits of a count: an exact number, an integer, a 64-bit cdata or a "0x" string; nil if it does not fit in int64.
 function M.count(v)
-  if type(v) == "number" then return format(math_type and v == floor(v) and "%d" or "%.0f", v) end
+  if type(v) == "number" then return digits(v) end
   if type(v) == "string" then return nil end
   local kind, text = M.number(v)
   return kind == "int" and text or nil
