@@ -232,11 +232,24 @@ local function leave_mark() config.dict:safe_set("lua " .. ngx.worker.pid(), tru
 
 -- To start and stop ---------------------------------------------------------------------------------------------------
 
+-- Modules that the pages and profiles use: they are loaded first, since a worker's user may not be allowed to read the files, and
+-- since requests wait while a worker loads one.
+local function load_all()
+  require "resty.perf.flamegraph"
+  for _, name in ipairs { "c_functions", "collect", "lua_frame", "merged", "native", "zone", "report.flamegraph", "report.folded",
+    "report.pprof", "report.speedscope" } do require("perf.profile." .. name) end
+  for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission", "refusal.unavailable" } do
+    require("perf.event." .. name)
+  end
+  pcall(require, "zlib") -- for pprof
+end
+
 --- Wrap the functions that yield. perf.start does it too; but call it in init_by_lua before modules that keep `local sleep =
 -- ngx.sleep`. A second call does nothing.
 function M.install()
   if M.installed then return end
   M.installed = true
+  load_all()
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
     at = waits.at, request = get_request }, { capture = capture, timer = run_timer })
 end
@@ -392,7 +405,7 @@ function M.span() return running and config.spans and spans.current(get_request(
 -- @tparam string|table event as for `perf.profiler`
 -- @tparam number seconds the duration, at most 60
 -- @treturn Profile @fails
-function M.profile(event, seconds) return require("resty.perf.flamegraph").profile(event, seconds, after, sleep) end
+function M.profile(event, seconds) return require "resty.perf.flamegraph".profile(event, seconds, after, sleep) end
 
 --- The waits of requests, of all workers, up to a second ago.
 -- @treturn ?table `{waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=, histogram=}, ...},

@@ -37,7 +37,8 @@ describe("resty.perf's pages", function()
   -- They once loaded their modules at the first request, as a user who may not be allowed to read them.
   it("load no module during a request", function()
     s = server.start { init_worker = "app.start{events='page-faults:u'} package.path, package.cpath = '', ''" }
-    for path, start in pairs { ["/perf"] = "^<!DOCTYPE html>", ["/perf?format=json"] = "^{", ["/metrics"] = "^# HELP" } do
+    for path, start in pairs { ["/perf"] = "^<!DOCTYPE html>", ["/perf?format=json"] = "^{", ["/metrics"] = "^# HELP",
+      ["/perf?flame=task-clock:u&seconds=0.1"] = "^<!DOCTYPE html>" } do
       assert.matches(start, (s:get(path)))
     end
   end)
@@ -204,6 +205,23 @@ describe("resty.perf's spans", function()
     assert.truthy(span.endTimeUnixNano - span.startTimeUnixNano >= 10e6)
     assert.not_equal(trace, failed.traceId)
     assert.equal(2, failed.status.code)
+  end)
+
+  it("are sent for requests that end after their worker began to exit", function()
+    requires(server.needs)
+    local s = server.start { server = [[
+      location /v1/traces { content_by_lua_block { app.collector() } }
+      location /slow { content_by_lua_block { perf.content(function() ngx.sleep(0.7) ngx.say "slow" end) } }]],
+      init_worker = [[
+        local perf = require "perf"
+        app.start{events = "page-faults:u", spans = perf.tracer{service = "shop", events = false, delay = 0.2,
+          exporter = perf.exporter.otlp{endpoint = "http://127.0.0.1:$port"}}}]] }
+    finally(function() s:stop() end)
+    for _ = 1, 5 do os.execute(("curl -s -m 20 http://127.0.0.1:%d/slow >/dev/null 2>&1 &"):format(s.port)) end
+    s:wait(function() return s:worker().known == 5 end)
+    s:reload()
+    s:wait(function() return select(2, s:get "/v1/traces":gsub('"spanId"', "")) == 5 end)
+    assert.equal("", s:errors())
   end)
 
   -- The sender pauses between two slices of a batch, for 0 seconds, and nginx wrote a line for each pause.

@@ -5,7 +5,7 @@ local escapes = { ["\\"] = "\\\\", ["\n"] = "\\n", ['"'] = '\\"' }
 
 local function label(name, value) return name .. '="' .. value:gsub('[\\\n"]', escapes) .. '"' end
 
-local PART = 200
+local PART = 50 -- lines
 
 -- A new text.
 -- @param[opt] emit function(text), called for each part of the text; finish() returns the last one
@@ -20,12 +20,12 @@ function M.new(emit)
     lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(metric, help:gsub("[\\\n]", " "), metric, kind)
   end
   local function sample(metric, value, ...)
-    local labels = {}
+    local labels = ""
     for i = 1, select("#", ...), 2 do
       local name, text = select(i, ...)
-      labels[#labels + 1] = label(name, text)
+      labels = labels .. (i > 1 and "," or "{") .. label(name, text)
     end
-    lines[#lines + 1] = metric .. (labels[1] and "{" .. table.concat(labels, ",") .. "}" or "") .. " " .. value
+    lines[#lines + 1] = metric .. labels .. (labels ~= "" and "} " or " ") .. value
     if emit and #lines >= PART then
       emit(finish())
       lines = {}

@@ -213,9 +213,11 @@ local function run_in_timer(self, premature)
 end
 
 local function step_in_timer(self, now)
-  self.next_step = now + GLANCE
+  -- A worker that exits starts no timer with a delay, and its last span may come at any moment.
+  local exiting = self.transport.exiting()
+  self.next_step = exiting and now or now + GLANCE
   if self.work or self.queue.n == 0 or self.scheduled == 0 then return end
-  local delay = due(self) and 0 or self.delay / 1e9
+  local delay = (exiting or due(self)) and 0 or self.delay / 1e9
   if self.scheduled and delay > 0 then return end
   local ok, message = self.transport.spawn(delay, function(premature)
     self.scheduled = nil

@@ -23,14 +23,15 @@ local function layout_of(rows, phases)
 end
 
 -- The sections of some records.
+-- @param[opt] used arrays for routes of the same layout
 -- @return array_of(name, n), for resty.perf.slots; the sections by name
-local function sections_of(layout)
+local function sections_of(layout, used)
   local sections = {}
   return function(name, n)
     if n ~= (name == "" and layout.worker or layout.route) then return nil end
     local section = sections[name]
     if not section then
-      section = { name = name, values = slots.array(n), n = n }
+      section = { name = name, values = slots.array(n, name ~= "" and used and table.remove(used) or nil), n = n }
       sections[name] = section
     end
     section.changed = true
@@ -163,6 +164,9 @@ function M.writer(dict, accounting, admit)
   return writer
 end
 
+-- Arrays that a reading no longer needs, by their length: making them anew for each page would be most of the garbage.
+local spare = {}
+
 -- The sums of all workers, in the form for resty.perf.metrics; nil before the first worker has begun.
 -- @param dict ngx.shared.DICT
 -- @param phases names of the phases
@@ -180,7 +184,8 @@ function M.read(dict, phases, name_of, writer, pause)
   end
   local layout = layout_of(#events, #phases)
   local each = layout.each
-  local array_of, sections = sections_of(layout)
+  spare[layout.route] = spare[layout.route] or {}
+  local array_of, sections = sections_of(layout, spare[layout.route])
   local function shown(name, n) return array_of(name == "" and "" or name_of(name), n) end
   for name, section in pairs_of(own or {}) do add(shown(name, section.n), section.values, section.n) end
   slots.read(dict, text, shown, number, pause)
@@ -213,6 +218,9 @@ function M.read(dict, phases, name_of, writer, pause)
       routes[#routes + 1] = route
       if pause then pause() end
     end
+  end
+  for name, section in pairs_of(sections) do
+    if name ~= "" then table.insert(spare[section.n], section.values) end
   end
   table.sort(routes, function(a, b) return a.name < b.name end)
   return { events = events, phases = phases, routes = routes, worker = rows(worker, FIRST),

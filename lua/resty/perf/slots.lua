@@ -22,17 +22,25 @@ local double = ffi.typeof "double[?]"
 
 local function is_alive(pid) return ffi.C.perf_resty_kill(pid, 0) == 0 or ffi.errno() ~= ESRCH end
 
--- An array of n zeros.
-function M.array(n) return double(n) end
+-- An array of n zeros; made of an earlier one if that is given.
+function M.array(n, used)
+  if not used then return double(n) end
+  ffi.fill(used, 8 * n)
+  return used
+end
 
-local buffer, room = double(1024), 1024
+local buffer, room = nil, 0
+
+-- An array for n doubles, until the next call.
+local function buffer_of(n)
+  if n > room then buffer, room = double(2 * n), 2 * n end
+  return buffer
+end
 
 -- A section as text.
 local function pack(name, values, n)
   local words = math.ceil(#name / 8)
-  local need = 3 + words + 2 * n + 2
-  if need > room then buffer, room = double(2 * need), 2 * need end
-  local b, at, i = buffer, 3 + words, 0
+  local b, at, i = buffer_of(3 + words + 2 * n + 2), 3 + words, 0
   if words > 0 then b[2 + words] = 0 end
   ffi.copy(b + 3, name, #name)
   while i < n do
@@ -52,12 +60,13 @@ local function pack(name, values, n)
   return ffi.string(b, 8 * at)
 end
 
--- Add the sections of a text to arrays.
+-- Add the sections of a record to arrays.
+-- @param start, bytes the place of the sections in the record's text
 -- @param array_of function(name, n): the array of a section, or nil to leave it out
-local function unpack_into(text, array_of)
-  local total = math.floor(#text / 8)
-  local b = double(total + 1)
-  ffi.copy(b, text, 8 * total)
+local function unpack_into(text, start, bytes, array_of)
+  local total = math.floor(bytes / 8)
+  local b = buffer_of(total)
+  ffi.copy(b, ffi.cast("const char *", text) + start - 1, 8 * total)
   local at = 0
   while at + 3 <= total do
     local length, n, more = b[at], b[at + 1], b[at + 2]
@@ -72,28 +81,33 @@ local function unpack_into(text, array_of)
   end
 end
 
--- The parts of a record: its owner's process id (0: none), its generation, the kind of its counts, its sections as text.
+-- The parts of a record: its owner's process id (0: none), its generation, the kind of its counts, the place of its sections in
+-- the text and their length.
 local function parse(text)
-  local pid, generation, kind, body, at = (text or ""):match "^(%d+) (%d+) (%d+) (%d+)\n()"
-  if not pid then return 0, 0, nil, "" end
-  kind, body = tonumber(kind), tonumber(body)
-  return tonumber(pid), tonumber(generation), text:sub(at, at + kind - 1), text:sub(at + kind, at + kind + body - 1)
+  local pid, generation, kind, bytes, at = (text or ""):match "^(%d+) (%d+) (%d+) (%d+)\n()"
+  if not pid then return 0, 0, nil, 1, 0 end
+  kind = tonumber(kind)
+  return tonumber(pid), tonumber(generation), text:sub(at, at + kind - 1), at + kind, tonumber(bytes)
 end
 
 -- Take over a record that no living worker has, or a new one. A claim stays if its worker is killed before the first write: that
 -- record is read, but nobody takes it.
--- @return {number=, generation=, claim=}, sections as text, "" for another kind; nil if the dictionary is full
-local function take(dict, kind)
+-- @param array_of as for unpack_into: gets what its earlier owners have counted
+-- @return {number=, generation=, claim=}; nil if the dictionary is full
+local function take(dict, kind, array_of)
   local pid = ngx.worker.pid()
   for n = 1, math.huge do
-    local owner, generation = parse(dict:get("slot " .. n))
+    local text = dict:get("slot " .. n)
+    local owner, generation = parse(text)
     if owner == 0 or owner == pid or not is_alive(owner) then
       local claim = ("claim %d %d"):format(n, generation)
       local ok, message = dict:safe_add(claim, pid)
       if ok then
-        local _, now, its_kind, body = parse(dict:get("slot " .. n))
+        text = dict:get("slot " .. n)
+        local _, now, its_kind, start, bytes = parse(text)
         if now == generation then
-          return { number = n, generation = generation + 1, claim = claim }, its_kind == kind and body or ""
+          if its_kind == kind then unpack_into(text, start, bytes, array_of) end
+          return { number = n, generation = generation + 1, claim = claim }
         end
         dict:delete(claim) -- another worker has been quicker
       elseif message == "no memory" then
@@ -115,12 +129,7 @@ function M.record(dict, kind)
 
   function record.number() return slot and slot.number end
 
-  function record.take(array_of)
-    local body
-    slot, body = take(dict, kind)
-    if slot then unpack_into(body, array_of) end
-    return slot ~= nil
-  end
+  function record.take(array_of) slot = take(dict, kind, array_of) end
 
   function record.write(list, over)
     local parts, size = {}, 0
@@ -149,8 +158,9 @@ end
 function M.read(dict, kind, array_of, except, pause)
   for n = 1, dict:get "slots" or 0 do
     if n ~= except then
-      local _, _, its_kind, body = parse(dict:get("slot " .. n))
-      if its_kind == kind then unpack_into(body, array_of) end
+      local text = dict:get("slot " .. n)
+      local _, _, its_kind, start, bytes = parse(text)
+      if its_kind == kind then unpack_into(text, start, bytes, array_of) end
       if pause then pause() end
     end
   end
