@@ -259,7 +259,7 @@ function run.console(block)
   end
   local text = here(table.concat(script, "\n"))
   local lua = prompt == ">"
-  local output, status = shell(lua and "interpreter block.lua" or text, lua and block.setup .. "\n" .. text)
+  local output, status = shell(lua and "interpreter block.lua" or text, lua and PRELUDE .. block.setup .. "\n" .. text)
   assert(status == 0, output)
   assert(not output:find(" in 0 samples", 1, true), "the page profiles what takes no time:\n" .. output)
   for printed in lua and output:gmatch "[^\n]+" or function() end do
