@@ -178,7 +178,7 @@ describe("resty.perf's spans", function()
         ngx.say(headers.traceparent) end) } }]],
       init_worker = [[
         local perf = require "perf"
-        app.start{spans = perf.tracer{service = "shop", events = false, delay = 0.2,
+        app.start{waits = 0.005, spans = perf.tracer{service = "shop", events = false, delay = 0.2,
           exporter = perf.exporter.otlp{endpoint = "http://127.0.0.1:$port"}}}]] }
     finally(function() s:stop() end)
     local trace, parent = ("ab"):rep(16), ("cd"):rep(8)
@@ -203,6 +203,10 @@ describe("resty.perf's spans", function()
     assert.equal("11", attributes["perf.syscalls:sys_enter_getppid"])
     assert.equal("200", attributes["http.response.status_code"])
     assert.truthy(span.endTimeUnixNano - span.startTimeUnixNano >= 10e6)
+    assert.equal(1, #span.events, "the sleep is longer than 5 ms")
+    assert.equal("wait sleep", span.events[1].name)
+    assert.truthy(span.events[1].timeUnixNano - span.startTimeUnixNano >= -1e6, "the start is rounded to ms")
+    assert.truthy(span.endTimeUnixNano - span.events[1].timeUnixNano >= 10e6)
     assert.not_equal(trace, failed.traceId)
     assert.equal(2, failed.status.code)
   end)
