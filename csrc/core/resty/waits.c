@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* In an interval outside of turns in which the worker ran for all but this time it has not slept. */
@@ -53,8 +52,7 @@ static struct pf_wait_row *row_of(struct pf_waits_table *t, struct pf_wait_row *
 		slot = slot_of(t, *rows, key);
 	}
 	if (!*slot) {
-		memset(*rows + *n, 0, sizeof **rows);
-		(*rows)[*n].key = key;
+		(*rows)[*n] = (struct pf_wait_row){.key = key};
 		*slot = ++*n;
 	}
 	return *rows + *slot - 1;
