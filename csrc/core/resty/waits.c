@@ -19,24 +19,23 @@ static uint32_t *slot_of(const struct pf_waits_table *t, const struct pf_wait_ro
 	return &t->slot[i];
 }
 
-/* Double the room, which is a power of two. */
-static int grow(struct pf_waits_table *t, struct pf_wait_row **rows, uint32_t n)
+/* Double the room, which is a power of two, if there is memory. */
+static void grow(struct pf_waits_table *t, struct pf_wait_row **rows, uint32_t n)
 {
 	uint32_t room = t->room ? 2 * t->room : 64, *slot;
 	struct pf_wait_row *bigger = realloc(*rows, room * sizeof *bigger);
 
 	if (!bigger)
-		return -ENOMEM;
+		return;
 	*rows = bigger;
 	slot = calloc(2 * (size_t)room, sizeof *slot);
 	if (!slot)
-		return -ENOMEM;
+		return;
 	free(t->slot);
 	t->slot = slot;
 	t->room = room;
 	for (uint32_t i = 0; i < n; i++)
 		*slot_of(t, *rows, bigger[i].key) = i + 1;
-	return 0;
 }
 
 /* The row of a key; a key that does not fit gets the row of PF_WAITS_OTHER, for which one place is kept. NULL without memory. */
@@ -44,7 +43,9 @@ static struct pf_wait_row *row_of(struct pf_waits_table *t, struct pf_wait_row *
 {
 	uint32_t *slot;
 
-	if (*n + 1 >= t->room && *n + 1 < PF_WAITS_ROWS && grow(t, rows, *n) < 0 && !t->room)
+	if (*n + 1 >= t->room && *n + 1 < PF_WAITS_ROWS)
+		grow(t, rows, *n); /* without memory the present room serves */
+	if (!*rows || !t->slot)
 		return NULL;
 	slot = slot_of(t, *rows, key);
 	if (!*slot && *n + 1 >= t->room) {
