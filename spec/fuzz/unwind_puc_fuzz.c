@@ -60,6 +60,11 @@ static struct pf_puc_layout a_layout(void)
 		.string = {.text = 24, .size = 16, .kind = 8, .short_size = 11, .is_short = 4},
 	};
 
+	l.slot = fuzz_below(2) ? PF_PUC_NONE : (uint16_t)(8 * fuzz_below(32));
+	if (fuzz_below(2)) {
+		l.loop = 0x1000;
+		l.loop_end = 0x2000;
+	}
 	if (fuzz_below(2)) {
 		l.thread.pc = 40;
 		l.call.previous = PF_PUC_NONE;
@@ -123,6 +128,10 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 	}
 	if (fuzz_below(2))
 		set(r->sp + 16, code + 4 * fuzz_below(40), 8);
+	if (fuzz_below(2))
+		set(r->sp + 8 * fuzz_below(60), 0x1234, 8);
+	else
+		r->ip = 0x1234;
 	return global;
 }
 

@@ -371,9 +371,110 @@ static int kit_stop(lua_State *L)
     return 1;
 }
 
+/* --- one machine instruction after another ----------------------------------------------------------------------------- */
+
+#if defined __x86_64__ && !defined __ILP32__
+enum { TRAP_FLAG = 0x100, RUNS = 65536 };
+
+/* Consecutive machine instructions with the same innermost Lua function and line. */
+struct run {
+    uint32_t line, n;
+    int32_t linedefined, state, failed, more; /* more: frames */
+};
+
+static struct {
+    struct run *runs;
+    unsigned n;
+} steps;
+
+static int on_innermost(void *to, const struct pf_place *p)
+{
+    struct pf_place *lua = to;
+
+    if (p->kind == PF_PLACE_LUA && !lua->kind)
+        *lua = *p;
+    return 0;
+}
+
+static void on_step(int sig, siginfo_t *info, void *context)
+{
+    struct pf_place lua = { .line = 0 };
+    struct pf_unwound u = { .found = on_innermost, .to = &lua };
+    struct pf_registers r;
+    struct run now, *last = steps.n ? &steps.runs[steps.n - 1] : NULL;
+    const int saved = errno;
+
+    (void)sig;
+    (void)info;
+    pf_own_registers(context, &r);
+    unwind(kit.global, &r, pf_own_memory(context), &u);
+    now = (struct run){ lua.line, 1, lua.linedefined, u.state, u.failed, (int32_t)u.n };
+    if (last && last->line == now.line && last->linedefined == now.linedefined && last->failed == now.failed &&
+        last->state == now.state && last->more == now.more)
+        last->n++;
+    else if (steps.n < RUNS)
+        steps.runs[steps.n++] = now;
+    errno = saved;
+}
+
+static __attribute__((noinline)) void set_trap_flag(uint64_t set)
+{
+    uint64_t flags = __builtin_ia32_readeflags_u64();
+
+    __builtin_ia32_writeeflags_u64((flags & ~(uint64_t)TRAP_FLAG) | set);
+}
+
+/* steps(fn, ...): calls fn with a trap after each machine instruction. Returns an array of the runs of equal places: line, linedefined
+ * (of the innermost Lua function), state, failed, depth, and their number of instructions, n. */
+static int kit_steps(lua_State *L)
+{
+    static char room[65536];
+    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+    struct sigaction a = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK }, before;
+    stack_t stack_before;
+    int status;
+
+    if (!steps.runs)
+        steps.runs = calloc(RUNS, sizeof *steps.runs);
+    if (!steps.runs || !kit.learned)
+        return luaL_error(L, "memory, or learn first");
+    steps.n = 0;
+    sigaltstack(&stack, &stack_before);
+    sigaction(SIGTRAP, &a, &before);
+    set_trap_flag(TRAP_FLAG);
+    status = lua_pcall(L, lua_gettop(L) - 1, 0, 0);
+    set_trap_flag(0);
+    sigaction(SIGTRAP, &before, NULL);
+    sigaltstack(&stack_before, NULL);
+    if (status != 0)
+        return lua_error(L);
+    lua_createtable(L, (int)steps.n, 0);
+    for (unsigned i = 0; i < steps.n; i++) {
+        const struct run *r = &steps.runs[i];
+        const struct { const char *name; int64_t v; } fields[] = { { "line", r->line }, { "n", r->n },
+            { "linedefined", r->linedefined }, { "state", r->state }, { "failed", r->failed }, { "depth", r->more } };
+
+        lua_createtable(L, 0, 6);
+        for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
+            lua_pushinteger(L, (lua_Integer)fields[k].v);
+            lua_setfield(L, -2, fields[k].name);
+        }
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    return 1;
+}
+#else
+static int kit_steps(lua_State *L)
+{
+    lua_pushnil(L);
+    lua_pushliteral(L, "this machine cannot trap each instruction");
+    return 2;
+}
+#endif
+
 static const luaL_Reg functions[] = {
     { "learn", kit_learn }, { "here", kit_here }, { "start", kit_start },
-    { "samples", kit_samples }, { "stop", kit_stop }, { NULL, NULL },
+    { "samples", kit_samples }, { "stop", kit_stop }, { "steps", kit_steps }, { NULL, NULL },
 };
 
 void tk_open_unwind(lua_State *L)

@@ -38,6 +38,9 @@ static const char text[] = "local look, pass = ...\n"
 			   "  local t = {}\n"
 			   "  local c = 3\n"
 			   "  local f = function() return c end\n"
+			   "  t[1] = a\n"
+			   "  c = {a, b}\n"
+			   "  t.x = {}\n"
 			   "  return f\n"
 			   "end\n";
 static const char ending[] = "return one(1), one(2), two(1, 2), two(3, 4), outer, plain, jumps, allocates\n";

@@ -3,7 +3,9 @@
  *
  *   learn_puc.c           threads and calls
  *   learn_puc_function.c  functions and values; where the address of the next instruction is
- *   learn_puc_proto.c     prototypes: code, lines, names; fields that are only valid while an instruction allocates
+ *   learn_puc_proto.c     prototypes: code, lines, names
+ *   learn_puc_loop.c      fields that are only valid while an instruction allocates; the pc of the instruction that runs
+ *   learn_puc_steps.c     the share of machine instructions with a wrong line
  *   learn_puc_check.c     the unwinder's result for known stacks, compared with what Lua says */
 #ifndef PB_LEARN_PUC_H
 #define PB_LEARN_PUC_H
@@ -29,6 +31,9 @@ enum { /* bytes, and numbers */
 	PB_PUC_LOOKS = 6,
 	PB_PUC_STEPS = 16,
 	PB_PUC_PROTOS = 8,
+	PB_PUC_STACKS = 4,
+	PB_PUC_WORDS_SEEN = 1024,
+	PB_PUC_ALL_WRONG = 1000,
 };
 
 struct pb_puc_level {
@@ -56,6 +61,13 @@ struct pb_puc_code {
 	uint64_t code;
 };
 
+/* The C stack from an address on. */
+struct pb_puc_stack {
+	uint64_t from;
+	size_t n;
+	uintptr_t words[PB_PUC_WORDS_SEEN];
+};
+
 struct pb_puc_learner {
 	lua_State *S, *T; /* the learner's thread, and one that runs the functions to inspect */
 	const struct pf_memory *m;
@@ -74,7 +86,13 @@ struct pb_puc_learner {
 	/* The allocator that the state had. */
 	lua_Alloc alloc;
 	void *ud;
-	int lines_seen;
+	int sees, lines_seen;
+	/* The function that runs machine instruction by machine instruction. */
+	uint64_t stepped_proto;
+	int steps_line;
+	unsigned traps, steps_seen, steps_wrong, steps_lines;
+	unsigned n_stacks;
+	struct pb_puc_stack stacks[PB_PUC_STACKS];
 	/* The threads that wait for the one that the check runs in. */
 	lua_State *resumers[4];
 	unsigned n_resumers, checked, stepped;
@@ -99,7 +117,7 @@ enum {
 };
 
 /* The lines of the inspected program. */
-enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 31, PB_PUC_BLANK_LINES = 150 };
+enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 34, PB_PUC_BLANK_LINES = 150 };
 
 /* End the learning. */
 void pb_puc_fail(struct pb_puc_learner *w, const char *what);
@@ -123,6 +141,8 @@ void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to);
 void pb_puc_learn_functions(struct pb_puc_learner *w);
 void pb_puc_learn_prototypes(struct pb_puc_learner *w);
 void pb_puc_learn_allocation(struct pb_puc_learner *w);
+/* The machine instructions of each 1,000 for which the layout's pc gives a wrong line; 0 if this machine cannot tell. */
+unsigned pb_puc_wrong_steps(struct pb_puc_learner *w);
 void pb_puc_check(struct pb_puc_learner *w);
 
 #define PB_PUC_WORDS(o, n) for (unsigned o = 0; o + sizeof(void *) <= (n); o += (unsigned)sizeof(void *))

@@ -16,6 +16,10 @@ struct pf_puc_layout {
 	uint8_t local_pc; /* enum pf_puc_pc */
 	/* While the stack is moved, the calls have offsets in it instead of pointers (since 5.4.5). */
 	uint8_t relative;
+	/* While the function that runs instructions is innermost, the pc is in a register that called functions keep, or in a word of
+	 * the C stack this far above its stack pointer. */
+	uint16_t slot;           /* PF_PUC_NONE: a register */
+	uint64_t loop, loop_end; /* the code of that function; 0: unknown */
 	struct { /* lua_State */
 		uint16_t type, status; /* bytes */
 		uint16_t global, ci, stack, error;

@@ -1,0 +1,235 @@
+/* The fourth part of learn_puc.c: fields that are only valid while an instruction allocates; and the place of the pc.
+ *
+ * In 5.2 and 5.3 the pc is in the CallInfo. In 5.1 and 5.4 it is a variable of the function that runs instructions; the compiler
+ * keeps it in a register, or in that function's frame on the C stack. The allocator sees both from below: the words of the C
+ * stack, where the functions that it was called by have saved their callers' registers. That function's frame begins above the
+ * one return address that differs from instruction to instruction, and yet is always in the same function. */
+#include "binding/stack/learn_puc.h"
+
+#if !PB_LUAJIT
+#include <string.h>
+
+#include "core/stack/own_code.h"
+
+enum {
+	/* Bits of the lines that allocate, from the first one on. */
+	LINES = 1 | 1 << (PB_PUC_CLOSURE_LINE - PB_PUC_TABLE_LINE) | 7 << 3,
+	OTHER_LINE = 1 << 30,
+	MOST_WRONG = 30,   /* of 1,000 machine instructions */
+	LEAST_LOOP = 1024, /* bytes of code */
+};
+
+/* The best way to find the pc. */
+struct best {
+	unsigned wrong;
+	enum pf_puc_pc local;
+	uint16_t slot;
+};
+
+/* The words of a frame with saved registers, from its frame pointer on. */
+#if defined __x86_64__
+enum { FIRST_SAVED = -5, SAVED = 6 };
+#else
+enum { FIRST_SAVED = 0, SAVED = 22 };
+#endif
+
+static int on_place(void *to, const struct pf_place *p)
+{
+	struct pb_puc_learner *w = to;
+	const uint32_t line = p->line - PB_PUC_TABLE_LINE;
+
+	if (p->kind == PF_PLACE_LUA && p->function == w->protos[PB_PUC_ALLOCATES - PB_PUC_ONE]) {
+		w->lines_seen |= line < 30 ? 1 << line : OTHER_LINE;
+		w->sees = 1;
+	}
+	return 1;
+}
+
+static void look_at_stack(struct pb_puc_learner *w, uint64_t from)
+{
+	uint64_t error = 0;
+	size_t n = 0;
+
+	w->m->read(w->m, &error, (uintptr_t)w->T + w->l->thread.error, sizeof(void *));
+	if (w->n_stacks == PB_PUC_STACKS || error <= from)
+		return;
+	n = (error - from) / sizeof(void *);
+	w->stacks[w->n_stacks].from = from;
+	w->stacks[w->n_stacks].n = n < PB_PUC_WORDS_SEEN ? n : PB_PUC_WORDS_SEEN;
+	pb_puc_grab(w, w->stacks[w->n_stacks].words, from, w->stacks[w->n_stacks].n * sizeof(void *));
+	w->n_stacks++;
+}
+
+/* See the line from an allocator, whose frame has the registers that called functions keep. */
+static void see_line(struct pb_puc_learner *w, const uint64_t *frame)
+{
+	struct pf_registers r = {.sp = (uintptr_t)(frame + 2), .n = SAVED, .kept = (1u << SAVED) - 1};
+	struct pf_unwound u = {.found = on_place, .to = w};
+
+	memcpy(r.general, frame + FIRST_SAVED, sizeof *frame * SAVED);
+	w->sees = 0;
+	pf_unwind_puc(w->l, w->global, &r, w->m, &u);
+	if (w->sees)
+		look_at_stack(w, r.sp);
+}
+
+static void *see_place(void *ud, void *block, size_t old, size_t new)
+{
+	struct pb_puc_learner *w = ud;
+
+	__builtin_unwind_init();
+	see_line(w, __builtin_frame_address(0));
+	return w->alloc(w->ud, block, old, new);
+}
+
+static void *see_stack(void *ud, void *block, size_t old, size_t new)
+{
+	struct pb_puc_learner *w = ud;
+	struct pf_puc_layout *l = w->l;
+	uint8_t thread[PB_PUC_THREAD], call[PB_PUC_CALL];
+
+	pb_puc_grab(w, thread, (uintptr_t)w->T, sizeof thread);
+	pb_puc_grab(w, call, pb_puc_word(thread, l->thread.ci), sizeof call);
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	if (block && new > old && pb_puc_word(thread, o) == (uintptr_t)block) {
+		l->relative = pb_puc_word(call, l->call.func) < (uintptr_t)block;
+		pb_puc_choose(w, o);
+	}
+	return w->alloc(w->ud, block, old, new);
+}
+
+static int grows(lua_State *T)
+{
+	lua_checkstack(T, 500);
+	return 0;
+}
+
+static void run_with(struct pb_puc_learner *w, lua_Alloc alloc)
+{
+	int status;
+
+	w->alloc = lua_getallocf(w->T, &w->ud);
+	lua_setallocf(w->T, alloc, w);
+	status = lua_pcall(w->T, 0, 0, 0);
+	lua_setallocf(w->T, w->alloc, w->ud);
+	if (status != 0)
+		pb_puc_fail(w, "allocation");
+}
+
+/* The lines of the instructions that allocate, as the unwinder finds them. What the first run leaves on the C stack, the later ones
+ * find. alone: without what Lua has saved. */
+static int lines_seen(struct pb_puc_learner *w, enum pf_puc_pc local, int alone)
+{
+	struct pf_puc_layout *l = w->l;
+	const struct pf_puc_layout whole = *l;
+
+	l->local_pc = (uint8_t)local;
+	if (alone) {
+		l->call.pc = l->call.func;
+		l->thread.pc = PF_PUC_NONE;
+	}
+	w->lines_seen = 0;
+	for (int i = 0; i < 3; i++) {
+		pb_puc_give(w, PB_PUC_ALLOCATES, PB_PUC_ALLOCATES);
+		run_with(w, see_place);
+	}
+	l->call.pc = whole.call.pc;
+	l->thread.pc = whole.thread.pc;
+	return w->lines_seen;
+}
+
+/* Keep this way to find the pc if its lines are right where memory is allocated, and it is better than the best one so far. */
+static void try(struct pb_puc_learner *w, enum pf_puc_pc local, uint16_t slot, struct best *best)
+{
+	unsigned wrong;
+
+	w->l->slot = slot;
+	if (best->wrong == 0 || lines_seen(w, local, slot != PF_PUC_NONE) != LINES ||
+	    (local != PF_PUC_SAVED && !(lines_seen(w, local, 1) & 1)))
+		return;
+	wrong = pb_puc_wrong_steps(w);
+	if (wrong < best->wrong)
+		*best = (struct best){wrong, local, slot};
+}
+
+static void try_local(struct pb_puc_learner *w, uint16_t slot, struct best *best)
+{
+	try(w, PF_PUC_NEXT, slot, best);
+	try(w, PF_PUC_BOTH, slot, best);
+	try(w, PF_PUC_CURRENT, slot, best);
+}
+
+/* --- the frame of the function that runs instructions ------------------------------------------------------------------ */
+
+static uint64_t seen_at(const struct pb_puc_stack *s, uint64_t at)
+{
+	const uint64_t i = (at - s->from) / sizeof(void *);
+
+	return at >= s->from && i < s->n ? s->words[i] : 0;
+}
+
+static int is_frame(struct pb_puc_learner *w, uint64_t at)
+{
+	const uint64_t first = seen_at(w->stacks, at);
+	uint64_t from, end;
+	int differ = 0;
+
+	if (!first || pf_own_function(first, &from, &end) < 0 || end - from < LEAST_LOOP)
+		return 0;
+	for (unsigned i = 1; i < PB_PUC_STACKS; i++) {
+		const uint64_t v = seen_at(&w->stacks[i], at);
+
+		if (v - from >= end - from)
+			return 0;
+		differ |= v != first;
+	}
+	if (differ) {
+		w->l->loop = from;
+		w->l->loop_end = end;
+	}
+	return differ;
+}
+
+/* The outermost address whose words are of one function, and differ. 0: there is none. */
+static uint64_t find_frame(struct pb_puc_learner *w)
+{
+	const struct pb_puc_stack *s = w->stacks;
+
+	for (uint64_t at = s->from + s->n * sizeof(void *); w->n_stacks == PB_PUC_STACKS && at > s->from; at -= sizeof(void *))
+		if (is_frame(w, at))
+			return at + sizeof(void *);
+	w->l->loop = w->l->loop_end = 0;
+	return 0;
+}
+
+static void try_slots(struct pb_puc_learner *w, uint64_t frame, struct best *best)
+{
+	for (uint16_t o = 0; o < 896 * sizeof(void *); o += (uint16_t)sizeof(void *))
+		if (seen_at(w->stacks, frame + o) != seen_at(w->stacks + PB_PUC_STACKS - 1, frame + o))
+			try_local(w, o, best);
+}
+
+void pb_puc_learn_allocation(struct pb_puc_learner *w)
+{
+	struct best best = {MOST_WRONG, PF_PUC_SAVED, PF_PUC_NONE};
+	uint64_t frame;
+
+	w->l->slot = PF_PUC_NONE;
+	lua_pushcfunction(w->T, grows);
+	run_with(w, see_stack);
+	if (w->l->relative)
+		w->l->thread.stack = pb_puc_chosen(w, "stack");
+	w->choices = 0;
+	w->n_stacks = 0;
+	lines_seen(w, PF_PUC_SAVED, 0);
+	frame = find_frame(w);
+	try_local(w, PF_PUC_NONE, &best);
+	if (frame)
+		try_slots(w, frame, &best);
+	try(w, PF_PUC_SAVED, PF_PUC_NONE, &best);
+	if (best.wrong == MOST_WRONG)
+		pb_puc_fail(w, "the live pc");
+	w->l->local_pc = (uint8_t)best.local;
+	w->l->slot = best.slot;
+}
+#endif

@@ -1,0 +1,82 @@
+/* For the files of the unwinder for PUC Lua:
+ *
+ *   unwind_puc.c        threads, calls and their functions
+ *   unwind_puc_lines.c  the instruction that runs, and its line */
+#ifndef PF_UNWIND_PUC_INTERNAL_H
+#define PF_UNWIND_PUC_INTERNAL_H
+
+#include <string.h>
+
+#include "core/stack/unwind_puc.h"
+
+enum { PF_PUC_CHUNK = 32 /* words */ };
+
+struct pf_puc_unwinder {
+	const struct pf_puc_layout *l;
+	const struct pf_registers *r;
+	const struct pf_memory *m;
+	struct pf_unwound *u;
+	uint64_t global;
+	int stopped;
+	/* Some words of the C stack. */
+	uint64_t words_at;
+	unsigned words;
+	uint8_t bytes[PF_PUC_CHUNK * 8];
+};
+
+struct pf_puc_thread {
+	uint64_t at, ci, base, stack;
+	uint64_t error; /* the innermost lua_longjmp */
+	int in_lua;     /* its innermost function is a Lua function */
+};
+
+static inline uint64_t pf_puc_word(const struct pf_puc_unwinder *w, const uint8_t *bytes, unsigned offset)
+{
+	uint32_t narrow;
+	uint64_t wide;
+
+	if (w->l->pointer == sizeof narrow) {
+		memcpy(&narrow, bytes + offset, sizeof narrow);
+		return narrow;
+	}
+	memcpy(&wide, bytes + offset, sizeof wide);
+	return wide;
+}
+
+static inline uint32_t pf_puc_number(const uint8_t *bytes, unsigned offset)
+{
+	uint32_t v;
+
+	memcpy(&v, bytes + offset, sizeof v);
+	return v;
+}
+
+static inline int pf_puc_copy(const struct pf_puc_unwinder *w, void *to, uint64_t address, size_t n)
+{
+	return w->m->read(w->m, to, address, n);
+}
+
+/* A pointer; 0 if it cannot be read. */
+static inline uint64_t pf_puc_pointer_at(const struct pf_puc_unwinder *w, uint64_t address)
+{
+	uint8_t bytes[8];
+
+	return pf_puc_copy(w, bytes, address, w->l->pointer) < 0 ? 0 : pf_puc_word(w, bytes, 0);
+}
+
+static inline unsigned pf_puc_byte_at(const struct pf_puc_unwinder *w, uint64_t address)
+{
+	uint8_t byte;
+
+	return pf_puc_copy(w, &byte, address, 1) < 0 ? UINT8_MAX + 1u : byte;
+}
+
+/* A word of the C stack. Returns 0 or -EFAULT. */
+int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v);
+
+/* The pc of the innermost function, of the instruction after the one that runs. saved: the one that Lua has saved last */
+uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved);
+/* The line of the instruction before a pc; 0: unknown. */
+uint32_t pf_puc_line(const struct pf_puc_unwinder *w, const uint8_t *proto, uint64_t pc);
+
+#endif
