@@ -103,7 +103,7 @@ int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 	s->map = (uint32_t)field(b, 0, 4);
 	s->ref = (uint32_t)field(b, 4, 2);
 	s->entries = b[10];
-	if (s->map + s->entries + 2 > t->map_n || !pf_luajit_read(v, &pc_base, t->map + ((uint64_t)s->map + s->entries) * 4, sizeof pc_base))
+	if ((uint64_t)s->map + s->entries + 2 > t->map_n || !pf_luajit_read(v, &pc_base, t->map + ((uint64_t)s->map + s->entries) * 4, sizeof pc_base))
 		return 0;
 	s->pc = pc_base >> 8;
 	s->base = (unsigned)(pc_base & 0xff) + 2;
@@ -114,8 +114,7 @@ void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *
 {
 	uint32_t map[PF_TRACE_SLOTS];
 
-	memset(slots->known, 0, sizeof slots->known);
-	memset(slots->frame, 0, sizeof slots->frame);
+	memset(slots, 0, sizeof *slots);
 	if (!pf_luajit_read(v, map, t->map + (uint64_t)s->map * 4, s->entries * sizeof *map))
 		return;
 	for (uint32_t i = 0; i < s->entries; i++) {
@@ -330,15 +329,16 @@ static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trac
 		if (!pf_luajit_read(v, code, r->ip, sizeof code) || code[0] != PUSH)
 			return 0;
 		*k = code[1];
-	} else if (i >= v->words_n) {
-		return 0;
-	} else if (v->words[i] == r->general[PF_X86_R15]) {
-		*k = (uint32_t)r->general[PF_X86_RAX];
-	} else if (v->words[i] + 0x80 < 0x100 && upper < 0x80) {
-		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
-	} else {
-		return 0;
+		return *k < t->snapshots_n;
 	}
+	if (i >= v->words_n)
+		return 0;
+	if (v->words[i] == r->general[PF_X86_R15])
+		*k = (uint32_t)r->general[PF_X86_RAX];
+	else if (v->words[i] + 0x80 < 0x100 && upper < 0x80)
+		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
+	else
+		return 0;
 	return *k < t->snapshots_n;
 }
 
