@@ -58,17 +58,15 @@ static void give_up(struct pb_watch *watch)
 
 int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit)
 {
-	struct pb_watch *watch = calloc(1, sizeof *watch);
+	struct pb_stack stack = {0};
+	struct pb_watch *watch;
 	const char *why;
-	int r;
+	int r = pb_unwind_start(L, &stack, &why); /* may raise: so it comes first */
 
+	watch = calloc(1, sizeof *watch);
 	if (!watch)
 		return pb_fail(L, -ENOMEM, "watch");
-	r = pb_unwind_start(L, &watch->stack, &why);
-	if (r == -ENOMEM) {
-		free(watch);
-		return lua_error(L);
-	}
+	watch->stack = stack;
 	watch->w.unwind = r == 0 ? pb_unwind : NULL;
 	watch->w.owner = &watch->stack;
 	watch->w.limit = limit;

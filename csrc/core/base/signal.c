@@ -112,7 +112,7 @@ void pf_signal_pass_on(const struct pf_signal *s, int sig, siginfo_t *info, void
 	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->before;
 
 	if (is_plain(&to)) {
-		if (to.sa_handler == SIG_IGN && !is_fault(sig, info))
+		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !is_fault(sig, info)) /* SIGURG's default is to be ignored */
 			return;
 		sigaction(sig, &plain, NULL);
 		/* The same signal once more, with its facts; it is blocked until the handler has returned. */

@@ -12,10 +12,12 @@
 
 #include "core/base/clock.h"
 #include "core/base/signal.h"
+#include "core/base/sys.h"
 #include "core/base/thread.h"
 #include "core/stack/own_thread.h"
 
 enum { RUNNING = -1, UNKNOWN = -2, TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
+enum { IDLE, ASKED, LOOKING }; /* of `asked` */
 
 static _Atomic(struct pf_watch *) watcher; /* of this process */
 
@@ -63,25 +65,27 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	struct pf_watch *w = atomic_load(&watcher);
 	struct pf_registers r;
-	int before = errno;
+	int before = errno, asked = ASKED;
 
-	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || atomic_load(&w->asked) != 1) {
+	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || !atomic_exchange(&w->sent, 0)) {
 		pf_signal_pass_on(&urgent, sig, info, context);
 		return;
 	}
+	if (!atomic_compare_exchange_strong(&w->asked, &asked, LOOKING))
+		return; /* it comes too late */
 	if (atomic_load(&w->serial) == w->asked_serial && atomic_load(&w->began)) {
 		pf_own_registers(context, &r);
 		unwind(w, &r, pf_own_memory(context), &w->look);
 		w->look.call = RUNNING;
 	}
-	atomic_store(&w->asked, 0);
+	atomic_store(&w->asked, IDLE);
 	errno = before;
 }
 
 /* The system call that the worker is in: its number, with the text that describes it, its stack pointer and its address. */
 static long system_call(const struct pf_watch *w, char text[256], struct pf_registers *r)
 {
-	ssize_t n = w->syscall_fd >= 0 ? pread(w->syscall_fd, text, 255, 0) : -1;
+	ssize_t n = w->syscall_fd >= 0 ? pf_sys->pread(w->syscall_fd, text, 255, 0) : -1;
 	unsigned long long sp = 0, ip = 0;
 	long number;
 
@@ -99,14 +103,19 @@ static long system_call(const struct pf_watch *w, char text[256], struct pf_regi
 static void ask_thread(struct pf_watch *w, uint32_t serial)
 {
 	const struct timespec nap = {.tv_nsec = PATIENCE_NS};
+	int asked = ASKED;
 
 	w->asked_serial = serial;
-	atomic_store(&w->asked, 1);
-	if (syscall(SYS_tgkill, getpid(), w->tid, SIGURG) < 0)
-		atomic_store(&w->asked, 0);
-	for (int i = 0; i < MOST_NAPS && atomic_load(&w->asked); i++)
+	atomic_store(&w->asked, ASKED);
+	/* A signal that has not arrived since the last time serves as well. */
+	if (!atomic_exchange(&w->sent, 1) && syscall(SYS_tgkill, getpid(), w->tid, SIGURG) < 0)
+		atomic_store(&w->sent, 0);
+	for (int i = 0; i < MOST_NAPS && atomic_load(&w->asked) != IDLE; i++)
 		nanosleep(&nap, NULL);
-	atomic_store(&w->asked, 0);
+	/* A handler that has begun is waited for, since it writes to `look`. */
+	if (!atomic_compare_exchange_strong(&w->asked, &asked, IDLE))
+		while (atomic_load(&w->asked) != IDLE)
+			nanosleep(&nap, NULL);
 }
 
 static void take_stack(struct pf_watch *w, uint32_t serial)
@@ -260,7 +269,7 @@ int pf_watch_start(struct pf_watch *w)
 	w->tid = (int)syscall(SYS_gettid);
 	w->generation = pf_fork_generation();
 	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", w->tid);
-	w->syscall_fd = open(path, O_RDONLY | O_CLOEXEC);
+	w->syscall_fd = pf_sys->open(path, O_RDONLY, 0); /* without it, turns are seen without a stack */
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -294,7 +303,7 @@ void pf_watch_stop(struct pf_watch *w)
 	if (w->running) {
 		pf_signal_give(&urgent, w->generation);
 		if (w->syscall_fd >= 0)
-			close(w->syscall_fd);
+			pf_sys->close(w->syscall_fd);
 		atomic_store(&watcher, NULL);
 	}
 	w->running = 0;

@@ -52,8 +52,8 @@ struct pf_watch {
 	uint32_t first, next;                  /* numbers of the oldest, and of the next one, modulo PF_WATCH_KEPT */
 	uint64_t lost;                         /* for lack of room */
 	uint32_t seen;                         /* the turn whose stack was taken last */
-	/* A look at the running thread: 1 while the handler is to do it; then 0. */
-	atomic_int asked;
+	/* A look at the running thread: whether the handler is to do it, or does it; whether a signal is on its way. */
+	atomic_int asked, sent;
 	uint32_t asked_serial;
 	struct pf_blocked look;
 };

@@ -41,9 +41,9 @@ local addresses, members, wait_types, wait_members
 addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
-local pointer_type = ffi.typeof("$ *", ffi.typeof(members))
+local pointer_type = ffi.typeof(members .. " *")
 ffi.cdef(wait_types)
-local waits_type = ffi.typeof("$ *", ffi.typeof(wait_members))
+local waits_type = ffi.typeof(wait_members .. " *")
 
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set returned by perf.measure.open_list

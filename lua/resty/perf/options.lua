@@ -30,6 +30,14 @@ local function waiting(waits)
   return true, waits * 1e9
 end
 
+-- The option `blocked`: within what the watcher takes.
+local function blocked(seconds)
+  if seconds ~= nil and not (seconds >= 0.001 and seconds <= 1000) then
+    argument.raise "blocked: seconds expected, from 0.001 to 1000"
+  end
+  return seconds
+end
+
 -- Check the options of perf.start.
 -- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, blocked=,
 -- reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the configuration
@@ -53,7 +61,7 @@ function M.check(opts)
   if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.waits, c.span_waits = waiting(opts.waits)
-  c.blocked = opts.blocked
+  c.blocked = blocked(opts.blocked)
   c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c

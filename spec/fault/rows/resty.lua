@@ -1,4 +1,5 @@
 --- Rows of resty.perf, which needs LuaJIT, in a simulated nginx. See inject.lua.
+local clock = require "perf.base.clock"
 local core = require "perf.core"
 local meter = require "perf.measure.open_list"
 local names = require "perf.names"
@@ -22,11 +23,16 @@ local function host()
   end
   return h
 end
-local function started()
-  local h = host()
-  assert(h:run(h.perf.start, options))
-  return h
+local function starts(opts)
+  return function()
+    local h = host()
+    assert(h:run(h.perf.start, opts))
+    return h
+  end
 end
+local started = starts(options)
+-- With the watcher's thread, whose own system calls are open and pread: without them it takes no stacks.
+local watched = starts { events = "page-faults:u,task-clock", waits = true, blocked = 0.002 }
 
 -- Functions of resty.perf in a worker that counts.
 local list = {}
@@ -51,6 +57,21 @@ list.span = { survives = serves, run = function(h)
 end }
 list.worker = { survives = serves, run = function(h) return h:run(h.perf.worker) end }
 list.totals = { survives = serves, run = function(h) return h:run(h.perf.totals) end }
+list.waits = { setup = watched, survives = serves, run = function(h)
+  return h:run(h.perf.content, function() return "served" end), h:run(h.perf.log), h:run(h.perf.waits)
+end }
+list.wait_profile = { setup = watched, survives = serves, run = function(h)
+  return h:run(h.perf.content, function() return "served" end), h:run(h.perf.log), h:run(h.perf.wait_profile)
+end }
+list.blocked = { setup = watched, survives = serves .. " open pread", run = function(h)
+  local served = h:run(h.perf.content, function()
+    local to = clock.now() + 5e6
+    repeat until clock.now() > to
+    return "served"
+  end)
+  h:run(h.perf.log)
+  return served, h:run(h.perf.blocked)
+end }
 list.profile = { survives = "mmap perf_event_open", codes = { mmap = "any" }, again = false, run = function(h)
   return h:run(h.perf.profile, "page-faults:u", 0.1)
 end }
@@ -62,6 +83,9 @@ for name, t in pairs(list) do
   t.setup, t.needs = t.setup or started, luajit
   row("resty.perf." .. name, t)
 end
+
+row("a start with a watcher", { setup = host, needs = luajit, survives = "open pread mmap munmap perf_event_open", again = false,
+  run = function(h) return h:run(h.perf.start, { events = "page-faults:u", waits = true, blocked = 0.002 }) end })
 
 -- The old events go on counting until the new ones are open.
 row("other events while it counts", { setup = started, needs = luajit, again = false, survives = "read ioctl", run = function(h)
