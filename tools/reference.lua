@@ -208,9 +208,10 @@ for _, group in ipairs(api) do
 end
 local guide = assert(io.open "doc/openresty.md"):read "*a"
 local methods, previous = guide:match "\nMethods\n(.*)" or "", nil
+local described = guide:match "\nOptions\n(.*)" or methods
 for name, rows in pairs(declared) do
   for _, row in ipairs(name:find "^resty" and rows or {}) do
-    if not methods:find("%f[%w_]" .. row[1] .. "%f[^%w_]") then
+    if not described:find("%f[%w_]" .. row[1] .. "%f[^%w_]") then
       problem("doc/openresty.md", "the option '%s' of %s is not mentioned", row[1], name)
     end
   end
