@@ -11,6 +11,7 @@
 
 enum {
 	CFRAMES = 4, /* how many are looked at */
+	PAGE = 4096, /* a larger one has this as a part */
 	VM_INTERPRETER = -1, VM_C = -2, /* vmstate; from 0 on it is a trace's number, below PF_LUAJIT_COLLECTOR the compiler's */
 };
 
@@ -275,7 +276,7 @@ static uint64_t register_or_word(const struct pf_luajit_view *v, unsigned i)
 
 /* While a thread's stack grows, its content is in the new one before the thread has the new one's address, and the old one is freed:
  * its begin, which has the thread and then a function, may be overwritten or unmapped. The address is in a register or on the C
- * stack. */
+ * stack, or that of its page is, when the kernel has moved its pages. */
 static void find_moved_stack(struct pf_luajit_view *v)
 {
 	const uint64_t first = (uint64_t)v->l->tag_thread << 47 | v->thread;
@@ -284,11 +285,12 @@ static void find_moved_stack(struct pf_luajit_view *v)
 	if (pf_luajit_word(v, v->low) == first && pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_function)
 		return;
 	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
-		const uint64_t low = register_or_word(v, i);
-		struct pf_luajit_view moved = *v;
+		const uint64_t word = register_or_word(v, i), low = word % PAGE ? word : word + v->low % PAGE;
+		struct pf_luajit_view moved;
 
 		if (low == v->low || low % PF_LUAJIT_SLOT || pf_luajit_word(v, low) != first)
 			continue;
+		moved = *v;
 		moved.low = low;
 		moved.base += low - v->low;
 		moved.high += low - v->low;

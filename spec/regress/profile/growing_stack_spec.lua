@@ -1,5 +1,6 @@
 -- The story: a coroutine recursed until its stack overflowed; a third of its samples had no stack. While LuaJIT moves a thread's
--- stack and clears the new part, the thread's base is still in the old one, which the kernel may have unmapped.
+-- stack and clears the new part, the thread's base is still in the old one, which the kernel may have unmapped. If the kernel has
+-- moved the stack's pages, the new one's address is only known as that of its first page.
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
@@ -14,8 +15,9 @@ describe("a thread whose stack grows", function()
       prof = perf.profile({ freq = 4000 }, function()
         for _ = 1, 300 do coroutine.wrap(overflow)() end
       end)
-      samples, missing = samples + prof.sample_count, missing + ((prof.failures or {})["no function"] or 0)
+      samples = samples + prof.sample_count
+      for reason, n in pairs(prof.failures or {}) do missing = missing + (reason == "too deep" and 0 or n) end
     until samples >= 500
-    assert.is_true(missing < 0.05 * samples, profiling.text(prof))
+    assert.is_true(missing < 0.02 * samples, profiling.text(prof))
   end)
 end)
