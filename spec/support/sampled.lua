@@ -14,7 +14,7 @@ function sampled.run(fn, ...)
   repeat ok, err = pcall(fn, ...) until not ok or kit.unwind.samples() >= 2000 or kit.clock_ns "thread" - from > LONGEST
   local stacks = kit.unwind.stop()
   if not ok then error(err, 0) end
-  assert(stacks.lost == 0)
+  assert(stacks.lost == 0, "the kit had no room for a stack")
   assert(stacks.samples >= 2000)
   return stacks
 end

@@ -160,12 +160,13 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     s.n = u.n;
     s.state = u.state;
     s.failed = u.failed;
+    /* Stacks that differ in their depth alone must not be neighbours in the table. */
+    s.hash = (uint64_t)(s.state * 31 + s.failed) * 1000003 + s.n;
     for (unsigned i = 0; i < f.n; i++) {
         threads += i > 0 && f.places[i].thread != f.places[i - 1].thread;
         s.places[i] = intern(m, &f.places[i], threads);
         s.hash = (s.hash ^ s.places[i]) * UINT64_C(0x100000001b3);
     }
-    s.hash ^= (uint64_t)(s.state * 31 + s.failed) * 1000003 + s.n;
     s.hash &= UINT64_MAX >> 1;
     add(&s);
     /* A program that repeats itself must not keep step with the samples. */
