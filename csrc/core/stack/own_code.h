@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* The function that has an address in its code, as the tables for exceptions divide the code. Returns 0 or -ENOENT. Takes the
- * dynamic linker's lock: not for a signal's handler. */
+/* Finds the function that contains an address, by the unwind tables of the process. Returns 0 or -ENOENT. It takes the dynamic
+ * linker's lock, so it must not be called in a signal handler. */
 int pf_own_function(uint64_t address, uint64_t *from, uint64_t *end);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Samples with the same values are of one kind. */
+/* Samples with equal values are one kind. */
 struct pf_kind {
 	uint64_t function; /* the C function that ran, by its code's address; 0: not known, or none */
 	uint32_t state, zone, chain; /* chain: a node whose path is the native frames, 0 for none */

@@ -6,9 +6,11 @@
 
 #include <string.h>
 
-/* Bytes of a chunk's name that are compared, at its beginning and its end; and that are kept of one that is the chunk's text. */
+/* At most this many bytes at the beginning and at the end of a chunk's name are compared; and this many are kept of a name that
+ * is the chunk's text. */
 enum { HEAD = 64, TAIL = 16, MOST_TEXT = 16384 };
-/* Lines of two other kinds of entries: a chunk, whose name is kept once for all its functions, and a C function. */
+/* The line distinguishes functions from two other kinds of entries: a chunk, whose name is kept once for all its functions, and a
+ * C function. */
 enum { CHUNK = -2, C_FUNCTION = -1 };
 
 struct source {

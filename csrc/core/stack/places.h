@@ -6,7 +6,7 @@
 #include "core/stack/stacks.h"
 #include "core/stack/unwind.h"
 
-/* Sources whose functions are not shown, nor the pcall by which they call the program's. */
+/* The sources whose functions are hidden, together with the pcall by which they call the program. */
 struct pf_hidden {
 	char source[2][256];
 };
@@ -24,7 +24,7 @@ struct pf_places {
 	uint64_t thread;   /* the Lua thread of the last function */
 	uint8_t alone;     /* leave out the threads that resumed the first one */
 	uint8_t deep;      /* there are more functions than room */
-	/* Functions of this stack by their hash: the same ones often occur again. */
+	/* Caches the functions of this stack by their hash, since the same ones often recur. */
 	struct {
 		uint64_t source;
 		int32_t line;

@@ -18,7 +18,7 @@ struct pf_registers {
 	uint64_t ip, sp;
 	uint64_t general[PF_REGISTERS];
 	unsigned n;    /* how many of them there are */
-	uint32_t kept; /* bits of those that a called function leaves, or restores, as they were */
+	uint32_t kept; /* bits of the callee-saved ones */
 };
 
 /* Access to the thread's memory. */
@@ -30,14 +30,14 @@ struct pf_memory {
 enum pf_place_kind {
 	PF_PLACE_LUA = 1,
 	PF_PLACE_C,       /* a C function */
-	PF_PLACE_BUILTIN, /* a function that LuaJIT has in its own assembler code */
+	PF_PLACE_BUILTIN, /* a library function that LuaJIT implements in assembler */
 };
 
 /* One function on the stack. Those of a coroutine are followed by those of the thread that resumed it, and so on. */
 struct pf_place {
 	enum pf_place_kind kind;
 	int32_t linedefined;  /* Lua: the line of its definition, 0 for a file's own code */
-	uint32_t line, end;   /* Lua: from this line to that one, mostly the same; 0: unknown */
+	uint32_t line, end;   /* Lua: the first and last line that may be running, mostly the same; 0: unknown */
 	uint32_t source_size; /* Lua: the length of its chunk's name */
 	uint64_t source;      /* Lua: the address of its chunk's name; 0 if it was stripped */
 	uint64_t function;    /* Lua: the address of its prototype. C: of its code. Builtin: of its object */

@@ -10,8 +10,8 @@
 #include "core/stack/unwind_luajit_internal.h"
 
 enum {
-	CFRAMES = 4, /* how many are looked at */
-	PAGE = 4096, /* a larger one has this as a part */
+	CFRAMES = 4, /* the most that are searched */
+	PAGE = 4096, /* the smallest page; larger ones are multiples of it */
 	VM_INTERPRETER = -1, VM_C = -2, /* vmstate; from 0 on it is a trace's number, below PF_LUAJIT_COLLECTOR the compiler's */
 };
 
@@ -31,7 +31,7 @@ static int plausible(const struct pf_luajit_view *v, uint64_t cframe)
 	return cframe && cframe % 8 == 0 && cframe + 256 > v->r->sp && cframe - v->r->sp + 256 < PF_LUAJIT_C_STACK;
 }
 
-/* The running thread. Returns the state of an answer without frames, or PF_AT_LUA. */
+/* Find the running thread. Returns PF_AT_LUA, or the state to report without frames. */
 static int find_thread(struct pf_luajit_view *v)
 {
 	const uint64_t running = pf_luajit_word(v, v->global + v->l->global_running);
@@ -49,7 +49,7 @@ static int find_thread(struct pf_luajit_view *v)
 	} else if (!pf_luajit_cframe(v, first)) {
 		return PF_OUTSIDE;
 	}
-	/* A C function has called a function in another thread, and the global state still names that one. */
+	/* A C function has called a function in another thread, and the global state still names the other one. */
 	v->switching = 1;
 	if (pf_luajit_find_above(v, v->r->sp & ~(uint64_t)7))
 		return PF_AT_LUA;
@@ -64,7 +64,7 @@ static uint64_t pc_register(const struct pf_luajit_view *v)
 	return v->r->general[PC_REGISTER];
 }
 
-/* Is there a caller of the right kind below this frame? */
+/* Is the link of this frame valid: is there a caller of its kind? */
 static int has_caller(const struct pf_luajit_view *v, uint64_t base)
 {
 	const uint64_t link = pf_luajit_word(v, base - PF_LUAJIT_SLOT);
@@ -77,7 +77,7 @@ static int has_caller(const struct pf_luajit_view *v, uint64_t base)
 	return outer < base && (pf_luajit_is_bottom(v, outer) || pf_luajit_function_at(v, outer, &caller));
 }
 
-/* The interpreter calls or returns: base is the callee's, pc the caller's. */
+/* The interpreter is calling or returning: base is already the callee's, pc still the caller's. */
 static uint64_t caller_base(const struct pf_luajit_view *v, uint64_t base, uint64_t pc)
 {
 	const uint64_t outer = pc % PF_LUAJIT_INSTRUCTION ? 0 : pf_luajit_lua_caller(v, base, pc);
@@ -103,13 +103,14 @@ static int is_begin(const struct pf_luajit_view *v, uint64_t base)
 	return base == v->low + 2 * PF_LUAJIT_SLOT;
 }
 
-/* The registers while a builtin runs: its own instruction's address, or already that of its caller. */
+/* While a builtin runs, the pc is the address of its own instruction, or already that of its caller. */
 static int is_builtin_pc(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t base, uint64_t pc)
 {
 	return f->id && (pc == f->code + PF_LUAJIT_INSTRUCTION || pc == pf_luajit_word(v, base - PF_LUAJIT_SLOT)) && has_caller(v, base);
 }
 
-/* The function with this base returns, or has put its result over its link, which we have from elsewhere: take its caller. */
+/* The function with this base is returning, or has overwritten its link with its result; the caller of this function has found
+ * the link elsewhere. Report the frame that the link leads to. */
 static int top_of_caller(const struct pf_luajit_view *v, struct top *t, uint64_t base, uint64_t link)
 {
 	for (int i = 0; i < 4; i++) {
@@ -138,7 +139,7 @@ static int is_other_link(uint64_t link)
 	return (link & PF_LINK_MASK) != PF_LINK_LUA && link < PF_LUAJIT_STACK;
 }
 
-/* On the way back to C, the register of the pc has the base of the frame that has called the interpreter. */
+/* When the interpreter returns to C, the pc's register holds the base of the frame that called the interpreter. */
 static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base)
 {
 	struct pf_luajit_function f;
@@ -148,7 +149,7 @@ static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base
 	return is_begin(v, base) || (pf_luajit_function_at(v, base, &f) && f.id && has_caller(v, base)) ? take(t, base, 0) : 0;
 }
 
-/* In the interpreter's own code. */
+/* The interpreter's own code runs. */
 static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
 	const uint64_t base = v->r->general[base_registers[0]], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
@@ -157,14 +158,14 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 	struct pf_luajit_function f;
 	uint64_t outer;
 
-	if (!pf_luajit_function_at(v, base, &f)) { /* the result may be there already, where the function was */
+	if (!pf_luajit_function_at(v, base, &f)) { /* the result may have overwritten the function */
 		if ((outer = caller_base(v, base, pc)) != 0)
 			return take(t, outer, pc);
 		return (returns && top_of_caller(v, t, base, link)) || top_of_c(v, t, pc);
 	}
-	if (pc == f.code && top_of_caller(v, t, base, link)) /* it is called */
+	if (pc == f.code && top_of_caller(v, t, base, link)) /* it is being called */
 		return 1;
-	if (pf_luajit_holds(&f, pc)) /* a function that calls itself: the link may be the same, or not be stored yet */
+	if (pf_luajit_holds(&f, pc)) /* in a recursive function both links may be equal, or this one is not stored yet */
 		return (link == pc || !has_caller(v, base)) && (outer = caller_base(v, base, pc)) != 0 ? take(t, outer, pc) : take(t, base, pc);
 	if (is_builtin_pc(v, &f, base, pc))
 		return take(t, base, 0);
@@ -191,7 +192,7 @@ static int among_words(const struct pf_luajit_view *v, uint64_t word)
 	return 0;
 }
 
-/* The address of an instruction of f, in the register or on the C stack. */
+/* Search the register and the C stack for an address of f's instructions. */
 static uint64_t pc_in(const struct pf_luajit_view *v, const struct pf_luajit_function *f)
 {
 	if (pf_luajit_holds(f, pc_register(v)))
@@ -215,7 +216,7 @@ static int take_preserved(const struct pf_luajit_view *v, struct top *t, uint64_
 	return (pc_register(v) == pc || among_words(v, pc)) && has_caller(v, base) ? take(t, base, 0) : 0;
 }
 
-/* In C code that the interpreter has called. */
+/* C code runs, which the interpreter has called. */
 static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 {
 	enum { NEAR = 24 };
@@ -234,9 +235,9 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	for (unsigned i = 0; i < v->words_n && i < NEAR; i++)
 		if (take_preserved(v, t, v->words[i]))
 			return 1;
-	if (!known && saved == link && top_of_caller(v, t, v->base, link)) /* a builtin's result is there, where the function was */
+	if (!known && saved == link && top_of_caller(v, t, v->base, link)) /* a builtin's result has overwritten the function */
 		return 1;
-	if (!known) /* a frame without a function, which an error is reported from */
+	if (!known) /* LuaJIT makes a frame without a function to report an error */
 		return pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_thread && !pf_luajit_is_bottom(v, v->base) ? take(t, v->base, 0)
 																     : 0;
 	if (f.id)
@@ -244,11 +245,11 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	take(t, v->base, pc_in(v, &f));
 	if (t->pc)
 		return 1;
-	/* A new frame on the C stack may have no function yet: then the one below it has the address. */
+	/* If the newest frame on the C stack has no function yet, the frame before it has the address. */
 	for (uint64_t i = 0, cframe = outermost; cframe && i < CFRAMES; i++, cframe = pf_luajit_previous_cframe(v, cframe))
 		if (pf_luajit_holds(&f, pf_luajit_saved_pc(v, cframe)))
 			return take(t, v->base, pf_luajit_saved_pc(v, cframe));
-	/* C code calls it, or has its result: it does not run. */
+	/* C code is about to call this function, or already has its result */
 	if (is_other_link(link) && top_of_caller(v, t, v->base, link))
 		return 1;
 	return take(t, v->base, 0);
@@ -274,9 +275,9 @@ static uint64_t register_or_word(const struct pf_luajit_view *v, unsigned i)
 	return i < v->r->n ? v->r->general[i] : v->words[i - v->r->n];
 }
 
-/* While a thread's stack grows, its content is in the new one before the thread has the new one's address, and the old one is freed:
- * its begin, which has the thread and then a function, may be overwritten or unmapped. The address is in a register or on the C
- * stack, or that of its page is, when the kernel has moved its pages. */
+/* When a thread's stack grows, LuaJIT copies it and frees the old one before it stores the new address in the thread. The old
+ * stack may be unmapped, or its first two slots, the thread and a function, overwritten. Then a register or a word of the C stack
+ * has the new address, or the address of its page if the kernel has moved the pages. */
 static void find_moved_stack(struct pf_luajit_view *v)
 {
 	const uint64_t first = (uint64_t)v->l->tag_thread << 47 | v->thread;
@@ -301,8 +302,8 @@ static void find_moved_stack(struct pf_luajit_view *v)
 	}
 }
 
-/* Then the thread has the address of the new one already, but its base is in the old one. The distance of the two, or the address of
- * the old one, is in a register or on the C stack. */
+/* Next, the thread has the new stack's address, but its base still points into the old one. A register or a word of the C stack
+ * has the old stack's address, or the distance of the two. */
 static void find_moved_base(struct pf_luajit_view *v)
 {
 	struct pf_luajit_function f;
@@ -346,7 +347,7 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	if (u->state == PF_OUTSIDE)
 		return;
 	u->state = state_of(v.vmstate);
-	if (!l->traces && v.vmstate > 0) { /* compiled after the layout was learned: all that the thread has is old */
+	if (!l->traces && v.vmstate > 0) { /* it was compiled after the layout was learned, so the fields of the thread are stale */
 		pf_luajit_fail(&v, PF_UNWIND_NO_TRACE);
 		return;
 	}
@@ -358,7 +359,7 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 		return;
 	if ((!v.switching && r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))
 		pf_luajit_frames(&v, t.base, t.pc, NULL);
-	else if (pf_luajit_is_bottom(&v, v.base)) /* a coroutine that runs nothing yet */
+	else if (pf_luajit_is_bottom(&v, v.base)) /* a coroutine before its first instruction */
 		pf_luajit_frames(&v, v.base, 0, NULL);
 	else
 		pf_luajit_fail(&v, PF_UNWIND_NO_BASE);

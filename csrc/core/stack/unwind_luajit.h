@@ -5,7 +5,7 @@
 
 #include "core/stack/unwind.h"
 
-/* Can it unwind on this machine? */
+/* 1 if the unwinder supports this machine. */
 #if defined(__x86_64__) && defined(__LP64__)
 #define PF_UNWIND_LUAJIT_HERE 1
 #else
@@ -32,15 +32,17 @@ struct pf_luajit_layout {
 	uint8_t op_jump, op_tailcall_first, op_tailcall_last, op_return_first, op_return_last, op_c_first, op_c_last, op_table,
 		op_filled_table, op_concatenate, op_call_first, op_call_last;
 
-	/* Compiled code; `traces` is 0 if its layout is unknown, since the compiler was off. In the global state: the base of the frame
-	 * that compiled code runs in; the array of traces, and its length. */
+	/* Compiled code; `traces` is 0 if the compiler was off, so that its layout is unknown. In the global state: the base of
+	 * the frame that compiled code runs in; the array of traces, and its length. */
 	uint16_t trace_base, traces, traces_n;
 	/* A trace. */
 	uint16_t trace_snapshots_n, trace_ir, trace_ir_low, trace_map_n, trace_snapshots, trace_map, trace_start, trace_start_ins,
 		trace_code_size, trace_code, trace_loop, trace_adjust, trace_number, trace_link;
-	/* The compiler's instruction for an empty table, from which the others that allocate are counted; 0 if they are unknown. */
+	/* The compiler's opcode for an empty table, from which the opcodes of other allocations are counted; 0 if they are
+	 * unknown. */
 	uint8_t ir_table;
-	/* In the compiler's state behind the global one: the trace that was left last; the number of the exit follows. 0 if unknown. */
+	/* In the compiler's state, which follows the global state: the number of the trace that was left last; the number of the
+	 * exit follows. 0 if unknown. */
 	uint16_t trace_exit;
 };
 

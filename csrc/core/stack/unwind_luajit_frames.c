@@ -158,7 +158,7 @@ uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe)
 	return cframe ? pf_luajit_word(v, cframe + v->l->cframe_pc) : 0;
 }
 
-/* The frame was called by C code: continue with the C stack's frame of the code below it. */
+/* C code called this frame: continue on the C stack with the frame of that code. */
 static uint64_t below_c(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
 {
 	cframe = pf_luajit_cframe_of(v, cframe, base);
@@ -262,7 +262,7 @@ void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cfram
 	v->skip = 0;
 }
 
-/* Is this word of the C stack the reference that the interpreter's frame has to its thread? The previous frame is above it. */
+/* Is this word of the C stack the thread of an interpreter's frame? Then the previous frame lies above it. */
 static int is_reference(const struct pf_luajit_view *v, uint64_t at, uint64_t word, uint64_t previous)
 {
 	if (word % 8 || word - at + PF_LUAJIT_C_STACK < 2 * (uint64_t)PF_LUAJIT_C_STACK || !(word >> 16) || word >> 47)
@@ -297,7 +297,7 @@ void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, cons
 	const uint64_t first = v->global - v->l->main_below;
 
 	thread_frames(v, base, pc, lines);
-	/* Each thread that resumed the one before. A loop of threads is impossible, since the C stack is followed upward. */
+	/* Report each resumer in turn. The loop ends, since each resumer lies farther up the C stack. */
 	while (!v->stopped && v->thread != first && v->u->failed != PF_UNWIND_BROKEN && v->u->failed != PF_UNWIND_UNREADABLE) {
 		uint64_t outermost = v->cframe;
 

@@ -10,12 +10,12 @@
 #include "core/stack/unwind_luajit.h"
 
 enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_PROTOTYPE = 160, PF_LUAJIT_OBJECT = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
-       PF_LUAJIT_COLLECTOR = -3, PF_LUAJIT_EXIT = -4, /* the vmstate while it runs; while a trace is left */
+       PF_LUAJIT_COLLECTOR = -3, PF_LUAJIT_EXIT = -4, /* values of vmstate: the interpreter runs; a trace is left */
        PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
-       PF_LUAJIT_STACK = 1 << 20 /* bytes of a Lua stack, which has 65,500 slots at most, and some when it overflows */ };
+       PF_LUAJIT_STACK = 1 << 20 /* bytes of a Lua stack: at most 65,500 slots, and some more after an overflow */ };
 
-/* The kinds of a frame's link, which is the word below its base: the return address in the caller's code, or the distance to the
- * caller's base with one of these in its lower bits. */
+/* The kinds of a frame's link, which is the word below its base. It is the return address in the caller's code, or the distance
+ * to the caller's base with one of these kinds in its lower bits. */
 enum { PF_LINK_LUA = 0, PF_LINK_C = 1, PF_LINK_CONTINUATION = 2, PF_LINK_VARARG = 3, PF_LINK_MASK = 3, PF_LINK_MASK_P = 7 };
 
 struct pf_luajit_view {
@@ -25,12 +25,13 @@ struct pf_luajit_view {
 	struct pf_unwound *u;
 	uint64_t global;
 	int32_t vmstate;
-	/* The running thread, or the one that is being unwound: its stack's limits and its innermost frame on the C stack. */
+	/* The thread that is being unwound, first the running one: the limits of its stack and its innermost frame on the C
+	 * stack. */
 	uint64_t thread, base, low, high, cframe;
-	/* The words of the C stack right below the running thread's frame there: word i is at cframe - 8 * (i + 1). */
+	/* Words of the C stack below the running thread's frame there: word i is at cframe - 8 * (i + 1). */
 	uint64_t words[PF_LUAJIT_STACK_WORDS];
 	unsigned words_n;
-	int switching; /* the global state names another thread, which has ended or yielded, and this one is about to go on */
+	int switching; /* the global state still names another thread, which has ended or yielded, and this one is about to continue */
 	int skip, stopped;
 };
 
@@ -43,13 +44,12 @@ struct pf_luajit_function {
 	uint64_t lineinfo, name;
 };
 
-/* From one instruction to another, as lines. */
+/* The lines of a range of instructions. */
 struct pf_luajit_lines {
 	uint32_t first, last;
 };
 
-/* The reads return 0 if the memory cannot be read. A read that faults takes some microseconds, so only what may be an
- * address of a program is read. */
+/* These reads return 0 if the memory cannot be read. A fault costs some microseconds, so only plausible addresses are read. */
 static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
 {
 	return at >> 16 && !(at >> 47) && v->m->read(v->m, to, at, n) == 0;
@@ -62,14 +62,14 @@ static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t a
 	return pf_luajit_read(v, &word, at, sizeof word) ? word : 0;
 }
 
-/* The function whose object is there; to which a value refers. */
+/* Find the function at an address; and the function that a value refers to. */
 int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f);
 int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f);
 /* The function whose frame has this base. */
 int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct pf_luajit_function *f);
 /* The function whose code begins there. */
 int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f);
-/* Is pc the address after one of its instructions? */
+/* Is pc a return address in its code? */
 int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc);
 /* The line of the instruction before pc; 0 if it has none. */
 uint32_t pf_luajit_line(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);
@@ -80,12 +80,12 @@ uint64_t pf_luajit_lua_caller(const struct pf_luajit_view *v, uint64_t base, uin
 int pf_luajit_is_thread(const struct pf_luajit_view *v, uint64_t thread);
 uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread);
 void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cframe);
-/* Make it the thread to which the first frame of the interpreter at `from` or above it belongs. Returns 0 if there is none. */
+/* Select the thread of the first interpreter's frame at `from` or above it. Returns 0 if there is none. */
 int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from);
-/* The C stack's frame of the interpreter that was entered before this one; 0 if there is none. */
+/* The interpreter's previous frame on the C stack; 0 if there is none. */
 uint64_t pf_luajit_previous_cframe(const struct pf_luajit_view *v, uint64_t cframe);
-/* C code can be called with a frame on the C stack but none on Lua's (lua_cpcall, the compiler). Such a frame has a negative number
- * of results, which is the place on Lua's stack where it was called. Skip those that were called after the frame with this base. */
+/* C code can be called with a frame on the C stack but none on Lua's (lua_cpcall, the compiler). Such a frame has a negative
+ * number of results: the place on Lua's stack where it was called. Skip those that are newer than the frame with this base. */
 uint64_t pf_luajit_cframe_of(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base);
 /* The address that the interpreter has saved in its frame. */
 uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe);
@@ -99,9 +99,10 @@ int pf_luajit_found(struct pf_luajit_view *v, const struct pf_luajit_function *f
 void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, const struct pf_luajit_lines *lines);
 void pf_luajit_fail(struct pf_luajit_view *v, int failure);
 
-/* Compiled code runs, or is left: report its frames. Returns 0 if it does not. trace_base: 0 if the global state has none. */
+/* Report the frames of compiled code that runs or is being left. Returns 0 if there is none. trace_base: 0 if the global state
+ * has none. */
 int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base);
-/* If pc lies in a trace's copy of the instruction that it has replaced, the address in the function. */
+/* If pc lies in a trace's copy of the instruction that the trace has replaced, return the address in the function. */
 uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc);
 
 #endif

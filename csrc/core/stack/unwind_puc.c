@@ -7,13 +7,13 @@
 #include "core/stack/unwind_puc_internal.h"
 
 enum {
-	MOST_WORDS = 1536, /* of the C stack, until a thread is found; a luaL_Buffer has up to 1,024 */
-	MORE_WORDS = 1024, /* after that, until one that it has resumed is found */
-	MOST_FIELDS = 192, /* bytes that are read of a structure */
-	MOST_NESTED = 256, /* protected calls, or threads, one in another */
+	MOST_WORDS = 1536, /* words of the C stack to search for the first thread; a luaL_Buffer has up to 1,024 */
+	MORE_WORDS = 1024, /* words to search for each further thread */
+	MOST_FIELDS = 192, /* bytes to read of a structure */
+	MOST_NESTED = 256, /* nested protected calls, or nested threads */
 };
 
-static const uint64_t REACH = 64u << 20; /* of a C stack */
+static const uint64_t REACH = 64u << 20; /* bytes of a C stack */
 static const uint64_t NEAR = UINT64_C(1) << 32;
 static const uint64_t UNPROTECTED = UINT64_MAX;
 
@@ -123,8 +123,8 @@ static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
-/* Can it be the address of a thread? A read that faults takes a thousand times as long as one that does not; so we read only near
- * the global state, and near the C stack, where memory is mapped. A word may have half of an old pointer. */
+/* Can this be the address of a thread? A fault costs a thousand times as much as a read, and many words are no addresses at all,
+ * or halves of old ones. So only addresses near the global state and near the C stack, where memory is mapped, are read. */
 static int may_be_thread(const struct pf_puc_unwinder *w, uint64_t x)
 {
 	const uint64_t global = w->global;
@@ -133,10 +133,10 @@ static int may_be_thread(const struct pf_puc_unwinder *w, uint64_t x)
 		return 0;
 	if (x - global + NEAR < 2 * NEAR || (x ^ w->r->sp) >> 40 == 0)
 		return 1;
-	return global >> 40 != 0 && (x ^ global) >> 44 == 0; /* an allocator may have a region for each size */
+	return global >> 40 != 0 && (x ^ global) >> 44 == 0; /* an allocator may use a separate region for each size */
 }
 
-/* Is x a thread of our state that is in a call, of which some of the C stack is above an address? */
+/* Is x a thread of our state that is in a call and uses some of the C stack above an address? */
 static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *t)
 {
 	const struct pf_puc_layout *l = w->l;
@@ -147,7 +147,8 @@ static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above
 		return 0;
 	t->at = x;
 	t->error = pf_puc_pointer_at(w, x + l->thread.error);
-	/* A host may call Lua unprotected. A coroutine that has yielded or failed has no lua_longjmp either, but a status. */
+	/* A host may call Lua without lua_pcall, and then it has no lua_longjmp. Neither has a coroutine that has yielded or
+	 * failed, but its status tells. */
 	if (t->error == 0 && pf_puc_byte_at(w, x + l->thread.status) == 0)
 		t->error = UNPROTECTED;
 	else if (t->error <= above || t->error - above > REACH)
@@ -179,7 +180,7 @@ static void scan(struct pf_puc_unwinder *w, uint64_t from, unsigned most, struct
 	for (unsigned i = 0; i < most; i++) {
 		const uint64_t at = from + (uint64_t)i * w->l->pointer;
 
-		/* One that this thread has resumed has words below the lua_longjmp of this one. */
+		/* If t has resumed a thread, that one's words lie below t's lua_longjmp. */
 		if (best->at && at >= best->error)
 			return;
 		if (pf_puc_stack_word(w, at, &v) < 0)
@@ -206,7 +207,7 @@ static void find(struct pf_puc_unwinder *w, struct pf_puc_thread *best)
 		consider(w, w->r->general[i], sp, best);
 	if (!best->at || !best->in_lua)
 		scan(w, sp, best->at ? MORE_WORDS : MOST_WORDS, best);
-	/* A C function may have more words of its own on the C stack than we look at. */
+	/* A C function may use more words of the C stack than are searched. */
 	if (!best->at && w->l->main != PF_PUC_NONE)
 		consider(w, pf_puc_pointer_at(w, w->global + w->l->main), sp, best);
 }
@@ -254,8 +255,9 @@ static int walk(struct pf_puc_unwinder *w, const struct pf_puc_thread *t)
 			failed = PF_UNWIND_DEEP;
 		if (failed == PF_UNWIND_COMPLETE && c.place.kind == PF_PLACE_LUA)
 			failed = lua_place(w, t, &c, i == 0);
-		/* The call begins, or its results are over its function already: perhaps only the value, which need not be an address. An
-		 * error that is caught puts its message over the function that was called in protected mode. */
+		/* The innermost call may be beginning, or its results may already be in the place of its function. They need not
+		 * be addresses. A caught error puts its message in the place of the function that was called in protected
+		 * mode. */
 		if ((failed == PF_UNWIND_BROKEN || failed == PF_UNWIND_UNREADABLE) && c.previous && !skipped) {
 			skipped = 1;
 			ci = c.previous;

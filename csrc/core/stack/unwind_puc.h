@@ -7,19 +7,19 @@
 
 enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
 
-/* The pc of the instruction that runs. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may be of an earlier
- * instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
+/* Where the pc of the running instruction is. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may belong
+ * to an earlier instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
 enum pf_puc_pc { PF_PUC_SAVED, PF_PUC_NEXT, PF_PUC_BOTH, PF_PUC_CURRENT };
 
 struct pf_puc_layout {
 	uint8_t pointer; /* size of a pointer */
 	uint8_t local_pc; /* enum pf_puc_pc */
-	/* While the stack is moved, the calls have offsets in it instead of pointers (since 5.4.5). */
+	/* While the stack is reallocated, the calls hold offsets instead of pointers (since 5.4.5). */
 	uint8_t relative;
-	/* While the function that runs instructions is innermost, the pc is in a register that called functions keep, or in a word of
-	 * the C stack this far above its stack pointer. */
+	/* While the interpreter's loop is the innermost function, the pc is in a callee-saved register, or in a word of the C
+	 * stack this far above the stack pointer. */
 	uint16_t slot;           /* PF_PUC_NONE: a register */
-	uint64_t loop, loop_end; /* the code of that function; 0: unknown */
+	uint64_t loop, loop_end; /* the code of the interpreter's loop; 0: unknown */
 	struct { /* lua_State */
 		uint16_t type, status; /* bytes */
 		uint16_t global, ci, stack, error;

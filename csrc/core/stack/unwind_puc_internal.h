@@ -74,7 +74,7 @@ static inline unsigned pf_puc_byte_at(const struct pf_puc_unwinder *w, uint64_t 
 /* A word of the C stack. Returns 0 or -EFAULT. */
 int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v);
 
-/* The pc of the innermost function, of the instruction after the one that runs. saved: the one that Lua has saved last */
+/* The pc in the innermost function: the address after the running instruction. saved: the pc that Lua saved last */
 uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved);
 /* The line of the instruction before a pc; 0: unknown. */
 uint32_t pf_puc_line(const struct pf_puc_unwinder *w, const uint8_t *proto, uint64_t pc);

@@ -4,12 +4,12 @@
 enum {
 	PC_WORDS = 512, /* of the C stack */
 	INSTRUCTION = 4,
-	GUESSES = 64, /* instructions between two of which the line is known */
+	GUESSES = 64, /* at least one line in so many instructions is stored in full */
 };
 
 /* --- lines ---------------------------------------------------------------------------------------------------------- */
 
-/* The line of an instruction where only the differences are kept: from the last one that is known. 0: unknown. */
+/* Find a line where only differences are stored: start from the last line that is stored in full. 0: unknown. */
 static uint32_t add_up(const struct pf_puc_unwinder *w, const uint8_t *proto, uint32_t index)
 {
 	const struct pf_puc_layout *l = w->l;
@@ -18,7 +18,7 @@ static uint32_t add_up(const struct pf_puc_unwinder *w, const uint8_t *proto, ui
 	uint32_t n = pf_puc_number(proto, l->proto.n_known), line = pf_puc_number(proto, l->proto.linedefined), from = 0, pair[2];
 	int8_t step[GUESSES];
 
-	for (uint32_t low = 0; low < n;) { /* the last pair whose instruction is not after ours */
+	for (uint32_t low = 0; low < n;) { /* the last pair that does not lie after our instruction */
 		const uint32_t middle = low + (n - low) / 2;
 
 		if (pf_puc_copy(w, pair, known + (uint64_t)middle * sizeof pair, sizeof pair) < 0)
@@ -51,7 +51,7 @@ uint32_t pf_puc_line(const struct pf_puc_unwinder *w, const uint8_t *proto, uint
 	const uint64_t code = pf_puc_word(w, proto, l->proto.code);
 	const uint32_t a = pf_puc_number(proto, l->proto.counts[0]), b = pf_puc_number(proto, l->proto.counts[1]);
 	const uint64_t next = (pc - code) / INSTRUCTION;
-	/* The pc is of the next instruction; before the first one there is none. */
+	/* pc is the next instruction's; at the first instruction, nothing has run yet. */
 	const uint32_t index = next ? (uint32_t)(next - 1) : 0;
 	uint32_t line;
 
@@ -69,7 +69,7 @@ static int is_instruction(uint64_t v, uint64_t first, uint32_t n)
 	return v - first < (uint64_t)n * INSTRUCTION && (v - first) % INSTRUCTION == 0;
 }
 
-/* The first register that called functions keep, and that is one of n addresses of instructions from `first` on. Returns 0 if there is
+/* Find the first callee-saved register with one of the n addresses of instructions from `first` on. Returns 0 if there is
  * none. */
 static int find_kept_pc(const struct pf_puc_unwinder *w, uint64_t first, uint32_t n, uint64_t *pc)
 {
@@ -81,7 +81,7 @@ static int find_kept_pc(const struct pf_puc_unwinder *w, uint64_t first, uint32_
 	return 0;
 }
 
-/* The same of the other registers, or else of the words of the C stack. */
+/* Search the other registers, then the words of the C stack. */
 static int find_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t first, uint32_t n, uint64_t *pc)
 {
 	const unsigned registers = w->r->n < PF_REGISTERS ? w->r->n : PF_REGISTERS;
@@ -104,8 +104,8 @@ static int in_loop(const struct pf_puc_unwinder *w, uint64_t code)
 	return code - w->l->loop < w->l->loop_end - w->l->loop;
 }
 
-/* The same, where we know the function that runs instructions. The functions that it calls save its registers below the address to
- * which they return, the outermost one first. What is between later ones may be old. */
+/* The same, if the code of the interpreter's loop is known. The functions that it calls save its registers just below their
+ * return addresses, the outermost function first. Other words on the C stack may be old. */
 static int find_pc_in_frame(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t first, uint32_t n, uint64_t *pc)
 {
 	const struct pf_puc_layout *l = w->l;
@@ -147,7 +147,7 @@ uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t
 	const uint64_t first = l->local_pc == PF_PUC_NEXT ? code + INSTRUCTION : code;
 	uint64_t pc, after;
 
-	if (saved - code > (uint64_t)n * INSTRUCTION) /* the call begins: it is still the caller's */
+	if (saved - code > (uint64_t)n * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
 		saved = code;
 	if (l->local_pc == PF_PUC_SAVED)
 		return saved;
@@ -155,8 +155,9 @@ uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t
 		goto found;
 	if (l->loop && (l->slot != PF_PUC_NONE || !in_loop(w, w->r->ip)))
 		return saved;
-	/* The interpreter's loop may keep an older pc on the C stack, but its register is live until a helper needs that one. Such a helper
-	 * may raise an error, so it is called with the pc saved. Then the words of older calls do not matter. */
+	/* The interpreter's loop may have left an older pc on the C stack. Its register is valid, except while a helper uses it.
+	 * Helpers may raise an error, so the loop saves the pc before it calls one; then the words on the C stack are not
+	 * needed. */
 	if (!find_kept_pc(w, first, n, &pc)) {
 		if (find_pc(w, t, saved, 1, &pc))
 			return saved;

@@ -11,7 +11,7 @@
 enum {
 	SNAP_FRAME = 0x10000,
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14, TRACE_HEAD = 136,
-	ENTRY_SPACE = 16, /* the interpreter's, below its frame, when it enters a trace */
+	ENTRY_SPACE = 16, /* bytes below its frame that the interpreter uses when it enters a trace */
 	CONSTANTS_MOST = 2048,
 	LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
@@ -175,7 +175,7 @@ uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
 
-/* The position in a trace: the offset in its code, or AT_EXIT if it is left at snapshot k. */
+/* A position in a trace: an offset in its code, or AT_EXIT if the trace is being left at snapshot k. */
 struct position {
 	uint32_t k;
 	uint64_t offset;
@@ -208,9 +208,9 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		return;
 	}
 	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &allocations)) {
-		/* It works for the allocations, wherever it is called. */
+		/* The collector runs on behalf of the allocations, whichever line called it. */
 	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
-		/* The code has returned to a frame below, which the next snapshot describes. */
+		/* The code has returned to a caller, which only the next snapshot describes. */
 		struct pf_snapshot next;
 
 		if (pf_trace_read_snapshot(v, t, position.k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
@@ -225,7 +225,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		const int innermost = at == s.base, real = pf_trace_function(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
 		unsigned size;
 
-		/* A function that the trace is about to call when it exits is only in a register. */
+		/* If the trace exits at a call, the function that it is about to call is only in a register. */
 		if (!slots.known[at - 1] || (!real && !innermost)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			if (!slots.known[at - 1])
@@ -256,7 +256,8 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		}
 		at -= size;
 	}
-	/* The frame in memory. A tail call in the trace has replaced its function; only the snapshot has the new one. */
+	/* The outermost function of the trace has a frame in memory. After a tail call in the trace, the frame still has the old
+	 * function, and only the snapshot has the new one. */
 	value = slots.known[0] ? slots.value[0] : pf_luajit_word(v, base - 2 * PF_LUAJIT_SLOT);
 	if (!slots.frame[1] && pf_luajit_function_at(v, base, &f) && (f.id || pf_luajit_holds(&f, pc))) {
 		if (s.base > 2)
@@ -283,7 +284,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	pf_luajit_frames(v, base, pc, NULL);
 }
 
-/* A function that the trace has called returns to the word below the room that the trace has on the C stack. */
+/* The return address of a function that the trace has called is the word below the trace's own room on the C stack. */
 static int return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
 {
 	const uint32_t i = (ENTRY_SPACE + t->adjust) / 8;
@@ -315,8 +316,8 @@ static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64
 	return 0;
 }
 
-/* The stub of an exit pushes the lower and the upper byte of the exit's number where a called function would return to. The handler of
- * all exits takes the number into a register, then it stores two others there. */
+/* An exit's stub pushes the exit's number, as its lower and its upper byte, where a called function would have its return
+ * address. The common exit handler loads the number into a register, and then overwrites both words. */
 static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t *k)
 {
 	enum { PUSH = 0x6a };
@@ -342,7 +343,7 @@ static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trac
 	return *k < t->snapshots_n;
 }
 
-/* The handler restores the functions that were compiled into the trace, then the thread has the base of the innermost one. */
+/* The handler restores the frames of the inlined functions; after that, the thread has the base of the innermost one. */
 static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k)
 {
 	struct pf_trace_slots slots;
@@ -358,7 +359,7 @@ static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_tra
 	return v->base - (uint64_t)(s.base - 2) * PF_LUAJIT_SLOT;
 }
 
-/* A trace is left: its stub, or the handler of all exits, runs. */
+/* A trace is being left: its exit stub or the common exit handler runs. */
 static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k, uint64_t *base)
 {
 	const struct pf_registers *r = v->r;
@@ -369,7 +370,7 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 	if (v->vmstate != PF_LUAJIT_EXIT || !v->l->trace_exit || !pf_luajit_read(v, from, v->global + v->l->trace_exit, sizeof from))
 		return 0;
 	if (*base && (from[0] != (uint32_t)r->general[PF_X86_RCX] || from[1] != (uint32_t)r->general[PF_X86_RAX]))
-		return 0; /* those of an earlier exit: these are not stored yet */
+		return 0; /* these are still an earlier exit's numbers */
 	*k = from[1];
 	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
 		return 0;
@@ -378,7 +379,7 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 	return 1;
 }
 
-/* A trace is entered, or the interpreter goes on after one: its registers are right. */
+/* A trace is being entered, or the interpreter continues after one: its registers are valid. */
 static int in_interpreter(struct pf_luajit_view *v)
 {
 	const uint64_t base = v->r->general[PF_X86_RDX], pc = v->r->general[PF_X86_RBX];

@@ -30,11 +30,11 @@ int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots);
 /* The last snapshot whose code begins at the offset or before it. */
 uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset);
-/* The instruction at an address; that which a trace has replaced by its own. */
+/* The instruction at an address; if a trace has replaced it, the original one. */
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
 
-/* The function whose code holds the next instruction pc: the constant, if it is known, else one whose code the trace has as a
- * constant, since it had to compare it. */
+/* The function that contains the next instruction, pc: the snapshot's constant, if it is known, else a function among the trace's
+ * constants, which the trace had to compare. */
 int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
 		      struct pf_luajit_function *f);
 
@@ -44,8 +44,8 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 /* The same, for the instruction at this offset. */
 struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					 const struct pf_snapshot *s, uint64_t offset);
-/* The collector runs, called from the code of snapshot k, *s: replace both by those whose stack is that of the allocations, and set
- * lines to their lines. Returns 0, and changes nothing, if they are unknown. */
+/* The code of snapshot k, *s, has called the collector. Replace both by the snapshot of the code that allocates, and set lines to
+ * its lines. Returns 0 and changes nothing if that code is unknown. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,
 			 struct pf_luajit_lines *lines);
 

@@ -13,7 +13,7 @@ static uint64_t target(uint64_t pc, uint32_t code)
 	return pc + PF_LUAJIT_INSTRUCTION + ((uint64_t)(code >> 16) - PF_TRACE_IR_BIAS) * PF_LUAJIT_INSTRUCTION;
 }
 
-/* Does the trace have nothing but one comparison between this snapshot and the next? */
+/* Is a single comparison all that the trace has between this snapshot and the next? */
 static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
 {
 	uint16_t type;
@@ -44,8 +44,8 @@ static void widen(struct pf_luajit_lines *lines, uint32_t line)
 		lines->last = line;
 }
 
-/* Follow the code of f from an instruction on. Forward jumps are passed over, so that both branches count. The first `back` jumps
- * backward that may be conditional are followed, and all others that are not. */
+/* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
+ * are taken, and the first `back` conditional ones. */
 static struct walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum stop how, uint64_t to,
 			  unsigned back)
 {
@@ -115,7 +115,7 @@ static uint64_t return_address(const struct pf_luajit_view *v, const struct pf_s
 	return at == base ? pc : 0;
 }
 
-/* The address from which on, and the snapshot before which, the code of snapshot k runs. */
+/* Find where the code of snapshot k begins, as an address, and the snapshot before which it ends. */
 static uint64_t next_pc(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *next, int *there)
 {
 	struct pf_trace linked;
@@ -130,7 +130,7 @@ static uint64_t next_pc(const struct pf_luajit_view *v, const struct pf_trace *t
 	return *there ? next->pc : 0;
 }
 
-/* The jump that snapshot k is for: its address is one target, and the code before it leads there. */
+/* Find the jump of snapshot k: the snapshot's address is one of its targets, and the code before leads to it. */
 static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 			  const struct pf_snapshot *s, uint64_t actual)
 {
@@ -148,8 +148,8 @@ static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace 
 	return w.found ? w.last : 0;
 }
 
-/* The compiler may drop the snapshot behind a jump. Then the one of the jump stands for what follows, too: the code goes from the jump to
- * its other target. */
+/* The compiler may drop the snapshot after a jump. Then the jump's snapshot also stands for the code that follows, from the jump
+ * to its other target. */
 static struct walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				  const struct pf_snapshot *s, uint64_t actual)
 {
@@ -187,7 +187,7 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 			return w.lines;
 		}
 	}
-	if (!there) { /* the code only goes on to another trace, or to the interpreter */
+	if (!there) { /* the code only continues in another trace or in the interpreter */
 		widen(&w.lines, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
 		return w.lines;
 	}
@@ -217,7 +217,7 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 
 /* --- marks -------------------------------------------------------------------------------------------------------------- */
 
-/* The first instruction behind pc that has another line; 0 if a jump or a return comes first. */
+/* The first instruction after pc with another line; 0 if a jump or a return comes first. */
 static uint64_t where_line_changes(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc)
 {
 	const struct pf_luajit_layout *l = v->l;
@@ -235,9 +235,9 @@ static uint64_t where_line_changes(const struct pf_luajit_view *v, const struct 
 	return 0;
 }
 
-/* While LuaJIT's profiler runs, compiled code tests a byte of the global state wherever the line changes, and is left if it is set.
- * A snapshot follows, but the compiler drops it if the code behind it cannot be left: at the end of a loop. Then the test itself
- * divides the stretch. It is known by the same instruction right before the stretch. */
+/* While LuaJIT's profiler runs, compiled code tests a byte of the global state at each change of the line, and exits if the byte
+ * is set. A snapshot follows, but the compiler drops it if no later code can exit, as at the end of a loop. Then the test itself
+ * divides the stretch. It is recognized by its machine code, which is the same as that right before the stretch. */
 struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					 const struct pf_snapshot *s, uint64_t offset)
 {
@@ -285,7 +285,8 @@ enum allocated { NOTHING, OBJECT, C_DATA };
 
 static enum allocated allocates(const struct pf_luajit_layout *l, uint64_t instruction)
 {
-	/* From the one that makes an empty table: strings, tables and C data; the string of a buffer, that of a number; and calls. */
+	/* Opcodes, counted from that of an empty table: strings, tables and C data; the string of a buffer, of a number; and
+	 * calls. */
 	enum { FIRST = -2, FIRST_C_DATA = 2, LAST_C_DATA = 3, BUFFER_STRING = 6, NUMBER_STRING = 12, CALL = 15 };
 	enum { NO_CODE = 0xfd }; /* the register of an instruction without code: the object is made only if the trace is left */
 	const int op = (int)(instruction >> 40 & 0xff) - l->ir_table;
@@ -297,7 +298,7 @@ static enum allocated allocates(const struct pf_luajit_layout *l, uint64_t instr
 	return (op >= FIRST && op < FIRST_C_DATA) || op == BUFFER_STRING || op == NUMBER_STRING || op == CALL ? OBJECT : NOTHING;
 }
 
-/* Do these instructions allocate? If they cannot be read, they may allocate anything. */
+/* Can these instructions allocate? If they are unreadable, assume that they can. */
 static enum allocated allocated(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t from, uint32_t end)
 {
 	uint64_t words[READ_AT_ONCE];
@@ -317,7 +318,7 @@ static enum allocated allocated(const struct pf_luajit_view *v, const struct pf_
 	return kind;
 }
 
-/* Those of the lines where the function makes a table, joins strings or calls; all, if there are none. */
+/* Keep the lines where the function makes a table, joins strings or calls; all of them, if there are none. */
 static struct pf_luajit_lines where_allocating(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_luajit_lines lines)
 {
 	const struct pf_luajit_layout *l = v->l;
@@ -347,7 +348,7 @@ static struct pf_luajit_lines where_allocating(const struct pf_luajit_view *v, c
 	return found.first ? found : lines;
 }
 
-/* A function that runs at a snapshot, and where it returns to. */
+/* A function that is active at a snapshot, and its return address. */
 struct frame {
 	unsigned base;
 	uint64_t function, link;
@@ -369,9 +370,9 @@ static int function_of(const struct pf_luajit_view *v, const struct pf_trace *t,
 	return pf_trace_function(v, t, frame->function != 0, frame->function, pc, f);
 }
 
-/* Compiled code calls the collector where a loop begins, for all that the loop allocates, and once before, for all that is allocated
- * before the loop. If one function allocates, inlined or not, then that function runs; else the one that the collector was called
- * from, at the lines where it allocates or calls. */
+/* Compiled code calls the collector at the start of a loop, for all that the loop allocates, and once before the loop, for what
+ * is allocated before. If only one function allocates, inlined or not, report that function. Otherwise report the function that
+ * called the collector, at the lines where it allocates or calls. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,
 			 struct pf_luajit_lines *lines)
 {
