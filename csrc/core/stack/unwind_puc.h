@@ -7,8 +7,8 @@
 
 enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
 
-/* Where the pc of the running instruction is. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may belong
- * to an earlier instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
+/* The place of the running instruction's pc. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may belong to
+ * an earlier instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
 enum pf_puc_pc { PF_PUC_SAVED, PF_PUC_NEXT, PF_PUC_BOTH, PF_PUC_CURRENT };
 
 struct pf_puc_layout {
