@@ -78,8 +78,8 @@ end
 -- A name has lost its place among the server's routes: its counts go to "(other)".
 local function forget_route(name)
   local n = numbers[name]
-  if n and waits_writer then waits_writer.forget(n) end
-  writer.merge(name, n, routes.OTHER, n and route_number(routes.OTHER))
+  local function merge() writer.merge(name, n, routes.OTHER, n and route_number(routes.OTHER)) end
+  if n and waits_writer then waits_writer.merging(merge) else merge() end
   if not n then return end
   numbers[name], names[n], noted[name] = nil, nil, nil
   free[#free + 1] = n
@@ -412,7 +412,7 @@ function M.profile(event, seconds) return require "resty.perf.flamegraph".profil
 -- requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}, ...}}`, the longest first; nil unless `waits` is on
 function M.waits()
   publish()
-  return config and config.waits and shared_waits.read(config.dict) or nil
+  return config and config.waits and shared_waits.read(config.dict, config.names.shown) or nil
 end
 
 --- Turns that were longer than `blocked`, of all workers, up to a second ago.
@@ -468,7 +468,7 @@ local function sums(pause)
   local found = totals.read(config.dict, accounting.phases, config.names.shown, running and writer or nil, pause)
   if found and config.waits then
     if running and waits_writer then waits_writer.add() end
-    found.waits = shared_waits.read(config.dict, pause)
+    found.waits = shared_waits.read(config.dict, config.names.shown, pause)
   end
   if found and config.blocked then found.blocked = blocked.read(config.dict) end
   return found

@@ -117,6 +117,8 @@ void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other
 	move_row(a->route_sums, route, other, (size_t)a->phases * a->words);
 	move_row(a->histogram, route, other, (size_t)a->values * PF_ACCOUNTING_BUCKETS);
 	move_row(a->requests, route, other, 1);
+	if (a->waits)
+		pf_waits_merge(a->waits, route, other);
 	for (uint32_t i = 0; i < a->accounts; i++)
 		if (a->account_of[i].route == route)
 			a->account_of[i].route = other;

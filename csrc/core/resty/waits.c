@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 /* In an interval outside of turns in which the worker ran for all but this time it has not slept. */
@@ -89,6 +90,50 @@ static void flush(struct pf_waits *w, struct pf_waits_of *of, uint32_t route)
 	w->last = of->wait;
 	w->lasts = of->n;
 	of->n = 0;
+}
+
+/* Add the rows of a route to those of another one. */
+static void merge_rows(struct pf_waits_table *t, struct pf_wait_row *rows, uint32_t *n, uint32_t route, uint32_t other)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < *n; i++) {
+		const uint32_t *slot;
+
+		if (rows[i].key >> 32 != route)
+			continue;
+		slot = slot_of(t, rows, (uint64_t)other << 32 | (uint32_t)rows[i].key);
+		if (!*slot)
+			continue;
+		struct pf_wait_row *to = &rows[*slot - 1], *from = &rows[i];
+
+		to->count += from->count;
+		to->lasted += from->lasted;
+		to->waiting += from->waiting;
+		to->late += from->late;
+		for (unsigned b = 0; b < PF_WAITS_BUCKETS; b++)
+			to->histogram[b] += from->histogram[b];
+		from->count = 0;
+	}
+	memset(t->slot, 0, 2 * (size_t)t->room * sizeof *t->slot);
+	for (uint32_t i = 0; i < *n; i++) {
+		if (rows[i].count == 0)
+			continue;
+		rows[kept] = rows[i];
+		if (rows[kept].key >> 32 == route)
+			rows[kept].key = (uint64_t)other << 32 | (uint32_t)rows[kept].key;
+		*slot_of(t, rows, rows[kept].key) = kept + 1;
+		kept++;
+	}
+	*n = kept;
+}
+
+void pf_waits_merge(struct pf_waits *w, uint32_t route, uint32_t other)
+{
+	if (w->rows)
+		merge_rows(&w->row_table, w->row, &w->rows, route, other);
+	if (w->latencies)
+		merge_rows(&w->latency_table, w->latency, &w->latencies, route, other);
 }
 
 /* --- requests -------------------------------------------------------------------------------- */

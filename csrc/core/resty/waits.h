@@ -77,6 +77,9 @@ void pf_waits_free(struct pf_waits *w);
 /* Make room for this many accounts. 0 or -ENOMEM. */
 int pf_waits_room(struct pf_waits *w, uint32_t accounts);
 
+/* Add the sums of a route to those of another one. */
+void pf_waits_merge(struct pf_waits *w, uint32_t route, uint32_t other);
+
 /* A request gets an account. Times are of one clock, in nanoseconds. */
 void pf_waits_begin(struct pf_waits *w, uint32_t account, uint64_t now);
 /* The worker did something outside of all turns, until now: of this time, it ran for cpu. */

@@ -39,8 +39,7 @@ end
 
 -- Add to the dictionary.
 -- @param names of routes, by number
--- @return {add=, forget=}: add() adds what came since the last call, and returns nil or the dictionary's error; forget(route)
--- does so before the number of a route gets another name
+-- @return {add=, merging=}: add() adds what came since the last call, and returns nil or the dictionary's error
 function M.writer(dict, names)
   local written = { wait = {}, latency = {} } -- {name=, before=} by key
   local refused
@@ -87,35 +86,51 @@ function M.writer(dict, names)
     return refused
   end
 
-  function writer.forget(number)
+  -- Call `merge`, which adds a route of the accounting to another one. All of its counts have been written by then, and are in
+  -- rows of another key afterwards.
+  function writer.merging(merge)
     writer.add()
-    local function forget_rows(family, route, row)
-      local w = route == number and written[family][tostring(row.key)]
-      if w then w.name = nil end
+    merge()
+    local function rebase(family, row, now)
+      local key = tostring(row.key)
+      local w = written[family][key] or { before = row_type() }
+      ffi.copy(w.before, row, ffi.sizeof(row_type))
+      now[key] = w
     end
-    for route, _, row in waits.rows() do forget_rows("wait", route, row) end
-    for route, _, _, row in waits.latencies() do forget_rows("latency", route, row) end
+    local now = { wait = {}, latency = {} }
+    for _, _, row in waits.rows() do rebase("wait", row, now.wait) end
+    for _, _, _, row in waits.latencies() do rebase("latency", row, now.latency) end
+    written = now
   end
 
   return writer
 end
 
-local function read(dict, family, pause)
-  local rows = {}
+local function read(dict, family, name_of, pause)
+  local rows, by_text = {}, {}
   for n = 1, math.min(dict:get(family .. " n") or 0, MOST) + 1 do
     local text = dict:get(family .. " r" .. n)
     if text then
-      local row, i = { histogram = {} }, 0
-      for part in (text .. "\0"):gmatch "(%Z*)%z" do
-        i = i + 1
-        row[FAMILIES[family][i]] = part
-      end
       local key = family .. " " .. text .. "\0"
-      for short, field in pairs_of(FIELDS) do
-        row[field == "count" and field or field .. "_ns"] = dict:get(key .. short) or 0
+      text = text:gsub("^%Z+", name_of)
+      local row = by_text[text]
+      if not row then
+        local i = 0
+        row = { histogram = {}, count = 0, lasted_ns = 0, waiting_ns = 0, late_ns = 0 }
+        for part in (text .. "\0"):gmatch "(%Z*)%z" do
+          i = i + 1
+          row[FAMILIES[family][i]] = part
+        end
+        by_text[text], rows[#rows + 1] = row, row
       end
-      for b = 0, waits.BUCKETS - 1 do row.histogram[b] = dict:get(key .. "h" .. b) end
-      rows[#rows + 1] = row
+      for short, field in pairs_of(FIELDS) do
+        field = field == "count" and field or field .. "_ns"
+        row[field] = row[field] + (dict:get(key .. short) or 0)
+      end
+      for b = 0, waits.BUCKETS - 1 do
+        local v = dict:get(key .. "h" .. b)
+        if v then row.histogram[b] = (row.histogram[b] or 0) + v end
+      end
       if pause then pause() end
     end
   end
@@ -124,9 +139,11 @@ local function read(dict, family, pause)
 end
 
 -- The sums of all workers: {waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=,
--- histogram=}}, requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}}}; `pause` is called now and then.
-function M.read(dict, pause)
-  return { waits = read(dict, "wait", pause), requests = read(dict, "latency", pause) }
+-- histogram=}}, requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}}}.
+-- @param name_of function(name): the name under which a route is shown
+-- @param[opt] pause called now and then
+function M.read(dict, name_of, pause)
+  return { waits = read(dict, "wait", name_of, pause), requests = read(dict, "latency", name_of, pause) }
 end
 
 return M
