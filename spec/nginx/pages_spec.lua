@@ -3,6 +3,8 @@ local kit = require "testkit"
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 
+local function perf_json(s) return require "cjson".decode((s:get "/perf?format=json")) end
+
 describe("resty.perf's pages", function()
   local s
 
@@ -106,6 +108,56 @@ scrape_configs:
     assert.truthy(dom:find('>/work</td>', 1, true))
     assert.truthy(dom:find('<td>20</td>', 1, true))
     assert.is_nil(dom:find('<b>', 1, true))
+  end)
+
+  it("have where requests wait and what blocked the worker, as tables and as a flame graph", function()
+    requires { module = "cjson", cmd = "chromium" }
+    s = server.start { init_worker = "app.start{events='page-faults:u,task-clock', waits=true, blocked=0.02}", server = [[
+      location /sub { return 200 x; }
+      location /nap { content_by_lua_block { perf.content(function()
+        ngx.sleep(0.03)
+        ngx.location.capture "/sub<b>"
+        ngx.say "x" end) } }
+      location /spin { content_by_lua_block { perf.content(function()
+        local to = os.clock() + 0.1
+        while os.clock() < to do end
+        ngx.say "x" end) } } ]] }
+    for _ = 1, 3 do s:get "/nap" end
+    s:get "/spin?secret=1"
+    s:wait(function() return #perf_json(s).blocked > 0 end)
+    local json = perf_json(s)
+    local first = json.waits[1]
+    assert.same({ "/nap", "content", "sleep", 3 }, { first.route, first.phase, first.kind, first.count })
+    assert.is_true(first.waiting_ns + first.late_ns >= 90e6 and first.longest_ns >= 30e6)
+    assert.equal("/spin", json.blocked[1].route)
+    assert.equal("/spin", json.blocked_routes[1].route)
+
+    local dom = util.shell(("chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=%s/chromium " ..
+      "--virtual-time-budget=4000 --dump-dom http://127.0.0.1:%d/perf 2>/dev/null"):format(s.dir, s.port))
+    for _, text in ipairs { ">sleep</td>", "subrequest /sub&lt;b&gt;</td>", '<option value="/nap">/nap</option>',
+      'href="?waits=speedscope"' } do
+      assert.truthy(dom:find(text, 1, true), text)
+    end
+    assert.is_nil(dom:find('<b>', 1, true))
+    assert.is_nil(dom:find('hidden=""><h2>Where requests wait', 1, true))
+
+    assert.matches("^<!DOCTYPE html>.*sleep", (s:get "/perf?waits=flamegraph&route=/nap"))
+    local folded, status = s:get "/perf?waits=folded&route=/nap"
+    assert.equal(200, status)
+    assert.truthy(folded:find("/nap;content;", 1, true) and folded:find("(waiting) sleep", 1, true), folded)
+    assert.is_nil(folded:find("/spin", 1, true))
+    assert.equal("", (s:get "/perf?waits=folded&route=/none"))
+    assert.truthy(s:get("/perf?waits=pprof", "-sI -X GET"):find('filename="waits.pb.gz"', 1, true))
+    assert.is_table(require "cjson".decode((s:get "/perf?waits=speedscope")))
+    assert.equal(400, select(2, s:get "/perf?waits=nonsense"))
+    assert.equal(400, select(2, s:get "/perf?waits"))
+    assert.equal(403, select(2, s:get("/perf?waits=folded", "-H 'Sec-Fetch-Site: cross-site'")))
+  end)
+
+  it("say that no waits are counted", function()
+    serve()
+    assert.equal(503, select(2, s:get "/perf?waits=folded"))
+    assert.is_nil(s:get "/perf?format=json":find('"waits"', 1, true))
   end)
 
   it("are shown only to this machine by default", function()

@@ -120,6 +120,23 @@ local function flame(perf, event)
   ngx.print(prof:flamegraph())
 end
 
+-- The flame graph of waiting, and its downloads: how a profile is written, the type, the name of the file.
+local WAITING = { flamegraph = { "text/html; charset=utf-8" }, folded = { "text/plain; charset=utf-8", "waits.folded" },
+  pprof = { "application/octet-stream", "waits.pb.gz" }, speedscope = { "application/json", "waits.speedscope.json" } }
+
+local function waiting(perf, form)
+  local reason = clients.foreign()
+  if reason then return refuse(403, reason) end
+  local how = WAITING[form]
+  if not how then return refuse(400, "waits: flamegraph, folded, pprof or speedscope") end
+  local route = ngx.req.get_uri_args().route
+  local prof = perf.wait_profile(type(route) == "string" and route or nil)
+  if not prof then return refuse(503, "this worker counts no waits: see the option `waits` of perf.start") end
+  ngx.header.content_type = how[1]
+  if how[2] then ngx.header.content_disposition = ('attachment; filename="%s"'):format(how[2]) end
+  ngx.print((prof[form](prof)))
+end
+
 local NOTHING = "nothing is counted: perf.start has not been called, or has failed; see the error log\n"
 
 local function metrics(state)
@@ -134,16 +151,41 @@ local function metrics(state)
   end))
 end
 
+local SHOWN = 100 -- rows of waits
+
+-- A row of waits in the JSON page. longest_ns: the bound of the histogram's last bucket that has one.
+local function wait_report(row)
+  local longest = 0
+  for b in pairs_of(row.histogram) do longest = math.max(longest, 2 ^ b - 1) end
+  return { route = row.route, phase = row.phase, kind = row.kind, peer = row.peer, line = row.line, count = row.count,
+    lasted_ns = row.lasted_ns, waiting_ns = row.waiting_ns, late_ns = row.late_ns, longest_ns = longest }
+end
+
+-- Write a member of the JSON page: an array, with a pause after each value.
+local function print_array(name, list, value_of, pause)
+  ngx.print(',"', name, '":[')
+  for i, value in ipairs(list) do
+    ngx.print(i > 1 and "," or "", json.encode(value_of(value)))
+    pause()
+  end
+  ngx.print "]"
+end
+
+local function itself(value) return value end
+
 local function as_json(state)
   local pause = pausing()
   local totals = state.sums(pause)
   ngx.header.content_type = "application/json"
-  ngx.print((json.encode(report(totals, state)):gsub("}$", "")), ',"routes":[')
-  for i, route in ipairs(totals and totals.routes or {}) do
-    ngx.print(i > 1 and "," or "", json.encode(route_report(totals, route)))
-    pause()
+  ngx.print((json.encode(report(totals, state)):gsub("}$", "")))
+  totals = totals or { routes = {} }
+  print_array("routes", totals.routes, function(route) return route_report(totals, route) end, pause)
+  if totals.waits then print_array("waits", { unpack(totals.waits.waits, 1, SHOWN) }, wait_report, pause) end
+  if totals.blocked then
+    print_array("blocked", totals.blocked.recent, itself, pause)
+    print_array("blocked_routes", totals.blocked.routes, itself, pause)
   end
-  ngx.print('],"slow":[', table.concat(state.dict and slow.recent(state.dict) or {}, ","), "]}\n")
+  ngx.print(',"slow":[', table.concat(state.dict and slow.recent(state.dict) or {}, ","), "]}\n")
 end
 
 -- Content handler.
@@ -153,7 +195,9 @@ function M.status(perf, opts)
   local state = perf.state()
   state.secret = opts.token ~= nil
   if ngx.req.get_method() == "POST" then return command(perf, opts.token, state.token) end
-  local event = ngx.req.get_uri_args().flame
+  local args = ngx.req.get_uri_args()
+  if args.waits then return waiting(perf, args.waits) end
+  local event = args.flame
   if event then return flame(perf, type(event) == "string" and event or "task-clock") end
   local format = ngx.var.arg_format
   if format == "metrics" then return metrics(state) end

@@ -7,13 +7,14 @@ function el(tag, text, cls) {
   if (cls) e.className = cls;
   return e;
 }
+function time(ns) {
+  for (const [n, u] of [[1e9, "s"], [1e6, "ms"], [1e3, "us"]]) if (ns >= n) return (ns / n).toPrecision(3) + " " + u;
+  return Math.round(ns) + " ns";
+}
 function unit(label) { const e = data.events.find(e => e.label === label); return e && e.unit; }
 function show(v, label) {
   if (v === undefined || v === null) return "";
-  if (unit(label) === "ns") {
-    for (const [n, u] of [[1e9, "s"], [1e6, "ms"], [1e3, "us"]]) if (v >= n) return (v / n).toPrecision(3) + " " + u;
-    return Math.round(v) + " ns";
-  }
+  if (unit(label) === "ns") return time(v);
   return v >= 1000 || Number.isInteger(v) ? Math.round(v).toLocaleString("en") : v.toFixed(2);
 }
 function table(head, rows) {
@@ -58,14 +59,42 @@ function draw() {
     [path(s.method + " " + s.uri), new Date(1000 * s.at).toLocaleTimeString(), s.status, (1000 * s.seconds).toFixed(0) + " ms",
       ...counted.map(l => show(l === "lua" ? s.lua_ns : s.counts[l], l))])));
 }
+function options(select, values, names) {
+  if (select.options.length === values.length && values.every((v, i) => v === select.options[i].value)) return;
+  const before = select.value;
+  select.replaceChildren(...values.map((v, i) => new Option(names ? names[i] : v, v)));
+  if (values.includes(before)) select.value = before;
+}
+function link() {
+  const route = $("route").value ? "&route=" + encodeURIComponent($("route").value) : "";
+  for (const [id, form] of [["waiting", "flamegraph"], ["folded", "folded"], ["pprof", "pprof"], ["speedscope", "speedscope"]])
+    $(id).href = "?waits=" + form + route;
+}
+function drawWaits() {
+  $("waits").hidden = !data.waits;
+  $("blocked").hidden = !data.blocked;
+  if (data.waits) {
+    const names = data.routes.map(r => r.name);
+    options($("route"), ["", ...names], ["all", ...names]);
+    link();
+    put("waitrows", table(["route", "phase", "for", "at", "count", "waited", "late", "longest below"], data.waits.map(w =>
+      [path(w.route), w.phase, path((w.kind + " " + w.peer).trim()), path(w.line), w.count.toLocaleString("en"), time(w.waiting_ns),
+        time(w.late_ns), time(w.longest_ns)])));
+  }
+  if (data.blocked) put("blockedrows", table(["request", "when", "phase", "took", "at", "in the call", "counts"], data.blocked.map(b =>
+    [path(b.uri || b.route), new Date(1000 * b.at).toLocaleTimeString(), b.phase, b.wall_ns ? time(b.wall_ns) : "",
+      path((Array.isArray(b.lines) ? b.lines : []).join(" < ")), b.call || "",
+      Object.entries(b.counts).map(([l, v]) => l + " " + show(v, l)).join(", ")])));
+}
 async function load() {
-  try { data = await (await fetch("?format=json")).json(); draw(); }
+  try { data = await (await fetch("?format=json")).json(); draw(); drawWaits(); }
   catch (e) { $("state").textContent = "no answer: " + e; }
 }
 // A configured token is not in the page: it is asked for once.
 let secret;
 function token() { return data.secret ? secret = secret || prompt("token") || "" : data.token; }
 $("event").onchange = e => { chosen = e.target.value; draw(); };
+$("route").onchange = link;
 $("toggle").onclick = async () => {
   const answer = await fetch("?do=" + (data.running ? "stop" : "start"), {method: "POST", headers: {"X-Perf-Token": token()}});
   if (!answer.ok) { secret = undefined; alert(await answer.text()); }
