@@ -1,5 +1,5 @@
-/* See learn_luajit.h. Each field is found by known values; if more than one place is possible for a field, or none, the learning
- * ends. All of it runs in threads of our own. */
+/* See learn_luajit.h. Each field is found by known values; if a field has no possible place, or more than one, the learning
+ * fails. All of this runs in threads of our own. */
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
@@ -8,7 +8,8 @@
 
 enum { VM_INTERPRETER = -1, VM_C = -2 };
 
-/* The loops at the end are compiled. They keep numbers across a call that allocates, the second more than there are registers. */
+/* The loops at the end are compiled. They keep numbers across a call that allocates; the second loop keeps more than there are
+ * registers. */
 static const char text[] = "local look = ...\n"
 			   "local function plain()\n"
 			   "  look()\n"
@@ -82,7 +83,7 @@ void pb_luajit_fail(struct pb_luajit_learner *w, const char *what)
 	lua_error(w->now);
 }
 
-/* A read that faults takes some microseconds, so only possible addresses are read. */
+/* A fault costs some microseconds, so only plausible addresses are read. */
 static int is_address(uint64_t at)
 {
 	return at >> 16 && !(at >> 47);
@@ -221,7 +222,7 @@ static int learn(lua_State *S)
 	lua_newtable(S);
 	if (luaL_loadbuffer(S, text, sizeof text - 1, "=perf") != 0)
 		pb_luajit_fail(w, "the probe");
-	/* Only the loops may be compiled, whatever the program has told the compiler. */
+	/* Only the loops are compiled, whatever the program has set. */
 	luaJIT_setmode(S, -1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
 	lua_pushvalue(S, PB_LUAJIT_LOOK);
 	lua_call(S, 1, PB_LUAJIT_LOOPS_KINDS - PB_LUAJIT_PLAIN + 1);
@@ -268,8 +269,8 @@ int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_la
 	memset(l, 0, sizeof *l);
 	if (!PF_UNWIND_LUAJIT_HERE)
 		return r;
-	lua_sethook(L, NULL, 0, 0); /* of all threads: another hook's code would run between the probes' instructions */
-	/* One time in thousands the memory beside a field has the value that it should have, too. Then other objects tell. */
+	lua_sethook(L, NULL, 0, 0); /* hooks are global: another hook's code would run between the probes' instructions */
+	/* One time in thousands, other memory has a field's value by chance. A retry has other objects. */
 	for (int i = 0; r < 0 && i < 3; i++)
 		r = learn_once(L, m, l, why);
 	lua_sethook(L, hook, mask, count);

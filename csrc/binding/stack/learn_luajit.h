@@ -23,9 +23,9 @@ uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
 /* --- for the files of learn_luajit ---------------------------------------------------------------------------------- */
 
 enum {
-	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state */
-	PB_LUAJIT_COMPILER = 8192, /* of that and of the compiler's state behind it */
-	PB_LUAJIT_PROTOTYPE = 160, /* before the code */
+	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state that are searched */
+	PB_LUAJIT_COMPILER = 8192, /* of the global state and the compiler's state, which follows it */
+	PB_LUAJIT_PROTOTYPE = 160, /* bytes of a prototype, which lie before its code */
 	PB_LUAJIT_TRACE = 136,
 	PB_LUAJIT_TRACES = 2,
 };
@@ -55,22 +55,23 @@ enum pb_luajit_probe {
 	PB_LUAJIT_FREE
 };
 
-/* The places, in units of 4 bytes, where a field cannot be. */
+/* 1 for each place, in units of 4 bytes, at which a field cannot be. */
 struct pb_luajit_places {
 	uint8_t out[PB_LUAJIT_GLOBAL / 4];
 };
 
-/* A trace, and the content of the C stack when it allocated. */
+/* A trace, as it was seen while it allocated. */
 struct pb_luajit_trace {
-	uint64_t at, called_from, below_cframe; /* the return address in its code, how far below the interpreter's frame that was */
+	uint64_t at, called_from, below_cframe; /* its address; a return address in it, and how far below the cframe that was */
 	uint8_t bytes[PB_LUAJIT_TRACE];
-	uint64_t bytecode; /* of its function */
+	uint64_t bytecode; /* the first instruction of its function */
 	uint32_t number;
 	uint32_t at_array, at_length; /* bytes from the global state */
 };
 
 struct pb_luajit_learner {
-	/* The caller's thread, the learner's, one that runs the functions to inspect; the one whose errors are caught now. */
+	/* Threads: the caller's, the learner's, and the one that runs the inspected functions; `now` is the one that errors are
+	 * raised in. */
 	lua_State *L, *S, *T, *now;
 	const struct pf_memory *m;
 	struct pf_luajit_layout *l;
@@ -86,15 +87,15 @@ struct pb_luajit_learner {
 	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
 	uint64_t outer_cframe;
 	void (*allocated)(struct pb_luajit_learner *w); /* called when the state allocates */
-	uint64_t block; /* when the state asks for another size for this one, it is noted */
+	uint64_t block; /* if the state resizes this block, the new size is noted */
 	size_t block_size;
-	int compiled; /* has it allocated in compiled code? */
+	int compiled; /* 1 after an allocation by compiled code */
 	unsigned checked;
-	int loop_defined; /* the lines of the compiled function, and of its allocation */
+	int loop_defined; /* the line where the compiled function is defined, and the line where it allocates */
 	uint32_t loop_line;
 };
 
-/* End the learning, by an error. */
+/* Raises an error, which ends the learning. */
 void pb_luajit_fail(struct pb_luajit_learner *w, const char *what);
 void pb_luajit_grab(const struct pb_luajit_learner *w, void *to, uint64_t at, size_t n);
 uint64_t pb_luajit_word(const struct pb_luajit_learner *w, uint64_t at);
@@ -130,7 +131,7 @@ static inline uint32_t pb_luajit_size(const struct pb_luajit_learner *w, uint64_
 	return pb_luajit_number(w, code - w->l->prototype_end + w->l->prototype_n);
 }
 
-/* The number of possible places, and the last of them. There must be exactly one. */
+/* The number of possible places, and the last one. A field is found if there is exactly one. */
 struct pb_luajit_choice {
 	unsigned n, at;
 };
@@ -145,7 +146,7 @@ uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_ch
 
 #define PB_LUAJIT_WORDS(o, n) for (unsigned o = 0; o + 8 <= (n); o += 8)
 
-/* Exclude the places at which a field's value is wrong; return the one place that is left, in bytes. */
+/* NARROW excludes the places with a wrong value; pb_luajit_only returns the one that is left, in bytes, or fails. */
 #define PB_LUAJIT_NARROW(places, n, holds)                  \
 	for (unsigned i_ = 0; i_ < (n) / 4; i_++) {         \
 		const unsigned o = i_ * 4;                  \
@@ -156,9 +157,9 @@ unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_plac
 
 /* Call a probe in T with the n arguments that are on top of S. */
 void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n);
-/* The interpreter's state, which is positive in compiled code: then it has compiled. */
+/* Returns vmstate, and sets `compiled` if it is positive, as it is in compiled code. */
 int32_t pb_luajit_compiled(struct pb_luajit_learner *w);
-/* Run a loop that allocates until it is compiled, and look at its allocations. Was one found? */
+/* Run a loop that allocates, until it is compiled; `look` is called at its allocations. Returns 1 if `look` has counted one. */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w));
 
 void pb_luajit_learn_threads(struct pb_luajit_learner *w);

@@ -1,5 +1,5 @@
-/* See learn_luajit.h. The unwinder runs with known stacks: in a coroutine that another one has resumed, below variable arguments,
- * a tail call, metamethods and C functions that call Lua; and in compiled code. Its result must agree with Lua's. */
+/* See learn_luajit.h. Unwinds known stacks: a coroutine in a coroutine, variable arguments, a tail call, metamethods, C functions
+ * that call Lua, and compiled code. The result must be equal to Lua's own. */
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
@@ -74,7 +74,8 @@ static int is_there(lua_State *L, lua_Debug *ar, const struct pf_place *p)
 	       p->line == (uint32_t)ar->currentline && p->end == p->line;
 }
 
-/* The thread's functions are found, from a level on, at the place `from`: the first place behind them, 0 if they are not. */
+/* Are the thread's functions, from a level on, among the places from index `from` on? Returns the index after the last one; 0 if
+ * not. */
 static unsigned has_thread(lua_State *L, int level, const struct found *f, unsigned from)
 {
 	lua_Debug ar;
@@ -146,7 +147,7 @@ static void check_stack(struct pb_luajit_learner *w)
 
 /* --- compiled code ----------------------------------------------------------------------------------------------------- */
 
-/* A loop, which calls look from its second line and then allocates in compiled code from a known line. */
+/* A loop that calls look from its second line, and then allocates in compiled code at a known line. */
 static void look_in_loop(struct pb_luajit_learner *w)
 {
 	struct found f;

@@ -37,7 +37,7 @@ static void learn_functions(struct pb_luajit_learner *w)
 	l->function_c = pb_luajit_chosen(w, &c, "a function's C code");
 }
 
-/* The function that has called look. */
+/* The caller of look. */
 static uint64_t caller(struct pb_luajit_learner *w, lua_State *L, lua_Debug *ar)
 {
 	uint64_t at;
@@ -49,7 +49,7 @@ static uint64_t caller(struct pb_luajit_learner *w, lua_State *L, lua_Debug *ar)
 	return at;
 }
 
-/* The link of look's frame is an address in its caller's code. */
+/* The link of look's frame is the return address in its caller's code. */
 static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
@@ -60,7 +60,7 @@ static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
 			 o && o % 8 == 0 && link > pb_luajit_word(w, at + o) && link - pb_luajit_word(w, at + o) < CODE_MOST)
 }
 
-/* Called by `plain` and `longer` from known lines. The places are those before the code. */
+/* Called by `plain` and `longer` from known lines. The places are relative to their code, and before it. */
 static void look_at_line(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
@@ -84,7 +84,7 @@ static void get_source(struct pb_luajit_learner *w, int i, lua_Debug *ar)
 	lua_getinfo(w->S, ">S", ar);
 }
 
-/* The source of each function. */
+/* Find the source of each function. */
 static void look_at_sources(struct pb_luajit_learner *w)
 {
 	for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++) {
@@ -103,7 +103,7 @@ static void look_at_sources(struct pb_luajit_learner *w)
 	}
 }
 
-/* The functions that have no `return` at their end, and so the same last instruction, on their last line. */
+/* Functions without a `return` at their end all end with the same instruction, on their last line. */
 static const int endless[] = {PB_LUAJIT_PLAIN, PB_LUAJIT_LONGER, PB_LUAJIT_ALLOCATES, PB_LUAJIT_JUMPS};
 
 static void look_at_ends(struct pb_luajit_learner *w)
@@ -144,8 +144,8 @@ static void learn_size(struct pb_luajit_learner *w)
 	w->l->prototype_n = (uint16_t)pb_luajit_only(w, &w->size, PB_LUAJIT_PROTOTYPE, "a function's size");
 }
 
-/* The places are from PB_LUAJIT_PROTOTYPE bytes before the code. Find where the object begins that has its type there, and count from
- * its begin. */
+/* Places are counted from PB_LUAJIT_PROTOTYPE bytes before the code. Find where the object begins, which has its type there, and
+ * count from its begin. */
 static void learn_begin(struct pb_luajit_learner *w)
 {
 	struct pf_luajit_layout *l = w->l;
@@ -211,7 +211,7 @@ static void learn_code(struct pb_luajit_learner *w)
 	l->op_table = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_ALLOCATES) + 4);
 	l->op_filled_table = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_FILLS) + 4);
 	l->op_concatenate = last_op(w, PB_LUAJIT_JOINS, 1);
-	/* Two that call, two that call in tail position, the one that calls an iterator; behind it three others. */
+	/* Two that call, two that tail-call, the one that calls an iterator; then three others. */
 	l->op_call_first = (uint8_t)(l->op_tailcall_first - 2);
 	l->op_call_last = (uint8_t)(l->op_tailcall_last + 1);
 	if (last_op(w, PB_LUAJIT_PLAIN, 1) != l->op_call_first + 1 || l->op_call_last + 4 != l->op_return_first)

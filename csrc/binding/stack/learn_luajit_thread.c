@@ -10,7 +10,7 @@ enum { THREAD = 128, CFRAME = 80, C_STACK = 1 << 16 };
 
 /* --- threads and values ---------------------------------------------------------------------------------------------- */
 
-/* The global state: two threads refer to it at the same place; it lies right after the main thread, which refers to it too. */
+/* Two threads refer to the global state at the same offset. It lies right after the main thread, which refers to it too. */
 static void learn_global(struct pb_luajit_learner *w)
 {
 	const uint64_t a = pb_luajit_address(w->S), b = pb_luajit_address(w->T);
@@ -35,7 +35,7 @@ static void learn_global(struct pb_luajit_learner *w)
 	w->l->thread_global = pb_luajit_chosen(w, &place, "a thread's global state");
 }
 
-/* Called with the two numbers, a C function, a Lua function, a thread, a string and a table. */
+/* Called with the two known numbers, a C function, a Lua function, a thread, a string and a table. */
 static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t thread = pb_luajit_address(L);
@@ -110,7 +110,7 @@ static uint64_t cframe(const struct pb_luajit_learner *w, const lua_State *L)
 	return pb_luajit_word(w, pb_luajit_address(L) + w->l->thread_cframe) & ~UINT64_C(3);
 }
 
-/* A thread's stack is one block, whose length is known when it grows. */
+/* A thread's stack is one block, so the allocator sees its size when it grows. */
 static void look_at_growth(struct pb_luajit_learner *w, lua_State *L)
 {
 	struct pb_luajit_places slots = {{0}};
@@ -133,7 +133,7 @@ void pb_luajit_learn_threads(struct pb_luajit_learner *w)
 
 	learn_global(w);
 	w->look = look_at_values;
-	/* They differ from those of an earlier learner, whose memory may be used again. */
+	/* They differ from an earlier learner's, whose memory may be reused. */
 	w->known[0] = 1234567.890625 + runs++;
 	w->known[1] = -7654321.109375;
 	lua_pushnumber(S, w->known[0]);
@@ -150,8 +150,8 @@ void pb_luajit_learn_threads(struct pb_luajit_learner *w)
 
 /* --- the interpreter's frames ---------------------------------------------------------------------------------------- */
 
-/* Called as a metamethod: the interpreter has saved the address of the instruction, next to the reference to the thread. The C
- * function that entered the interpreter may have saved the same reference farther up. */
+/* In a metamethod, the interpreter has saved the address of the instruction next to the reference to the thread. The C function
+ * that entered the interpreter may have saved the same reference farther up. */
 static void look_in_metamethod(struct pb_luajit_learner *w, lua_State *L)
 {
 	const uint64_t at = cframe(w, L), code = pb_luajit_code(w, PB_LUAJIT_METAMETHOD), size = 4 * (uint64_t)pb_luajit_size(w, code);
@@ -193,7 +193,7 @@ static void look_outside(struct pb_luajit_learner *w, lua_State *L)
 	w->look = look_outside;
 }
 
-/* A chunk's reader is called with a frame on the C stack but none on Lua's: its number of results is negative. */
+/* lua_load calls the reader with a frame on the C stack but none on Lua's: its number of results is negative. */
 static const char *read_chunk(lua_State *L, void *data, size_t *size)
 {
 	struct pb_luajit_learner *w = data;

@@ -1,6 +1,6 @@
-/* See learn_luajit.h. Two loops are compiled. Each calls the allocator, from which we look at the trace: its number is the
- * interpreter's state, the address at which it goes on is on the C stack, and the array of traces is somewhere in the compiler's
- * state. All arrays of a trace lie in one block: the constants and instructions, the snapshots, the snapshots' map. */
+/* See learn_luajit.h. Two loops are compiled. Each calls the allocator, and there we look at the trace: vmstate is its number,
+ * its return address is on the C stack, and the array of traces is in the compiler's state. A trace's arrays lie in one block:
+ * constants and instructions, snapshots, the map of the snapshots. */
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-	VM_INTERPRETER = -1, C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes below the interpreter's frame that it uses when it enters a trace */
+	VM_INTERPRETER = -1, C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes that the interpreter uses below its frame to enter a trace */
 	CODE_MOST = 4096, TRACES_MOST = 65535, IR_SIZE = 8, IR_BIAS = 0x8000, IR_MOST = 2048, SNAPSHOT_SIZE = 12, SNAPSHOTS_MOST = 256,
-	LOOPS_LEAST = 300, LOOPS_MOST = LOOPS_LEAST << 8, /* iterations, so that a loop is compiled */
+	LOOPS_LEAST = 300, LOOPS_MOST = LOOPS_LEAST << 8, /* iterations until a loop is compiled */
 };
 
 static uint64_t word(const struct pb_luajit_trace *t, unsigned at)
@@ -53,7 +53,8 @@ static int is_trace(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint
 	return 0;
 }
 
-/* The array whose entry with the trace's number is a trace, and behind it two numbers, the larger of which is its length. */
+/* Find the array whose entry at the trace's number is a trace. Two numbers follow the array's address, and the larger one is its
+ * length. */
 static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
 {
 	unsigned found = 0;
@@ -77,7 +78,7 @@ static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
 	return found == 1 && is_trace(w, t, t->at);
 }
 
-/* Whether the instruction before this address is a call. */
+/* Is the instruction before this address a call? */
 static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
 {
 	unsigned char code[8];
@@ -86,7 +87,8 @@ static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
 	return code[3] == 0xe8 || (code[6] == 0xff && (code[7] & 0xf8) == 0xd0);
 }
 
-/* The word of the C stack nearest the interpreter's frame which is a return address right behind one that the trace has. */
+/* Find the return address into the trace: the word nearest to the interpreter's frame that follows a call and lies behind an
+ * address which the trace has. */
 static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t here)
 {
 	const uint64_t cframe = pb_luajit_word(w, (uint64_t)(uintptr_t)w->T + w->l->thread_cframe) & ~UINT64_C(3);
@@ -115,7 +117,7 @@ int32_t pb_luajit_compiled(struct pb_luajit_learner *w)
 static void look_in_trace(struct pb_luajit_learner *w)
 {
 	struct pb_luajit_trace *t = &w->traces[w->traces_n];
-	/* The loop's frame is the first on the stack, behind the two slots of the thread and the two of the function. */
+	/* The loop's frame is the first on the stack, after the two slots of the thread and the two of the function. */
 	const uint64_t base = pb_luajit_word(w, pb_luajit_address(w->T) + w->l->thread_stack) + 4 * 8;
 	const int32_t state = pb_luajit_compiled(w);
 
@@ -149,8 +151,8 @@ static int is_on(lua_State *S)
 	return on;
 }
 
-/* Loops share 64 counters. Another loop's penalty for code that could not be compiled, or jit.opt's "hotloop", may let one run for
- * thousands of iterations before it is compiled. */
+/* LuaJIT counts all loops in 64 shared counters. So a penalty for another loop, which could not be compiled, or jit.opt's
+ * "hotloop" may let this loop run for thousands of iterations before it is compiled. */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
 {
 	w->looks = 0;
@@ -178,7 +180,7 @@ static int compile(struct pb_luajit_learner *w, int loop)
 
 /* --- the fields ------------------------------------------------------------------------------------------------------ */
 
-/* The first place that is right in both traces. At most so many may be. */
+/* The first place whose value is right in both traces. There may be up to `most`. */
 #define PLACES(name, step, most, holds)                                                            \
 	static unsigned name(struct pb_luajit_learner *w, const char *what)                        \
 	{                                                                                          \
@@ -206,7 +208,7 @@ static uint64_t called_offset(const struct pb_luajit_learner *w, const struct pb
 	return t->called_from - word(t, w->l->trace_code);
 }
 
-/* The code ends with a jump, by which the loop is left. */
+/* The code ends with a jump out of the loop. */
 static int is_size(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t size)
 {
 	return size > called_offset(w, t) && size < CODE_MOST && (pb_luajit_number(w, word(t, w->l->trace_code) + size - 5) & 0xff) == 0xe9;
@@ -225,7 +227,7 @@ static uint32_t snapshots_n(const struct pb_luajit_learner *w, const struct pb_l
 	return (uint32_t)(word(t, w->l->trace_map) - word(t, w->l->trace_snapshots)) / SNAPSHOT_SIZE;
 }
 
-/* The length of the map: the last snapshot's part is its last. */
+/* The length of the map, which ends with the last snapshot's part. */
 static uint32_t map_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
 {
 	const uint64_t last = word(t, w->l->trace_snapshots) + (uint64_t)(snapshots_n(w, t) - 1) * SNAPSHOT_SIZE;
@@ -247,7 +249,7 @@ static int is_map(const struct pb_luajit_learner *w, const struct pb_luajit_trac
 	       is_start(w, t, pb_luajit_word(w, map + 4 * (uint64_t)(pb_luajit_number(w, snapshots + 8) >> 16 & 0xff)) >> 8);
 }
 
-/* A jump of the loop back to its begin. */
+/* Does the code have a jump back to this offset? */
 static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t offset)
 {
 	const uint64_t code = word(t, w->l->trace_code);
@@ -259,7 +261,7 @@ static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_tr
 	return 0;
 }
 
-/* The replaced instruction: a jump back into the function from where the trace starts. */
+/* Is this the instruction that the trace has replaced? It jumps back to somewhere before the trace's start. */
 static int is_replaced(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t instruction)
 {
 	const uint64_t start = word(t, w->l->trace_start);
@@ -269,14 +271,14 @@ static int is_replaced(const struct pb_luajit_learner *w, const struct pb_luajit
 }
 
 PLACE(find_code, 8, t->called_from > word(t, o) && t->called_from - word(t, o) < CODE_MOST)
-/* By chance something behind it may be one, too. */
+/* Later fields may have such a value by chance. */
 PLACES(find_code_size, 4, 3, is_size(w, t, number(t, o)))
-/* Not the upper half of an address, which may have such a value. */
+/* In steps of 8 bytes, since the upper half of an address may have such a value. */
 PLACE(find_ir_low, 8, number(t, o) > IR_BIAS - IR_MOST && number(t, o) < IR_BIAS)
 PLACE(find_ir, 8, word(t, o) + (uint64_t)number(t, w->l->trace_ir_low) * IR_SIZE - t->at - 64 < 192)
 PLACE(find_snapshots, 8, word(t, o) == end_of_ir(w, t))
 PLACE(find_map, 8, is_map(w, t, word(t, o)))
-/* The traces' numbers may be the same by chance. They stand further behind. */
+/* The traces' numbers, which come later, may have the same value by chance. */
 PLACES(find_snapshots_n, 2, 3, half(t, o) == snapshots_n(w, t))
 PLACE(find_map_n, 4, number(t, o) == map_n(w, t))
 PLACE(find_start, 8, is_start(w, t, word(t, o)))
@@ -284,7 +286,8 @@ PLACE(find_replaced, 4, is_replaced(w, t, number(t, o)))
 PLACE(find_loop, 4, is_begin(w, t, number(t, o)))
 PLACE(find_adjust, 2, half(t, o) + ENTRY_SPACE + 8 == t->below_cframe)
 
-/* The number is in two adjacent places: the trace's own, and that of the trace that follows, since it is a loop. */
+/* The number is in two adjacent places: as the trace's own, and as the number of the trace that follows, since a loop is followed
+ * by itself. */
 static int has_numbers(const struct pb_luajit_trace *t, unsigned o)
 {
 	return half(t, o) == t->number && o + 4 <= PB_LUAJIT_TRACE && half(t, o + 2) == t->number;
@@ -323,8 +326,8 @@ static int learn_fields(lua_State *L)
 
 /* --- the compiler's instructions ------------------------------------------------------------------------------------- */
 
-/* The loop makes an empty table, a filled one, the string of a number and one of a buffer, and stores each. So the instructions that
- * have results of one of the types alone are those that allocate. */
+/* The loop makes an empty table, a filled one, a string from a number and one from a buffer, and stores each. So the only
+ * instructions with results of these types are the ones that allocate. */
 static void look_at_kinds(struct pb_luajit_learner *w)
 {
 	enum { TYPE = 0x1f, TABLE = 1, STRING = 2, TABLE_FILLED = 1, BUFFER_STRING = 6, NUMBER_STRING = 12 };
@@ -364,8 +367,8 @@ static void look_whether_compiled(struct pb_luajit_learner *w)
 	w->looks += pb_luajit_compiled(w) > 0;
 }
 
-/* Each loop is left at its end. Then the compiler's state has the trace's number and that of the exit, whose snapshot has the address
- * behind the loop. */
+/* When a loop ends, its trace is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
+ * has the address after the loop. */
 static void learn_exit(struct pb_luajit_learner *w)
 {
 	static const uint8_t order[] = {0, 1, 0, 1};

@@ -239,7 +239,7 @@ static lua_State *ended(struct pb_puc_learner *w, lua_CFunction fn)
 	return L;
 }
 
-/* Whether the global state has the registry, in a value of the type table. */
+/* Does the global state have the registry here, as a value of the type table? */
 static int has_registry(struct pb_puc_learner *w, uint64_t global)
 {
 	uint8_t state[PB_PUC_GLOBAL];
@@ -255,7 +255,7 @@ static int has_registry(struct pb_puc_learner *w, uint64_t global)
 	return 0;
 }
 
-/* Some lists of the collector may begin with a thread; the field for the main thread comes after those. */
+/* Some of the collector's lists may begin with a thread; the field for the main thread comes after them. */
 static void learn_main(struct pb_puc_learner *w)
 {
 	uint8_t state[PB_PUC_GLOBAL], other[PB_PUC_THREAD];
@@ -441,7 +441,7 @@ int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *
 	struct pb_puc_learner *w = lua_newuserdata(L, sizeof *w);
 	int status = 1;
 
-	/* Old values in memory that is used again may look like new ones, but hardly twice. */
+	/* Reused memory may have old values that look like new ones, but hardly twice. */
 	for (int tries = 0; tries < 3 && status != 0; tries++) {
 		lua_State *S = lua_newthread(L);
 
@@ -449,7 +449,7 @@ int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *
 		memset(w, 0, sizeof *w);
 		w->m = m;
 		w->l = l;
-		lua_sethook(S, NULL, 0, 0); /* a new thread has its creator's */
+		lua_sethook(S, NULL, 0, 0); /* a new thread inherits its creator's hook */
 		lua_pushcfunction(S, learn);
 		lua_pushlightuserdata(S, w);
 		status = lua_pcall(S, 1, 0, 0);

@@ -22,7 +22,7 @@ uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_
 
 /* --- for the files of learn_puc ------------------------------------------------------------------------------------- */
 
-enum { /* bytes, and numbers */
+enum { /* sizes in bytes, and counts */
 	PB_PUC_THREAD = 224,
 	PB_PUC_CALL = 96,
 	PB_PUC_PROTO = 128,
@@ -41,7 +41,7 @@ struct pb_puc_level {
 	uint8_t call[PB_PUC_CALL];
 };
 
-/* The content of a thread at the time when one of its functions looked at it. */
+/* A copy of a thread, made when one of its functions looked at it. */
 struct pb_puc_look {
 	uint64_t frame;
 	uint8_t thread[PB_PUC_THREAD], jump[64];
@@ -61,7 +61,7 @@ struct pb_puc_code {
 	uint64_t code;
 };
 
-/* The C stack from an address on. */
+/* A copy of the C stack from an address on. */
 struct pb_puc_stack {
 	uint64_t from;
 	size_t n;
@@ -69,14 +69,14 @@ struct pb_puc_stack {
 };
 
 struct pb_puc_learner {
-	lua_State *S, *T; /* the learner's thread, and one that runs the functions to inspect */
+	lua_State *S, *T; /* the learner's thread, and the one that runs the inspected functions */
 	const struct pf_memory *m;
 	struct pf_puc_layout *l;
 	const char *why;
 	uint64_t global, frame;
 	uint16_t choice;
 	unsigned choices;
-	uint8_t fresh[PB_PUC_THREAD]; /* T before it ran anything */
+	uint8_t fresh[PB_PUC_THREAD]; /* T, before it ran anything */
 	unsigned n;
 	struct pb_puc_look looks[PB_PUC_LOOKS];
 	unsigned n_steps;
@@ -93,12 +93,12 @@ struct pb_puc_learner {
 	unsigned traps, steps_seen, steps_wrong, steps_lines;
 	unsigned n_stacks;
 	struct pb_puc_stack stacks[PB_PUC_STACKS];
-	/* The threads that wait for the one that the check runs in. */
+	/* The threads that wait for the thread of the check. */
 	lua_State *resumers[4];
 	unsigned n_resumers, checked, stepped;
 };
 
-/* Indexes of the stack of S, which keeps the inspected objects from being collected. */
+/* Indexes in the stack of S, which keeps these objects from being collected. */
 enum {
 	PB_PUC_RUNNER = 2,
 	PB_PUC_ONE,
@@ -119,13 +119,13 @@ enum {
 /* The lines of the inspected program. */
 enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 34, PB_PUC_BLANK_LINES = 150 };
 
-/* End the learning. */
+/* Raises an error, which ends the learning. */
 void pb_puc_fail(struct pb_puc_learner *w, const char *what);
 /* Copy the readable bytes; the rest is 0. */
 void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n);
 uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset);
 int32_t pb_puc_number(const uint8_t *bytes, unsigned offset);
-/* Note a suitable place; return the first one. There may be several, since unused fields contain old memory, perhaps another
+/* Note a possible place; return the first one. There may be several, since unused fields contain old memory, perhaps another
  * thread's. The check at the end finds a wrong choice. */
 void pb_puc_choose(struct pb_puc_learner *w, unsigned offset);
 uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what);
@@ -141,7 +141,7 @@ void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to);
 void pb_puc_learn_functions(struct pb_puc_learner *w);
 void pb_puc_learn_prototypes(struct pb_puc_learner *w);
 void pb_puc_learn_allocation(struct pb_puc_learner *w);
-/* The machine instructions of each 1,000 for which the layout's pc gives a wrong line; 0 if this machine cannot tell. */
+/* Of 1,000 machine instructions, the number at which the layout's pc gives a wrong line; 0 if this machine cannot count them. */
 unsigned pb_puc_wrong_steps(struct pb_puc_learner *w);
 void pb_puc_check(struct pb_puc_learner *w);
 

@@ -1,4 +1,4 @@
-/* The last part of learn_puc.c: compares the unwinder's results with Lua's. */
+/* The last part of learn_puc.c: compares the unwinder's results with Lua's own. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -46,7 +46,7 @@ struct seen {
 	int wrong;
 };
 
-/* The next function that Lua reports: 0 if there is none that we know. */
+/* Get the next function that Lua reports. Returns 0 if there is none that we know. */
 static int next(struct seen *s, lua_Debug *ar)
 {
 	for (;;) {
@@ -88,7 +88,7 @@ static int on_place(void *to, const struct pf_place *p)
 	lua_Debug ar;
 
 	if (!next(s, &ar))
-		return 1; /* the program's own threads follow */
+		return 1; /* the frames that follow are of the program's own threads */
 	s->wrong |= !is_same(s, &ar, p) || p->thread != (uintptr_t)s->L;
 	return s->wrong;
 }

@@ -1,4 +1,4 @@
-/* The second part of learn_puc.c: functions and their values, and the place of the next instruction's address. */
+/* The second part of learn_puc.c: functions and their values, and where the address of the next instruction is stored. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -12,7 +12,7 @@ static const void *pointer(struct pb_puc_learner *w, int i)
 	return lua_topointer(w->S, i);
 }
 
-/* A byte that all Lua closures have, and another one that all C closures have. */
+/* Find a byte with one value in all Lua closures and another one in all C closures. */
 static void learn_kinds(struct pb_puc_learner *w)
 {
 	uint8_t o[PB_PUC_LIGHT_MORE + 1][64];
@@ -47,7 +47,7 @@ static void learn_kinds(struct pb_puc_learner *w)
 		w->protos[i - PB_PUC_ONE] = pb_puc_word(o[i], l->closure.proto);
 }
 
-/* T's stack, when it is in no call and has known values: a table, Lua functions, C functions. */
+/* T's stack, while T is in no call and has known values: a table, Lua functions, C functions. */
 static void learn_values(struct pb_puc_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
@@ -86,7 +86,7 @@ static void learn_values(struct pb_puc_learner *w)
 	lua_settop(w->T, 0);
 }
 
-/* inner's calls on three lines are equally far apart, and so are the addresses of the next instruction. */
+/* The calls on inner's three lines are equally far apart, and so are their return addresses. */
 static void learn_saved(struct pb_puc_learner *w)
 {
 	const struct pb_puc_look *k = w->looks;

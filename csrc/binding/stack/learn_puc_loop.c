@@ -12,7 +12,7 @@
 #include "core/stack/own_code.h"
 
 enum {
-	/* Bits of the lines that allocate, from the first one on. */
+	/* One bit for each line that allocates, from the first one on. */
 	LINES = 1 | 1 << (PB_PUC_CLOSURE_LINE - PB_PUC_TABLE_LINE) | 7 << 3,
 	OTHER_LINE = 1 << 30,
 	MOST_WRONG = 30,   /* of 1,000 machine instructions */
@@ -26,7 +26,7 @@ struct best {
 	uint16_t slot;
 };
 
-/* The words of a frame with saved registers, from its frame pointer on. */
+/* Indexes of words in a frame with saved registers, counted from its frame pointer. */
 #if defined __x86_64__
 enum { FIRST_SAVED = -5, SAVED = 6 };
 #else
@@ -60,7 +60,7 @@ static void look_at_stack(struct pb_puc_learner *w, uint64_t from)
 	w->n_stacks++;
 }
 
-/* See the line from an allocator, whose frame has the registers that called functions keep. */
+/* Unwind from the allocator, whose frame has the saved registers of its callers. */
 static void see_line(struct pb_puc_learner *w, const uint64_t *frame)
 {
 	struct pf_registers r = {.sp = (uintptr_t)(frame + 2), .n = SAVED, .kept = (1u << SAVED) - 1};
@@ -116,8 +116,8 @@ static void run_with(struct pb_puc_learner *w, lua_Alloc alloc)
 		pb_puc_fail(w, "allocation");
 }
 
-/* The lines of the instructions that allocate, as the unwinder finds them. What the first run leaves on the C stack, the later ones
- * find. alone: without what Lua has saved. */
+/* The lines that the unwinder finds for the instructions that allocate, as bits. It runs three times, since the first run leaves
+ * its values on the C stack. alone: ignore the pc that Lua has saved. */
 static int lines_seen(struct pb_puc_learner *w, enum pf_puc_pc local, int alone)
 {
 	struct pf_puc_layout *l = w->l;
@@ -138,7 +138,8 @@ static int lines_seen(struct pb_puc_learner *w, enum pf_puc_pc local, int alone)
 	return w->lines_seen;
 }
 
-/* Keep this way to find the pc if its lines are right where memory is allocated, and it is better than the best one so far. */
+/* Keep this way to find the pc if it finds the right lines where memory is allocated, and fewer wrong ones elsewhere than the
+ * best way so far. */
 static void try(struct pb_puc_learner *w, enum pf_puc_pc local, uint16_t slot, struct best *best)
 {
 	unsigned wrong;
@@ -190,7 +191,8 @@ static int is_frame(struct pb_puc_learner *w, uint64_t at)
 	return differ;
 }
 
-/* The outermost address whose words are of one function, and differ. 0: there is none. */
+/* Find the frame of the interpreter's loop: above the outermost return address that changes and always lies in one function. 0:
+ * there is none. */
 static uint64_t find_frame(struct pb_puc_learner *w)
 {
 	const struct pb_puc_stack *s = w->stacks;

@@ -1,10 +1,10 @@
-/* The third part of learn_puc.c. */
+/* The third part of learn_puc.c: prototypes. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
 #include <string.h>
 
-/* Whether it is an array of the lines of all instructions. */
+/* Is this an array of the lines of all instructions? */
 static int is_lines(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c)
 {
 	int32_t lines[PB_PUC_STEPS];
@@ -13,7 +13,7 @@ static int is_lines(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_c
 	return memcmp(lines, c->lines, (size_t)c->n * sizeof *lines) == 0;
 }
 
-/* Whether it is an array of the differences, one byte each. In a function without wide gaps it has all of them. */
+/* Is this an array of differences of lines, one byte each? It has all lines if the function has no wide gap. */
 static int is_steps(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c, int32_t line)
 {
 	int8_t steps[PB_PUC_STEPS];
@@ -25,7 +25,7 @@ static int is_steps(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_c
 	return 1;
 }
 
-/* The instructions after a wide gap, and the gaps' number. */
+/* Find the instructions after a wide gap, and return how many there are. */
 static int32_t gaps(const struct pb_puc_code *c, int32_t pairs[][2])
 {
 	int32_t n = 0;
@@ -69,7 +69,7 @@ static void learn_lines(struct pb_puc_learner *w, const uint8_t *plain, const ui
 	l->proto.n_known = pb_puc_chosen(w, "sizeabslineinfo");
 }
 
-/* The chunks' names: two short strings, two long ones. */
+/* The functions' chunks have two short names and two long ones. */
 static const char *const names[] = {"=perf a", "=perf abc", "=perf 0123456789 0123456789 0123456789 012345",
 				    "=perf 0123456789 0123456789 0123456789 0123456789"};
 enum { NAMES = 4, STRING = 64 };
@@ -147,7 +147,7 @@ void pb_puc_learn_prototypes(struct pb_puc_learner *w)
 	if (pb_puc_word(plain, o) == w->plain.code && pb_puc_word(jumps, o) == w->jumps.code)
 		pb_puc_choose(w, o);
 	l->proto.code = pb_puc_chosen(w, "code");
-	/* The code's size; and that of lineinfo, which is the same if a function was not stripped. */
+	/* The size of the code, and that of lineinfo, which is the same unless the function is stripped. */
 	PB_PUC_INTS(o, PB_PUC_PROTO)
 	if (w->choices < 2 && pb_puc_number(plain, o) == w->plain.n && pb_puc_number(jumps, o) == w->jumps.n)
 		l->proto.counts[w->choices++] = (uint16_t)o;

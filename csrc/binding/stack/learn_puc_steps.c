@@ -1,5 +1,6 @@
-/* The fifth part of learn_puc.c: counts the machine instructions whose lines the unwinder finds wrong. On x86-64 the processor can
- * trap after each one. A function without jumps back must never show an earlier line than before, and must show each of its lines. */
+/* The fifth part of learn_puc.c: counts the machine instructions at which the unwinder finds a wrong line. On x86-64 the
+ * processor can trap after each instruction. The lines of a function without backward jumps must never decrease, and each line
+ * must occur. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -10,7 +11,7 @@
 #include "core/stack/own_thread.h"
 
 #if defined __x86_64__ && !defined __ILP32__
-/* No line allocates: a step of the collector could take long. */
+/* No line allocates, since a step of the collector could take long. */
 static const char text[] = "local up = 1\n"
 			   "return function(a, b, t)\n"
 			   "  local c = a * 3 + b\n"
@@ -73,7 +74,7 @@ static __attribute__((noinline)) void set_trap_flag(unsigned long long set)
 	__builtin_ia32_writeeflags_u64((__builtin_ia32_readeflags_u64() & ~(unsigned long long)TRAP_FLAG) | set);
 }
 
-/* With the function and its arguments on T's stack. */
+/* Expects the function and its arguments on T's stack. */
 static int run(struct pb_puc_learner *w)
 {
 	const uint32_t generation = pf_fork_generation();
@@ -119,7 +120,7 @@ unsigned pb_puc_wrong_steps(struct pb_puc_learner *w)
 	status = run(w);
 	if (status != 0)
 		pb_puc_fail(w, "the steps");
-	if (w->steps_seen == 0) /* not trapped: a program that emulates the processor, perhaps */
+	if (w->steps_seen == 0) /* no trap came: perhaps an emulator runs us */
 		return w->traps ? PB_PUC_ALL_WRONG : 0;
 	if ((w->steps_lines & all) != all && w->traps < MOST_STEPS)
 		return PB_PUC_ALL_WRONG;

@@ -38,7 +38,7 @@ void pb_marks_take(lua_State *L, struct pb_stack *p)
 	marks.stack.at = &marks.at;
 	marks.users = 1;
 	atomic_store(&marks.state, state_of(L));
-	p->marks = marks.at.generation; /* before what may raise, so that the caller gives them back */
+	p->marks = marks.at.generation; /* set before calls that may raise, so that the caller gives the marks back */
 	if (pb_engine_start(L, &marks.stack, &why) < 0)
 		pb_marks_give(L, p);
 }

@@ -52,7 +52,7 @@ struct pb_stack {
 	struct pf_sampling *at;
 	struct pb_layout layout; /* for the unwinder, with the address of the global state */
 	uint64_t global;
-	uint32_t marks; /* pf_fork_generation of pb_marks_take; 0: it has none */
+	uint32_t marks; /* pf_fork_generation at pb_marks_take; 0: the state has no marks */
 	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not have it */
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;

@@ -26,7 +26,7 @@ static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, c
 	return pb_learn_luajit(L, m, &l->of, why);
 }
 
-/* Without the compiler there is nothing to learn compiled code from, but the program may turn it on. */
+/* While the compiler is off, compiled code cannot be learned, but the program may turn the compiler on. */
 static int is_whole(const struct pb_layout *l)
 {
 	return l->of.traces != 0;
@@ -43,7 +43,8 @@ static void unwind(const struct pb_stack *p, const struct pf_registers *r, const
 	pf_unwind_luajit(&p->layout.of, p->global, r, m, u);
 }
 
-/* Compiled code does not ask for hooks. The interpreter's handler of ^C sets one, so it is brought to a safe point. */
+/* Compiled code does not check for hooks, and the interpreter's handler of ^C sets one. So compiled code is brought to a safe
+ * point. */
 static void serve_hook(const struct pb_stack *p)
 {
 	lua_State *main = (lua_State *)(uintptr_t)(p->global - p->layout.of.main_below);
@@ -142,7 +143,7 @@ int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why)
 	return s.r;
 }
 
-/* The function `found` of struct pf_unwound that keeps the first thread. */
+/* A function `found` of struct pf_unwound: keeps the first thread. */
 static int keep_thread(void *to, const struct pf_place *place)
 {
 	*(uint64_t *)to = place->thread;

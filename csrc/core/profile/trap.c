@@ -18,14 +18,14 @@ enum { STACK_SIZE = 64 << 10, TRAP_CODE_PERF = 6 };
 /* --- the running samplers ------------------------------------------------------------------------------------------- */
 
 static struct slot {
-	atomic_uint generation; /* pf_fork_generation of the sampler, 0: free. An older one is of the parent before a fork */
+	atomic_uint generation; /* pf_fork_generation of the sampler; 0: free; an older one: a parent's, before a fork */
 	atomic_int handlers;    /* the number of running signal handlers that may use it */
 	_Atomic(struct pf_sampler *) sampler;
 } slots[PF_TRAP_MOST];
 
 static _Atomic uint64_t numbers;
 
-/* Two copies of this library in a process have different numbers. */
+/* The address makes the numbers of two copies of this library in a process differ. */
 static uint64_t first_number(void)
 {
 	return (uintptr_t)slots;
@@ -38,7 +38,7 @@ uint64_t pf_sampler_number(void)
 
 static struct pf_sampler *hold(struct slot *slot)
 {
-	atomic_fetch_add(&slot->handlers, 1); /* from here on another thread's remove waits */
+	atomic_fetch_add(&slot->handlers, 1); /* from here on, pf_trap_remove in another thread waits */
 	return atomic_load(&slot->sampler);
 }
 
@@ -51,34 +51,35 @@ static void let_go(struct slot *slot)
 
 static void on_signal(int sig, siginfo_t *info, void *context);
 
-/* SIGINT is blocked meanwhile: the interpreter's handler for it sets a hook, and so may the sampler's. */
+/* The handler blocks SIGINT: the interpreter's handler of SIGINT sets a hook, and our handler may set one too. */
 static struct pf_signal trap = {
 	.number = SIGTRAP, .handler = on_signal, .discard = 1, .flags = SA_RESTART | SA_ONSTACK, .block = SIGINT};
 
 /* The state of a thread while it is sampled. */
 static _Thread_local struct here {
 	unsigned users;
-	volatile sig_atomic_t busy; /* the signal handler runs; Linux may begin it again when a load of it faults: see peek.c */
+	volatile sig_atomic_t busy; /* the signal handler runs. A load that faults in it may let Linux start it again: see peek.c */
 	uint8_t blocked; /* SIGTRAP was blocked */
-	void *stack;     /* the alternate stack that was made for it; NULL: it has a large one of its own */
+	void *stack;     /* the alternate stack that we made; NULL: the thread has a large one of its own */
 	stack_t before;
 } here;
 
-/* The members of a siginfo_t that the C library may not name. */
+/* A siginfo_t with the members that the C library may not have. */
 struct perf_siginfo {
 	int signo, error, code;
 	void *addr;
 	unsigned long data;
 };
 
-/* Was the signal sent by the descriptor of an event? SI_SIGIO since Linux 4.17. Before, POLL_IN, which is also the code of a
- * breakpoint (TRAP_BRKPT); that has the address of the instruction in the place of si_band, which has a few low bits. */
+/* Was the signal sent by an event's descriptor? Then the code is SI_SIGIO since Linux 4.17. Before, it was POLL_IN, which is also
+ * the code of a breakpoint (TRAP_BRKPT). A breakpoint has the address of its instruction in si_band; a descriptor has a few low
+ * bits there. */
 static int is_by_descriptor(const siginfo_t *info)
 {
 	return info->si_code == SI_SIGIO || (info->si_code == POLL_IN && (unsigned long)info->si_band < 4096);
 }
 
-/* Was it sent by the event of a sampler, which may have stopped since? */
+/* Was it sent by the event of a sampler, running or stopped? */
 static int is_ours(const siginfo_t *info)
 {
 	struct perf_siginfo p;
@@ -95,11 +96,12 @@ static int is_ours(const siginfo_t *info)
 		ours = s && s->by_descriptor && s->event->fd == info->si_fd;
 		let_go(&slots[i]);
 	}
-	/* A late one of a sampler that has stopped would end the process. The program has no use for one without a handler. */
+	/* A late signal of a stopped sampler would end the process. If the program has no handler, it cannot want the signal. */
 	return ours || trap.before.sa_handler == SIG_DFL;
 }
 
-/* One signal serves all samplers of the thread: what the handler does counts for none of them. */
+/* One signal serves all samplers of the thread. First each of them notes which records are of the interrupted code, so that none
+ * counts the work of this handler. */
 static void take_samples(const void *context)
 {
 	struct pf_sampler *of[PF_TRAP_MOST];
@@ -149,7 +151,7 @@ static pthread_key_t ending;
 static int has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Go back to another alternate stack, unless the program has set one meanwhile. */
+/* Restore the previous alternate stack, unless the program has set another one meanwhile. */
 static void free_stack(void *stack, const stack_t *before)
 {
 	stack_t now;
@@ -159,7 +161,7 @@ static void free_stack(void *stack, const stack_t *before)
 	pf_pages_put(stack, STACK_SIZE);
 }
 
-/* The thread ends while it is sampled. The stack that it had before may have been freed. */
+/* The thread ends while it is sampled. Its previous stack may be freed already, so none is set. */
 static void end_stack(void *stack)
 {
 	free_stack(stack, &(stack_t){.ss_flags = SS_DISABLE});
@@ -228,7 +230,7 @@ int pf_trap_add(struct pf_sampler *s)
 		if (seen == now || !atomic_compare_exchange_strong(&slots[i].generation, &seen, now))
 			continue;
 		if (seen != 0)
-			atomic_store(&slots[i].handlers, 0); /* handlers that ran in the parent's threads will not end here */
+			atomic_store(&slots[i].handlers, 0); /* handlers of the parent's threads do not end in this process */
 		s->slot = i;
 		s->here = &here;
 		take_thread();
@@ -248,8 +250,8 @@ void pf_trap_remove(struct pf_sampler *s)
 	if (!s->here)
 		return;
 	if (atomic_compare_exchange_strong(&slot->sampler, &now, NULL)) {
-		/* Handlers in any thread may still use s. But one that the program's handler has interrupted, and that calls exit
-		 * here, will not go on. */
+		/* Wait for handlers in other threads that still use s. If the program's handler has interrupted ours in this
+		 * thread and called exit, ours never ends, so do not wait for it. */
 		while (!inherited && !here.busy && atomic_load(&slot->handlers))
 			sched_yield();
 		atomic_store(&slot->generation, 0);

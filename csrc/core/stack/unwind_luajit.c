@@ -347,7 +347,7 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	if (u->state == PF_OUTSIDE)
 		return;
 	u->state = state_of(v.vmstate);
-	if (!l->traces && v.vmstate > 0) { /* it was compiled after the layout was learned, so the fields of the thread are stale */
+	if (!l->traces && v.vmstate > 0) { /* compiled after the layout was learned: the fields of the thread are stale */
 		pf_luajit_fail(&v, PF_UNWIND_NO_TRACE);
 		return;
 	}

@@ -31,7 +31,7 @@ struct pf_luajit_view {
 	/* Words of the C stack below the running thread's frame there: word i is at cframe - 8 * (i + 1). */
 	uint64_t words[PF_LUAJIT_STACK_WORDS];
 	unsigned words_n;
-	int switching; /* the global state still names another thread, which has ended or yielded, and this one is about to continue */
+	int switching; /* the global state names another thread, which has ended or yielded; this one continues soon */
 	int skip, stopped;
 };
 
