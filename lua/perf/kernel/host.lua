@@ -13,24 +13,21 @@ local codes = { [1] = "EPERM", [2] = "ENOENT", [5] = "EIO", [12] = "ENOMEM", [13
 
 -- The text of a small file.
 -- @param path absolute path
+-- @param what "*l" for the first line alone, without its end; by default all
 -- @return string; or nil, message, code
-function M.read_file(path)
+function M.read_file(path, what)
   local f, message, number = reclaim.open_file(M.root .. path, "r")
   if not f then return nil, message, codes[number] or "E" .. tostring(number) end
   local text
-  text, message, number = f:read "*a"
+  text, message, number = f:read(what or "*a")
   f:close()
-  if not text then return nil, ("%s: %s"):format(path, message), codes[number] or "EIO" end
-  return text
+  if message then return nil, ("%s: %s"):format(path, message), codes[number] or "EIO" end
+  return text or "" -- an empty file has no line
 end
 
--- The first line of a small file, without its end.
+-- The first line of a file, which may be long: the kernel takes 50 ms to list its symbols.
 -- @return string; or nil, message, code
-function M.line(path)
-  local text, message, code = M.read_file(path)
-  if not text then return nil, message, code end
-  return text:match "^[^\n]*"
-end
+function M.line(path) return M.read_file(path, "*l") end
 
 -- The number that a file begins with.
 -- @return number; or nil, message, code
