@@ -218,8 +218,8 @@ describe("a profiler", function()
   it("releases everything if the machine refuses something", function()
     requires { perf_open = true }
     for _, call in ipairs { "perf_event_open", "mmap", "ioctl" } do
+      collectgarbage()
       for skip = 0, 12 do
-        collectgarbage()
         core.fault(call, "ENOMEM", skip)
         local prof, _, code = perf.profile({ event = "page-faults" }, kit.touch_pages, 10)
         core.fault()

@@ -196,8 +196,6 @@ describe("doc/coming-from-go.md", function()
         return
       end
       local result = { run(row) }
-      collectgarbage() -- Records keep their event alive
-      collectgarbage()
       -- No PMU counts every event that has a name.
       local refusal = tostring(result[3] or result[2])
       if row.needs[1] == "a PMU" and refusal:find("this CPU's PMU does not count this event", 1, true) then
