@@ -33,7 +33,7 @@ ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
 pcall(ffi.cdef, "int ngx_http_lua_ffi_get_resp_status(ngx_http_request_t *r);")
 pcall(ffi.cdef, "int ngx_http_lua_ffi_req_get_method(ngx_http_request_t *r);")
 
--- Functions of nginx and its Lua module, for the accounting; one that a version lacks is left out.
+-- Functions of nginx and its Lua module that the accounting calls. Some versions lack some of them.
 local host = {}
 for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
   get_method = "ngx_http_lua_ffi_req_get_method" } do
@@ -54,12 +54,12 @@ local TIMERS = options.TIMERS
 local config -- the checked options of perf.start; nil before
 local running = false
 local writer, waits_writer -- of totals; of waits, if they are counted
--- Of routes: the numbers in the accounting by name, the names by number, numbers that are free, and the requests of each name
--- when its use was last noted.
+-- Routes: numbers of the accounting by name, names by number, free numbers, and the requests of each name when its use was last
+-- noted.
 local numbers, names, free, noted
 local ticking, dict_refused
-local refused -- why the dictionary has not taken the newest record; or nil
-local newest_exit -- {exit=}: publishes the last counts of the accounting that is open now
+local refused -- the error of the last write to the dictionary, or nil
+local newest_exit -- {exit=}: the finalizer of the open accounting
 
 local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
 
@@ -75,7 +75,7 @@ local function route_number(name)
   return n
 end
 
--- A name has lost its place among the server's routes: its counts go to "(other)".
+-- A name has lost its place among the server's routes: move its counts to "(other)".
 local function forget_route(name)
   local n = numbers[name]
   local function merge() writer.merge(name, n, routes.OTHER, n and route_number(routes.OTHER)) end
@@ -103,8 +103,8 @@ local function capture(ctx)
   return ctx
 end
 
--- `code` is what enter returned for a request whose turn it did not begin. Make an unknown request known, and enter it if it is
--- counted. Returns the same as enter.
+-- Call this if `enter` returned a negative `code`. Makes an unknown request known, and enters it if it is counted. Returns the
+-- same as enter.
 local function admit_and_enter(r, phase, code)
   if code ~= ENOENT then return 0 end
   if ngx.is_subrequest then
@@ -128,8 +128,8 @@ end
 
 -- Hooks ---------------------------------------------------------------------------------------------------------------
 
--- With the code cache off, every request has a separate Lua state, in which perf.start was never called. The worker's first state
--- has left a mark in its dictionary. The warning is given once, and each state checks once.
+-- With the code cache off, each request has a new Lua state, in which perf.start was never called. The worker's first state
+-- leaves a mark in its dictionary, by which the others notice this. Each state checks once, and one of them warns.
 local looked
 
 local function started_elsewhere()
@@ -201,7 +201,7 @@ end
 local function finished(...)
   local r = get_request()
   local route = finish(r)
-  -- A request that is not counted is seen if it is slow, by two readings of the clock.
+  -- A slow request is reported even if it was not sampled; that takes two readings of the clock.
   if config.reports and (route == false or route and accounting.finished_start() == start_time()) then report(r, route) end
   return ...
 end
@@ -227,13 +227,13 @@ local function run_timer(fn, ...)
   return done(0, fn(...))
 end
 
--- For `started_elsewhere`; it goes away with the worker.
+-- For `started_elsewhere`; it expires after the worker has ended.
 local function leave_mark() config.dict:safe_set("lua " .. ngx.worker.pid(), true, 60) end
 
 -- To start and stop ---------------------------------------------------------------------------------------------------
 
--- Modules that the pages and profiles use: they are loaded first, since a worker's user may not be allowed to read the files, and
--- since requests wait while a worker loads one.
+-- Load the modules of the pages and profiles now: a worker's user may not be allowed to read the files, and requests would wait
+-- while a worker loads one.
 local function load_all()
   require "resty.perf.flamegraph"
   for _, name in ipairs { "c_functions", "collect", "lua_frame", "merged", "native", "zone", "report.flamegraph", "report.folded",
@@ -263,8 +263,8 @@ local function publish(over)
   if config.blocked then blocked.report(config.dict, names) end
   if refused and not dict_refused then
     dict_refused = true
-    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger. Other workers do not see the counts of",
-      " this one, which are lost when it ends")
+    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger. Until then, other workers do not see",
+      " the counts of this one, and they are lost when it ends")
   end
 end
 
@@ -276,8 +276,8 @@ local function halt()
   accounting.close()
 end
 
--- A worker that gets SIGTERM calls no more timers: its counts since the last tick are published when its Lua state closes. Lua
--- finalizes the newest objects first, so this must be made after the accounting.
+-- A worker that gets SIGTERM calls no more timers, so its last counts are published when its Lua state closes. Lua runs the
+-- newest finalizers first, so this one must be made after the accounting.
 local function publish_at_end()
   local mine = {}
   mine.exit = at_exit(function()
@@ -320,7 +320,7 @@ local function go(list)
   return true
 end
 
--- Whether no request can be counted before another start: `sample = 0` without a header and routes.
+-- True if no request can be counted before another start: `sample = 0`, and neither a header nor routes.
 local function asleep() return config.every == 0 and config.blind end
 
 -- Flush traces: they were compiled for the old state.

@@ -14,7 +14,7 @@ struct pb_watch {
 	struct pf_blocked taken;
 };
 
-/* Names of system calls in which a thread may sleep. An architecture lacks some. */
+/* System calls in which a thread may sleep. Some architectures lack some of them. */
 static const struct {
 	long number;
 	const char *name;

@@ -70,10 +70,10 @@ typedef struct pf_accounting_end *pf_accounting_add_end(void *request, size_t n)
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase);
 int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer);
 
-/* End the request's turn, since the request may yield. Returns its phase; 0 if none is open; -errno. */
+/* End the request's turn, since the request may yield. Returns the phase of the turn; 0 if no turn is open; -errno. */
 int pf_accounting_leave(struct pf_accounting *a, const void *request);
-/* The request goes on after a leave. keep: only this request can have run since, so its turn goes on if it is still open. site:
- * it waited there (waits.h) since `from`, a value of `clock`; 0: it waited for the host. */
+/* The request continues after a leave. keep: no other request can have run meanwhile, so a turn that is still open continues.
+ * site: where it has waited (waits.h) since `from`, a value of `clock`; 0: it waited for the host. */
 int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep, uint32_t site, double from);
 
 /* Make a request known. With route < 0 it is not counted. ended: the request is in the phase `after`, and the host no longer
@@ -92,18 +92,19 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);
-/* Add a route's sums to those of another one, and let its open accounts end there. Its number is then free for another route. */
+/* Add a route's sums to another route, to which its open accounts also move. Its number is then free. */
 void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other);
 
-/* Count waits from now on. cpu: the number of the value that counts CPU time, from 1; 0 if there is none, and nothing counts as
- * late. Sites 1 to `phases` are the host's own, up to that phase, and `phases` + 1 up to the end. Returns NULL without memory. */
+/* Count waits from now on. cpu: the number of the value that counts CPU time, from 1; if it is 0, no time counts as late. Sites 1
+ * to `phases` are waits for the host until that phase begins, and `phases` + 1 until the request ends. Returns NULL without
+ * memory. */
 struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu);
 
 /* Report turns to a watcher (watch.h), or to none (NULL), until pf_accounting_close. Returns the number of words of a sum. */
 uint32_t pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch);
 
-/* Read the counters; then `whole` and `unattributed` are up to date, and `last` has the counts of the request so far; if request
- * is NULL, the counts of all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */
+/* Read the counters and update `whole` and `unattributed`. `last` gets the counts of the request so far; if request is NULL, of
+ * all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */
 int pf_accounting_settle(struct pf_accounting *a, const void *request);
 
 #endif

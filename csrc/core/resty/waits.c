@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* In an interval outside of turns in which the worker ran for all but this time it has not slept. */
+/* A worker that ran for all but this time of an interval outside of turns has not slept. */
 enum { NO_SLEEP_NS = 20000 };
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -39,13 +39,14 @@ static void grow(struct pf_waits_table *t, struct pf_wait_row **rows, uint32_t n
 		*slot_of(t, *rows, bigger[i].key) = i + 1;
 }
 
-/* The row of a key; a key that does not fit gets the row of PF_WAITS_OTHER, for which one place is kept. NULL without memory. */
+/* The row of a key. If there is no room for a new key, it is the row of PF_WAITS_OTHER, for which one place is reserved. NULL
+ * without memory. */
 static struct pf_wait_row *row_of(struct pf_waits_table *t, struct pf_wait_row **rows, uint32_t *n, uint64_t key)
 {
 	uint32_t *slot;
 
 	if (*n + 1 >= t->room && *n + 1 < PF_WAITS_ROWS)
-		grow(t, rows, *n); /* without memory the present room serves */
+		grow(t, rows, *n); /* fails without memory; then the present room has to do */
 	if (!*rows || !t->slot)
 		return NULL;
 	slot = slot_of(t, *rows, key);
@@ -78,7 +79,7 @@ static void add(struct pf_wait_row *row, uint64_t lasted, uint64_t waiting, uint
 	row->histogram[bucket(lasted)]++;
 }
 
-/* Add the waits of a request to a route. They stay readable. */
+/* Add the waits of a request to a route. They stay readable until the next request begins. */
 static void flush(struct pf_waits *w, struct pf_waits_of *of, uint32_t route)
 {
 	for (uint32_t i = 0; i < of->n; i++) {
@@ -185,7 +186,7 @@ void pf_waits_between(struct pf_waits *w, uint64_t now, uint64_t time, uint64_t 
 
 	if (time <= cpu + NO_SLEEP_NS)
 		return;
-	/* It slept, or it was ready but another thread had its CPU. Only a sleep is a voluntary switch. */
+	/* The thread slept, or another thread had its CPU. Only a sleep is a voluntary switch. */
 	if (getrusage(RUSAGE_THREAD, &u) < 0 || u.ru_nvcsw != w->sleeps)
 		w->busy_since = now;
 	w->sleeps = u.ru_nvcsw;

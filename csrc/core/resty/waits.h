@@ -1,13 +1,13 @@
 /* The waits of a worker's requests: sums and histograms by route and site, and the wall time of requests by route, status and method.
  *
- * A request's time from its first turn to its end is divided without rest. Within its turns it runs. Between two of them it waits:
- * for the call that the second turn returns from, a site that the caller has numbered, or for the host itself. If the worker has
- * been busy with other requests, the end of such a gap was not spent on waiting: the request could have gone on, and is late.
+ * The time of a request from its first turn to its end has three parts. During its turns it runs. Between two turns it waits: for
+ * the call that returns in the second turn (the caller numbers these sites), or for the host itself. But if the worker was busy with
+ * other requests at the end of such a gap, the request could have continued earlier: that part of the gap is late.
  *
  *   wall  ==  turns  +  waiting  +  late        in nanoseconds, for every request
  *
- * The waits of a request are kept until it ends, since only then its route is final; but at most PF_WAITS_KEPT of them, so that
- * memory is bounded. A request with more adds the earlier ones to the route that it has then. */
+ * The waits of a request are kept until it ends, since its route may change until then. To bound the memory, at most PF_WAITS_KEPT
+ * are kept; when they are full, they are added to the request's present route. */
 #ifndef PF_WAITS_H
 #define PF_WAITS_H
 
@@ -16,13 +16,13 @@
 
 enum { PF_WAITS_KEPT = 32, PF_WAITS_ROWS = 4096, PF_WAITS_BUCKETS = 48 };
 
-/* The key of the row that has everything for which there is no room. */
+/* The key of the row for everything that has no row of its own. */
 #define PF_WAITS_OTHER UINT64_MAX
 
-/* As text for LuaJIT's FFI too. wait: one wait of a request; `from` and `lasted` are of the call, which may overlap with turns and
- * waits of the request's other threads; `waiting` and `late` are its parts of the request's own time. row: the sums of a key, which
- * is route << 32 | site, or route << 32 | status << 8 | method. Bucket b has the durations of b bits, the last one the longer ones
- * too. */
+/* These are also text for LuaJIT's FFI. pf_wait is one wait of a request: `from` and `lasted` are of the call, which may overlap
+ * with turns and waits of the request's other threads; `waiting` and `late` are its shares of the request's time. pf_wait_row has
+ * the sums of a key, which is route << 32 | site, or route << 32 | status << 8 | method. Bucket b counts the durations of b bits;
+ * the last bucket also counts the longer ones. */
 #define PF_WAITS_TYPES                                                                                                  \
 	struct pf_wait {                                                                                                     \
 		uint64_t from, lasted, waiting, late;                                                                            \
@@ -52,12 +52,12 @@ static inline unsigned pf_bits(uint64_t v)
 }
 
 struct pf_waits_table {
-	uint32_t room, *slot; /* the hash table has 2 * room slots: the number of a row plus 1, or 0 */
+	uint32_t room, *slot; /* the hash table has 2 * room slots, each 0 or a row's number plus 1 */
 };
 
-/* The state of an account's request. */
+/* The waits of the request that has an account. */
 struct pf_waits_of {
-	uint64_t began, last; /* when it was admitted, and the end of its last turn so far */
+	uint64_t began, last; /* when it was admitted; the end of its last turn */
 	uint32_t n;
 	struct pf_wait wait[PF_WAITS_KEPT];
 };
@@ -67,8 +67,8 @@ struct pf_waits {
 	struct pf_waits_table row_table, latency_table;
 	struct pf_waits_of *of; /* by account */
 	uint32_t accounts;
-	uint64_t busy_since; /* since when the worker has not slept outside of turns */
-	long sleeps;         /* the thread's voluntary context switches, when it last seemed to have slept */
+	uint64_t busy_since; /* the end of the worker's last sleep outside of turns */
+	long sleeps;         /* the thread's voluntary context switches at that time */
 };
 
 struct pf_waits *pf_waits_new(void); /* NULL without memory */
@@ -80,19 +80,19 @@ int pf_waits_room(struct pf_waits *w, uint32_t accounts);
 /* Add the sums of a route to those of another one. */
 void pf_waits_merge(struct pf_waits *w, uint32_t route, uint32_t other);
 
-/* A request gets an account. Times are of one clock, in nanoseconds. */
+/* A request gets this account. All times are of one clock, in nanoseconds. */
 void pf_waits_begin(struct pf_waits *w, uint32_t account, uint64_t now);
-/* The worker did something outside of all turns, until now: of this time, it ran for cpu. */
+/* An interval of length `time` without a turn ends now; the thread ran for `cpu` of it. */
 void pf_waits_between(struct pf_waits *w, uint64_t now, uint64_t time, uint64_t cpu);
 /* The account's turn lasted until now. */
 static inline void pf_waits_ran(struct pf_waits *w, uint32_t account, uint64_t now)
 {
 	w->of[account].last = now;
 }
-/* A turn of it begins, as a call returns that began at `from`. */
+/* A turn of the account begins, because a call that began at `from` returns. */
 void pf_waits_resume(struct pf_waits *w, uint32_t account, uint32_t route, uint32_t site, uint32_t phase, uint64_t from,
 		     uint64_t now);
-/* The request has ended, in a wait for this site of the host. Adds its waits to its route. */
+/* The request has ended while it waited for this site of the host. Adds its waits to its route. */
 void pf_waits_end(struct pf_waits *w, uint32_t account, uint32_t route, uint32_t site, uint32_t status, uint32_t method,
 		  uint64_t now);
 

@@ -19,7 +19,7 @@
 enum { RUNNING = -1, UNKNOWN = -2, TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
 enum { IDLE, ASKED, LOOKING }; /* of `asked` */
 
-static _Atomic(struct pf_watch *) watcher; /* of this process */
+static _Atomic(struct pf_watch *) watcher; /* the one of this process */
 
 static void on_signal(int sig, siginfo_t *info, void *context);
 
@@ -60,7 +60,7 @@ static void unwind(const struct pf_watch *w, const struct pf_registers *r, const
 		w->unwind(w->owner, r, m, &u);
 }
 
-/* In the worker's thread, while it runs. */
+/* Runs in the worker's thread. */
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	struct pf_watch *w = atomic_load(&watcher);
@@ -82,7 +82,8 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	errno = before;
 }
 
-/* The system call that the worker is in: its number, with the text that describes it, its stack pointer and its address. */
+/* Find the system call that the worker is in. Returns its number, its description in text, and the stack pointer and address in
+ * r. */
 static long system_call(const struct pf_watch *w, char text[256], struct pf_registers *r)
 {
 	ssize_t n = w->syscall_fd >= 0 ? pf_sys->pread(w->syscall_fd, text, 255, 0) : -1;
@@ -140,7 +141,7 @@ static void take_stack(struct pf_watch *w, uint32_t serial)
 
 /* --- the ring of blocked turns ---------------------------------------------------------------- */
 
-/* A place for one more; NULL if there is no room. */
+/* A free entry; NULL if the ring is full. */
 static struct pf_blocked *new_blocked(struct pf_watch *w)
 {
 	struct pf_blocked *b = &w->kept[w->next % PF_WATCH_KEPT];
@@ -170,11 +171,11 @@ static void look(struct pf_watch *w)
 	pthread_mutex_unlock(&w->mutex);
 	take_stack(w, serial);
 	pthread_mutex_lock(&w->mutex);
-	/* It may have ended meanwhile. Then it is the newest one in the ring, without a stack. */
+	/* The turn may have ended meanwhile. Then the ring's newest entry is this turn, without a stack. */
 	b = &w->kept[(w->next - 1) % PF_WATCH_KEPT];
 	if (w->next == w->first || b->serial != serial) {
 		if (atomic_load(&w->serial) != serial)
-			return; /* it ended, and was taken */
+			return; /* it ended and was taken already */
 		b = new_blocked(w);
 	} else {
 		w->look.ended = 1;
@@ -276,7 +277,7 @@ int pf_watch_start(struct pf_watch *w)
 	pthread_cond_init(&w->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	pf_signal_take(&urgent);
-	/* The program's signals are for its own threads. */
+	/* The program's signals must be handled by its own threads. */
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);

@@ -1,12 +1,12 @@
-/* Catches the turns that block a worker's loop, while they run.
+/* Catches the turns that block a worker's event loop, while they run.
  *
- * A thread of its own looks at the worker's open turn four times in each limit. If a turn has lasted longer than the limit, it takes
- * the Lua stack of the worker's thread. A thread that runs gets a signal, whose handler unwinds the stack from the registers. A
- * thread that is in a system call gets none, since a signal would cut a sleep short: the kernel tells its stack pointer
- * (/proc/self/task/TID/syscall), and the watcher unwinds it from there, and looks again whether it still was in that call.
+ * A separate thread, the watcher, looks at the worker's open turn four times in each limit. When a turn has taken longer than the
+ * limit, the watcher takes the Lua stack of the worker's thread. If that thread is running, it gets a signal, whose handler unwinds
+ * the stack from the registers. If it is in a system call, it gets no signal, which could end a sleep early: the watcher unwinds the
+ * stack from the stack pointer that the kernel reports (/proc/self/task/TID/syscall), and keeps the result only if the thread is
+ * still in the same call afterwards.
  *
- * The worker's side costs two stores for each turn. When a turn ends that has been longer than the limit, the counts of the turn are
- * added to what was seen of it. */
+ * A turn costs the worker a few stores. When a turn that was longer than the limit ends, its counts are added to its record. */
 #ifndef PF_WATCH_H
 #define PF_WATCH_H
 
@@ -20,8 +20,8 @@ enum { PF_WATCH_PLACES = 32, PF_WATCH_NAME = 120, PF_WATCH_KEPT = 16 };
 /* One turn that was longer than the limit. */
 struct pf_blocked {
 	uint32_t serial, route, phase;
-	uint32_t ended;     /* `words` are its counts; 0: it had no single reading that was longer than the limit */
-	uint64_t seen_ns;   /* for how long it had run when its stack was taken; 0: it ended before */
+	uint32_t ended;     /* 1: `words` are its counts; 0: no single reading has covered more than the limit */
+	uint64_t seen_ns;   /* how long it had run when its stack was taken; 0: it ended before that */
 	long call;          /* the number of the system call that it was in; -1: none; -2: unknown */
 	unsigned n;
 	struct pf_watch_place {
@@ -36,7 +36,7 @@ struct pf_blocked {
 struct pf_watch {
 	/* Written by the worker: the turn that is open. */
 	_Atomic uint32_t serial, route, phase;
-	_Atomic uint64_t began; /* by CLOCK_MONOTONIC; 0: none is open */
+	_Atomic uint64_t began; /* when it began, by CLOCK_MONOTONIC; 0: no turn is open */
 	/* Set by the caller before pf_watch_start. unwind may be NULL. */
 	uint64_t limit;
 	uint32_t words;
@@ -46,23 +46,24 @@ struct pf_watch {
 	int tid, syscall_fd, running, stop;
 	uint32_t generation;
 	pthread_t thread;
-	pthread_mutex_t mutex; /* of all below, and `stop` */
+	pthread_mutex_t mutex; /* protects everything below, and `stop` */
 	pthread_cond_t changed;
 	struct pf_blocked kept[PF_WATCH_KEPT]; /* a ring, without `words` of those that were taken */
-	uint32_t first, next;                  /* numbers of the oldest, and of the next one, modulo PF_WATCH_KEPT */
-	uint64_t lost;                         /* for lack of room */
+	uint32_t first, next;                  /* numbers of the oldest and the next entry; their index is modulo PF_WATCH_KEPT */
+	uint64_t lost;                         /* turns that had no room in the ring */
 	uint32_t seen;                         /* the turn whose stack was taken last */
-	/* A look at the running thread: whether the handler is to do it, or does it; whether a signal is on its way. */
+	/* asked: whether the signal handler is to take the stack, or does; sent: a signal has been sent and has not arrived
+	 * yet. */
 	atomic_int asked, sent;
 	uint32_t asked_serial;
 	struct pf_blocked look;
 };
 
-/* Watch the calling thread, for turns longer than `limit` ns. 0 or -errno. One watcher in a process. */
+/* Watch the calling thread for turns longer than `limit` ns. Returns 0 or -errno. A process has one watcher. */
 int pf_watch_start(struct pf_watch *w);
 void pf_watch_stop(struct pf_watch *w); /* idempotent */
 
-/* A turn begins; or none is open from now on. */
+/* A turn begins; with began == 0, no turn is open from now on. */
 static inline void pf_watch_turn(struct pf_watch *w, uint32_t serial, uint32_t route, uint32_t phase, uint64_t began)
 {
 	atomic_store_explicit(&w->began, 0, memory_order_relaxed);
@@ -72,10 +73,10 @@ static inline void pf_watch_turn(struct pf_watch *w, uint32_t serial, uint32_t r
 	atomic_store_explicit(&w->began, began, memory_order_release);
 }
 
-/* The open turn has lasted longer than the limit, and ends: with these counts. */
+/* The open turn ends after more than the limit. now - before: its counts. */
 void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before);
 
-/* The oldest turn that has ended, into *b, whose words must have room for w->words. Returns 0 if there is none. */
+/* Copy the oldest turn that has ended to *b, whose words must have room for w->words. Returns 0 if there is none. */
 int pf_watch_take(struct pf_watch *w, struct pf_blocked *b);
 
 #endif

@@ -1,5 +1,5 @@
--- Turns that blocked the worker's loop: a thread has caught them while they ran (csrc/core/resty/watch.h), and the worker reports
--- them when they have ended.
+-- Turns that blocked the worker's event loop: a thread catches them while they run (csrc/core/resty/watch.h), and the worker
+-- reports them after they have ended.
 local accounting = require "resty.perf.accounting"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
@@ -9,7 +9,7 @@ local M = {}
 
 local KEPT = 50
 
-local HOOKS = debug.getinfo(1, "S").source:gsub("/blocked%.lua$", ".lua") -- perf.content calls the program's function
+local HOOKS = debug.getinfo(1, "S").source:gsub("/blocked%.lua$", ".lua") -- its frames (perf.content) are left out
 
 local function show(ns) return (format.ns(ns):gsub(" ", "")) end
 
@@ -43,13 +43,13 @@ function M.line(turn)
   return turn.call and text .. ", in the system call " .. turn.call or text
 end
 
--- Add to a number in the dictionary, never in the place of another key. Returns the sum; nil if there is no room.
+-- Add to a number in the dictionary, without evicting another key. Returns the sum; nil if there is no room.
 local function add(dict, key, n)
   dict:safe_add(key, 0)
   return (dict:incr(key, n))
 end
 
--- Report what came since the last call: count it, keep the newest, and log it.
+-- Report the turns since the last call: count them, keep the newest, and log them.
 -- @param dict ngx.shared.DICT
 -- @param names of routes, by number
 function M.report(dict, names)
@@ -76,8 +76,8 @@ function M.report(dict, names)
   end
 end
 
--- Of all workers: {routes = {{route=, count=, lasted_ns=}, ...}, recent = {...}}, the newest first; each of `recent` is a turn:
--- {at=, pid=, route=, phase=, wall_ns=, seen_ns=, call=, lines=, counts=}.
+-- The turns of all workers: {routes = {{route=, count=, lasted_ns=}, ...}, recent = {...}}, the newest first; each of `recent` is
+-- a turn: {at=, pid=, route=, phase=, wall_ns=, seen_ns=, call=, lines=, counts=}.
 function M.read(dict)
   local routes, recent, n = {}, {}, dict:get "blocked" or 0
   for i = 1, dict:get "blocked routes" or 0 do

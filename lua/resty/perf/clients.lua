@@ -1,8 +1,9 @@
 -- Clients of the pages: who may see them, and who may change something.
 --
--- An address is compared as its bytes. A change is refused to pages of other sites, which a browser marks by Origin or
--- Sec-Fetch-Site; to names that an attacker's DNS server may have led here, by Host; and to a browser without the token, which
--- only a page of this site can read. Other clients need the token only if the configuration has one.
+-- Addresses are compared as bytes. A request that changes something is refused in three cases: if a browser sends it for another
+-- site (Origin, Sec-Fetch-Site); if its Host is a foreign name, which an attacker's DNS server may have led here; and if a
+-- browser lacks the token, which only a page of this site can read. Clients other than browsers need the token only if the
+-- configuration has one.
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
 local ffi = require "ffi"
@@ -91,7 +92,7 @@ local function is_ours(host, server_name)
   return name == "localhost" or name == server_name:lower() or address_of((name:gsub("^%[(.*)%]$", "%1"))) ~= nil
 end
 
--- Why a browser may have been led here by another site; nil if it was not.
+-- The reason to suspect that another site has led a browser here; nil if there is none.
 function M.foreign()
   local var = ngx.var
   local host, origin, site = var.http_host, var.http_origin, var.http_sec_fetch_site
@@ -101,7 +102,7 @@ function M.foreign()
   end
 end
 
--- Why this request may change nothing; nil if it may.
+-- The reason why this request may change nothing; nil if it may.
 -- @param[opt] secret the token of the configuration
 -- @param[opt] page_token the token that pages have
 function M.refusal(secret, page_token)

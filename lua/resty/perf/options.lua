@@ -23,7 +23,7 @@ local function text_of(v)
   return ok and text or "-"
 end
 
--- The option `waits`: whether they are counted, and from how many ns on a wait is an event of the span.
+-- The option `waits`. Returns whether waits are counted, and the duration in ns from which a wait is an event of the span.
 local function waiting(waits)
   if waits == nil or type(waits) == "boolean" then return waits or false end
   if type(waits) ~= "number" or waits ~= waits or waits < 0 then argument.raise "waits: boolean or seconds expected" end

@@ -73,7 +73,7 @@ local function report(totals, state)
     whole = totals and by_label(totals, totals.worker), abandoned = totals and totals.abandoned }
 end
 
--- A function that lets the worker serve others, if this request has used it for SLICE.
+-- A function that lets the worker serve other requests, if this one has run for SLICE.
 local function pausing()
   local since = clock.now()
   return function()

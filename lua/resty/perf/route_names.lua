@@ -1,7 +1,7 @@
 -- The names of routes that the whole server has: those of the configuration, and at most MOST others.
 --
--- Clients can make names, by paths that nobody else asks for. So a place is not kept for ever: a name that has been used more
--- than twice as often as another one within the last minute or two takes its place, and what the other one had goes to "(other)".
+-- Clients can make up names by requesting paths that do not exist. So a place is not for ever: a name that was used more than
+-- twice as often as another one within the last minute or two takes the other's place, and the other's counts move to "(other)".
 -- The names are in the shared dictionary, so they are the same in all workers, and after a reload:
 --
 --   routes        how many have been given a place
@@ -13,7 +13,7 @@ local routes = require "resty.perf.routes"
 local M = {}
 
 M.MOST = 100
-local REFUSED, PLACES = 1000, 4 -- the most names that wait for a place, and that get one in a second
+local REFUSED, PLACES = 1000, 4 -- at most so many names wait for a place; at most so many get one in a second
 local DECAY = 60
 
 -- The names for a configuration.
@@ -38,7 +38,8 @@ function M.new(dict, configured)
     waiting[name] = n
   end
 
-  -- Note that a name has got no place. A real route stays among many that are used once: when there are too many, each loses one.
+  -- Count a request whose name has no place. If too many names wait, each loses one request, so names that are used only once
+  -- disappear and a real route stays.
   local function refuse(name)
     set_waiting(name, (waiting[name] or 0) + 1)
     if number_waiting > REFUSED then
@@ -74,7 +75,7 @@ function M.new(dict, configured)
     end
   end
 
-  -- The place that is used least: its number, its name, and its use.
+  -- The least used place: its number, its name, and its use.
   local function least()
     local place, loser, use
     for at = 1, M.MOST do

@@ -1,4 +1,5 @@
--- Waits and wall times of the requests of all workers, in a shared dictionary: as resty.perf.shared_totals has the counts.
+-- Waits and wall times of the requests of all workers, in a shared dictionary. resty.perf.shared_totals does the same for the
+-- counts.
 --
 --   FAMILY n, FAMILY r1 ...        the rows: "route NUL phase NUL kind NUL peer NUL line", or "route NUL status NUL method"
 --   FAMILY ROW NUL c, l, w, t      count, and the sums of how long it lasted, of waiting and of being late, in ns
@@ -17,7 +18,7 @@ local FAMILIES = { wait = { "route", "phase", "kind", "peer", "line" }, latency 
 
 local row_type = ffi.typeof "struct pf_wait_row"
 
--- The row's name in the dictionary, which is made if there is room.
+-- The row's name in the dictionary, which is added if there is room.
 local function announce(dict, family, text)
   if dict:get(family .. " i " .. text) then return text end
   dict:safe_add(family .. " n", 0)

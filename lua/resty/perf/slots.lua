@@ -1,9 +1,9 @@
 -- Records of the workers in a shared dictionary, each replaced as a whole once a second.
 --
--- A record has all that its worker has counted, and what the earlier owners of the record had. So a reader always finds numbers
--- of one moment, a worker that is killed loses only what it counted since its last record, and a record that the dictionary
--- refuses is written again later with nothing lost. When a worker ends, its record is left for the next worker that starts, so
--- there are only as many records as workers were there at the same time.
+-- A record has all that its worker and the earlier owners of the record have counted. So a reader always finds sums of one
+-- moment, a worker that is killed loses only what it counted since its last write, and if the dictionary refuses a record, a
+-- later write loses nothing. When a worker ends, the next worker that starts takes over its record, so there are only as many
+-- records as workers ran at the same time.
 --
 --   slots                the number of records, or more
 --   slot N               "PID GENERATION LENGTH LENGTH\n", the kind of the counts, sections, zeros up to a multiple of GRAIN
@@ -22,7 +22,7 @@ local double = ffi.typeof "double[?]"
 
 local function is_alive(pid) return ffi.C.perf_resty_kill(pid, 0) == 0 or ffi.errno() ~= ESRCH end
 
--- An array of n zeros; made of an earlier one if that is given.
+-- An array of n zeros; reuses an earlier array if one is given.
 function M.array(n, used)
   if not used then return double(n) end
   ffi.fill(used, 8 * n)
@@ -90,8 +90,8 @@ local function parse(text)
   return tonumber(pid), tonumber(generation), text:sub(at, at + kind - 1), at + kind, tonumber(bytes)
 end
 
--- Take over a record that no living worker has, or a new one. A claim stays if its worker is killed before the first write: that
--- record is read, but nobody takes it.
+-- Take over a record whose worker has ended, or a new one. If this worker is killed before its first write, its claim stays: the
+-- record is read, but no worker takes it.
 -- @param array_of as for unpack_into: gets what its earlier owners have counted
 -- @return {number=, generation=, claim=}; nil if the dictionary is full
 local function take(dict, kind, array_of)

@@ -48,8 +48,8 @@ end
 
 local function without_query(uri) return (uri:gsub("%?.*", "?...")) end
 
--- A function that makes the text which is shown of a request's URI; by default without the query string, which may hold what is
--- secret. It never raises.
+-- A function that returns the text to show for a request's URI; by default without the query string, which may contain secrets.
+-- It never raises.
 -- @param[opt] redact option of perf.start
 function M.redacting(redact)
   if redact == nil then redact = without_query end
@@ -59,7 +59,8 @@ function M.redacting(redact)
     return ok and type(text) == "string" and utf8.valid(text) or "(redacted)"
   end
 end
--- A time in ns.
+
+-- A time in ns as text without spaces.
 function M.show(ns) return (format.ns(ns):gsub(" ", "")) end
 
 local function value(e)
@@ -95,7 +96,7 @@ function M.keep(dict, request)
     lua_ns = request.counts and request.counts.wall_ns })
 end
 
--- The slow requests that are kept, the newest first, as JSON texts.
+-- The newest slow requests, newest first, as JSON texts.
 function M.recent(dict)
   local list, n = {}, dict:get "slow" or 0
   for i = n, math.max(1, n - M.KEPT + 1), -1 do

@@ -16,7 +16,7 @@ local function key(r) return tonumber(ffi.cast("uintptr_t", r)) end
 
 local function header(name) return ngx.var["http_" .. name:gsub("-", "_")] end
 
--- Raise if it is not a tracer without events.
+-- Raise an error unless this is a tracer without events.
 -- @return the tracer
 function M.check(tracer)
   if type(tracer) ~= "table" or type(tracer.start) ~= "function" then

@@ -8,7 +8,7 @@ local BOUNDS = { 14, 16, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
 
 local function seconds(ns) return (("%.9f"):format(ns / 1e9):gsub("%.?0+$", "")) end
 
--- Adds rows that have the same labels.
+-- Adds up the rows with the same labels.
 local function sum_by(rows, labels)
   local sums, by_text = {}, {}
   for _, row in ipairs(rows) do
@@ -50,7 +50,7 @@ local function histogram(head, sample, name, help, sums)
   end
 end
 
--- Write them.
+-- Write the metrics of waits.
 -- @param head, sample of perf.exporter.prometheus
 -- @param found of resty.perf.shared_waits.read
 function M.write(head, sample, found)

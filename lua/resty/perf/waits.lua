@@ -1,7 +1,7 @@
--- The sites where requests wait: a call that may yield, by its phase, kind, peer and the Lua lines that lead to it.
+-- The sites where requests wait: a call that may yield, with its phase, kind, peer and the Lua stack.
 --
--- The accounting adds up by number of a site (csrc/core/resty/waits.h). A site is found by a number of the stack, which C makes
--- without memory of Lua; only a new one is walked here. There are at most MOST sites: further ones are counted by their kind.
+-- The accounting adds up by the number of a site (csrc/core/resty/waits.h). C computes a key of the stack without allocating Lua
+-- memory; only a new key's stack is walked here. There are at most MOST sites: further ones are counted by their kind.
 local accounting = require "resty.perf.accounting"
 local core = require "perf.core"
 local ffi = require "ffi"
@@ -14,7 +14,7 @@ local MOST = 1000
 local DEEPEST = 16 -- frames
 local stack_key = core.stack_key
 
-local HOST = #accounting.phases -- sites up to 1 + HOST are the host's own
+local HOST = #accounting.phases -- sites 1 to HOST + 1: nginx, until a phase begins or the request ends
 local LAST = 1 + HOST
 
 local sites, known = {}, {} -- by number; numbers by phase, kind, peer and stack
@@ -23,7 +23,7 @@ sites[LAST] = { phase = "end", kind = "nginx", peer = "", stack = {} }
 sites[0] = { phase = "", kind = "(other)", peer = "", stack = {} }
 local newest = LAST
 
-local HOOKS = debug.getinfo(1, "S").source:gsub("/waits%.lua$", ".lua") -- perf.content calls the program's function
+local HOOKS = debug.getinfo(1, "S").source:gsub("/waits%.lua$", ".lua") -- its frames (perf.content) are left out
 
 -- The Lua functions of the stack, as frames of a Profile.
 local function frames_at(level)
@@ -62,7 +62,7 @@ local function new_site(phase, kind, peer, key)
   return n
 end
 
--- The site of a call that may yield, to be passed to accounting.back. To be called by the function that wraps it.
+-- The site of a call that may yield, for accounting.back. The function that wraps the call must call this.
 -- @param phase its number
 -- @param kind a text
 -- @param peer function of the call's arguments, which returns a text
@@ -77,8 +77,8 @@ function M.at(phase, kind, peer, ...)
   return t and t[key] or new_site(phase, kind, whom, key), w.clock
 end
 
--- A site's description: {phase=, kind=, peer=, stack=}, and its line: "redis.lua:230 < cart.lua:12", the innermost function's and
--- its caller's.
+-- A site's description: {phase=, kind=, peer=, stack=}, and its line as text: the innermost function's and its caller's,
+-- "redis.lua:230 < cart.lua:12".
 function M.describe(number)
   local site = sites[number]
   if not site.text then
@@ -93,15 +93,15 @@ end
 
 local OTHER = 0xffffffffffffffffULL
 
--- The route's number (nil: the row of those that have no room), and the rest of a row's key.
+-- The number of a row's route, and the rest of its key. nil, 0 for the row of keys without room.
 local function split(key)
   if key == OTHER then return nil, 0 end
   local route = key / 0x100000000ULL
   return tonumber(route), tonumber(key - route * 0x100000000ULL)
 end
 
--- Iterators over the rows of the accounting that is open: route's number, site's number, row; route's number, status, bit of the
--- method, row.
+-- Iterators over the rows of the open accounting. `rows` gives route's number, site's number, row; `latencies` gives route's
+-- number, status, bit of the method, row.
 function M.rows()
   local i, w = -1, accounting.waits
   return function()
@@ -144,8 +144,8 @@ local methods = { "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE
 -- The name of a method by its bit in nginx.
 function M.method(bit) return methods[bit] or "" end
 
--- The waits of the request that was finished last: array of {site=, from_end_ns=, lasted_ns=, waiting_ns=, late_ns=}, at most 32;
--- and its wall time. from_end_ns: how long before the request's end it began.
+-- The waits of the request that was finished last, at most 32: array of {site=, from_end_ns=, lasted_ns=, waiting_ns=, late_ns=};
+-- and its wall time. A wait began from_end_ns before the request's end.
 function M.of_last()
   local w, list = accounting.waits, {}
   if not w then return list end

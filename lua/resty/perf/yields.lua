@@ -26,7 +26,7 @@ function M.install(ngx, turns, hooks, modules)
   local leave, back, turn, serial, request, at = turns.leave, turns.back, turns.turn, turns.serial, turns.request, turns.at
   local status = coroutine.status
   local undo, patched = {}, {}
-  local peers = setmetatable({}, { __mode = "k" }) -- the texts of their addresses by sockets
+  local peers = setmetatable({}, { __mode = "k" }) -- the address of each socket's peer, as text
 
   -- Replace the function t[key], if there is one, by the result of make(t[key]).
   local function replace(t, key, make)
@@ -43,7 +43,8 @@ function M.install(ngx, turns, hooks, modules)
 
   local function no_peer() return "" end
 
-  -- A function that may yield. kind: the text for its waits; peer(...): of the function's arguments, what it waits for.
+  -- Wrap a function that may yield. kind: the text for its waits; peer(...): computes, from the function's arguments, what it
+  -- waits for.
   local function yielding(f, kind, peer)
     peer = peer or no_peer
     return function(...)
@@ -58,7 +59,7 @@ function M.install(ngx, turns, hooks, modules)
     return function(f) return yielding(f, kind, peer) end
   end
 
-  -- The same for functions that yield only if their first or second argument is true.
+  -- Wrap a function that yields only if its n-th argument is true.
   local function yielding_if(n, kind)
     return function(f)
       local may_yield = yielding(f, kind)
@@ -126,7 +127,7 @@ function M.install(ngx, turns, hooks, modules)
 
   local function peer_of(sock) return peers[sock] or "" end
 
-  -- Connecting decides the peer.
+  -- A socket's peer is known when it connects.
   local function connects(sock, host, port)
     local text = address(host, port)
     if type(sock) == "table" then peers[sock] = text end
@@ -185,7 +186,7 @@ function M.install(ngx, turns, hooks, modules)
     local function open(host, port, ...) return opened(address(host, port), connect(host, port, ...)) end
     return yielding(open, "connect", address)
   end)
-  -- Sockets from a constructor that other code has stored in a local before.
+  -- Patch sockets whose constructor other code has stored in a local before.
   patch(debug.getregistry().__tcp_cosocket_mt)
 
   local location = ngx.location
