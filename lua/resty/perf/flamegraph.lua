@@ -1,6 +1,6 @@
 -- A profile of this worker, by any event: of all its Lua code, for all requests.
 --
--- A timer ends the profile, since the request that started it may have ended by then. A process has one profiler.
+-- A timer ends the profile, since the request that started it may have ended by then. A worker makes one profile at a time.
 local argument = require "perf.base.argument"
 local profiler = require "perf.profile"
 
