@@ -23,7 +23,7 @@ function ways.spin()
   return n > 0
 end
 
--- Whether nothing has cut it short.
+-- Returns whether the sleep was not interrupted.
 function ways.nap()
   local result = ffi.C.usleep(60000) -- the nap's line
   return result == 0

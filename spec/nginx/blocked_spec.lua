@@ -1,8 +1,8 @@
--- Turns that block a worker are caught while they run, with their line, whether they compute or sleep in a system call.
+-- A turn that blocks its worker is caught while it runs, with its line, whether it computes or sleeps in a system call.
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 
-describe("resty.perf: turns that block the worker:", function()
+describe("resty.perf, while a turn blocks the worker,", function()
   local s
 
   before_each(function()
@@ -38,7 +38,7 @@ describe("resty.perf: turns that block the worker:", function()
     end
   end
 
-  it("a loop, by its line", function()
+  it("finds the line of a loop", function()
     local f = blocked "spin"
     assert.equal("content", f.phase)
     assert.truthy(f.lines:find(line_of "the loop's line", 1, true), f.lines)
@@ -48,7 +48,7 @@ describe("resty.perf: turns that block the worker:", function()
     assert.truthy(tonumber(f.seen) >= 20)
   end)
 
-  it("a system call that sleeps is not cut short, and is named", function()
+  it("names a system call that sleeps, and does not interrupt it", function()
     for way, text in pairs { nap = "the nap's line", execute = "the program's line", popen = "the pipe's line" } do
       local f = blocked(way)
       assert.truthy(f.lines:find(line_of(text), 1, true), way .. ": " .. f.lines)
@@ -59,18 +59,18 @@ describe("resty.perf: turns that block the worker:", function()
     assert.equal("whole\n", (s:get "/block/nap"))
   end)
 
-  it("page faults are counted", function()
+  it("counts the page faults", function()
     local f = blocked "touch"
     assert.truthy(tonumber(f.faults) >= 20 * 100, f.faults)
   end)
 
-  it("a turn within the limit is not reported", function()
+  it("does not report a turn within the limit", function()
     s:get "/block/quick"
     s:get "/found"
     assert.equal("", (s:get "/found?route=/block/quick"))
   end)
 
-  it("each has a line in the error log, and metrics", function()
+  it("writes a line in the error log and metrics for each turn", function()
     s:wait(function() return s:log():find "blocked: a turn of /block/spin, content, took [%d.]+ms: task%-clock" end)
     assert.truthy(s:get "/metrics":find 'lua_perf_blocked_turns_total{route="/block/spin"} 1', 1, true)
   end)

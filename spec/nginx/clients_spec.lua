@@ -7,7 +7,7 @@ describe("resty.perf and its clients", function()
   before_each(function() requires(server.needs) end)
   after_each(server.stop)
 
-  -- A page of any site could stop the counting by a name that its DNS server led to this machine.
+  -- The story: a page of any site could stop the counting, through a name that its DNS server resolved to this machine.
   it("changes nothing for other sites", function()
     s = server.start { init_worker = "app.start{events='page-faults:u'}", server = [[
       location /secret { content_by_lua_block { perf.status { token = "open sesame" } } } ]] }
@@ -69,7 +69,7 @@ describe("resty.perf and its clients", function()
     end
   end)
 
-  -- A slow request's decoded path went into the log as it came, with its newline: a client could write lines of its own.
+  -- The story: a slow request's decoded path was logged unescaped. By a newline in it, a client could write lines of its own.
   it("writes no byte of a request to the log unescaped, and no query string", function()
     s = server.start { init_worker = "app.start{events='page-faults:u', slow=0}", server = [[
       location / { content_by_lua_block { perf.content(ngx.say, "x") } }]] }

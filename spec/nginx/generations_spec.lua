@@ -68,7 +68,7 @@ describe("resty.perf over generations of workers", function()
     end)
   end
 
-  it("has every request that ends after its worker began to exit", function()
+  it("counts every request that ends after its worker began to exit", function()
     serve(2)
     local slow, quick = 0, 0
     for _ = 1, 3 do
@@ -105,7 +105,7 @@ describe("resty.perf over generations of workers", function()
       assert_balanced()
       answers()
     end
-    -- The records of the dead have been taken over, and their open requests belong to none that has ended.
+    -- New workers have taken over the records of the old ones, whose open requests never ended.
     s:wait(function() return sums().running == 0 end)
     assert_balanced()
   end)
@@ -120,7 +120,7 @@ describe("resty.perf over generations of workers", function()
     end
     local t = assert_balanced()
     assert.equal(20, t["/quick"])
-    -- An old worker and its successor may run at the same time. The number may be too large by what two workers added at once.
+    -- An old worker and its successor may run at the same time. If two workers add a record at once, the number may be too large.
     assert.truthy(tonumber((s:get "/slots")) <= 6)
   end)
 end)

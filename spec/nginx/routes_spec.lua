@@ -15,7 +15,7 @@ describe("resty.perf's routes", function()
       end } }]] }
   end
 
-  -- Requests of paths that are all different.
+  -- Sends requests of different paths.
   local function junk(name, n)
     local urls = {}
     for i = 1, n do urls[i] = ('url = "http://127.0.0.1:%d/%s%dx"'):format(s.port, name, i) end
@@ -34,8 +34,8 @@ describe("resty.perf's routes", function()
     return t, n, requests
   end
 
-  -- Each of four workers had a hundred names, and each reload had them anew: 723 routes, and a page of 6 MB.
-  it("are at most a hundred of the whole server, over reloads, and every request is in one", function()
+  -- The story: each of four workers had a hundred names, and each reload added as many: 723 routes, and a page of 6 MB.
+  it("are at most a hundred in the whole server, also after reloads, and contain every request", function()
     serve { workers = 3, init_worker = "perf.start{events='page-faults:u'}" }
     for round = 1, 3 do
       junk("junk" .. round .. "-", 200)
@@ -77,7 +77,7 @@ describe("resty.perf's routes", function()
 end)
 
 describe("resty.perf with a dictionary that is full", function()
-  -- The pages were empty, with status 200, since the dictionary had dropped its oldest keys.
+  -- The story: the pages were empty, with status 200, since the dictionary had dropped its oldest keys.
   it("reports it, and keeps the counts of the worker that answers", function()
     requires(server.needs)
     local s = server.start { http = "lua_shared_dict small 64k;", server = [[
@@ -107,7 +107,7 @@ describe("resty.perf with a dictionary that is full", function()
     s:wait(function() return not s:get "/perf?format=json":find('"refused"', 1, true) end)
   end)
 
-  it("answers with an error where nothing is known", function()
+  it("answers with an error if there are no counts", function()
     requires(server.needs)
     local s = server.start { init_worker = "pcall(perf.start, {events='nosuch'})" }
     finally(function() s:stop() end)

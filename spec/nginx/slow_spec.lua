@@ -26,8 +26,8 @@ describe("slow requests", function()
     return found
   end
 
-  -- With sample = 100, none of 60 was logged.
-  it("are seen whatever the sampling", function()
+  -- The story: with sample = 100, none of 60 was logged.
+  it("are logged even if they were not sampled", function()
     local found = lines("sample=100", 5)
     local without = 0
     for _, line in ipairs(found) do

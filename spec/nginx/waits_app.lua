@@ -62,7 +62,7 @@ function app.many()
   ngx.say "often"
 end
 
---- A request whose answer comes from a request of the same worker, which then goes on to run for 50 ms.
+--- A request that is answered by another request of the same worker, which then runs for 50 ms.
 function app.delayed()
   local sock = ngx.socket.tcp()
   assert(sock:connect("127.0.0.1", ngx.var.server_port))

@@ -8,7 +8,7 @@ local function split(line, separator)
   return parts
 end
 
--- The line of the handlers' file that has a text.
+-- The number of the line with a text in the handlers' file.
 local function line_of(text)
   local n = 0
   for line in util.read_file "spec/nginx/waits_app.lua":gmatch "([^\n]*)\n" do
@@ -18,7 +18,7 @@ local function line_of(text)
   error("no line has " .. text)
 end
 
-describe("resty.perf: where requests wait:", function()
+describe("resty.perf counts where requests wait:", function()
   local s
 
   local names = { "naps", "upstream", "threads", "subrequest", "semaphore", "many", "delayed" }
@@ -80,7 +80,7 @@ describe("resty.perf: where requests wait:", function()
     return t
   end
 
-  it("sleeps, by line", function()
+  it("in sleeps, by line", function()
     local t = serve "/naps"
     local list = rows("/naps", "sleep")
     assert.equal(2, #list)
@@ -96,7 +96,7 @@ describe("resty.perf: where requests wait:", function()
     assert.truthy(t.wall >= 3 * 59)
   end)
 
-  it("a slow server, by peer and line", function()
+  it("for a slow server, by peer and line", function()
     serve "/upstream"
     local received = rows("/upstream", "receive")
     assert.equal(1, #received)
@@ -107,7 +107,7 @@ describe("resty.perf: where requests wait:", function()
     assert.equal(3, rows("/upstream", "send")[1].count)
   end)
 
-  it("threads, whose waits overlap, are not counted twice", function()
+  it("in threads, whose overlapping waits count once", function()
     local t = serve "/threads"
     local slept = rows("/threads", "sleep")
     assert.equal(1, #slept)
@@ -117,7 +117,7 @@ describe("resty.perf: where requests wait:", function()
     assert.truthy(slept[1].lasted > slept[1].waiting + slept[1].late + 3 * 15, "each lasted, but only one of two at a time")
   end)
 
-  it("subrequests and semaphores", function()
+  it("for subrequests and semaphores", function()
     serve "/subrequest"
     assert.equal("/slow_server", rows("/subrequest", "subrequest")[1].peer)
     assert.truthy(rows("/subrequest", "subrequest")[1].lasted >= 3 * 39)
@@ -125,12 +125,12 @@ describe("resty.perf: where requests wait:", function()
     assert.truthy(rows("/semaphore", "semaphore")[1].lasted >= 3 * 18)
   end)
 
-  it("more waits in a request than are kept", function()
+  it("in a request with more waits than are kept", function()
     serve "/many"
     assert.equal(300, rows("/many", "sleep")[1].count)
   end)
 
-  it("for nginx, until the response of a proxied server", function()
+  it("for nginx, until a proxied server responds", function()
     serve "/proxied"
     local host = rows("/proxied", "nginx")
     local waited = 0
@@ -138,7 +138,7 @@ describe("resty.perf: where requests wait:", function()
     assert.truthy(waited >= 3 * 39, waited)
   end)
 
-  it("an error, and another name of the route, lose nothing", function()
+  it("in a request that fails or changes its route", function()
     serve "/error"
     local t = serve("/renamed", "new")
     assert.truthy(t.wall >= 27)
@@ -146,13 +146,13 @@ describe("resty.perf: where requests wait:", function()
     assert.equal(3, rows("new", "sleep")[1].count)
   end)
 
-  it("a request that could go on while other Lua runs is late", function()
+  it("and calls it late if the request could continue but other Lua ran", function()
     local t = serve("/delayed", nil, 1)
     assert.truthy(t.late >= 49 and t.late <= t.waiting + t.late, t.late)
     assert.truthy(rows("/delayed", "receive")[1].late >= 49)
   end)
 
-  it("wall time by status and method", function()
+  it("and the wall time, by status and method", function()
     serve "/missing"
     s:get("/missing", "-X POST")
     s:wait(function() return s:worker().known == 0 end)
@@ -162,7 +162,7 @@ describe("resty.perf: where requests wait:", function()
     assert.truthy(text:find("/naps|200|GET|3|", 1, true), text)
   end)
 
-  it("as metrics and as a graph", function()
+  it("and shows them as metrics and as a flame graph", function()
     local text = s:get "/metrics"
     assert.truthy(text:find('lua_perf_request_duration_seconds_count{route="/naps",status="200",method="GET"} 3', 1, true), text)
     assert.truthy(text:find('lua_perf_wait_duration_seconds_count{route="/naps",kind="sleep",peer=""} 6', 1, true), text)
@@ -174,7 +174,7 @@ describe("resty.perf: where requests wait:", function()
     assert.truthy(graph:find "/naps;content;[^\n]*waits_app.lua[^\n]*;%(waiting%) sleep %d+", graph)
   end)
 
-  it("nothing else is in the error log", function()
+  it("and writes nothing else to the error log", function()
     for line in s:errors():gmatch "[^\n]+" do
       assert.truthy(not line:find "%[%l+%]" or line:find "runtime error: content_by_lua%(nginx.conf:%d+%):1: x", line)
     end

@@ -1,4 +1,4 @@
---- A long run, under a profiler that takes 10,000 stacks a second, of all that a program can do to its own stack: deep
+--- A long run of everything that a program can do to its own stack, under a profiler that takes 10,000 stacks a second: deep
 -- recursion and overflow, errors, coroutines, finalizers, code that is flushed, freed and loaded again, other states, forks,
 -- another profiler.
 --

@@ -5,8 +5,7 @@ local PERIOD, LONGEST = 100000, 60e9 -- nanoseconds of CPU time
 
 local sampled = {}
 
---- Calls fn(...) again and again until there are enough samples, which a virtual machine whose host runs others may take seldom.
--- Returns the stacks.
+--- Calls fn(...) repeatedly until there are enough samples: a busy virtual machine takes them rarely. Returns the stacks.
 function sampled.run(fn, ...)
   assert(kit.unwind.start(PERIOD))
   local from = kit.clock_ns "thread"

@@ -1,12 +1,12 @@
--- The story: where the event counts the system calls by which the signal's handler asks whether it may load from any address, it
--- loaded without asking. A program that had installed its own handler of SIGSEGV during an earlier profile keeps it, and got the
--- faults of those loads.
+-- The story: if the event counts the system calls by which the signal handler asks whether its loads may fault, the handler did
+-- not ask, and loaded anyway. A program that had installed its own handler of SIGSEGV during an earlier profile got the faults of
+-- those loads.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-describe("a profile of the system calls that the handler would make", function()
-  it("leaves the program's handler of faults in peace", function()
+describe("a profile of the system calls that the signal handler makes", function()
+  it("causes no fault in the program's handler of SIGSEGV", function()
     requires { perf_open = true, registers = true, root = true, tracefs = true }
     local said = util.in_child(function()
       local at = kit.region "guarded"

@@ -5,7 +5,7 @@ local profiling = require "spec.support.profiling"
 local util = require "spec.support.util"
 
 describe("a child that closes its parent's profiler", function()
-  it("keeps the marks of its own", function()
+  it("keeps the marks of its own profiler", function()
     requires { lua = "luajit", perf_open = true, registers = true, paranoid = 2 }
     local inherited = assert(perf.profiler { event = "page-faults:u" })
     assert.is_true(inherited:start())
@@ -13,7 +13,7 @@ describe("a child that closes its parent's profiler", function()
       local own, code = assert(perf.profiler { event = "page-faults:u" }), nil
       assert(own:start())
       inherited:close()
-      -- the marks and safe points need the same thing, of which a process has one
+      -- both marks and safe points need LuaJIT's profiler, of which a process has one
       profiling.at_safe_points(function() code = select(3, perf.profiler({ event = "page-faults:u" }):start()) end)
       own:stop()
       return code

@@ -1,6 +1,6 @@
--- The story: the signal's handler runs on the thread's alternate stack. If the program had set one, it was used whatever its
--- size. Rust's threads have 8 KB, and so has each program that uses SIGSTKSZ. Unwinding compiled code takes more, beside the 3 KB
--- in which the kernel saves the registers: the handler ran over the end, and the program ended by SIGSEGV.
+-- The story: the signal handler runs on the thread's alternate stack, and the library used the program's, however small. Threads
+-- of Rust have 8 KB, as has each program that uses SIGSTKSZ. Unwinding compiled code takes more, and the kernel's saved registers
+-- take 3 KB: the handler overran the stack, and the program ended by SIGSEGV.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

@@ -1,6 +1,6 @@
--- The story: the child of a fork that stopped two profilers of its parent gave SIGTRAP back twice. The second time the handler
--- was not in force any more, so the library concluded that the program had installed its own over it. From then on it did not
--- replace a handler of the program: the child's own profilers took no samples, and their signals went to the program.
+-- The story: the child of a fork stopped two profilers of its parent, and gave SIGTRAP back twice. The second time, the library
+-- concluded that the program had installed a handler over its own, and from then on it never replaced a handler of the program.
+-- So the child's own profilers took no samples, and their signals went to the program.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

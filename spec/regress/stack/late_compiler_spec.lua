@@ -1,6 +1,6 @@
--- The story: loops share 64 counters, so the penalty for another loop that could not be compiled may let a loop run for thousands
--- of iterations before it is compiled. The loops from which the layout is learned ran 300 times. In one process of fifty one of
--- them was not compiled, and the lines that allocate in compiled loops were not known.
+-- The story: LuaJIT counts all loops in 64 shared counters, so the penalty for a loop that could not be compiled may delay
+-- another one by thousands of iterations. The loops from which the layout is learned ran 300 times. In one process of fifty, one
+-- of them was not compiled, and the lines that allocate in compiled loops were unknown.
 local util = require "spec.support.util"
 
 describe("the layout of LuaJIT, learned where loops are compiled late,", function()

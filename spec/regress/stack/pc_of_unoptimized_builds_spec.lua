@@ -19,7 +19,7 @@ return function(a, b, t)
   c = #t + up
 end]]
 
-it("lines never go back in a function without jumps, after each machine instruction", function()
+it("the line never decreases from one machine instruction to the next in a function without jumps", function()
   requires { puc = true, registers = true }
   assert(kit.unwind.learn())
   local fn = assert(compile(text, "=steps"))()

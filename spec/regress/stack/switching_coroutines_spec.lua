@@ -1,10 +1,10 @@
--- The story: programs that switch coroutines all the time had 1 to 3 % of their samples without their stack. While a coroutine
--- yields, ends or fails, the global state still names it, but it has no frame on the C stack any more. The registers have its
--- base, and an address near the resumer's stack was taken for one of the resumer's. Where pcall moves its arguments, the distance
--- to the frame that it makes was taken for a link. While a stack grows, it is freed before the thread has the new one's address.
+-- The story: in programs that switch coroutines all the time, 1 to 3 % of the samples had no stack. While a coroutine yields,
+-- ends or fails, the global state still names it, though it has no frame on the C stack any more; its base in a register was
+-- taken for the resumer's, whose stack lies nearby. While pcall moves its arguments, the distance to the frame that it makes was
+-- taken for a link. When a stack grows, the old one is freed before the thread has the new address.
 local util = require "spec.support.util"
 
--- In a new process, where the stacks of threads are near each other.
+-- This runs in a new process, where the stacks of threads lie near each other.
 local TEXT = [[
   local kit = require "testkit"
   local sampled = require "spec.support.sampled"

@@ -1,8 +1,8 @@
--- The story: 0.3 % of the samples of compiled code had no stack, and 4 to 30 % where traces are left all the time: the stub of an
--- exit and the handler of all exits are no trace's code. They have the exit's number, and that of its trace.
+-- The story: 0.3 % of the samples of compiled code had no stack, and 4 to 30 % in programs that leave traces all the time. The
+-- stub of an exit and the common exit handler belong to no trace's code; but they have the numbers of the exit and its trace.
 local util = require "spec.support.util"
 
--- In a new process, whose traces are those of the program.
+-- This runs in a new process, in which all traces are the program's.
 local TEXT = [[
   jit.opt.start("hotexit=10000000") -- so that no exit is compiled
   local kit = require "testkit"
