@@ -109,8 +109,8 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	return life;
 }
 
-/* The frames of a stack at most, at so many samples a second (0: unknown). A frame takes up to 125 ns, and the signal handler must
- * leave the program most of the time, or it would not get on. */
+/* The most frames of a stack at this rate of samples a second (0: unknown). A frame takes up to 125 ns, and the signal handler
+ * must leave the program most of the time. */
 static unsigned depth_at(lua_Integer freq)
 {
 	enum { FRAMES_A_SECOND = 2000000, LEAST = 64 };
@@ -211,7 +211,7 @@ static int prepare(lua_State *L)
 	return 1;
 }
 
-/* profiler:start(): true; or nil, message, code. Once. */
+/* profiler:start(): true; or nil, message, code. It can be called once. */
 static int l_start(lua_State *L)
 {
 	struct pb_profiler *p = pb_check_profiler(L);
@@ -314,8 +314,8 @@ static int l_handler_call(lua_State *L)
 	return 0;
 }
 
-/* core.unwinds(): whether stacks can be unwound here; else also why not. core.use_safe_points(on): in this process they are taken at
- * safe points all the same; returns whether that was so before. */
+/* core.unwinds(): whether stacks can be unwound here; if not, also the reason. core.use_safe_points(on): from now on this process
+ * takes stacks at safe points even so; returns the previous setting. */
 static atomic_int forced;
 
 static int l_use_safe_points(lua_State *L)

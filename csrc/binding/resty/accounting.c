@@ -60,8 +60,9 @@ static int l_functions(lua_State *L)
 	return 5;
 }
 
-/* core.stack_key(level, most): a number that identifies the lines of up to `most` Lua functions of the stack, from a level on. By
- * their sources' names, since an address may be used again. Other stacks have other numbers, except for one of 2^52. */
+/* core.stack_key(level, most): a number that identifies the lines of up to `most` Lua functions on the stack, from a level on. It
+ * is computed from the names of their sources, since an address may be reused. Two stacks have the same number with a probability
+ * of 2^-52. */
 static int l_stack_key(lua_State *L)
 {
 	int level = (int)luaL_checkinteger(L, 1), most = (int)luaL_checkinteger(L, 2);
@@ -79,7 +80,7 @@ static int l_stack_key(lua_State *L)
 	return 1;
 }
 
-/* accounting:watch(ns): a thread looks for turns that last longer. true; or nil, message, code. */
+/* accounting:watch(ns): start the thread that watches for turns longer than ns. true; or nil, message, code. */
 static int l_watch(lua_State *L)
 {
 	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);
@@ -90,7 +91,7 @@ static int l_watch(lua_State *L)
 	return pb_watch_start(L, a, (uint64_t)limit);
 }
 
-/* accounting:blocked(): a turn that was longer, see pb_watch_take. */
+/* accounting:blocked(): the next turn that was longer; see pb_watch_take. */
 static int l_blocked(lua_State *L)
 {
 	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);

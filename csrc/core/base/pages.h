@@ -1,5 +1,5 @@
-/* Memory from the kernel, never from malloc: also for a signal handler, and for a profiler of malloc. Zeroed, and populated, since a
- * first access would be a page fault, and page faults may be what is counted. */
+/* Memory from the kernel, never from malloc, so that a signal handler and a profiler of malloc can use it. It is zeroed and
+ * populated: a first access would be a page fault, which may be the event that is counted. */
 #ifndef PF_PAGES_H
 #define PF_PAGES_H
 
@@ -7,7 +7,7 @@
 
 #include "core/base/sys.h"
 
-/* NULL if there is none. */
+/* Returns NULL if there is no memory. */
 static inline void *pf_pages_get(size_t size)
 {
 	void *p;

@@ -92,10 +92,10 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 #endif
 
-/* This process's number, without a system call from the second time on. */
+/* The process id, cached: only the first call makes a system call. */
 static int own_pid(void)
 {
-	static _Atomic uint64_t known; /* the number, and in the upper half pf_fork_generation */
+	static _Atomic uint64_t known; /* the process id; in the upper half pf_fork_generation */
 	const uint64_t generation = pf_fork_generation(), seen = atomic_load(&known);
 	int pid = (int)(uint32_t)seen;
 
@@ -135,9 +135,9 @@ static int is_load(const ucontext_t *u)
 	return ip == (uintptr_t)pf_peek_at_8 || ip == (uintptr_t)pf_peek_at_4 || ip == (uintptr_t)pf_peek_at_1;
 }
 
-/* The context of the load that faulted, or NULL. Linux may begin the handler of a SIGTRAP first, even if that signal is blocked: it
- * takes the first synchronous signal that is pending. Then the fault seems to come from that handler's first instruction, whose
- * third argument is the context of the load. */
+/* The context of the load that faulted, or NULL. Linux may start the handler of a pending SIGTRAP first, even if SIGTRAP is
+ * blocked: it delivers the first synchronous signal that is pending. Then the fault seems to come from the first instruction of
+ * that handler, whose third argument is the context of the load. */
 static ucontext_t *find_load(ucontext_t *u)
 {
 	struct sigaction trap;

@@ -22,8 +22,8 @@ void pf_peek_give(uint32_t generation);
  * calls. blocked: the signals that the thread blocks; NULL: ask, by a third call. */
 int pf_peek_ready(const sigset_t *blocked);
 
-/* Copy n bytes. 0 or -EFAULT; then `to` may have been written in part. The first one does what works; the second loads, and needs
- * pf_peek_ready; the third asks the kernel. */
+/* Copy n bytes. Returns 0, or -EFAULT, and then `to` may be partly written. The first function uses what works; the second uses
+ * loads, and requires pf_peek_ready; the third asks the kernel. */
 int pf_peek(void *to, uint64_t address, size_t n);
 int pf_peek_load(void *to, uint64_t address, size_t n);
 int pf_peek_call(void *to, uint64_t address, size_t n);

@@ -27,7 +27,7 @@ static void unlock(void)
 	atomic_store(&lock_word, 0);
 }
 
-/* Also with SA_SIGINFO, which some programs set without a handler. */
+/* SIG_DFL and SIG_IGN also count with SA_SIGINFO, which some programs set without a handler. */
 static int is_plain(const struct sigaction *a)
 {
 	return a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN;
@@ -115,7 +115,7 @@ void pf_signal_pass_on(const struct pf_signal *s, int sig, siginfo_t *info, void
 		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !is_fault(sig, info)) /* SIGURG's default is to be ignored */
 			return;
 		sigaction(sig, &plain, NULL);
-		/* The same signal once more, with its facts; it is blocked until the handler has returned. */
+		/* Send the signal again with the same siginfo; it stays blocked until the handler has returned. */
 		if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), sig, info) < 0)
 			raise(sig);
 		return;

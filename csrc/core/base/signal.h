@@ -15,20 +15,20 @@ struct pf_signal {
 	int flags, block;
 	struct sigaction before; /* the program's */
 	unsigned users, generation; /* generation: pf_fork_generation of the users. Those of the parent do not count in a child */
-	uint8_t left;               /* at the end a later action was in force, and stayed. Its handler may call ours */
+	uint8_t left;               /* at the last give, the program's later action was in force and stayed; its handler may call ours */
 };
 
-/* Take the signal for one more user. Each call needs one of pf_signal_give, also if ours is not the action in force afterwards,
- * since a later one of the program stays. */
+/* Take the signal for one more user. Each take needs one pf_signal_give, even if the program has installed a later action, which
+ * stays in force. */
 void pf_signal_take(struct pf_signal *s);
-/* generation: that of the take. After a fork the child gives back for the users of its parent too. */
+/* generation: that of the take. After a fork, the child gives back for its parent's users too. */
 void pf_signal_give(struct pf_signal *s, uint32_t generation);
 
 /* Is ours the action in force? May be called in a signal handler. One system call. */
 int pf_signal_is_taken(const struct pf_signal *s);
 
-/* In the handler, for a signal that is not for us: do what the program's action would do. May not return. The default action comes
- * into force when the handler has returned, and then stays. */
+/* Call this in the handler for a signal that is not ours: it does what the program's action would do. It may not return. A
+ * default action comes into force when the handler has returned, and stays. */
 void pf_signal_pass_on(const struct pf_signal *s, int sig, siginfo_t *info, void *context);
 
 #endif

@@ -61,7 +61,7 @@ void pf_sampler_free(struct pf_sampler *s)
 	s->event = NULL;
 }
 
-/* The descriptor sends the signal where the event cannot. */
+/* If the event cannot send the signal, its descriptor does. */
 static int signal_by_descriptor(const struct pf_sampler *s)
 {
 	const struct {
@@ -133,7 +133,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 		if (n > 1 && (s->event->format & PF_FORMAT(LOST))) /* the last word */
 			s->lost = words[n - 1];
 		s->duration_ns = pf_wall_ns() - s->started_ns;
-		if (r < 0) { /* close an event that cannot be disabled: it would go on sending signals */
+		if (r < 0) { /* an event that cannot be disabled must be closed, or it would go on sending signals */
 			pf_ring_unmap(&s->ring);
 			pf_event_close(s->event);
 		} else if (n < 0) {

@@ -35,7 +35,7 @@ enum pf_sampler_mode {
 	PF_SAMPLE_SWITCHES, /* weights are nanoseconds off the CPU, from the switch records */
 };
 
-enum { PF_CHAIN_DEPTH = 250 }; /* native frames of a sample */
+enum { PF_CHAIN_DEPTH = 250 }; /* the most native frames of a sample */
 
 struct pf_sampler {
 	struct pf_sampling at;
@@ -51,7 +51,7 @@ struct pf_sampler {
 	void *owner;
 	/* Registers, called in the signal handler. NULL for the safe point's method. */
 	void (*unwind)(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
-	uint8_t alone; /* leave out the threads that resumed the running one */
+	uint8_t alone; /* report the running coroutine only, without its resumers */
 	const struct pf_hidden *hidden;
 	uint64_t failures[PF_UNWIND_FAILURES]; /* samples by enum pf_unwind_failure */
 	/* Safe point, called in the signal handler. *function: the address of the code of the C function that runs, if it is known. */
@@ -61,16 +61,16 @@ struct pf_sampler {
 	int slot;         /* in the table of running samplers */
 	const void *here; /* identifies the sampled thread to the signal handler; NULL: it has no slot */
 	uint32_t *frames; /* room for one unwound stack: the signal handler's stack may be too small */
-	unsigned depth;   /* frames of a stack at most */
+	unsigned depth;   /* the most frames of a stack */
 	uint64_t arrived; /* the ring's head when the signal handler began */
-	const volatile uint32_t *zone; /* the cell of the thread that is profiled */
+	const volatile uint32_t *zone; /* the cell with the sampled thread's zone */
 	uint32_t other; /* the node for samples that got no separate node, for lack of memory */
 	uint64_t last;       /* the count at the last sample */
 	uint64_t lost;       /* the number of lost records, by the kernel's count when it was last read */
 	uint64_t out_since;  /* when the thread was switched out; 0: it is running */
 	uint32_t out_chain;  /* its native frames at that time; 0: none */
-	uint64_t out_weight; /* time for which it was off the CPU, not yet in a sample, */
-	uint64_t out_until;  /* and when that ended */
+	uint64_t out_weight; /* time off the CPU that no sample has covered yet, */
+	uint64_t out_until;  /* and the end of that time */
 	uint64_t own_weight; /* the count of an exact event while the profiler itself ran */
 	uint64_t sum;        /* the sum of all weights */
 	uint64_t samples, own_samples;
@@ -106,8 +106,8 @@ void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n
 uint32_t pf_sampler_node(struct pf_sampler *s, const struct pf_kind *k, const uint32_t *frames, unsigned n);
 uint32_t pf_sampler_add(struct pf_sampler *s, uint32_t node, uint32_t chain, uint64_t weight, uint64_t count);
 
-/* In the signal handler: note that all records so far are of the interrupted code; then take them. context: the handler's third
- * argument. empty: read the records, all of which are of the profiler's own work. */
+/* In the signal handler. arrive: note that all records so far are of the interrupted code. take: read and add those; context is
+ * the handler's third argument. empty: read the rest, which is the profiler's own work. */
 void pf_sampler_arrive(struct pf_sampler *s);
 void pf_sampler_take(struct pf_sampler *s, const void *context);
 void pf_sampler_empty(struct pf_sampler *s);

@@ -13,7 +13,7 @@ enum { SWITCH_OUT = 1 << 13 };
 #define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
 #define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
 
-/* The place at which the signal interrupted the thread. */
+/* The place where the signal interrupted the thread. */
 struct here {
 	struct pf_kind kind;
 	uint32_t node; /* its stack, if that is unwound */
@@ -147,7 +147,7 @@ static void take_switch(struct pf_sampler *s, const struct pf_record *r, const u
 	}
 }
 
-/* Records from `own` on are of what the profiler itself did. */
+/* Records from `own` on are the profiler's own work. */
 static void empty_ring(struct pf_sampler *s, const struct here *here, uint64_t own)
 {
 	const unsigned char *bytes;

@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 
-/* The clock of the readings, now. */
+/* The present time, by the clock of the readings. */
 static uint64_t clock_now(const struct pf_accounting *a)
 {
 	return a->meter->wall_ns + pf_wall_ns() - a->meter->since_ns;
@@ -15,7 +15,7 @@ static uint64_t clock_now(const struct pf_accounting *a)
 
 /* --- the open turn ---------------------------------------------------------------------------- */
 
-/* Tell the waits of a reading. */
+/* Pass a reading to the waits. */
 static void read_waits(struct pf_accounting *a)
 {
 	uint64_t now = a->now->v[0], time = now - a->mark[0];
@@ -75,7 +75,7 @@ static void abandon_turn(struct pf_accounting *a)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* Close the account of the request that ended last: its last phase did not follow. */
+/* Close the account of the request that ended last; it has had no later phase. */
 static void close_ended(struct pf_accounting *a)
 {
 	if (a->ended)
@@ -197,7 +197,7 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 
 /* --- turns ----------------------------------------------------------------------------------- */
 
-/* A request waited for the host until this phase begins. */
+/* The request has waited for the host until this phase, which begins now. */
 static void wait_until(struct pf_accounting *a, uint32_t account, uint32_t phase)
 {
 	uint64_t last = a->waits->of[account].last;

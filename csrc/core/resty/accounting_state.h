@@ -34,9 +34,9 @@ struct pf_accounting {
 	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
 	const void *ended; /* the request that ended last, while its account is open */
 	struct pf_waits *waits; /* NULL: waits are not counted */
-	struct pf_watch *watch; /* NULL: nobody looks for long turns. It belongs to the caller */
+	struct pf_watch *watch; /* the caller's watcher; NULL: none */
 	uint32_t cpu;           /* the word that counts CPU time; 0: none */
-	uint64_t ended_at;      /* of `ended`: when it ended, and */
+	uint64_t ended_at;      /* when `ended` ended, and */
 	uint32_t status, method;
 
 	struct pf_accounting_entry *entry;

@@ -117,8 +117,8 @@ end
 
 local function all(...) return ... end
 
--- Let methods of a class check their object and have their names in messages, also if they are called in tail position or end
--- in a tail call. For methods that are called rarely: it costs two calls.
+-- Make methods of a class check their object. Then messages have the method's name, even if it is called in tail position or ends
+-- in a tail call. Use it for rarely called methods: it costs two calls.
 -- @tab methods
 -- @string what the name of the class
 -- @string names the methods' names

@@ -34,7 +34,7 @@ function M.in_kernel(config)
   if not in_kernel then
     local known = {}
     for _, row in ipairs(core.defs().software) do known[row.value] = row.in_kernel end
-    in_kernel = known -- last, since memory may run out before
+    in_kernel = known -- assigned last, since the loop may run out of memory
   end
   return in_kernel[config or -1]
 end

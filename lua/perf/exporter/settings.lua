@@ -45,7 +45,7 @@ local function read(warnings, row, check)
   end
 end
 
--- Give each option that has none the value of its variables in the environment, or else its usual value.
+-- Set each missing option from its environment variables, or to its usual value.
 -- @tab warnings
 -- @tab rows of perf.api.options
 -- @tab options is changed

@@ -84,7 +84,7 @@ function Zipkin.urls(url)
   return { traces = url.path:match "^[^?]*" == "/" and client.with_path(url, "/api/v2/spans") or url }
 end
 
--- Of the resource, Zipkin takes the service's name.
+-- Zipkin has only one attribute of the resource, the service's name.
 function Zipkin.writer(_, resource)
   return setmetatable({ endpoint = '{"serviceName":' .. quote(resource["service.name"]) .. "}", parts = {} }, Writer)
 end

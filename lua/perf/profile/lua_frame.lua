@@ -1,9 +1,10 @@
--- Frames of Lua code. The name is "FILE:LINE FUNCTION", or "FILE:FIRST-LAST FUNCTION" for compiled code of one of several lines.
+-- Frames of Lua code. A frame's name is "FILE:LINE FUNCTION", or "FILE:FIRST-LAST FUNCTION" if compiled code ran one of several
+-- lines.
 local M = {}
 
 local kinds = { lua = true, range = true }
 
--- Whether a frame, or a row of a report, is one of Lua code.
+-- True for a frame of Lua code, and for a row of a report about one.
 function M.is(frame) return kinds[frame.kind] or false end
 
 -- @int[opt] lastline the last of several lines
@@ -14,7 +15,7 @@ function M.new(file, line, lastline, func, linedefined)
     linedefined = linedefined, kind = lastline and "range" or "lua" }
 end
 
--- The frame with a name; nil if the name is not that of Lua code.
+-- The frame that has this name; nil if it is not the name of Lua code.
 function M.parse(name)
   local file, line, lastline, func = name:match "^(.-):(%d+)%-?(%d*) (.*)$"
   return file and M.new(file, tonumber(line), tonumber(lastline), func)

@@ -60,7 +60,7 @@ local function note(self, source, now)
   return loss
 end
 
--- Call a method of the tally in C for the public method `name`, whose caller gets its errors.
+-- Call the C method for the public method `name`. Errors blame the caller of that method.
 local function raw(self, name, method, ...) return argument.call_as_method(name, self._raw[method], self._raw, ...) end
 
 -- The loss is only read when it is needed, since that is a system call.
